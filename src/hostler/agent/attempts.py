@@ -1,0 +1,373 @@
+"""Attempts: from the request to the ``ended`` fact, and their adoption after a restart of the agent."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import stat
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from . import logs, procs
+from .exits import recorded_exit
+from .loop import Timer
+from .node import Node
+from .places import Place
+from .procs import Identity, SpawnError, Streams
+from .protocol import AttemptSpec, Json, RequestError, attempt_spec, is_id, loads
+
+_OUT_OF_MEMORY = re.compile(rb"MemoryError|bad_alloc|Cannot allocate memory|[Oo]ut of memory")
+_POLL_S = 1.0
+_EXIT_TRIES = 30
+_EXIT_RETRY_S = 0.1
+
+
+class Attempt:
+    """One attempt that has not ended."""
+
+    __slots__ = ("place", "process", "spec", "started_at", "stop_error", "stop_reason", "timers")
+
+    def __init__(self, spec: AttemptSpec, place: Place) -> None:
+        self.spec = spec
+        self.place = place
+        self.process: Optional[Identity] = None
+        self.started_at: Optional[float] = None
+        self.stop_reason: Optional[str] = None
+        self.stop_error: Optional[str] = None
+        self.timers: List[Timer] = []
+
+
+class Attempts:
+    """All attempts of this agent that have not ended, by id and by pid."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.live: Dict[str, Attempt] = {}
+        self._by_pid: Dict[int, Attempt] = {}
+
+    def launch(self, raw: object) -> None:
+        """Queue what is new of a list of ATTEMPTs; one that cannot be understood ends at once.
+
+        Raises RequestError if there is an item without an id; nothing is done then.
+        """
+        if type(raw) is not list or not all(type(item) is dict and is_id(item.get("id")) for item in raw):
+            raise RequestError("attempts must be a list of objects, each with an id ([A-Za-z0-9][A-Za-z0-9._-]{0,127})")
+        accepted = []
+        for item in raw:
+            if item["id"] in self.live or item["id"] in self._node.facts.attempts:
+                continue
+            try:
+                self._queue(attempt_spec(item))
+                accepted.append(item)
+            except RequestError as error:
+                self._report(item["id"], reason="spawn", error=str(error))
+        if accepted:
+            self._node.record({"op": "launch", "attempts": accepted})
+
+    def stop(self, ids: List[str], reason: str) -> None:
+        """End these; each answers with its ``ended`` fact, if it has not got one already."""
+        for name in ids:
+            attempt = self.live.get(name)
+            if attempt is not None:
+                self._stop(attempt, "stopped", reason)
+            elif name not in self._node.facts.attempts:
+                self._report(name, reason="unknown", error="this agent has no attempt of that id")
+
+    def start(self, place: Place) -> None:
+        """Start the first waiting attempt of a place. Its ``starting`` entry must be on disk."""
+        attempt = place.attempts.popleft()
+        self._node.touch(place)
+        try:
+            pid = self._spawn(attempt)
+        except (SpawnError, OSError) as error:
+            self._end(attempt, reason="spawn", error=str(error))
+            return
+        self._started(attempt, Identity(pid, procs.start_time(pid) or 0), self._node.loop.wall())
+        self._by_pid[pid] = attempt
+        self._guard(attempt)
+
+    def exited(self, pid: int, info: Any) -> Optional[Callable[[Any], None]]:
+        """A child is a zombie: end what is left of its tree and note the fact.
+
+        Returns what is to be called with its resource usage once it is reaped; None if it is no attempt's process.
+        """
+        attempt = self._by_pid.get(pid)
+        if attempt is None:
+            return None
+        if attempt.stop_reason is None:
+            procs.signal_group(pid, signal.SIGKILL)
+        else:
+            procs.kill_tree(self._mark(attempt), pid)
+        code, number = procs.exit_status(info)
+        at = self._node.loop.wall()
+        self._node.record({"op": "exit", "attempt": attempt.spec.id, "code": code, "signal": number, "at": at})
+        return lambda usage: self._reaped(attempt, code, number, usage)
+
+    def restore(self, records: Dict[str, Json], same_boot: bool, keeper_exits: str) -> None:
+        """Take up the attempts of the journal: adopt what runs, end what does not, queue what has not begun."""
+        for record in records.values():
+            self._restore(record, same_boot, keeper_exits)
+
+    def watch_logs(self) -> None:
+        """Rotate the output files that have grown too long."""
+        for attempt in self._by_pid.values():
+            for stream in ("out", "err"):
+                try:
+                    logs.rotate(self._path(attempt.spec.id, stream), attempt.spec.log_bytes)
+                except OSError as error:
+                    self._note_log_failure(attempt, stream, error)
+
+    def discard(self, ids: List[str]) -> None:
+        """Delete the directories of ended attempts; raises RequestError if one of them has not ended."""
+        alive = [name for name in ids if name in self.live]
+        if alive:
+            raise RequestError("cannot discard attempts that have not ended: %s" % ", ".join(alive)[:200])
+        for name in ids:
+            _remove(self._path(name))
+
+    def has_ended(self, name: str) -> bool:
+        """Whether nothing more will be written to this attempt's files."""
+        return name not in self.live
+
+    def _queue(self, spec: AttemptSpec) -> Attempt:
+        place = self._node.place(spec.queue)
+        attempt = self.live[spec.id] = Attempt(spec, place)
+        place.attempts.append(attempt)
+        self._node.touch(place)
+        return attempt
+
+    def _spawn(self, attempt: Attempt) -> int:
+        spec = attempt.spec
+        folder = self._path(spec.id)
+        _make_folder(folder)
+        env = self._node.merged_env(spec.env)
+        env["HOSTLER_ATTEMPT"] = spec.id
+        env["HOSTLER_ATTEMPT_DIR"] = folder
+        env["HOSTLER_RESULT"] = folder + "/result.json"
+        streams = Streams(self._node.null, folder + "/out", folder + "/err")
+        return procs.spawn(spec.argv, env, spec.cwd or folder, streams, spec.memory_bytes)
+
+    def _started(self, attempt: Attempt, process: Identity, at: float) -> None:
+        attempt.process, attempt.started_at = process, at
+        attempt.place.running = attempt
+        self._node.facts.add(
+            {"fact": "started", "attempt": attempt.spec.id, "pid": process.pid, "pid_start": process.start, "at": at}
+        )
+
+    def _guard(self, attempt: Attempt) -> None:
+        if attempt.spec.walltime_s is not None and attempt.started_at is not None:
+            left = attempt.started_at + attempt.spec.walltime_s - self._node.loop.wall()
+            text = "ran longer than its %g s" % attempt.spec.walltime_s
+            attempt.timers.append(
+                self._node.loop.call_later(max(0.0, left), lambda: self._stop(attempt, "walltime", text))
+            )
+
+    def _stop(self, attempt: Attempt, reason: str, error: str) -> None:
+        if attempt.stop_reason is not None:
+            return
+        attempt.stop_reason, attempt.stop_error = reason, error
+        if attempt.process is None:
+            attempt.place.attempts.remove(attempt)
+            self._end(attempt, reason=reason, error=error)
+            return
+        self._node.record({"op": "stop", "attempt": attempt.spec.id, "reason": reason, "error": error})
+        self._terminate(attempt, attempt.process)
+
+    def _terminate(self, attempt: Attempt, process: Identity) -> None:
+        if procs.is_running(process):
+            procs.signal_group(process.pid, signal.SIGTERM)
+            procs.signal_group(process.pid, signal.SIGCONT)
+        mark = self._mark(attempt)
+        attempt.timers.append(
+            self._node.loop.call_later(attempt.spec.grace_s, lambda: procs.kill_tree(mark, process.pid))
+        )
+
+    def _reaped(self, attempt: Attempt, code: Optional[int], number: Optional[int], usage: Any) -> None:
+        reason, error = attempt.stop_reason, attempt.stop_error
+        if reason is None:
+            reason, error = self._memory_verdict(attempt, code, number)
+        self._end(
+            attempt,
+            exit_code=code,
+            signal=number,
+            reason=reason,
+            error=error,
+            cpu_s=None if usage is None else round(usage.ru_utime + usage.ru_stime, 6),
+            max_rss_bytes=None if usage is None else usage.ru_maxrss * 1024,
+        )
+
+    def _memory_verdict(
+        self, attempt: Attempt, code: Optional[int], number: Optional[int]
+    ) -> Tuple[Optional[str], Optional[str]]:
+        """Only positive evidence counts: the kernel's counter, or the program's own last words under a limit."""
+        if number == signal.SIGKILL and self._node.oom_kills is not None:
+            if (procs.oom_kills() or 0) > self._node.oom_kills:
+                return "memory", "the kernel ended a process of this machine for want of memory just then"
+        if code != 0 and attempt.spec.memory_bytes is not None:
+            if _OUT_OF_MEMORY.search(logs.tail(self._path(attempt.spec.id, "err"), 4096)):
+                return "memory", "it ran out of its %d bytes of memory" % attempt.spec.memory_bytes
+        return None, None
+
+    def _end(self, attempt: Attempt, **fields: Any) -> None:
+        name, place = attempt.spec.id, attempt.place
+        for timer in attempt.timers:
+            timer.cancel()
+        del self.live[name]
+        if attempt.process is not None:
+            self._by_pid.pop(attempt.process.pid, None)
+            result, problem = _read_result(self._path(name, "result.json"), attempt.spec.result_bytes)
+            fields.update(result=result, result_error=problem)
+        if place.running is attempt:
+            place.running = None
+        self._node.touch(place)
+        self._report(name, started_at=attempt.started_at, **fields)
+
+    def _report(self, name: str, **fields: Any) -> None:
+        fact = {
+            "fact": "ended",
+            "attempt": name,
+            "at": self._node.loop.wall(),
+            "started_at": None,
+            "exit_code": None,
+            "signal": None,
+            "reason": None,
+            "error": None,
+            "cpu_s": None,
+            "max_rss_bytes": None,
+            "result": None,
+            "result_error": None,
+        }
+        fact.update(fields)
+        self._node.facts.add(fact)
+
+    def _restore(self, record: Json, same_boot: bool, keeper_exits: str) -> None:
+        attempt = self._queue(attempt_spec(record["spec"]))
+        if "starting" not in record:
+            return
+        attempt.place.attempts.remove(attempt)
+        attempt.place.running = attempt
+        stop, ended, started = record.get("stop"), record.get("exit"), record.get("started")
+        if stop is not None:
+            attempt.stop_reason, attempt.stop_error = stop["reason"], stop["error"]
+        if started is not None:
+            attempt.process, attempt.started_at = Identity(started["pid"], started["pid_start"]), started["at"]
+        if ended is not None:
+            self._reaped(attempt, ended["code"], ended["signal"], None)
+        elif not same_boot:
+            self._lose(attempt, "the machine was started again while it ran")
+        else:
+            self._find(attempt, record["starting"]["at"], keeper_exits)
+
+    def _find(self, attempt: Attempt, starting_at: float, keeper_exits: str) -> None:
+        if attempt.process is None:
+            found = procs.session_leader(self._mark(attempt))
+            if found is None:
+                self._lose(attempt, "the agent died while it was being started, and no process of it was found")
+                return
+            self._started(attempt, found, starting_at)
+        assert attempt.process is not None
+        self._by_pid[attempt.process.pid] = attempt
+        self._guard(attempt)
+        if attempt.stop_reason is not None:
+            self._terminate(attempt, attempt.process)
+        self._watch_adopted(attempt, attempt.process, keeper_exits)
+
+    def _watch_adopted(self, attempt: Attempt, process: Identity, keeper_exits: str) -> None:
+        """It is no child of ours: wait for its end by a pid descriptor where there is one, else look now and then."""
+        loop = self._node.loop
+        descriptor = _open_pidfd(process)
+        if not procs.is_running(process):
+            if descriptor is not None:
+                os.close(descriptor)
+            self._gone(attempt, process, keeper_exits, _EXIT_TRIES)
+        elif descriptor is None:
+            loop.call_later(_POLL_S, lambda: self._watch_adopted(attempt, process, keeper_exits))
+        else:
+            fd = descriptor
+
+            def on_exit(_events: int) -> None:
+                loop.unwatch(fd)
+                os.close(fd)
+                self._gone(attempt, process, keeper_exits, _EXIT_TRIES)
+
+            loop.watch(fd, on_exit)
+
+    def _gone(self, attempt: Attempt, process: Identity, keeper_exits: str, tries: int) -> None:
+        """Its keeper, if that was its parent, writes down how it ended; it may need a moment."""
+        status = recorded_exit(keeper_exits, process)
+        if status is None and tries > 0:
+            self._node.later(_EXIT_RETRY_S, lambda: self._gone(attempt, process, keeper_exits, tries - 1))
+            return
+        procs.kill_tree(self._mark(attempt))
+        if status is None:
+            self._lose(attempt, "it ended while nobody watched it")
+        else:
+            self._reaped(attempt, status[0], status[1], None)
+
+    def _lose(self, attempt: Attempt, error: str) -> None:
+        self._end(attempt, reason="lost", error=error)
+
+    def _mark(self, attempt: Attempt) -> str:
+        """What every process of the attempt carries: not the id, which another agent's attempt may have too."""
+        return "HOSTLER_ATTEMPT_DIR=" + self._path(attempt.spec.id)
+
+    def _path(self, name: str, *parts: str) -> str:
+        return self._node.path("attempts", name, *parts)
+
+    def _note_log_failure(self, attempt: Attempt, stream: str, error: OSError) -> None:
+        self._node.complain("cannot rotate %s of %s: %s" % (stream, attempt.spec.id, error.strerror))
+
+
+def _make_folder(folder: str) -> None:
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:  # an attempt of that id ended here before, and is forgotten
+        _remove(folder)
+        os.mkdir(folder, 0o700)
+
+
+def _remove(folder: str) -> None:
+    for name in ("/out", "/err"):
+        try:
+            os.unlink(folder + name)
+        except OSError:
+            break  # not the usual folder; the slow way below deals with it
+    try:
+        os.rmdir(folder)
+    except FileNotFoundError:
+        return
+    except OSError:
+        shutil.rmtree(folder)
+
+
+def _read_result(path: str, limit: int) -> Tuple[Any, Optional[str]]:
+    """``(result, None)`` or ``(None, what is wrong with it)``; no file is no result and no error."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None, None
+    except OSError as error:
+        return None, "cannot read the result: %s" % error.strerror
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None, "the result is no regular file"
+        with open(fd, "rb", closefd=False) as source:
+            data = source.read(limit + 1)
+        if len(data) > limit:
+            return None, "the result is longer than its %d bytes" % limit
+        return loads(data), None
+    except (OSError, RequestError) as error:
+        return None, "cannot read the result: %s" % error
+    finally:
+        os.close(fd)
+
+
+def _open_pidfd(process: Identity) -> Optional[int]:
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        fd: int = os.pidfd_open(process.pid)
+    except OSError:
+        return None
+    return fd

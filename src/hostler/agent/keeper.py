@@ -1,0 +1,99 @@
+"""The keeper: parent of the supervisor. It starts it again when it dies and sees to the orphans it leaves.
+
+It does so little that there is nothing in it to fail: it waits for children, and it is the sub-reaper to which the
+running attempts of a dead supervisor come, so that their exit status is seen and written down.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any, Callable, Optional
+
+from . import procs
+from .exits import record_exit
+from .node import log
+from .procs import Identity
+
+_SHORTEST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 10.0
+_HEALTHY_S = 10.0
+_STEP_S = 0.02
+
+
+class Keeper:
+    """Keeps one supervisor alive. ``supervise`` is what the supervisor process does; its result is its exit status."""
+
+    def __init__(self, exits: str, supervise: Callable[[], int]) -> None:
+        self._exits = exits
+        self._supervise = supervise
+        self._supervisor: Optional[int] = None
+        self._stopping = False
+
+    def run(self) -> int:
+        """Keep the supervisor running until it ends by itself with exit status 0, or until a signal asked for the end."""
+        procs.become_subreaper()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._pass_on)
+        pause = _SHORTEST_PAUSE_S
+        while True:
+            began = time.monotonic()
+            self._start()
+            status = self._wait_for_supervisor()
+            if status == 0 or self._stopping:
+                return status
+            pause = _SHORTEST_PAUSE_S if time.monotonic() - began > _HEALTHY_S else pause
+            log("the supervisor ended with status %d; the next one starts in %.1f s" % (status, pause))
+            self._reap_orphans(until=time.monotonic() + pause)
+            if self._stopping:
+                return status
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    def _start(self) -> None:
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                status = self._supervise()
+            finally:  # this copy must never run on as a second keeper
+                os._exit(status)
+        self._supervisor = pid
+
+    def _pass_on(self, number: int, _frame: object) -> None:
+        self._stopping = True
+        if self._supervisor is not None:
+            os.kill(self._supervisor, number)
+
+    def _wait_for_supervisor(self) -> int:
+        while True:
+            info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+            assert info is not None
+            if info.si_pid != self._supervisor:
+                self._reap(info)
+                continue
+            self._supervisor = None
+            os.waitpid(info.si_pid, 0)
+            code, number = procs.exit_status(info)
+            return code if code is not None else 128 + (number or 0)
+
+    def _reap_orphans(self, until: float) -> None:
+        while time.monotonic() < until and not self._stopping:
+            try:
+                info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+            except ChildProcessError:
+                info = None
+            if info is None:
+                time.sleep(_STEP_S)
+            else:
+                self._reap(info)
+
+    def _reap(self, info: Any) -> None:
+        """The end is on disk before the zombie, which is its last trace, is gone."""
+        start = procs.start_time(info.si_pid)
+        if start is not None:
+            try:
+                record_exit(self._exits, Identity(info.si_pid, start), procs.exit_status(info), time.time())
+            except OSError as error:
+                log("cannot write %s: %s; the end of %d is not kept" % (self._exits, error.strerror, info.si_pid))
+        os.waitpid(info.si_pid, 0)

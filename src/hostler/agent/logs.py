@@ -1,0 +1,107 @@
+"""Output files of processes: size caps, and reading by an offset that counts every byte ever written.
+
+A process appends to ``out``. When the file passes half its cap, its newest bytes are copied to ``out.1`` and it is
+emptied in place, so that the process needs to know nothing. What this can lose: bytes written in the instant between the
+copy and the emptying, bytes in front of the newest half cap when the process wrote more than that between two
+checks, and everything older than ``out.1``. ``out.offset`` holds how many bytes came before the file's first.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple, Optional, Tuple
+
+
+class Piece(NamedTuple):
+    """Bytes of a stream: where they begin, what they are, and how many were written to it in all."""
+
+    offset: int
+    data: bytes
+    size: int
+
+
+def rotate(path: str, cap_bytes: int) -> bool:
+    """Keep ``path`` and its older part within about ``cap_bytes`` together; True when something was moved."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return False
+    try:
+        if os.fstat(fd).st_size <= cap_bytes // 2:
+            return False
+        _move(fd, path, cap_bytes // 2)
+        return True
+    finally:
+        os.close(fd)
+
+
+def read(path: str, offset: int, limit: int) -> Piece:
+    """Up to ``limit`` bytes from ``offset`` on, a negative one counting from the end.
+
+    Where the bytes asked for are gone, the piece begins at the first that is left. Raises OSError.
+    """
+    base, size = _extent(path)
+    start = min(size, offset if offset >= 0 else max(0, size + offset))
+    older = _size(path + ".1") or 0
+    start = max(start, base - older)
+    if start < base:
+        data = _read_at(path + ".1", start - (base - older), min(limit, base - start))
+    else:
+        data = _read_at(path, start - base, limit)
+    return Piece(start, data, size)
+
+
+def tail(path: str, limit: int) -> bytes:
+    """The last bytes of a file; empty if it cannot be read."""
+    try:
+        size = os.stat(path).st_size
+        return _read_at(path, max(0, size - limit), limit)
+    except OSError:
+        return b""
+
+
+def _extent(path: str) -> Tuple[int, int]:
+    base = _base(path)
+    return base, base + os.stat(path).st_size
+
+
+def _base(path: str) -> int:
+    try:
+        with open(path + ".offset", encoding="ascii") as source:
+            return int(source.read())
+    except FileNotFoundError:
+        return 0
+
+
+def _move(fd: int, path: str, keep: int) -> None:
+    base = _base(path)
+    position = max(0, os.fstat(fd).st_size - keep)
+    with open(path + ".1.new", "wb") as older:
+        while True:
+            data = os.pread(fd, 1 << 20, position)
+            if not data:
+                break
+            older.write(data)
+            position += len(data)
+            if older.tell() > 2 * keep:  # it is written faster than it can be copied
+                break
+    size = os.fstat(fd).st_size
+    os.ftruncate(fd, 0)
+    os.rename(path + ".1.new", path + ".1")
+    with open(path + ".offset", "w", encoding="ascii") as target:
+        target.write(str(base + size))
+
+
+def _size(path: str) -> Optional[int]:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return None
+
+
+def _read_at(path: str, offset: int, limit: int) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        return os.pread(fd, limit, offset)
+    finally:
+        os.close(fd)

@@ -1,0 +1,79 @@
+"""What the parts of the supervisor share: the loop, the journal, the facts, the folder, and the places."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Callable, Dict, List, Optional, Set
+
+from .facts import Facts
+from .journal import Journal
+from .loop import Loop
+from .places import Place
+from .protocol import Json, encode
+from .state import State
+
+_RESERVED = ("HOSTLER_ATTEMPT", "HOSTLER_ATTEMPT_DIR", "HOSTLER_RESULT", "HOSTLER_WORKER", "HOSTLER_WORKER_DIR")
+
+
+class Node:
+    """The shared part. Whoever changes what a place can do next calls ``touch``; the supervisor does the rest."""
+
+    def __init__(self, directory: str, loop: Loop, journal: Journal, state: State) -> None:
+        self.directory = directory
+        self.loop = loop
+        self.journal = journal
+        self.facts = Facts(journal, state)
+        self.environ = {key: value for key, value in os.environ.items() if key not in _RESERVED}
+        self.null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self.oom_kills: Optional[int] = None
+        self.places: Dict[str, Place] = {}
+        self.touched: Set[Place] = set()
+        self.complaints: List[str] = []
+        self._last_complaint: Optional[str] = None
+
+    def record(self, entry: Json) -> None:
+        """Put an entry that is no fact into the journal's buffer."""
+        self.journal.append(encode(entry))
+
+    def place(self, queue: str) -> Place:
+        """The place of that name, made if need be."""
+        place = self.places.get(queue)
+        if place is None:
+            place = self.places[queue] = Place(queue)
+        return place
+
+    def touch(self, place: Place) -> None:
+        """Look at this place again before the next wait."""
+        self.touched.add(place)
+
+    def complain(self, problem: str) -> None:
+        """Tell the log and the controller of something wrong that no request asked for; not twice in a row."""
+        if problem != self._last_complaint:
+            self._last_complaint = problem
+            self.complaints.append(problem)
+            log(problem)
+
+    def path(self, *parts: str) -> str:
+        """An absolute path under the agent's folder."""
+        return "/".join((self.directory, *parts))
+
+    def merged_env(self, over: Dict[str, Optional[str]]) -> Dict[str, str]:
+        """The agent's own environment with ``over`` laid on it; None takes a variable away."""
+        env = dict(self.environ)
+        for key, value in over.items():
+            if value is None:
+                env.pop(key, None)
+            else:
+                env[key] = value
+        return env
+
+    def later(self, delay_s: float, callback: Callable[[], None]) -> None:
+        """Call ``callback`` after ``delay_s`` seconds, come what may."""
+        self.loop.call_later(delay_s, callback)
+
+
+def log(message: str) -> None:
+    """One line into the agent's log, which is its standard error."""
+    sys.stderr.write("hostler agent %d: %s\n" % (os.getpid(), message))
+    sys.stderr.flush()

@@ -1,0 +1,265 @@
+"""Processes: identity, spawning, and ending whole trees. Formats: proc(5), prctl(2), posix_spawn(3)."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import resource
+import signal
+from typing import Any, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Tuple, Union
+
+_PR_SET_CHILD_SUBREAPER = 36
+_SIGNALS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+_LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+_KILL_PASSES = 5
+
+
+class SpawnError(Exception):
+    """A program could not be started; the message says which and why."""
+
+
+class Identity(NamedTuple):
+    """A process for good: a pid may be used again, but not with the same start time in the same boot."""
+
+    pid: int
+    start: int
+
+
+class Streams(NamedTuple):
+    """What becomes of descriptors 0, 1 and 2: an open descriptor, or the path of a file to append to."""
+
+    stdin: int
+    out: Union[int, str]
+    err: str
+
+
+def boot_id() -> str:
+    """The kernel's id of this boot."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as source:
+        return source.read().strip()
+
+
+def start_time(pid: int) -> Optional[int]:
+    """When a process started, in clock ticks since boot (also of a zombie); None when there is none."""
+    fields = _stat(pid)
+    return None if fields is None else int(fields[19])
+
+
+def is_running(identity: Identity) -> bool:
+    """Whether this very process still runs; a zombie does not."""
+    fields = _stat(identity.pid)
+    return fields is not None and int(fields[19]) == identity.start and fields[0] not in (b"Z", b"X")
+
+
+def become_subreaper() -> None:
+    """Orphaned descendants come to this process from now on, not to init."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER): " + os.strerror(ctypes.get_errno()))
+
+
+def keep_descriptors_private() -> None:
+    """Whatever descriptors this process was started with, its children do not get them (0, 1 and 2 aside)."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if int(name) > 2:
+                os.set_inheritable(int(name), False)
+        except OSError as error:
+            if error.errno != errno.EBADF:  # the descriptor that listed the folder is gone by now
+                raise
+
+
+def spawn(
+    argv: List[str], env: Dict[str, str], cwd: str, streams: Streams, memory_bytes: Optional[int] = None
+) -> int:
+    """Start a program in a session of its own and return its pid.
+
+    ``cwd`` is absolute; ``argv[0]`` without a slash is looked for in the PATH of ``env``. The child has default
+    signal handling, an empty signal mask, and no descriptor but 0, 1 and 2. The caller's working directory moves to
+    ``cwd``: changing it here, before the spawn, is what lets the C library start the child without a fork.
+    Raises SpawnError.
+    """
+    try:
+        os.chdir(cwd)
+    except OSError as error:
+        raise SpawnError("cannot enter the working directory %r: %s" % (cwd, error.strerror)) from None
+    program = _find_program(argv[0], env)
+    try:
+        if memory_bytes is not None:
+            return _fork_exec(program, argv, env, streams, memory_bytes)
+        return _posix_spawn(program, argv, env, streams)
+    except OSError as error:
+        raise SpawnError("cannot start %r: %s" % (argv[0][:200], error.strerror)) from None
+    except ValueError as error:  # text that is no file-system text, as a lone surrogate
+        raise SpawnError("cannot start %.200r: %s" % (argv[0], error)) from None
+
+
+def signal_group(leader: int, number: int) -> None:
+    """Send a signal to a process group; a group that is gone is no error."""
+    try:
+        os.killpg(leader, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def carriers(variable: str) -> List[Identity]:
+    """The running processes with this ``NAME=value`` in their environment, oldest first.
+
+    Reads the whole of /proc: for ends by force only.
+    """
+    needle = b"\0" + os.fsencode(variable) + b"\0"
+    found = [_identity(pid) for pid in _pids() if needle in b"\0" + _environ(pid)]
+    return sorted((item for item in found if item is not None), key=lambda item: (item.start, item.pid))
+
+
+def session_leader(variable: str) -> Optional[Identity]:
+    """The process that was spawned with this ``NAME=value``: its carrier that leads a session."""
+    for identity in carriers(variable):
+        fields = _stat(identity.pid)
+        if fields is not None and int(fields[3]) == identity.pid:
+            return identity
+    return None
+
+
+def kill_tree(variable: str, group: Optional[int] = None) -> None:
+    """Kill a process group and every process that carries ``NAME=value``, those forked meanwhile included."""
+    for _ in range(_KILL_PASSES):
+        if group is not None:
+            signal_group(group, signal.SIGKILL)
+        found = carriers(variable)
+        if not found:
+            return
+        for identity in found:
+            _kill(identity)
+
+
+def exit_status(info: Any) -> Tuple[Optional[int], Optional[int]]:
+    """``(exit_code, signal)`` of what waitid(2) found; one of the two is None."""
+    if info.si_code == os.CLD_EXITED:
+        return info.si_status, None
+    return None, info.si_status
+
+
+def oom_kills() -> Optional[int]:
+    """How often the kernel has killed a process for want of memory since boot (proc(5), vmstat); None if unknown."""
+    try:
+        with open("/proc/vmstat", "rb") as source:
+            for row in source:
+                if row.startswith(b"oom_kill "):
+                    return int(row.split()[1])
+    except OSError:
+        return None
+    return None
+
+
+def _stat(pid: int) -> Optional[List[bytes]]:
+    """The fields of /proc/PID/stat from the state (its third) on; the name before may hold anything."""
+    try:
+        fd = os.open("/proc/%d/stat" % pid, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.read(fd, 2048).rpartition(b")")[2].split()
+    except ProcessLookupError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def _find_program(name: str, env: Dict[str, str]) -> str:
+    if "/" in name:
+        return name
+    path = env.get("PATH", os.defpath)
+    for folder in path.split(":"):
+        candidate = (folder or ".") + "/" + name
+        if os.access(candidate, os.X_OK) and os.path.isfile(candidate):
+            return candidate
+    raise SpawnError("cannot start %r: no such program in PATH %s" % (name[:200], path))
+
+
+def _posix_spawn(program: str, argv: List[str], env: Dict[str, str], streams: Streams) -> int:
+    return os.posix_spawn(
+        program,
+        argv,
+        env,
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, streams.stdin, 0),
+            _redirect(streams.out, 1),
+            _redirect(streams.err, 2),
+        ],
+        setsid=True,
+        setsigmask=[],
+        setsigdef=_SIGNALS,
+    )
+
+
+def _redirect(target: Union[int, str], fd: int) -> Tuple[Any, ...]:
+    if isinstance(target, int):
+        return os.POSIX_SPAWN_DUP2, target, fd
+    return os.POSIX_SPAWN_OPEN, fd, target, _LOG_FLAGS, 0o600
+
+
+def _fork_exec(program: str, argv: List[str], env: Dict[str, str], streams: Streams, memory_bytes: int) -> int:
+    """A limit must hold from the first instruction on, and posix_spawn cannot set one."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _child(program, argv, env, streams, memory_bytes, writer)
+    os.close(writer)
+    failure = os.read(reader, 16)
+    os.close(reader)
+    if failure:
+        os.waitpid(pid, 0)
+        raise OSError(int(failure), os.strerror(int(failure)))
+    return pid
+
+
+def _child(
+    program: str, argv: List[str], env: Dict[str, str], streams: Streams, memory_bytes: int, failures: int
+) -> NoReturn:
+    code = errno.EINVAL
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in _SIGNALS:
+            if signal.getsignal(number) is not None:
+                signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        os.setsid()
+        for fd, target in enumerate(streams):
+            source = os.open(target, _LOG_FLAGS, 0o600) if isinstance(target, str) else target
+            os.dup2(source, fd)
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+        os.execve(program, argv, env)
+    except OSError as error:
+        code = error.errno or errno.EINVAL
+    finally:  # whatever went wrong, this copy of the agent must not live on
+        try:
+            os.write(failures, b"%d" % code)
+        finally:
+            os._exit(127)
+
+
+def _pids() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def _environ(pid: int) -> bytes:
+    try:
+        with open("/proc/%d/environ" % pid, "rb") as source:
+            return source.read()
+    except OSError:  # gone, a zombie, or another user's: not ours to end
+        return b""
+
+
+def _identity(pid: int) -> Optional[Identity]:
+    start = start_time(pid)
+    return None if start is None else Identity(pid, start)
+
+
+def _kill(identity: Identity) -> None:
+    if is_running(identity):
+        try:
+            os.kill(identity.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return

@@ -1,0 +1,244 @@
+"""What goes over the wire: constants, line framing, and the validation of requests.
+
+Formats: ``docs/reference/agent-protocol.md`` and ``docs/reference/worker-protocol.md``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+PROTOCOL = 1
+VERSION = "0.1.0"
+SOCKET_NAME = "agent.sock"
+MAX_REQUEST_BYTES = 64 << 20
+MAX_WORKER_LINE_BYTES = 1 << 20
+MAX_READ_BYTES = 1 << 20
+
+Json = Dict[str, Any]
+ChunkSpec = Tuple[str, int, int]
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+_REQUIRED = object()
+
+
+class RequestError(ValueError):
+    """A request that cannot be understood; nothing was done."""
+
+
+class LineTooLong(ValueError):
+    """A line grew past its limit before it ended; the stream cannot be trusted any more."""
+
+
+class AttemptSpec(NamedTuple):
+    """ATTEMPT of the protocol; durations in seconds, sizes in bytes, None means no limit."""
+
+    id: str
+    queue: str
+    argv: List[str]
+    env: Dict[str, Optional[str]]
+    cwd: Optional[str]
+    walltime_s: Optional[float]
+    memory_bytes: Optional[int]
+    grace_s: float
+    log_bytes: int
+    result_bytes: int
+
+
+class WorkerSpec(NamedTuple):
+    """WORKER of the protocol; durations in seconds, sizes in bytes, None means no limit."""
+
+    id: str
+    queue: str
+    argv: List[str]
+    env: Dict[str, Optional[str]]
+    cwd: Optional[str]
+    open: Json
+    silence_s: float
+    start_s: float
+    memory_bytes: Optional[int]
+    grace_s: float
+    log_bytes: int
+
+
+class LineBuffer:
+    """Cuts a byte stream into lines of at most ``limit`` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._pending = bytearray()
+
+    def feed(self, data: bytes) -> List[bytes]:
+        """The lines completed by ``data``, without their ends.
+
+        Raises LineTooLong when a line passes the limit.
+        """
+        if b"\n" not in data:
+            self._pending += data
+            self._check(len(self._pending))
+            return []
+        lines = (bytes(self._pending) + data).split(b"\n")
+        self._pending = bytearray(lines.pop())
+        self._check(max(len(self._pending), max(map(len, lines))))
+        return lines
+
+    def _check(self, size: int) -> None:
+        if size > self._limit:
+            raise LineTooLong("a line is longer than %d bytes" % self._limit)
+
+
+def is_id(value: object) -> bool:
+    """Whether a value may name an attempt, a worker or a chunk: such a name is also a safe file name."""
+    return type(value) is str and _ID.match(value) is not None
+
+
+def decode(line: bytes) -> Json:
+    """The JSON object of one line; raises RequestError for anything else, NaN and infinities included."""
+    value = loads(line)
+    if type(value) is not dict:
+        raise RequestError("a line must hold one JSON object, not %s" % type(value).__name__)
+    return value
+
+
+def loads(data: bytes) -> Any:
+    """Strict JSON of any type; raises RequestError where Python's reader would be lenient or overflow."""
+    try:
+        return _decoder.decode(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise RequestError("no JSON: %s" % error) from None
+
+
+def line(message: Json) -> bytes:
+    """One message as one line."""
+    return (encode(message) + "\n").encode("ascii")
+
+
+def attempt_spec(raw: object) -> AttemptSpec:
+    """A validated ATTEMPT; raises RequestError naming the field."""
+    return AttemptSpec._make(_fields(raw, _ATTEMPT, "attempt"))
+
+
+def worker_spec(raw: object) -> WorkerSpec:
+    """A validated WORKER; raises RequestError naming the field."""
+    return WorkerSpec._make(_fields(raw, _WORKER, "worker"))
+
+
+def chunk_specs(raw: object) -> List[ChunkSpec]:
+    """Validated ``[id, start, stop]`` triples; raises RequestError."""
+    if type(raw) is not list or not all(map(_is_chunk, raw)):
+        raise RequestError("chunks must be a list of [id, start, stop] with integers start <= stop")
+    return [(item[0], item[1], item[2]) for item in raw]
+
+
+def id_list(raw: object, what: str) -> List[str]:
+    """Validated ids; raises RequestError."""
+    if type(raw) is not list or not all(map(is_id, raw)):
+        raise RequestError("%s must be a list of ids ([A-Za-z0-9][A-Za-z0-9._-]{0,127})" % what)
+    return raw
+
+
+def integer(raw: object, what: str) -> int:
+    """A validated integer; raises RequestError."""
+    if type(raw) is not int:
+        raise RequestError("%s must be an integer, not %.80r" % (what, raw))
+    return raw
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError("%s is no JSON" % name)
+
+
+encode: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _fields(raw: object, table: Dict[str, Tuple[Callable[[Any], bool], Any, str]], what: str) -> List[Any]:
+    if type(raw) is not dict:
+        raise RequestError("%s must be an object, not %s" % (what, type(raw).__name__))
+    unknown = raw.keys() - table.keys()
+    if unknown:
+        raise RequestError("%s has unknown fields: %s" % (what, ", ".join(sorted(unknown))[:200]))
+    values = []
+    for name, (check, default, expected) in table.items():
+        value = raw.get(name, default)
+        if value is _REQUIRED or not check(value):
+            raise RequestError("%s field %r must be %s" % (what, name, expected))
+        values.append(value)
+    return values
+
+
+def _is_text(value: object) -> bool:
+    return type(value) is str and value != "" and "\0" not in value
+
+
+def _is_argv(value: object) -> bool:
+    return type(value) is list and bool(value) and _is_text(value[0]) and all(map(_is_argument, value))
+
+
+def _is_argument(value: object) -> bool:
+    return type(value) is str and "\0" not in value
+
+
+def _is_env(value: object) -> bool:
+    return type(value) is dict and all(
+        key != "" and "=" not in key and "\0" not in key and (item is None or _is_argument(item))
+        for key, item in value.items()
+    )
+
+
+def _is_cwd(value: object) -> bool:
+    return value is None or (type(value) is str and value.startswith("/") and "\0" not in value)
+
+
+def _is_seconds(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value < math.inf  # type: ignore[operator]
+
+
+def _is_seconds_or_none(value: object) -> bool:
+    return value is None or _is_seconds(value)
+
+
+def _is_bytes(value: object) -> bool:
+    return type(value) is int and 0 < value < 1 << 62
+
+
+def _is_bytes_or_none(value: object) -> bool:
+    return value is None or _is_bytes(value)
+
+
+def _is_open(value: object) -> bool:
+    return type(value) is dict and value.keys() == {"digest", "params"} and type(value["digest"]) is str
+
+
+def _is_chunk(value: object) -> bool:
+    if type(value) is not list or len(value) != 3:
+        return False
+    return is_id(value[0]) and type(value[1]) is int and type(value[2]) is int and value[1] <= value[2]
+
+
+_COMMON: Dict[str, Tuple[Callable[[Any], bool], Any, str]] = {
+    "id": (is_id, _REQUIRED, "an id ([A-Za-z0-9][A-Za-z0-9._-]{0,127})"),
+    "queue": (_is_text, _REQUIRED, "a non-empty string"),
+    "argv": (_is_argv, _REQUIRED, "a non-empty list of strings without NUL, the first one not empty"),
+    "env": (_is_env, {}, "an object of strings or nulls, without NUL, and without '=' in a name"),
+    "cwd": (_is_cwd, None, "an absolute path or null"),
+    "memory_bytes": (_is_bytes_or_none, None, "a positive integer or null"),
+    "log_bytes": (_is_bytes, 10 << 20, "a positive integer"),
+}
+_ATTEMPT = {
+    **_COMMON,
+    "walltime_s": (_is_seconds_or_none, None, "a number of seconds or null"),
+    "grace_s": (_is_seconds, 10, "a number of seconds"),
+    "result_bytes": (_is_bytes, 1 << 20, "a positive integer"),
+}
+_ATTEMPT = {name: _ATTEMPT[name] for name in AttemptSpec._fields}
+_WORKER = {
+    **_COMMON,
+    "open": (_is_open, _REQUIRED, 'an object {"digest": string, "params": …}'),
+    "silence_s": (_is_seconds, 30, "a number of seconds"),
+    "start_s": (_is_seconds, 120, "a number of seconds"),
+    "grace_s": (_is_seconds, 5, "a number of seconds"),
+}
+_WORKER = {name: _WORKER[name] for name in WorkerSpec._fields}

@@ -1,0 +1,538 @@
+"""Warm workers: their chunks, their protocol, and what is done about a bad one.
+
+The format is ``docs/reference/worker-protocol.md``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections import deque
+from typing import Any, Callable, Deque, Dict, List, Optional
+
+from . import logs, procs
+from .loop import Timer
+from .node import Node
+from .pipes import WorkerPipes
+from .places import Place
+from .procs import SpawnError
+from .protocol import ChunkSpec, Json, LineTooLong, RequestError, WorkerSpec, decode, line, worker_spec
+
+_MOST_START_FAILURES = 3
+_RESTART_PAUSE_S = 0.2
+_CHECKPOINT_EVERY_S = 1.0
+_MOST_AHEAD = 32
+_LONG_CHUNK_S = 0.5
+_SHORT_CHUNK_S = 0.02
+_AHEAD_S = 0.25
+_LIMIT_OF_ERROR = 4096
+
+
+class Chunk:
+    """One chunk: its interval, and how far it is known to be searched."""
+
+    __slots__ = ("hits", "id", "position", "recalled", "saved_at", "since", "start", "stop", "worker")
+
+    def __init__(self, spec: ChunkSpec, worker: Worker) -> None:
+        self.id, self.start, self.stop = spec
+        self.worker = worker
+        self.position: Optional[int] = None
+        self.hits: List[Any] = []
+        self.recalled: Optional[str] = None
+        self.since = 0.0
+        self.saved_at = 0.0
+
+
+class Worker:
+    """One declared worker: its process, if it is up, and the chunks in its pipe, the first of which is in work."""
+
+    __slots__ = (
+        "closing",
+        "end_error",
+        "end_reason",
+        "failures",
+        "heard",
+        "is_ready",
+        "may_start",
+        "pace_s",
+        "pid",
+        "pipe",
+        "pipes",
+        "place",
+        "queued",
+        "spec",
+        "timers",
+    )
+
+    def __init__(self, spec: WorkerSpec, place: Place) -> None:
+        self.spec = spec
+        self.place = place
+        self.pid: Optional[int] = None
+        self.pipes: Optional[WorkerPipes] = None
+        self.pipe: Deque[Chunk] = deque()
+        self.queued = 0
+        self.is_ready = False
+        self.may_start = True
+        self.closing = False
+        self.failures = 0
+        self.pace_s: Optional[float] = None
+        self.heard = 0.0
+        self.end_reason: Optional[str] = None
+        self.end_error: Optional[str] = None
+        self.timers: List[Timer] = []
+
+    def depth(self) -> int:
+        """How many chunks to keep in the pipe: more only where they are so short that a recall never waits long."""
+        if self.pace_s is None or self.pace_s >= _LONG_CHUNK_S:
+            return 1
+        if self.pace_s >= _SHORT_CHUNK_S:
+            return 2
+        return int(min(_MOST_AHEAD, _AHEAD_S / max(self.pace_s, 1e-6)))
+
+
+class Workers:
+    """All declared workers, and every chunk that is queued or in work."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.live: Dict[str, Worker] = {}
+        self.chunks: Dict[str, Chunk] = {}
+        self.progress: Dict[str, List[int]] = {}
+        self._by_pid: Dict[int, Worker] = {}
+        self._unsent: List[Worker] = []
+        self._answers: Dict[Any, Callable[[Worker, Json], None]] = {
+            "checkpoint": self._on_checkpoint,
+            "done": self._on_done,
+            "failed": self._on_failed,
+        }
+
+    def open(self, raw: object) -> None:
+        """Declare a worker; one that is declared already stays as it is. Raises RequestError."""
+        spec = worker_spec(raw)
+        worker = self.live.get(spec.id)
+        if worker is None:
+            self._declare(spec)
+        elif worker.closing and worker.end_reason is None:
+            worker.closing = False
+        else:
+            return
+        self._node.record({"op": "open", "worker": raw})
+
+    def queue(self, name: str, specs: List[ChunkSpec]) -> None:
+        """Queue what is new of these chunks; they come back at once when there is no such worker."""
+        worker = self.live.get(name)
+        new = [spec for spec in specs if spec[0] not in self.chunks and spec[0] not in self._node.facts.chunks]
+        if worker is None or worker.closing:
+            for spec in new:
+                self._return(Chunk(spec, _NOBODY), "closed", "no worker %s is open here" % name)
+            return
+        for spec in new:
+            chunk = self.chunks[spec[0]] = Chunk(spec, worker)
+            worker.place.chunks.append(chunk)
+        worker.queued += len(new)
+        self._node.record({"op": "chunks", "worker": name, "chunks": new})
+        self._node.touch(worker.place)
+
+    def recall(self, ids: List[str], reason: str) -> None:
+        """Give chunks back: queued ones at once, one in a worker's pipe when the worker has ended because of it."""
+        for name in ids:
+            chunk = self.chunks.get(name)
+            if chunk is None:
+                if name not in self._node.facts.chunks:
+                    self._return(Chunk((name, 0, 0), _NOBODY), "recalled", "this agent has no chunk of that id")
+            elif chunk in chunk.worker.pipe:
+                chunk.recalled = reason
+                self._end_if_recalled(chunk.worker)
+            else:
+                self._unqueue(chunk)
+                self._return(chunk, "recalled", reason)
+
+    def close(self, name: str) -> None:
+        """End a worker once its chunks are done, and forget it; an unknown one is forgotten already."""
+        worker = self.live.get(name)
+        if worker is not None and not worker.closing:
+            worker.closing = True
+            self._node.record({"op": "close", "worker": name})
+            self._node.touch(worker.place)
+            self._close_if_done(worker)
+
+    def end_all(self) -> None:
+        """Return everything and end every worker."""
+        for chunk in list(self.chunks.values()):
+            if chunk not in chunk.worker.pipe:
+                self._unqueue(chunk)
+                self._return(chunk, "closed", "the agent shuts down")
+        for worker in list(self.live.values()):
+            if worker.pid is None:
+                self._forget(worker)
+            else:
+                worker.closing = True
+                self._terminate(worker, "closed", "the agent shuts down")
+
+    def feed(self, place: Place) -> None:
+        """Give the next worker of a place as many chunks as are good for it; start it if need be."""
+        worker = place.next_worker()
+        if worker is None or worker.end_reason is not None:
+            return
+        if not worker.is_ready:
+            self._start(worker)
+            return
+        depth = worker.depth()
+        if len(worker.pipe) > depth // 2 and depth > 2:
+            return  # few large writes are cheaper than many small ones
+        while place.chunks and place.chunks[0].worker is worker and len(worker.pipe) < depth:
+            self._feed(worker, place.chunks.popleft())
+
+    def flush(self) -> None:
+        """Write out what ``feed`` has prepared."""
+        for worker in self._unsent:
+            if worker.pipes is not None:
+                worker.pipes.flush()
+        self._unsent.clear()
+
+    def exited(self, pid: int, info: Any) -> Optional[Callable[[Any], None]]:
+        """A child is a zombie: end what is left of its group.
+
+        Returns what is to be called once it is reaped; None if it is no worker's process.
+        """
+        worker = self._by_pid.get(pid)
+        if worker is None:
+            return None
+        if worker.end_reason is None:
+            procs.signal_group(pid, signal.SIGKILL)
+        else:
+            procs.kill_tree(self._mark(worker.spec.id), pid)
+        code, number = procs.exit_status(info)
+        how = "signal %d" % number if number is not None else "exit status %d" % (code or 0)
+        return lambda _usage: self._reaped(worker, how)
+
+    def restore(self, workers: Dict[str, Json], chunks: Dict[str, Json], same_boot: bool) -> None:
+        """Declare the workers of the journal again, end what is left of their processes, return their chunks."""
+        for name, record in workers.items():
+            if "process" in record and same_boot:
+                procs.kill_tree(self._mark(name))
+            if "close" in record:
+                self._node.record({"op": "forget", "worker": name})
+            else:
+                self._declare(worker_spec(record["spec"]))
+        for record in chunks.values():
+            name, start, stop = record["spec"]
+            chunk = Chunk((name, start, stop), self.live.get(record["worker"], _NOBODY))
+            if "checkpoint" in record:
+                chunk.position, chunk.hits = record["checkpoint"]["position"], record["checkpoint"]["hits"]
+            self._return(chunk, "agent_restarted", "the agent was started again")
+
+    def watch_logs(self) -> None:
+        """Rotate the workers' error files that have grown too long."""
+        for worker in self._by_pid.values():
+            try:
+                logs.rotate(self._path(worker.spec.id, "err"), worker.spec.log_bytes)
+            except OSError as error:
+                self._node.complain("cannot rotate err of %s: %s" % (worker.spec.id, error.strerror))
+
+    def _declare(self, spec: WorkerSpec) -> None:
+        self.live[spec.id] = Worker(spec, self._node.place(spec.queue))
+
+    # --- the life of a worker's process -------------------------------------------------------------------------
+
+    def _start(self, worker: Worker) -> None:
+        if worker.pid is not None or not worker.may_start:
+            return
+        spec, folder = worker.spec, self._path(worker.spec.id)
+        env = self._node.merged_env(spec.env)
+        env["HOSTLER_WORKER"] = spec.id
+        env["HOSTLER_WORKER_DIR"] = folder
+        worker.heard = self._node.loop.monotonic()
+        try:
+            os.makedirs(folder, 0o700, exist_ok=True)
+            worker.pipes = WorkerPipes(self._node.loop, lambda data: self._on_data(worker, data))
+            worker.pid = worker.pipes.spawn(spec.argv, env, spec.cwd or folder, folder + "/err", spec.memory_bytes)
+        except (SpawnError, OSError) as error:
+            self._close_pipes(worker)
+            self._start_failed(worker, str(error))
+            return
+        self._by_pid[worker.pid] = worker
+        start = procs.start_time(worker.pid)
+        self._node.record({"op": "process", "worker": spec.id, "pid": worker.pid, "pid_start": start})
+        worker.pipes.write(line({"type": "open", **spec.open}))
+        worker.pipes.flush()
+        self._watch_silence(worker)
+
+    def _start_failed(self, worker: Worker, error: str, is_final: bool = False) -> None:
+        worker.failures += 1
+        if is_final or worker.failures >= _MOST_START_FAILURES:
+            self._refuse(worker, error)
+            return
+        worker.may_start = False
+        self._node.later(_RESTART_PAUSE_S * worker.failures, lambda: self._allow_start(worker))
+
+    def _allow_start(self, worker: Worker) -> None:
+        worker.may_start = True
+        self._node.touch(worker.place)
+
+    def _refuse(self, worker: Worker, error: str) -> None:
+        """The fact about the worker comes first: it says why the chunks come back."""
+        name, at = worker.spec.id, self._node.loop.wall()
+        self.live.pop(name, None)
+        self._node.facts.add({"fact": "worker_refused", "worker": name, "error": error[:_LIMIT_OF_ERROR], "at": at})
+        for chunk in [chunk for chunk in worker.place.chunks if chunk.worker is worker]:
+            self._unqueue(chunk)
+            self._return(chunk, "worker_start", error)
+        self._node.touch(worker.place)
+
+    def _watch_silence(self, worker: Worker) -> None:
+        """One timer per process, set again for what is left: a line that comes costs no timer."""
+        limit = worker.spec.silence_s if worker.is_ready else worker.spec.start_s
+        if worker.end_reason is not None or worker.pid is None:
+            return
+        waited = self._node.loop.monotonic() - worker.heard
+        if worker.is_ready and not worker.pipe:
+            waited = 0.0
+        if waited >= limit:
+            what = "sent nothing for %g s" % limit if worker.is_ready else "did not come up in %g s" % limit
+            self._kill(worker, "worker_silent" if worker.is_ready else "worker_start", what)
+            return
+        worker.timers.append(self._node.loop.call_later(limit - waited, lambda: self._rewatch(worker)))
+
+    def _rewatch(self, worker: Worker) -> None:
+        worker.timers.clear()
+        self._watch_silence(worker)
+
+    def _kill(self, worker: Worker, reason: str, error: str) -> None:
+        """At once: what it says is not to be trusted any more, or it says nothing."""
+        if worker.end_reason is None and worker.pid is not None:
+            worker.end_reason, worker.end_error = reason, error
+            procs.signal_group(worker.pid, signal.SIGKILL)
+
+    def _terminate(self, worker: Worker, reason: str, error: str) -> None:
+        """With its time of grace, in which it may still send a checkpoint."""
+        pid = worker.pid
+        if worker.end_reason is not None or pid is None:
+            return
+        worker.end_reason, worker.end_error = reason, error
+        procs.signal_group(pid, signal.SIGTERM)
+        worker.timers.append(
+            self._node.loop.call_later(worker.spec.grace_s, lambda: procs.signal_group(pid, signal.SIGKILL))
+        )
+
+    def _close_if_done(self, worker: Worker) -> None:
+        if not worker.closing or worker.queued or worker.end_reason is not None:
+            return
+        pid = worker.pid
+        if pid is None or worker.pipes is None:
+            self._forget(worker)
+            return
+        worker.end_reason = "closed"
+        worker.pipes.close_input()
+        grace = worker.spec.grace_s
+        worker.timers.append(self._node.loop.call_later(grace, lambda: procs.signal_group(pid, signal.SIGKILL)))
+
+    def _forget(self, worker: Worker) -> None:
+        del self.live[worker.spec.id]
+        self._node.record({"op": "forget", "worker": worker.spec.id})
+        self._node.touch(worker.place)
+        shutil.rmtree(self._path(worker.spec.id), ignore_errors=True)  # only a log; it may never have been made
+
+    def _reaped(self, worker: Worker, how: str) -> None:
+        assert worker.pid is not None
+        if worker.pipes is not None:
+            worker.pipes.drain()
+        was_ready, reason = worker.is_ready, worker.end_reason or "worker_died"
+        error = worker.end_error or "the worker ended with %s%s" % (how, self._last_words(worker))
+        del self._by_pid[worker.pid]
+        self._close_pipes(worker)
+        self._give_up_pipe(worker, reason, error)
+        worker.pid, worker.is_ready, worker.end_reason, worker.end_error = None, False, None, None
+        if worker.closing and not worker.queued:
+            self._forget(worker)
+        elif not was_ready and reason != "closed":
+            self._start_failed(worker, error, is_final=reason == "refused")
+        self._node.touch(worker.place)
+
+    def _last_words(self, worker: Worker) -> str:
+        words = logs.tail(self._path(worker.spec.id, "err"), 500).decode("utf-8", "replace").strip()
+        return "; its last words: " + words if words else ""
+
+    def _close_pipes(self, worker: Worker) -> None:
+        for timer in worker.timers:
+            timer.cancel()
+        worker.timers.clear()
+        if worker.pipes is not None:
+            worker.pipes.close()
+            worker.pipes = None
+
+    def _give_up_pipe(self, worker: Worker, reason: str, error: str) -> None:
+        """The chunk in work goes back; those behind it were not touched and wait for the next process."""
+        waiting = list(worker.pipe)
+        worker.pipe.clear()
+        worker.place.working = None if worker.place.working is worker else worker.place.working
+        if waiting:
+            first = waiting.pop(0)
+            self._return(first, "recalled" if first.recalled is not None else reason, first.recalled or error)
+        for chunk in reversed(waiting):
+            if chunk.recalled is not None or worker.closing and reason == "closed":
+                self._return(chunk, reason if chunk.recalled is None else "recalled", chunk.recalled or error)
+            else:
+                worker.place.chunks.appendleft(chunk)
+
+    # --- chunks ---------------------------------------------------------------------------------------------------
+
+    def _feed(self, worker: Worker, chunk: Chunk) -> None:
+        assert worker.pipes is not None
+        if not worker.pipe:
+            worker.place.working = worker
+            self._begin(worker, chunk)
+        if not worker.pipes.has_unsent:
+            self._unsent.append(worker)
+        worker.pipe.append(chunk)
+        worker.pipes.write(line({"type": "chunk", "id": chunk.id, "start": chunk.start, "stop": chunk.stop}))
+
+    def _begin(self, worker: Worker, chunk: Chunk) -> None:
+        chunk.since = worker.heard = self._node.loop.monotonic()
+
+    def _end_if_recalled(self, worker: Worker) -> None:
+        if worker.pipe and worker.pipe[0].recalled is not None:
+            self._terminate(worker, "recalled", worker.pipe[0].recalled)
+
+    def _unqueue(self, chunk: Chunk) -> None:
+        chunk.worker.place.chunks.remove(chunk)
+
+    def _drop(self, chunk: Chunk) -> None:
+        if self.chunks.pop(chunk.id, None) is not None:
+            self.progress.pop(chunk.id, None)
+            chunk.worker.queued -= 1
+            if chunk.worker.closing:
+                self._close_if_done(chunk.worker)
+
+    def _return(self, chunk: Chunk, reason: str, error: str) -> None:
+        self._drop(chunk)
+        digest = chunk.worker.spec.open["digest"] if chunk.worker is not _NOBODY else None
+        self._node.facts.add(
+            {
+                "fact": "returned",
+                "chunk": chunk.id,
+                "position": chunk.position,
+                "digest": digest,
+                "hits": chunk.hits,
+                "reason": reason,
+                "error": error[:_LIMIT_OF_ERROR],
+                "at": self._node.loop.wall(),
+            }
+        )
+
+    # --- what a worker says ---------------------------------------------------------------------------------------
+
+    def _on_data(self, worker: Worker, data: bytes) -> None:
+        if worker.pipes is None:
+            return
+        if not data:  # it cannot answer any more; give it a moment to exit by itself
+            self._terminate(worker, "worker_died", "the worker closed its output")
+            return
+        worker.heard = self._node.loop.monotonic()
+        try:
+            for item in worker.pipes.lines.feed(data):
+                if worker.end_reason not in (None, "recalled", "closed"):
+                    return
+                self._on_line(worker, decode(item))
+        except (RequestError, LineTooLong) as error:
+            self._kill(worker, "worker_protocol" if worker.is_ready else "worker_start", "bad answer: %s" % error)
+
+    def _on_line(self, worker: Worker, answer: Json) -> None:
+        if not worker.is_ready:
+            self._on_opened(worker, answer)
+            return
+        method = self._answers.get(answer.get("type"))
+        if method is None:
+            raise RequestError("unknown type %.80r" % answer.get("type"))
+        method(worker, answer)
+
+    def _on_opened(self, worker: Worker, answer: Json) -> None:
+        if answer.get("type") == "failed" and "id" not in answer:
+            self._kill(worker, "refused", "the worker refused its parameters: %s" % answer.get("error"))
+            return
+        if answer.get("type") != "opened":
+            raise RequestError("expected opened, got %.80r" % answer.get("type"))
+        if answer.get("digest") != worker.spec.open["digest"]:
+            raise RequestError("its digest is %.80r" % answer.get("digest"))
+        worker.is_ready, worker.failures, worker.pace_s = True, 0, None
+        for timer in worker.timers:
+            timer.cancel()
+        self._rewatch(worker)
+        self._node.touch(worker.place)
+
+    def _on_checkpoint(self, worker: Worker, answer: Json) -> None:
+        chunk = _in_work(worker, answer)
+        position, hits = answer.get("position"), _hits(answer, chunk)
+        if type(position) is not int or not (chunk.position or chunk.start) <= position <= chunk.stop:
+            raise RequestError("position %.80r is outside the interval or goes back" % position)
+        chunk.position, chunk.hits = position, hits
+        self.progress[chunk.id] = [position, len(hits)]
+        if worker.heard - chunk.saved_at >= _CHECKPOINT_EVERY_S:
+            chunk.saved_at = worker.heard
+            self._node.record({"op": "checkpoint", "chunk": chunk.id, "position": position, "hits": hits})
+
+    def _on_done(self, worker: Worker, answer: Json) -> None:
+        chunk = _in_work(worker, answer)
+        hits = _hits(answer, chunk)
+        if (answer.get("start"), answer.get("stop")) != (chunk.start, chunk.stop):
+            raise RequestError("done for another interval")
+        if answer.get("digest") != worker.spec.open["digest"]:
+            raise RequestError("its digest is %.80r" % answer.get("digest"))
+        elapsed = self._next(worker, chunk)
+        self._node.facts.add(
+            {
+                "fact": "chunk_done",
+                "chunk": chunk.id,
+                "digest": answer["digest"],
+                "start": chunk.start,
+                "stop": chunk.stop,
+                "hits": hits,
+                "at": self._node.loop.wall(),
+                "elapsed_s": round(elapsed, 6),
+            }
+        )
+
+    def _on_failed(self, worker: Worker, answer: Json) -> None:
+        chunk = _in_work(worker, answer)
+        self._next(worker, chunk)
+        self._return(chunk, "failed", str(answer.get("error")))
+
+    def _next(self, worker: Worker, chunk: Chunk) -> float:
+        """The chunk in work is answered: the next in the pipe is. Returns how long it took, in seconds."""
+        worker.pipe.popleft()
+        elapsed = worker.heard - chunk.since
+        worker.pace_s = elapsed if worker.pace_s is None else max(elapsed, 0.7 * worker.pace_s + 0.3 * elapsed)
+        if worker.pipe:
+            self._begin(worker, worker.pipe[0])
+            self._end_if_recalled(worker)
+        else:
+            worker.place.working = None
+        self._drop(chunk)
+        self._node.touch(worker.place)
+        return elapsed
+
+    def _mark(self, name: str) -> str:
+        return "HOSTLER_WORKER_DIR=" + self._path(name)
+
+    def _path(self, name: str, *parts: str) -> str:
+        return self._node.path("workers", name, *parts)
+
+
+_NOBODY = Worker(WorkerSpec("none", "none", [], {}, None, {"digest": ""}, 0, 0, None, 0, 1), Place("none"))
+
+
+def _in_work(worker: Worker, answer: Json) -> Chunk:
+    if not worker.pipe or worker.pipe[0].id != answer.get("id"):
+        raise RequestError("an answer for chunk %.80r, which is not in work" % answer.get("id"))
+    return worker.pipe[0]
+
+
+def _hits(answer: Json, chunk: Chunk) -> List[Any]:
+    hits = answer.get("hits")
+    if type(hits) is not list:
+        raise RequestError("hits must be a list")
+    for hit in hits:
+        if type(hit) is not dict or type(hit.get("at")) is not int or not chunk.start <= hit["at"] < chunk.stop:
+            raise RequestError("a hit must be an object with 'at' inside the chunk's interval")
+    return hits

@@ -1,0 +1,336 @@
+"""Folding facts into the state: one small function for each event. Replay is this and nothing else.
+
+Nothing here decides, reads a clock or asks a policy anything but how to learn from a measurement. An event that does
+not fit the state raises `IllegalTransition`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from hostler.core.index import Index
+from hostler.core.ledger import new_ledger
+from hostler.core.state import Attempt, ChunkLease, Device, Job, Node, State, Sweep, speed_key, sweep_payload
+from hostler.model import events
+from hostler.model.errors import IllegalTransition
+from hostler.model.events import Entry, job_of
+from hostler.model.fleet import Link, Process
+from hostler.model.work import FailureClass, JobState, ScriptPayload, SweepPayload
+from hostler.policy import chunking, duration
+
+Fold: TypeAlias = Callable[[State, Index, Any], None]
+
+
+def apply(state: State, index: Index, entry: Entry) -> None:
+    """Fold one journal entry into the state. Entries come in order, none left out."""
+    if entry.seq != state.seq + 1:
+        raise IllegalTransition(f"entry {entry.seq} does not follow entry {state.seq}")
+    state.seq = entry.seq
+    state.at = max(state.at, entry.at)
+    index.now = max(index.now, state.at)
+    FOLDS[type(entry.event)](state, index, entry.event)
+
+
+def duration_key(state: State, job: Job, device: str) -> str:
+    """What a duration is kept under: family of scripts × class of devices."""
+    assert isinstance(job.spec.payload, ScriptPayload), f"{job.id} is no script"
+    speed_class = state.devices[device].spec.speed_class
+    return f"{speed_class} {duration.family(job.spec.name, job.spec.payload.argv[0])}"
+
+
+def _controller_started(state: State, index: Index, event: events.ControllerStarted) -> None:
+    state.epoch = event.epoch
+    for node in state.nodes.values():
+        _unlink(state, index, node, "the controller was restarted")
+
+
+def _job_submitted(state: State, index: Index, event: events.JobSubmitted) -> None:
+    _expect(event.job not in state.jobs, event, "the id is taken")
+    job = Job(
+        id=event.job,
+        number=int(event.job[1:]),
+        spec=event.spec,
+        priority=event.spec.priority,
+        submitted_at=state.at,
+        after=event.after,
+    )
+    state.next_job = max(state.next_job, job.number + 1)
+    state.jobs[job.id] = job
+    if event.spec.key is not None:
+        state.keys[event.spec.key] = job.id
+    payload = event.spec.payload
+    if isinstance(payload, SweepPayload):
+        state.sweeps[job.id] = Sweep(job=job.id, ledger=new_ledger(payload.start, payload.stop))
+    index.count(None, JobState.PENDING)
+    index.await_dependencies(state, job)
+    index.enqueue(state, job)
+
+
+def _priority_changed(state: State, index: Index, event: events.PriorityChanged) -> None:
+    job = state.jobs[event.job]
+    job.priority = event.priority
+    if job.state is JobState.PENDING:
+        index.enqueue(state, job)
+
+
+def _cancel_requested(state: State, index: Index, event: events.CancelRequested) -> None:
+    job = state.jobs[event.job]
+    _expect(not job.state.final, event, f"the job is {job.state}")
+    job.cancelling = event.reason
+    index.active.discard(job.id)
+
+
+def _sweep_given_up(state: State, index: Index, event: events.SweepGivenUp) -> None:
+    state.sweeps[event.job].given_up = (event.failure, event.why)
+    index.active.discard(event.job)
+
+
+def _job_cancelled(state: State, index: Index, event: events.JobCancelled) -> None:
+    job = state.jobs[event.job]
+    job.why = job.cancelling
+    _finish(state, index, job, JobState.CANCELLED, event)
+
+
+def _job_retried(state: State, index: Index, event: events.JobRetried) -> None:
+    job = state.jobs[event.job]
+    _expect(job.state in (JobState.FAILED, JobState.CANCELLED), event, f"the job is {job.state}")
+    job.failures, job.failure, job.why, job.cancelling, job.ended_at = {}, None, None, None, None
+    job.not_before = state.at
+    if job.id in state.sweeps:
+        state.sweeps[job.id].given_up = None
+        state.sweeps[job.id].strikes = {}
+    _move(index, job, JobState.PENDING)
+    index.blocked.pop(job.id, None)
+    missing = {name for name in job.after if state.jobs[name].state is not JobState.DONE}
+    if missing:
+        index.blocked[job.id] = missing
+    index.enqueue(state, job)
+
+
+def _job_requeued(state: State, index: Index, event: events.JobRequeued) -> None:
+    job = state.jobs[event.job]
+    _expect(job.state.held, event, f"the job is {job.state}")
+    if event.failure is not None:
+        job.failures[event.failure] = job.failures.get(event.failure, 0) + 1
+    _release_device(state, index, job)
+    job.not_before = event.not_before
+    job.why = event.why
+    _move(index, job, JobState.PENDING)
+    index.enqueue(state, job)
+
+
+def _job_failed(state: State, index: Index, event: events.JobFailed) -> None:
+    job = state.jobs[event.job]
+    job.failure, job.why = event.failure, event.why
+    if event.failure is not FailureClass.DEPENDENCY:
+        job.failures[event.failure] = job.failures.get(event.failure, 0) + 1
+    _finish(state, index, job, JobState.FAILED, event)
+
+
+def _job_done(state: State, index: Index, event: events.JobDone) -> None:
+    job = state.jobs[event.job]
+    held = job.attempt.id if job.attempt else None
+    _expect(held == event.attempt, event, f"the result is of {event.attempt}, the device is held by {held}")
+    if job.attempt is not None and job.attempt.elapsed_s is not None:
+        key = duration_key(state, job, job.attempt.device)
+        state.durations[key] = duration.learn(state.durations.get(key), job.attempt.elapsed_s)
+    job.result = event.result
+    _finish(state, index, job, JobState.DONE, event)
+    index.release_dependents(state, job.id)
+
+
+def _attempt_leased(state: State, index: Index, event: events.AttemptLeased) -> None:
+    job, device = state.jobs[event.job], state.devices[event.device]
+    _expect(job.state is JobState.PENDING, event, f"the job is {job.state}")
+    predicted = duration.at_most(state.durations.get(duration_key(state, job, event.device)))
+    job.attempt = Attempt(id=event.attempt, device=event.device, leased_at=state.at, predicted_s=predicted)
+    job.attempts += 1
+    job.last_device = event.device
+    device.attempts.append(event.attempt)
+    index.attempt_put(event.device, predicted)
+    _move(index, job, JobState.LEASED)
+
+
+def _attempt_launching(state: State, index: Index, event: events.AttemptLaunching) -> None:
+    job, attempt = _held(state, event.attempt, event)
+    attempt.process = Process.QUEUED
+    _move(index, job, JobState.LAUNCHING)
+
+
+def _attempt_started(state: State, index: Index, event: events.AttemptStarted) -> None:
+    job, attempt = _held(state, event.attempt, event)
+    attempt.process = Process.ALIVE
+    attempt.pid, attempt.pid_start, attempt.started_at = event.pid, event.pid_start, state.at
+    job.started_at = state.at
+    _move(index, job, JobState.RUNNING)
+
+
+def _attempt_ended(state: State, index: Index, event: events.AttemptEnded) -> None:
+    job, attempt = _held(state, event.attempt, event)
+    attempt.process = Process.ENDED
+    if event.started_at is not None:
+        job.started_at = attempt.started_at = event.started_at
+        attempt.elapsed_s = max(event.ended_at - event.started_at, 0.0)
+    _move(index, job, JobState.COLLECTING)
+
+
+def _attempt_lost(state: State, index: Index, event: events.AttemptLost) -> None:
+    _, attempt = _held(state, event.attempt, event)
+    attempt.process = Process.ENDED
+
+
+def _chunk_leased(state: State, index: Index, event: events.ChunkLeased) -> None:
+    job, sweep, device = state.jobs[event.job], state.sweeps[event.job], state.devices[event.device]
+    sweep.ledger.lease(event.chunk, event.start, event.stop)
+    sweep.leases[event.chunk] = ChunkLease(device=event.device, leased_at=state.at, expected_s=event.expected_s)
+    sweep.workers.add(event.device)
+    sweep.chunks += 1
+    device.chunks.append(event.chunk)
+    index.chunk_put(sweep.job, event.device, event.expected_s)
+    _note_speed(state, index, sweep, event.device)
+    if job.state is JobState.PENDING:
+        job.started_at = job.started_at or state.at
+        _move(index, job, JobState.RUNNING)
+
+
+def _chunk_done(state: State, index: Index, event: events.ChunkDone) -> None:
+    sweep, lease = _leased(state, event.chunk, event)
+    start, stop = sweep.ledger.leased[event.chunk]
+    _settle_chunk(state, index, sweep, event.chunk, stop)
+    sweep.chunks_done += 1
+    sweep.hits += len(event.hits)
+    sweep.served_s += event.elapsed_s
+    index.attained_s[sweep.job] += event.elapsed_s
+    key = speed_key(lease.device, sweep_payload(state.jobs[sweep.job]))
+    state.speeds[key] = chunking.learn(state.speeds.get(key), stop - start, event.elapsed_s)
+    _note_speed(state, index, sweep, lease.device)
+
+
+def _chunk_returned(state: State, index: Index, event: events.ChunkReturned) -> None:
+    sweep, _ = _leased(state, event.chunk, event)
+    _settle_chunk(state, index, sweep, event.chunk, event.position)
+    sweep.hits += len(event.hits)
+    if event.blame:
+        sweep.strikes[event.position] = sweep.strikes.get(event.position, 0) + 1
+
+
+def _result_refused(state: State, index: Index, event: events.ResultRefused) -> None:
+    state.refused += 1
+
+
+def _node_joined(state: State, index: Index, event: events.NodeJoined) -> None:
+    node = state.nodes.setdefault(event.node.name, Node(spec=event.node, since=state.at))
+    node.spec = event.node
+    for spec in event.node.devices:
+        device = state.devices.setdefault(spec.id, Device(spec=spec))
+        device.spec = spec
+        index.opened(state, spec.id)
+
+
+def _node_linked(state: State, index: Index, event: events.NodeLinked) -> None:
+    node = state.nodes[event.node]
+    node.link, node.since, node.trouble = Link.UP, state.at, None
+    node.agent, node.incarnation, node.boot = event.agent, event.incarnation, event.boot
+    for device in node.spec.devices:
+        index.opened(state, device.id)
+
+
+def _node_unreachable(state: State, index: Index, event: events.NodeUnreachable) -> None:
+    _unlink(state, index, state.nodes[event.node], event.why)
+
+
+def _trouble_recorded(state: State, index: Index, event: events.TroubleRecorded) -> None:
+    state.troubles += 1
+
+
+FOLDS: dict[type, Fold] = {
+    events.ControllerStarted: _controller_started,
+    events.JobSubmitted: _job_submitted,
+    events.PriorityChanged: _priority_changed,
+    events.CancelRequested: _cancel_requested,
+    events.SweepGivenUp: _sweep_given_up,
+    events.JobCancelled: _job_cancelled,
+    events.JobRetried: _job_retried,
+    events.JobRequeued: _job_requeued,
+    events.JobFailed: _job_failed,
+    events.JobDone: _job_done,
+    events.AttemptLeased: _attempt_leased,
+    events.AttemptLaunching: _attempt_launching,
+    events.AttemptStarted: _attempt_started,
+    events.AttemptEnded: _attempt_ended,
+    events.AttemptLost: _attempt_lost,
+    events.ChunkLeased: _chunk_leased,
+    events.ChunkDone: _chunk_done,
+    events.ChunkReturned: _chunk_returned,
+    events.ResultRefused: _result_refused,
+    events.NodeJoined: _node_joined,
+    events.NodeLinked: _node_linked,
+    events.NodeUnreachable: _node_unreachable,
+    events.TroubleRecorded: _trouble_recorded,
+}
+
+
+def _expect(fits: bool, event: object, why: str) -> None:
+    if not fits:
+        raise IllegalTransition(f"{event} does not fit: {why}")
+
+
+def _held(state: State, attempt: str, event: object) -> tuple[Job, Attempt]:
+    job = state.jobs[job_of(attempt)]
+    if job.attempt is None or job.attempt.id != attempt:
+        raise IllegalTransition(f"{event} does not fit: {attempt} is not the attempt that {job.id} runs now")
+    return job, job.attempt
+
+
+def _leased(state: State, chunk: str, event: object) -> tuple[Sweep, ChunkLease]:
+    sweep = state.sweeps[job_of(chunk)]
+    if chunk not in sweep.leases:
+        raise IllegalTransition(f"{event} does not fit: {chunk} is not leased")
+    return sweep, sweep.leases[chunk]
+
+
+def _move(index: Index, job: Job, new: JobState) -> None:
+    index.count(job.state, new)
+    job.state = new
+
+
+def _finish(state: State, index: Index, job: Job, new: JobState, event: object) -> None:
+    _expect(not job.state.final, event, f"the job is {job.state}")
+    _release_device(state, index, job)
+    index.active.discard(job.id)
+    index.blocked.pop(job.id, None)
+    job.ended_at = state.at
+    _move(index, job, new)
+
+
+def _release_device(state: State, index: Index, job: Job) -> None:
+    if job.attempt is None:
+        return
+    device = state.devices[job.attempt.device]
+    device.attempts.remove(job.attempt.id)
+    index.attempt_taken(device, job.attempt.predicted_s)
+    index.opened(state, device.spec.id)
+    job.attempt = None
+
+
+def _settle_chunk(state: State, index: Index, sweep: Sweep, chunk: str, position: int) -> None:
+    sweep.ledger.settle(chunk, position)
+    lease = sweep.leases.pop(chunk)
+    device = state.devices[lease.device]
+    device.chunks.remove(chunk)
+    index.chunk_taken(sweep.job, device, lease.expected_s)
+    index.opened(state, lease.device)
+    if sweep.ledger.free:
+        index.new_work = True
+
+
+def _note_speed(state: State, index: Index, sweep: Sweep, device: str) -> None:
+    speed = state.speeds.get(speed_key(device, sweep_payload(state.jobs[sweep.job])))
+    index.fleet_per_s[sweep.job][device] = 0.0 if speed is None else speed.per_s
+
+
+def _unlink(state: State, index: Index, node: Node, why: str) -> None:
+    node.link, node.since, node.trouble = Link.DOWN, state.at, why
+    for device in node.spec.devices:
+        index.closed(device.id)

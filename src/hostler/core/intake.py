@@ -1,0 +1,420 @@
+"""From what the world tells to what is a fact: each input is checked against the state and becomes events, or nothing.
+
+A node may tell the same thing twice, too late, or about things nobody asked for; none of that may change a result. What
+must not count is refused with an event of its own, so that it is counted and can be looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from hostler.core.index import Index
+from hostler.core.state import Device, Job, State, sweep_payload
+from hostler.core.submission import admit
+from hostler.model import events, inputs
+from hostler.model.errors import Conflict, NotFound
+from hostler.model.events import Event, job_of
+from hostler.model.fleet import Link
+from hostler.model.inputs import Input
+from hostler.model.work import DEFAULT_BUDGETS, FailureClass, JobState, ScriptPayload, SweepPayload
+from hostler.policy import retry
+
+Emit: TypeAlias = Callable[[Event], None]
+Take: TypeAlias = Callable[[State, Index, Any, Emit], Any]
+
+UNBLAMED_RETURNS = frozenset({"recalled", "closed", "agent_restarted", "node_lost"})
+"""Reasons for a chunk's return that say nothing against the sweep."""
+
+
+def take(state: State, index: Index, given: Input, emit: Emit) -> Any:
+    """Turn one input into events; the answer is for whoever gave the input (the ids of submitted jobs, say).
+
+    Raises `UsageError` or `Conflict` when the input asks for what cannot be; nothing is emitted then.
+    """
+    return TAKES[type(given)](state, index, given, emit)
+
+
+def _begin(state: State, index: Index, given: inputs.Begin, emit: Emit) -> None:
+    emit(events.ControllerStarted(version=given.version, epoch=given.epoch))
+
+
+def _submit(state: State, index: Index, given: inputs.Submit, emit: Emit) -> tuple[str, ...]:
+    ids, fresh = admit(state, given.specs)
+    for event in fresh:
+        emit(event)
+    for event in fresh:
+        _fail_if_orphaned(state, state.jobs[event.job], emit)
+    return ids
+
+
+def _cancel(state: State, index: Index, given: inputs.Cancel, emit: Emit) -> None:
+    job = _job(state, given.job)
+    if job.state.final:
+        raise Conflict(f"{job.id} is {job.state} already; there is nothing to cancel")
+    if job.cancelling is not None:
+        return
+    emit(events.CancelRequested(job=job.id, reason=given.reason))
+    _close_if_idle(state, index, job, emit)
+
+
+def _retry(state: State, index: Index, given: inputs.Retry, emit: Emit) -> None:
+    job = _job(state, given.job)
+    if job.state not in (JobState.FAILED, JobState.CANCELLED):
+        raise Conflict(f"{job.id} is {job.state}; only a failed or a cancelled job can be tried again")
+    emit(events.JobRetried(job=job.id))
+    _revive_dependents(state, index, job.id, emit)
+    _fail_if_orphaned(state, job, emit)
+
+
+def _set_priority(state: State, index: Index, given: inputs.SetPriority, emit: Emit) -> None:
+    job = _job(state, given.job)
+    if job.state.final:
+        raise Conflict(f"{job.id} is {job.state} already; its priority means nothing any more")
+    if job.priority != given.priority:
+        emit(events.PriorityChanged(job=job.id, priority=given.priority))
+
+
+def _node_found(state: State, index: Index, given: inputs.NodeFound, emit: Emit) -> None:
+    known = state.nodes.get(given.node.name)
+    if known is None or known.spec != given.node:
+        emit(events.NodeJoined(node=given.node))
+
+
+def _link_up(state: State, index: Index, given: inputs.LinkUp, emit: Emit) -> None:
+    node = state.nodes[given.node]
+    known = node.agent in (None, given.agent)
+    evidence = f"{given.node} runs agent {given.agent} ({given.incarnation}); the attempt was put on agent {node.agent}"
+    for device in _devices(state, given.node):
+        for name in [each for each in device.attempts if each not in given.attempts]:
+            if not known or state.jobs[job_of(name)].state is JobState.RUNNING:
+                _lose(state, index, name, evidence, emit)
+        for name in [each for each in device.chunks if each not in given.chunks]:
+            if not known:
+                _give_back(state, name, "node_lost", emit)
+    emit(
+        events.NodeLinked(
+            node=given.node,
+            agent=given.agent,
+            incarnation=given.incarnation,
+            boot=given.boot,
+            attempts=given.attempts,
+            chunks=given.chunks,
+        )
+    )
+
+
+def _link_down(state: State, index: Index, given: inputs.LinkDown, emit: Emit) -> None:
+    node = state.nodes[given.node]
+    if node.link is Link.UP or node.trouble != given.why:
+        emit(events.NodeUnreachable(node=given.node, why=given.why))
+
+
+def _launched(state: State, index: Index, given: inputs.Launched, emit: Emit) -> None:
+    for name in given.attempts:
+        job = _holder(state, name)
+        if job is not None and job.state is JobState.LEASED:
+            emit(events.AttemptLaunching(attempt=name))
+
+
+def _started(state: State, index: Index, given: inputs.Started, emit: Emit) -> None:
+    job = _holder(state, given.attempt)
+    if job is not None and job.state in (JobState.LEASED, JobState.LAUNCHING):
+        emit(events.AttemptStarted(attempt=given.attempt, pid=given.pid, pid_start=given.pid_start))
+
+
+def _ended(state: State, index: Index, given: inputs.Ended, emit: Emit) -> None:
+    job = _holder(state, given.attempt)
+    if job is None:
+        emit(events.ResultRefused(of=given.attempt, why=_stale(state, given.attempt)))
+        return
+    emit(
+        events.AttemptEnded(
+            attempt=given.attempt,
+            started_at=given.started_at,
+            ended_at=given.ended_at,
+            exit_code=given.exit_code,
+            signal=given.signal,
+            reason=given.reason,
+            error=given.error,
+            cpu_s=given.cpu_s,
+            max_rss_bytes=given.max_rss_bytes,
+            result=given.result,
+            result_error=given.result_error,
+        )
+    )
+    _judge(state, index, job, given, emit)
+
+
+def _searched(state: State, index: Index, given: inputs.Searched, emit: Emit) -> None:
+    sweep = state.sweeps.get(job_of(given.chunk))
+    if sweep is None or given.chunk not in sweep.leases:
+        emit(events.ResultRefused(of=given.chunk, why="the chunk is not leased: it is done already, or was given up"))
+        return
+    job = state.jobs[sweep.job]
+    fault = _result_fault(job, sweep.ledger.leased[given.chunk], given)
+    if fault is not None:
+        emit(events.ResultRefused(of=given.chunk, why=fault))
+        _give_back(state, given.chunk, "refused", emit, error=fault)
+    else:
+        emit(events.ChunkDone(chunk=given.chunk, hits=given.hits, elapsed_s=given.elapsed_s))
+    _review_sweep(state, index, job, emit)
+
+
+def _returned(state: State, index: Index, given: inputs.Returned, emit: Emit) -> None:
+    sweep = state.sweeps.get(job_of(given.chunk))
+    if sweep is None or given.chunk not in sweep.leases:
+        return
+    job, (start, stop) = state.jobs[sweep.job], sweep.ledger.leased[given.chunk]
+    position, hits = given.position, given.hits
+    if position is not None and not _checkpoint_holds(job, start, stop, given):
+        emit(events.ResultRefused(of=given.chunk, why=f"its checkpoint at {position} does not belong to the sweep"))
+        position, hits = None, ()
+    _give_back(state, given.chunk, given.reason, emit, position=position, hits=hits, error=given.error)
+    _review_sweep(state, index, job, emit)
+
+
+def _worker_refused(state: State, index: Index, given: inputs.WorkerRefused, emit: Emit) -> None:
+    # Worker ids are `w-<sweep>-<queue>`; the sweep's id has no dash.
+    job = state.jobs.get(given.worker.split("-")[1])
+    if job is None or job.state.final or state.sweeps[job.id].given_up is not None:
+        return
+    why = f"its worker did not start: {given.error}"
+    emit(events.SweepGivenUp(job=job.id, failure=FailureClass.WORKER, why=why))
+    _close_if_idle(state, index, job, emit)
+
+
+def _progress(state: State, index: Index, given: inputs.Progress, emit: Emit) -> None:
+    for chunk, (position, hits) in given.chunks.items():
+        sweep = state.sweeps.get(job_of(chunk))
+        if sweep is not None and chunk in sweep.leases:
+            sweep.leases[chunk].position, sweep.leases[chunk].hits = position, hits
+
+
+def _trouble(state: State, index: Index, given: inputs.Trouble, emit: Emit) -> None:
+    emit(events.TroubleRecorded(where=given.where, what=given.what))
+
+
+def _tick(state: State, index: Index, given: inputs.Tick, emit: Emit) -> None:
+    """Time is looked at after every batch of inputs anyway."""
+
+
+TAKES: dict[type, Take] = {
+    inputs.Begin: _begin,
+    inputs.Submit: _submit,
+    inputs.Cancel: _cancel,
+    inputs.Retry: _retry,
+    inputs.SetPriority: _set_priority,
+    inputs.NodeFound: _node_found,
+    inputs.LinkUp: _link_up,
+    inputs.LinkDown: _link_down,
+    inputs.Launched: _launched,
+    inputs.Started: _started,
+    inputs.Ended: _ended,
+    inputs.Searched: _searched,
+    inputs.Returned: _returned,
+    inputs.WorkerRefused: _worker_refused,
+    inputs.Progress: _progress,
+    inputs.Trouble: _trouble,
+    inputs.Tick: _tick,
+}
+
+
+def failure_of(spec_payload: ScriptPayload, ended: inputs.Ended) -> tuple[FailureClass, str] | None:
+    """Why an attempt that ended this way came to nothing; `None` if it succeeded."""
+    if ended.reason in REASONS:
+        return REASONS[ended.reason], ended.error or f"its node reported: {ended.reason}"
+    if ended.signal is not None:
+        return FailureClass.SIGNAL, f"ended by signal {ended.signal}"
+    if ended.exit_code != 0:
+        return FailureClass.EXIT, f"exit status {ended.exit_code}"
+    if ended.result_error is not None:
+        return FailureClass.RESULT, f"exit status 0, but its result is unusable: {ended.result_error}"
+    if spec_payload.require_result and ended.result is None:
+        return FailureClass.RESULT, "exit status 0, but it left no result in $HOSTLER_RESULT"
+    return None
+
+
+REASONS = {
+    "walltime": FailureClass.TIMEOUT,
+    "memory": FailureClass.MEMORY,
+    "spawn": FailureClass.SPAWN,
+    "lost": FailureClass.LOST,
+    "unknown": FailureClass.LOST,
+}
+
+
+def _judge(state: State, index: Index, job: Job, ended: inputs.Ended, emit: Emit) -> None:
+    """An attempt has ended: accept its result, try again, or give the job up."""
+    assert isinstance(job.spec.payload, ScriptPayload)
+    failure = failure_of(job.spec.payload, ended)
+    if failure is None and ended.reason is None:
+        emit(events.JobDone(job=job.id, attempt=ended.attempt, result=ended.result))
+    elif job.cancelling is not None:
+        emit(events.JobCancelled(job=job.id))
+        _fail_dependents(state, index, job.id, emit)
+    elif failure is None:
+        emit(events.JobRequeued(job=job.id, failure=None, not_before=state.at, why=f"called back: {ended.reason}"))
+    else:
+        _fail_attempt(state, index, job, *failure, emit)
+
+
+def _fail_attempt(state: State, index: Index, job: Job, failure: FailureClass, what: str, emit: Emit) -> None:
+    failures = {**job.failures, failure: job.failures.get(failure, 0) + 1}
+    verdict = retry.verdict(job.spec.retry, failures, failure)
+    why = f"{what} ({verdict.why})"
+    if verdict.again:
+        not_before = index.now + verdict.rest_s
+        emit(events.JobRequeued(job=job.id, failure=failure, not_before=not_before, why=why))
+        return
+    emit(events.JobFailed(job=job.id, failure=failure, why=why))
+    _fail_dependents(state, index, job.id, emit)
+
+
+def _lose(state: State, index: Index, attempt: str, evidence: str, emit: Emit) -> None:
+    job = state.jobs[job_of(attempt)]
+    emit(events.AttemptLost(attempt=attempt, evidence=evidence))
+    if job.cancelling is not None:
+        emit(events.JobCancelled(job=job.id))
+        _fail_dependents(state, index, job.id, emit)
+    else:
+        _fail_attempt(state, index, job, FailureClass.LOST, evidence, emit)
+
+
+def _give_back(
+    state: State,
+    chunk: str,
+    reason: str,
+    emit: Emit,
+    *,
+    position: int | None = None,
+    hits: tuple[dict[str, Any], ...] = (),
+    error: str | None = None,
+) -> None:
+    """End a lease at its last checkpoint. Whoever made no step forward is to blame for the next try."""
+    start, _ = state.sweeps[job_of(chunk)].ledger.leased[chunk]
+    reached = start if position is None else position
+    emit(
+        events.ChunkReturned(
+            chunk=chunk,
+            position=reached,
+            hits=hits,
+            reason=reason,
+            error=error,
+            blame=reason not in UNBLAMED_RETURNS,
+        )
+    )
+
+
+def _review_sweep(state: State, index: Index, job: Job, emit: Emit) -> None:
+    """After a chunk came back: is the sweep done, hopeless, or simply going on?"""
+    sweep, payload = state.sweeps[job.id], sweep_payload(job)
+    if sweep.ledger.complete:
+        emit(events.JobDone(job=job.id, attempt=None, result={"hits": sweep.hits, "items": sweep.ledger.total}))
+        return
+    if sweep.given_up is None and job.cancelling is None:
+        hopeless = _hopeless(sweep.hits, sweep.strikes, payload, job)
+        if hopeless is not None:
+            emit(events.SweepGivenUp(job=job.id, failure=hopeless[0], why=hopeless[1]))
+    _close_if_idle(state, index, job, emit)
+
+
+def _hopeless(
+    hits: int, strikes: dict[int, int], payload: SweepPayload, job: Job
+) -> tuple[FailureClass, str] | None:
+    if hits > payload.max_hits:
+        return FailureClass.RESULT, f"{hits} hits, more than max_hits = {payload.max_hits}: the search excludes nothing"
+    position, count = max(strikes.items(), key=lambda item: item[1], default=(0, 0))
+    budget = job.spec.retry.max_attempts.get(FailureClass.WORKER, DEFAULT_BUDGETS[FailureClass.WORKER])
+    if count >= budget:
+        return FailureClass.WORKER, f"its worker failed {count} times at {position} ({budget} allowed)"
+    return None
+
+
+def _close_if_idle(state: State, index: Index, job: Job, emit: Emit) -> None:
+    """End a job that is being ended as soon as no device holds any of it."""
+    sweep = state.sweeps.get(job.id)
+    if job.attempt is not None or (sweep is not None and sweep.leases):
+        return
+    if job.cancelling is not None:
+        emit(events.JobCancelled(job=job.id))
+    elif sweep is not None and sweep.given_up is not None:
+        emit(events.JobFailed(job=job.id, failure=sweep.given_up[0], why=sweep.given_up[1]))
+    else:
+        return
+    _fail_dependents(state, index, job.id, emit)
+
+
+def _result_fault(job: Job, leased: tuple[int, int], given: inputs.Searched) -> str | None:
+    payload = sweep_payload(job)
+    if given.digest != payload.digest:
+        return f"searched with other parameters: digest {given.digest[:12]}…, not {payload.digest[:12]}…"
+    if (given.start, given.stop) != leased:
+        return f"searched [{given.start}, {given.stop}), not [{leased[0]}, {leased[1]})"
+    return _hits_fault(given.hits, given.start, given.stop)
+
+
+def _checkpoint_holds(job: Job, start: int, stop: int, given: inputs.Returned) -> bool:
+    assert given.position is not None
+    if not start <= given.position <= stop or given.digest != sweep_payload(job).digest:
+        return False
+    return _hits_fault(given.hits, start, given.position) is None
+
+
+def _hits_fault(hits: tuple[dict[str, Any], ...], start: int, stop: int) -> str | None:
+    for hit in hits:
+        at = hit.get("at")
+        if type(at) is not int or not start <= at < stop:
+            return f"hit {str(hit)[:80]} does not lie in [{start}, {stop})"
+    return None
+
+
+def _fail_dependents(state: State, index: Index, job: str, emit: Emit) -> None:
+    """Whoever waits for a job that will not be done fails too, down the whole tree."""
+    doomed = [job]
+    while doomed:
+        for name in index.dependents.get(doomed.pop(), ()):
+            if state.jobs[name].state is JobState.PENDING:
+                _fail_if_orphaned(state, state.jobs[name], emit)
+                doomed.append(name)
+
+
+def _fail_if_orphaned(state: State, job: Job, emit: Emit) -> None:
+    gone = [name for name in job.after if state.jobs[name].state in (JobState.FAILED, JobState.CANCELLED)]
+    if gone and job.state is JobState.PENDING:
+        why = f"it comes after {', '.join(gone)}, which will not be done; `hostler retry {gone[0]}` revives both"
+        emit(events.JobFailed(job=job.id, failure=FailureClass.DEPENDENCY, why=why))
+
+
+def _revive_dependents(state: State, index: Index, job: str, emit: Emit) -> None:
+    revived = [job]
+    while revived:
+        for name in index.dependents.get(revived.pop(), ()):
+            if state.jobs[name].failure is FailureClass.DEPENDENCY:
+                emit(events.JobRetried(job=name))
+                revived.append(name)
+
+
+def _job(state: State, name: str) -> Job:
+    job = state.jobs.get(name) or state.jobs.get(state.keys.get(name, ""))
+    if job is None:
+        raise NotFound(f"there is no job {name!r}; `hostler jobs` lists them")
+    return job
+
+
+def _holder(state: State, attempt: str) -> Job | None:
+    """The job that runs this very attempt now."""
+    job = state.jobs.get(job_of(attempt))
+    return job if job is not None and job.attempt is not None and job.attempt.id == attempt else None
+
+
+def _stale(state: State, attempt: str) -> str:
+    job = state.jobs.get(job_of(attempt))
+    if job is None:
+        return "no such job"
+    current = "none" if job.attempt is None else job.attempt.id
+    return f"the job is {job.state}, its current attempt is {current}"
+
+
+def _devices(state: State, node: str) -> list[Device]:
+    return [device for device in state.devices.values() if device.spec.node == node]

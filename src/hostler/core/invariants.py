@@ -1,0 +1,105 @@
+"""Every invariant of the state, written as checks that name what contradicts what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from hostler.core.index import Index, rebuilt
+from hostler.core.state import Device, Job, State, Sweep
+from hostler.model.errors import BrokenInvariant
+from hostler.model.fleet import Link
+from hostler.model.work import JobState
+
+
+def validate(state: State, index: Index) -> None:
+    """Raise `BrokenInvariant` with everything that is wrong; return if nothing is."""
+    problems = [*_jobs(state), *_devices(state), *_sweeps(state), *_index(state, index)]
+    if problems:
+        raise BrokenInvariant("; ".join(problems))
+
+
+def _jobs(state: State) -> Iterator[str]:
+    for name, job in state.jobs.items():
+        if job.id != name or job.number >= state.next_job:
+            yield f"{name}: wrong id or number"
+        if name not in state.sweeps and job.state.held != (job.attempt is not None):
+            yield f"{name} is {job.state} with attempt {job.attempt}"
+        if job.state.final != (job.ended_at is not None):
+            yield f"{name} is {job.state}, ended at {job.ended_at}"
+        if job.attempt is not None and job.attempt.id not in state.devices[job.attempt.device].attempts:
+            yield f"{job.attempt.id} is not on its device {job.attempt.device}"
+        if job.state not in (JobState.PENDING, JobState.FAILED, JobState.CANCELLED):
+            yield from _dependencies(state, job)
+
+
+def _dependencies(state: State, job: Job) -> Iterator[str]:
+    undone = [name for name in job.after if state.jobs[name].state is not JobState.DONE]
+    if undone:
+        yield f"{job.id} is {job.state} before {undone}"
+
+
+def _devices(state: State) -> Iterator[str]:
+    held = [name for device in state.devices.values() for name in (*device.attempts, *device.chunks)]
+    twice = [name for name, count in Counter(held).items() if count > 1]
+    if twice:
+        yield f"on two devices: {twice}"
+    attempts = {job.attempt.id for job in state.jobs.values() if job.attempt}
+    chunks = {name for sweep in state.sweeps.values() for name in sweep.leases}
+    if set(held) != attempts | chunks or attempts & chunks:
+        yield f"devices hold {sorted(held)}, jobs and sweeps say {sorted(attempts | chunks)}"
+
+
+def _sweeps(state: State) -> Iterator[str]:
+    for name, sweep in state.sweeps.items():
+        job = state.jobs[name]
+        sweep.ledger.validate()
+        if set(sweep.leases) != set(sweep.ledger.leased):
+            yield f"{name}: its leases are not those of its ledger"
+        if job.state.final and sweep.leases:
+            yield f"{name} is {job.state} and has chunks out"
+        if sweep.ledger.complete != (job.state is JobState.DONE):
+            yield f"{name} is {job.state}, its ledger complete: {sweep.ledger.complete}"
+        yield from _lease_places(state, sweep)
+
+
+def _lease_places(state: State, sweep: Sweep) -> Iterator[str]:
+    for chunk, lease in sweep.leases.items():
+        if chunk not in state.devices[lease.device].chunks:
+            yield f"{chunk} is not on its device {lease.device}"
+
+
+def _index(state: State, index: Index) -> Iterator[str]:
+    """The index says what it would say if it were made anew."""
+    fresh = rebuilt(state)
+    if index.counts != fresh.counts:
+        yield f"counts are {index.counts}, should be {fresh.counts}"
+    if index.active != fresh.active:
+        yield f"active sweeps are {index.active}, should be {fresh.active}"
+    if index.blocked != fresh.blocked:
+        yield f"blocked jobs are {index.blocked}, should be {fresh.blocked}"
+    yield from _queue(state, index)
+    for name, device in state.devices.items():
+        yield from _load(index, fresh, name, device)
+        if name in index.open and state.nodes[device.spec.node].link is not Link.UP:
+            yield f"{name} is open though its node cannot be reached"
+
+
+def _queue(state: State, index: Index) -> Iterator[str]:
+    ready = [job.id for job in index.in_order(state)]
+    should = {
+        job.id
+        for job in state.jobs.values()
+        if job.state is JobState.PENDING and job.id not in state.sweeps and job.id not in index.blocked
+    }
+    resting = {name for at, name in index.timers if at > index.now}
+    if len(ready) != len(set(ready)) or not should - resting <= set(ready) <= should:
+        yield f"the queue holds {ready}, should hold {sorted(should - resting)}"
+
+
+def _load(index: Index, fresh: Index, name: str, device: Device) -> Iterator[str]:
+    load, should = index.loads[name], fresh.loads[name]
+    same = (load.attempts_unknown, load.chunks_unknown) == (should.attempts_unknown, should.chunks_unknown)
+    drift = abs(load.attempts_s - should.attempts_s) + abs(load.chunks_s - should.chunks_s)
+    if not same or drift > 1e-6 * (1 + should.attempts_s + should.chunks_s):
+        yield f"the load of {name} is {load}, should be {should} ({len(device.attempts)} attempts)"

@@ -1,0 +1,101 @@
+"""The state machine with its one door."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hostler.core import decide, intake, orders
+from hostler.core.apply import apply
+from hostler.core.index import Index, rebuilt
+from hostler.core.invariants import validate
+from hostler.core.state import State
+from hostler.model.commands import Command
+from hostler.model.errors import CorruptState, HostlerError, IllegalTransition
+from hostler.model.events import Entry, Event, subject
+from hostler.model.inputs import Input
+from hostler.model.record import record
+
+STORY_LENGTH = 1000
+"""Newest entries kept for the message of an illegal transition."""
+
+
+@record
+class Outcome:
+    """What came of some inputs: facts for the journal, what to do once they are in it, and an answer for each input.
+
+    An answer is a `HostlerError` where the input was refused; such an input has left no entry.
+    """
+
+    entries: Sequence[Entry]
+    commands: Sequence[Command]
+    answers: Sequence[Any]
+
+
+class Core:
+    """Everything Hostler decides, without clock, I/O, randomness or `await`.
+
+    `handle` is the one door for the living world, `replay` the one for the journal. `state` and `index` are for
+    reading; their parts hang together, and changing one by hand breaks the others.
+    """
+
+    def __init__(self, state: State | None = None) -> None:
+        self.state = State() if state is None else state
+        self.index: Index = rebuilt(self.state)
+        self._recent: deque[Entry] = deque(maxlen=STORY_LENGTH)
+
+    def handle(self, now: float, *inputs: Input) -> Outcome:
+        """Take inputs in order at `now` (Unix seconds), then decide once what follows from all of them.
+
+        Time never goes back: a `now` before the newest event counts as that event's time.
+        """
+        entries: list[Entry] = []
+        commands: list[Command] = []
+        self.index.wake(self.state, now)
+
+        def emit(event: Event) -> None:
+            entry = Entry(seq=self.state.seq + 1, at=self.index.now, event=event)
+            self._apply(entry)
+            entries.append(entry)
+            commands.extend(orders.commands(self.state, self.index, event))
+
+        answers = [self._take(given, emit) for given in inputs]
+        decide.place_all(self.state, self.index, emit)
+        return Outcome(entries=entries, commands=commands, answers=answers)
+
+    def replay(self, entries: Iterable[Entry]) -> None:
+        """Fold journal entries into the state. Nothing is decided anew."""
+        for entry in entries:
+            self._apply(entry)
+
+    def wake_at(self) -> float | None:
+        """When something is due though nothing happens; `handle` wants a `Tick` then."""
+        return self.index.next_timer()
+
+    def validate(self) -> None:
+        """Assert every invariant; raises `BrokenInvariant` with what contradicts what."""
+        validate(self.state, self.index)
+
+    def _take(self, given: Input, emit: decide.Emit) -> Any:
+        try:
+            return intake.take(self.state, self.index, given, emit)
+        except CorruptState:
+            raise
+        except HostlerError as refusal:
+            return refusal
+
+    def _apply(self, entry: Entry) -> None:
+        self._recent.append(entry)
+        try:
+            apply(self.state, self.index, entry)
+        except (KeyError, IllegalTransition) as error:
+            raise IllegalTransition(f"{error}\n{self._story_of(entry.event)}") from error
+
+    def _story_of(self, event: Event) -> str:
+        return "\n".join(str(entry) for entry in story(self._recent, subject(event)))
+
+
+def story(entries: Iterable[Entry], job: str | None) -> list[Entry]:
+    """The entries that concern one job, in order."""
+    return [entry for entry in entries if subject(entry.event) == job]

@@ -1,0 +1,201 @@
+"""What the shell must do because of an event. Orders are complete: a backend needs to know nothing else.
+
+Orders are derived again after a restart or a reconnect, from the inventory of the node; each is carried out once,
+because its id is an idempotency key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from hostler.core.index import Index
+from hostler.core.state import Attempt, Device, Job, State, Sweep, sweep_payload
+from hostler.model import events
+from hostler.model.commands import (
+    AttemptOrder,
+    ChunkOrder,
+    CloseWorker,
+    Command,
+    Launch,
+    Lend,
+    Recall,
+    Stop,
+    WorkerOrder,
+)
+from hostler.model.events import Event, job_of
+from hostler.model.fleet import binding
+from hostler.model.work import JobState, ScriptPayload
+from hostler.policy.placement import LEAD_S
+
+Derive: TypeAlias = Callable[[State, Index, Any], Iterator[Command]]
+
+PYTHON = "{python}"
+"""Word of a command that stands for the node's interpreter."""
+
+
+def commands(state: State, index: Index, event: Event) -> Iterator[Command]:
+    """The commands that follow from an event which has just been applied."""
+    derive = DERIVES.get(type(event))
+    return iter(()) if derive is None else derive(state, index, event)
+
+
+def worker_id(sweep: str, device: Device) -> str:
+    """The name of the worker of a sweep on a device."""
+    return f"w-{sweep}-{device.spec.queue}"
+
+
+def _attempt_leased(state: State, index: Index, event: events.AttemptLeased) -> Iterator[Command]:
+    job, device = state.jobs[event.job], state.devices[event.device]
+    assert job.attempt is not None
+    yield _launch(state, job, job.attempt)
+    if job.attempt.predicted_s is None or job.attempt.predicted_s > LEAD_S:
+        # The chunk at work ends by itself; those behind it would wait for as long as the script lasts.
+        for chunk in device.chunks[1:]:
+            yield Recall(node=device.spec.node, chunk=chunk, reason=f"{event.attempt} takes the device")
+
+
+def _chunk_leased(state: State, index: Index, event: events.ChunkLeased) -> Iterator[Command]:
+    yield _lend(state, index, state.sweeps[event.job], event.chunk, event.device)
+
+
+def _cancel_requested(state: State, index: Index, event: events.CancelRequested) -> Iterator[Command]:
+    job = state.jobs[event.job]
+    if job.attempt is not None:
+        device = state.devices[job.attempt.device]
+        yield Stop(node=device.spec.node, attempt=job.attempt.id, reason="cancelled")
+    if job.id in state.sweeps:
+        yield from _recall_all(state, state.sweeps[job.id], event.reason)
+
+
+def _sweep_given_up(state: State, index: Index, event: events.SweepGivenUp) -> Iterator[Command]:
+    yield from _recall_all(state, state.sweeps[event.job], event.why)
+
+
+def _job_over(
+    state: State, index: Index, event: events.JobDone | events.JobFailed | events.JobCancelled
+) -> Iterator[Command]:
+    sweep = state.sweeps.get(event.job)
+    for name in sorted(sweep.workers) if sweep else ():
+        device = state.devices[name]
+        index.workers.pop((event.job, name), None)
+        yield CloseWorker(node=device.spec.node, worker=worker_id(event.job, device))
+
+
+def _node_linked(state: State, index: Index, event: events.NodeLinked) -> Iterator[Command]:
+    """Bring the node to what it should hold: send what it never got, end what it should not have."""
+    held, chunks = set(event.attempts), set(event.chunks)
+    for device in _devices(state, event.node):
+        for name in device.attempts:
+            yield from _reconcile_attempt(state, event.node, name, name in held)
+        for name in device.chunks:
+            yield from _reconcile_chunk(state, index, event.node, name, name in chunks)
+    yield from (Stop(node=event.node, attempt=name, reason="not wanted") for name in held if not _current(state, name))
+    yield from (
+        Recall(node=event.node, chunk=name, reason="not wanted") for name in chunks if not _leased(state, name)
+    )
+
+
+DERIVES: dict[type, Derive] = {
+    events.AttemptLeased: _attempt_leased,
+    events.ChunkLeased: _chunk_leased,
+    events.CancelRequested: _cancel_requested,
+    events.SweepGivenUp: _sweep_given_up,
+    events.JobDone: _job_over,
+    events.JobFailed: _job_over,
+    events.JobCancelled: _job_over,
+    events.NodeLinked: _node_linked,
+}
+
+
+def _reconcile_attempt(state: State, node: str, name: str, held: bool) -> Iterator[Command]:
+    job = state.jobs[job_of(name)]
+    assert job.attempt is not None
+    if job.cancelling is not None:
+        yield Stop(node=node, attempt=name, reason="cancelled")
+    elif not held and job.state in (JobState.LEASED, JobState.LAUNCHING):
+        yield _launch(state, job, job.attempt)
+
+
+def _reconcile_chunk(state: State, index: Index, node: str, name: str, held: bool) -> Iterator[Command]:
+    sweep = state.sweeps[job_of(name)]
+    if state.jobs[sweep.job].cancelling is not None or sweep.given_up is not None:
+        yield Recall(node=node, chunk=name, reason="the sweep is being ended")
+    elif not held:
+        yield _lend(state, index, sweep, name, sweep.leases[name].device)
+
+
+def _launch(state: State, job: Job, attempt: Attempt) -> Launch:
+    device = state.devices[attempt.device]
+    node = state.nodes[device.spec.node].spec
+    payload = job.spec.payload
+    assert isinstance(payload, ScriptPayload)
+    memory = job.spec.resources.memory_gb
+    order = AttemptOrder(
+        id=attempt.id,
+        queue=device.spec.queue,
+        argv=_resolved(payload.argv, node.python),
+        env={**node.env, **binding(device.spec), **payload.env},
+        cwd=payload.cwd,
+        walltime_s=job.spec.walltime_s,
+        memory_bytes=None if memory is None else int(memory * 2**30),
+        grace_s=job.spec.grace_s,
+        inputs=_inputs(state, job) if job.after else None,
+    )
+    return Launch(node=node.name, order=order)
+
+
+def _lend(state: State, index: Index, sweep: Sweep, chunk: str, device: str) -> Lend:
+    start, stop = sweep.ledger.leased[chunk]
+    worker = index.workers.get((sweep.job, device))
+    if worker is None:
+        worker = index.workers[sweep.job, device] = _worker(state, sweep, state.devices[device])
+    order = ChunkOrder(id=chunk, start=start, stop=stop)
+    return Lend(node=state.devices[device].spec.node, worker=worker, chunk=order)
+
+
+def _worker(state: State, sweep: Sweep, device: Device) -> WorkerOrder:
+    node = state.nodes[device.spec.node].spec
+    payload = sweep_payload(state.jobs[sweep.job])
+    return WorkerOrder(
+        id=worker_id(sweep.job, device),
+        queue=device.spec.queue,
+        argv=_resolved(payload.worker, node.python),
+        env={**node.env, **binding(device.spec)},
+        digest=payload.digest,
+        params=payload.params,
+        silence_s=payload.silence_s,
+        start_s=payload.start_s,
+    )
+
+
+def _recall_all(state: State, sweep: Sweep, reason: str) -> Iterator[Command]:
+    for chunk, lease in sweep.leases.items():
+        yield Recall(node=state.devices[lease.device].spec.node, chunk=chunk, reason=reason)
+
+
+def _inputs(state: State, job: Job) -> dict[str, Any]:
+    """Results of what the job comes after, under the id and under the name the owner wrote."""
+    by_id = {name: state.jobs[name].result for name in job.after}
+    written = zip(job.spec.after, job.after, strict=True)
+    return {**by_id, **{wrote: by_id[name] for wrote, name in written}}
+
+
+def _resolved(argv: tuple[str, ...], python: str) -> tuple[str, ...]:
+    return (python if argv[0] == PYTHON else argv[0], *argv[1:])
+
+
+def _devices(state: State, node: str) -> list[Device]:
+    return [device for device in state.devices.values() if device.spec.node == node]
+
+
+def _current(state: State, attempt: str) -> bool:
+    job = state.jobs.get(job_of(attempt))
+    return job is not None and job.attempt is not None and job.attempt.id == attempt
+
+
+def _leased(state: State, chunk: str) -> bool:
+    sweep = state.sweeps.get(job_of(chunk))
+    return sweep is not None and chunk in sweep.leases
+
+

@@ -1,0 +1,145 @@
+"""Everything the controller knows: facts folded from events, and what is volatile beside them.
+
+Only `core` changes these objects, and only by events; readers may look at them between two calls of `handle`. The
+attributes hang together: change one by hand and `validate()` will object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any
+
+from hostler.core.ledger import Ledger
+from hostler.model.fleet import DeviceSpec, Link, NodeSpec, Process
+from hostler.model.record import entity
+from hostler.model.work import FailureClass, JobSpec, JobState, SweepPayload
+from hostler.policy.chunking import Speed
+from hostler.policy.duration import Estimate
+
+
+@entity
+class Attempt:
+    """One execution of a job on one device. `process` is what is known of it, whatever the link does."""
+
+    id: str
+    device: str
+    leased_at: float
+    predicted_s: float | None
+    process: Process = Process.UNKNOWN
+    started_at: float | None = None
+    elapsed_s: float | None = None
+    """How long its process lived, by its node's clock."""
+    pid: int | None = None
+    pid_start: int | None = None
+
+
+@entity
+class Job:
+    """One job. Its id is `j<number>`, in order of submission; `attempt` is the one that holds a device now."""
+
+    id: str
+    number: int
+    spec: JobSpec
+    priority: int
+    submitted_at: float
+    after: tuple[str, ...] = ()
+    state: JobState = JobState.PENDING
+    not_before: float = 0.0
+    attempts: int = 0
+    attempt: Attempt | None = None
+    last_device: str | None = None
+    failures: dict[FailureClass, int] = field(default_factory=dict)
+    cancelling: str | None = None
+    why: str | None = None
+    failure: FailureClass | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    result: Any = None
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """The place in the queue; lower goes first. Waiting and failing leave it as it is."""
+        return -self.priority, self.number
+
+
+@entity
+class ChunkLease:
+    """A chunk on a device. `position` and `hits` are its last reported progress: volatile, for show."""
+
+    device: str
+    leased_at: float
+    expected_s: float | None
+    position: int | None = None
+    hits: int = 0
+
+
+@entity
+class Sweep:
+    """What a sweep job has beside its job: coverage, leases, and the devices that have a worker for it."""
+
+    job: str
+    ledger: Ledger
+    leases: dict[str, ChunkLease] = field(default_factory=dict)
+    workers: set[str] = field(default_factory=set)
+    chunks: int = 0
+    chunks_done: int = 0
+    served_s: float = 0.0
+    hits: int = 0
+    strikes: dict[int, int] = field(default_factory=dict)
+    """Worker failures by the position at which they happened: without a step forward they add up."""
+    given_up: tuple[FailureClass, str] | None = None
+
+
+@entity
+class Device:
+    """One device: what it is, and what has been put on it, oldest first."""
+
+    spec: DeviceSpec
+    attempts: list[str] = field(default_factory=list)
+    chunks: list[str] = field(default_factory=list)
+
+
+@entity
+class Node:
+    """One node. `link` says whether it can be reached, and nothing else."""
+
+    spec: NodeSpec
+    link: Link = Link.DOWN
+    since: float = 0.0
+    agent: str | None = None
+    incarnation: int | None = None
+    boot: str | None = None
+    trouble: str | None = "never reached"
+
+
+@entity
+class State:
+    """The whole. `at` is the time of the newest event, `seq` its number."""
+
+    at: float = 0.0
+    seq: int = 0
+    epoch: int = 0
+    next_job: int = 1
+    jobs: dict[str, Job] = field(default_factory=dict)
+    sweeps: dict[str, Sweep] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    devices: dict[str, Device] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    """Job by idempotency key."""
+    speeds: dict[str, Speed] = field(default_factory=dict)
+    """Measured speed by `speed_key`."""
+    durations: dict[str, Estimate] = field(default_factory=dict)
+    """Learnt duration by `duration_key`."""
+    refused: int = 0
+    troubles: int = 0
+
+
+def sweep_payload(job: Job) -> SweepPayload:
+    """The payload of a job that is known to be a sweep."""
+    assert isinstance(job.spec.payload, SweepPayload), f"{job.id} is no sweep"
+    return job.spec.payload
+
+
+def speed_key(device: str, payload: SweepPayload) -> str:
+    """What a speed is kept under: device × kernel."""
+    return f"{device} {payload.kernel or payload.digest}"

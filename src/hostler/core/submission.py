@@ -1,0 +1,104 @@
+"""Admitting jobs: all of a submission or nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from graphlib import CycleError, TopologicalSorter
+
+from hostler.core.state import State
+from hostler.model.codec import digest
+from hostler.model.errors import Conflict, SpecError
+from hostler.model.events import JobSubmitted
+from hostler.model.work import ARGV_MAX_BYTES, JobSpec, ScriptPayload, SweepPayload
+
+
+def admit(state: State, specs: Sequence[JobSpec]) -> tuple[tuple[str, ...], list[JobSubmitted]]:
+    """Ids for `specs`, in order, and the events that make those of them jobs which are none yet, dependencies first.
+
+    A spec whose key is known is the job it was then, if the specs are equal. Raises `Conflict` where they differ and
+    `SpecError` where a spec cannot be; the state is not touched.
+    """
+    ids = _assign(state, specs)
+    names = {spec.key: name for spec, name in zip(specs, ids, strict=True) if spec.key is not None}
+    fresh = [
+        JobSubmitted(job=name, spec=spec, after=_resolve(state, spec, names))
+        for spec, name in zip(specs, ids, strict=True)
+        if name not in state.jobs
+    ]
+    return ids, _dependencies_first(fresh)
+
+
+def _assign(state: State, specs: Sequence[JobSpec]) -> tuple[str, ...]:
+    """The id of each spec: that of an equal job under the same key, or the next free number."""
+    number = state.next_job
+    taken: dict[str, str] = {}
+    ids = []
+    for spec in specs:
+        known = None if spec.key is None else _known(state, spec)
+        if spec.key is not None and spec.key in taken:
+            raise SpecError(f"the key {spec.key!r} is used twice in one submission; keys name one job each")
+        name = known or f"j{number}"
+        if known is None:
+            _check(spec)
+            number += 1
+        if spec.key is not None:
+            taken[spec.key] = name
+        ids.append(name)
+    return tuple(ids)
+
+
+def _known(state: State, spec: JobSpec) -> str | None:
+    name = state.keys.get(spec.key or "")
+    if name is not None and state.jobs[name].spec != spec:
+        raise Conflict(
+            f"the key {spec.key!r} belongs to {name}, which was submitted with other values; "
+            "give the changed job another key, or leave it as it was"
+        )
+    return name
+
+
+def _check(spec: JobSpec) -> None:
+    """What the field types cannot say."""
+    payload = spec.payload
+    words = payload.argv if isinstance(payload, ScriptPayload) else payload.worker
+    if any("\0" in word for word in words):
+        raise SpecError(f"job {spec.name!r}: a word of its command contains a NUL byte, which no program can be given")
+    if sum(len(word.encode()) for word in words) > ARGV_MAX_BYTES:
+        raise SpecError(f"job {spec.name!r}: its command is longer than {ARGV_MAX_BYTES} bytes; pass data in a file")
+    if isinstance(payload, SweepPayload):
+        _check_sweep(spec.name, payload)
+
+
+def _check_sweep(name: str, payload: SweepPayload) -> None:
+    if payload.start >= payload.stop:
+        raise SpecError(f"sweep {name!r}: [{payload.start}, {payload.stop}) is empty; stop lies beyond start")
+    if payload.max_chunk is not None and payload.max_chunk < payload.min_chunk:
+        raise SpecError(f"sweep {name!r}: max_chunk {payload.max_chunk} is below min_chunk {payload.min_chunk}")
+    if digest(payload.params) != payload.digest:
+        raise SpecError(f"sweep {name!r}: its digest is not that of its params; leave it to `hostler sweep`")
+
+
+def _resolve(state: State, spec: JobSpec, names: dict[str, str]) -> tuple[str, ...]:
+    """The ids of what a spec comes after: a key of the same submission, a key, or an id."""
+    return tuple(_resolve_one(state, spec, wrote, names) for wrote in spec.after)
+
+
+def _resolve_one(state: State, spec: JobSpec, wrote: str, names: dict[str, str]) -> str:
+    name = names.get(wrote) or state.keys.get(wrote) or (wrote if wrote in state.jobs else None)
+    if name is None:
+        raise SpecError(f"job {spec.name!r} comes after {wrote!r}, which is no job's key or id")
+    return name
+
+
+def _dependencies_first(fresh: Sequence[JobSubmitted]) -> list[JobSubmitted]:
+    by_id = {event.job: event for event in fresh}
+    try:
+        order = list(TopologicalSorter({event.job: event.after for event in fresh}).static_order())
+    except CycleError as error:
+        ring = " → ".join(_label(by_id, name) for name in error.args[1])
+        raise SpecError(f"these jobs wait for each other in a ring: {ring}; none was submitted") from error
+    return [by_id[name] for name in order if name in by_id]
+
+
+def _label(by_id: dict[str, JobSubmitted], name: str) -> str:
+    return by_id[name].spec.key or by_id[name].spec.name

@@ -1,0 +1,101 @@
+"""What the controller wants done in the world. Commands follow from events, and are executed once these are durable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hostler.model.record import record
+
+
+@record
+class AttemptOrder:
+    """One execution of a job, complete: the backend needs to know nothing else. Carried out once per `id`."""
+
+    id: str
+    queue: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str | None
+    walltime_s: float | None
+    memory_bytes: int | None
+    grace_s: float
+    inputs: Mapping[str, Any] | None
+    """Results of the jobs this one comes after, by name and by id; the process finds them in `$HOSTLER_INPUTS`."""
+
+
+@record
+class WorkerOrder:
+    """A warm worker for one sweep on one device."""
+
+    id: str
+    queue: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    digest: str
+    params: Mapping[str, Any]
+    silence_s: float
+    start_s: float
+
+
+@record
+class ChunkOrder:
+    """One chunk for a worker. Carried out once per `id`."""
+
+    id: str
+    start: int
+    stop: int
+
+
+@record
+class Launch:
+    """Start an attempt."""
+
+    node: str
+    order: AttemptOrder
+
+
+@record
+class Stop:
+    """End an attempt, gently first."""
+
+    node: str
+    attempt: str
+    reason: str
+
+
+@record
+class Lend:
+    """Give a chunk to a worker; the worker is declared with it."""
+
+    node: str
+    worker: WorkerOrder
+    chunk: ChunkOrder
+
+
+@record
+class Recall:
+    """Ask for a chunk back."""
+
+    node: str
+    chunk: str
+    reason: str
+
+
+@record
+class CloseWorker:
+    """End a worker that has no more to do."""
+
+    node: str
+    worker: str
+
+
+@record
+class Discard:
+    """Forget an attempt's directory on its node."""
+
+    node: str
+    attempt: str
+
+
+Command = Launch | Stop | Lend | Recall | CloseWorker | Discard

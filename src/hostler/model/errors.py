@@ -1,0 +1,92 @@
+"""Every error Hostler raises on purpose.
+
+::
+
+    HostlerError
+    ├── UsageError               the caller asked for something that cannot be
+    │   ├── SettingsError        a fleet file or an environment value is wrong
+    │   ├── SpecError            a job, sweep or payload is wrong
+    │   └── NotFound             no such job, node, sweep, attempt
+    ├── Conflict                 it exists already, and differs; or its state forbids what was asked
+    ├── CorruptState             stored data contradicts itself or the code's invariants
+    │   ├── IllegalTransition    an event does not fit the state it is applied to
+    │   └── BrokenInvariant      `validate()` found a contradiction
+    ├── StoreError               the journal cannot be read or written
+    │   ├── StoreBusy            another controller holds the state directory
+    │   ├── StoreFull            no space left, or read-only
+    │   └── SchemaMismatch       the store was written by another version
+    └── LinkError                a node or the controller cannot be reached
+        ├── LinkLost             the connection broke; nothing is known about what runs there
+        ├── LinkRefused          the other side answered, and said no
+        └── ControllerAbsent     no controller is running for this state directory
+
+Each message says what happened, to what, and what to do about it.
+"""
+
+
+class HostlerError(Exception):
+    """Root of the tree above; catch it to catch everything Hostler raises on purpose."""
+
+
+class UsageError(HostlerError):
+    """The caller asked for something that cannot be."""
+
+
+class SettingsError(UsageError):
+    """A fleet file or an environment value is wrong; the message names the file, the line and the key."""
+
+
+class SpecError(UsageError):
+    """A job, sweep or payload is wrong; nothing was submitted."""
+
+
+class NotFound(UsageError):
+    """There is no job, node, sweep or attempt of that name."""
+
+
+class Conflict(HostlerError):
+    """It exists already and differs, or its state forbids what was asked."""
+
+
+class CorruptState(HostlerError):
+    """Stored data contradicts itself or the code's invariants."""
+
+
+class IllegalTransition(CorruptState):
+    """An event does not fit the state it is applied to; the message carries the story of the job."""
+
+
+class BrokenInvariant(CorruptState):
+    """`core.validate()` found a contradiction."""
+
+
+class StoreError(HostlerError):
+    """The journal cannot be read or written."""
+
+
+class StoreBusy(StoreError):
+    """Another controller holds the state directory."""
+
+
+class StoreFull(StoreError):
+    """There is no space left for the journal, or it is read-only."""
+
+
+class SchemaMismatch(StoreError):
+    """The store was written by another version of Hostler."""
+
+
+class LinkError(HostlerError):
+    """A node or the controller cannot be reached."""
+
+
+class LinkLost(LinkError):
+    """The connection broke. Nothing follows about what runs on the other side."""
+
+
+class LinkRefused(LinkError):
+    """The other side answered, and said no."""
+
+
+class ControllerAbsent(LinkError):
+    """No controller is running for this state directory."""

@@ -1,0 +1,182 @@
+"""What the world tells the core. An input is no fact of the journal yet: the core may refuse it or know it already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hostler.model.fleet import NodeSpec
+from hostler.model.record import record
+from hostler.model.work import JobSpec
+
+
+@record
+class Begin:
+    """A controller takes up the state."""
+
+    version: str
+    epoch: int
+
+
+@record
+class Submit:
+    """Do these jobs; all of them or, if one cannot be, none."""
+
+    specs: tuple[JobSpec, ...]
+
+
+@record
+class Cancel:
+    """Do not do this job any more."""
+
+    job: str
+    reason: str = "cancelled by its owner"
+
+
+@record
+class Retry:
+    """Try a failed or cancelled job again."""
+
+    job: str
+
+
+@record
+class SetPriority:
+    """Rank a job anew."""
+
+    job: str
+    priority: int
+
+
+@record
+class NodeFound:
+    """Settings or a probe describe a node."""
+
+    node: NodeSpec
+
+
+@record
+class LinkUp:
+    """A node's agent answered and told what it holds."""
+
+    node: str
+    agent: str
+    incarnation: int
+    boot: str | None
+    attempts: tuple[str, ...]
+    chunks: tuple[str, ...]
+
+
+@record
+class LinkDown:
+    """A node's agent cannot be reached."""
+
+    node: str
+    why: str
+
+
+@record
+class Launched:
+    """A backend took these orders."""
+
+    attempts: tuple[str, ...]
+
+
+@record
+class Started:
+    """A node saw the attempt's process begin."""
+
+    attempt: str
+    pid: int
+    pid_start: int
+
+
+@record
+class Ended:
+    """A node saw the attempt's process end; the fields are those of `AttemptEnded`."""
+
+    attempt: str
+    started_at: float | None = None
+    ended_at: float
+    exit_code: int | None = None
+    signal: int | None = None
+    reason: str | None = None
+    error: str | None = None
+    cpu_s: float | None = None
+    max_rss_bytes: int | None = None
+    result: Any = None
+    result_error: str | None = None
+
+
+@record
+class Searched:
+    """A worker searched the whole interval `[start, stop)`."""
+
+    chunk: str
+    digest: str
+    start: int
+    stop: int
+    hits: tuple[dict[str, Any], ...]
+    elapsed_s: float
+
+
+@record
+class Returned:
+    """A chunk comes back unfinished; `position` is its last checkpoint, `None` where there was none."""
+
+    chunk: str
+    position: int | None = None
+    digest: str | None = None
+    hits: tuple[dict[str, Any], ...] = ()
+    reason: str
+    error: str | None = None
+
+
+@record
+class WorkerRefused:
+    """A worker refused its parameters, or could not be started at all."""
+
+    worker: str
+    error: str
+
+
+@record
+class Progress:
+    """How far chunks are: position and number of hits by chunk. Volatile: shown, never journalled."""
+
+    chunks: Mapping[str, tuple[int, int]]
+
+
+@record
+class Trouble:
+    """Something of the controller's own failed."""
+
+    where: str
+    what: str
+
+
+@record
+class Tick:
+    """Nothing but time has passed."""
+
+
+Input = (
+    Begin
+    | Submit
+    | Cancel
+    | Retry
+    | SetPriority
+    | NodeFound
+    | LinkUp
+    | LinkDown
+    | Launched
+    | Started
+    | Ended
+    | Searched
+    | Returned
+    | WorkerRefused
+    | Progress
+    | Trouble
+    | Tick
+)
+"""Everything `core.handle` understands."""

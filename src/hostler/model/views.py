@@ -1,0 +1,223 @@
+"""What is shown to people and programs. Made from the state the scheduler uses, never read back into it.
+
+Every view is a plain value with a JSON form; times are Unix seconds, unknown is `null`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hostler.model.fleet import Link, Process
+from hostler.model.record import record
+from hostler.model.work import FailureClass, JobSpec, JobState, WorkKind
+
+
+@record
+class JobView:
+    """One line of `hostler jobs`."""
+
+    id: str
+    name: str
+    key: str | None
+    work: WorkKind
+    state: JobState
+    priority: int
+    submitted_at: float
+    started_at: float | None
+    ended_at: float | None
+    attempts: int
+    attempt: str | None
+    device: str | None
+    """Where it runs, or ran last."""
+    why: str | None
+    failure: FailureClass | None
+    cancelling: bool
+    done_share: float | None
+    """Of a sweep: items done / items asked for."""
+
+
+@record
+class AttemptView:
+    """The attempt that holds a device now. What its process does and whether its node answers are separate facts."""
+
+    id: str
+    device: str
+    process: Process
+    link: Link
+    leased_at: float
+    started_at: float | None
+    pid: int | None
+
+
+@record
+class SweepView:
+    """A sweep's coverage. `per_s` is the speed of the devices at work on it, `left_s` what remains at that speed."""
+
+    job: str
+    name: str
+    state: JobState
+    start: int
+    stop: int
+    total: int
+    done: int
+    leased: int
+    free: int
+    chunks_done: int
+    chunks_out: int
+    hits: int
+    expected_by_chance: float | None
+    """Hits that chance alone would give over all items."""
+    per_s: float | None
+    left_s: float | None
+    device_s: float
+    digest: str
+
+
+@record
+class ChunkView:
+    """A chunk on a device."""
+
+    chunk: str
+    device: str
+    start: int
+    stop: int
+    leased_at: float
+    expected_s: float | None
+    position: int | None
+    """Last reported progress; what is before it is searched but not accepted yet."""
+
+
+@record
+class LedgerView:
+    """The ledger of a sweep, interval by interval."""
+
+    sweep: SweepView
+    done: tuple[tuple[int, int], ...]
+    free: tuple[tuple[int, int], ...]
+    leased: tuple[ChunkView, ...]
+
+
+@record
+class LedgerProof:
+    """The ledger folded again from the journal alone: `fault` is `None` if it is disjoint and complete."""
+
+    job: str
+    total: int
+    done: int
+    intervals: int
+    hits: int
+    complete: bool
+    fault: str | None
+
+
+@record
+class HitView:
+    """One accepted hit of a sweep; `data` is what the worker said, `data["at"]` the item."""
+
+    job: str
+    at: int
+    data: Mapping[str, Any]
+
+
+@record
+class JobDetail:
+    """Everything about one job but its story."""
+
+    job: JobView
+    spec: JobSpec
+    after: tuple[str, ...]
+    failures: Mapping[FailureClass, int]
+    attempt: AttemptView | None
+    sweep: SweepView | None
+    result: Any
+
+
+@record
+class DeviceView:
+    """One device and what is on it."""
+
+    id: str
+    kind: str
+    model: str | None
+    vram_gb: float | None
+    attempts: tuple[str, ...]
+    chunks: tuple[str, ...]
+
+
+@record
+class NodeView:
+    """One node; `since` tells how long the link has been as it is."""
+
+    name: str
+    backend: str
+    link: Link
+    since: float
+    trouble: str | None
+    agent: str | None
+    devices: tuple[DeviceView, ...]
+
+
+@record
+class QueueRow:
+    """One place in the queue. `waits_for` says why a job that is not first in line cannot go yet, if it cannot."""
+
+    place: int
+    job: str
+    name: str
+    work: WorkKind
+    priority: int
+    waited_s: float
+    waits_for: str | None
+
+
+@record
+class Explanation:
+    """Why a job waits, or why it runs where it runs. `devices` maps each device to what it says to the job."""
+
+    job: str
+    state: JobState
+    summary: str
+    reasons: tuple[str, ...]
+    devices: Mapping[str, str]
+
+
+@record
+class Status:
+    """The fleet in numbers; costs the same for ten jobs and for a hundred thousand."""
+
+    version: str
+    fleet: str
+    at: float
+    seq: int
+    epoch: int
+    jobs: Mapping[JobState, int]
+    nodes_up: int
+    nodes: int
+    devices: int
+    devices_busy: int
+    refused: int
+    """Results that were refused: late, doubled, or of other parameters."""
+    troubles: int
+    sweeps: tuple[SweepView, ...]
+    """Those that are not over."""
+
+
+@record
+class Page:
+    """A page of a listing; `next` is the cursor of the following page, `None` on the last."""
+
+    items: tuple[Any, ...]
+    next: str | None
+
+
+@record
+class LogChunk:
+    """A piece of an attempt's output. `offset` and `size` count bytes ever written."""
+
+    attempt: str
+    stream: str
+    offset: int
+    data: bytes
+    size: int
+    ended: bool

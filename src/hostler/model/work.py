@@ -1,0 +1,182 @@
+"""What somebody wants done: jobs, their payloads, what they need, how often they may fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from hostler.model.record import record
+
+NAME_MAX = 256
+ARGV_MAX_BYTES = 1 << 20
+
+
+class WorkKind(StrEnum):
+    """What a job does for its owner; the unit of quota and of per-device permission."""
+
+    SELFPLAY = "selfplay"
+    TRAINING = "training"
+    EVALUATION = "evaluation"
+    EXPORT = "export"
+    SWEEP = "sweep"
+    SCRIPT = "script"
+    RL = "rl"
+
+
+class JobState(StrEnum):
+    """Where a job stands. `lost` is no state: a job whose attempt was lost is pending again."""
+
+    PENDING = "pending"
+    LEASED = "leased"
+    LAUNCHING = "launching"
+    RUNNING = "running"
+    COLLECTING = "collecting"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing more happens to the job by itself."""
+        return self in FINAL_STATES
+
+    @property
+    def held(self) -> bool:
+        """Whether an attempt of the job has a place."""
+        return self in HELD_STATES
+
+
+FINAL_STATES = frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED})
+HELD_STATES = frozenset({JobState.LEASED, JobState.LAUNCHING, JobState.RUNNING, JobState.COLLECTING})
+
+
+class FailureClass(StrEnum):
+    """Why an attempt came to nothing. The class decides which budget it is taken from."""
+
+    EXIT = "exit"
+    SIGNAL = "signal"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    SPAWN = "spawn"
+    RESULT = "result"
+    WORKER = "worker"
+    LOST = "lost"
+    DEPENDENCY = "dependency"
+
+
+class DeviceKind(StrEnum):
+    """What a device is made of."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+    ROCM = "rocm"
+
+
+@record
+class Resources:
+    """What one attempt needs of the device it is put on. Zero or `None` asks for nothing."""
+
+    device: Literal["any", "cpu", "gpu"] = "any"
+    vram_gb: Annotated[float, Field(ge=0)] = 0.0
+    memory_gb: Annotated[float, Field(gt=0)] | None = None
+    """Address-space limit of the process, enforced by the agent."""
+
+
+DEFAULT_BUDGETS: Mapping[FailureClass, int] = {
+    FailureClass.EXIT: 2,
+    FailureClass.SIGNAL: 3,
+    FailureClass.TIMEOUT: 1,
+    FailureClass.MEMORY: 1,
+    FailureClass.SPAWN: 3,
+    FailureClass.RESULT: 2,
+    FailureClass.WORKER: 5,
+    FailureClass.LOST: 10,
+    FailureClass.DEPENDENCY: 1,
+}
+
+
+@record
+class Retry:
+    """How often a job may fail, by class, and how long it rests before it tries again.
+
+    A job that failed rests `backoff_s · 2^(n-1)` seconds, at most `backoff_max_s`, where n counts its failures. A job
+    whose node was lost does not rest: it was not its fault.
+    """
+
+    max_attempts: Mapping[FailureClass, Annotated[int, Field(ge=1)]] = field(default_factory=dict)
+    """Attempts that may end this way before the job fails; classes not named keep `DEFAULT_BUDGETS`."""
+    backoff_s: Annotated[float, Field(ge=0)] = 1.0
+    backoff_max_s: Annotated[float, Field(ge=0)] = 300.0
+
+
+@record
+class ScriptPayload:
+    """Any command. It has succeeded when it exits 0 and, if it left a `$HOSTLER_RESULT`, that is JSON."""
+
+    kind: Literal["script"] = "script"
+    schema: Literal[1]
+    argv: Annotated[tuple[str, ...], Field(min_length=1)]
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    """Where the process starts; `None` is a directory of the attempt's own."""
+    require_result: bool = False
+    """Whether a missing `$HOSTLER_RESULT` is a failure."""
+
+
+@record
+class SweepPayload:
+    """One program over every integer of `[start, stop)`, cut into chunks.
+
+    `worker` is a command that speaks the worker protocol (docs/reference/worker-protocol.md); its first word may be
+    `{python}`, the node's Python. `digest` is the SHA-256 of the canonical JSON of `params`: every result carries it,
+    and a result with another one is refused.
+    """
+
+    kind: Literal["sweep"] = "sweep"
+    schema: Literal[1]
+    start: int
+    stop: int
+    worker: Annotated[tuple[str, ...], Field(min_length=1)]
+    params: Mapping[str, Any]
+    digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    chance: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Probability that an item is a hit by chance; `None` where the program cannot say."""
+    kernel: str | None = None
+    """What the speed of a device is measured for; sweeps of one kernel share it. `None`: the digest."""
+    target_s: Annotated[float, Field(gt=0)] = 10.0
+    min_chunk: Annotated[int, Field(ge=1)] = 1
+    max_chunk: Annotated[int, Field(ge=1)] | None = None
+    max_hits: Annotated[int, Field(ge=0)] = 100_000
+    """More hits than this fail the sweep: a search that finds everything has found nothing."""
+    silence_s: Annotated[float, Field(gt=0)] = 30.0
+    start_s: Annotated[float, Field(gt=0)] = 120.0
+
+
+Payload = Annotated[ScriptPayload | SweepPayload, Field(discriminator="kind")]
+
+
+@record
+class JobSpec:
+    """One job as its owner asked for it. Immutable; `priority` alone can be changed later."""
+
+    name: Annotated[str, Field(min_length=1, max_length=NAME_MAX)]
+    payload: Payload
+    key: Annotated[str, Field(min_length=1, max_length=NAME_MAX)] | None = None
+    """Idempotency key: a second submission under the same key is the first job again, if the specs are equal."""
+    resources: Resources = Resources()
+    priority: int = 0
+    """Higher goes first. Jobs of one priority go in the order of their submission."""
+    after: tuple[str, ...] = ()
+    """Ids or keys of jobs that must be done first; keys of the same submission count."""
+    retry: Retry = Retry()
+    walltime_s: Annotated[float, Field(gt=0)] | None = None
+    grace_s: Annotated[float, Field(ge=0)] = 10.0
+
+    @property
+    def work(self) -> WorkKind:
+        """The work kind the payload stands for."""
+        return WorkKind(self.payload.kind)

@@ -1,0 +1,1 @@
+"""Find the seeds of a random number generator that reproduce recorded outputs."""

@@ -1,0 +1,175 @@
+"""The sieve by hand: ``python -m hostler.workloads.sieve``."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from hostler.workloads.sieve import spec
+from hostler.workloads.sieve.errors import SieveError, SpecError
+from hostler.workloads.sieve.generators import GENERATORS, generator, oracle
+
+PROGRESS_S = 1.0
+
+EXAMPLES = """examples:
+  python -m hostler.workloads.sieve generators
+  python -m hostler.workloads.sieve check examples/draws/php.json
+  python -m hostler.workloads.sieve search examples/draws/php.json
+  python -m hostler.workloads.sieve search examples/draws/java.json --start 0 --stop 4294967296 --threads 2
+  python -m hostler.workloads.sieve draw java-random --seed 42 --count 12 --output '{"kind": "bound", "bound": 1000}'
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand; returns the exit status (0 done, 1 refused, 2 wrong usage, 130 interrupted)."""
+    options = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = options.command
+    try:
+        return command(options)
+    except SieveError as error:
+        print(f"sieve: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("sieve: interrupted; what was not reported as searched was not searched", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader has gone; a second failure at interpreter exit would only repeat it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m hostler.workloads.sieve",
+        description="Search for the seeds of a random number generator that reproduce recorded outputs.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_search(commands.add_parser("search", help="search seeds on this machine with all cores"))
+    worker = commands.add_parser("worker", help="serve a controller on standard input and output")
+    worker.set_defaults(command=_worker)
+    listing = commands.add_parser("generators", help="list the generators and their kinds of output")
+    listing.set_defaults(command=_generators)
+    _add_draw(commands.add_parser("draw", help="produce draws from a seed, slowly, as a JSON list"))
+    check = commands.add_parser("check", help="validate data files")
+    check.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    check.set_defaults(command=_check)
+    return parser
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Hits go to standard output, one JSON object a line; progress goes to standard error."
+    parser.add_argument("file", type=Path, metavar="FILE", help="a data file of recorded draws")
+    parser.add_argument("--skip", type=int, default=0, help="outputs before the first draw (default 0)")
+    parser.add_argument("--start", type=_integer, default=0, help="first seed (default 0)")
+    parser.add_argument("--stop", type=_integer, help="seed after the last (default: 2^32, or all seeds if fewer)")
+    parser.add_argument("--threads", type=int, default=_cores(), help="default: one per core this process may use")
+    parser.set_defaults(command=_search)
+
+
+def _add_draw(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("generator", help="a name that 'generators' lists")
+    parser.add_argument("--seed", type=_integer, required=True)
+    parser.add_argument("--output", type=json.loads, required=True, metavar="JSON", help="the kind and its arguments")
+    parser.add_argument("--count", type=int, default=12)
+    parser.add_argument("--skip", type=int, default=0)
+    parser.set_defaults(command=_draw)
+
+
+def _search(options: argparse.Namespace) -> int:
+    from hostler.workloads.sieve.search import search_parallel
+
+    checked = spec.parse(spec.prepare({"data": str(options.file), "skip": options.skip}, Path()))
+    stop = min(1 << 32, checked.generator.seeds) if options.stop is None else options.stop
+    if not 0 <= options.start < stop <= checked.generator.seeds or options.threads < 1:
+        raise SpecError(f"[{options.start}, {stop}) on {options.threads} threads: choose 0 <= start < stop <= "
+                        f"{checked.generator.seeds} and at least one thread")  # fmt: skip
+    chance = spec.chance(spec.canonical(checked))
+    facts = {"draws": checked.known, "chance": chance, "expected_by_chance": chance * (stop - options.start)}
+    progress = _Progress(stop - options.start)
+    for part in search_parallel(checked, options.start, stop, options.threads, time.monotonic):
+        for seed in part.seeds:
+            print(json.dumps({"at": seed, **facts}), flush=True)
+        progress.add(part.stop - part.start, len(part.seeds))
+    progress.finish(facts["expected_by_chance"])
+    return 0
+
+
+class _Progress:
+    """Lines on standard error: the share searched, the speed, the hits."""
+
+    def __init__(self, total: int) -> None:
+        self._total, self._done, self._hits = total, 0, 0
+        self._began = self._shown = time.monotonic()
+
+    def add(self, seeds: int, hits: int) -> None:
+        self._done, self._hits = self._done + seeds, self._hits + hits
+        if time.monotonic() - self._shown >= PROGRESS_S:
+            self._shown = time.monotonic()
+            self._show("")
+
+    def finish(self, expected: float) -> None:
+        self._show(f"; expected by chance: {expected:.3g}")
+
+    def _show(self, more: str) -> None:
+        seconds = max(time.monotonic() - self._began, 1e-9)
+        print(
+            f"{self._done / self._total:6.1%} of {self._total} seeds in {seconds:.1f} s, "
+            f"{self._done / seconds / 1e6:.1f} M seeds/s, hits: {self._hits}{more}",
+            file=sys.stderr,
+        )
+
+
+def _worker(options: argparse.Namespace) -> int:
+    # Standard output belongs to the protocol alone: whatever a library prints must not get in between.
+    output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    from hostler.workloads.sieve.worker import Requests, Worker
+
+    status = Worker(Requests(sys.stdin.buffer), output, time.monotonic).run()
+    output.close()
+    # The reading thread may hold the lock of standard input, which a regular exit would wait for.
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _generators(options: argparse.Namespace) -> int:
+    for made_by in GENERATORS.values():
+        kinds = ", ".join(
+            json.dumps({"kind": kind, **{name: "INTEGER" for name in spec.output_arguments(output)}})
+            for kind, output in made_by.outputs.items()
+        )
+        print(f"{made_by.name:14} {made_by.title}; seeds 0 to 2^{made_by.seeds.bit_length() - 1} - 1; {kinds}")
+    return 0
+
+
+def _draw(options: argparse.Namespace) -> int:
+    made_by = generator(options.generator)
+    output = spec.parse_output(made_by, options.output)
+    if not 0 <= options.seed < made_by.seeds or min(options.skip, options.count) < 0:
+        raise SpecError(f"draw: the seed must lie in [0, {made_by.seeds}), and skip and count must not be negative")
+    draws = oracle(made_by, output, options.seed, skip=options.skip)
+    print(json.dumps(list(islice(draws, options.count))))
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    for file in options.files:
+        params: dict[str, Any] = spec.prepare({"data": str(file)}, Path())
+        known = sum(draw is not None for draw in params["draws"])
+        print(f"{file}: {params['generator']}, {known} known draws, chance {spec.chance(params):.3g} per seed")
+    return 0
+
+
+def _integer(text: str) -> int:
+    return int(text, 0)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))

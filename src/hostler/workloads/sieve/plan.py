@@ -1,0 +1,83 @@
+"""From a checked spec to what a kernel takes: which kernel, its table of words and its constants.
+
+Needs numpy, and numba for the kernels; the specification side (:mod:`spec`) needs neither.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hostler.workloads.sieve import kernels
+from hostler.workloads.sieve.generators import Rule
+from hostler.workloads.sieve.generators.base import WORD
+from hostler.workloads.sieve.kernels import U32
+from hostler.workloads.sieve.spec import Spec
+
+# A lane kernel that verifies a lane from its seed pays some 700 steps for it: it must be asked rarely.
+RARE = 2.0**-20
+RARE_REDRAW = 2.0**-12
+
+Row = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A kernel's name and its arguments; ``table`` and ``rule`` are laid out as :mod:`kernels` says."""
+
+    kernel: str
+    table: U32
+    rule: U32
+
+
+def make_plan(spec: Spec) -> Plan:
+    """The plan that searches for ``spec``."""
+    rule = spec.output.rule()
+    rows = _rows(spec, rule)
+    skip = spec.skip * len(rule.shifts)
+    seen = skip + next(i for i, row in enumerate(rows) if row[kernels.KNOWN])
+    kernel = _kernel(spec, rule, seen)
+    last = _last(rows, rule, skip, seen) if kernel == "php-early" else seen
+    if rule.rejects:
+        # In-place lanes can be walked again from their first word only while no word has been overwritten.
+        last = min(last, kernels.N - 1) if kernel in ("php-full", "python") else last
+    constants = _constants(rule, skip, first=0 if rule.rejects else seen, last=last)
+    return Plan(kernel, np.array(rows, np.uint32), np.array(constants, np.uint32))
+
+
+def _rows(spec: Spec, rule: Rule) -> list[Row]:
+    rows: list[Row] = []
+    for draw in spec.draws:
+        targets = (0,) * len(rule.shifts) if draw is None else spec.output.targets(draw)
+        rows += [(int(draw is not None), shift, target) for shift, target in zip(rule.shifts, targets, strict=True)]
+    return rows
+
+
+def _kernel(spec: Spec, rule: Rule, seen: int) -> str:
+    if spec.generator.name != "php-mt_rand":
+        return {"java-random": "java", "python-random": "python", "xorshift32": "xorshift32"}[spec.generator.name]
+    redraw = 1 - (rule.limit + 1) * 2.0 ** (rule.shifts[0] - 32)
+    return "php-early" if seen <= kernels.EARLY and redraw <= RARE_REDRAW else "php-full"
+
+
+def _last(rows: list[Row], rule: Rule, skip: int, seen: int) -> int:
+    """The last word that the lanes test: as many as make a chance survivor rare, among the words within reach."""
+    last, passing = seen, _passing(rows[seen - skip], rule)
+    while passing > RARE and last < min(kernels.EARLY, skip + len(rows) - 1):
+        last += 1
+        passing *= _passing(rows[last - skip], rule)
+    return last
+
+
+def _passing(row: Row, rule: Rule) -> float:
+    known, shift, _ = row
+    return 1.0 / min(rule.modulus, WORD >> shift) if known else 1.0
+
+
+def _constants(rule: Rule, skip: int, *, first: int, last: int) -> list[int]:
+    """The constants of the divisibility test by ``modulus`` and of the words to look at, in the kernels' order."""
+    rotate = (rule.modulus & -rule.modulus).bit_length() - 1
+    odd = rule.modulus >> rotate
+    if rule.modulus == WORD:
+        rotate = 0  # with bound 0 only the target itself fits
+    inverse = pow(odd, -1, WORD)
+    return [skip, rule.limit, inverse, rotate, (WORD - 1) // rule.modulus, first, last, int(rule.rejects)]

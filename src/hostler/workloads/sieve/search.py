@@ -1,0 +1,153 @@
+"""Searching an interval of seeds, slice by slice, on one thread or on many.
+
+A slice is one kernel call, sized to take about :data:`SLICE_S`, so that whoever drives the search is never away longer.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hostler.workloads.sieve import kernels
+from hostler.workloads.sieve.errors import TooManyHits
+from hostler.workloads.sieve.plan import make_plan
+from hostler.workloads.sieve.spec import Spec
+
+SLICE_S = 0.25
+FIRST_SLICE = 1 << 10
+GROWTH = 8.0
+MAX_HITS = 4096
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A searched interval ``[start, stop)`` and the seeds in it that reproduce the draws, ascending."""
+
+    start: int
+    stop: int
+    seeds: list[int]
+
+
+class Searcher:
+    """Searches for one spec, one call at a time; making it compiles the kernel unless numba has it cached."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._plan = make_plan(spec)
+        self._kernel = kernels.compiled(self._plan.kernel)
+        self._hits = np.zeros(MAX_HITS, np.uint64)
+
+    def search(self, start: int, stop: int) -> Slice:
+        """All survivors in ``[start, stop)``; raises :class:`TooManyHits` beyond :data:`MAX_HITS`."""
+        seeds: list[int] = []
+        for begin, end in _within_high_words(start, stop):
+            seeds += self._call(begin, end)
+        if len(seeds) > MAX_HITS:
+            raise TooManyHits(too_many(start, stop))
+        return Slice(start, stop, seeds)
+
+    def _call(self, start: int, stop: int) -> list[int]:
+        found = self._kernel(start, stop - start, self._plan.table, self._plan.rule, self._hits)
+        if found > MAX_HITS:
+            raise TooManyHits(too_many(start, stop))
+        return sorted(self._hits[:found].tolist())
+
+
+class Pace:
+    """How many seeds to search next: grows or shrinks towards :data:`SLICE_S` a slice, by at most :data:`GROWTH`."""
+
+    def __init__(self) -> None:
+        self.size = FIRST_SLICE
+
+    def took(self, seeds: int, seconds: float) -> None:
+        """Learn from a slice of ``seeds`` that took ``seconds``; a last, shortened slice teaches nothing."""
+        if seeds < self.size:
+            return
+        factor = SLICE_S / max(seconds, SLICE_S / GROWTH)
+        self.size = max(1, int(self.size * max(factor, 1 / GROWTH)))
+
+
+class Intervals:
+    """An interval handed out from its start in pieces, to any number of threads."""
+
+    def __init__(self, start: int, stop: int) -> None:
+        self._position, self._stop = start, stop
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> tuple[int, int] | None:
+        """The next piece of at most ``size`` seeds, or ``None`` when nothing is left."""
+        with self._lock:
+            start = self._position
+            self._position = min(start + size, self._stop)
+            return (start, self._position) if start < self._position else None
+
+    def close(self) -> None:
+        """Hand out nothing more."""
+        with self._lock:
+            self._stop = self._position
+
+
+def slices(searcher: Searcher, intervals: Intervals, clock: Clock) -> Iterator[Slice]:
+    """Search what ``intervals`` hands out, one slice after another; ``clock`` counts seconds."""
+    pace = Pace()
+    while piece := intervals.take(pace.size):
+        began = clock()
+        yield (result := searcher.search(*piece))
+        pace.took(result.stop - result.start, clock() - began)
+
+
+def search_parallel(spec: Spec, start: int, stop: int, threads: int, clock: Clock) -> Iterator[Slice]:
+    """Search ``[start, stop)`` on ``threads`` threads; slices come as they are done, in no order.
+
+    Closing the iterator early, or an error in a thread, ends all threads after their current slice.
+    """
+    intervals = Intervals(start, stop)
+    results: queue.SimpleQueue[Slice | BaseException | None] = queue.SimpleQueue()
+    workers = [threading.Thread(target=_search_into, args=(results, spec, intervals, clock)) for _ in range(threads)]
+    try:
+        for worker in workers:
+            worker.start()
+        yield from _until_ended(results, threads)
+    finally:
+        intervals.close()
+        for worker in workers:
+            worker.join()
+
+
+def too_many(start: int, stop: int) -> str:
+    """What to tell when ``[start, stop)`` holds more survivors than can be reported."""
+    return f"more than {MAX_HITS} seeds in [{start}, {stop}) reproduce the draws; give more known draws"
+
+
+def _search_into(
+    results: "queue.SimpleQueue[Slice | BaseException | None]", spec: Spec, intervals: Intervals, clock: Clock
+) -> None:
+    try:
+        for result in slices(Searcher(spec), intervals, clock):
+            results.put(result)
+    except BaseException as error:  # raised again by the thread that reads the results
+        results.put(error)
+    else:
+        results.put(None)
+
+
+def _until_ended(results: "queue.SimpleQueue[Slice | BaseException | None]", threads: int) -> Iterator[Slice]:
+    while threads:
+        result = results.get()
+        if isinstance(result, BaseException):
+            raise result
+        if result is None:
+            threads -= 1
+        else:
+            yield result
+
+
+def _within_high_words(start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """``[start, stop)`` cut at the multiples of 2^32, where the number of words of a seed, or its high word, changes."""
+    while start < stop:
+        end = min(stop, ((start >> 32) + 1) << 32)
+        yield start, end
+        start = end
