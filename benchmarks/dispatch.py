@@ -1,4 +1,4 @@
-"""What one task costs: Hostler beside Ray, Parsl, dask.distributed and HyperQueue, in turn, on this machine, in one run.
+"""What one task costs: Hostler beside Ray, Parsl, dask.distributed and HyperQueue, in turn, in one run.
 
     python benchmarks/dispatch.py [--quick] [--json FILE]
 
@@ -115,7 +115,13 @@ def run(system: System, kind: str, tasks: int) -> Line:
     line: Line = {"version": None, "tasks": tasks, "ok": None, "wall_s": None, "cpu_s": None, "start_s": None}
     if not system.script.exists():
         return line | {"notes": "not built yet"}
-    command = [system.python, system.script, f"--tasks={tasks}", f"--kind={kind}", f"--limit={RUN_LIMIT_S}"]
+    command: list[str | Path] = [
+        system.python,
+        system.script,
+        f"--tasks={tasks}",
+        f"--kind={kind}",
+        f"--limit={RUN_LIMIT_S}",
+    ]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as runner:
         try:
             output, _ = runner.communicate(timeout=RUN_LIMIT_S + GRACE_S)

@@ -24,7 +24,7 @@ def ensure() -> Path:
         return python
     print(f"making {VENV.name} from {REQUIREMENTS.name} (about 400 MB, once)", file=sys.stderr)
     subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], check=True)
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", REQUIREMENTS], check=True, stdout=sys.stderr)
+    subprocess.run([python, "-m", "pip", "install", "-qq", "-r", REQUIREMENTS], check=True, stdout=sys.stderr)
     stamp.write_text(wanted)
     return python
 

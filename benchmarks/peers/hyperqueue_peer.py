@@ -1,4 +1,7 @@
-"""HyperQueue from PyPI: server and a worker with two cores inside this process; tasks are processes without stdio."""
+"""HyperQueue from PyPI: server and a worker with two cores inside this process; tasks are processes without stdio.
+
+Its client looks for the end once a second, so the wall time is up to one second too long.
+"""
 
 import os
 from collections.abc import Iterator
@@ -14,8 +17,8 @@ def session(kind: str) -> Iterator[Run]:
     """Start server and worker and give a function that runs n tasks; only processes can be tasks."""
     if kind == "noop":
         raise Unsupported("has no no-op task: each of its tasks starts a process")
-    from hyperqueue import Job, LocalCluster
-    from hyperqueue.cluster import WorkerConfig
+    from hyperqueue import Job, LocalCluster  # type: ignore[import-not-found]
+    from hyperqueue.cluster import WorkerConfig  # type: ignore[import-not-found]
 
     with LocalCluster(os.environ["HOME"], WorkerConfig(cores=WORKERS)) as cluster:
         client = cluster.client()

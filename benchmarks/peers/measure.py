@@ -13,6 +13,7 @@ lost only if its parent ignores SIGCHLD, and then only when it ends between the 
 """
 
 import argparse
+import contextlib
 import ctypes
 import fcntl
 import json
@@ -119,7 +120,7 @@ def tree_cpu_s(root: int) -> float:
 
 
 def kill_descendants(limit_s: float = 10.0) -> int:
-    """Kill and reap everything below this process, which must be a subreaper; return how many processes were alive.
+    """Kill and reap everything below this process, which must be a subreaper; return how many processes that were.
 
     Raises TimeoutError when some are still there after `limit_s` (a process in an uninterruptible wait).
     """
@@ -131,7 +132,8 @@ def kill_descendants(limit_s: float = 10.0) -> int:
                 f"processes {sorted(left)} did not end within {limit_s} s of SIGKILL; look at them by hand"
             )
         for pid in left:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it ended by itself just now
+                os.kill(pid, signal.SIGKILL)
         killed |= left
         time.sleep(0.01)
     return len(killed)
@@ -185,7 +187,7 @@ def _supervise(line: Line, limit_s: float) -> Line:
         finally:
             left = kill_descendants()
     notes += [problem] if problem else []
-    notes += [f"{left} processes had to be killed at the end"] if left else []
+    notes += [f"processes left over and killed: {left}"] if left else []
     line["notes"] = "; ".join(filter(None, [line["notes"], *notes]))
     return line
 

@@ -16,7 +16,7 @@ OBJECT_STORE_BYTES = 100 * 1024**2
 def session(kind: str) -> Iterator[Run]:
     """Start Ray and give a function that runs n tasks of the kind."""
     os.environ.update(QUIET)
-    import ray
+    import ray  # type: ignore[import-not-found]
 
     ray.init(
         num_cpus=WORKERS,

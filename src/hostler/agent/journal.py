@@ -29,6 +29,11 @@ class Journal:
         """Add one encoded entry; it is on disk after the next successful ``flush``."""
         self._entries.append(entry)
 
+    @property
+    def is_clean(self) -> bool:
+        """Whether everything appended is on disk."""
+        return not (self._entries or self._unwritten)
+
     def flush(self) -> bool:
         """Write what was appended; False (and the reason in ``error``) when the disk took not all of it.
 

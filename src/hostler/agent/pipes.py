@@ -42,7 +42,7 @@ class WorkerPipes:
             os.close(theirs_out)
         os.set_blocking(self._input, False)
         os.set_blocking(self._output, False)
-        self._loop.watch(self._output, lambda _events: self._read())
+        self._loop.watch(self._output, self._on_output)
         return pid
 
     def write(self, data: bytes) -> None:
@@ -80,6 +80,9 @@ class WorkerPipes:
         """Close both pipes."""
         self.close_input()
         self._close_output()
+
+    def _on_output(self, _events: int) -> None:
+        self._read()
 
     def _read(self) -> bool:
         if self._output is None:

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 class Place:
     """Attempts and chunks waiting for one place, and the one process at work there."""
 
-    __slots__ = ("attempts", "chunks", "name", "running", "working")
+    __slots__ = ("attempts", "chunks", "name", "running", "workers", "working")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.attempts: Deque[Attempt] = deque()
         self.chunks: Deque[Chunk] = deque()
+        self.workers = 0
         self.running: Optional[Attempt] = None
         self.working: Optional[Worker] = None
 
@@ -36,5 +37,5 @@ class Place:
         return worker if self.working in (None, worker) else None
 
     def is_idle(self) -> bool:
-        """Whether nothing waits and nothing is at work."""
-        return not (self.attempts or self.chunks or self.running or self.working)
+        """Whether nothing waits, nothing is at work, and no worker is declared here."""
+        return not (self.attempts or self.chunks or self.running or self.working or self.workers)

@@ -122,7 +122,8 @@ class Workers:
     def queue(self, name: str, specs: List[ChunkSpec]) -> None:
         """Queue what is new of these chunks; they come back at once when there is no such worker."""
         worker = self.live.get(name)
-        new = [spec for spec in specs if spec[0] not in self.chunks and spec[0] not in self._node.facts.chunks]
+        known = self.chunks.keys() | self._node.facts.chunks
+        new = [spec for spec in {spec[0]: spec for spec in specs}.values() if spec[0] not in known]
         if worker is None or worker.closing:
             for spec in new:
                 self._return(Chunk(spec, _NOBODY), "closed", "no worker %s is open here" % name)
@@ -223,6 +224,11 @@ class Workers:
                 chunk.position, chunk.hits = record["checkpoint"]["position"], record["checkpoint"]["hits"]
             self._return(chunk, "agent_restarted", "the agent was started again")
 
+    @property
+    def processes(self) -> int:
+        """How many worker processes there are."""
+        return len(self._by_pid)
+
     def watch_logs(self) -> None:
         """Rotate the workers' error files that have grown too long."""
         for worker in self._by_pid.values():
@@ -232,7 +238,9 @@ class Workers:
                 self._node.complain("cannot rotate err of %s: %s" % (worker.spec.id, error.strerror))
 
     def _declare(self, spec: WorkerSpec) -> None:
-        self.live[spec.id] = Worker(spec, self._node.place(spec.queue))
+        place = self._node.place(spec.queue)
+        place.workers += 1
+        self.live[spec.id] = Worker(spec, place)
 
     # --- the life of a worker's process -------------------------------------------------------------------------
 
@@ -274,7 +282,8 @@ class Workers:
     def _refuse(self, worker: Worker, error: str) -> None:
         """The fact about the worker comes first: it says why the chunks come back."""
         name, at = worker.spec.id, self._node.loop.wall()
-        self.live.pop(name, None)
+        if self.live.pop(name, None) is not None:
+            worker.place.workers -= 1
         self._node.facts.add({"fact": "worker_refused", "worker": name, "error": error[:_LIMIT_OF_ERROR], "at": at})
         for chunk in [chunk for chunk in worker.place.chunks if chunk.worker is worker]:
             self._unqueue(chunk)
@@ -329,7 +338,9 @@ class Workers:
         worker.timers.append(self._node.loop.call_later(grace, lambda: procs.signal_group(pid, signal.SIGKILL)))
 
     def _forget(self, worker: Worker) -> None:
-        del self.live[worker.spec.id]
+        if self.live.pop(worker.spec.id, None) is None:
+            return
+        worker.place.workers -= 1
         self._node.record({"op": "forget", "worker": worker.spec.id})
         self._node.touch(worker.place)
         shutil.rmtree(self._path(worker.spec.id), ignore_errors=True)  # only a log; it may never have been made

@@ -18,6 +18,8 @@ Emit: TypeAlias = Callable[[Event], None]
 
 def place_all(state: State, index: Index, emit: Emit) -> None:
     """Give every device that has room the work it should have, one piece each in turn until nothing more is to give."""
+    if index.draining:
+        return
     candidates = list(index.open if index.new_work else index.fresh)
     index.fresh.clear()
     index.new_work = False

@@ -67,6 +67,8 @@ class Index:
     fresh: dict[str, None] = field(default_factory=dict)
     """Open devices that have changed since the last decision."""
     new_work: bool = False
+    draining: bool = False
+    """Nothing new is put on any device."""
     loads: dict[str, Load] = field(default_factory=lambda: defaultdict(Load))
     workers: dict[tuple[str, str], WorkerOrder] = field(default_factory=dict)
 

@@ -195,6 +195,10 @@ def _trouble(state: State, index: Index, given: inputs.Trouble, emit: Emit) -> N
     emit(events.TroubleRecorded(where=given.where, what=given.what))
 
 
+def _drain(state: State, index: Index, given: inputs.Drain, emit: Emit) -> None:
+    index.draining = True
+
+
 def _tick(state: State, index: Index, given: inputs.Tick, emit: Emit) -> None:
     """Time is looked at after every batch of inputs anyway."""
 
@@ -216,6 +220,7 @@ TAKES: dict[type, Take] = {
     inputs.WorkerRefused: _worker_refused,
     inputs.Progress: _progress,
     inputs.Trouble: _trouble,
+    inputs.Drain: _drain,
     inputs.Tick: _tick,
 }
 

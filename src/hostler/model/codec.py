@@ -17,8 +17,7 @@ from hostler.model.work import JobSpec
 
 def dump_event(event: Event) -> str:
     """The JSON text of an event; `kind` tells its class."""
-    shape: Any = type(event)
-    return adapter(shape).dump_json(event).decode()
+    return adapter(type(event)).dump_json(event).decode()
 
 
 def load_event(text: str | bytes) -> Event:
@@ -41,8 +40,7 @@ def load_specs(values: object) -> tuple[JobSpec, ...]:
 
 def plain(value: object) -> Any:
     """A value as decoded JSON."""
-    shape: Any = type(value)
-    return adapter(shape).dump_python(value, mode="json")
+    return adapter(type(value)).dump_python(value, mode="json")
 
 
 def explain(error: ValidationError, limit: int = 5) -> str:
@@ -62,9 +60,13 @@ def digest(params: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical_json(dict(params)).encode()).hexdigest()
 
 
-@cache
 def adapter(shape: Any) -> TypeAdapter[Any]:
     """The (expensive, therefore kept) converter of one shape."""
+    return _adapter(shape)
+
+
+@cache
+def _adapter(shape: Any) -> TypeAdapter[Any]:
     return TypeAdapter(shape)
 
 

@@ -156,6 +156,11 @@ class Trouble:
 
 
 @record
+class Drain:
+    """The controller is about to leave: put nothing new on any device."""
+
+
+@record
 class Tick:
     """Nothing but time has passed."""
 
@@ -177,6 +182,7 @@ Input = (
     | WorkerRefused
     | Progress
     | Trouble
+    | Drain
     | Tick
 )
 """Everything `core.handle` understands."""

@@ -1,0 +1,33 @@
+"""What was asked for: fleet files, jobs files and `HOSTLER_*` variables, strictly read. Start reading at `loading`.
+
+The names below are imported when they are first used: most commands get along without pydantic and YAML.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hostler.settings.describing import Setting, describe
+    from hostler.settings.jobsfile import load_jobs
+    from hostler.settings.loading import Loaded, load, specs
+    from hostler.settings.sweeps import sweep_spec
+
+__all__ = ["Loaded", "Setting", "describe", "load", "load_jobs", "specs", "sweep_spec"]
+
+_HOMES = {
+    "Loaded": "loading",
+    "Setting": "describing",
+    "describe": "describing",
+    "load": "loading",
+    "load_jobs": "jobsfile",
+    "specs": "loading",
+    "sweep_spec": "sweeps",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,5 @@
+"""Attempts on this machine."""
+
+from hostler.backends.local.node import LocalNode
+
+__all__ = ["LocalNode"]

@@ -142,7 +142,7 @@ def _worker(options: argparse.Namespace) -> int:
 def _generators(options: argparse.Namespace) -> int:
     for made_by in GENERATORS.values():
         kinds = ", ".join(
-            json.dumps({"kind": kind, **{name: "INTEGER" for name in spec.output_arguments(output)}})
+            json.dumps({"kind": kind, **dict.fromkeys(spec.output_arguments(output), "INTEGER")})
             for kind, output in made_by.outputs.items()
         )
         print(f"{made_by.name:14} {made_by.title}; seeds 0 to 2^{made_by.seeds.bit_length() - 1} - 1; {kinds}")

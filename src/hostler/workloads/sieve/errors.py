@@ -1,8 +1,8 @@
 """The sieve's own errors.
 
-    SieveError
-    ├── SpecError      the parameters or a data file are refused; the text names the field and what to do
-    └── TooManyHits    an interval holds more survivors than an answer may carry: the draws say too little
+SieveError
+├── SpecError      the parameters or a data file are refused; the text names the field and what to do
+└── TooManyHits    an interval holds more survivors than an answer may carry: the draws say too little
 """
 
 

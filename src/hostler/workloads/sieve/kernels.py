@@ -32,7 +32,7 @@ N = 624
 M = 397
 EARLY = 226  # the last word of MT19937 that needs no twisted word
 MT_LANES = 384
-FULL_LANES = 64
+FULL_LANES = 128
 LIGHT_LANES = 256
 
 u32 = np.uint32
@@ -50,14 +50,20 @@ def _fits(v: np.uint32, target: np.uint32, inverse: np.uint32, rotate: np.uint32
     (H. S. Warren, Hacker's Delight, 2nd ed., 10-17).
     """
     z = u32(u32(v - target) * inverse)
-    return u32(u32(z >> rotate) | u32(z << u32(u32(u32(32) - rotate) & u32(31)))) <= bound
+    return u32(_right(z, rotate) | u32(z << u32(u32(u32(32) - rotate) & u32(31)))) <= bound
+
+
+@inlined
+def _right(x: np.uint32, shift: np.uint32) -> np.uint32:
+    """``x >> shift`` for shifts below 32; the mask lets LLVM keep it a 32-bit operation."""
+    return u32(x >> u32(shift & u32(31)))
 
 
 @inlined
 def _judge(at: int, word: np.uint32, table: U32, rule: U32) -> int:
-    """The position after ``word`` at position ``at``: unchanged if the word is drawn again, -1 if it excludes the seed."""
+    """The position after ``word`` at position ``at``: ``at`` if it is drawn again, -1 if it excludes the seed."""
     row = max(at - np.int64(rule[SKIP]), 0)
-    v = u32(word >> table[row, SHIFT])
+    v = _right(word, table[row, SHIFT])
     if v > rule[LIMIT]:
         return at
     if at < rule[SKIP] or table[row, KNOWN] == 0:
@@ -78,10 +84,10 @@ def _sift(words: U32, match: U32, again: U32, row: U32, rule: U32) -> np.uint32:
     limit, inverse, rotate, bound = rule[LIMIT], rule[INVERSE], rule[ROTATE], rule[BOUND]
     left = u32(0)
     for lane in range(words.size):
-        v = u32(words[lane] >> shift)
+        v = _right(words[lane], shift)
         again[lane] |= u32(match[lane] & u32(v > limit))
         match[lane] &= u32(skip_test | u32(_fits(v, target, inverse, rotate, bound)))
-        left |= u32(match[lane] | again[lane])
+        left = u32(left | u32(match[lane] | again[lane]))
     return left
 
 
@@ -131,17 +137,15 @@ def _temper(y: np.uint32) -> np.uint32:
 
 
 @inlined
-def _turn(state: U32, lanes: int, lane: int, word: int) -> np.uint32:
+def _turn(state: U32, lane: int, word: int) -> np.uint32:
     """Make word number ``word`` of one lane in place, its predecessors being made; returns it tempered."""
     i = word % N
-    here = i * lanes + lane
-    far = state[(i + M) % N * lanes + lane]
-    state[here] = _twist(state[here], state[(i + 1) % N * lanes + lane], far)
-    return _temper(state[here])
+    state[i, lane] = _twist(state[i, lane], state[(i + 1) % N, lane], state[(i + M) % N, lane])
+    return _temper(state[i, lane])
 
 
 @inlined
-def _walk(state: U32, lanes: int, lane: int, made: int, at: int, table: U32, rule: U32) -> bool:
+def _walk(state: U32, lane: int, made: int, at: int, table: U32, rule: U32) -> bool:
     """Whether one lane passes from position ``at`` on, its first ``made`` words being made already.
 
     With ``at`` > 0 no word was drawn again so far, so the word of that number comes next.
@@ -149,19 +153,19 @@ def _walk(state: U32, lanes: int, lane: int, made: int, at: int, table: U32, rul
     end = table.shape[0] + np.int64(rule[SKIP])
     word = at
     while 0 <= at < end:
-        y = _temper(state[word * lanes + lane]) if word < made else _turn(state, lanes, lane, word)
+        y = _temper(state[word, lane]) if word < made else _turn(state, lane, word)
         at = _judge(at, y, table, rule)
         word += 1
     return at == end
 
 
 def _php_early(start: int, count: int, table: U32, rule: U32, hits: U64) -> int:
-    """PHP, when all words the lanes test come before word 227: only state words 0..LAST+1 and 397..397+LAST are made."""
+    """PHP, when the lanes test no word beyond 226: only state words 0..LAST+1 and up to 397+LAST are made."""
     first, last = np.int64(rule[FIRST]), np.int64(rule[LAST])
     low = np.empty((last + 2, MT_LANES), np.uint32)
     x, y = np.empty(MT_LANES, np.uint32), np.empty(MT_LANES, np.uint32)
     match, again = np.empty(MT_LANES, np.uint32), np.empty(MT_LANES, np.uint32)
-    state, blank = np.empty(N, np.uint32), _blank(table)
+    state, blank = np.empty((N, 1), np.uint32), _blank(table)
     found = 0
     for base in range(0, count, MT_LANES):
         begin = u32(start + u64(base))
@@ -186,7 +190,7 @@ def _php_early(start: int, count: int, table: U32, rule: U32, hits: U64) -> int:
             for lane in range(min(MT_LANES, count - base)):
                 if match[lane] | again[lane]:
                     _seed_one(state, u32(begin + u32(lane)))
-                    if _walk(state, 1, 0, 0, 0, table, rule):
+                    if _walk(state, 0, 0, 0, table, rule):
                         found = _keep(hits, found, u64(start + u64(base + lane)))
     return found
 
@@ -199,31 +203,33 @@ def _grow_all(x: U32, i: np.uint32) -> None:
 
 @inlined
 def _seed_one(state: U32, seed: np.uint32) -> None:
-    state[0] = seed
+    state[0, 0] = seed
     for i in range(1, N):
-        state[i] = _grow(state[i - 1], u32(i))
+        state[i, 0] = _grow(state[i - 1, 0], u32(i))
 
 
 def _php_full(start: int, count: int, table: U32, rule: U32, hits: U64) -> int:
     """PHP for any word position and any amount of drawing again: the whole state of every lane is made."""
-    state = np.empty(N * FULL_LANES, np.uint32)
+    state, x = np.empty((N, FULL_LANES), np.uint32), np.empty(FULL_LANES, np.uint32)
     found = 0
     for base in range(0, count, FULL_LANES):
         begin = u32(start + u64(base))
         for lane in range(FULL_LANES):
-            state[lane] = u32(begin + u32(lane))
+            x[lane] = u32(begin + u32(lane))
+            state[0, lane] = x[lane]
         for i in range(1, N):
-            here = i * FULL_LANES
             for lane in range(FULL_LANES):
-                state[here + lane] = _grow(state[here - FULL_LANES + lane], u32(i))
+                x[lane] = _grow(x[lane], u32(i))
+                state[i, lane] = x[lane]
         found = _harvest(state, start + u64(base), min(FULL_LANES, count - base), table, rule, hits, found)
     return found
 
 
 def _python(start: int, count: int, table: U32, rule: U32, hits: U64) -> int:
     """CPython; the interval must not cross a multiple of 2^32, so that the seeds differ in the key's low word only."""
-    origin, state = np.empty(N, np.uint32), np.empty(N * FULL_LANES, np.uint32)
-    key = np.empty(FULL_LANES, np.uint32)
+    origin, state = np.empty((N, 1), np.uint32), np.empty((N, FULL_LANES), np.uint32)
+    key, second = np.empty(FULL_LANES, np.uint32), np.empty(FULL_LANES, np.uint32)
+    x = np.empty(FULL_LANES, np.uint32)
     high = u32(start >> u64(32))
     _seed_one(origin, u32(19650218))
     found = 0
@@ -231,37 +237,35 @@ def _python(start: int, count: int, table: U32, rule: U32, hits: U64) -> int:
         begin = u32(start + u64(base))
         for lane in range(FULL_LANES):
             key[lane] = u32(begin + u32(lane))
-        _seed_by_key(state, origin, key, high)
+            # With a key of two words the steps take turns: the second adds its own word and its index.
+            second[lane] = u32(high + u32(1)) if high else key[lane]
+        _seed_by_key(state, origin, key, second, x)
         found = _harvest(state, start + u64(base), min(FULL_LANES, count - base), table, rule, hits, found)
     return found
 
 
 @inlined
-def _seed_by_key(state: U32, origin: U32, key: U32, high: np.uint32) -> None:
-    """``init_by_array`` in all lanes with the keys ``[key]``, or ``[key, high]`` where ``high`` is not 0."""
-    for lane in range(FULL_LANES):
-        state[lane] = origin[0]
+def _seed_by_key(state: U32, origin: U32, even: U32, odd: U32, x: U32) -> None:
+    """``init_by_array`` in all lanes, adding ``even`` in steps 0, 2, 4 ... of the first pass and ``odd`` in the others.
+
+    ``x`` carries the word made last.
+    """
+    x[:] = origin[0, 0]
     for i in range(1, N):
-        here = i * FULL_LANES
-        second = high != 0 and i % 2 == 0  # step i - 1 takes key word (i - 1) % length
-        use, add = (u32(0), u32(high + u32(1))) if second else (u32(0xFFFFFFFF), u32(0))
+        add, fresh = even if i % 2 else odd, origin[i, 0]
         for lane in range(FULL_LANES):
-            mixed = u32(origin[i] ^ _mix(state[here - FULL_LANES + lane], u32(1664525)))
-            state[here + lane] = u32(u32(mixed + u32(key[lane] & use)) + add)
-    end = (N - 1) * FULL_LANES
+            x[lane] = u32(u32(fresh ^ _mix(x[lane], u32(1664525))) + add[lane])
+            state[i, lane] = x[lane]
     for lane in range(FULL_LANES):
-        mixed = u32(state[FULL_LANES + lane] ^ _mix(state[end + lane], u32(1664525)))
-        add = key[lane] if high == 0 else u32(high + u32(1))  # step 623 is odd
-        state[FULL_LANES + lane] = u32(mixed + add)
+        x[lane] = u32(u32(state[1, lane] ^ _mix(x[lane], u32(1664525))) + odd[lane])
+        state[1, lane] = x[lane]
     for i in range(2, N):
-        here = i * FULL_LANES
         for lane in range(FULL_LANES):
-            mixed = u32(state[here + lane] ^ _mix(state[here - FULL_LANES + lane], u32(1566083941)))
-            state[here + lane] = u32(mixed - u32(i))
+            x[lane] = u32(u32(state[i, lane] ^ _mix(x[lane], u32(1566083941))) - u32(i))
+            state[i, lane] = x[lane]
     for lane in range(FULL_LANES):
-        mixed = u32(state[FULL_LANES + lane] ^ _mix(state[end + lane], u32(1566083941)))
-        state[FULL_LANES + lane] = u32(mixed - u32(1))
-        state[lane] = u32(0x80000000)
+        state[1, lane] = u32(u32(state[1, lane] ^ _mix(x[lane], u32(1566083941))) - u32(1))
+    state[0, :] = u32(0x80000000)
 
 
 @inlined
@@ -276,22 +280,22 @@ def _harvest(state: U32, start: np.uint64, count: int, table: U32, rule: U32, hi
     y, blank = np.empty(FULL_LANES, np.uint32), _blank(table)
     match, again = np.ones(FULL_LANES, np.uint32), np.zeros(FULL_LANES, np.uint32)
     for at in range(last + 1):
-        _turn_all(state, at % N, y)
+        i = at % N
+        _turn_row(state[i], state[(i + 1) % N], state[(i + M) % N], y)
         if at >= first and _sift(y, match, again, _row(at, table, rule, blank), rule) == 0:
             return found
     at = 0 if rule[REJECTS] else last + 1
     for lane in range(count):
-        if (match[lane] | again[lane]) and _walk(state, FULL_LANES, lane, last + 1, at, table, rule):
+        if (match[lane] | again[lane]) and _walk(state, lane, last + 1, at, table, rule):
             found = _keep(hits, found, u64(start + u64(lane)))
     return found
 
 
 @inlined
-def _turn_all(state: U32, i: int, y: U32) -> None:
-    here, following, far = i * FULL_LANES, (i + 1) % N * FULL_LANES, (i + M) % N * FULL_LANES
+def _turn_row(here: U32, following: U32, far: U32, y: U32) -> None:
     for lane in range(FULL_LANES):
-        word = _twist(state[here + lane], state[following + lane], state[far + lane])
-        state[here + lane] = word
+        word = _twist(here[lane], following[lane], far[lane])
+        here[lane] = word
         y[lane] = _temper(word)
 
 
@@ -331,7 +335,8 @@ def _java(start: int, count: int, table: U32, rule: U32, hits: U64) -> int:
 @inlined
 def _flag_redraws(x: np.uint64, stride: np.uint64, flags: U32, shift: np.uint32, limit: np.uint32) -> None:
     for lane in range(LIGHT_LANES):
-        v = u32(u32((x + u64(lane) * stride) >> u64(32)) >> shift)
+        v = _right(u32(x >> u64(32)), shift)
+        x += stride
         flags[lane] |= u32(v > limit)
 
 
@@ -342,9 +347,10 @@ def _flag_line(x: np.uint64, stride: np.uint64, flags: U32, row: U32, rule: U32)
     inverse, rotate, bound = rule[INVERSE], rule[ROTATE], rule[BOUND]
     left = u32(0)
     for lane in range(LIGHT_LANES):
-        v = u32(u32((x + u64(lane) * stride) >> u64(32)) >> shift)
+        v = _right(u32(x >> u64(32)), shift)
+        x += stride
         flags[lane] |= u32(_fits(v, target, inverse, rotate, bound) | (v > limit))
-        left |= flags[lane]
+        left = u32(left | flags[lane])
     return left
 
 
@@ -365,7 +371,7 @@ def _java_passes(seed: np.uint64, table: U32, rule: U32) -> bool:
 
 
 def _xorshift32(start: int, count: int, table: U32, rule: U32, hits: U64) -> int:
-    """xorshift32; a step is linear over GF(2), so the lanes' words are the block's word XOR those of the lane numbers."""
+    """xorshift32; steps are linear over GF(2): a lane's word is the block's word XOR that of the lane's number."""
     last, stop = np.int64(rule[LAST]), start + u64(count)
     flags, lanes = np.empty(LIGHT_LANES, np.uint32), np.empty(LIGHT_LANES, np.uint32)
     for lane in range(LIGHT_LANES):
@@ -387,8 +393,8 @@ def _flag_linear(word: np.uint32, lanes: U32, flags: U32, row: U32, rule: U32) -
     inverse, rotate, bound = rule[INVERSE], rule[ROTATE], rule[BOUND]
     left = u32(0)
     for lane in range(LIGHT_LANES):
-        flags[lane] = u32(_fits(u32(u32(word ^ lanes[lane]) >> shift), target, inverse, rotate, bound))
-        left |= flags[lane]
+        flags[lane] = u32(_fits(_right(u32(word ^ lanes[lane]), shift), target, inverse, rotate, bound))
+        left = u32(left | flags[lane])
     return left
 
 

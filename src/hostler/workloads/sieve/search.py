@@ -106,7 +106,8 @@ def search_parallel(spec: Spec, start: int, stop: int, threads: int, clock: Cloc
     """
     intervals = Intervals(start, stop)
     results: queue.SimpleQueue[Slice | BaseException | None] = queue.SimpleQueue()
-    workers = [threading.Thread(target=_search_into, args=(results, spec, intervals, clock)) for _ in range(threads)]
+    searchers = [Searcher(spec) for _ in range(threads)]  # the first one compiles
+    workers = [threading.Thread(target=_search_into, args=(results, each, intervals, clock)) for each in searchers]
     try:
         for worker in workers:
             worker.start()
@@ -123,12 +124,12 @@ def too_many(start: int, stop: int) -> str:
 
 
 def _search_into(
-    results: "queue.SimpleQueue[Slice | BaseException | None]", spec: Spec, intervals: Intervals, clock: Clock
+    results: "queue.SimpleQueue[Slice | BaseException | None]", searcher: Searcher, intervals: Intervals, clock: Clock
 ) -> None:
     try:
-        for result in slices(Searcher(spec), intervals, clock):
+        for result in slices(searcher, intervals, clock):
             results.put(result)
-    except BaseException as error:  # raised again by the thread that reads the results
+    except BaseException as error:  # noqa: BLE001  # raised again by the thread that reads the results
         results.put(error)
     else:
         results.put(None)
@@ -146,7 +147,7 @@ def _until_ended(results: "queue.SimpleQueue[Slice | BaseException | None]", thr
 
 
 def _within_high_words(start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """``[start, stop)`` cut at the multiples of 2^32, where the number of words of a seed, or its high word, changes."""
+    """``[start, stop)`` cut at the multiples of 2^32: between them only the low word of a seed changes."""
     while start < stop:
         end = min(stop, ((start >> 32) + 1) << 32)
         yield start, end

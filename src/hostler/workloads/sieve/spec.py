@@ -12,7 +12,6 @@ recording. Nothing here imports numpy or numba.
 
 import hashlib
 import json
-import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -64,7 +63,9 @@ def parse(params: object) -> Spec:
     output = parse_output(made_by, given["output"])
     spec = Spec(made_by, output, _draws(output, given["draws"]), _integer(given.get("skip", 0), "skip", MAX_SKIP))
     if spec.known == 0 or output.size == 1:
-        raise SpecError("draws: every seed would pass; give at least one known draw of an output with two or more values")
+        raise SpecError(
+            "draws: every seed would pass; give at least one known draw of an output with two or more values"
+        )
     return spec
 
 
@@ -109,8 +110,7 @@ def chance(params: Params) -> float:
     for a float is the smallest positive one.
     """
     spec = parse(params)
-    log = -spec.known * math.log(spec.output.size)
-    return max(math.exp(log), sys.float_info.min)
+    return max(float(spec.output.size) ** -spec.known, sys.float_info.min)
 
 
 def seed_range(params: Params) -> tuple[int, int]:
@@ -143,7 +143,9 @@ def _load(path: Path) -> object:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SpecError(f"{path}: cannot be read ({error.strerror}); check the path, which starts at the job's folder") from None
+        raise SpecError(
+            f"{path}: cannot be read ({error.strerror}); check the path, which starts at the job's folder"
+        ) from None
     except ValueError as error:
         raise SpecError(f"{path}: is no JSON text ({error}); record it again") from None
 

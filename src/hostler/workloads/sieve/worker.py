@@ -1,6 +1,6 @@
 """The sieve as a warm worker: version 1 of Hostler's worker protocol (docs/reference/worker-protocol.md).
 
-One thread reads requests, so that the end of the input is noticed within a slice; the main thread answers them in order.
+One thread reads requests, so that the end of the input is noticed within a slice; the main thread answers in order.
 """
 
 import json

@@ -50,7 +50,7 @@ class Range(Output):
     def __post_init__(self) -> None:
         need(self.min <= self.max, f"range: min {self.min} is above max {self.max}")
         need(self.max - self.min < WORD, "range: max - min must be below 2^32; wider ranges are not supported")
-        need(-(1 << 63) <= self.min and self.max < 1 << 63, "range: min and max must fit PHP's 64-bit integers")
+        need(self.min >= -(1 << 63) and self.max < 1 << 63, "range: min and max must fit PHP's 64-bit integers")
 
     @property
     def lowest(self) -> int:

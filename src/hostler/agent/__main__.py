@@ -1,0 +1,139 @@
+"""The command line: ``python3 agent.pyz [run] --dir DIR [--detach]``, ``connect --dir DIR``, ``--version``.
+
+Exit status: 0 ended as asked, 2 wrong usage or an unusable folder, 3 another agent serves the folder, 4 nothing to
+connect to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import socket
+import sys
+import threading
+import time
+from typing import List, Optional
+
+from . import procs
+from .connection import connect
+from .keeper import Keeper
+from .protocol import VERSION
+from .supervisor import Supervisor
+
+EXIT_USAGE = 2
+EXIT_BUSY = 3
+EXIT_NO_AGENT = 4
+_UP_WITHIN_S = 15.0
+_COPY_BYTES = 1 << 18
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    """Run the agent, or connect to one; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    directory = os.path.abspath(options.dir)
+    if options.command == "connect":
+        return _bridge(directory)
+    return _run(directory, options.detach)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="hostler-agent", description="The resident supervisor of a node.")
+    parser.add_argument("--version", action="version", version=VERSION)
+    parser.add_argument("command", nargs="?", choices=["run", "connect"], default="run")
+    parser.add_argument("--dir", required=True, help="the agent's folder: its socket, journal, and attempts")
+    parser.add_argument("--detach", action="store_true", help="run on in the background; logs to DIR/agent.log")
+    return parser
+
+
+def _run(directory: str, detach: bool) -> int:
+    try:
+        os.makedirs(directory, 0o700, exist_ok=True)
+        os.chmod(directory, 0o700)
+        for name in ("attempts", "workers"):
+            os.makedirs(os.path.join(directory, name), 0o700, exist_ok=True)
+        lock = os.open(os.path.join(directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        return _fail("cannot use the folder %s: %s" % (directory, error), EXIT_USAGE)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _fail("another agent serves %s already; connect to it, or choose another --dir" % directory, EXIT_BUSY)
+    procs.keep_descriptors_private()
+    if not detach:
+        return _keep(directory)
+    child = os.fork()
+    if child == 0:
+        _detached(directory)
+    os.close(lock)
+    os.waitpid(child, 0)
+    return _wait_until_up(directory)
+
+
+def _keep(directory: str) -> int:
+    return Keeper(directory + "/exits.jsonl", lambda: Supervisor(directory).run()).run()
+
+
+def _detached(directory: str) -> None:
+    """The second fork leaves the session's leader behind: no terminal can ever come to the agent."""
+    os.setsid()
+    if os.fork() != 0:
+        os._exit(0)
+    os.chdir("/")
+    log = os.open(directory + "/agent.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for source, target in ((null, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    status = 1
+    try:
+        status = _keep(directory)
+    finally:  # this copy must not return to the caller of the first one
+        os._exit(status)
+
+
+def _wait_until_up(directory: str) -> int:
+    deadline = time.monotonic() + _UP_WITHIN_S
+    while time.monotonic() < deadline:
+        try:
+            connect(directory, 1.0).close()
+            return 0
+        except OSError:
+            time.sleep(0.02)
+    return _fail("the agent did not come up in %g s; read %s/agent.log" % (_UP_WITHIN_S, directory), 1)
+
+
+def _bridge(directory: str) -> int:
+    """Standard input to the agent, the agent to standard output, until the agent hangs up."""
+    try:
+        peer = connect(directory)
+    except OSError as error:
+        return _fail("no agent listens in %s: %s; start one with run --detach" % (directory, error), EXIT_NO_AGENT)
+    threading.Thread(target=_send_input, args=(peer,), daemon=True).start()
+    output = sys.stdout.buffer
+    while True:
+        data = peer.recv(_COPY_BYTES)
+        if not data:
+            return 0
+        output.write(data)
+        output.flush()
+
+
+def _send_input(peer: socket.socket) -> None:
+    try:
+        while True:
+            data = os.read(0, _COPY_BYTES)
+            if not data:
+                peer.shutdown(socket.SHUT_WR)
+                return
+            peer.sendall(data)
+    except OSError:  # the agent hung up: the other direction sees it too, and ends the program
+        return
+
+
+def _fail(message: str, status: int) -> int:
+    sys.stderr.write("hostler agent: %s\n" % message)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,397 @@
+"""The supervisor: one loop that takes requests, runs attempts and workers, and delivers facts."""
+
+from __future__ import annotations
+
+import base64
+import os
+import platform
+import signal
+import socket
+import traceback
+import uuid
+from typing import Any, Callable, Dict, List, Optional, Set
+
+from . import logs, probe, procs
+from .attempts import Attempts
+from .connection import Connection, listen
+from .journal import Journal
+from .loop import Loop
+from .node import Node, log
+from .places import Place
+from .protocol import (
+    MAX_READ_BYTES,
+    PROTOCOL,
+    VERSION,
+    Json,
+    RequestError,
+    chunk_specs,
+    decode,
+    id_list,
+    integer,
+    is_id,
+)
+from .state import State
+from .workers import Workers
+
+_GATHER_S = 0.002
+_RETRY_S = 1.0
+_FACTS_PER_LINE_BYTES = 1 << 18
+_MOST_UNREAD_BYTES = 1 << 20
+_COMPACT_FROM_BYTES = 4 << 20
+_HELLO_WITHIN_S = 10.0
+_HOUSEKEEPING_S = 2.0
+_TELEMETRY_S = 10.0
+_PROGRESS_S = 1.0
+_AGENT_LOG_BYTES = 4 << 20
+_LARGEST_ECHO = 2048
+
+
+class Supervisor:
+    """Everything the agent does for one folder, in one thread. ``run`` returns when it is to exit."""
+
+    def __init__(self, directory: str) -> None:
+        self._loop = Loop()
+        self._directory = directory
+        self._listener = listen(directory)
+        journal = Journal(directory + "/journal.jsonl")
+        state = State(journal.replay())
+        same_boot = state.boot == procs.boot_id()
+        state.agent = state.agent or uuid.uuid4().hex
+        state.boot, state.incarnation = procs.boot_id(), state.incarnation + 1
+        self._agent, self._incarnation, self._boot = state.agent, state.incarnation, state.boot
+        self._epoch = state.epoch
+        self._node = Node(directory, self._loop, journal, state)
+        self._connection: Optional[Connection] = None
+        self._greeting: Set[Connection] = set()
+        self._leaving: Optional[str] = None
+        self._deliver_at = 0.0
+        self._compact_at = 0
+        self._node.record({"op": "agent", "agent": state.agent, "incarnation": state.incarnation, "boot": state.boot})
+        self._compact(state)
+        self._attempts = Attempts(self._node)
+        self._workers = Workers(self._node)
+        self._requests: Dict[Any, Callable[[Json], None]] = {
+            "launch": lambda request: self._attempts.launch(request.get("attempts")),
+            "stop": self._stop,
+            "open": lambda request: self._workers.open(request.get("worker")),
+            "chunks": self._queue_chunks,
+            "recall": self._recall,
+            "close": lambda request: self._workers.close(str(request.get("worker"))),
+            "ack": self._acknowledge,
+            "discard": lambda request: self._attempts.discard(id_list(request.get("attempts"), "attempts")),
+            "read": self._read,
+            "probe": self._probe,
+            "shutdown": self._shutdown,
+        }
+        self._restore(state, same_boot)
+
+    def run(self) -> int:
+        """Serve until a shutdown is asked for; the result is the exit status of the agent."""
+        self._loop.on_signals(
+            {
+                signal.SIGCHLD: self._reap,
+                signal.SIGTERM: self._on_term,
+                signal.SIGINT: self._on_term,
+            }
+        )
+        self._loop.watch(self._listener.fileno(), self._accept)
+        self._housekeep()
+        self._send_telemetry()
+        self._send_progress()
+        self._reap()
+        while not self._may_exit():
+            self._loop.turn(self._settle())
+        self._deliver()
+        self._node.journal.flush()
+        os.unlink(self._directory + "/agent.sock")
+        return 0
+
+    # --- once per turn --------------------------------------------------------------------------------------------
+
+    def _settle(self) -> float:
+        """Do what the events of a turn have made possible. Returns how long the loop may wait, in seconds.
+
+        Facts are gathered for a moment, so that many of them share one write and one line.
+        """
+        self._advance()
+        self._workers.flush()
+        if not self._has_news():
+            return 60.0
+        wait = self._deliver_at - self._loop.monotonic()
+        if wait > 0:
+            return wait
+        self._deliver()
+        return 60.0 if self._node.journal.is_clean else _RETRY_S
+
+    def _advance(self) -> None:
+        while self._node.touched:
+            touched, self._node.touched = self._node.touched, set()
+            starting = [place for place in touched if place.next_attempt() is not None]
+            if starting and not self._announce(starting):
+                self._loop.call_later(_RETRY_S, lambda: self._node.touched.update(starting))
+                return
+            for place in starting:
+                self._attempts.start(place)
+            for place in touched:
+                self._workers.feed(place)
+                if place.is_idle():
+                    self._node.places.pop(place.name, None)
+
+    def _announce(self, starting: List[Place]) -> bool:
+        """What is about to be started is on disk first, so that a dead agent's successor looks for it."""
+        journal = self._node.journal
+        if journal.error is not None and not journal.flush():
+            return False
+        at = self._loop.wall()
+        for place in starting:
+            self._node.record({"op": "starting", "attempt": place.attempts[0].spec.id, "at": at})
+        return journal.flush()
+
+    def _has_news(self) -> bool:
+        if not self._node.journal.is_clean or self._node.complaints:
+            return True
+        peer = self._connection
+        return peer is not None and peer.sent_seq < self._node.facts.seq and peer.backlog < _MOST_UNREAD_BYTES
+
+    def _deliver(self) -> None:
+        journal, facts, peer = self._node.journal, self._node.facts, self._connection
+        is_durable = journal.flush()
+        self._deliver_at = self._loop.monotonic() + (_GATHER_S if is_durable else _RETRY_S)
+        if not is_durable:
+            self._node.complain(str(journal.error))
+        self._send_complaints()
+        if not is_durable:
+            return
+        while peer is not None and peer.sent_seq < facts.seq and peer.backlog < _MOST_UNREAD_BYTES:
+            batch = facts.after(peer.sent_seq, _FACTS_PER_LINE_BYTES)
+            peer.sent_seq = batch[-1].seq
+            body = ",".join([fact.encoded for fact in batch])
+            peer.send_line(('{"type":"facts","facts":[%s]}\n' % body).encode("ascii"))
+        if journal.size > self._compact_at:
+            self._compact(State(journal.replay()))
+
+    def _send_complaints(self) -> None:
+        if self._connection is None:
+            return
+        for problem in self._node.complaints:
+            self._connection.send({"type": "error", "error": problem, "request": None})
+        self._node.complaints.clear()
+
+    def _compact(self, state: State) -> None:
+        journal = self._node.journal
+        try:
+            journal.rewrite(state.entries())
+        except OSError as error:
+            self._node.complain("cannot compact the journal: %s" % error.strerror)
+        self._compact_at = max(_COMPACT_FROM_BYTES, 3 * journal.size)
+
+    # --- children -------------------------------------------------------------------------------------------------
+
+    def _reap(self) -> None:
+        """Learn of each end while its zombie still holds the pid; write it down; only then let it go."""
+        while True:
+            try:
+                info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if info is None:
+                return
+            reaped = self._attempts.exited(info.si_pid, info)
+            if reaped is None:
+                reaped = self._workers.exited(info.si_pid, info)
+            elif not self._node.journal.flush():
+                self._loop.call_later(_RETRY_S, self._reap)
+                return
+            usage = os.wait4(info.si_pid, 0)[2]
+            if reaped is not None:
+                reaped(usage)
+
+    def _restore(self, state: State, same_boot: bool) -> None:
+        self._attempts.restore(state.attempts, same_boot, self._directory + "/exits.jsonl")
+        self._workers.restore(state.workers, state.chunks, same_boot)
+
+    # --- the connection -------------------------------------------------------------------------------------------
+
+    def _accept(self, _events: int) -> None:
+        try:
+            peer, _ = self._listener.accept()
+        except OSError:  # it hung up already
+            return
+        connection = Connection(self._loop, peer, self._on_line, self._on_close)
+        self._greeting.add(connection)
+        self._loop.call_later(_HELLO_WITHIN_S, lambda: self._hang_up_on_silent(connection))
+
+    def _hang_up_on_silent(self, connection: Connection) -> None:
+        if connection in self._greeting:
+            self._greeting.discard(connection)
+            connection.close()
+
+    def _on_close(self, connection: Connection) -> None:
+        self._greeting.discard(connection)
+        if connection is self._connection:
+            self._connection = None
+
+    def _on_line(self, connection: Connection, data: bytes) -> None:
+        request: Json = {}
+        try:
+            request = decode(data)
+            if connection is self._connection:
+                self._request(request)
+            else:
+                self._greet(connection, request)
+        except RequestError as error:
+            connection.send({"type": "error", "error": str(error), "request": _echo(request, data)})
+        except Exception as error:  # one request must not end the others' supervisor; the failure is told and logged
+            log("a request failed: %s" % traceback.format_exc())
+            connection.send({"type": "error", "error": "it failed: %r" % error, "request": _echo(request, data)})
+
+    def _greet(self, connection: Connection, hello: Json) -> None:
+        if hello.get("type") != "hello" or hello.get("protocol") != PROTOCOL:
+            self._refuse(connection, "this agent expects a hello of protocol %d" % PROTOCOL)
+            return
+        epoch, ack = integer(hello.get("epoch"), "epoch"), integer(hello.get("ack"), "ack")
+        if epoch < self._epoch:
+            self._refuse(connection, "epoch %d has been followed by %d" % (epoch, self._epoch))
+            return
+        if epoch > self._epoch:
+            self._epoch = epoch
+            self._node.record({"op": "epoch", "epoch": epoch})
+        if hello.get("agent") in (None, self._agent):
+            self._acknowledge({"seq": ack})
+        self._greeting.discard(connection)
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = connection
+        self._node.journal.flush()
+        connection.sent_seq = self._node.facts.acked
+        connection.send(self._inventory())
+
+    def _refuse(self, connection: Connection, reason: str) -> None:
+        self._greeting.discard(connection)
+        connection.send({"type": "refused", "reason": reason, "epoch": self._epoch})
+        connection.close()
+
+    def _inventory(self) -> Json:
+        return {
+            "type": "hello",
+            "protocol": PROTOCOL,
+            "agent": self._agent,
+            "incarnation": self._incarnation,
+            "boot": self._boot,
+            "version": VERSION,
+            "host": socket.gethostname(),
+            "python": platform.python_version(),
+            "now": self._loop.wall(),
+            "seq": self._node.facts.seq,
+            "attempts": [*self._attempts.live, *self._node.facts.attempts],
+            "chunks": [*self._workers.chunks, *self._node.facts.chunks],
+        }
+
+    # --- requests -------------------------------------------------------------------------------------------------
+
+    def _request(self, request: Json) -> None:
+        method = self._requests.get(request.get("type"))
+        if method is None:
+            raise RequestError("unknown type %.80r" % request.get("type"))
+        method(request)
+
+    def _stop(self, request: Json) -> None:
+        self._attempts.stop(id_list(request.get("attempts"), "attempts"), str(request.get("reason")))
+
+    def _queue_chunks(self, request: Json) -> None:
+        self._workers.queue(str(request.get("worker")), chunk_specs(request.get("chunks")))
+
+    def _recall(self, request: Json) -> None:
+        self._workers.recall(id_list(request.get("chunks"), "chunks"), str(request.get("reason")))
+
+    def _acknowledge(self, request: Json) -> None:
+        if self._node.facts.acknowledge(integer(request.get("seq"), "seq")):
+            self._node.record({"op": "ack", "seq": self._node.facts.acked})
+
+    def _read(self, request: Json) -> None:
+        answer: Json = {"type": "read", "id": request.get("id")}
+        name, stream = request.get("attempt"), request.get("stream")
+        offset, limit = integer(request.get("offset"), "offset"), integer(request.get("limit"), "limit")
+        if not is_id(name) or stream not in ("out", "err") or limit < 0:
+            raise RequestError("read needs an attempt's id, a stream (out or err), and a limit >= 0")
+        ended = self._attempts.has_ended(str(name))
+        try:
+            piece = logs.read(self._node.path("attempts", str(name), stream), offset, min(limit, MAX_READ_BYTES))
+        except OSError as error:
+            answer["error"] = "cannot read %s of %s: %s" % (stream, name, error.strerror)
+        else:
+            data = base64.b64encode(piece.data).decode("ascii")
+            answer.update(offset=piece.offset, data=data, size=piece.size, ended=ended)
+        self._answer(answer)
+
+    def _probe(self, request: Json) -> None:
+        def on_devices(devices: Optional[List[Json]]) -> None:
+            facts = probe.node_facts(self._directory, devices)
+            self._answer({"type": "probe", "id": request.get("id"), "facts": facts})
+
+        probe.DeviceQuery(self._loop, self._node.environ, self._node.null, on_devices)
+
+    def _answer(self, message: Json) -> None:
+        if self._connection is not None:
+            self._connection.send(message)
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def _shutdown(self, request: Json) -> None:
+        when = request.get("when")
+        if when not in ("idle", "now"):
+            raise RequestError("shutdown needs when: idle or now")
+        if when == "now":
+            self._leave_now()
+        elif self._leaving is None:
+            self._leaving = "idle"
+
+    def _leave_now(self) -> None:
+        if self._leaving != "now":
+            self._leaving = "now"
+            self._attempts.stop(list(self._attempts.live), "the agent shuts down")
+            self._workers.end_all()
+
+    def _on_term(self) -> None:
+        """The first signal stops everything; the second one leaves at once, and what runs runs on."""
+        if self._leaving == "now":
+            log("asked to end a second time: leaving at once")
+            os._exit(0)
+        self._leave_now()
+
+    def _may_exit(self) -> bool:
+        if self._leaving is None or self._attempts.live or self._workers.chunks:
+            return False
+        if self._leaving == "idle" and not len(self._node.facts):
+            self._leave_now()
+        return self._leaving == "now" and not self._workers.processes
+
+    # --- now and then ---------------------------------------------------------------------------------------------
+
+    def _housekeep(self) -> None:
+        self._attempts.watch_logs()
+        self._workers.watch_logs()
+        self._node.oom_kills = procs.oom_kills()
+        try:
+            logs.rotate(self._directory + "/agent.log", _AGENT_LOG_BYTES)
+        except OSError as error:
+            self._node.complain("cannot rotate agent.log: %s" % error.strerror)
+        self._loop.call_later(_HOUSEKEEPING_S, self._housekeep)
+
+    def _send_telemetry(self) -> None:
+        if self._connection is not None:
+            self._connection.send(probe.telemetry(self._directory, self._loop.wall()))
+        self._loop.call_later(_TELEMETRY_S, self._send_telemetry)
+
+    def _send_progress(self) -> None:
+        if self._connection is not None and self._workers.progress:
+            self._connection.send({"type": "progress", "chunks": self._workers.progress})
+            self._workers.progress.clear()
+        self._loop.call_later(_PROGRESS_S, self._send_progress)
+
+
+def _echo(request: Json, data: bytes) -> Any:
+    """The request as it is told of in an error: whole if it is short."""
+    if len(data) <= _LARGEST_ECHO:
+        return request or data.decode("utf-8", "replace")
+    return {"type": request.get("type"), "id": request.get("id"), "truncated": True}

@@ -1,0 +1,186 @@
+"""A node with a resident agent: everything a backend does, over one channel, however that channel is made."""
+
+from __future__ import annotations
+
+import base64
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from hostler.backends.base import Facts, Report
+from hostler.backends.channel import Channel
+from hostler.backends.facts import input_of, progress_of
+from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
+from hostler.model.errors import LinkLost, NotFound
+from hostler.model.fleet import DeviceSpec, NodeSpec
+from hostler.model.inputs import Input, LinkUp, Trouble
+from hostler.model.views import LogChunk
+from hostler.model.work import DeviceKind
+
+LOG_BYTES = 64 << 20
+RESULT_BYTES = 1 << 20
+WORKER_GRACE_S = 5.0
+
+
+class AgentedNode(ABC):
+    """`Backend`, `RunsChunks`, `KeepsReports`, `ReadsLogs` and `Releases` for a node with an agent.
+
+    A subclass says how to reach the agent, and how the node is to be described.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._channel: Channel | None = None
+        self._declared: set[str] = set()
+
+    @abstractmethod
+    async def connect(self, epoch: int) -> Channel:
+        """A channel to the agent, which is started if it does not run. Raises `LinkLost`, `LinkRefused`."""
+
+    @abstractmethod
+    def describe(self, facts: Facts) -> NodeSpec:
+        """The node, from the settings and from what its agent found."""
+
+    async def probe(self) -> NodeSpec:
+        """What the node is made of. Somebody must be observing it."""
+        answer = await self._open_channel().ask({"type": "probe"})
+        return self.describe(answer["facts"])
+
+    async def launch(self, orders: Sequence[AttemptOrder]) -> None:
+        """Have attempts run."""
+        await self._open_channel().send({"type": "launch", "attempts": [_attempt(order) for order in orders]})
+
+    async def observe(self, epoch: int) -> AsyncIterator[Report]:
+        """Connect, then report what the agent tells."""
+        channel = await self.connect(epoch)
+        self._channel, self._declared = channel, set()
+        try:
+            yield Report(inputs=(self._link_up(channel.hello),))
+            async for message in channel.messages():
+                report = self._report(message)
+                if report is not None:
+                    yield report
+        finally:
+            self._channel = None
+            channel.close()
+
+    async def stop(self, attempts: Sequence[str], reason: str) -> None:
+        """Have attempts ended."""
+        await self._open_channel().send({"type": "stop", "attempts": list(attempts), "reason": reason})
+
+    async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> None:
+        """Queue chunks; the worker is declared before its first on this connection."""
+        channel = self._open_channel()
+        if worker.id not in self._declared:
+            self._declared.add(worker.id)
+            await channel.send({"type": "open", "worker": _worker(worker)})
+        listed = [[chunk.id, chunk.start, chunk.stop] for chunk in chunks]
+        await channel.send({"type": "chunks", "worker": worker.id, "chunks": listed})
+
+    async def recall(self, chunks: Sequence[str], reason: str) -> None:
+        """Ask for chunks back."""
+        await self._open_channel().send({"type": "recall", "chunks": list(chunks), "reason": reason})
+
+    async def close_worker(self, worker: str) -> None:
+        """End a worker that has no more to do."""
+        self._declared.discard(worker)
+        await self._open_channel().send({"type": "close", "worker": worker})
+
+    async def acknowledge(self, receipt: int) -> None:
+        """Let the agent forget what is durable here."""
+        await self._open_channel().send({"type": "ack", "seq": receipt})
+
+    async def read_log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
+        """A piece of an attempt's output."""
+        request = {"type": "read", "attempt": attempt, "stream": stream, "offset": offset, "limit": limit}
+        answer = await self._open_channel().ask(request)
+        if "error" in answer:
+            raise NotFound(f"no output of {attempt} ({stream}) on {self.name}: {answer['error']}")
+        return LogChunk(
+            attempt=attempt,
+            stream=stream,
+            offset=answer["offset"],
+            data=base64.b64decode(answer["data"]),
+            size=answer["size"],
+            ended=answer["ended"],
+        )
+
+    async def release(self) -> None:
+        """Have the agent exit as soon as it holds nothing."""
+        await self._open_channel().send({"type": "shutdown", "when": "idle"})
+
+    def _open_channel(self) -> Channel:
+        if self._channel is None:
+            raise LinkLost(f"node {self.name} is not connected")
+        return self._channel
+
+    def _link_up(self, hello: Facts) -> LinkUp:
+        return LinkUp(
+            node=self.name,
+            agent=hello["agent"],
+            incarnation=hello["incarnation"],
+            boot=hello["boot"],
+            attempts=tuple(hello["attempts"]),
+            chunks=tuple(hello["chunks"]),
+        )
+
+    def _report(self, message: Facts) -> Report | None:
+        kind = message.get("type")
+        if kind == "facts":
+            return self._facts_report(message["facts"])
+        if kind == "progress":
+            return Report(inputs=(progress_of(message),))
+        if kind == "error":
+            return Report(inputs=(Trouble(where=f"agent on {self.name}", what=str(message.get("error"))),))
+        return None
+
+    def _facts_report(self, facts: Sequence[Facts]) -> Report | None:
+        if not facts:
+            return None
+        inputs: tuple[Input, ...] = tuple(input_of(self.name, fact) for fact in facts)
+        return Report(inputs=inputs, receipt=facts[-1]["seq"])
+
+
+def devices_of(node: str, facts: Facts, cpu_slots: int | None) -> tuple[DeviceSpec, ...]:
+    """The devices an agent found: its GPUs, and CPU slots (as many as it has cores, unless settings say otherwise)."""
+    slots = facts["cpus"] if cpu_slots is None else cpu_slots
+    cpus = [DeviceSpec(id=f"{node}/cpu{at}", node=node, kind=DeviceKind.CPU, index=at) for at in range(slots or 0)]
+    gpus = [_gpu(node, found) for found in facts["devices"]]
+    return (*gpus, *cpus)
+
+
+def _gpu(node: str, found: Facts) -> DeviceSpec:
+    kind = DeviceKind(found["kind"])
+    vram = found.get("vram_bytes")
+    return DeviceSpec(
+        id=f"{node}/{kind}{found['index']}",
+        node=node,
+        kind=kind,
+        index=found["index"],
+        model=found.get("model"),
+        vram_gb=None if vram is None else vram / 2**30,
+    )
+
+
+def _attempt(order: AttemptOrder) -> dict[str, Any]:
+    return {
+        "id": order.id,
+        "queue": order.queue,
+        "argv": order.argv,
+        "env": order.env,
+        "cwd": order.cwd,
+        "walltime_s": order.walltime_s,
+        "memory_bytes": order.memory_bytes,
+        "grace_s": order.grace_s,
+        "log_bytes": LOG_BYTES,
+        "result_bytes": RESULT_BYTES,
+        "inputs": order.inputs,
+    }
+
+
+def _worker(order: WorkerOrder) -> dict[str, Any]:
+    values = asdict(order)
+    opening = {"digest": values.pop("digest"), "params": values.pop("params")}
+    limits = {"memory_bytes": None, "grace_s": WORKER_GRACE_S, "log_bytes": LOG_BYTES}
+    return {**values, **limits, "open": opening, "cwd": None}

@@ -1,0 +1,94 @@
+"""The seam between the controller and a way to run attempts: four methods, and small protocols for what only some can.
+
+Reachability, process state and job state are three separate facts. A backend tells what it saw; that it saw nothing is
+never told as an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
+from hostler.model.fleet import NodeSpec
+from hostler.model.inputs import Input
+from hostler.model.record import record
+from hostler.model.views import LogChunk
+
+
+@record
+class Report:
+    """What a node told: inputs for the core, in order. `receipt` is to be acknowledged once they are durable."""
+
+    inputs: tuple[Input, ...]
+    receipt: int | None = None
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """One node, and one way to run attempts on it. Methods may be called side by side.
+
+    `LinkLost` from any method says that the node cannot be reached now, and nothing else; whether an order arrived is
+    then unknown, and the next `LinkUp` report tells.
+    """
+
+    async def probe(self) -> NodeSpec:
+        """What the node is made of, as seen now. May wait for the node, a few seconds at most.
+
+        Raises `LinkLost` where the node cannot be reached and `LinkRefused` where it cannot be used, saying why.
+        """
+
+    async def launch(self, orders: Sequence[AttemptOrder]) -> None:
+        """Have attempts run. Must not wait for them to start; an order whose id the node knows is no new order."""
+
+    def observe(self, epoch: int) -> AsyncIterator[Report]:
+        """What happens on the node, as long as it can be reached.
+
+        The first report holds a `LinkUp` with the whole inventory: what is not in it, the node does not have. Then
+        come facts, those that were not acknowledged first. Ends by `LinkLost`; observing again is always allowed.
+        """
+
+    async def stop(self, attempts: Sequence[str], reason: str) -> None:
+        """Have attempts ended, gently first. Must not wait for it; each ends with an `Ended`, an unknown one too."""
+
+
+@runtime_checkable
+class RunsChunks(Protocol):
+    """A backend with warm workers."""
+
+    async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> None:
+        """Queue chunks on a worker, which is started if there is none."""
+
+    async def recall(self, chunks: Sequence[str], reason: str) -> None:
+        """Ask for chunks back; each comes back with a `Returned`, or with its result if it is done by then."""
+
+    async def close_worker(self, worker: str) -> None:
+        """End a worker once its queue is empty; one that is not there is no error."""
+
+
+@runtime_checkable
+class KeepsReports(Protocol):
+    """A backend whose node keeps reports until they are acknowledged, and sends them again after a reconnect."""
+
+    async def acknowledge(self, receipt: int) -> None:
+        """Everything up to this receipt is durable here; the node may forget it."""
+
+
+@runtime_checkable
+class ReadsLogs(Protocol):
+    """A backend that can read the output of attempts."""
+
+    async def read_log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
+        """A piece of `out` or `err`; a negative offset counts from the end. Raises `NotFound`, `LinkLost`."""
+
+
+@runtime_checkable
+class Releases(Protocol):
+    """A backend that leaves something running on its node between attempts."""
+
+    async def release(self) -> None:
+        """The controller leaves and needs the node no more: what idles there may end. What runs, runs on."""
+
+
+Facts = Mapping[str, Any]
+"""A decoded JSON object from a node."""

@@ -1,0 +1,108 @@
+"""One stream of JSON lines to an agent: many requests in flight, answers by number, facts as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from hostler.backends.base import Facts
+from hostler.model.errors import LinkLost, LinkRefused
+
+PROTOCOL = 1
+LINE_MAX = 64 << 20
+ANSWER_S = 30.0
+
+
+class Channel:
+    """A stream to an agent after the opening words. Made by `opened`; every method raises `LinkLost` when it breaks."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, hello: Facts) -> None:
+        self.hello = hello
+        self._reader = reader
+        self._writer = writer
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, asyncio.Future[Facts]] = {}
+
+    async def send(self, message: Facts) -> None:
+        """Send a request that is not answered."""
+        try:
+            self._writer.write(encoded(message))
+            await self._writer.drain()
+        except (OSError, RuntimeError) as error:
+            raise LinkLost(f"the stream to the agent broke: {error}") from error
+
+    async def ask(self, message: dict[str, Any]) -> Facts:
+        """Send a request and wait for the answer with its number. Somebody must be reading `messages` meanwhile."""
+        number = next(self._numbers)
+        answer = self._asked[number] = asyncio.get_running_loop().create_future()
+        try:
+            await self.send({**message, "id": number})
+            return await asyncio.wait_for(answer, ANSWER_S)
+        except TimeoutError as error:
+            raise LinkLost(f"the agent did not answer {message['type']!r} within {ANSWER_S:g} s") from error
+        finally:
+            del self._asked[number]
+
+    async def messages(self) -> AsyncIterator[Facts]:
+        """Everything the agent sends that answers no question. Ends by `LinkLost`."""
+        try:
+            while True:
+                message = await _read(self._reader)
+                asked = self._asked.get(message.get("id", 0))
+                if asked is None:
+                    yield message
+                elif not asked.done():
+                    asked.set_result(message)
+        finally:
+            self._fail_questions()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._fail_questions()
+        self._writer.close()
+
+    def _fail_questions(self) -> None:
+        for asked in self._asked.values():
+            if not asked.done():
+                asked.set_exception(LinkLost("the stream to the agent broke before it answered"))
+
+
+async def opened(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, controller: str, epoch: int
+) -> Channel:
+    """Say the opening words of protocol 1 and read the agent's.
+
+    Raises `LinkRefused` if the agent obeys a newer controller or speaks another protocol.
+    """
+    # `ack` is 0: which facts are durable is said by `ack` requests alone, to the very agent that told them.
+    hello = {"type": "hello", "protocol": PROTOCOL, "controller": controller, "epoch": epoch, "ack": 0}
+    writer.write(encoded(hello))
+    answer = await _read(reader)
+    if answer.get("type") != "hello" or answer.get("protocol") != PROTOCOL:
+        writer.close()
+        raise LinkRefused(f"the agent refused this controller (epoch {epoch}): {answer.get('reason') or answer}")
+    return Channel(reader, writer, answer)
+
+
+def encoded(message: Facts) -> bytes:
+    """One line."""
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+async def _read(reader: asyncio.StreamReader) -> Facts:
+    try:
+        line = await reader.readline()
+    except (OSError, ValueError) as error:
+        raise LinkLost(f"the stream from the agent broke: {error}") from error
+    if not line.endswith(b"\n"):
+        raise LinkLost("the agent hung up")
+    try:
+        message = json.loads(line)
+    except ValueError as error:
+        raise LinkLost(f"the agent sent a line that is no JSON: {line[:80]!r}") from error
+    if not isinstance(message, dict):
+        raise LinkLost(f"the agent sent no JSON object: {line[:80]!r}")
+    return message

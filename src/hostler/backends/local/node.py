@@ -1,0 +1,106 @@
+"""This machine: the agent is a process that outlives the controller, reached through its Unix socket."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from hostler.agent.build import build_zipapp
+from hostler.backends.agented import AgentedNode, devices_of
+from hostler.backends.base import Facts
+from hostler.backends.channel import LINE_MAX, Channel, opened
+from hostler.model.errors import LinkLost, LinkRefused
+from hostler.model.fleet import NodeSpec
+
+START_S = 15.0
+
+
+class LocalNode(AgentedNode):
+    """The agent in `directory`, started from a zipapp beside it if none runs there.
+
+    `cpu_slots` overrides the number of CPU slots, `python` the interpreter of agent and workers.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        *,
+        controller: str,
+        cpu_slots: int | None = None,
+        gpus: bool = True,
+        python: str = sys.executable,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(name)
+        self._directory = directory
+        self._controller = controller
+        self._cpu_slots = cpu_slots
+        self._gpus = gpus
+        self._python = python
+        self._env = dict(env or {})
+
+    async def connect(self, epoch: int) -> Channel:
+        """A channel to the agent; the agent is started first if its socket does not answer."""
+        with suppress(LinkLost):
+            return await self._dial(epoch)
+        await self._start()
+        return await self._dial(epoch)
+
+    def describe(self, facts: Facts) -> NodeSpec:
+        """This machine's GPUs and CPU slots."""
+        seen = facts if self._gpus else {**facts, "devices": ()}
+        devices = devices_of(self.name, seen, self._cpu_slots)
+        return NodeSpec(name=self.name, backend="local", devices=devices, python=self._python, env=self._env)
+
+    async def _dial(self, epoch: int) -> Channel:
+        try:
+            peer = _unix_socket(self._directory)
+            reader, writer = await asyncio.open_unix_connection(sock=peer, limit=LINE_MAX)
+        except OSError as error:
+            raise LinkLost(f"no agent answers in {self._directory}: {error}") from error
+        return await asyncio.wait_for(opened(reader, writer, self._controller, epoch), START_S)
+
+    async def _start(self) -> None:
+        """Start the agent, detached: it returns once the agent listens."""
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            zipapp = self._directory / "agent.pyz"
+            build_zipapp(zipapp)
+        except OSError as error:
+            raise LinkRefused(f"the agent cannot be put into {self._directory}: {error}") from error
+        process = await asyncio.create_subprocess_exec(
+            self._python,
+            str(zipapp),
+            "run",
+            "--dir",
+            str(self._directory),
+            "--detach",
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+        said, _ = await asyncio.wait_for(process.communicate(), START_S)
+        if process.returncode not in (0, 3):
+            raise LinkRefused(f"the agent in {self._directory} did not start: {said.decode(errors='replace').strip()}")
+
+
+def _unix_socket(directory: Path) -> socket.socket:
+    """A connected socket. The path goes through /proc, because a socket's path may be no longer than 107 bytes."""
+    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        peer.connect(f"/proc/self/fd/{folder}/agent.sock")
+    except OSError:
+        peer.close()
+        raise
+    finally:
+        os.close(folder)
+    peer.setblocking(False)
+    return peer

@@ -1,0 +1,32 @@
+"""The state as bytes, so that a start need not replay everything that ever happened."""
+
+from __future__ import annotations
+
+import zlib
+
+from pydantic import ValidationError
+
+from hostler.core.state import State
+from hostler.model.codec import adapter, explain
+from hostler.model.errors import CorruptState
+
+FORMAT = b"hostler-state-1\n"
+"""Written in front; another first line is another version's."""
+
+
+def dump_state(state: State) -> bytes:
+    """The state, compressed. The index is not in it: it is made anew."""
+    return FORMAT + zlib.compress(adapter(State).dump_json(state), level=1)
+
+
+def load_state(data: bytes) -> State:
+    """The state of a snapshot. Raises `CorruptState` if the bytes are damaged or of another version."""
+    if not data.startswith(FORMAT):
+        raise CorruptState(f"not a snapshot of this version: it begins with {data[:20]!r}")
+    try:
+        state: State = adapter(State).validate_json(zlib.decompress(data[len(FORMAT) :]))
+    except zlib.error as error:
+        raise CorruptState(f"the snapshot is damaged: {error}") from error
+    except ValidationError as error:
+        raise CorruptState(f"the snapshot is not of this version: {explain(error)}") from error
+    return state

@@ -1,0 +1,239 @@
+"""What is shown of the state: values made on the spot, from the very objects that decisions are based on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from hostler.core.index import Index
+from hostler.core.state import Attempt, Device, Job, Node, State, Sweep, sweep_payload
+from hostler.model.errors import NotFound
+from hostler.model.fleet import Link
+from hostler.model.views import (
+    AttemptView,
+    ChunkView,
+    DeviceView,
+    JobDetail,
+    JobView,
+    LedgerView,
+    NodeView,
+    QueueRow,
+    Status,
+    SweepView,
+)
+from hostler.model.work import JobState
+
+
+def find_job(state: State, name: str) -> Job:
+    """The job of this id or idempotency key. Raises `NotFound`."""
+    job = state.jobs.get(name) or state.jobs.get(state.keys.get(name, ""))
+    if job is None:
+        raise NotFound(f"there is no job {name!r}; `hostler jobs` lists them")
+    return job
+
+
+def find_sweep(state: State, name: str) -> Sweep:
+    """The sweep of this id or key. Raises `NotFound`."""
+    job = find_job(state, name)
+    if job.id not in state.sweeps:
+        raise NotFound(f"{job.id} is no sweep but a {job.spec.work} job; only sweeps have a ledger and hits")
+    return state.sweeps[job.id]
+
+
+def status_view(state: State, index: Index, version: str, fleet: str) -> Status:
+    """The fleet in numbers. Costs nothing that grows with the number of jobs."""
+    open_sweeps = sorted(name for name in index.active if not state.jobs[name].state.final)
+    return Status(
+        version=version,
+        fleet=fleet,
+        at=index.now,
+        seq=state.seq,
+        epoch=state.epoch,
+        jobs=dict(index.counts),
+        nodes_up=sum(node.link is Link.UP for node in state.nodes.values()),
+        nodes=len(state.nodes),
+        devices=len(state.devices),
+        devices_busy=sum(bool(device.attempts or device.chunks) for device in state.devices.values()),
+        refused=state.refused,
+        troubles=state.troubles,
+        sweeps=tuple(sweep_view(state, index, state.sweeps[name]) for name in open_sweeps[:100]),
+    )
+
+
+def job_views(state: State, states: frozenset[JobState] | None, after: int, limit: int) -> Sequence[JobView]:
+    """Jobs in order of submission beyond number `after`; skips to it without looking at what lies before."""
+    wanted = (
+        job
+        for number in range(after + 1, state.next_job)
+        if (job := state.jobs.get(f"j{number}")) is not None and (states is None or job.state in states)
+    )
+    return [job_view(state, job) for job in islice(wanted, limit)]
+
+
+def job_view(state: State, job: Job) -> JobView:
+    """One line about a job."""
+    sweep = state.sweeps.get(job.id)
+    return JobView(
+        id=job.id,
+        name=job.spec.name,
+        key=job.spec.key,
+        work=job.spec.work,
+        state=job.state,
+        priority=job.priority,
+        submitted_at=job.submitted_at,
+        started_at=job.started_at,
+        ended_at=job.ended_at,
+        attempts=job.attempts,
+        attempt=job.attempt.id if job.attempt else None,
+        device=job.attempt.device if job.attempt else job.last_device,
+        why=job.why,
+        failure=job.failure,
+        cancelling=job.cancelling is not None,
+        done_share=None if sweep is None else sweep.ledger.done_items / sweep.ledger.total,
+    )
+
+
+def job_detail(state: State, index: Index, job: Job) -> JobDetail:
+    """Everything about a job but its story."""
+    sweep = state.sweeps.get(job.id)
+    return JobDetail(
+        job=job_view(state, job),
+        spec=job.spec,
+        after=job.after,
+        failures=job.failures,
+        attempt=_attempt_view(state, job.attempt) if job.attempt else None,
+        sweep=sweep_view(state, index, sweep) if sweep else None,
+        result=job.result,
+    )
+
+
+def sweep_view(state: State, index: Index, sweep: Sweep) -> SweepView:
+    """A sweep's coverage in numbers; progress inside chunks is not counted, it is not accepted yet."""
+    job, ledger = state.jobs[sweep.job], sweep.ledger
+    payload = sweep_payload(job)
+    per_s = sum(index.fleet_per_s[sweep.job][name] for name in _at_work(sweep)) if sweep.leases else 0.0
+    left = ledger.total - ledger.done_items
+    return SweepView(
+        job=job.id,
+        name=job.spec.name,
+        state=job.state,
+        start=ledger.start,
+        stop=ledger.stop,
+        total=ledger.total,
+        done=ledger.done_items,
+        leased=left - ledger.free_items,
+        free=ledger.free_items,
+        chunks_done=sweep.chunks_done,
+        chunks_out=len(sweep.leases),
+        hits=sweep.hits,
+        expected_by_chance=None if payload.chance is None else payload.chance * ledger.total,
+        per_s=per_s or None,
+        left_s=left / per_s if per_s else None,
+        device_s=sweep.served_s,
+        digest=payload.digest,
+    )
+
+
+def ledger_view(state: State, index: Index, sweep: Sweep) -> LedgerView:
+    """A sweep's ledger, interval by interval."""
+    return LedgerView(
+        sweep=sweep_view(state, index, sweep),
+        done=tuple(sweep.ledger.done),
+        free=tuple(sweep.ledger.free),
+        leased=tuple(_chunk_view(sweep, chunk) for chunk in sweep.leases),
+    )
+
+
+def node_views(state: State) -> Sequence[NodeView]:
+    """All nodes with their devices."""
+    by_node: dict[str, list[Device]] = {name: [] for name in state.nodes}
+    for device in state.devices.values():
+        by_node[device.spec.node].append(device)
+    return [_node_view(node, by_node[name]) for name, node in state.nodes.items()]
+
+
+def queue_rows(state: State, index: Index, limit: int) -> Sequence[QueueRow]:
+    """What goes next: ready scripts in order, then sweeps with work left, then what waits for something."""
+    now = index.now
+    ready = list(islice(index.in_order(state), limit))
+    sweeps = sorted(
+        (state.jobs[name] for name in index.active if state.sweeps[name].ledger.free),
+        key=lambda job: (-job.priority, index.attained_s[job.id], job.number),
+    )
+    # At one priority scripts go first; the sort is stable.
+    queue = sorted([*ready, *sweeps], key=lambda job: -job.priority)
+    rows = [(job, None) for job in queue] + list(_held_back(state, index, limit))
+    return [_row(place, job, waits, now) for place, (job, waits) in enumerate(rows[:limit], start=1)]
+
+
+def _held_back(state: State, index: Index, limit: int) -> Iterable[tuple[Job, str]]:
+    for at, name in islice(sorted(index.timers), limit):
+        if state.jobs[name].state is JobState.PENDING:
+            yield state.jobs[name], f"rests for {max(at - index.now, 0):.0f} s more after a failure"
+    for name, missing in islice(index.blocked.items(), limit):
+        yield state.jobs[name], f"comes after {', '.join(sorted(missing)[:5])}"
+
+
+def _row(place: int, job: Job, waits_for: str | None, now: float) -> QueueRow:
+    return QueueRow(
+        place=place,
+        job=job.id,
+        name=job.spec.name,
+        work=job.spec.work,
+        priority=job.priority,
+        waited_s=max(now - job.submitted_at, 0.0),
+        waits_for=waits_for,
+    )
+
+
+def _attempt_view(state: State, attempt: Attempt) -> AttemptView:
+    node = state.nodes[state.devices[attempt.device].spec.node]
+    return AttemptView(
+        id=attempt.id,
+        device=attempt.device,
+        process=attempt.process,
+        link=node.link,
+        leased_at=attempt.leased_at,
+        started_at=attempt.started_at,
+        pid=attempt.pid,
+    )
+
+
+def _at_work(sweep: Sweep) -> set[str]:
+    return {lease.device for lease in sweep.leases.values()}
+
+
+def _chunk_view(sweep: Sweep, chunk: str) -> ChunkView:
+    lease, (start, stop) = sweep.leases[chunk], sweep.ledger.leased[chunk]
+    return ChunkView(
+        chunk=chunk,
+        device=lease.device,
+        start=start,
+        stop=stop,
+        leased_at=lease.leased_at,
+        expected_s=lease.expected_s,
+        position=lease.position,
+    )
+
+
+def _node_view(node: Node, devices: list[Device]) -> NodeView:
+    return NodeView(
+        name=node.spec.name,
+        backend=node.spec.backend,
+        link=node.link,
+        since=node.since,
+        trouble=node.trouble,
+        agent=node.agent,
+        devices=tuple(_device_view(device) for device in devices),
+    )
+
+
+def _device_view(device: Device) -> DeviceView:
+    return DeviceView(
+        id=device.spec.id,
+        kind=device.spec.kind,
+        model=device.spec.model,
+        vram_gb=device.spec.vram_gb,
+        attempts=tuple(device.attempts),
+        chunks=tuple(device.chunks),
+    )

@@ -1,0 +1,263 @@
+"""The controller: one core, one journal, the links to its nodes. It is the `Desk` that the web looks through."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from hostler import __version__
+from hostler.backends.base import Backend, ReadsLogs, Releases
+from hostler.core.explain import explain_job
+from hostler.core.state import sweep_payload
+from hostler.core.views import (
+    find_job,
+    find_sweep,
+    job_detail,
+    job_views,
+    ledger_view,
+    node_views,
+    queue_rows,
+    status_view,
+    sweep_view,
+)
+from hostler.model.commands import Command
+from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError
+from hostler.model.events import Entry, job_of
+from hostler.model.inputs import Begin, Drain, Input, Trouble
+from hostler.model.views import (
+    Explanation,
+    HitView,
+    JobDetail,
+    JobView,
+    LedgerProof,
+    LedgerView,
+    LogChunk,
+    NodeView,
+    QueueRow,
+    Status,
+    SweepView,
+)
+from hostler.model.work import FINAL_STATES, HELD_STATES, JobState
+from hostler.runtime.broadcast import Broadcast
+from hostler.runtime.clock import Clock
+from hostler.runtime.link import Link
+from hostler.runtime.loops import every
+from hostler.runtime.proof import proof_of
+from hostler.runtime.pump import Pump
+from hostler.runtime.snapshots import fold_in_background, recovered, snapshot_of
+from hostler.runtime.statedir import StateDir
+from hostler.runtime.writer import Writer
+from hostler.store import Journal, open_journal
+
+SNAPSHOT_CHECK_S = 5.0
+SNAPSHOT_TIMEOUT_S = 600.0
+WRITER_PATIENCE_S = 5.0
+IDLE_CHECK_S = 0.05
+
+
+class Controller:
+    """One running controller on one state directory.
+
+    `async with Controller(...) as controller` recovers the state and starts everything; leaving the block stops it.
+    What runs on the nodes runs on.
+    """
+
+    def __init__(
+        self, directory: StateDir, fleet: str, backends: Mapping[str, Backend], clock: Clock, snapshot_every: int
+    ) -> None:
+        self._directory = directory
+        self._fleet = fleet
+        self._clock = clock
+        self._snapshot_every = snapshot_every
+        self._log = structlog.get_logger()
+        self._journal: Journal = open_journal(directory.path)
+        self._core = recovered(self._journal)
+        self._snapshot_seq = self._core.state.seq
+        self._epoch = self._journal.begin_epoch(clock.now(), __version__)
+        self._broadcast = Broadcast(self._journal)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._writer = Writer(self._journal, self._on_store_trouble)
+        self._pump = Pump(self._core, self._writer, clock, self._execute, self._broadcast.publish)
+        self._links = {name: Link(name, backend, self._pump, clock) for name, backend in backends.items()}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._draining = asyncio.Event()
+        self.store_trouble: StoreError | None = None
+
+    async def __aenter__(self) -> Controller:
+        self._loop = asyncio.get_running_loop()
+        self._pump.post(Begin(version=__version__, epoch=self._epoch))
+        self._running = self._loop.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        assert self._running is not None
+        self._running.cancel()
+        try:
+            await self._running
+        except asyncio.CancelledError:
+            pass
+        finally:
+            self._broadcast.close()
+            await asyncio.to_thread(self._close_store)
+
+    def status(self) -> Status:
+        """The fleet in numbers."""
+        return status_view(self._core.state, self._core.index, __version__, self._fleet)
+
+    def jobs(self, states: frozenset[JobState] | None, after: int, limit: int) -> Sequence[JobView]:
+        """Jobs in order of submission."""
+        return job_views(self._core.state, states, after, limit)
+
+    def job(self, name: str) -> JobDetail:
+        """One job."""
+        return job_detail(self._core.state, self._core.index, find_job(self._core.state, name))
+
+    def explain(self, name: str) -> Explanation:
+        """Why a job waits, or runs where it runs."""
+        return explain_job(self._core.state, self._core.index, find_job(self._core.state, name))
+
+    def queue(self, limit: int) -> Sequence[QueueRow]:
+        """What goes next."""
+        return queue_rows(self._core.state, self._core.index, limit)
+
+    def nodes(self) -> Sequence[NodeView]:
+        """All nodes."""
+        return node_views(self._core.state)
+
+    def sweeps(self) -> Sequence[SweepView]:
+        """All sweeps."""
+        state = self._core.state
+        return [sweep_view(state, self._core.index, sweep) for sweep in state.sweeps.values()]
+
+    def ledger(self, name: str) -> LedgerView:
+        """A sweep's ledger."""
+        return ledger_view(self._core.state, self._core.index, find_sweep(self._core.state, name))
+
+    async def proof(self, name: str) -> LedgerProof:
+        """A sweep's ledger, folded again from the journal."""
+        sweep = find_sweep(self._core.state, name)
+        payload = sweep_payload(self._core.state.jobs[sweep.job])
+        story = await self.story(sweep.job)
+        return await asyncio.to_thread(proof_of, sweep.job, (payload.start, payload.stop), story)
+
+    async def hits(self, name: str, after: int, limit: int) -> Sequence[HitView]:
+        """Accepted hits of a sweep."""
+        sweep = find_sweep(self._core.state, name)
+        return await asyncio.to_thread(self._journal.hits, sweep.job, after, limit)
+
+    async def story(self, name: str) -> Sequence[Entry]:
+        """A job's entries in the journal."""
+        return await asyncio.to_thread(self._journal.story, find_job(self._core.state, name).id)
+
+    async def log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
+        """A piece of an attempt's output."""
+        backend = self._links[self._node_of(attempt)].backend
+        if not isinstance(backend, ReadsLogs):
+            raise NotFound(f"the node of {attempt} keeps no output that could be read")
+        return await backend.read_log(attempt, stream, offset, limit)
+
+    async def tell(self, *inputs: Input) -> Sequence[Any]:
+        """Give inputs to the core; answers once durable."""
+        return await self._pump.tell(*inputs)
+
+    def entries(self, after: int | None) -> AsyncIterator[Entry]:
+        """Journal entries as they become durable."""
+        return self._broadcast.entries(after)
+
+    def drain(self) -> None:
+        """Put nothing new on any device, and end once nothing runs."""
+        self._draining.set()
+        self._pump.post(Drain())
+
+    async def ended(self, *, until_idle: bool) -> None:
+        """Wait until the controller should end: drained, or, with `until_idle`, nothing left to do.
+
+        Raises what ended the controller's own tasks, if something did.
+        """
+        assert self._running is not None
+        while not self._is_over(until_idle):
+            done, _ = await asyncio.wait([self._running], timeout=IDLE_CHECK_S)
+            if done:
+                self._running.result()
+                return
+
+    async def release_nodes(self) -> None:
+        """Let what idles on the nodes end: this controller needs it no more."""
+        for link in self._links.values():
+            if isinstance(link.backend, Releases):
+                try:
+                    await link.backend.release()
+                except LinkError as error:
+                    self._log.info("not released", node=link.name, why=str(error))
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._pump.run(), name="pump")
+            for link in self._links.values():
+                tasks.create_task(link.run(self._epoch), name=f"link {link.name}")
+            snapshots = every(
+                SNAPSHOT_CHECK_S,
+                "snapshots",
+                self._snapshot_if_due,
+                clock=self._clock,
+                timeout_s=SNAPSHOT_TIMEOUT_S,
+                on_failure=self._record,
+            )
+            tasks.create_task(snapshots, name="snapshots")
+
+    async def _snapshot_if_due(self) -> None:
+        seq = self._core.state.seq
+        if seq - self._snapshot_seq >= self._snapshot_every:
+            self._snapshot_seq = seq
+            await fold_in_background(self._directory.path)
+
+    def _is_over(self, until_idle: bool) -> bool:
+        counts = self._core.index.counts
+        if self._draining.is_set():
+            return sum(counts[state] for state in HELD_STATES) == self._sweeps_waiting()
+        return until_idle and all(not counts[state] for state in JobState if state not in FINAL_STATES)
+
+    def _sweeps_waiting(self) -> int:
+        """Sweeps that count as running though no chunk of theirs is out."""
+        state = self._core.state
+        return sum(
+            state.jobs[sweep.job].state is JobState.RUNNING and not sweep.leases for sweep in state.sweeps.values()
+        )
+
+    def _execute(self, commands: Iterable[Command]) -> None:
+        by_node: dict[str, list[Command]] = {}
+        for command in commands:
+            by_node.setdefault(command.node, []).append(command)
+        for node, group in by_node.items():
+            if node in self._links:
+                self._links[node].give(group)
+
+    def _node_of(self, attempt: str) -> str:
+        state = self._core.state
+        job = find_job(state, job_of(attempt))
+        device = job.attempt.device if job.attempt else job.last_device
+        if device is None:
+            raise NotFound(f"{attempt} has not been put on a device yet; there is no output")
+        node = state.devices[device].spec.node
+        if node not in self._links:
+            raise LinkLost(f"{attempt} ran on {node}, which is no part of this fleet now")
+        return node
+
+    def _record(self, where: str, what: str) -> None:
+        self._log.error("trouble", where=where, what=what)
+        self._pump.post(Trouble(where=where, what=what))
+
+    def _on_store_trouble(self, error: StoreError | None) -> None:
+        self.store_trouble = error
+        if error is not None:
+            self._log.error("the journal cannot be written; everything waits", why=str(error))
+
+    def _close_store(self) -> None:
+        written = self._writer.close(WRITER_PATIENCE_S)
+        if written:
+            self._journal.save_snapshot(snapshot_of(self._core))
+        self._journal.close()

@@ -1,0 +1,152 @@
+"""One node, kept connected: its reports go to the pump, the pump's commands go to it, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import structlog
+
+from hostler.backends.base import Backend, KeepsReports, Report, RunsChunks
+from hostler.model.commands import CloseWorker, Command, Launch, Lend, Recall, Stop
+from hostler.model.errors import LinkError, LinkLost
+from hostler.model.inputs import Launched, LinkDown, LinkUp, NodeFound
+from hostler.runtime.clock import Clock
+from hostler.runtime.pump import Pump
+
+REST_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+
+class Link:
+    """Keeps one backend observed and carries commands to it.
+
+    A command for a node that cannot be reached is dropped: when the link is up again the core derives anew, from the
+    node's inventory, what the node should be told.
+    """
+
+    def __init__(self, name: str, backend: Backend, pump: Pump, clock: Clock) -> None:
+        self.name = name
+        self.backend = backend
+        self._pump = pump
+        self._clock = clock
+        self._waiting: list[Command] = []
+        self._held: list[Report] = []
+        self._introducing: asyncio.Task[None] | None = None
+        self._receipt = 0
+        self._wake = asyncio.Event()
+        self._log = structlog.get_logger().bind(node=name)
+
+    def give(self, commands: Sequence[Command]) -> None:
+        """Have commands carried out, in order."""
+        self._waiting.extend(commands)
+        self._wake.set()
+
+    async def run(self, epoch: int) -> None:
+        """Observe and carry commands until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._observe(epoch))
+            tasks.create_task(self._carry())
+
+    async def _observe(self, epoch: int) -> None:
+        failures = 0
+        while True:
+            try:
+                async for report in self.backend.observe(epoch):
+                    failures = 0
+                    self._take(report)
+            except LinkError as error:
+                self._lost(error)
+            rest = REST_S[min(failures, len(REST_S) - 1)]
+            failures += 1
+            # Jitter, so that a hundred nodes behind one router do not come back in one instant.
+            await self._clock.sleep(rest * random.uniform(0.5, 1.0))  # noqa: S311
+
+    def _take(self, report: Report) -> None:
+        if any(isinstance(given, LinkUp) for given in report.inputs):
+            self._held = [report]
+            self._introducing = asyncio.get_running_loop().create_task(self._introduce())
+        elif self._introducing is not None:
+            self._held.append(report)
+        else:
+            self._post(report)
+
+    async def _introduce(self) -> None:
+        """Ask the node what it is made of before anything it told is taken up."""
+        try:
+            found = await self.backend.probe()
+        except LinkError as error:
+            self._lost(error)
+            return
+        self._pump.post(NodeFound(node=found))
+        self._introducing = None
+        for report in self._held:
+            self._post(report)
+        self._held = []
+
+    def _post(self, report: Report) -> None:
+        receipt = report.receipt
+        done = None if receipt is None else lambda _: self._acknowledge(receipt)
+        self._pump.post(*report.inputs, done=done)
+
+    def _acknowledge(self, receipt: int) -> None:
+        self._receipt = receipt
+        self._wake.set()
+
+    def _lost(self, error: LinkError) -> None:
+        if self._introducing is not None:
+            self._introducing.cancel()
+            self._introducing = None
+        self._receipt = 0
+        self._log.warning("link down", why=str(error))
+        self._pump.post(LinkDown(node=self.name, why=str(error)))
+
+    async def _carry(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                await self._carry_all()
+            except LinkLost as error:
+                self._log.info("dropped, the link is down", why=str(error))
+
+    async def _carry_all(self) -> None:
+        commands, self._waiting = self._waiting, []
+        receipt, self._receipt = self._receipt, 0
+        if receipt and isinstance(self.backend, KeepsReports):
+            await self.backend.acknowledge(receipt)
+        for key, group in groupby(commands, key=_same_call):
+            await self._carry_group(key[0], list(group))
+
+    async def _carry_group(self, kind: type, group: Sequence[Any]) -> None:
+        backend = self.backend
+        if kind is Launch:
+            await backend.launch([command.order for command in group])
+            self._pump.post(Launched(attempts=tuple(command.order.id for command in group)))
+        elif kind is Stop:
+            await backend.stop([command.attempt for command in group], group[0].reason)
+        elif isinstance(backend, RunsChunks):
+            await _carry_chunks(backend, kind, group)
+
+
+async def _carry_chunks(backend: RunsChunks, kind: type, group: Sequence[Any]) -> None:
+    if kind is Lend:
+        await backend.lend(group[0].worker, [command.chunk for command in group])
+    elif kind is Recall:
+        await backend.recall([command.chunk for command in group], group[0].reason)
+    elif kind is CloseWorker:
+        for command in group:
+            await backend.close_worker(command.worker)
+
+
+def _same_call(command: Command) -> tuple[Any, ...]:
+    """Neighbouring commands with the same key go out as one request."""
+    if isinstance(command, Lend):
+        return Lend, command.worker.id
+    if isinstance(command, Stop | Recall):
+        return type(command), command.reason
+    return (type(command),)
+
+

@@ -1,0 +1,32 @@
+"""Periodic work that cannot stop silently: each turn is bounded, each failure recorded, and the loop goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from hostler.runtime.clock import Clock
+
+
+async def every(
+    interval_s: float,
+    name: str,
+    work: Callable[[], Awaitable[None]],
+    *,
+    clock: Clock,
+    timeout_s: float,
+    on_failure: Callable[[str, str], None],
+) -> None:
+    """Do `work` every `interval_s` until cancelled.
+
+    A turn that takes longer than `timeout_s`, or raises, is told to `on_failure(name, what)` and the next turn comes
+    all the same: a loop that hangs or dies is how systems stop without anybody noticing.
+    """
+    while True:
+        try:
+            await asyncio.wait_for(work(), timeout_s)
+        except TimeoutError:
+            on_failure(name, f"a turn took longer than {timeout_s:g} s and was ended")
+        except Exception as error:  # noqa: BLE001 - recorded, and the loop goes on
+            on_failure(name, f"{type(error).__name__}: {error}")
+        await clock.sleep(interval_s)

@@ -1,0 +1,41 @@
+"""The proof of a sweep, from the journal alone: what was accepted is folded again, by nothing that decided anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hostler.core.ledger import Interval, coverage_fault
+from hostler.model.events import ChunkDone, ChunkLeased, ChunkReturned, Entry
+from hostler.model.views import LedgerProof
+
+
+def proof_of(job: str, whole: Interval, story: Iterable[Entry]) -> LedgerProof:
+    """Whether the accepted intervals of a sweep are disjoint and together the whole.
+
+    `story` are the sweep's entries. The fault of an unfinished sweep is the first interval that is missing.
+    """
+    leased: dict[str, Interval] = {}
+    accepted: list[Interval] = []
+    hits = 0
+    for entry in story:
+        event = entry.event
+        if isinstance(event, ChunkLeased):
+            leased[event.chunk] = (event.start, event.stop)
+        elif isinstance(event, ChunkDone):
+            accepted.append(leased.pop(event.chunk))
+            hits += len(event.hits)
+        elif isinstance(event, ChunkReturned):
+            start, _ = leased.pop(event.chunk)
+            accepted.append((start, event.position))
+            hits += len(event.hits)
+    accepted = [part for part in accepted if part[0] < part[1]]
+    fault = coverage_fault(whole, accepted)
+    return LedgerProof(
+        job=job,
+        total=whole[1] - whole[0],
+        done=sum(stop - start for start, stop in accepted),
+        intervals=len(accepted),
+        hits=hits,
+        complete=fault is None,
+        fault=fault,
+    )

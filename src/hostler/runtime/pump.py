@@ -1,0 +1,157 @@
+"""The heart: inputs in, through the core, into the journal, and only then commands out and answers back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from hostler.core import Core, Outcome
+from hostler.core.views import job_view
+from hostler.model.commands import Command
+from hostler.model.errors import HostlerError, StoreFull
+from hostler.model.events import (
+    AttemptEnded,
+    AttemptLaunching,
+    AttemptLeased,
+    ChunkDone,
+    ChunkLeased,
+    ChunkReturned,
+    Entry,
+    Event,
+    subject,
+)
+from hostler.model.inputs import Input, Tick
+from hostler.model.record import record
+from hostler.model.views import JobView
+from hostler.runtime.clock import Clock
+from hostler.runtime.writer import Writer
+from hostler.store import Batch
+
+MOST_INPUTS = 2000
+"""Inputs taken at once: more would let a GET wait for too long."""
+MOST_UNWRITTEN = 8
+"""Batches that may be on their way to the journal while the core goes on."""
+PATIENCE_S = 10.0
+"""How long somebody who asked for something waits for it to be durable."""
+
+UNPROJECTED: frozenset[type] = frozenset(
+    {AttemptLeased, AttemptLaunching, AttemptEnded, ChunkLeased, ChunkDone, ChunkReturned}
+)
+"""Events that pass too quickly to be worth a row of the `jobs` table each; the next one brings it up to date."""
+
+
+@record
+class Delivery:
+    """Inputs, and who wants to hear that what followed from them is durable (or why it never will be)."""
+
+    inputs: Sequence[Input]
+    done: Callable[[Sequence[Any]], None] | None
+
+
+class Pump:
+    """Serialises the world. `execute` gets the commands and `publish` the entries of each step, once durable."""
+
+    def __init__(
+        self,
+        core: Core,
+        writer: Writer,
+        clock: Clock,
+        execute: Callable[[Sequence[Command]], None],
+        publish: Callable[[Sequence[Entry]], None],
+    ) -> None:
+        self._core = core
+        self._writer = writer
+        self._clock = clock
+        self._execute = execute
+        self._publish = publish
+        self._inbox: list[Delivery] = []
+        self._wake = asyncio.Event()
+        self._slots = asyncio.Semaphore(MOST_UNWRITTEN)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def post(self, *inputs: Input, done: Callable[[Sequence[Any]], None] | None = None) -> None:
+        """Give inputs; `done` is called with their answers when what followed is durable."""
+        self._inbox.append(Delivery(inputs=inputs, done=done))
+        self._wake.set()
+
+    async def tell(self, *inputs: Input) -> Sequence[Any]:
+        """Give inputs and wait until what followed is durable; returns their answers.
+
+        Raises `StoreFull` if the journal cannot be written in time: the inputs are taken, and will be written as soon
+        as it can be.
+        """
+        answers: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
+        self.post(*inputs, done=lambda given: None if answers.done() else answers.set_result(given))
+        try:
+            return await asyncio.wait_for(answers, PATIENCE_S)
+        except TimeoutError as error:
+            raise StoreFull(
+                f"the journal could not be written within {PATIENCE_S:g} s; the request is kept and will take effect "
+                "once it can be. Free some disk space; asking again under the same key is harmless"
+            ) from error
+
+    async def run(self) -> None:
+        """Pump until cancelled. An error of the core ends it: a state that contradicts itself must not go on."""
+        while True:
+            await self._wake.wait()
+            await self._slots.acquire()
+            deliveries = self._collect()
+            inputs = [each for delivery in deliveries for each in delivery.inputs]
+            outcome = self._core.handle(self._clock.now(), *inputs)
+            self._write(outcome, deliveries)
+            self._set_timer()
+
+    def _collect(self) -> Sequence[Delivery]:
+        count = taken = 0
+        while count < len(self._inbox) and taken < MOST_INPUTS:
+            taken += len(self._inbox[count].inputs)
+            count += 1
+        deliveries, self._inbox = self._inbox[:count], self._inbox[count:]
+        if not self._inbox:
+            self._wake.clear()
+        return deliveries
+
+    def _write(self, outcome: Outcome, deliveries: Sequence[Delivery]) -> None:
+        loop = asyncio.get_running_loop()
+        batch = Batch(entries=outcome.entries, jobs=self._projected(outcome.entries))
+
+        def durable() -> None:
+            loop.call_soon_threadsafe(self._durable, outcome, deliveries)
+
+        self._writer.write(batch, durable)
+
+    def _durable(self, outcome: Outcome, deliveries: Sequence[Delivery]) -> None:
+        self._slots.release()
+        if outcome.entries:
+            self._publish(outcome.entries)
+        if outcome.commands:
+            self._execute(outcome.commands)
+        answers = iter(outcome.answers)
+        for delivery in deliveries:
+            own = [next(answers) for _ in delivery.inputs]
+            if delivery.done is not None:
+                delivery.done(own)
+
+    def _projected(self, entries: Iterable[Entry]) -> Sequence[JobView]:
+        state = self._core.state
+        touched = {subject(entry.event): None for entry in entries if _projects(entry.event)}
+        return [job_view(state, state.jobs[name]) for name in touched if name in state.jobs]
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self._core.wake_at()
+        if due is not None:
+            delay = max(due - self._clock.now(), 0.0)
+            self._timer = asyncio.get_running_loop().call_later(delay, self.post, Tick())
+
+
+def refused(answers: Sequence[Any]) -> HostlerError | None:
+    """The first refusal among answers."""
+    return next((answer for answer in answers if isinstance(answer, HostlerError)), None)
+
+
+def _projects(event: Event) -> bool:
+    return type(event) not in UNPROJECTED

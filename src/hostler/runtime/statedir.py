@@ -1,0 +1,104 @@
+"""The state directory: where everything of one controller lies, and the lock that makes it one controller's."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from hostler.model.errors import StoreBusy, StoreFull
+
+
+class StateDir:
+    """Paths of one state directory. Nothing else builds a path inside it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: int | None = None
+
+    @property
+    def token_file(self) -> Path:
+        """The bearer token of the API, readable by its owner only."""
+        return self.path / "token"
+
+    @property
+    def controller_file(self) -> Path:
+        """Where the running controller answers: `{"url", "pid", "started_at"}`."""
+        return self.path / "controller.json"
+
+    @property
+    def log_file(self) -> Path:
+        """The controller's own log, JSON lines."""
+        return self.path / "controller.log"
+
+    @property
+    def cache(self) -> Path:
+        """What programs may keep and anybody may delete."""
+        return self.path / "cache"
+
+    def agent(self, node: str) -> Path:
+        """The directory of a local node's agent."""
+        return self.path / "agents" / node
+
+    def take(self) -> None:
+        """Make the directory this process's own until it ends.
+
+        Raises `StoreBusy` where another controller holds it, `StoreFull` where it cannot be written.
+        """
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreFull(
+                f"the state directory {self.path} cannot be written: {error.strerror}. "
+                "Make it writable, or name another with --state-dir"
+            ) from error
+        self._flock(self._lock)
+
+    def release(self) -> None:
+        """Let the next controller have the directory."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def token(self) -> str:
+        """The API's token, made at the first call. Raises `StoreFull`."""
+        try:
+            return self.token_file.read_text().strip()
+        except FileNotFoundError:
+            token = secrets.token_urlsafe(32)
+            self._publish(self.token_file, token + "\n")
+            return token
+
+    def announce(self, values: Mapping[str, object]) -> None:
+        """Tell the command line where the controller answers."""
+        self._publish(self.controller_file, json.dumps(dict(values)) + "\n")
+
+    def withdraw(self) -> None:
+        """The controller answers no more."""
+        self.controller_file.unlink(missing_ok=True)
+
+    def _flock(self, lock: int) -> None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self.release()
+            raise StoreBusy(
+                f"another controller runs on the state directory {self.path}. Talk to that one (`hostler status`), "
+                "stop it (`hostler stop`), or name another directory with --state-dir"
+            ) from error
+
+    def _publish(self, path: Path, text: str) -> None:
+        """Write a private file at once or not at all."""
+        temporary = path.with_name(path.name + ".new")
+        try:
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            raise StoreFull(f"{path} cannot be written: {error.strerror}") from error

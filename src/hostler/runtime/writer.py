@@ -1,0 +1,84 @@
+"""The thread that makes facts durable: everything that has come together meanwhile goes into one transaction."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import TypeAlias
+
+from hostler.model.errors import StoreError
+from hostler.store import Batch, Journal
+
+Durable: TypeAlias = Callable[[], None]
+Task: TypeAlias = tuple[Batch, Durable]
+
+RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+"""Rests between tries while the store cannot be written; the last one for as long as it takes."""
+
+
+class Writer:
+    """Group commit, in order. `durable` of each batch is called in the writer's thread, after its commit.
+
+    While the store cannot be written (a full disk, say) nothing is dropped: the batch is tried again and again, and
+    `on_trouble` hears of every change: the error, or `None` when writing works again.
+    """
+
+    def __init__(self, journal: Journal, on_trouble: Callable[[StoreError | None], None]) -> None:
+        self._journal = journal
+        self._on_trouble = on_trouble
+        self._tasks: SimpleQueue[Task | None] = SimpleQueue()
+        self._giving_up = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="hostler-journal", daemon=True)
+        self._thread.start()
+
+    def write(self, batch: Batch, durable: Durable) -> None:
+        """Have a batch written after all batches given before."""
+        self._tasks.put((batch, durable))
+
+    def close(self, patience_s: float) -> bool:
+        """Write what was given, then end; give up a store that cannot be written after `patience_s`.
+
+        Returns whether everything was written.
+        """
+        self._tasks.put(None)
+        self._thread.join(patience_s)
+        self._giving_up.set()
+        self._thread.join()
+        return self._tasks.empty()
+
+    def _run(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            tasks = [task, *self._waiting()]
+            if not self._commit([batch for batch, _ in tasks if batch.entries]):
+                self._tasks.put(task)
+                return
+            for _, durable in tasks:
+                durable()
+
+    def _waiting(self) -> Sequence[Task]:
+        tasks: list[Task] = []
+        while True:
+            try:
+                task = self._tasks.get_nowait()
+            except Empty:
+                return tasks
+            if task is None:
+                self._tasks.put(None)
+                return tasks
+            tasks.append(task)
+
+    def _commit(self, batches: Sequence[Batch]) -> bool:
+        tries = 0
+        while batches:
+            try:
+                self._journal.append(batches)
+                break
+            except StoreError as error:
+                self._on_trouble(error)
+            if self._giving_up.wait(RETRY_S[min(tries, len(RETRY_S) - 1)]):
+                return False
+            tries += 1
+        if tries:
+            self._on_trouble(None)
+        return True

@@ -1,0 +1,69 @@
+"""A fleet file, laid under the environment, laid under the command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hostler.model.errors import SettingsError, SpecError
+from hostler.model.work import JobSpec
+from hostler.settings import where
+from hostler.settings.environment import from_environment
+from hostler.settings.faults import checked
+from hostler.settings.jobsfile import job_spec, placed_jobs
+from hostler.settings.models import Fleet
+from hostler.settings.reading import KeyPath, Origin, Tree, grafted, read_file, uniform
+from hostler.settings.sweeps import sweep_spec
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, complete and checked, with the origin of each in `tree`."""
+
+    path: Path | None
+    base_dir: Path
+    """The folder that relative paths of the fleet file start from."""
+    fleet: Fleet
+    state_dir: Path
+    tree: Tree
+
+    def origin(self, path: KeyPath) -> str:
+        """Where the value at `path` was set: `file:line:column`, a variable, the command line, or `default`."""
+        return str(self.tree.values.get(path, "default"))
+
+
+def load(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None) -> Loaded:
+    """The settings of a fleet file (`None`: there is none), of `HOSTLER_*` in `environ`, and of the command line.
+
+    `overrides` maps dotted names (`api.port`) to values; they win over the environment, which wins over the file.
+    Raises `SettingsError` telling every fault with its place.
+    """
+    tree = uniform({}, Origin("settings")) if path is None else read_file(path)
+    for target, branch in from_environment(Fleet, environ):
+        tree = grafted(tree, target, branch)
+    for name, value in (overrides or {}).items():
+        tree = grafted(tree, tuple(name.split(".")), uniform(value, Origin("command line")))
+    fleet = checked(Fleet, tree)
+    _refuse_twins("the name", ((node.name, tree.at(("nodes", i, "name"))) for i, node in enumerate(fleet.nodes)))
+    base_dir = Path.cwd() if path is None else path.absolute().parent
+    return Loaded(path, base_dir, fleet, _state_dir(fleet, tree, base_dir, environ), tree)
+
+
+def specs(loaded: Loaded) -> tuple[JobSpec, ...]:
+    """Everything the fleet file asks for, sweeps first. The same file gives the same keys: submitting it again is safe.
+
+    Raises `SettingsError` where a job or sweep cannot be, and where two share a key.
+    """
+    tree, fleet = loaded.tree, loaded.fleet
+    placed = [
+        (_at(tree.at(("sweeps", i)), sweep_spec, sweep, loaded.base_dir), tree.at(("sweeps", i)))
+        for i, sweep in enumerate(fleet.sweeps)
+    ]
+    placed += [(job_spec(job, loaded.base_dir), tree.at(("jobs", i))) for i, job in enumerate(fleet.jobs)]
+    for name in fleet.jobs_files:
+        placed += placed_jobs(loaded.base_dir / name)
+    _refuse_twins("the key", ((spec.key or spec.name, origin) for spec, origin in placed))
+    return tuple(spec for spec, _ in placed)

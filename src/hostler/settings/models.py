@@ -1,0 +1,212 @@
+"""Everything that can be set, with its type, its default and its meaning. Nothing here does anything.
+
+The descriptions below the fields are what `hostler check`, the JSON Schema and the reference show.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from hostler.model.work import NAME_MAX, Resources, Retry
+from hostler.settings.ranges import parse_integer
+
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX)]
+NodeName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Integer: TypeAlias = Annotated[int, BeforeValidator(parse_integer, json_schema_input_type=int | str)]
+Count: TypeAlias = Annotated[Integer, Field(ge=1)]
+Seconds: TypeAlias = Annotated[float, Field(gt=0)]
+Priority: TypeAlias = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+Command: TypeAlias = Annotated[tuple[str, ...], Field(min_length=1)]
+Environment: TypeAlias = dict[
+    Annotated[str, Field(pattern=r"^[^=\x00]+$")],
+    Annotated[str, Field(pattern=r"^[^\x00]*$")],
+]
+
+
+class Section(BaseModel):
+    """Base of all settings: immutable, no unknown keys, no conversions of types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+
+
+class Api(Section):
+    """Where the controller listens."""
+
+    host: Literal["127.0.0.1", "::1", "localhost"] = "127.0.0.1"
+    """Address to listen on; loopback only."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 8765
+    """TCP port; 0 takes a free one."""
+
+
+class Node(Section):
+    """One machine of the fleet."""
+
+    name: NodeName
+    """Name of the node; letters, digits, dots, dashes and underscores."""
+    backend: Literal["local"] = "local"
+    """How attempts are run there: `local` is this machine."""
+    cpu_slots: Literal["auto"] | Annotated[int, Field(ge=0, le=4096)] = "auto"
+    """How many processes run on CPUs at the same time; `auto`: one for each core Hostler may use."""
+    gpus: Literal["auto", "none"] = "auto"
+    """`auto` uses the GPUs that the node's probe finds, `none` leaves them alone."""
+    python: Annotated[str, Field(min_length=1)] | None = None
+    """The interpreter that `{python}` stands for; by default the one that runs Hostler."""
+    env: Environment = {}
+    """Laid under the environment of every process on the node."""
+
+
+class Job(Section):
+    """A script job in short form. Exactly one of `argv`, `run` and `script` gives its command."""
+
+    name: Name | None = None
+    """What people call it; required, unless `job_id` says it."""
+    key: Name | None = None
+    """Idempotency key: submitting the same job under the same key again changes nothing. By default the name."""
+    argv: Command | None = None
+    """The command, word by word, no shell; a first word `{python}` is the node's Python."""
+    run: Command | None = None
+    """Another word for `argv`."""
+    script: Annotated[str, Field(min_length=1)] | None = None
+    """A Python script, run by the node's Python with `args`."""
+    args: tuple[str, ...] = ()
+    """Arguments of `script`."""
+    cwd: Annotated[str, Field(min_length=1)] = "."
+    """Where it runs, starting from the folder of this file; `{attempt}` is a fresh directory for each attempt."""
+    env: Environment = {}
+    """Environment variables on top of the node's."""
+    after: tuple[Name, ...] = ()
+    """Keys (or ids) of jobs that must be done first. `$HOSTLER_INPUTS` names a JSON file with their results."""
+    priority: Priority = 0
+    """Higher goes first."""
+    walltime_s: Seconds | None = None
+    """Longest time an attempt may run, in seconds."""
+    grace_s: Annotated[float, Field(ge=0)] = 10.0
+    """Time between the request to stop and the kill, in seconds."""
+    resources: Resources = Resources()
+    """What it needs of its device."""
+    retry: Retry = Retry()
+    """How often it may fail, and how long it rests before it tries again."""
+    require_result: bool = False
+    """Whether it has failed if it leaves no `$HOSTLER_RESULT`."""
+    job_id: Name | None = None
+    """Another word for `name`, as in the jobs files of scripts_coordinator."""
+    timeout: Seconds | None = None
+    """Another word for `walltime_s`, as in the jobs files of scripts_coordinator."""
+    type: Literal["script"] | None = None
+    """Accepted from older jobs files; there is no other type."""
+    analysis_type: Literal["script"] | None = None
+    """Accepted from older jobs files; there is no other type."""
+
+    @model_validator(mode="after")
+    def _says_everything_once(self) -> Self:
+        if (self.name is None) == (self.job_id is None):
+            raise ValueError("give the job a name (or, from an older file, a job_id), and not both")
+        if sum(way is not None for way in (self.argv, self.run, self.script)) != 1:
+            raise ValueError("give its command as exactly one of argv, run and script")
+        if self.args and self.script is None:
+            raise ValueError("args belong to a script; put them into the command itself")
+        if self.walltime_s is not None and self.timeout is not None:
+            raise ValueError("walltime_s and timeout mean the same; keep walltime_s")
+        return self
+
+
+class Jobs(Section):
+    """A jobs file; a bare list of jobs is one, too."""
+
+    jobs: tuple[Job, ...]
+    """The jobs."""
+
+
+class Sweep(Section):
+    """One program over every integer of a range. Exactly one of `program` and `worker` says which program."""
+
+    name: Name
+    """What people call it."""
+    key: Name | None = None
+    """Idempotency key; by default the name."""
+    program: Annotated[str, Field(min_length=1)] | None = None
+    """An installed program, such as `sieve`; it checks `params` and takes data files into them."""
+    worker: Command | None = None
+    """A command that speaks the worker protocol; a first word `{python}` is the node's Python."""
+    range: tuple[Integer, Integer]
+    """The half-open range `[start, stop]`, exact however big; numbers may be written as `2**32 - 1`."""
+    params: dict[str, Any] = {}
+    """Parameters of the program; data files are taken in, and their paths start from the folder of this file."""
+    priority: Priority = 0
+    """Higher goes first."""
+    after: tuple[Name, ...] = ()
+    """Keys (or ids) of jobs that must be done first."""
+    resources: Resources = Resources()
+    """What a worker needs of its device."""
+    retry: Retry = Retry()
+    """How often workers may fail before the sweep is given up."""
+    target_s: Seconds = 10.0
+    """How long a chunk should take, in seconds."""
+    min_chunk: Count = 1
+    """Fewest items in a chunk."""
+    max_chunk: Count | None = None
+    """Most items in a chunk."""
+    max_hits: Annotated[Integer, Field(ge=0)] = 100_000
+    """More hits than this fail the sweep: a search that finds everything has found nothing."""
+    silence_s: Seconds = 30.0
+    """A worker that says nothing for so long, in seconds, is replaced."""
+    start_s: Seconds = 120.0
+    """How long a worker may take to start, in seconds."""
+    chance: Annotated[float, Field(ge=0, le=1)] | None = None
+    """With `worker`: the probability that an item is a hit by chance."""
+    kernel: Name | None = None
+    """With `worker`: sweeps of one kernel share the speeds measured for it."""
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if (self.program is None) == (self.worker is None):
+            raise ValueError("give exactly one of program and worker")
+        if self.program is not None and (self.chance is not None or self.kernel is not None):
+            raise ValueError("chance and kernel go with worker; a program knows its own")
+        if self.range[0] >= self.range[1]:
+            raise ValueError(f"range [{self.range[0]}, {self.range[1]}] is empty; its end lies beyond its start")
+        if self.max_chunk is not None and self.max_chunk < self.min_chunk:
+            raise ValueError(f"max_chunk {self.max_chunk} is below min_chunk {self.min_chunk}")
+        return self
+
+
+class Journal(Section):
+    """The controller's memory."""
+
+    snapshot_every: Annotated[int, Field(ge=1)] = 50_000
+    """Events between two snapshots; fewer make starting faster and running slower."""
+
+
+class Limits(Section):
+    """What one attempt may leave behind."""
+
+    log_bytes: Annotated[Count, Field(lt=2**62)] = 10 << 20
+    """Bytes kept of each output stream; older output makes room for newer."""
+    result_bytes: Annotated[Count, Field(lt=2**62)] = 1 << 20
+    """Longest result, in bytes; a longer one is a failure."""
+
+
+class Fleet(Section):
+    """A fleet file: the machines, and what is to be done on them. Paths in it start from its own folder."""
+
+    name: Name = "fleet"
+    """What people call the fleet."""
+    state_dir: Annotated[str, Field(min_length=1)] | None = None
+    """Folder of the journal, the token and the attempts; by default `$XDG_STATE_HOME/hostler` or
+    `~/.local/state/hostler`."""
+    api: Api = Api()
+    """Where the controller listens."""
+    nodes: Annotated[tuple[Node, ...], Field(min_length=1)] = (Node(name="here"),)
+    """The machines; by default this one."""
+    sweeps: tuple[Sweep, ...] = ()
+    """Sweeps to be done."""
+    jobs: tuple[Job, ...] = ()
+    """Script jobs to be done."""
+    jobs_files: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Files with more script jobs, YAML or JSON."""
+    journal: Journal = Journal()
+    """The controller's memory."""
+    limits: Limits = Limits()
+    """What one attempt may leave behind."""

@@ -1,0 +1,63 @@
+"""Everything that is one database's own. Nothing outside this file knows which one it talks to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Table, create_engine, event
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
+
+from hostler.model.errors import StoreBusy, StoreError, StoreFull
+
+PRAGMAS = (
+    "pragma journal_mode = wal",
+    # Commands act on the world once their events are committed; a commit must therefore survive a power cut.
+    "pragma synchronous = full",
+    "pragma busy_timeout = 10000",
+    "pragma foreign_keys = on",
+)
+
+
+def sqlite_engine(path: Path) -> Engine:
+    """An engine on a SQLite file: write-ahead log, transactions that lock when they begin."""
+    engine = create_engine(f"sqlite:///{path}", connect_args={"check_same_thread": False, "isolation_level": None})
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin_immediate)
+    return engine
+
+
+def upsert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    """Insert rows, or replace those with the same primary key."""
+    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    insert = make(table)
+    keys = [column.name for column in table.primary_key]
+    changed = {column.name: insert.excluded[column.name] for column in table.columns if column.name not in keys}
+    connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=changed), rows)
+
+
+def translated(error: DBAPIError, what: str) -> StoreError:
+    """A database's own error as one of ours, saying what to do."""
+    text = str(error.orig)
+    if "full" in text or "No space" in text:
+        return StoreFull(f"{what}: the disk is full. Free some space; nothing that was confirmed is lost")
+    if "readonly" in text or "read-only" in text or "unable to open" in text:
+        return StoreFull(f"{what}: it cannot be written ({text}). Make its directory writable for this user")
+    if "locked" in text:
+        return StoreBusy(f"{what}: another program holds it ({text}). Stop that program")
+    if "malformed" in text or "not a database" in text:
+        return StoreError(f"{what}: the file is damaged ({text}). Restore it from a copy")
+    return StoreError(f"{what}: {text}")
+
+
+def _prepare(connection: Any, _record: Any) -> None:
+    cursor = connection.cursor()
+    for pragma in PRAGMAS:
+        cursor.execute(pragma)
+    cursor.close()
+
+
+def _begin_immediate(connection: Connection) -> None:
+    # SQLite's own BEGIN takes the lock only at the first write, and then fails at once if another has it.
+    connection.exec_driver_sql("begin immediate")

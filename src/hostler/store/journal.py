@@ -1,0 +1,184 @@
+"""The journal: append facts, read them back, keep snapshots beside them. One writer; every call here blocks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, delete, func, insert, select
+from sqlalchemy.exc import DBAPIError
+
+from hostler.model.codec import dump_event, load_event
+from hostler.model.errors import CorruptState
+from hostler.model.events import ChunkDone, ChunkReturned, Entry, job_of, subject
+from hostler.model.record import record
+from hostler.model.views import HitView, JobView
+from hostler.store import tables
+from hostler.store.dialect import translated, upsert
+
+SNAPSHOTS_KEPT = 2
+PAGE = 10_000
+
+
+@record
+class Batch:
+    """What one step of the core wants durable: its entries, and the jobs as they are after the last of them."""
+
+    entries: Sequence[Entry]
+    jobs: Sequence[JobView]
+
+
+@record
+class Snapshot:
+    """A state as bytes, after entry `seq`."""
+
+    seq: int
+    at: float
+    data: bytes
+
+
+class Journal:
+    """The store of one controller. Errors of the database come as `StoreError` and its kinds."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def begin_epoch(self, at: float, version: str) -> int:
+        """Note that a controller starts, and give it its number: one more than any before."""
+        with self._writing("the store cannot be opened") as connection:
+            newest = connection.execute(select(func.max(tables.controllers.c.epoch))).scalar()
+            epoch = (newest or 0) + 1
+            connection.execute(insert(tables.controllers), {"epoch": epoch, "started_at": at, "version": version})
+        return epoch
+
+    def append(self, batches: Sequence[Batch]) -> None:
+        """Make batches durable, in order, in one transaction: journal and projections, or nothing."""
+        entries = [entry for batch in batches for entry in batch.entries]
+        newest = {job.id: job for batch in batches for job in batch.jobs}
+        hit_rows = [row for entry in entries for row in _hit_rows(entry)]
+        with self._writing("the journal cannot be written") as connection:
+            if entries:
+                connection.execute(insert(tables.journal), [_journal_row(entry) for entry in entries])
+            if newest:
+                upsert(connection, tables.jobs, [_job_row(job) for job in newest.values()])
+            if hit_rows:
+                connection.execute(insert(tables.hits), hit_rows)
+
+    def read(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
+        """Entries beyond number `after`, in order. Raises `CorruptState` at a gap."""
+        expected = after + 1
+        for entry in self._pages(after, limit):
+            if entry.seq != expected:
+                raise CorruptState(f"the journal has a gap: entry {entry.seq} stands where {expected} should")
+            expected += 1
+            yield entry
+
+    def story(self, job: str) -> list[Entry]:
+        """The entries of one job."""
+        table = tables.journal
+        query = select(table.c.seq, table.c.at, table.c.data).where(table.c.job == job).order_by(table.c.seq)
+        with self._reading() as connection:
+            return [_entry(row) for row in connection.execute(query)]
+
+    def hits(self, job: str, after: int, limit: int) -> list[HitView]:
+        """Accepted hits of a sweep in order of acceptance, beyond the first `after`."""
+        table = tables.hits
+        query = select(table.c.data).where(table.c.job == job).order_by(table.c.seq, table.c.place)
+        with self._reading() as connection:
+            found = [json.loads(row.data) for row in connection.execute(query.offset(after).limit(limit))]
+        return [HitView(job=job, at=hit["at"], data=hit) for hit in found]
+
+    def newest_seq(self) -> int:
+        """The number of the last entry; 0 in an empty journal."""
+        with self._reading() as connection:
+            return connection.execute(select(func.max(tables.journal.c.seq))).scalar() or 0
+
+    def newest_snapshot(self) -> Snapshot | None:
+        """The snapshot to start from."""
+        table = tables.snapshots
+        with self._reading() as connection:
+            row = connection.execute(select(table).order_by(table.c.seq.desc()).limit(1)).first()
+        return None if row is None else Snapshot(seq=row.seq, at=row.at, data=row.data)
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot, and drop all but the newest few. The journal itself stays whole."""
+        row = {"seq": snapshot.seq, "at": snapshot.at, "data": snapshot.data}
+        table = tables.snapshots
+        with self._writing("the snapshot cannot be written") as connection:
+            upsert(connection, table, [row])
+            kept = select(table.c.seq).order_by(table.c.seq.desc()).limit(SNAPSHOTS_KEPT).scalar_subquery()
+            connection.execute(delete(table).where(table.c.seq.not_in(kept)))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._engine.dispose()
+
+    def _pages(self, after: int, limit: int | None) -> Iterator[Entry]:
+        table = tables.journal
+        query = select(table.c.seq, table.c.at, table.c.data).order_by(table.c.seq)
+        left = limit
+        while left is None or left > 0:
+            size = PAGE if left is None else min(PAGE, left)
+            with self._reading() as connection:
+                rows = connection.execute(query.where(table.c.seq > after).limit(size)).all()
+            yield from (_entry(row) for row in rows)
+            if len(rows) < size:
+                return
+            after = rows[-1].seq
+            left = None if left is None else left - len(rows)
+
+    @contextmanager
+    def _writing(self, what: str) -> Iterator[Connection]:
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except DBAPIError as error:
+            raise translated(error, what) from error
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        # Outside a transaction of ours: a reader of the write-ahead log never stands in the writer's way.
+        try:
+            with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                yield connection
+        except DBAPIError as error:
+            raise translated(error, "the journal cannot be read") from error
+
+
+def _journal_row(entry: Entry) -> dict[str, Any]:
+    return {"seq": entry.seq, "at": entry.at, "job": subject(entry.event), "data": dump_event(entry.event)}
+
+
+def _entry(row: Any) -> Entry:
+    return Entry(seq=row.seq, at=row.at, event=load_event(row.data))
+
+
+def _job_row(job: JobView) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "number": int(job.id[1:]),
+        "name": job.name,
+        "work": job.work,
+        "state": job.state,
+        "priority": job.priority,
+        "submitted_at": job.submitted_at,
+        "started_at": job.started_at,
+        "ended_at": job.ended_at,
+        "attempts": job.attempts,
+        "why": job.why,
+    }
+
+
+def _hit_rows(entry: Entry) -> Iterator[dict[str, Any]]:
+    if not isinstance(entry.event, ChunkDone | ChunkReturned):
+        return
+    for place, hit in enumerate(entry.event.hits):
+        yield {
+            "seq": entry.seq,
+            "place": place,
+            "job": job_of(entry.event.chunk),
+            "item": str(hit["at"]),
+            "data": json.dumps(hit),
+        }

@@ -1,0 +1,62 @@
+"""The tables. The journal is the truth; `jobs` and `hits` are projections of it, written in the same transaction."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, String, Table, Text
+
+metadata = MetaData()
+
+journal = Table(
+    "journal",
+    metadata,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("job", String, nullable=True),
+    Column("data", Text, nullable=False),
+    Index("journal_by_job", "job", "seq"),
+)
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("work", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("submitted_at", Double, nullable=False),
+    Column("started_at", Double, nullable=True),
+    Column("ended_at", Double, nullable=True),
+    Column("attempts", Integer, nullable=False),
+    Column("why", Text, nullable=True),
+)
+
+hits = Table(
+    "hits",
+    metadata,
+    # The journal entry that brought the hit, and its place in it.
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("job", String, nullable=False),
+    # Text, because items may be larger than any integer type of a database.
+    Column("item", Text, nullable=False),
+    Column("data", Text, nullable=False),
+    Index("hits_by_job", "job", "seq", "place"),
+)
+
+controllers = Table(
+    "controllers",
+    metadata,
+    Column("epoch", BigInteger, primary_key=True, autoincrement=False),
+    Column("started_at", Double, nullable=False),
+    Column("version", String, nullable=False),
+)

@@ -1,0 +1,91 @@
+"""The application: routes, the guard before them, and one way to say what went wrong."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from fastapi import FastAPI, HTTPException
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException as RoutingError
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+
+from hostler import __version__
+from hostler.model.errors import HostlerError, UsageError
+from hostler.model.inputs import Trouble
+from hostler.model.views import Status
+from hostler.model.work import JobSpec
+from hostler.web import events, fleet, jobs, problems, sweeps
+from hostler.web.desk import Desk
+from hostler.web.document import document
+from hostler.web.guard import Guard
+
+PREFIX = "/api/v1"
+DESCRIPTION = "The controller's own interface; the command line is a client of it. Every request carries the token."
+
+
+def make_app(desk: Desk, token: str, *, heartbeat_s: float = events.HEARTBEAT_S) -> FastAPI:
+    """The HTTP interface of one controller; `token` is what callers must know.
+
+    Readers never change anything. Errors answer with the status of their class (`problems.STATUS`) and a `Problem`.
+    """
+    app = FastAPI(
+        title="Hostler",
+        version=__version__,
+        description=DESCRIPTION,
+        openapi_url=f"{PREFIX}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.desk, app.state.heartbeat_s = desk, heartbeat_s
+    for part in (jobs, sweeps, fleet, events):
+        app.include_router(part.router, prefix=PREFIX)
+    app.add_api_route("/status", fleet.show_status, response_model=Status, include_in_schema=False)
+    app.add_route("/healthz", _healthz)
+    app.openapi = partial(document, app, (JobSpec, jobs.CancelBody, jobs.PriorityBody))  # type: ignore[method-assign]
+    app.add_middleware(Guard, token=token)
+    _answer_for_failures(app)
+    return app
+
+
+async def _healthz(request: Request) -> Response:
+    return PlainTextResponse("ok\n")
+
+
+def _answer_for_failures(app: FastAPI) -> None:
+    handlers: dict[Any, Any] = {
+        HostlerError: _refused,
+        RequestValidationError: _unusable,
+        RoutingError: _http_refused,
+        ClientDisconnect: _gone,
+        Exception: _failed,
+    }
+    for kind, handler in handlers.items():
+        app.add_exception_handler(kind, handler)
+
+
+async def _refused(request: Request, error: HostlerError) -> Response:
+    return problems.from_error(error)
+
+
+async def _unusable(request: Request, error: RequestValidationError) -> Response:
+    faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+    return problems.from_error(UsageError("; ".join(faults)))
+
+
+async def _http_refused(request: Request, error: HTTPException) -> Response:
+    return problems.from_status(error.status_code, error.detail, error.headers)
+
+
+async def _gone(request: Request, error: ClientDisconnect) -> Response:
+    """Nobody reads this; a body that was cut off has done nothing."""
+    return problems.from_status(400, "the body was cut off")
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """A fault of our own: it is put on record, and raised again by the server for its log."""
+    what = f"{type(error).__name__}: {error}"
+    desk: Desk = request.app.state.desk
+    await desk.tell(Trouble(where=f"{request.method} {request.url.path}", what=what[:2000]))
+    return problems.from_status(500, f"the controller failed to answer, and recorded why: {what}")

@@ -1,0 +1,81 @@
+"""What the web needs of a controller: the seam between HTTP and the running fleet."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Protocol
+
+from hostler.model.events import Entry
+from hostler.model.inputs import Input
+from hostler.model.views import (
+    Explanation,
+    HitView,
+    JobDetail,
+    JobView,
+    LedgerProof,
+    LedgerView,
+    LogChunk,
+    NodeView,
+    QueueRow,
+    Status,
+    SweepView,
+)
+from hostler.model.work import JobState
+
+
+class Desk(Protocol):
+    """The controller, as seen through the window. Readers answer at once from the state and never change it.
+
+    Names of jobs may be ids or idempotency keys; an unknown one raises `NotFound`.
+    """
+
+    def status(self) -> Status:
+        """The fleet in numbers; constant time."""
+
+    def jobs(self, states: frozenset[JobState] | None, after: int, limit: int) -> Sequence[JobView]:
+        """Jobs in order of submission whose number is beyond `after`, at most `limit`; `None` takes every state."""
+
+    def job(self, name: str) -> JobDetail:
+        """One job."""
+
+    def explain(self, name: str) -> Explanation:
+        """Why a job waits, or runs where it runs."""
+
+    def queue(self, limit: int) -> Sequence[QueueRow]:
+        """What goes next, in order."""
+
+    def nodes(self) -> Sequence[NodeView]:
+        """All nodes with their devices."""
+
+    def sweeps(self) -> Sequence[SweepView]:
+        """All sweeps."""
+
+    def ledger(self, name: str) -> LedgerView:
+        """A sweep's ledger."""
+
+    async def proof(self, name: str) -> LedgerProof:
+        """A sweep's ledger, folded again from the journal."""
+
+    async def hits(self, name: str, after: int, limit: int) -> Sequence[HitView]:
+        """Accepted hits of a sweep in order of acceptance, beyond the first `after`."""
+
+    async def story(self, name: str) -> Sequence[Entry]:
+        """A job's entries in the journal."""
+
+    async def log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
+        """A piece of an attempt's output (`out` or `err`); raises `LinkLost` where its node cannot be reached."""
+
+    async def tell(self, *inputs: Input) -> Sequence[Any]:
+        """Give inputs to the core; returns its answers once what follows from them is durable.
+
+        An answer is a `HostlerError` (returned, not raised) where the input was refused.
+        """
+
+    def entries(self, after: int | None) -> AsyncIterator[Entry]:
+        """Journal entries beyond number `after` (`None`: from now on), as they become durable, without end.
+
+        A reader that falls too far behind gets `StopAsyncIteration`; it comes back with the last number it saw.
+        """
+
+    def drain(self) -> None:
+        """Stop the controller gently, as SIGTERM does."""

@@ -1,0 +1,54 @@
+"""The OpenAPI document: FastAPI's, with the request bodies that our own strict decoder reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from hostler.model import codec
+from hostler.web.problems import Problem
+
+SCHEMAS = "#/components/schemas/"
+INPUT = "-Input"
+"""What the names of the schemas of request bodies end in: fields with a default may be left out there."""
+
+
+def body_of(name: str, *, many: bool = False, required: bool = True) -> dict[str, Any]:
+    """What a route says of its body: one `name`, or a list of them."""
+    one = {"$ref": SCHEMAS + name + INPUT}
+    schema = {"type": "array", "items": one} if many else one
+    return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}
+
+
+def document(app: FastAPI, bodies: tuple[type, ...]) -> dict[str, Any]:
+    """The whole document; `bodies` are the shapes that `body_of` names."""
+    made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    schemas: dict[str, Any] = made["components"]["schemas"]
+    for shape in bodies:
+        schemas.update(_input_schemas(shape))
+    schemas["Problem"] = codec.adapter(Problem).json_schema()
+    made["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    made["security"] = [{"token": []}]
+    for path in made["paths"].values():
+        for operation in path.values():
+            _let_problems_be(operation["responses"])
+    made["components"]["schemas"] = dict(sorted(schemas.items()))
+    return made
+
+
+def _input_schemas(shape: type) -> Mapping[str, Any]:
+    schema = codec.adapter(shape).json_schema(ref_template=SCHEMAS + "{model}" + INPUT)
+    parts: dict[str, Any] = schema.pop("$defs", {})
+    return {name + INPUT: part for name, part in {**parts, shape.__name__: schema}.items()}
+
+
+def _let_problems_be(responses: dict[str, Any]) -> None:
+    """Whatever is no success is a `Problem`; FastAPI's own shape for bad parameters is not used."""
+    responses.pop("422", None)
+    responses["default"] = {
+        "description": "the request was refused or failed; nothing was done",
+        "content": {"application/json": {"schema": {"$ref": SCHEMAS + "Problem"}}},
+    }

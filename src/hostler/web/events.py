@@ -1,0 +1,89 @@
+"""The journal as a stream of server-sent events that can be taken up again where it broke off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Query
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from hostler.model import codec
+from hostler.model.errors import Conflict
+from hostler.model.events import Entry
+from hostler.web.answers import TheDesk
+
+router = APIRouter(tags=["events"])
+
+HEARTBEAT_S = 15.0
+HEARTBEAT = b": alive\n\n"
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {"text/event-stream": {"itemSchema": {"$ref": "#/components/schemas/Entry"}}},
+        "description": "`id` is the number of an entry, `data` the entry as JSON",
+    }
+}
+
+
+def start_of(
+    desk: TheDesk,
+    after: Annotated[int | None, Query(ge=0, description="number of the last entry known; none: from now on")] = None,
+    last_event_id: Annotated[int | None, Header(ge=0, description="wins over `after`")] = None,
+) -> int:
+    """The number of the entry that the reader has last seen. Raises `Conflict` where there is none such."""
+    newest = desk.status().seq
+    asked = next((number for number in (last_event_id, after) if number is not None), newest)
+    if asked > newest:
+        raise Conflict(
+            f"the journal ends at entry {newest}, and {asked} was asked for: this is not the journal you have read "
+            "before; begin again without a number"
+        )
+    return asked
+
+
+@router.get("/events", response_class=StreamingResponse, responses=STREAM)
+async def follow(desk: TheDesk, request: Request, start: Annotated[int, Depends(start_of)]) -> Response:
+    """Journal entries as they become durable, without end.
+
+    The first thing sent is the number that the stream starts after. A reader that falls too far behind is cut off; it
+    comes back with `Last-Event-ID` and misses nothing.
+    """
+    heartbeat_s: float = request.app.state.heartbeat_s
+    return StreamingResponse(_stream(desk.entries(start), start, heartbeat_s), media_type="text/event-stream")
+
+
+async def _stream(entries: AsyncIterator[Entry], start: int, heartbeat_s: float) -> AsyncIterator[bytes]:
+    yield f"id: {start}\n\n".encode()
+    coming: asyncio.Task[Entry] | None = None
+    try:
+        while True:
+            coming = coming or asyncio.ensure_future(_next(entries))
+            await asyncio.wait({coming}, timeout=heartbeat_s)
+            if not coming.done():
+                yield HEARTBEAT
+                continue
+            entry, coming = coming.result(), None
+            yield _frame(entry)
+    except StopAsyncIteration:
+        return
+    finally:
+        await _abandon(coming, entries)
+
+
+async def _next(entries: AsyncIterator[Entry]) -> Entry:
+    return await anext(entries)
+
+
+async def _abandon(coming: asyncio.Task[Entry] | None, entries: AsyncIterator[Entry]) -> None:
+    if coming is not None:
+        coming.cancel()
+        await asyncio.wait({coming})
+    if isinstance(entries, AsyncGenerator):
+        await entries.aclose()
+
+
+def _frame(entry: Entry) -> bytes:
+    # JSON holds no bare line break, so the data is one line.
+    return b"id: %d\ndata: %b\n\n" % (entry.seq, codec.adapter(Entry).dump_json(entry))

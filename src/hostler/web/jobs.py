@@ -1,0 +1,140 @@
+"""Jobs and the output of their attempts."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hostler.model import codec
+from hostler.model.events import Entry
+from hostler.model.inputs import Cancel, Retry, SetPriority, Submit
+from hostler.model.record import record
+from hostler.model.views import Explanation, JobDetail, JobView
+from hostler.model.work import JobState
+from hostler.web.answers import Cursor, Limit, Name, TheDesk, answer, decode, load, read_body, tell
+from hostler.web.document import body_of
+
+router = APIRouter(tags=["jobs"])
+
+MAX_LOG_BYTES = 1 << 20
+LOG_CONTENT: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/octet-stream": {}}, "description": "The bytes, as the process wrote them"}
+}
+
+
+@record
+class JobPage:
+    """Some jobs in order of submission; `next` is the `after` of the page that follows, `None` on the last."""
+
+    items: tuple[JobView, ...]
+    next: str | None
+
+
+@record
+class Submitted:
+    """Ids of submitted jobs, in the order of their specs."""
+
+    ids: tuple[str, ...]
+
+
+@record
+class CancelBody:
+    """Why a job is cancelled; the body may be left out."""
+
+    reason: str = "cancelled by its owner"
+
+
+@record
+class PriorityBody:
+    """The new rank; higher goes first."""
+
+    priority: int
+
+
+@router.get("/jobs", response_model=JobPage)
+async def list_jobs(
+    desk: TheDesk,
+    state: Annotated[list[JobState] | None, Query(description="repeat for several; none takes all")] = None,
+    after: Cursor = 0,
+    limit: Limit = 100,
+) -> Response:
+    """Jobs in order of submission, a page at a time."""
+    found = desk.jobs(frozenset(state) if state else None, after, limit + 1)
+    items = tuple(found[:limit])
+    more = items[-1].id.removeprefix("j") if len(found) > limit else None
+    return answer(JobPage, JobPage(items=items, next=more))
+
+
+@router.post("/jobs", response_model=Submitted, status_code=201, openapi_extra=body_of("JobSpec", many=True))
+async def submit_jobs(desk: TheDesk, request: Request) -> Response:
+    """Submit jobs: all of them or, if one cannot be, none. A known key with an equal spec is the job it was."""
+    specs = codec.load_specs(decode(await read_body(request)))
+    ids = await tell(desk, Submit(specs=specs))
+    return answer(Submitted, Submitted(ids=ids), HTTPStatus.CREATED)
+
+
+@router.get("/jobs/{name}", response_model=JobDetail)
+async def show_job(desk: TheDesk, name: Name) -> Response:
+    """Everything about one job but its story."""
+    return answer(JobDetail, desk.job(name))
+
+
+@router.get("/jobs/{name}/story", response_model=list[Entry])
+async def tell_story(desk: TheDesk, name: Name) -> Response:
+    """What happened to a job: its entries in the journal."""
+    return answer(list[Entry], await desk.story(name))
+
+
+@router.get("/jobs/{name}/explain", response_model=Explanation)
+async def explain_job(desk: TheDesk, name: Name) -> Response:
+    """Why a job waits, or why it runs where it runs, per device."""
+    return answer(Explanation, desk.explain(name))
+
+
+@router.post("/jobs/{name}/cancel", response_model=JobView, openapi_extra=body_of("CancelBody", required=False))
+async def cancel_job(desk: TheDesk, name: Name, request: Request) -> Response:
+    """End a job at whatever point it is; answers with the job as it stands now."""
+    given = load(CancelBody, await read_body(request) or b"{}")
+    await tell(desk, Cancel(job=name, reason=given.reason))
+    return answer(JobView, desk.job(name).job)
+
+
+@router.post("/jobs/{name}/retry", response_model=JobView)
+async def retry_job(desk: TheDesk, name: Name) -> Response:
+    """Try a failed or cancelled job again, with fresh budgets; what failed because of it is revived too."""
+    await tell(desk, Retry(job=name))
+    return answer(JobView, desk.job(name).job)
+
+
+@router.post("/jobs/{name}/priority", response_model=JobView, openapi_extra=body_of("PriorityBody"))
+async def rank_job(desk: TheDesk, name: Name, request: Request) -> Response:
+    """Give a job another priority."""
+    given = load(PriorityBody, await read_body(request))
+    await tell(desk, SetPriority(job=name, priority=given.priority))
+    return answer(JobView, desk.job(name).job)
+
+
+@router.get("/attempts/{attempt}/log", response_class=Response, responses=LOG_CONTENT)
+async def read_log(
+    desk: TheDesk,
+    attempt: Name,
+    stream: Literal["out", "err"] = "out",
+    offset: Annotated[int, Query(description="bytes ever written before it; a negative one counts from the end")] = 0,
+    limit: Annotated[int, Query(ge=1, le=MAX_LOG_BYTES)] = 1 << 16,
+) -> Response:
+    """A piece of what an attempt wrote, as bytes.
+
+    `Hostler-Log-Offset` tells where the piece begins (beyond `offset` where older output was dropped),
+    `Hostler-Log-Size` how many bytes were ever written, `Hostler-Log-Ended` whether there will be no more.
+    """
+    piece = await desk.log(attempt, stream, offset, limit)
+    headers = {
+        "Hostler-Log-Offset": str(piece.offset),
+        "Hostler-Log-Size": str(piece.size),
+        "Hostler-Log-Ended": str(piece.ended).lower(),
+    }
+    return Response(piece.data, headers=headers, media_type="application/octet-stream")

@@ -1,0 +1,80 @@
+"""A started HTTP server inside the event loop that is running already."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import uvicorn
+
+from hostler.model.errors import Conflict, UsageError
+
+CLOSE_S = 2
+"""How long open requests, event streams above all, may take to end when the server closes."""
+
+
+class Served:
+    """A server that listens. `port` is the one it got; `close` ends it and every open stream."""
+
+    def __init__(self, server: uvicorn.Server, listener: socket.socket) -> None:
+        self.port: int = listener.getsockname()[1]
+        self._server = server
+        self._task = asyncio.create_task(server.serve([listener]), name="http")
+
+    async def close(self) -> None:
+        """Take no more requests, wait at most about `CLOSE_S` for open ones, and end."""
+        self._server.should_exit = True
+        await self._task
+
+
+class _Quiet(uvicorn.Server):
+    """uvicorn without hands on the process's signals: they are the controller's."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve(app: Any, host: str, port: int) -> Served:
+    """Listen on `host`:`port` (0: any free port) for the ASGI `app`. Raises `Conflict` if the port is taken."""
+    config = uvicorn.Config(
+        app,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=CLOSE_S,
+    )
+    server = _Quiet(config)
+    served = Served(server, _listener(host, port))
+    while not server.started and not served._task.done():
+        await asyncio.sleep(0.005)
+    return served
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    # Connections of a controller that just ended linger; they must not keep the next one from its port.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise _bind_error(host, port, error) from error
+    listener.setblocking(False)
+    return listener
+
+
+def _bind_error(host: str, port: int, error: OSError) -> Conflict | UsageError:
+    if error.errno == errno.EADDRINUSE:
+        return Conflict(
+            f"port {port} of {host} is taken, perhaps by another controller; "
+            "stop that one with `hostler stop`, or choose another port with `--port` (0 takes any free one)"
+        )
+    return UsageError(f"cannot listen on {host}:{port}: {error.strerror}; choose another address or port")

@@ -1,0 +1,54 @@
+"""What the sieve's tests share: the recorded vectors, specs from seeds, and the worker as a process."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from hostler.workloads.sieve import spec
+from hostler.workloads.sieve.generators import generator, oracle
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+DRAWS = ROOT / "examples" / "draws"
+
+Output = dict[str, Any]
+
+
+def vectors() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every vector recorded from a real runtime, with its generator's name."""
+    for path in sorted((HERE / "vectors").glob("*.json")):
+        content = json.loads(path.read_text())
+        for vector in content["vectors"]:
+            yield content["generator"], vector
+
+
+def draws(name: str, output: Output, seed: int, count: int, skip: int = 0) -> list[int]:
+    """The oracle's draws."""
+    made_by = generator(name)
+    return list(islice(oracle(made_by, spec.parse_output(made_by, output), seed, skip=skip), count))
+
+
+def params(name: str, output: Output, values: list[Any], skip: int = 0) -> dict[str, Any]:
+    """Inline parameters."""
+    return {"schema": 1, "generator": name, "output": output, "draws": values, "skip": skip}
+
+
+def environment() -> dict[str, str]:
+    """An environment in which the package is found, installed or not."""
+    paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def command(*arguments: str) -> list[str]:
+    """The sieve's command line."""
+    return [sys.executable, "-m", "hostler.workloads.sieve", *arguments]
+
+
+def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run the sieve's command line to its end."""
+    return subprocess.run(command(*arguments), env=environment(), capture_output=True, text=True, timeout=300)

@@ -1,0 +1,138 @@
+"""Parameters, data files, digests and chance."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostler.workloads.sieve import spec
+from hostler.workloads.sieve.errors import SpecError
+
+from .support import DRAWS, draws, environment, params
+
+GOOD = params("php-mt_rand", {"kind": "range", "min": 1, "max": 1000}, [12, None, 877])
+
+
+def test_prepare_completes_inline_parameters() -> None:
+    without_skip = {name: value for name, value in GOOD.items() if name != "skip"}
+    assert spec.prepare(without_skip, Path()) == GOOD
+
+
+def test_prepare_resolves_a_data_file_against_the_base_folder() -> None:
+    prepared = spec.prepare({"data": "draws/php.json", "skip": 3}, DRAWS.parent)
+    assert prepared["skip"] == 3
+    assert "provenance" not in prepared
+    assert spec.prepare(prepared, Path()) == prepared
+
+
+def test_floats_of_random_become_integers() -> None:
+    prepared = spec.prepare(params("python-random", {"kind": "random"}, [0.5, 0, None]), Path())
+    assert prepared["draws"] == [2**52, 0, None]
+
+
+def test_digest_is_that_of_the_protocol() -> None:
+    text = '{"a":"\\u00e9","b":[1,null]}'
+    assert spec.digest({"b": [1, None], "a": "é"}) == hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"schema": 2}, "schema"),
+        ({"schema": True}, "schema"),
+        ({"generator": "mt19937"}, "generator"),
+        ({"draws": []}, "draws"),
+        ({"draws": "12"}, "draws"),
+        ({"draws": [None]}, "every seed would pass"),
+        ({"draws": [1, 1001]}, r"draws\[1\]: 1001 lies outside 1..1000"),
+        ({"draws": [1.0]}, r"draws\[0\]"),
+        ({"draws": [True]}, r"draws\[0\]"),
+        ({"draws": [5], "output": {"kind": "range", "min": 5, "max": 5}}, "every seed would pass"),
+        ({"skip": -1}, "skip"),
+        ({"skip": 10**7}, "skip"),
+        ({"skip": None}, "skip"),
+        ({"extra": 1}, "unknown extra"),
+    ],
+)
+def test_wrong_parameters_are_refused(change: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(SpecError, match=complaint):
+        spec.prepare(GOOD | change, Path())
+
+
+@pytest.mark.parametrize("name", ["schema", "generator", "output", "draws"])
+def test_a_missing_field_is_named(name: str) -> None:
+    with pytest.raises(SpecError, match=f"missing {name}"):
+        spec.parse({key: value for key, value in GOOD.items() if key != name})
+
+
+@pytest.mark.parametrize("draw", [1.0, -0.25, 0.1234567890123456789e-300, float("nan"), float("inf"), "0.5"])
+def test_what_random_cannot_return_is_refused(draw: object) -> None:
+    with pytest.raises(SpecError):
+        spec.parse(params("python-random", {"kind": "random"}, [draw]))
+
+
+def test_chance_multiplies_over_known_draws_and_is_never_zero() -> None:
+    assert spec.chance(GOOD) == pytest.approx(1e-6)
+    exact = {"kind": "exact"}
+    many = draws("xorshift32", exact, 7, 100)
+    assert 0 < spec.chance(params("xorshift32", exact, many)) < 1e-300
+
+
+def test_seed_range_is_the_generators() -> None:
+    assert spec.seed_range(GOOD) == (0, 2**32)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "must be a JSON object"),
+        ('{"schema": 1}', "missing"),
+    ],
+)
+def test_broken_data_files_are_named(tmp_path: Path, content: str, complaint: str) -> None:
+    path = tmp_path / "draws.json"
+    path.write_text(content)
+    with pytest.raises(SpecError, match=f"draws.json: .*{complaint}"):
+        spec.read_data(path)
+
+
+def test_a_data_file_needs_its_provenance_and_nothing_else(tmp_path: Path) -> None:
+    content = json.loads((DRAWS / "java.json").read_text())
+    for change in ({"provenance": {}}, {"provenance": {**content["provenance"], "runtime": ""}}, {"seed": 42}):
+        path = tmp_path / "draws.json"
+        path.write_text(json.dumps(content | change))
+        with pytest.raises(SpecError, match=r"draws\.json"):
+            spec.read_data(path)
+
+
+def test_a_missing_data_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"none\.json: cannot be read"):
+        spec.prepare({"data": "none.json"}, tmp_path)
+
+
+@pytest.mark.parametrize("path", sorted(DRAWS.glob("*.json")), ids=lambda path: path.name)
+def test_recorded_draws_come_from_their_answers_and_do_not_tell_them(path: Path) -> None:
+    answers = json.loads((DRAWS / "answers.json").read_text())["seeds"]
+    if path.name == "answers.json":
+        assert sorted(answers) == sorted(file.name for file in DRAWS.glob("*.json") if file != path)
+        return
+    prepared = spec.prepare({"data": path.name}, DRAWS)
+    seed = answers[path.name]
+    assert str(seed) not in path.read_text()
+    assert draws(prepared["generator"], prepared["output"], seed, len(prepared["draws"])) == prepared["draws"]
+    assert spec.chance(prepared) < 1e-30
+
+
+def test_the_specification_side_needs_no_numpy_and_no_numba() -> None:
+    code = (
+        "import sys; sys.modules['numpy'] = sys.modules['numba'] = None\n"
+        "from hostler.workloads.sieve import cli, spec; sys.exit(cli.main(['generators']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "java-random" in done.stdout

@@ -1,0 +1,160 @@
+"""The worker as a process, over its pipes, as docs/reference/worker-protocol.md has it."""
+
+import json
+import selectors
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hostler.workloads.sieve import spec
+
+from .support import command, draws, environment, params
+
+OUTPUT = {"kind": "bound", "bound": 1000}
+PARAMS = params("java-random", OUTPUT, draws("java-random", OUTPUT, 5_000_000, 12))
+HIT = {"at": 5_000_000, "chance": spec.chance(PARAMS), "draws": 12}
+PATIENCE_S = 120.0
+
+
+class Process:
+    """A worker and its two pipes."""
+
+    def __init__(self) -> None:
+        self.popen = subprocess.Popen(
+            command("worker"), env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        )
+
+    def send(self, *requests: dict[str, Any] | bytes) -> None:
+        assert self.popen.stdin is not None
+        lines = [each if isinstance(each, bytes) else json.dumps(each).encode() for each in requests]
+        self.popen.stdin.write(b"".join(line + b"\n" for line in lines))
+
+    def open(self, given: dict[str, Any]) -> dict[str, Any]:
+        self.send({"type": "open", "digest": spec.digest(given), "params": given})
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        line = b""
+        while not line.endswith(b"\n"):
+            more = self._read()
+            assert more, f"the worker ended its output after {line!r}"
+            line += more
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def finish(self) -> int:
+        assert self.popen.stdin is not None
+        self.popen.stdin.close()
+        return self.popen.wait(PATIENCE_S)
+
+    def close(self) -> None:
+        if self.popen.poll() is None:
+            self.popen.kill()
+            self.popen.wait()
+        for pipe in (self.popen.stdin, self.popen.stdout):
+            assert pipe is not None
+            pipe.close()
+
+    def _read(self) -> bytes:
+        assert self.popen.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.popen.stdout, selectors.EVENT_READ)
+            assert selector.select(PATIENCE_S), "the worker is silent"
+        return self.popen.stdout.read(1) or b""
+
+
+@pytest.fixture
+def worker() -> Iterator[Process]:
+    process = Process()
+    yield process
+    process.close()
+
+
+def chunk(name: str, start: Any, stop: Any) -> dict[str, Any]:
+    return {"type": "chunk", "id": name, "start": start, "stop": stop}
+
+
+def test_chunks_queued_in_the_pipe_are_answered_in_order(worker: Process) -> None:
+    assert worker.open(PARAMS) == {"type": "opened", "digest": spec.digest(PARAMS)}
+    worker.send(chunk("a", 0, 5_000_000), chunk("b", 5_000_000, 5_000_001), chunk("c", 4_999_999, 9_000_000))
+    done = {"type": "done", "digest": spec.digest(PARAMS)}
+    assert worker.answer() == {**done, "id": "a", "start": 0, "stop": 5_000_000, "hits": []}
+    assert worker.answer() == {**done, "id": "b", "start": 5_000_000, "stop": 5_000_001, "hits": [HIT]}
+    assert worker.answer() == {**done, "id": "c", "start": 4_999_999, "stop": 9_000_000, "hits": [HIT]}
+    assert worker.finish() == 0
+
+
+def test_checkpoints_carry_all_hits_so_far_and_the_end_of_input_ends_a_running_chunk(worker: Process) -> None:
+    worker.open(PARAMS)
+    worker.send(chunk("long", 0, 2**48))
+    first, second = worker.answer(), worker.answer()
+    assert first["type"] == second["type"] == "checkpoint"
+    assert first["id"] == "long"
+    assert 5_000_000 < first["position"] < second["position"] < 2**48
+    assert first["hits"] == second["hits"] == [HIT]
+    assert worker.finish() == 0
+
+
+def test_end_of_input_at_once_is_a_clean_exit(worker: Process) -> None:
+    assert worker.finish() == 0
+
+
+def test_a_chunk_that_is_wrong_fails_alone(worker: Process) -> None:
+    worker.open(PARAMS)
+    wrong = [(-1, 5), (5, 5), (6, 5), (0, 2**48 + 1), (0, "9"), (True, 9), (0, 1.5)]
+    worker.send(*(chunk(f"w{i}", *interval) for i, interval in enumerate(wrong)))
+    worker.send({**chunk("extra", 0, 9), "skip": 1}, {"type": "chunk", "id": "short", "start": 0})
+    for name in (*(f"w{i}" for i in range(len(wrong))), "extra", "short"):
+        answer = worker.answer()
+        assert (answer["type"], answer["id"]) == ("failed", name)
+        assert f"chunk {name}" in answer["error"]
+    worker.send(chunk("right", 0, 9))
+    assert worker.answer()["type"] == "done"
+
+
+def test_a_chunk_with_too_many_hits_fails_alone(worker: Process) -> None:
+    worker.open(params("xorshift32", {"kind": "mod", "modulus": 2}, [1]))
+    worker.send(chunk("many", 0, 10**6), chunk("few", 0, 100))
+    failed = worker.answer()
+    assert (failed["type"], failed["id"]) == ("failed", "many")
+    assert "give more known draws" in failed["error"]
+    done = worker.answer()
+    assert done["id"] == "few"
+    assert len(done["hits"]) in range(30, 70)
+
+
+@pytest.mark.parametrize(
+    ("request_", "complaint"),
+    [
+        ({"type": "open", "digest": "0" * 64, "params": PARAMS}, "digest"),
+        ({"type": "open", "digest": spec.digest(PARAMS)}, "params"),
+        ({"type": "open", "digest": spec.digest(PARAMS), "params": PARAMS, "threads": 2}, "threads"),
+        ({"type": "open", "digest": "", "params": PARAMS | {"window": 8}}, "unknown window"),
+        ({"type": "open", "digest": "", "params": {"data": "draws/java.json"}}, "missing"),
+        ({"type": "open", "digest": "", "params": 7}, "JSON object"),
+        (chunk("early", 0, 5), "'open' was due"),
+        ([], "no JSON object"),
+        (b"hello", "no JSON"),
+        (b"\xff\xfe", "no JSON"),
+        (b'{"type":"open","digest":"' + b"x" * (1 << 20) + b'"}', "longer than"),
+    ],
+)
+def test_a_worker_that_cannot_open_says_why_and_exits(worker: Process, request_: Any, complaint: str) -> None:
+    worker.send(request_ if isinstance(request_, bytes) else json.dumps(request_).encode())
+    answer = worker.answer()
+    assert answer["type"] == "failed"
+    assert "id" not in answer
+    assert complaint in answer["error"]
+    assert worker.popen.wait(PATIENCE_S) == 1
+
+
+@pytest.mark.parametrize("request_", [b"garbage", b'{"type":"open"}', b'{"type":"chunk","start":0,"stop":5}', b"[1]"])
+def test_garbage_after_opening_ends_the_worker(worker: Process, request_: bytes) -> None:
+    worker.open(PARAMS)
+    worker.send(request_)
+    answer = worker.answer()
+    assert answer["type"] == "failed"
+    assert "id" not in answer
+    assert worker.popen.wait(PATIENCE_S) == 1
