@@ -134,6 +134,7 @@ def kill_descendants(limit_s: float = 10.0) -> int:
         for pid in left:
             with contextlib.suppress(ProcessLookupError):  # it ended by itself just now
                 os.kill(pid, signal.SIGKILL)
+        print([(p, open(f"/proc/{p}/stat").read()[:40], open(f"/proc/{p}/cmdline").read()[-90:]) for p in left], file=sys.stderr)
         killed |= left
         time.sleep(0.01)
     return len(killed)

@@ -36,10 +36,15 @@ def sweep(name: str = "sweep", start: int = 0, stop: int = 1000, **fields: Any) 
     return JobSpec(name=name, payload=payload, **fields)
 
 
-def node(name: str = "n", devices: int = 1, kind: DeviceKind = DeviceKind.CPU, vram_gb: float | None = None) -> NodeSpec:
+def node(
+    name: str = "n", devices: int = 1, kind: DeviceKind = DeviceKind.CPU, vram_gb: float | None = None
+) -> NodeSpec:
     """A node with equal devices."""
-    specs = (DeviceSpec(id=f"{name}/{kind}{n}", node=name, kind=kind, index=n, vram_gb=vram_gb) for n in range(devices))
-    return NodeSpec(name=name, backend="test", devices=tuple(specs))
+    specs = tuple(
+        DeviceSpec(id=f"{name}/{kind}{index}", node=name, kind=kind, index=index, vram_gb=vram_gb)
+        for index in range(devices)
+    )
+    return NodeSpec(name=name, backend="test", devices=specs)
 
 
 def link_up(
@@ -123,7 +128,8 @@ class Driver:
 def fleet(devices: int = 1, **fields: Any) -> Driver:
     """A driver with one linked node `n`."""
     driver = Driver()
-    driver.tell(inputs.Begin(version="test", epoch=1), inputs.NodeFound(node=node(devices=devices, **fields)), link_up())
+    found = inputs.NodeFound(node=node(devices=devices, **fields))
+    driver.tell(inputs.Begin(version="test", epoch=1), found, link_up())
     return driver
 
 

@@ -57,7 +57,7 @@ def test_a_checkpoint_with_such_hits_is_not_believed() -> None:
 
 @given(st.text(st.characters(), min_size=1))
 def test_texts_of_the_operating_system_are_made_legible(text: str) -> None:
-    world = fleet()
+    world = fleet(devices=2)
     world.submit(script(), sweep())
     chunk, _, _ = world.chunk("j2")
     world.tell(
@@ -74,7 +74,7 @@ def test_texts_of_the_operating_system_are_made_legible(text: str) -> None:
     "spec",
     [
         script("a", "echo", LONE),
-        script("a", cwd_key := "x", key=LONE),
+        script("a", key=LONE),
         sweep(params={"deep": nested(210)}),
         sweep(params={"lone": LONE}),
         script(retry=Retry(backoff_s=math.inf)),
@@ -97,8 +97,9 @@ def test_a_number_that_overflows_to_infinity_is_refused_at_the_door() -> None:
 @pytest.mark.parametrize("field", ["stop", "min_chunk", "max_chunk"])
 def test_a_number_beyond_floating_point_is_refused(field: str) -> None:
     world = fleet()
+    bad: dict[str, Any] = {field: 10**400}
     with pytest.raises(SpecError, match="2\\^512"):
-        world.submit(sweep(**{field: 10**400}))
+        world.submit(sweep(**bad))
 
 
 def test_ranges_beyond_64_bits_are_fine() -> None:

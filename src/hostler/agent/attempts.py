@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
+import resource
 import signal
 import stat
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import AbstractSet, Any, Callable, Dict, List, Optional, Tuple
 
 from . import logs, procs
 from .exits import recorded_exit
+from .folders import Folders
 from .loop import Timer
 from .node import Node
 from .places import Place
@@ -45,6 +46,7 @@ class Attempts:
         self._node = node
         self.live: Dict[str, Attempt] = {}
         self._by_pid: Dict[int, Attempt] = {}
+        self._folders = Folders(node.directory)
 
     def launch(self, raw: object) -> None:
         """Queue what is new of a list of ATTEMPTs; one that cannot be understood ends at once.
@@ -118,13 +120,15 @@ class Attempts:
                 except OSError as error:
                     self._note_log_failure(attempt, stream, error)
 
-    def discard(self, ids: List[str]) -> None:
-        """Delete the directories of ended attempts; raises RequestError if one of them has not ended."""
+    def discard(self, ids: List[str], known_children: AbstractSet[int]) -> None:
+        """Delete the directories of ended attempts; raises RequestError if one of them has not ended.
+
+        ``known_children`` are the pids of the supervisor's other children that are no orphans.
+        """
         alive = [name for name in ids if name in self.live]
         if alive:
             raise RequestError("cannot discard attempts that have not ended: %s" % ", ".join(alive)[:200])
-        for name in ids:
-            _remove(self._path(name))
+        self._folders.discard(ids, self._by_pid.keys() | known_children)
 
     def has_ended(self, name: str) -> bool:
         """Whether nothing more will be written to this attempt's files."""
@@ -139,8 +143,7 @@ class Attempts:
 
     def _spawn(self, attempt: Attempt) -> int:
         spec = attempt.spec
-        folder = self._path(spec.id)
-        _make_folder(folder)
+        folder = self._folders.make(spec.id)
         env = self._node.merged_env(spec.env)
         env["HOSTLER_ATTEMPT"] = spec.id
         env["HOSTLER_ATTEMPT_DIR"] = folder
@@ -194,19 +197,20 @@ class Attempts:
             reason=reason,
             error=error,
             cpu_s=None if usage is None else round(usage.ru_utime + usage.ru_stime, 6),
-            max_rss_bytes=None if usage is None else usage.ru_maxrss * 1024,
+            max_rss_bytes=None if usage is None else _max_rss_bytes(usage),
         )
 
     def _memory_verdict(
         self, attempt: Attempt, code: Optional[int], number: Optional[int]
     ) -> Tuple[Optional[str], Optional[str]]:
         """Only positive evidence counts: the kernel's counter, or the program's own last words under a limit."""
-        if number == signal.SIGKILL and self._node.oom_kills is not None:
-            if (procs.oom_kills() or 0) > self._node.oom_kills:
-                return "memory", "the kernel ended a process of this machine for want of memory just then"
-        if code != 0 and attempt.spec.memory_bytes is not None:
-            if _OUT_OF_MEMORY.search(logs.tail(self._path(attempt.spec.id, "err"), 4096)):
-                return "memory", "it ran out of its %d bytes of memory" % attempt.spec.memory_bytes
+        if number == signal.SIGKILL and self._node.has_new_oom_kill():
+            return "memory", "the kernel ended a process of this machine for want of memory just then"
+        limit = attempt.spec.memory_bytes
+        if code == 0 or limit is None:
+            return None, None
+        if _OUT_OF_MEMORY.search(logs.tail(self._path(attempt.spec.id, "err"), 4096)):
+            return "memory", "it ran out of its %d bytes of memory" % limit
         return None, None
 
     def _end(self, attempt: Attempt, **fields: Any) -> None:
@@ -313,32 +317,10 @@ class Attempts:
         return "HOSTLER_ATTEMPT_DIR=" + self._path(attempt.spec.id)
 
     def _path(self, name: str, *parts: str) -> str:
-        return self._node.path("attempts", name, *parts)
+        return "/".join((self._folders.path(name), *parts))
 
     def _note_log_failure(self, attempt: Attempt, stream: str, error: OSError) -> None:
         self._node.complain("cannot rotate %s of %s: %s" % (stream, attempt.spec.id, error.strerror))
-
-
-def _make_folder(folder: str) -> None:
-    try:
-        os.mkdir(folder, 0o700)
-    except FileExistsError:  # an attempt of that id ended here before, and is forgotten
-        _remove(folder)
-        os.mkdir(folder, 0o700)
-
-
-def _remove(folder: str) -> None:
-    for name in ("/out", "/err"):
-        try:
-            os.unlink(folder + name)
-        except OSError:
-            break  # not the usual folder; the slow way below deals with it
-    try:
-        os.rmdir(folder)
-    except FileNotFoundError:
-        return
-    except OSError:
-        shutil.rmtree(folder)
 
 
 def _read_result(path: str, limit: int) -> Tuple[Any, Optional[str]]:
@@ -361,6 +343,13 @@ def _read_result(path: str, limit: int) -> Tuple[Any, Optional[str]]:
         return None, "cannot read the result: %s" % error
     finally:
         os.close(fd)
+
+
+def _max_rss_bytes(usage: Any) -> Optional[int]:
+    """Unknown up to this process's own size: the kernel counts what a child shared with it before its exec."""
+    if usage.ru_maxrss <= resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
+        return None
+    return int(usage.ru_maxrss) * 1024
 
 
 def _open_pidfd(process: Identity) -> Optional[int]:

@@ -32,7 +32,7 @@ class Keeper:
         self._stopping = False
 
     def run(self) -> int:
-        """Keep the supervisor running until it ends by itself with exit status 0, or until a signal asked for the end."""
+        """Keep the supervisor running until it ends with exit status 0, or until a signal asked for the end."""
         procs.become_subreaper()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._pass_on)

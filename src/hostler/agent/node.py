@@ -6,6 +6,7 @@ import os
 import sys
 from typing import Callable, Dict, List, Optional, Set
 
+from . import procs
 from .facts import Facts
 from .journal import Journal
 from .loop import Loop
@@ -26,7 +27,7 @@ class Node:
         self.facts = Facts(journal, state)
         self.environ = {key: value for key, value in os.environ.items() if key not in _RESERVED}
         self.null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self.oom_kills: Optional[int] = None
+        self._oom_kills: Optional[int] = None
         self.places: Dict[str, Place] = {}
         self.touched: Set[Place] = set()
         self.complaints: List[str] = []
@@ -67,6 +68,15 @@ class Node:
             else:
                 env[key] = value
         return env
+
+    def note_oom_kills(self) -> None:
+        """Take the kernel's counter of processes killed for want of memory as the past."""
+        self._oom_kills = procs.oom_kills()
+
+    def has_new_oom_kill(self) -> bool:
+        """Whether the kernel has killed a process of this machine for want of memory since the last note."""
+        now = procs.oom_kills()
+        return now is not None and self._oom_kills is not None and now > self._oom_kills
 
     def later(self, delay_s: float, callback: Callable[[], None]) -> None:
         """Call ``callback`` after ``delay_s`` seconds, come what may."""

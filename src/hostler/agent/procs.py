@@ -230,7 +230,7 @@ def _child(
             source = os.open(target, _LOG_FLAGS, 0o600) if isinstance(target, str) else target
             os.dup2(source, fd)
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-        os.execve(program, argv, env)
+        os.execve(program, argv, env)  # noqa: S606 - no shell is what is wanted
     except OSError as error:
         code = error.errno or errno.EINVAL
     finally:  # whatever went wrong, this copy of the agent must not live on

@@ -9,6 +9,7 @@ import signal
 import socket
 import traceback
 import uuid
+from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Set
 
 from . import logs, probe, procs
@@ -78,7 +79,7 @@ class Supervisor:
             "recall": self._recall,
             "close": lambda request: self._workers.close(str(request.get("worker"))),
             "ack": self._acknowledge,
-            "discard": lambda request: self._attempts.discard(id_list(request.get("attempts"), "attempts")),
+            "discard": self._discard,
             "read": self._read,
             "probe": self._probe,
             "shutdown": self._shutdown,
@@ -128,7 +129,7 @@ class Supervisor:
             touched, self._node.touched = self._node.touched, set()
             starting = [place for place in touched if place.next_attempt() is not None]
             if starting and not self._announce(starting):
-                self._loop.call_later(_RETRY_S, lambda: self._node.touched.update(starting))
+                self._loop.call_later(_RETRY_S, partial(self._node.touched.update, starting))
                 return
             for place in starting:
                 self._attempts.start(place)
@@ -241,7 +242,7 @@ class Supervisor:
                 self._greet(connection, request)
         except RequestError as error:
             connection.send({"type": "error", "error": str(error), "request": _echo(request, data)})
-        except Exception as error:  # one request must not end the others' supervisor; the failure is told and logged
+        except Exception as error:  # noqa: BLE001 - one request must not end the others' supervisor; it is told and logged
             log("a request failed: %s" % traceback.format_exc())
             connection.send({"type": "error", "error": "it failed: %r" % error, "request": _echo(request, data)})
 
@@ -297,6 +298,9 @@ class Supervisor:
 
     def _stop(self, request: Json) -> None:
         self._attempts.stop(id_list(request.get("attempts"), "attempts"), str(request.get("reason")))
+
+    def _discard(self, request: Json) -> None:
+        self._attempts.discard(id_list(request.get("attempts"), "attempts"), self._workers.pids)
 
     def _queue_chunks(self, request: Json) -> None:
         self._workers.queue(str(request.get("worker")), chunk_specs(request.get("chunks")))
@@ -364,14 +368,14 @@ class Supervisor:
             return False
         if self._leaving == "idle" and not len(self._node.facts):
             self._leave_now()
-        return self._leaving == "now" and not self._workers.processes
+        return self._leaving == "now" and not self._workers.pids
 
     # --- now and then ---------------------------------------------------------------------------------------------
 
     def _housekeep(self) -> None:
         self._attempts.watch_logs()
         self._workers.watch_logs()
-        self._node.oom_kills = procs.oom_kills()
+        self._node.note_oom_kills()
         try:
             logs.rotate(self._directory + "/agent.log", _AGENT_LOG_BYTES)
         except OSError as error:

@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 from collections import deque
-from typing import Any, Callable, Deque, Dict, List, Optional
+from typing import AbstractSet, Any, Callable, Deque, Dict, List, Optional
 
 from . import logs, procs
 from .loop import Timer
@@ -225,9 +225,9 @@ class Workers:
             self._return(chunk, "agent_restarted", "the agent was started again")
 
     @property
-    def processes(self) -> int:
-        """How many worker processes there are."""
-        return len(self._by_pid)
+    def pids(self) -> AbstractSet[int]:
+        """The worker processes there are."""
+        return self._by_pid.keys()
 
     def watch_logs(self) -> None:
         """Rotate the workers' error files that have grown too long."""
@@ -382,7 +382,7 @@ class Workers:
             first = waiting.pop(0)
             self._return(first, "recalled" if first.recalled is not None else reason, first.recalled or error)
         for chunk in reversed(waiting):
-            if chunk.recalled is not None or worker.closing and reason == "closed":
+            if chunk.recalled is not None or (worker.closing and reason == "closed"):
                 self._return(chunk, reason if chunk.recalled is None else "recalled", chunk.recalled or error)
             else:
                 worker.place.chunks.appendleft(chunk)

@@ -18,8 +18,6 @@ from hostler.model.inputs import Input, LinkUp, Trouble
 from hostler.model.views import LogChunk
 from hostler.model.work import DeviceKind
 
-LOG_BYTES = 64 << 20
-RESULT_BYTES = 1 << 20
 WORKER_GRACE_S = 5.0
 
 
@@ -29,8 +27,10 @@ class AgentedNode(ABC):
     A subclass says how to reach the agent, and how the node is to be described.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, log_bytes: int, result_bytes: int) -> None:
         self.name = name
+        self._log_bytes = log_bytes
+        self._result_bytes = result_bytes
         self._channel: Channel | None = None
         self._declared: set[str] = set()
 
@@ -49,7 +49,7 @@ class AgentedNode(ABC):
 
     async def launch(self, orders: Sequence[AttemptOrder]) -> None:
         """Have attempts run."""
-        await self._open_channel().send({"type": "launch", "attempts": [_attempt(order) for order in orders]})
+        await self._open_channel().send({"type": "launch", "attempts": [self._attempt(order) for order in orders]})
 
     async def observe(self, epoch: int) -> AsyncIterator[Report]:
         """Connect, then report what the agent tells."""
@@ -74,7 +74,7 @@ class AgentedNode(ABC):
         channel = self._open_channel()
         if worker.id not in self._declared:
             self._declared.add(worker.id)
-            await channel.send({"type": "open", "worker": _worker(worker)})
+            await channel.send({"type": "open", "worker": self._worker(worker)})
         listed = [[chunk.id, chunk.start, chunk.stop] for chunk in chunks]
         await channel.send({"type": "chunks", "worker": worker.id, "chunks": listed})
 
@@ -141,6 +141,28 @@ class AgentedNode(ABC):
         inputs: tuple[Input, ...] = tuple(input_of(self.name, fact) for fact in facts)
         return Report(inputs=inputs, receipt=facts[-1]["seq"])
 
+    def _attempt(self, order: AttemptOrder) -> dict[str, Any]:
+        inputs = {} if order.inputs is None else {"inputs": order.inputs}
+        return {
+            "id": order.id,
+            "queue": order.queue,
+            "argv": order.argv,
+            "env": order.env,
+            "cwd": order.cwd,
+            "walltime_s": order.walltime_s,
+            "memory_bytes": order.memory_bytes,
+            "grace_s": order.grace_s,
+            "log_bytes": self._log_bytes,
+            "result_bytes": self._result_bytes,
+            **inputs,
+        }
+
+    def _worker(self, order: WorkerOrder) -> dict[str, Any]:
+        values = asdict(order)
+        opening = {"digest": values.pop("digest"), "params": values.pop("params")}
+        limits = {"memory_bytes": None, "grace_s": WORKER_GRACE_S, "log_bytes": self._log_bytes}
+        return {**values, **limits, "open": opening, "cwd": None}
+
 
 def devices_of(node: str, facts: Facts, cpu_slots: int | None) -> tuple[DeviceSpec, ...]:
     """The devices an agent found: its GPUs, and CPU slots (as many as it has cores, unless settings say otherwise)."""
@@ -161,26 +183,3 @@ def _gpu(node: str, found: Facts) -> DeviceSpec:
         model=found.get("model"),
         vram_gb=None if vram is None else vram / 2**30,
     )
-
-
-def _attempt(order: AttemptOrder) -> dict[str, Any]:
-    return {
-        "id": order.id,
-        "queue": order.queue,
-        "argv": order.argv,
-        "env": order.env,
-        "cwd": order.cwd,
-        "walltime_s": order.walltime_s,
-        "memory_bytes": order.memory_bytes,
-        "grace_s": order.grace_s,
-        "log_bytes": LOG_BYTES,
-        "result_bytes": RESULT_BYTES,
-        "inputs": order.inputs,
-    }
-
-
-def _worker(order: WorkerOrder) -> dict[str, Any]:
-    values = asdict(order)
-    opening = {"digest": values.pop("digest"), "params": values.pop("params")}
-    limits = {"memory_bytes": None, "grace_s": WORKER_GRACE_S, "log_bytes": LOG_BYTES}
-    return {**values, **limits, "open": opening, "cwd": None}

@@ -70,9 +70,7 @@ class Channel:
                 asked.set_exception(LinkLost("the stream to the agent broke before it answered"))
 
 
-async def opened(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, controller: str, epoch: int
-) -> Channel:
+async def opened(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, controller: str, epoch: int) -> Channel:
     """Say the opening words of protocol 1 and read the agent's.
 
     Raises `LinkRefused` if the agent obeys a newer controller or speaks another protocol.

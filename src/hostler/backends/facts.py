@@ -11,7 +11,6 @@ from hostler.backends.base import Facts
 from hostler.model.codec import adapter, explain
 from hostler.model.inputs import Ended, Input, Progress, Returned, Searched, Started, Trouble, WorkerRefused
 
-
 Shape = TypeVar("Shape")
 
 

@@ -221,8 +221,12 @@ def _result_refused(state: State, index: Index, event: events.ResultRefused) -> 
 
 def _node_joined(state: State, index: Index, event: events.NodeJoined) -> None:
     node = state.nodes.setdefault(event.node.name, Node(spec=event.node, since=state.at))
+    for spec in node.spec.devices:
+        index.places.discard(spec.id)
+        index.closed(spec.id)
     node.spec = event.node
     for spec in event.node.devices:
+        index.places.add(spec.id)
         device = state.devices.setdefault(spec.id, Device(spec=spec))
         device.spec = spec
         index.opened(state, spec.id)

@@ -49,12 +49,12 @@ def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
     job = _best_script(state, index, device)
     if job is not None and not placement.takes_attempt(held, predicted_s(state, job, device)):
         return False
-    sweep = _best_sweep(state, index, device) if _has_room_for_chunks(held) else None
+    sweep = _best_sweep(state, index, device)
     sweep_priority = None if sweep is None else state.jobs[sweep.job].priority
     if job is not None and placement.script_first(job.priority, sweep_priority):
         emit(_attempt_lease(index, held, device, job))
         return True
-    if sweep is not None:
+    if sweep is not None and _has_room_for_chunks(held):
         emit(_chunk_lease(state, index, device, sweep))
         return True
     return False

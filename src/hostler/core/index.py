@@ -62,6 +62,8 @@ class Index:
     blocked: dict[str, set[str]] = field(default_factory=dict)
     """Unfinished dependencies of a job."""
     dependents: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    places: set[str] = field(default_factory=set)
+    """Devices of the fleet as it is described now; others may still end what they have."""
     open: dict[str, None] = field(default_factory=dict)
     """Reachable devices that had room when last looked at, in a fixed order."""
     fresh: dict[str, None] = field(default_factory=dict)
@@ -145,7 +147,7 @@ class Index:
 
     def opened(self, state: State, name: str) -> None:
         """A device may have room again."""
-        if state.nodes[state.devices[name].spec.node].link is Link.UP:
+        if name in self.places and state.nodes[state.devices[name].spec.node].link is Link.UP:
             self.open[name] = None
             self.fresh[name] = None
 
@@ -206,6 +208,7 @@ def rebuilt(state: State) -> Index:
             index.attempt_put(job.attempt.device, job.attempt.predicted_s)
     for sweep in state.sweeps.values():
         _index_sweep(state, index, sweep)
+    index.places = {device.id for node in state.nodes.values() for device in node.spec.devices}
     for name in state.devices:
         index.opened(state, name)
     return index

@@ -7,12 +7,15 @@ must not count is refused with an event of its own, so that it is counted and ca
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from hostler.core.index import Index
-from hostler.core.state import Device, Job, State, sweep_payload
+from hostler.core.orders import sweep_of_worker
+from hostler.core.state import Device, Job, Node, State, sweep_payload
 from hostler.core.submission import admit
 from hostler.model import events, inputs
+from hostler.model.codec import legible, unwritable
 from hostler.model.errors import Conflict, NotFound
 from hostler.model.events import Event, job_of
 from hostler.model.fleet import Link
@@ -32,7 +35,7 @@ def take(state: State, index: Index, given: Input, emit: Emit) -> Any:
 
     Raises `UsageError` or `Conflict` when the input asks for what cannot be; nothing is emitted then.
     """
-    return TAKES[type(given)](state, index, given, emit)
+    return TAKES[type(given)](state, index, legible(given), emit)
 
 
 def _begin(state: State, index: Index, given: inputs.Begin, emit: Emit) -> None:
@@ -62,9 +65,15 @@ def _retry(state: State, index: Index, given: inputs.Retry, emit: Emit) -> None:
     job = _job(state, given.job)
     if job.state not in (JobState.FAILED, JobState.CANCELLED):
         raise Conflict(f"{job.id} is {job.state}; only a failed or a cancelled job can be tried again")
+    gone = _gone(state, job)
+    if gone:
+        raise Conflict(
+            f"{job.id} comes after {', '.join(gone)}, which will not be done; retry {gone[0]}, it revives both"
+        )
+    if job.id in state.sweeps and state.sweeps[job.id].ledger.complete:
+        raise Conflict(f"{job.id} has searched everything and found more than max_hits; submit a stricter search")
     emit(events.JobRetried(job=job.id))
     _revive_dependents(state, index, job.id, emit)
-    _fail_if_orphaned(state, job, emit)
 
 
 def _set_priority(state: State, index: Index, given: inputs.SetPriority, emit: Emit) -> None:
@@ -82,8 +91,9 @@ def _node_found(state: State, index: Index, given: inputs.NodeFound, emit: Emit)
 
 
 def _link_up(state: State, index: Index, given: inputs.LinkUp, emit: Emit) -> None:
-    node = state.nodes[given.node]
+    node = _node(state, given.node)
     known = node.agent in (None, given.agent)
+    shrunk: dict[str, None] = {}
     evidence = f"{given.node} runs agent {given.agent} ({given.incarnation}); the attempt was put on agent {node.agent}"
     for device in _devices(state, given.node):
         for name in [each for each in device.attempts if each not in given.attempts]:
@@ -92,6 +102,9 @@ def _link_up(state: State, index: Index, given: inputs.LinkUp, emit: Emit) -> No
         for name in [each for each in device.chunks if each not in given.chunks]:
             if not known:
                 _give_back(state, name, "node_lost", emit)
+                shrunk[job_of(name)] = None
+    for name in shrunk:
+        _review_sweep(state, index, state.jobs[name], emit)
     emit(
         events.NodeLinked(
             node=given.node,
@@ -105,7 +118,7 @@ def _link_up(state: State, index: Index, given: inputs.LinkUp, emit: Emit) -> No
 
 
 def _link_down(state: State, index: Index, given: inputs.LinkDown, emit: Emit) -> None:
-    node = state.nodes[given.node]
+    node = _node(state, given.node)
     if node.link is Link.UP or node.trouble != given.why:
         emit(events.NodeUnreachable(node=given.node, why=given.why))
 
@@ -128,6 +141,9 @@ def _ended(state: State, index: Index, given: inputs.Ended, emit: Emit) -> None:
     if job is None:
         emit(events.ResultRefused(of=given.attempt, why=_stale(state, given.attempt)))
         return
+    fault = unwritable(given.result)
+    if fault is not None:
+        given = replace(given, result=None, result_error=fault)
     emit(
         events.AttemptEnded(
             attempt=given.attempt,
@@ -175,10 +191,10 @@ def _returned(state: State, index: Index, given: inputs.Returned, emit: Emit) ->
 
 
 def _worker_refused(state: State, index: Index, given: inputs.WorkerRefused, emit: Emit) -> None:
-    # Worker ids are `w-<sweep>-<queue>`; the sweep's id has no dash.
-    job = state.jobs.get(given.worker.split("-")[1])
-    if job is None or job.state.final or state.sweeps[job.id].given_up is not None:
+    sweep = state.sweeps.get(sweep_of_worker(given.worker))
+    if sweep is None or sweep.given_up is not None or state.jobs[sweep.job].state.final:
         return
+    job = state.jobs[sweep.job]
     why = f"its worker did not start: {given.error}"
     emit(events.SweepGivenUp(job=job.id, failure=FailureClass.WORKER, why=why))
     _close_if_idle(state, index, job, emit)
@@ -258,7 +274,7 @@ def _judge(state: State, index: Index, job: Job, ended: inputs.Ended, emit: Emit
     elif job.cancelling is not None:
         emit(events.JobCancelled(job=job.id))
         _fail_dependents(state, index, job.id, emit)
-    elif failure is None:
+    elif failure is None or ended.reason == "stopped":
         emit(events.JobRequeued(job=job.id, failure=None, not_before=state.at, why=f"called back: {ended.reason}"))
     else:
         _fail_attempt(state, index, job, *failure, emit)
@@ -314,7 +330,7 @@ def _give_back(
 def _review_sweep(state: State, index: Index, job: Job, emit: Emit) -> None:
     """After a chunk came back: is the sweep done, hopeless, or simply going on?"""
     sweep, payload = state.sweeps[job.id], sweep_payload(job)
-    if sweep.ledger.complete:
+    if sweep.ledger.complete and sweep.hits <= payload.max_hits:
         emit(events.JobDone(job=job.id, attempt=None, result={"hits": sweep.hits, "items": sweep.ledger.total}))
         return
     if sweep.given_up is None and job.cancelling is None:
@@ -324,9 +340,7 @@ def _review_sweep(state: State, index: Index, job: Job, emit: Emit) -> None:
     _close_if_idle(state, index, job, emit)
 
 
-def _hopeless(
-    hits: int, strikes: dict[int, int], payload: SweepPayload, job: Job
-) -> tuple[FailureClass, str] | None:
+def _hopeless(hits: int, strikes: dict[int, int], payload: SweepPayload, job: Job) -> tuple[FailureClass, str] | None:
     if hits > payload.max_hits:
         return FailureClass.RESULT, f"{hits} hits, more than max_hits = {payload.max_hits}: the search excludes nothing"
     position, count = max(strikes.items(), key=lambda item: item[1], default=(0, 0))
@@ -370,8 +384,9 @@ def _hits_fault(hits: tuple[dict[str, Any], ...], start: int, stop: int) -> str 
     for hit in hits:
         at = hit.get("at")
         if type(at) is not int or not start <= at < stop:
-            return f"hit {str(hit)[:80]} does not lie in [{start}, {stop})"
-    return None
+            return f"hit {ascii(hit)[:80]} does not lie in [{start}, {stop})"
+    fault = unwritable(list(hits)) if hits else None
+    return None if fault is None else f"its hits cannot be kept: {fault}"
 
 
 def _fail_dependents(state: State, index: Index, job: str, emit: Emit) -> None:
@@ -385,17 +400,22 @@ def _fail_dependents(state: State, index: Index, job: str, emit: Emit) -> None:
 
 
 def _fail_if_orphaned(state: State, job: Job, emit: Emit) -> None:
-    gone = [name for name in job.after if state.jobs[name].state in (JobState.FAILED, JobState.CANCELLED)]
+    gone = _gone(state, job)
     if gone and job.state is JobState.PENDING:
         why = f"it comes after {', '.join(gone)}, which will not be done; `hostler retry {gone[0]}` revives both"
         emit(events.JobFailed(job=job.id, failure=FailureClass.DEPENDENCY, why=why))
+
+
+def _gone(state: State, job: Job) -> list[str]:
+    """Whom the job comes after in vain."""
+    return [name for name in job.after if state.jobs[name].state in (JobState.FAILED, JobState.CANCELLED)]
 
 
 def _revive_dependents(state: State, index: Index, job: str, emit: Emit) -> None:
     revived = [job]
     while revived:
         for name in index.dependents.get(revived.pop(), ()):
-            if state.jobs[name].failure is FailureClass.DEPENDENCY:
+            if state.jobs[name].failure is FailureClass.DEPENDENCY and not _gone(state, state.jobs[name]):
                 emit(events.JobRetried(job=name))
                 revived.append(name)
 
@@ -405,6 +425,13 @@ def _job(state: State, name: str) -> Job:
     if job is None:
         raise NotFound(f"there is no job {name!r}; `hostler jobs` lists them")
     return job
+
+
+def _node(state: State, name: str) -> Node:
+    node = state.nodes.get(name)
+    if node is None:
+        raise NotFound(f"there is no node {name!r} in the fleet; `hostler nodes` lists them")
+    return node
 
 
 def _holder(state: State, attempt: str) -> Job | None:

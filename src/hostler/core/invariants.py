@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hostler.core.index import Index, rebuilt
-from hostler.core.state import Device, Job, State, Sweep
+from hostler.core.state import Device, Job, State, Sweep, sweep_payload
 from hostler.model.errors import BrokenInvariant
 from hostler.model.fleet import Link
 from hostler.model.work import JobState
@@ -58,7 +58,8 @@ def _sweeps(state: State) -> Iterator[str]:
             yield f"{name}: its leases are not those of its ledger"
         if job.state.final and sweep.leases:
             yield f"{name} is {job.state} and has chunks out"
-        if sweep.ledger.complete != (job.state is JobState.DONE):
+        too_many = sweep.hits > sweep_payload(job).max_hits and job.state.final
+        if sweep.ledger.complete != (job.state is JobState.DONE) and not (sweep.ledger.complete and too_many):
             yield f"{name} is {job.state}, its ledger complete: {sweep.ledger.complete}"
         yield from _lease_places(state, sweep)
 

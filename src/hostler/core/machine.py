@@ -43,16 +43,19 @@ class Core:
     def __init__(self, state: State | None = None) -> None:
         self.state = State() if state is None else state
         self.index: Index = rebuilt(self.state)
+        self._clock: float | None = None
+        self._ahead_s = 0.0
         self._recent: deque[Entry] = deque(maxlen=STORY_LENGTH)
 
     def handle(self, now: float, *inputs: Input) -> Outcome:
         """Take inputs in order at `now` (Unix seconds), then decide once what follows from all of them.
 
-        Time never goes back: a `now` before the newest event counts as that event's time.
+        Time never goes back, and never stands still: where the clock was set back (between two calls, or between two
+        lives of the controller), the core's time goes on from the newest event at the clock's pace.
         """
         entries: list[Entry] = []
         commands: list[Command] = []
-        self.index.wake(self.state, now)
+        self.index.wake(self.state, self._time(now))
 
         def emit(event: Event) -> None:
             entry = Entry(seq=self.state.seq + 1, at=self.index.now, event=event)
@@ -70,12 +73,19 @@ class Core:
             self._apply(entry)
 
     def wake_at(self) -> float | None:
-        """When something is due though nothing happens; `handle` wants a `Tick` then."""
-        return self.index.next_timer()
+        """When, by the clock given to `handle`, something is due though nothing happens; it wants a `Tick` then."""
+        due = self.index.next_timer()
+        return None if due is None else due - self._ahead_s
 
     def validate(self) -> None:
         """Assert every invariant; raises `BrokenInvariant` with what contradicts what."""
         validate(self.state, self.index)
+
+    def _time(self, now: float) -> float:
+        before = self.index.now if self._clock is None else self._clock
+        self._ahead_s += max(before - now, 0.0)
+        self._clock = now
+        return now + self._ahead_s
 
     def _take(self, given: Input, emit: decide.Emit) -> Any:
         try:

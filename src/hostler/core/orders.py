@@ -45,6 +45,11 @@ def worker_id(sweep: str, device: Device) -> str:
     return f"w-{sweep}-{device.spec.queue}"
 
 
+def sweep_of_worker(name: str) -> str:
+    """The sweep a worker was made for; ids of sweeps have no dash."""
+    return name.removeprefix("w-").partition("-")[0]
+
+
 def _attempt_leased(state: State, index: Index, event: events.AttemptLeased) -> Iterator[Command]:
     job, device = state.jobs[event.job], state.devices[event.device]
     assert job.attempt is not None
@@ -76,10 +81,10 @@ def _job_over(
     state: State, index: Index, event: events.JobDone | events.JobFailed | events.JobCancelled
 ) -> Iterator[Command]:
     sweep = state.sweeps.get(event.job)
-    for name in sorted(sweep.workers) if sweep else ():
-        device = state.devices[name]
-        index.workers.pop((event.job, name), None)
-        yield CloseWorker(node=device.spec.node, worker=worker_id(event.job, device))
+    if sweep is not None:
+        for name in sweep.workers:
+            index.workers.pop((event.job, name), None)
+        yield from _close_workers(state, sweep)
 
 
 def _node_linked(state: State, index: Index, event: events.NodeLinked) -> Iterator[Command]:
@@ -91,9 +96,10 @@ def _node_linked(state: State, index: Index, event: events.NodeLinked) -> Iterat
         for name in device.chunks:
             yield from _reconcile_chunk(state, index, event.node, name, name in chunks)
     yield from (Stop(node=event.node, attempt=name, reason="not wanted") for name in held if not _current(state, name))
-    yield from (
-        Recall(node=event.node, chunk=name, reason="not wanted") for name in chunks if not _leased(state, name)
-    )
+    yield from (Recall(node=event.node, chunk=name, reason="not wanted") for name in chunks if not _leased(state, name))
+    for sweep in state.sweeps.values():
+        if sweep.workers and state.jobs[sweep.job].state.final:
+            yield from _close_workers(state, sweep, event.node)
 
 
 DERIVES: dict[type, Derive] = {
@@ -123,6 +129,14 @@ def _reconcile_chunk(state: State, index: Index, node: str, name: str, held: boo
         yield Recall(node=node, chunk=name, reason="the sweep is being ended")
     elif not held:
         yield _lend(state, index, sweep, name, sweep.leases[name].device)
+
+
+def _close_workers(state: State, sweep: Sweep, node: str | None = None) -> Iterator[CloseWorker]:
+    """End the workers of a sweep, on one node or on all. Once more does no harm, and the first may not have arrived."""
+    for name in sorted(sweep.workers):
+        device = state.devices[name]
+        if node in (None, device.spec.node):
+            yield CloseWorker(node=device.spec.node, worker=worker_id(sweep.job, device))
 
 
 def _launch(state: State, job: Job, attempt: Attempt) -> Launch:
@@ -197,5 +211,3 @@ def _current(state: State, attempt: str) -> bool:
 def _leased(state: State, chunk: str) -> bool:
     sweep = state.sweeps.get(job_of(chunk))
     return sweep is not None and chunk in sweep.leases
-
-

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from hostler.core.state import State
-from hostler.model.codec import digest
+from hostler.model.codec import digest, spec_fault
 from hostler.model.errors import Conflict, SpecError
 from hostler.model.events import JobSubmitted
 from hostler.model.work import ARGV_MAX_BYTES, JobSpec, ScriptPayload, SweepPayload
+
+FARTHEST = 1 << 512
+"""Bound of a sweep's range, so that lengths and speeds can be floating-point numbers."""
 
 
 def admit(state: State, specs: Sequence[JobSpec]) -> tuple[tuple[str, ...], list[JobSubmitted]]:
@@ -59,6 +62,9 @@ def _known(state: State, spec: JobSpec) -> str | None:
 
 def _check(spec: JobSpec) -> None:
     """What the field types cannot say."""
+    fault = spec_fault(spec)
+    if fault is not None:
+        raise SpecError(f"job {spec.name!a} could not be read back from the journal: {fault}")
     payload = spec.payload
     words = payload.argv if isinstance(payload, ScriptPayload) else payload.worker
     if any("\0" in word for word in words):
@@ -72,6 +78,9 @@ def _check(spec: JobSpec) -> None:
 def _check_sweep(name: str, payload: SweepPayload) -> None:
     if payload.start >= payload.stop:
         raise SpecError(f"sweep {name!r}: [{payload.start}, {payload.stop}) is empty; stop lies beyond start")
+    numbers = (payload.start, payload.stop, payload.min_chunk, payload.max_chunk or 1)
+    if any(abs(number) > FARTHEST for number in numbers):
+        raise SpecError(f"sweep {name!r}: its range and chunk sizes must lie within ±2^512")
     if payload.max_chunk is not None and payload.max_chunk < payload.min_chunk:
         raise SpecError(f"sweep {name!r}: max_chunk {payload.max_chunk} is below min_chunk {payload.min_chunk}")
     if digest(payload.params) != payload.digest:

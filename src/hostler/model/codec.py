@@ -5,14 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from functools import cache
-from typing import Any
+from dataclasses import fields, replace
+from functools import cache, reduce
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from hostler.model.errors import CorruptState, SpecError
 from hostler.model.events import Event
 from hostler.model.work import JobSpec
+
+RecordT = TypeVar("RecordT")
+
+DEPTH_TO_SPARE = 16
+"""Levels that a record may lay around a value of its owner's; the reader of JSON allows 200 in all."""
 
 
 def dump_event(event: Event) -> str:
@@ -43,6 +50,30 @@ def plain(value: object) -> Any:
     return adapter(type(value)).dump_python(value, mode="json")
 
 
+def unwritable(value: object) -> str | None:
+    """Why a value of its owner's (decoded JSON) would not come back from a journal as it is; `None` where it would.
+
+    Half a surrogate pair, NaN, infinity, and nesting beyond what the reader of JSON allows are such values.
+    """
+    if value is None:
+        return None
+    wrapped = reduce(lambda inner, _: [inner], range(DEPTH_TO_SPARE), value)
+    return _lost_on_the_way(wrapped, Any)
+
+
+def spec_fault(spec: JobSpec) -> str | None:
+    """Why a job could not be read back from a journal as it is; `None` where it could."""
+    payload = spec.payload
+    return _lost_on_the_way(spec, JobSpec) or (unwritable(payload.params) if payload.kind == "sweep" else None)
+
+
+def legible(value: RecordT) -> RecordT:
+    """The record, with halves of surrogate pairs in its texts written as escapes: UTF-8 has no form for them."""
+    texts = {name: getattr(value, name) for name in _texts(type(value))}  # type: ignore[arg-type]
+    changed = {name: clean for name, text in texts.items() if (clean := _legible(text)) is not text}
+    return replace(value, **changed) if changed else value  # type: ignore[type-var]
+
+
 def explain(error: ValidationError, limit: int = 5) -> str:
     """A validation error in one line: each fault as `path: message (got …)`."""
     faults = [_fault(dict(fault)) for fault in error.errors(include_url=False)[:limit]]
@@ -68,6 +99,32 @@ def adapter(shape: Any) -> TypeAdapter[Any]:
 @cache
 def _adapter(shape: Any) -> TypeAdapter[Any]:
     return TypeAdapter(shape)
+
+
+def _lost_on_the_way(value: object, shape: Any) -> str | None:
+    try:
+        back = adapter(shape).validate_json(adapter(shape).dump_json(value))
+    except ValidationError as error:
+        return explain(error)
+    except PydanticSerializationError as error:
+        return str(error)
+    return None if back == value else "JSON has no form for some of its values (NaN, infinity, a tuple)"
+
+
+@cache
+def _texts(shape: Any) -> tuple[str, ...]:
+    """Fields of texts; what is `Any` is its owner's, and not for us to change."""
+    return tuple(field.name for field in fields(shape) if "str" in str(field.type))
+
+
+def _legible(value: Any) -> Any:
+    if isinstance(value, tuple):
+        clean = tuple(map(_legible, value))
+        return value if all(new is old for new, old in zip(clean, value, strict=True)) else clean
+    if not isinstance(value, str) or value.isascii():
+        return value
+    clean_text = value.encode(errors="backslashreplace").decode()
+    return value if clean_text == value else clean_text
 
 
 def _fault(fault: dict[str, Any]) -> str:

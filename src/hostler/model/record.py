@@ -9,7 +9,8 @@ from pydantic import ConfigDict
 
 T = TypeVar("T")
 
-STRICT_JSON = ConfigDict(extra="forbid")
+STRICT_JSON = ConfigDict(extra="forbid", allow_inf_nan=False)
+"""No unknown field; and no infinite number, which JSON cannot hold: it would be read back as `null`."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))

@@ -173,6 +173,11 @@ class Controller:
         self._draining.set()
         self._pump.post(Drain())
 
+    @property
+    def is_draining(self) -> bool:
+        """Whether the controller has been told to end."""
+        return self._draining.is_set()
+
     async def ended(self, *, until_idle: bool) -> None:
         """Wait until the controller should end: drained, or, with `until_idle`, nothing left to do.
 

@@ -148,5 +148,3 @@ def _same_call(command: Command) -> tuple[Any, ...]:
     if isinstance(command, Stop | Recall):
         return type(command), command.reason
     return (type(command),)
-
-

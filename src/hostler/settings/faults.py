@@ -87,7 +87,7 @@ def _line(path: KeyPath, faults: list[dict[str, Any]], model: type[BaseModel], t
         return f"{tree.key(path)}: {name}: {_unknown(str(path[-1]), keys_at(schema_of(model), path[:-1]))}"
     if kind == "missing":
         return f"{tree.at(path)}: {name}: is missing"
-    rules = " or ".join(dict.fromkeys(_rule(fault) for fault in faults))
+    rules = " or ".join(dict.fromkeys(_rule(fault) for fault in faults)).replace(" or should be ", " or ")
     found = "" if isinstance(faults[0]["input"], (dict, list)) and kind == "value_error" else _found(faults[0]["input"])
     return f"{tree.at(path)}: {name}: {rules}{found}"
 

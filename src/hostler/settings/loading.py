@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from hostler.model.work import JobSpec
 from hostler.settings import where
 from hostler.settings.environment import from_environment
 from hostler.settings.faults import checked
-from hostler.settings.jobsfile import job_spec, placed_jobs
+from hostler.settings.jobsfile import job_spec, placed_jobs, refuse_twins
 from hostler.settings.models import Fleet
 from hostler.settings.reading import KeyPath, Origin, Tree, grafted, read_file, uniform
 from hostler.settings.sweeps import sweep_spec
@@ -47,7 +47,7 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
     for name, value in (overrides or {}).items():
         tree = grafted(tree, tuple(name.split(".")), uniform(value, Origin("command line")))
     fleet = checked(Fleet, tree)
-    _refuse_twins("the name", ((node.name, tree.at(("nodes", i, "name"))) for i, node in enumerate(fleet.nodes)))
+    refuse_twins("the name", ((node.name, tree.at(("nodes", i, "name"))) for i, node in enumerate(fleet.nodes)))
     base_dir = Path.cwd() if path is None else path.absolute().parent
     return Loaded(path, base_dir, fleet, _state_dir(fleet, tree, base_dir, environ), tree)
 
@@ -58,12 +58,24 @@ def specs(loaded: Loaded) -> tuple[JobSpec, ...]:
     Raises `SettingsError` where a job or sweep cannot be, and where two share a key.
     """
     tree, fleet = loaded.tree, loaded.fleet
-    placed = [
-        (_at(tree.at(("sweeps", i)), sweep_spec, sweep, loaded.base_dir), tree.at(("sweeps", i)))
-        for i, sweep in enumerate(fleet.sweeps)
-    ]
+    placed = [(_sweep(loaded, i), tree.at(("sweeps", i))) for i in range(len(fleet.sweeps))]
     placed += [(job_spec(job, loaded.base_dir), tree.at(("jobs", i))) for i, job in enumerate(fleet.jobs)]
     for name in fleet.jobs_files:
         placed += placed_jobs(loaded.base_dir / name)
-    _refuse_twins("the key", ((spec.key or spec.name, origin) for spec, origin in placed))
+    refuse_twins("the key", ((spec.key or spec.name, origin) for spec, origin in placed))
     return tuple(spec for spec, _ in placed)
+
+
+def _sweep(loaded: Loaded, index: int) -> JobSpec:
+    try:
+        return sweep_spec(loaded.fleet.sweeps[index], loaded.base_dir)
+    except SpecError as error:
+        raise SettingsError(f"{loaded.tree.at(('sweeps', index))}: sweeps[{index}]: {error}") from error
+
+
+def _state_dir(fleet: Fleet, tree: Tree, base_dir: Path, environ: Mapping[str, str]) -> Path:
+    """A folder named in the file starts from the file's, one named by hand from the current one."""
+    if fleet.state_dir is None:
+        return where.state_dir({name: value for name, value in environ.items() if name != "HOSTLER_STATE_DIR"})
+    by_hand = tree.at(("state_dir",)).line is None
+    return (Path.cwd() if by_hand else base_dir) / os.path.expanduser(fleet.state_dir)

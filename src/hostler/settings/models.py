@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from hostler.model.work import NAME_MAX, Resources, Retry
+from hostler.model.work import DEFAULT_BUDGETS, NAME_MAX, Resources, Retry
 from hostler.settings.ranges import parse_integer
 
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX)]
@@ -186,6 +186,23 @@ class Limits(Section):
     """Bytes kept of each output stream; older output makes room for newer."""
     result_bytes: Annotated[Count, Field(lt=2**62)] = 1 << 20
     """Longest result, in bytes; a longer one is a failure."""
+
+
+RECORD_FIELDS = {
+    "Resources": {
+        "device": "`cpu`, `gpu`, or either.",
+        "vram_gb": "Video memory the device must have, in GB.",
+        "memory_gb": "Address space the process may take, in GiB; it is killed beyond.",
+    },
+    "Retry": {
+        "max_attempts": "Attempts that may end in a class of failure before the job fails; by default "
+        + ", ".join(f"{failure} {budget}" for failure, budget in DEFAULT_BUDGETS.items())
+        + ".",
+        "backoff_s": "Rest after the first failure, in seconds; doubled after each further one.",
+        "backoff_max_s": "Longest rest, in seconds.",
+    },
+}
+"""Descriptions of the fields of records, which have no room for them."""
 
 
 class Fleet(Section):

@@ -1,4 +1,4 @@
-"""Programs for sweeps that are known by name: installed packages announce them as entry points of `hostler.programs`."""
+"""Programs for sweeps, known by name: installed packages announce them as entry points of `hostler.programs`."""
 
 from __future__ import annotations
 

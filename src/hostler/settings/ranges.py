@@ -15,9 +15,9 @@ _MAX_TEXT = MAX_BITS
 def parse_integer(written: object) -> int:
     """The integer that `written` (an `int` or a text) stands for, exactly.
 
-    A text is a sum of products of powers: ``sum = ["-"] product {("+" | "-") product}``, ``product = power {"*" power}``,
-    ``power = literal ["**" literal]``; literals are Python's, underscores and the bases 2, 8 and 16 included. Raises
-    `ValueError` for anything else and for numbers of more than `MAX_BITS` bits.
+    A text is a sum of products of powers: ``sum = ["-"] product {("+" | "-") product}``,
+    ``product = power {"*" power}``, ``power = literal ["**" literal]``; literals are Python's, underscores and the
+    bases 2, 8 and 16 included. Raises `ValueError` for anything else and for numbers of more than `MAX_BITS` bits.
     """
     if type(written) is int:
         return _bounded(written)

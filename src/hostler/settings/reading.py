@@ -1,7 +1,7 @@
 """YAML and JSON text to plain values, strictly; and where in the text each of them is written.
 
-Scalars mean what YAML 1.2's core schema says: `no` and `on` are texts, `012` is twelve, `12:30` a text, dates are texts.
-Keys are texts and occur once. Anchors, aliases, tags and second documents are refused, so a small file stays small.
+Scalars mean what YAML 1.2's core schema says: `no`, `on`, `12:30` and dates are texts, `012` is twelve. Keys
+are texts and occur once. Anchors, aliases, tags and second documents are refused, so a small file stays small.
 """
 
 from __future__ import annotations
@@ -161,7 +161,8 @@ class _Reader:
                 self._refuse(event, f"keys are texts; {key!r} is none (put it in quotes)")
             here = (*path, key)
             if key in entries:
-                self._refuse(event, f"{show(here)[:80]}: is written twice; the first is in line {self._keys[here].line}")
+                first = self._keys[here].line
+                self._refuse(event, f"{show(here)[:80]}: is written twice; the first is in line {first}")
             self._keys[here] = self._origin(event)
             entries[key] = self._node(next(self._events), here)
         return entries
@@ -211,7 +212,8 @@ def _syntax_fault(error: yaml.MarkedYAMLError, text: str, source: str) -> Settin
     assert mark is not None
     line = text.split("\n")[mark.line : mark.line + 1]
     at_tab = bool(line) and line[0][mark.column : mark.column + 1] == "\t"
-    why = "a tab cannot indent or separate YAML; use spaces" if at_tab else f"{error.problem} ({error.context or 'YAML'})"
+    context = f" ({error.context})" if error.context else ""
+    why = "a tab cannot indent or separate YAML; use spaces" if at_tab else f"is no YAML: {error.problem}{context}"
     return SettingsError(f"{Origin(source, mark.line + 1, mark.column + 1)}: {why}")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
+from hostler.settings.models import RECORD_FIELDS
 from hostler.settings.reading import KeyPath
 
 Schema = dict[str, Any]
@@ -19,7 +20,11 @@ DIALECT = GenerateJsonSchema.schema_dialect
 @cache
 def schema_of(model: type[BaseModel]) -> Schema:
     """The JSON Schema of a model, descriptions included."""
-    return {"$schema": DIALECT, **model.model_json_schema(schema_generator=_Untitled)}
+    schema = {"$schema": DIALECT, **model.model_json_schema(schema_generator=_Untitled)}
+    for record, fields in RECORD_FIELDS.items():
+        for name, text in fields.items():
+            schema["$defs"][record]["properties"][name]["description"] = text
+    return schema
 
 
 def node_at(schema: Schema, path: KeyPath) -> Schema | None:

@@ -37,6 +37,7 @@ def make_app(desk: Desk, token: str, *, heartbeat_s: float = events.HEARTBEAT_S)
         openapi_url=f"{PREFIX}/openapi.json",
         docs_url=None,
         redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.desk, app.state.heartbeat_s = desk, heartbeat_s
     for part in (jobs, sweeps, fleet, events):

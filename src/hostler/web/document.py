@@ -29,6 +29,8 @@ def document(app: FastAPI, bodies: tuple[type, ...]) -> dict[str, Any]:
     schemas: dict[str, Any] = made["components"]["schemas"]
     for shape in bodies:
         schemas.update(_input_schemas(shape))
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
     schemas["Problem"] = codec.adapter(Problem).json_schema()
     made["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     made["security"] = [{"token": []}]

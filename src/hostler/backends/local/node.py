@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,7 +18,8 @@ from hostler.backends.channel import LINE_MAX, Channel, opened
 from hostler.model.errors import LinkLost, LinkRefused
 from hostler.model.fleet import NodeSpec
 
-START_S = 15.0
+START_S = 20.0
+ALREADY_RUNNING = 3
 
 
 class LocalNode(AgentedNode):
@@ -36,8 +38,10 @@ class LocalNode(AgentedNode):
         gpus: bool = True,
         python: str = sys.executable,
         env: Mapping[str, str] | None = None,
+        log_bytes: int = 10 << 20,
+        result_bytes: int = 1 << 20,
     ) -> None:
-        super().__init__(name)
+        super().__init__(name, log_bytes=log_bytes, result_bytes=result_bytes)
         self._directory = directory
         self._controller = controller
         self._cpu_slots = cpu_slots
@@ -74,21 +78,27 @@ class LocalNode(AgentedNode):
             build_zipapp(zipapp)
         except OSError as error:
             raise LinkRefused(f"the agent cannot be put into {self._directory}: {error}") from error
-        process = await asyncio.create_subprocess_exec(
-            self._python,
-            str(zipapp),
-            "run",
-            "--dir",
-            str(self._directory),
-            "--detach",
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+        command = [self._python, str(zipapp), "run", "--dir", str(self._directory), "--detach"]
+        said, status = await asyncio.to_thread(_output, command)
+        if status not in (0, ALREADY_RUNNING):
+            raise LinkRefused(f"the agent in {self._directory} did not start (exit status {status}): {said}")
+
+
+def _output(command: list[str]) -> tuple[str, int]:
+    """What a command says, and its exit status. It gets nothing of this process: it will outlive it."""
+    try:
+        ended = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=START_S,
             start_new_session=True,
+            check=False,
         )
-        said, _ = await asyncio.wait_for(process.communicate(), START_S)
-        if process.returncode not in (0, 3):
-            raise LinkRefused(f"the agent in {self._directory} did not start: {said.decode(errors='replace').strip()}")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error), 1
+    return ended.stdout.decode(errors="replace").strip(), ended.returncode
 
 
 def _unix_socket(directory: Path) -> socket.socket:

@@ -60,9 +60,14 @@ def _right(x: np.uint32, shift: np.uint32) -> np.uint32:
 
 
 @inlined
+def _position(rule: U32, which: int) -> int:
+    return int(np.int64(rule[which]))
+
+
+@inlined
 def _judge(at: int, word: np.uint32, table: U32, rule: U32) -> int:
     """The position after ``word`` at position ``at``: ``at`` if it is drawn again, -1 if it excludes the seed."""
-    row = max(at - np.int64(rule[SKIP]), 0)
+    row = max(at - _position(rule, SKIP), 0)
     v = _right(word, table[row, SHIFT])
     if v > rule[LIMIT]:
         return at
@@ -96,7 +101,8 @@ def _row(at: int, table: U32, rule: U32, blank: U32) -> U32:
     """The table's row for position ``at``; before the first draw a row that only says how words are drawn again."""
     if at < rule[SKIP]:
         return blank
-    return table[at - np.int64(rule[SKIP])]
+    row: U32 = table[at - _position(rule, SKIP)]
+    return row
 
 
 @inlined
@@ -150,18 +156,18 @@ def _walk(state: U32, lane: int, made: int, at: int, table: U32, rule: U32) -> b
 
     With ``at`` > 0 no word was drawn again so far, so the word of that number comes next.
     """
-    end = table.shape[0] + np.int64(rule[SKIP])
+    end = table.shape[0] + _position(rule, SKIP)
     word = at
     while 0 <= at < end:
         y = _temper(state[word, lane]) if word < made else _turn(state, lane, word)
         at = _judge(at, y, table, rule)
         word += 1
-    return at == end
+    return bool(at == end)
 
 
 def _php_early(start: int, count: int, table: U32, rule: U32, hits: U64) -> int:
     """PHP, when the lanes test no word beyond 226: only state words 0..LAST+1 and up to 397+LAST are made."""
-    first, last = np.int64(rule[FIRST]), np.int64(rule[LAST])
+    first, last = _position(rule, FIRST), _position(rule, LAST)
     low = np.empty((last + 2, MT_LANES), np.uint32)
     x, y = np.empty(MT_LANES, np.uint32), np.empty(MT_LANES, np.uint32)
     match, again = np.empty(MT_LANES, np.uint32), np.empty(MT_LANES, np.uint32)
@@ -276,7 +282,7 @@ def _mix(x: np.uint32, factor: np.uint32) -> np.uint32:
 @inlined
 def _harvest(state: U32, start: np.uint64, count: int, table: U32, rule: U32, hits: U64, found: int) -> int:
     """Test the words of all lanes in place up to position LAST, then walk the lanes that are left."""
-    first, last = np.int64(rule[FIRST]), np.int64(rule[LAST])
+    first, last = _position(rule, FIRST), _position(rule, LAST)
     y, blank = np.empty(FULL_LANES, np.uint32), _blank(table)
     match, again = np.ones(FULL_LANES, np.uint32), np.zeros(FULL_LANES, np.uint32)
     for at in range(last + 1):
@@ -309,7 +315,7 @@ def _java(start: int, count: int, table: U32, rule: U32, hits: U64) -> int:
 
     The seeds of an aligned block scramble to consecutive states, whose successors are equally spaced.
     """
-    first, last, stop = np.int64(rule[FIRST]), np.int64(rule[LAST]), start + u64(count)
+    first, last, stop = _position(rule, FIRST), _position(rule, LAST), start + u64(count)
     flags = np.empty(LIGHT_LANES, np.uint32)
     swap = JAVA_A & u64(LIGHT_LANES - 1)
     factor, term = u64(1), u64(0)
@@ -356,23 +362,24 @@ def _flag_line(x: np.uint64, stride: np.uint64, flags: U32, row: U32, rule: U32)
 
 @inlined
 def _draw_row(at: int, table: U32, rule: U32) -> U32:
-    return table[at - np.int64(rule[SKIP])]
+    row: U32 = table[at - _position(rule, SKIP)]
+    return row
 
 
 @inlined
 def _java_passes(seed: np.uint64, table: U32, rule: U32) -> bool:
     x = (seed ^ JAVA_A) << u64(16)
-    end = table.shape[0] + np.int64(rule[SKIP])
+    end = table.shape[0] + _position(rule, SKIP)
     at = 0
     while 0 <= at < end:
         x = JAVA_A * x + JAVA_C
         at = _judge(at, u32(x >> u64(32)), table, rule)
-    return at == end
+    return bool(at == end)
 
 
 def _xorshift32(start: int, count: int, table: U32, rule: U32, hits: U64) -> int:
     """xorshift32; steps are linear over GF(2): a lane's word is the block's word XOR that of the lane's number."""
-    last, stop = np.int64(rule[LAST]), start + u64(count)
+    last, stop = _position(rule, LAST), start + u64(count)
     flags, lanes = np.empty(LIGHT_LANES, np.uint32), np.empty(LIGHT_LANES, np.uint32)
     for lane in range(LIGHT_LANES):
         lanes[lane] = _xorshift_word(u32(lane), last)
@@ -414,12 +421,12 @@ def _xorshift(x: np.uint32) -> np.uint32:
 
 @inlined
 def _xorshift_passes(x: np.uint32, table: U32, rule: U32) -> bool:
-    end = table.shape[0] + np.int64(rule[SKIP])
+    end = table.shape[0] + _position(rule, SKIP)
     at = 0
     while 0 <= at < end:
         x = _xorshift(x)
         at = _judge(at, x, table, rule)
-    return at == end
+    return bool(at == end)
 
 
 # ---- compiled on first use ----------------------------------------------------------------------------------------

@@ -1,0 +1,315 @@
+"""The Python SDK: a running controller, over its HTTP interface.
+
+::
+
+    client = Client.from_state_dir(Path("~/.local/state/hostler").expanduser())
+    (job,) = client.submit([{"name": "hello", "payload": {"kind": "script", "schema": 1, "argv": ["echo", "hello"]}}])
+    for entry in client.events(after=0):
+        print(entry["seq"], entry["event"]["kind"])
+
+Answers are decoded JSON, field by field the views of `hostler.model.views`; docs/reference/openapi.json describes
+them. Nothing here imports more than the standard library, because every command of the command line pays for it.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import quote, urlencode, urlsplit
+
+from hostler.model import errors
+from hostler.model.errors import ControllerAbsent, HostlerError, LinkLost, LinkRefused
+
+View: TypeAlias = dict[str, Any]
+"""A view of `hostler.model.views` as decoded JSON."""
+
+API = "/api/v1"
+TIMEOUT_S = 60.0
+"""Longest silence of the controller; several heartbeats of an event stream fit into it."""
+RECONNECT_S = (0.1, 0.2, 0.5, 1.0, 2.0, 2.0, 5.0, 5.0, 10.0)
+"""Rests between attempts to take up a broken event stream; after the last one it is given up."""
+PAGE = 1000
+
+
+class Address(NamedTuple):
+    """Where a controller answers, and what it wants to be told."""
+
+    url: str
+    token: str
+
+
+class LogPiece(NamedTuple):
+    """A piece of an attempt's output; `offset` and `size` count bytes ever written."""
+
+    offset: int
+    data: bytes
+    size: int
+    ended: bool
+
+
+def address_in(state_dir: Path) -> Address:
+    """The address that a running controller left in its state directory. Raises `ControllerAbsent`."""
+    try:
+        left = json.loads((state_dir / "controller.json").read_bytes())
+        token = (state_dir / "token").read_text().strip()
+        url, pid = str(left["url"]), int(left["pid"])
+    except FileNotFoundError as error:
+        raise _absent(state_dir, f"there is no {Path(error.filename).name} in it") from error
+    except OSError as error:
+        raise _absent(state_dir, f"{error.filename} cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise _absent(state_dir, f"its controller.json cannot be understood ({error!r})") from error
+    if not _is_alive(pid):
+        raise _absent(state_dir, f"process {pid}, which had it, has ended")
+    return Address(url, token)
+
+
+class Client:
+    """A controller, asked over HTTP. Names of jobs may be ids or keys.
+
+    Raises the error that the controller answers with, `ControllerAbsent` where none runs, and `LinkLost` where it
+    stopped answering: what was asked may have been done then, and under a key may safely be asked again.
+    """
+
+    def __init__(self, locate: Callable[[], Address], *, timeout_s: float = TIMEOUT_S) -> None:
+        """`locate` is asked before every request: a restarted controller may answer elsewhere."""
+        self._locate = locate
+        self._timeout_s = timeout_s
+
+    @classmethod
+    def from_state_dir(cls, path: Path, *, timeout_s: float = TIMEOUT_S) -> Client:
+        """The controller that holds this state directory, whichever it is at each request."""
+        return cls(partial(address_in, path), timeout_s=timeout_s)
+
+    def status(self) -> View:
+        """The fleet in numbers: `Status`."""
+        return self._get("/status")
+
+    def jobs(self, states: Sequence[str] = (), after: int = 0, limit: int = 100) -> View:
+        """A page of jobs: `items` (`JobView`) and `next`, the `after` of the following page or `None`."""
+        return self._get("/jobs", state=list(states), after=after, limit=limit)
+
+    def all_jobs(self, states: Sequence[str] = (), after: int = 0) -> Iterator[View]:
+        """Every job beyond number `after`, in order of submission: `JobView`."""
+        return self._pages("/jobs", after, state=list(states))
+
+    def submit(self, specs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+        """Submit jobs (`JobSpec` as JSON), all or none; returns their ids in order."""
+        return tuple(self._post("/jobs", list(specs))["ids"])
+
+    def job(self, name: str) -> View:
+        """Everything about one job: `JobDetail`."""
+        return self._get(f"/jobs/{_part(name)}")
+
+    def story(self, name: str) -> list[View]:
+        """What happened to a job: `Entry` by `Entry`."""
+        return self._get(f"/jobs/{_part(name)}/story")
+
+    def explain(self, name: str) -> View:
+        """Why a job waits, or runs where it runs: `Explanation`."""
+        return self._get(f"/jobs/{_part(name)}/explain")
+
+    def cancel(self, name: str, reason: str | None = None) -> View:
+        """End a job; returns its `JobView`. Raises `Conflict` where it is over already."""
+        return self._post(f"/jobs/{_part(name)}/cancel", {} if reason is None else {"reason": reason})
+
+    def retry(self, name: str) -> View:
+        """Try a failed or cancelled job again; returns its `JobView`."""
+        return self._post(f"/jobs/{_part(name)}/retry", None)
+
+    def set_priority(self, name: str, priority: int) -> View:
+        """Rank a job anew; returns its `JobView`."""
+        return self._post(f"/jobs/{_part(name)}/priority", {"priority": priority})
+
+    def sweeps(self) -> list[View]:
+        """All sweeps: `SweepView`."""
+        return self._get("/sweeps")
+
+    def sweep(self, name: str) -> View:
+        """A sweep's coverage: `SweepView`."""
+        return self._get(f"/sweeps/{_part(name)}")
+
+    def ledger(self, name: str) -> View:
+        """A sweep's ledger, interval by interval: `LedgerView`."""
+        return self._get(f"/sweeps/{_part(name)}/ledger")
+
+    def proof(self, name: str) -> View:
+        """A sweep's ledger, folded again from the journal: `LedgerProof`."""
+        return self._get(f"/sweeps/{_part(name)}/proof")
+
+    def hits(self, name: str, after: int = 0) -> Iterator[View]:
+        """Accepted hits of a sweep beyond the first `after`, in order of acceptance: `HitView`."""
+        return self._pages(f"/sweeps/{_part(name)}/hits", after)
+
+    def queue(self, limit: int = 100) -> list[View]:
+        """What goes next, at most 1000 rows: `QueueRow`."""
+        return self._get("/queue", limit=limit)
+
+    def nodes(self) -> list[View]:
+        """All nodes with their devices: `NodeView`."""
+        return self._get("/nodes")
+
+    def log(self, attempt: str, stream: str = "out", offset: int = 0, limit: int = 1 << 20) -> LogPiece:
+        """A piece of what an attempt wrote to `out` or `err`; a negative offset counts from the end."""
+        query = {"stream": stream, "offset": offset, "limit": limit}
+        with closing(self._send("GET", f"/attempts/{_part(attempt)}/log", query)) as response:
+            data, about = self._read(response), response.headers
+        ended = about["Hostler-Log-Ended"] == "true"
+        return LogPiece(int(about["Hostler-Log-Offset"]), data, int(about["Hostler-Log-Size"]), ended)
+
+    def events(self, after: int | None = None, *, sleep: Callable[[float], None] = time.sleep) -> Iterator[View]:
+        """Journal entries beyond number `after` (`None`: from now on) as they happen, without end: `Entry`.
+
+        A broken stream is taken up where it broke, without gap or doublet, also from a restarted controller; the
+        error is raised when `RECONNECT_S` is used up without a word from one.
+        """
+        known, failures = after, 0
+        while True:
+            try:
+                for number, entry in self._stream(known):
+                    known, failures = number, 0
+                    if entry is not None:
+                        yield entry
+            except (LinkLost, ControllerAbsent):
+                if failures == len(RECONNECT_S):
+                    raise
+            sleep(RECONNECT_S[min(failures, len(RECONNECT_S) - 1)])
+            failures += 1
+
+    def drain(self) -> None:
+        """Ask the controller to put nothing new on any device and to leave; what runs on nodes runs on."""
+        self._post("/controller/drain", None)
+
+    def _pages(self, path: str, after: int, **query: Any) -> Iterator[View]:
+        cursor: int | str | None = after
+        while cursor is not None:
+            page = self._get(path, **query, after=cursor, limit=PAGE)
+            yield from page["items"]
+            cursor = page["next"]
+
+    def _stream(self, after: int | None) -> Iterator[tuple[int, View | None]]:
+        """Numbers and entries; the first number comes without an entry, it tells where the stream begins."""
+        headers = {} if after is None else {"Last-Event-ID": str(after)}
+        with closing(self._send("GET", "/events", headers=headers)) as response:
+            while frame := _frame(response):
+                if "id" in frame:
+                    yield int(frame["id"]), json.loads(frame["data"]) if "data" in frame else None
+
+    def _get(self, path: str, **query: Any) -> Any:
+        with closing(self._send("GET", path, query)) as response:
+            return json.loads(self._read(response))
+
+    def _post(self, path: str, value: Any) -> Any:
+        body = None if value is None else json.dumps(value).encode()
+        with closing(self._send("POST", path, body=body)) as response:
+            return json.loads(self._read(response))
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> HTTPResponse:
+        """An answer that is a success, its body yet to be read."""
+        url, token = self._locate()
+        target = API + path + ("?" + urlencode(query, doseq=True) if query else "")
+        # With "close" the response owns the connection, and closing the one closes the other.
+        fixed = {"Authorization": f"Bearer {token}", "Connection": "close"}
+        connection = HTTPConnection(urlsplit(url).netloc, timeout=self._timeout_s)
+        try:
+            response = _exchange(connection, method, target, body, {**(headers or {}), **fixed})
+        except BaseException:
+            connection.close()
+            raise
+        if response.status < 400:
+            return response
+        with closing(response):
+            raise _told(url, response.status, self._read(response))
+
+    def _read(self, response: HTTPResponse) -> bytes:
+        try:
+            return response.read()
+        except (OSError, HTTPException) as error:
+            raise _lost("the controller", error) from error
+
+
+def _exchange(
+    connection: HTTPConnection, method: str, target: str, body: bytes | None, headers: Mapping[str, str]
+) -> HTTPResponse:
+    url = f"http://{connection.host}:{connection.port}"
+    try:
+        try:
+            connection.request(method, target, body, headers)
+        except (BrokenPipeError, ConnectionResetError):
+            # A body that is too large is not read to its end; why, stands in the answer.
+            if connection.sock is None:
+                raise
+        return connection.getresponse()
+    except ConnectionRefusedError as error:
+        raise ControllerAbsent(
+            f"nothing answers at {url}; the controller may be starting or hang: wait a moment, "
+            "or end its process and start it again with `hostler up FLEET.yaml`"
+        ) from error
+    except (OSError, HTTPException) as error:
+        raise _lost(url, error) from error
+
+
+def _part(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _frame(response: HTTPResponse) -> dict[str, str]:
+    """The fields of one server-sent event; a comment is an event without them, the end an empty one."""
+    fields: dict[str, str] = {}
+    try:
+        while line := response.readline().rstrip(b"\n"):
+            name, _, value = line.decode().partition(": ")
+            fields[name or "comment"] = value
+    except http.client.IncompleteRead:
+        return {}
+    except (OSError, HTTPException) as error:
+        raise _lost("the controller", error) from error
+    return fields
+
+
+def _told(url: str, status: int, body: bytes) -> HostlerError:
+    """The error that the controller answered with."""
+    try:
+        problem = json.loads(body)
+        name, message = str(problem["error"]), str(problem["message"])
+    except (ValueError, KeyError, TypeError):
+        return LinkRefused(f"{url} answered with status {status} and {body[:80]!r}; it is no Hostler controller")
+    shape = getattr(errors, name, None)
+    if isinstance(shape, type) and issubclass(shape, HostlerError):
+        return shape(message)
+    return LinkRefused(f"the controller at {url} refused ({status} {name}): {message}")
+
+
+def _lost(where: str, error: Exception) -> LinkLost:
+    return LinkLost(f"{where} stopped answering ({error!r}); whether it did what was asked is not known")
+
+
+def _absent(state_dir: Path, why: str) -> ControllerAbsent:
+    return ControllerAbsent(
+        f"no controller is running for the state directory {state_dir}: {why}; start one with `hostler up FLEET.yaml`"
+    )
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,50 @@
+"""Quantities and texts for people: short, exact enough, and harmless on a terminal."""
+
+from __future__ import annotations
+
+UNKNOWN = "?"
+"""What is shown where nothing is known; never 0."""
+
+PREFIXES = ("", " k", " M", " G", " T", " P", " E")
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as `0.4 s`, `12 s`, `3m 20s`, `5h 07m` or `3d 4h`."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02d}s"
+    if whole < 86400:
+        return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
+    return f"{whole // 86400}d {whole % 86400 // 3600}h"
+
+
+def quantity(amount: float | None, unit: str = "") -> str:
+    """An amount with three figures and a decimal prefix: `131 M/s`; small counts exactly."""
+    if amount is None:
+        return UNKNOWN
+    power = 0
+    scaled = float(amount)
+    while abs(scaled) >= 999.5 and power < len(PREFIXES) - 1:
+        scaled /= 1000
+        power += 1
+    digits = f"{amount:.0f}" if power == 0 and float(amount).is_integer() else f"{scaled:.3g}"
+    return f"{digits}{PREFIXES[power]}{unit}"
+
+
+def share(part: int, whole: int) -> str:
+    """A percentage that says 100 % only of the whole."""
+    if part == whole:
+        return "100 %"
+    return f"{min(100 * part / whole, 99.9):.1f} %"
+
+
+def printable(text: str, limit: int | None = None) -> str:
+    """A text from anywhere, made harmless for a terminal: control characters as escapes, cut to `limit` with `…`."""
+    safe = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return safe if limit is None or len(safe) <= limit else safe[: limit - 1] + "…"

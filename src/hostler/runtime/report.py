@@ -1,0 +1,176 @@
+"""What `hostler up` shows: a live view on a terminal, plain lines without one, a summary at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from hostler.model.units import duration, printable, quantity, share
+from hostler.model.views import HitView, JobDetail, Status, SweepView
+from hostler.model.work import JobState, WorkKind
+from hostler.runtime.clock import Clock
+from hostler.web.desk import Desk
+
+LIVE_S = 0.25
+LINE_S = 5.0
+FAILURES_SHOWN = 10
+HITS_SHOWN = 5
+NAME_WIDTH = 20
+
+
+class Reporter:
+    """Shows a controller at work. A context manager: what is shown live is taken down when the block is left."""
+
+    def __init__(self, desk: Desk, out: TextIO, clock: Clock, fleet: str, url: str) -> None:
+        self._desk = desk
+        self._clock = clock
+        self._fleet = fleet
+        self._url = url
+        self._console = Console(file=out, highlight=False, markup=False, soft_wrap=not out.isatty())
+        self._live: Live | None = None
+        self._started = clock.now()
+        self._last_line = ""
+
+    def __enter__(self) -> Reporter:
+        if self._console.is_terminal:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        self.say(f"hostler: fleet {printable(self._fleet)}, API {self._url}")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def say(self, text: str) -> None:
+        """One line, above what is shown live."""
+        self._console.print(text)
+
+    async def run(self) -> None:
+        """Show progress until cancelled."""
+        while True:
+            if self._live is not None:
+                self._live.update(self._view(), refresh=True)
+                await self._clock.sleep(LIVE_S)
+            else:
+                self._say_line()
+                await self._clock.sleep(LINE_S)
+
+    async def summary(self, names: Sequence[str]) -> None:
+        """What became of the jobs `names`: sweeps with their hits, scripts in numbers, every failure with its why."""
+        details = [self._desk.job(name) for name in names]
+        self.say(f"\n{self._fleet}: {self._outcome(details)} in {duration(self._clock.now() - self._started)}")
+        for detail in details:
+            if detail.sweep is not None:
+                self._say_sweep(detail, await self._desk.hits(detail.job.id, 0, HITS_SHOWN))
+        self._say_scripts([detail for detail in details if detail.sweep is None])
+        status = self._desk.status()
+        if status.refused or status.troubles:
+            self.say(f"  {status.refused} results refused, {status.troubles} troubles; `hostler events` tells of each")
+
+    def _outcome(self, details: Sequence[JobDetail]) -> str:
+        done = sum(detail.job.state is JobState.DONE for detail in details)
+        return "everything is done" if done == len(details) else f"{done} of {len(details)} jobs are done"
+
+    def _say_sweep(self, detail: JobDetail, hits: Sequence[HitView]) -> None:
+        sweep = detail.sweep
+        assert sweep is not None
+        self.say(
+            f"  {_name(sweep.name)} {sweep.state}: {share(sweep.done, sweep.total)} of [{sweep.start}, {sweep.stop}) "
+            f"in {sweep.chunks_done} chunks, {duration(sweep.device_s)} of devices; {_hit_count(sweep)}"
+        )
+        for hit in hits:
+            self.say(f"      found {hit.at}{_rest_of(hit.data)}")
+        if sweep.hits > len(hits):
+            self.say(f"      and {sweep.hits - len(hits)} more: hostler hits {sweep.job}")
+        self._say_failure(detail)
+
+    def _say_scripts(self, details: Sequence[JobDetail]) -> None:
+        if not details:
+            return
+        done = sum(detail.job.state is JobState.DONE for detail in details)
+        again = sum(max(detail.job.attempts - 1, 0) for detail in details)
+        retried = f", {again} attempts more than jobs" if again else ""
+        self.say(f"  scripts: {done} of {len(details)} done{retried}")
+        undone = [detail for detail in details if detail.job.state is not JobState.DONE]
+        for detail in undone[:FAILURES_SHOWN]:
+            self._say_failure(detail)
+        if len(undone) > FAILURES_SHOWN:
+            self.say(f"      and {len(undone) - FAILURES_SHOWN} more: hostler jobs --state failed")
+
+    def _say_failure(self, detail: JobDetail) -> None:
+        if detail.job.state is not JobState.DONE:
+            why = printable(detail.job.why or "", 300)
+            self.say(f"      {detail.job.id} {_name(detail.job.name)} {detail.job.state}: {why}")
+
+    def _say_line(self) -> None:
+        """A plain line, if it says something new."""
+        status = self._desk.status()
+        parts = [_counts(status), *(_sweep_text(sweep) for sweep in status.sweeps)]
+        line = "; ".join(parts)
+        if line != self._last_line:
+            self._last_line = line
+            self.say(f"{duration(self._clock.now() - self._started):>8}  {line}")
+
+    def _view(self) -> RenderableType:
+        status = self._desk.status()
+        elapsed = duration(self._clock.now() - self._started)
+        busy = f"{status.devices_busy} of {status.devices} devices busy"
+        head = Text(f"{elapsed}  {_counts(status)}  {busy}", style="bold", overflow="ellipsis", no_wrap=True)
+        running = self._desk.jobs(frozenset({JobState.RUNNING}), 0, 50)
+        scripts = [f"{job.name} on {job.device}" for job in running if job.work is not WorkKind.SWEEP]
+        lines = [Text(f"  {printable(text, 76)}", style="dim") for text in scripts[:6]]
+        return Group(head, _sweep_table(status.sweeps), *lines)
+
+
+def _sweep_table(sweeps: Sequence[SweepView]) -> Table:
+    table = Table.grid(padding=(0, 1))
+    for sweep in sweeps[:10]:
+        bar = ProgressBar(total=1.0, completed=sweep.done / sweep.total, width=20)
+        table.add_row(Text("  " + _name(sweep.name)), bar, Text(_sweep_numbers(sweep)))
+    return table
+
+
+def _sweep_text(sweep: SweepView) -> str:
+    return f"{_name(sweep.name)} {_sweep_numbers(sweep)}"
+
+
+def _sweep_numbers(sweep: SweepView) -> str:
+    left = f", {duration(sweep.left_s)} left" if sweep.left_s is not None else ""
+    hits = f", {sweep.hits} hits" if sweep.hits else ""
+    return f"{share(sweep.done, sweep.total)}, {quantity(sweep.per_s, '/s')}{left}{hits}"
+
+
+def _counts(status: Status) -> str:
+    groups = {
+        "waiting": (JobState.PENDING,),
+        "running": (JobState.LEASED, JobState.LAUNCHING, JobState.RUNNING, JobState.COLLECTING),
+        "done": (JobState.DONE,),
+        "failed": (JobState.FAILED,),
+        "cancelled": (JobState.CANCELLED,),
+    }
+    counts = {word: sum(status.jobs[state] for state in states) for word, states in groups.items()}
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "no jobs yet"
+
+
+def _hit_count(sweep: SweepView) -> str:
+    chance = sweep.expected_by_chance
+    return f"{sweep.hits} hits" + ("" if chance is None else f" ({chance:.2g} expected by chance)")
+
+
+def _rest_of(data: Mapping[str, object]) -> str:
+    rest = ", ".join(f"{key} {value}" for key, value in data.items() if key != "at")
+    return f" ({printable(rest, 60)})" if rest else ""
+
+
+def _name(name: str) -> str:
+    return printable(name, NAME_WIDTH)

@@ -1,0 +1,173 @@
+"""`hostler up`: one controller in the foreground, from its settings to its exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import structlog
+
+from hostler.backends.base import Backend
+from hostler.backends.local import LocalNode
+from hostler.model.inputs import Submit
+from hostler.model.work import JobState
+from hostler.runtime.clock import Clock, SteadyClock
+from hostler.runtime.controller import Controller
+from hostler.runtime.pump import refused
+from hostler.runtime.report import Reporter
+from hostler.runtime.statedir import StateDir
+from hostler.settings import Loaded, load, specs
+from hostler.web.app import make_app
+from hostler.web.server import Served, serve
+
+EXIT_DONE, EXIT_UNDONE = 0, 1
+SUMMED_UP = 100_000
+
+
+def run(
+    fleet_file: Path | None,
+    *,
+    state_dir: Path | None = None,
+    port: int | None = None,
+    until_idle: bool = False,
+    out: TextIO | None = None,
+) -> int:
+    """Run a controller until it is told to stop or, with `until_idle`, until nothing is left to do.
+
+    Returns 0 if everything that was asked for is done (without `until_idle`: if it was stopped in good order), 1
+    otherwise. Raises `SettingsError`, `StoreError` and other `HostlerError`s before anything runs.
+    """
+    loaded = load(fleet_file, os.environ, _overrides(state_dir, port))
+    asked = specs(loaded)
+    directory = StateDir(loaded.state_dir)
+    directory.take()
+    try:
+        return asyncio.run(_run(loaded, directory, Submit(specs=asked), until_idle, out or sys.stdout))
+    finally:
+        directory.release()
+
+
+def _overrides(state_dir: Path | None, port: int | None) -> Mapping[str, Any]:
+    given = {"state_dir": None if state_dir is None else str(state_dir), "api.port": port}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+async def _run(loaded: Loaded, directory: StateDir, asked: Submit, until_idle: bool, out: TextIO) -> int:
+    clock = SteadyClock()
+    journal = loaded.fleet.journal
+    with directory.log_file.open("a") as log:
+        _log_to(log)
+        backends = _backends(loaded, directory)
+        async with (
+            Controller(directory, loaded.fleet.name, backends, clock, journal.snapshot_every) as controller,
+            _listening(loaded, directory, controller, clock) as served,
+        ):
+            names = await _submit(controller, asked)
+            show = Reporter(controller, out, clock, loaded.fleet.name, f"http://{_host(loaded)}:{served.port}")
+            await _serve_until_over(controller, show, until_idle)
+            return await _exit_status(controller, names, until_idle, show)
+
+
+def _backends(loaded: Loaded, directory: StateDir) -> Mapping[str, Backend]:
+    limits = loaded.fleet.limits
+    return {
+        node.name: LocalNode(
+            node.name,
+            directory.agent(node.name),
+            controller=loaded.fleet.name,
+            cpu_slots=None if node.cpu_slots == "auto" else node.cpu_slots,
+            gpus=node.gpus == "auto",
+            python=node.python or sys.executable,
+            env={"NUMBA_CACHE_DIR": str(directory.cache / "numba"), **node.env},
+            log_bytes=limits.log_bytes,
+            result_bytes=limits.result_bytes,
+        )
+        for node in loaded.fleet.nodes
+    }
+
+
+@asynccontextmanager
+async def _listening(
+    loaded: Loaded, directory: StateDir, controller: Controller, clock: Clock
+) -> AsyncIterator[Served]:
+    """Answer HTTP, and say where in the state directory."""
+    served = await serve(make_app(controller, directory.token()), _host(loaded), loaded.fleet.api.port)
+    url = f"http://{_host(loaded)}:{served.port}"
+    directory.announce({"url": url, "pid": os.getpid(), "started_at": clock.now()})
+    try:
+        yield served
+    finally:
+        directory.withdraw()
+        await served.close()
+
+
+async def _submit(controller: Controller, asked: Submit) -> tuple[str, ...]:
+    """Submit what the fleet file asks for; what was submitted before, under the same keys, stays as it is."""
+    if not asked.specs:
+        return ()
+    answers = await controller.tell(asked)
+    refusal = refused(answers)
+    if refusal is not None:
+        raise refusal
+    names: tuple[str, ...] = answers[0]
+    return names
+
+
+async def _serve_until_over(controller: Controller, show: Reporter, until_idle: bool) -> None:
+    """Run, showing progress; the first SIGTERM or SIGINT drains, the second leaves at once."""
+    loop = asyncio.get_running_loop()
+    leave = asyncio.Event()
+
+    def on_signal() -> None:
+        if controller.is_draining:
+            leave.set()
+        else:
+            show.say("draining: nothing new is started; once more to leave at once (what runs, runs on)")
+            controller.drain()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    with show:
+        showing = loop.create_task(show.run())
+        ending = loop.create_task(controller.ended(until_idle=until_idle))
+        leaving = loop.create_task(leave.wait())
+        done, pending = await asyncio.wait({showing, ending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+    for task in done:
+        task.result()
+    if not leave.is_set():
+        await controller.release_nodes()
+
+
+async def _exit_status(controller: Controller, names: tuple[str, ...], until_idle: bool, show: Reporter) -> int:
+    if not until_idle:
+        return EXIT_DONE
+    asked = names or [job.id for job in controller.jobs(None, 0, SUMMED_UP)]
+    await show.summary(asked)
+    undone = [name for name in asked if controller.job(name).job.state is not JobState.DONE]
+    return EXIT_UNDONE if undone else EXIT_DONE
+
+
+def _log_to(file: TextIO) -> None:
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.WriteLoggerFactory(file),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _host(loaded: Loaded) -> str:
+    host = loaded.fleet.api.host
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,192 @@
+"""A real agent process and a client of its socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hostler.agent import procs
+from hostler.agent.connection import connect
+
+SOURCE = Path(__file__).parents[2] / "src"
+WORKER = Path(__file__).with_name("sweeper.py")
+PATIENCE_S = 30.0
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+
+def until(question: Callable[[], T], what: str = "the condition", patience_s: float = PATIENCE_S) -> T:
+    """The first true answer to a question, asked again and again for a bounded time."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        answer = question()
+        if answer:
+            return answer
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} did not come true in {patience_s} s")
+        time.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    start = procs.start_time(pid)
+    return start is not None and procs.is_running(procs.Identity(pid, start))
+
+
+class Client:
+    """Speaks the agent protocol and keeps every message and fact it got."""
+
+    def __init__(self, directory: Path, epoch: int = 1, ack: int = 0, **more: Any) -> None:
+        self.facts: list[Json] = []
+        self.messages: list[Json] = []
+        self._pending = b""
+        self._socket = connect(str(directory), PATIENCE_S)
+        self.send(type="hello", protocol=1, controller="test", epoch=epoch, ack=ack, **more)
+        self.hello = self.receive()
+
+    def send(self, **message: Any) -> None:
+        self.send_raw(json.dumps(message).encode() + b"\n")
+
+    def send_raw(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def launch(self, *attempts: Json) -> None:
+        self.send(type="launch", attempts=list(attempts))
+
+    def receive(self) -> Json:
+        """The next message; an empty object when the agent has hung up."""
+        while b"\n" not in self._pending:
+            try:
+                data = self._socket.recv(1 << 20)
+            except ConnectionResetError:
+                data = b""
+            if not data:
+                return {}
+            self._pending += data
+        text, _, self._pending = self._pending.partition(b"\n")
+        message: Json = json.loads(text)
+        self.messages.append(message)
+        self.facts.extend(message.get("facts", []) if message["type"] == "facts" else [])
+        return message
+
+    def message(self, kind: str) -> Json:
+        """The next message of a kind."""
+        while True:
+            message = self.receive()
+            assert message, f"the agent hung up before a message {kind}"
+            if message["type"] == kind:
+                return message
+
+    def fact(self, kind: str, **fields: Any) -> Json:
+        """The first fact that fits, waited for."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            for fact in self.facts:
+                if fact["fact"] == kind and all(fact[key] == value for key, value in fields.items()):
+                    return fact
+            assert time.monotonic() < deadline, f"no fact {kind} {fields} in {self.facts}"
+            assert self.receive(), f"the agent hung up before a fact {kind} {fields}"
+
+    def ended(self, name: str) -> Json:
+        return self.fact("ended", attempt=name)
+
+    def ack(self) -> None:
+        self.send(type="ack", seq=self.facts[-1]["seq"])
+
+    def read(self, name: str, stream: str = "out", offset: int = 0, limit: int = 1 << 16) -> Json:
+        self.send(type="read", id=1, attempt=name, stream=stream, offset=offset, limit=limit)
+        return self.message("read")
+
+    def sync(self) -> None:
+        """Return when the agent has handled all that was sent before."""
+        self.read("none.such")
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class Agent:
+    """An agent in a folder: the keeper is our child."""
+
+    def __init__(self, directory: Path, **env: str) -> None:
+        self.directory = directory
+        self._env = {**os.environ, "PYTHONPATH": str(SOURCE), **env}
+        self.clients: list[Client] = []
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(self.command(), env=self._env, cwd="/")
+        until(self._is_up, "the agent's socket")
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "hostler.agent", *arguments, "--dir", str(self.directory)]
+
+    def client(self, epoch: int = 1, ack: int = 0, **more: Any) -> Client:
+        client = Client(self.directory, epoch, ack, **more)
+        self.clients.append(client)
+        return client
+
+    @property
+    def supervisor(self) -> int:
+        """The pid of the supervisor process, waited for."""
+        return until(self._children, "a supervisor")[0]
+
+    def kill_supervisor(self) -> None:
+        """Kill it and return when its successor answers."""
+        old = self.supervisor
+        os.kill(old, signal.SIGKILL)
+        until(lambda: [pid for pid in self._children() if pid != old and self._is_up()], "the next supervisor")
+
+    def kill(self) -> None:
+        """Kill keeper and supervisor."""
+        supervisor = self.supervisor
+        os.kill(self.process.pid, signal.SIGKILL)
+        os.kill(supervisor, signal.SIGKILL)
+        self.process.wait(PATIENCE_S)
+        until(lambda: not alive(supervisor), "the supervisor's end")
+
+    def stop(self) -> int:
+        """Stop everything in an orderly way; returns the exit status."""
+        for client in self.clients:
+            client.close()
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(PATIENCE_S)
+
+    def leftovers(self) -> list[int]:
+        """Pids of processes that carry this agent's folder in their environment."""
+        found = []
+        for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+            try:
+                environ = Path(f"/proc/{pid}/environ").read_bytes()
+            except OSError:
+                continue
+            if b"=" + os.fsencode(self.directory) + b"/" in environ:
+                found.append(pid)
+        return found
+
+    def _is_up(self) -> bool:
+        try:
+            connect(str(self.directory), 5.0).close()
+        except OSError:
+            return False
+        return True
+
+    def _children(self) -> list[int]:
+        """The keeper's children that run its own program: attempts it adopted do not."""
+        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [pid for pid in map(int, listed) if self._is_supervisor(pid)]
+
+    def _is_supervisor(self, pid: int) -> bool:
+        try:
+            return b"hostler.agent" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return False

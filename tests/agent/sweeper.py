@@ -1,0 +1,67 @@
+"""A small worker of the worker protocol for the tests. Its bad habits come in its first argument.
+
+``params`` may hold ``delay_s`` (time per chunk, spent after a checkpoint at half of it) and ``every`` (hits are the
+multiples of it).
+"""
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+
+
+def say(message):
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def main(habit):
+    if habit == "exit":
+        print("cannot find my library", file=sys.stderr)
+        sys.exit(7)
+    opening = json.loads(sys.stdin.readline())
+    params = opening["params"]
+    digest = hashlib.sha256(json.dumps(params, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    if habit == "refuse":
+        say({"type": "failed", "error": "an unknown field: every"})
+        sys.exit(1)
+    if habit == "deaf":
+        time.sleep(3600)
+    say({"type": "opened", "digest": "0" * 64 if habit == "digest" else digest})
+    for line in sys.stdin:
+        search(habit, json.loads(line), params, digest)
+    if habit == "stubborn":
+        time.sleep(3600)
+
+
+def search(habit, chunk, params, digest):
+    start, stop = chunk["start"], chunk["stop"]
+    middle = (start + stop) // 2
+    if params.get("delay_s"):
+        say({"type": "checkpoint", "id": chunk["id"], "position": middle, "hits": hits(start, middle, params)})
+        time.sleep(params["delay_s"])
+    if habit == "hang":
+        signal.pause()
+    if habit == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if habit == "garbage":
+        print("Traceback: this is no JSON", flush=True)
+    if habit == "long":
+        print("x" * (2 << 20), flush=True)
+    if habit == "stranger":
+        chunk["id"] = "no.such"
+    if habit == "fail":
+        say({"type": "failed", "id": chunk["id"], "error": "the table is missing"})
+        return
+    found = hits(start, stop, params)
+    say({"type": "done", "id": chunk["id"], "digest": digest, "start": start, "stop": stop, "hits": found})
+
+
+def hits(start, stop, params):
+    every = params["every"]
+    return [{"at": at, "by": os.getpid()} for at in range(-(-start // every) * every, stop, every)]
+
+
+main(sys.argv[1] if len(sys.argv) > 1 else "")

@@ -1,0 +1,298 @@
+"""Attempts from launch to ``ended``, against a real agent."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .harness import Agent, Client, Json, alive, until
+
+STUBBORN = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if len(sys.argv) > 1:
+    if os.fork() == 0:
+        os.setsid()
+print(os.getpid(), flush=True)
+time.sleep(3600)
+"""
+
+
+def attempt(name: str, *argv: str, **more: Any) -> Json:
+    return {"id": name, "queue": "cpu0", "argv": list(argv), **more}
+
+
+def shell(name: str, script: str, **more: Any) -> Json:
+    return attempt(name, "sh", "-c", script, **more)
+
+
+def text(client: Client, name: str, stream: str = "out") -> str:
+    return base64.b64decode(client.read(name, stream)["data"]).decode()
+
+
+def pids_in(path: Path, count: int) -> list[int]:
+    def read() -> list[int]:
+        words = path.read_text().split() if path.exists() else []
+        return [int(word) for word in words] if len(words) == count else []
+
+    return until(read, f"{count} pids in {path}")
+
+
+def test_success(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(shell("j1.1", "echo out; echo err >&2"))
+    ended = client.ended("j1.1")
+    started = client.fact("started", attempt="j1.1")
+    assert (ended["exit_code"], ended["signal"], ended["reason"], ended["error"]) == (0, None, None, None)
+    assert started["at"] == ended["started_at"] <= ended["at"]
+    assert ended["cpu_s"] >= 0
+    assert started["seq"] < ended["seq"]
+    assert (text(client, "j1.1"), text(client, "j1.1", "err")) == ("out\n", "err\n")
+
+
+def test_exit_code_and_signal(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(shell("j1.1", "exit 42"), shell("j2.1", "kill -SEGV $$"), shell("j3.1", "kill -KILL $$"))
+    assert client.ended("j1.1")["exit_code"] == 42
+    assert client.ended("j2.1")["signal"] == signal.SIGSEGV
+    assert (client.ended("j3.1")["signal"], client.ended("j3.1")["reason"]) == (signal.SIGKILL, None)
+
+
+def test_environment_and_cwd(agent: Agent, tmp_path: Path) -> None:
+    client = agent.client()
+    script = 'echo "$A:${HOME-none}:$HOSTLER_ATTEMPT:$HOSTLER_ATTEMPT_DIR:$HOSTLER_RESULT:$(pwd)"'
+    client.launch(
+        shell("j1.1", script, env={"A": "x y;é\n", "HOME": None}, cwd=str(tmp_path)),
+        shell("j2.1", "pwd; ls -l /proc/$$/fd | grep -c -- '->'; cat /proc/$$/status", env={"A": "b"}),
+    )
+    client.ended("j2.1")
+    folder = agent.directory / "attempts" / "j1.1"
+    assert text(client, "j1.1") == f"x y;é\n:none:j1.1:{folder}:{folder}/result.json:{tmp_path}\n"
+    lines = text(client, "j2.1").splitlines()
+    assert lines[0] == str(agent.directory / "attempts" / "j2.1")
+    status = dict(line.split(":\t", 1) for line in lines[2:] if ":\t" in line)
+    libc_own = 1 << 31 | 1 << 32  # signals 32 and 33 are the C library's, and nobody else can set them
+    assert int(status["SigIgn"], 16) & ~libc_own == 0
+    assert int(status["SigBlk"], 16) == 0
+
+
+def test_only_three_descriptors(agent: Agent) -> None:
+    client = agent.client()
+    program = "import os; print(sorted(map(int, os.listdir('/proc/self/fd')))[:-1], os.readlink('/proc/self/fd/0'))"
+    limited = attempt("j2.1", sys.executable, "-c", program, memory_bytes=4 << 30)
+    client.launch(attempt("j1.1", sys.executable, "-c", program), limited)
+    client.ended("j2.1")
+    assert text(client, "j1.1") == text(client, "j2.1") == "[0, 1, 2] /dev/null\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "more", "words"),
+    [
+        (["no-such-program"], {}, "no such program in PATH"),
+        (["./missing"], {}, "No such file"),
+        (["/dev"], {}, "Permission denied"),
+        (["true"], {"cwd": "/no/such/folder"}, "working directory"),
+        (["true", "x" * (1 << 20)], {}, "too long"),
+        (["true", "\ud800"], {}, "surrogates"),
+        (["true", "a\0b"], {}, "NUL"),
+        ([], {}, "argv"),
+        (["true"], {"env": {"A": 1}}, "env"),
+        (["true"], {"env": {"A=B": "1"}}, "env"),
+        (["true"], {"colour": "red"}, "colour"),
+        (["no-such-program"], {"memory_bytes": 1 << 30}, "no such program"),
+        (["/dev"], {"memory_bytes": 1 << 30}, "Permission denied"),
+    ],
+)
+def test_what_cannot_be_started(agent: Agent, argv: list[str], more: Json, words: str) -> None:
+    client = agent.client()
+    client.launch(attempt("bad.1", *argv, **more), attempt("good.1", "true"))
+    ended = client.ended("bad.1")
+    assert ended["reason"] == "spawn"
+    assert words in ended["error"]
+    assert ended["started_at"] is None
+    assert client.ended("good.1")["exit_code"] == 0
+
+
+def test_program_is_found_through_the_merged_path(agent: Agent, tmp_path: Path) -> None:
+    program = tmp_path / "my tool;"
+    program.write_text("#!/bin/sh\necho found\n")
+    program.chmod(0o755)
+    client = agent.client()
+    client.launch(
+        attempt("j1.1", "my tool;", env={"PATH": f"/nowhere:{tmp_path}"}),
+        attempt("j2.1", "./my tool;", cwd=str(tmp_path)),
+    )
+    assert client.ended("j2.1")["exit_code"] == 0
+    assert text(client, "j1.1") == text(client, "j2.1") == "found\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "result", "words"),
+    [
+        ("true", None, None),
+        ("""echo '{"score": 0.5}' > $HOSTLER_RESULT""", {"score": 0.5}, None),
+        ("""printf '{"score": 0.' > $HOSTLER_RESULT""", None, "no JSON"),
+        ("echo NaN > $HOSTLER_RESULT", None, "no JSON"),
+        ("head -c 2000 /dev/zero > $HOSTLER_RESULT", None, "longer than"),
+        ("mkfifo $HOSTLER_RESULT", None, "regular file"),
+        ("ln -s /dev/zero $HOSTLER_RESULT", None, "regular file"),
+        ("mkdir $HOSTLER_RESULT", None, "result"),
+    ],
+)
+def test_result(agent: Agent, script: str, result: Any, words: str | None) -> None:
+    client = agent.client()
+    client.launch(shell("j1.1", script, result_bytes=1000))
+    ended = client.ended("j1.1")
+    assert ended["exit_code"] == 0
+    assert ended["result"] == result
+    assert (words is None and ended["result_error"] is None) or words in ended["result_error"]
+
+
+def test_walltime(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(attempt("j1.1", "sleep", "3600", walltime_s=0.2))
+    ended = client.ended("j1.1")
+    assert (ended["reason"], ended["signal"]) == ("walltime", signal.SIGTERM)
+
+
+def test_stop_kills_what_ignores_term_with_all_its_tree(agent: Agent) -> None:
+    client = agent.client()
+    out = agent.directory / "attempts" / "j1.1" / "out"
+    client.launch(attempt("j1.1", sys.executable, "-c", STUBBORN, "fork", grace_s=0.3))
+    pids = pids_in(out, 2)
+    client.send(type="stop", attempts=["j1.1"], reason="cancelled")
+    ended = client.ended("j1.1")
+    assert (ended["reason"], ended["signal"], ended["error"]) == ("stopped", signal.SIGKILL, "cancelled")
+    until(lambda: not any(map(alive, pids)), "the end of the whole tree")
+
+
+def test_stragglers_in_another_session_end_with_a_stopped_attempt(agent: Agent) -> None:
+    client = agent.client()
+    out = agent.directory / "attempts" / "j1.1" / "out"
+    client.launch(shell("j1.1", "setsid sh -c 'echo $$; exec sleep 3600' & echo $$; sleep 3600"))
+    pids = pids_in(out, 2)
+    client.send(type="stop", attempts=["j1.1"], reason="cancelled")
+    assert client.ended("j1.1")["signal"] == signal.SIGTERM
+    until(lambda: not any(map(alive, pids)), "the end of the whole tree")
+
+
+def test_process_group_ends_with_its_leader(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(shell("j1.1", "sleep 3600 & echo $!"))
+    assert client.ended("j1.1")["exit_code"] == 0
+    pid = int(text(client, "j1.1"))
+    until(lambda: not alive(pid), "the end of the background process")
+
+
+def test_stop_of_queued_and_unknown(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(attempt("j1.1", "sleep", "3600"), attempt("j2.1", "true"))
+    client.fact("started", attempt="j1.1")
+    client.send(type="stop", attempts=["j2.1", "j9.9", "j1.1"], reason="cancelled")
+    assert client.ended("j2.1")["reason"] == "stopped"
+    assert client.ended("j2.1")["started_at"] is None
+    assert client.ended("j9.9")["reason"] == "unknown"
+    assert client.ended("j1.1")["reason"] == "stopped"
+    assert not (agent.directory / "attempts" / "j2.1").exists()
+
+
+def test_memory_limit(agent: Agent) -> None:
+    client = agent.client()
+    hungry = attempt("j1.1", sys.executable, "-c", "x = bytearray(1 << 30)", memory_bytes=512 << 20)
+    client.launch(hungry, attempt("j2.1", sys.executable, "-c", "x = bytearray(1 << 20)", memory_bytes=512 << 20))
+    ended = client.ended("j1.1")
+    assert (ended["exit_code"], ended["reason"]) == (1, "memory")
+    assert client.ended("j2.1")["exit_code"] == 0
+
+
+def test_one_queue_runs_in_order_and_queues_run_side_by_side(agent: Agent, tmp_path: Path) -> None:
+    client = agent.client()
+    log = tmp_path / "log"
+    scripts = [shell(f"a.{n}", f"echo begin {n} >> {log}; sleep 0.02; echo end {n} >> {log}") for n in range(5)]
+    waiting = shell("b.1", f"while ! grep -q 'end 4' {log}; do sleep 0.01; done", queue="cpu1")
+    client.launch(waiting, *scripts)
+    client.ended("b.1")
+    assert log.read_text().split("\n")[:-1] == [f"{what} {n}" for n in range(5) for what in ("begin", "end")]
+
+
+def test_launch_is_idempotent_until_acknowledged(agent: Agent, tmp_path: Path) -> None:
+    client = agent.client()
+    once = shell("j1.1", f"echo ran >> {tmp_path}/log")
+    client.launch(once, once)
+    client.launch(once)
+    client.ended("j1.1")
+    client.launch(once)
+    client.sync()
+    assert (tmp_path / "log").read_text() == "ran\n"
+    client.ack()
+    client.launch(once)
+    until(lambda: (tmp_path / "log").read_text() == "ran\nran\n", "the second run")
+
+
+def test_logs_rotate_and_offsets_count_every_byte(agent: Agent) -> None:
+    client = agent.client()
+    program = "import time, sys\nfor n in range(4000): print('%07d' % n, flush=True); time.sleep(0.001)"
+    client.launch(attempt("j1.1", sys.executable, "-u", "-c", program, log_bytes=8000))
+    client.ended("j1.1")
+    folder = agent.directory / "attempts" / "j1.1"
+    answer = client.read("j1.1", offset=-80)
+    assert (folder / "out.1").exists()
+    assert answer["ended"] is True
+    data = base64.b64decode(answer["data"])
+    assert data.endswith(b"0003999\n")
+    assert answer["size"] == 4000 * 8
+    assert answer["offset"] == answer["size"] - len(data)
+    oldest = client.read("j1.1")
+    assert oldest["offset"] > 0
+    assert base64.b64decode(oldest["data"])[:8] == b"%07d\n" % (oldest["offset"] // 8)
+
+
+def test_read_of_a_running_attempt_and_of_nothing(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(shell("j1.1", "echo hello; sleep 3600"))
+    until(lambda: client.read("j1.1").get("size") == 6, "some output")
+    answer = client.read("j1.1", offset=1, limit=3)
+    assert (base64.b64decode(answer["data"]), answer["offset"], answer["ended"]) == (b"ell", 1, False)
+    assert "No such file" in client.read("j9.9")["error"]
+    client.send(type="stop", attempts=["j1.1"], reason="cancelled")
+
+
+def test_discard_and_reuse_of_folders(agent: Agent) -> None:
+    client = agent.client()
+    attempts = agent.directory / "attempts"
+    client.launch(attempt("quiet.1", "true"), shell("loud.1", "echo hello"), shell("files.1", "touch x"))
+    client.ended("files.1")
+    client.send(type="discard", attempts=["quiet.1", "loud.1", "files.1"])
+    client.sync()
+    assert os.listdir(attempts) == []
+    assert len(os.listdir(agent.directory / "spare")) == 1
+    client.launch(shell("next.1", "ls -A; echo $HOSTLER_ATTEMPT_DIR"))
+    client.ended("next.1")
+    assert text(client, "next.1") == f"err\nout\n{attempts}/next.1\n"
+    assert os.listdir(agent.directory / "spare") == []
+
+
+def test_folder_is_not_reused_while_an_orphan_lives(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(shell("j1.1", "setsid sleep 3600 & setsid true"))
+    client.ended("j1.1")
+    orphan = until(agent.leftovers, "the orphan")
+    client.send(type="discard", attempts=["j1.1"])
+    client.sync()
+    assert os.listdir(agent.directory / "spare") == []
+    for pid in orphan:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_discard_of_a_running_attempt_is_refused(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(attempt("j1.1", "sleep", "3600"))
+    client.send(type="discard", attempts=["j1.1"])
+    assert "not ended" in client.message("error")["error"]
+    client.send(type="stop", attempts=["j1.1"], reason="cancelled")

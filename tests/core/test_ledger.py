@@ -1,0 +1,127 @@
+"""The ledger against a model that knows of every item what became of it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
+
+from hostler.core.ledger import Ledger, coverage_fault, new_ledger
+from hostler.model.errors import BrokenInvariant, IllegalTransition
+
+ITEMS = 60
+FAR = st.sampled_from([0, -ITEMS // 2, 2**63 - 7, 2**64, -(2**130), 10**40])
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """Items are coloured free, leased (with the chunk's name) or done; a ledger must tell the same."""
+
+    chunks = Bundle("chunks")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base = 0
+        self.ledger = new_ledger(0, 0)
+        self.colour: dict[int, str] = {}
+        self.count = 0
+
+    @precondition(lambda self: not self.colour)
+    @rule(base=FAR)
+    def begin(self, base: int) -> None:
+        self.base = base
+        self.ledger = new_ledger(base, base + ITEMS)
+        self.colour = dict.fromkeys(range(ITEMS), "free")
+
+    @precondition(lambda self: self.colour and self.ledger.free)
+    @rule(target=chunks, length=st.integers(1, ITEMS))
+    def lease_lowest(self, length: int) -> str:
+        start, stop = self.ledger.next_free(length)
+        assert self._run(start) and start == self.base + min(self._of("free"))
+        return self._lease(start, stop)
+
+    @precondition(lambda self: self.colour)
+    @rule(target=chunks, start=st.integers(-2, ITEMS + 1), length=st.integers(-1, 8))
+    def lease_anywhere(self, start: int, length: int) -> str:
+        wanted = range(start, start + length)
+        if wanted and all(self.colour.get(item) == "free" for item in wanted):
+            return self._lease(self.base + start, self.base + start + length)
+        with pytest.raises(IllegalTransition):
+            self.ledger.lease("bad", self.base + start, self.base + start + length)
+        return "bad"
+
+    @precondition(lambda self: self.colour)
+    @rule(chunk=consumes(chunks), step=st.integers(-1, ITEMS))
+    def settle(self, chunk: str, step: int) -> None:
+        mine = self._of(chunk)
+        if not mine or not 0 <= step <= len(mine):
+            with pytest.raises(IllegalTransition):
+                self.ledger.settle(chunk, self.base + min(mine, default=0) + step)
+            return
+        self.ledger.settle(chunk, self.base + mine[0] + step)
+        for nth, item in enumerate(mine):
+            self.colour[item] = "done" if nth < step else "free"
+
+    @invariant()
+    def same_as_the_model(self) -> None:
+        self.ledger.validate()
+        assert [item + self.base for item in self._of("done")] == self._items(self.ledger.done)
+        assert [item + self.base for item in self._of("free")] == self._items(self.ledger.free)
+        assert self.ledger.done_items == len(self._of("done"))
+        assert self.ledger.complete == (len(self._of("done")) == len(self.colour))
+
+    @invariant()
+    def intervals_are_sorted_and_merged(self) -> None:
+        for intervals in (self.ledger.done, self.ledger.free):
+            assert all(left[1] < right[0] for left, right in zip(intervals, intervals[1:], strict=False))
+
+    def _lease(self, start: int, stop: int) -> str:
+        self.count += 1
+        chunk = f"j1.{self.count}"
+        self.ledger.lease(chunk, start, stop)
+        for item in range(start - self.base, stop - self.base):
+            self.colour[item] = chunk
+        return chunk
+
+    def _of(self, colour: str) -> list[int]:
+        return [item for item, own in self.colour.items() if own == colour]
+
+    def _run(self, start: int) -> bool:
+        return self.colour.get(start - self.base) == "free"
+
+    @staticmethod
+    def _items(intervals: list[tuple[int, int]]) -> list[int]:
+        return [item for start, stop in intervals for item in range(start, stop)]
+
+
+TestLedger = LedgerMachine.TestCase
+TestLedger.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_a_ledger_that_contradicts_itself_is_found() -> None:
+    whole = Ledger(start=0, stop=10, done=[(0, 4)], free=[(5, 10)], done_items=4, free_items=5)
+    with pytest.raises(BrokenInvariant, match=r"\[4, 5\) is missing"):
+        whole.validate()
+    whole.free = [(3, 10)]
+    with pytest.raises(BrokenInvariant, match=r"\[3, 4\) is there twice"):
+        whole.validate()
+    whole.free, whole.done_items = [(4, 10)], 3
+    with pytest.raises(BrokenInvariant, match="sums"):
+        whole.validate()
+
+
+def test_one_chunk_has_one_lease() -> None:
+    ledger = new_ledger(0, 10)
+    ledger.lease("a", 0, 1)
+    with pytest.raises(IllegalTransition):
+        ledger.lease("a", 1, 2)
+
+
+@given(st.lists(st.integers(0, 30), min_size=2, max_size=8, unique=True).map(sorted))
+def test_a_partition_has_no_fault_and_any_change_of_it_has(edges: list[int]) -> None:
+    parts = list(zip(edges, edges[1:], strict=False))
+    whole = edges[0], edges[-1]
+    assert coverage_fault(whole, reversed(parts)) is None
+    assert coverage_fault(whole, parts[1:]) is not None
+    assert coverage_fault(whole, [*parts, parts[-1]]) is not None
+    assert coverage_fault((whole[0], whole[1] + 1), parts) is not None

@@ -1,0 +1,54 @@
+"""Time never goes back, and nobody waits because a clock was set."""
+
+from __future__ import annotations
+
+import pytest
+
+from hostler.core import Core
+from hostler.model import inputs
+from hostler.model.work import JobState, Retry
+from tests.core.builders import START, ended, fleet, replayed, script
+
+DAY = 86_400.0
+
+
+def test_the_time_of_events_never_falls() -> None:
+    world = fleet()
+    world.submit(script())
+    before = world.state.at
+    world.tell(ended("j1.1", exit_code=1), after_s=-500)
+    assert world.state.at == before
+
+
+def test_a_rest_ends_though_the_clock_was_set_back() -> None:
+    world = fleet()
+    world.submit(script(retry=Retry(backoff_s=10)))
+    world.tell(inputs.Tick(), after_s=DAY)
+    world.tell(ended("j1.1", exit_code=1))
+    world.tell(inputs.Tick(), after_s=-DAY)
+    wake = world.core.wake_at()
+    assert wake is not None
+    assert wake - world.now == pytest.approx(10)
+    world.tell(inputs.Tick(), after_s=11)
+    assert world.job_state("j1") is JobState.LEASED
+
+
+def test_a_rest_ends_though_the_clock_was_right_again_at_the_restart() -> None:
+    world = fleet()
+    world.submit(script(retry=Retry(backoff_s=10)))
+    world.tell(ended("j1.1", exit_code=1), after_s=DAY)
+    core = replayed(world.entries)
+    core.handle(START, inputs.Begin(version="test", epoch=2))
+    wake = core.wake_at()
+    assert wake is not None
+    assert START < wake <= START + 10.001
+    core.handle(START + 11, inputs.Tick())
+    assert core.wake_at() is None
+    core.validate()
+
+
+def test_nothing_is_due_in_an_empty_core() -> None:
+    core = Core()
+    assert core.wake_at() is None
+    core.handle(1.0, inputs.Tick())
+    assert core.wake_at() is None

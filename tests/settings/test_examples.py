@@ -1,0 +1,80 @@
+"""The examples load, their schemas agree, and the reference is up to date."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostler.model.work import JobSpec, ScriptPayload, SweepPayload
+from hostler.settings import load, load_jobs, specs
+from hostler.settings.reading import read_file
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+HEADER = "# yaml-language-server: $schema="
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sieve as an installed program, however old the installed metadata is."""
+    info = tmp_path / "sieve_again-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sieve-again\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[hostler.programs]\nsieve = hostler.workloads.sieve.program:PROGRAM\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_laptop_sweeps_two_generators_and_runs_the_pipeline() -> None:
+    made = specs(load(EXAMPLES / "laptop.yaml", {}))
+    sweeps = [spec.payload for spec in made if isinstance(spec.payload, SweepPayload)]
+    assert [(sweep.params["generator"], sweep.stop - sweep.start) for sweep in sweeps] == [
+        ("php-mt_rand", 1 << 32),
+        ("java-random", 1 << 32),
+    ]
+    assert made[2:] == load_jobs(EXAMPLES / "jobs.yaml")
+
+
+def test_the_pipeline_finds_what_was_planted(tmp_path: Path) -> None:
+    """The scripts, run in order with the files that Hostler would give them; the flaky one fails just once."""
+    results: dict[str, Any] = {}
+    for spec in load_jobs(EXAMPLES / "jobs.yaml"):
+        attempts = [
+            _run(spec, number, results, tmp_path) for number in ((1, 2) if spec.name == "calibration" else (1,))
+        ]
+        assert attempts == ([1, 0] if spec.name == "calibration" else [0]), spec.name
+    assert results["verify"] == {"slope": True, "period": True, "faults": True}
+
+
+def _run(spec: JobSpec, number: int, results: dict[str, Any], tmp_path: Path) -> int:
+    assert isinstance(spec.payload, ScriptPayload)
+    inputs, result = tmp_path / "inputs.json", tmp_path / "result.json"
+    inputs.write_text(json.dumps({name: results[name] for name in spec.after}))
+    files = {"HOSTLER_INPUTS": str(inputs), "HOSTLER_RESULT": str(result), "HOSTLER_ATTEMPT": f"j1.{number}"}
+    words = [sys.executable if word == "{python}" else word for word in spec.payload.argv]
+    environ = {**os.environ, **files, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(words, cwd=spec.payload.cwd, env=environ, capture_output=True, timeout=300, check=False)
+    if done.returncode == 0:
+        results[spec.name] = json.loads(result.read_text())
+    return done.returncode
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
+def test_an_example_satisfies_the_schema_it_names(path: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema_rs", reason="jsonschema_rs is not installed")
+    first = path.read_text(encoding="utf-8").splitlines()[0]
+    assert first.startswith(HEADER)
+    schema = json.loads((path.parent / first.removeprefix(HEADER)).read_text(encoding="utf-8"))
+    checker = jsonschema.validator_for(schema)
+    assert [error.message for error in checker.iter_errors(read_file(path).value)] == []
+    assert not checker.is_valid({"jobs": [{"name": "a", "agrv": ["x"]}]})
+
+
+def test_the_reference_is_up_to_date() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "make_schema.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,133 @@
+"""Jobs files: Hostler's own short form, and that of scripts_coordinator."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostler.model.errors import SettingsError
+from hostler.model.work import FailureClass, JobSpec, Resources, Retry, ScriptPayload
+from hostler.settings import load_jobs
+
+
+def loaded(tmp_path: Path, value: object) -> tuple[JobSpec, ...]:
+    path = tmp_path / "jobs.json"
+    path.write_text(json.dumps(value))
+    return load_jobs(path)
+
+
+def test_every_field_arrives(tmp_path: Path) -> None:
+    job = {
+        "name": "a; rm -rf \n'\"",
+        "key": "k",
+        "argv": ["{python}", "x y", "$HOME", ""],
+        "cwd": "sub",
+        "env": {"A": "1"},
+        "after": ["b"],
+        "priority": -3,
+        "walltime_s": 1.5,
+        "grace_s": 0,
+        "resources": {"device": "gpu", "vram_gb": 8, "memory_gb": 2},
+        "retry": {"max_attempts": {"exit": 4}, "backoff_s": 0, "backoff_max_s": 9},
+        "require_result": True,
+    }
+    (spec,) = loaded(tmp_path, [job])
+    assert spec == JobSpec(
+        name="a; rm -rf \n'\"",
+        key="k",
+        payload=ScriptPayload(
+            schema=1,
+            argv=("{python}", "x y", "$HOME", ""),
+            env={"A": "1"},
+            cwd=str(tmp_path / "sub"),
+            require_result=True,
+        ),
+        after=("b",),
+        priority=-3,
+        walltime_s=1.5,
+        grace_s=0.0,
+        resources=Resources(device="gpu", vram_gb=8.0, memory_gb=2.0),
+        retry=Retry(max_attempts={FailureClass.EXIT: 4}, backoff_s=0.0, backoff_max_s=9.0),
+    )
+
+
+def test_what_is_left_out_has_the_defaults_of_the_model(tmp_path: Path) -> None:
+    (spec,) = loaded(tmp_path, {"jobs": [{"name": "a", "run": ["true"]}]})
+    payload = ScriptPayload(schema=1, argv=("true",), cwd=str(tmp_path))
+    assert spec == JobSpec(name="a", key="a", payload=payload)
+
+
+@pytest.mark.parametrize(("cwd", "expected"), [("/abs", "/abs"), ("{attempt}", None)])
+def test_where_a_job_runs(tmp_path: Path, cwd: str, expected: str | None) -> None:
+    (spec,) = loaded(tmp_path, [{"name": "a", "argv": ["x"], "cwd": cwd}])
+    assert isinstance(spec.payload, ScriptPayload)
+    assert spec.payload.cwd == expected
+
+
+def test_a_jobs_file_of_scripts_coordinator_is_understood(tmp_path: Path) -> None:
+    job = {
+        "job_id": "chunk_0001",
+        "script": "worker.py",
+        "args": ["--output", "results/chunk_0001.json"],
+        "timeout": 3600,
+        "analysis_type": "script",
+    }
+    (spec,) = loaded(tmp_path, {"jobs": [job]})
+    assert (spec.name, spec.key, spec.walltime_s) == ("chunk_0001", "chunk_0001", 3600.0)
+    assert isinstance(spec.payload, ScriptPayload)
+    assert spec.payload.argv == ("{python}", "worker.py", "--output", "results/chunk_0001.json")
+    assert spec.payload.cwd == str(tmp_path)
+
+
+FINE: dict[str, Any] = {"name": "a", "argv": ["x"]}
+
+
+@pytest.mark.parametrize(
+    ("job", "message"),
+    [
+        ({**FINE, "gpu_id": 0}, "jobs[0].gpu_id: is no setting; Hostler chooses the device"),
+        (
+            {**FINE, "expected_output": "x"},
+            "jobs[0].expected_output: is no setting; write the result to $HOSTLER_RESULT",
+        ),
+        ({**FINE, "prioritty": 1}, "jobs[0].prioritty: is no setting; did you mean 'priority'?"),
+        ({**FINE, "analysis_type": "sieve"}, "jobs[0].analysis_type: should be 'script' (found 'sieve')"),
+        ({**FINE, "script": "x.py"}, "jobs[0]: give its command as exactly one of argv, run and script"),
+        ({**FINE, "args": ["x"]}, "jobs[0]: args belong to a script"),
+        ({**FINE, "timeout": 1, "walltime_s": 1}, "jobs[0]: walltime_s and timeout mean the same"),
+        ({**FINE, "job_id": "b"}, "jobs[0]: give the job a name"),
+        ({"argv": ["x"]}, "jobs[0]: give the job a name"),
+        ({"name": "a"}, "jobs[0]: give its command"),
+        ({"name": "a", "argv": "ls -l"}, "jobs[0].argv: should be a list (found 'ls -l')"),
+        ({"name": "a", "argv": ["x", 5]}, "jobs[0].argv[1]: should be a text (put it in quotes) (found 5)"),
+        ({"name": "a", "argv": []}, "jobs[0].argv: the list should have at least 1 item"),
+        ({"name": "", "argv": ["x"]}, "jobs[0].name: the text should have at least 1 character"),
+        ({**FINE, "priority": 1 << 40}, "jobs[0].priority: should be less than"),
+        ({**FINE, "walltime_s": 0}, "jobs[0].walltime_s: should be greater than 0"),
+        (5, "jobs[0]: should be a mapping (found 5)"),
+    ],
+)
+def test_a_fault_is_told(tmp_path: Path, job: object, message: str) -> None:
+    with pytest.raises(SettingsError, match=r"jobs\.json:1:\d+: " + re.escape(message)):
+        loaded(tmp_path, [job])
+
+
+def test_faults_in_yaml_have_their_line(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    path.write_text("# first\n- name: a\n  argv: [x]\n- name: b\n  argv: [x]\n  after: a\n")
+    with pytest.raises(SettingsError, match=r"jobs\.yaml:6:10: jobs\[1\]\.after: should be a list \(found 'a'\)"):
+        load_jobs(path)
+
+
+def test_a_key_names_one_job(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"jobs\.json:1:\d+: the key 'a' is used twice"):
+        loaded(tmp_path, [FINE, FINE])
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="nodes: is no setting"):
+        loaded(tmp_path, {"nodes": []})
+    with pytest.raises(SettingsError, match="the whole: should be a mapping"):
+        loaded(tmp_path, "jobs")

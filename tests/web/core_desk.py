@@ -1,0 +1,246 @@
+"""A controller's desk on the real core, with its journal in a list; and a real server in front of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from hostler.core.explain import explain_job
+from hostler.core.machine import story
+from hostler.core.views import (
+    find_job,
+    find_sweep,
+    job_detail,
+    job_views,
+    ledger_view,
+    node_views,
+    queue_rows,
+    status_view,
+    sweep_view,
+)
+from hostler.model.errors import LinkLost, NotFound
+from hostler.model.events import Entry
+from hostler.model.inputs import Input
+from hostler.model.views import (
+    Explanation,
+    HitView,
+    JobDetail,
+    JobView,
+    LedgerProof,
+    LedgerView,
+    LogChunk,
+    NodeView,
+    QueueRow,
+    Status,
+    SweepView,
+)
+from hostler.model.work import JobState
+from hostler.web.app import make_app
+from hostler.web.server import serve
+from tests.core.builders import Driver, fleet
+
+TOKEN = "a-token-of-tests"
+T = TypeVar("T")
+
+
+class CoreDesk:
+    """What a controller shows, without store, agents or clock: `driver` is the world."""
+
+    def __init__(self, driver: Driver | None = None, buffer: int = 1000) -> None:
+        self.driver = driver or fleet(devices=2)
+        self.logs: dict[tuple[str, str], bytes] = {}
+        self.ended: set[str] = set()
+        self.drained = 0
+        self.broken: Exception | None = None
+        self._buffer = buffer
+        self._readers: list[asyncio.Queue[Entry | None]] = []
+
+    @property
+    def _state(self) -> Any:
+        return self.driver.core.state
+
+    @property
+    def _index(self) -> Any:
+        return self.driver.core.index
+
+    @property
+    def readers(self) -> int:
+        """Open event streams."""
+        return len(self._readers)
+
+    def status(self) -> Status:
+        if self.broken is not None:
+            raise self.broken
+        return status_view(self._state, self._index, "test", "test fleet")
+
+    def jobs(self, states: frozenset[JobState] | None, after: int, limit: int) -> Sequence[JobView]:
+        return job_views(self._state, states, after, limit)
+
+    def job(self, name: str) -> JobDetail:
+        return job_detail(self._state, self._index, find_job(self._state, name))
+
+    def explain(self, name: str) -> Explanation:
+        return explain_job(self._state, self._index, find_job(self._state, name))
+
+    def queue(self, limit: int) -> Sequence[QueueRow]:
+        return queue_rows(self._state, self._index, limit)
+
+    def nodes(self) -> Sequence[NodeView]:
+        return node_views(self._state)
+
+    def sweeps(self) -> Sequence[SweepView]:
+        return [sweep_view(self._state, self._index, sweep) for sweep in self._state.sweeps.values()]
+
+    def ledger(self, name: str) -> LedgerView:
+        return ledger_view(self._state, self._index, find_sweep(self._state, name))
+
+    async def proof(self, name: str) -> LedgerProof:
+        view = self.ledger(name)
+        return LedgerProof(
+            job=view.sweep.job,
+            total=view.sweep.total,
+            done=view.sweep.done,
+            intervals=len(view.done),
+            hits=view.sweep.hits,
+            complete=view.sweep.done == view.sweep.total,
+            fault=None,
+        )
+
+    async def hits(self, name: str, after: int, limit: int) -> Sequence[HitView]:
+        found = find_sweep(self._state, name).job
+        entries = story(self.driver.entries, found)
+        hits = [hit for entry in entries for hit in getattr(entry.event, "hits", ())]
+        return [HitView(job=found, at=hit["at"], data=hit) for hit in hits[after : after + limit]]
+
+    async def story(self, name: str) -> Sequence[Entry]:
+        return story(self.driver.entries, find_job(self._state, name).id)
+
+    async def log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
+        if attempt == "unreachable.1":
+            raise LinkLost("the node does not answer")
+        if (attempt, stream) not in self.logs:
+            raise NotFound(f"there is no attempt {attempt!r}")
+        whole = self.logs[attempt, stream]
+        begin = min(len(whole), offset if offset >= 0 else max(0, len(whole) + offset))
+        return LogChunk(
+            attempt=attempt,
+            stream=stream,
+            offset=begin,
+            data=whole[begin : begin + limit],
+            size=len(whole),
+            ended=attempt in self.ended,
+        )
+
+    async def tell(self, *inputs: Input) -> Sequence[Any]:
+        before = len(self.driver.entries)
+        self.driver.tell(*inputs)
+        for reader in list(self._readers):
+            self._hand(reader, self.driver.entries[before:])
+        return self.driver.answers
+
+    def _hand(self, reader: asyncio.Queue[Entry | None], entries: Sequence[Entry]) -> None:
+        if reader.qsize() + len(entries) > self._buffer:
+            self._readers.remove(reader)
+            reader.put_nowait(None)
+            return
+        for entry in entries:
+            reader.put_nowait(entry)
+
+    async def entries(self, after: int | None) -> AsyncIterator[Entry]:
+        reader: asyncio.Queue[Entry | None] = asyncio.Queue()
+        self._readers.append(reader)
+        try:
+            for entry in self.driver.entries[self._state.seq if after is None else after :]:
+                yield entry
+            while (coming := await reader.get()) is not None:
+                yield coming
+        finally:
+            if reader in self._readers:
+                self._readers.remove(reader)
+
+    def cut_off(self) -> None:
+        """End every event stream, as if its reader had been too slow."""
+        for reader in self._readers:
+            reader.put_nowait(None)
+        self._readers.clear()
+
+    def drain(self) -> None:
+        self.drained += 1
+
+
+@dataclass
+class Reply:
+    """An answer of the server."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The decoded body."""
+        return json.loads(self.body)
+
+
+@dataclass
+class Window:
+    """A real server on loopback, in a thread of its own, in front of a desk."""
+
+    desk: CoreDesk
+    port: int
+    loop: asyncio.AbstractEventLoop
+    headers: Mapping[str, str] = field(default_factory=lambda: {"Authorization": f"Bearer {TOKEN}"})
+
+    def ask(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Reply:
+        """Send one request, with the token unless `headers` are given."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        with contextlib.closing(connection):
+            connection.request(method, path, body, dict(self.headers if headers is None else headers))
+            response = connection.getresponse()
+            return Reply(response.status, dict(response.headers), response.read())
+
+    def get(self, path: str, **headers: str) -> Reply:
+        """GET a path."""
+        return self.ask("GET", path, headers={**self.headers, **headers})
+
+    def post(self, path: str, value: Any = None) -> Reply:
+        """POST a value as JSON, or nothing."""
+        return self.ask("POST", path, None if value is None else json.dumps(value).encode())
+
+    def tell(self, *given: Input) -> Sequence[Any]:
+        """Let something happen in the world."""
+        return asyncio.run_coroutine_threadsafe(self.desk.tell(*given), self.loop).result(10)
+
+    def call(self, what: Callable[[], T]) -> T:
+        """Run something in the server's thread."""
+
+        async def inside() -> T:
+            return what()
+
+        return asyncio.run_coroutine_threadsafe(inside(), self.loop).result(10)
+
+
+@contextlib.contextmanager
+def window(desk: CoreDesk | None = None, port: int = 0, **options: Any) -> Iterator[Window]:
+    """Serve `desk` until the block ends; nothing listens afterwards."""
+    made = desk or CoreDesk()
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    served = None
+    try:
+        start = serve(make_app(made, TOKEN, **options), "127.0.0.1", port)
+        served = asyncio.run_coroutine_threadsafe(start, loop).result(30)
+        yield Window(made, served.port, loop)
+    finally:
+        if served is not None:
+            asyncio.run_coroutine_threadsafe(served.close(), loop).result(30)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()

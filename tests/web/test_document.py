@@ -1,0 +1,38 @@
+"""The OpenAPI document says what the application does."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.web.core_desk import Window
+
+
+@pytest.fixture
+def document(served: Window) -> Any:
+    """The document as the server hands it out."""
+    return served.get("/api/v1/openapi.json").json
+
+
+def test_every_reference_leads_somewhere(document: Any) -> None:
+    wanted = set(re.findall(r"#/components/schemas/([\w-]+)", json.dumps(document)))
+    assert wanted <= set(document["components"]["schemas"])
+
+
+def test_bodies_may_leave_out_what_has_a_default(document: Any) -> None:
+    schemas = document["components"]["schemas"]
+    assert schemas["JobSpec-Input"]["required"] == ["name", "payload"]
+    assert schemas["JobSpec-Input"]["additionalProperties"] is False
+
+
+def test_every_operation_tells_of_problems_and_of_its_answer(document: Any) -> None:
+    operations = [one for path in document["paths"].values() for one in path.values()]
+    assert len(operations) >= 19
+    for operation in operations:
+        good = next(code for code in operation["responses"] if code.startswith("2"))
+        assert operation["responses"][good]["content"], operation["operationId"]
+        assert "Problem" in json.dumps(operation["responses"]["default"])
+        assert operation["description"]

@@ -1,0 +1,49 @@
+"""Starting and ending a server inside a running loop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+
+import pytest
+
+from hostler.model.errors import Conflict, UsageError
+from hostler.web.server import serve
+from tests.web.core_desk import window
+
+
+def test_a_taken_port_is_named_with_what_to_do() -> None:
+    with window() as served, pytest.raises(Conflict, match=f"port {served.port} .*--port"):
+        asyncio.run(serve(None, "127.0.0.1", served.port))
+
+
+def test_an_address_of_another_machine_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"203\.0\.113\.1:0"):
+        asyncio.run(serve(None, "203.0.113.1", 0))
+
+
+def test_the_port_is_free_again_at_once() -> None:
+    with window() as served:
+        port = served.port
+        assert served.get("/healthz").status == 200
+    with window(port=port) as served:
+        assert served.port == port
+        assert served.get("/healthz").status == 200
+
+
+def test_it_listens_nowhere_but_where_it_was_told() -> None:
+    with window() as served, pytest.raises(OSError), socket.create_connection(("127.0.0.2", served.port), timeout=5):
+        pass
+
+
+def test_signals_stay_the_controllers_own() -> None:
+    async def started() -> None:
+        before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+        served = await serve(None, "127.0.0.1", 0)
+        try:
+            assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+        finally:
+            await served.close()
+
+    asyncio.run(started())

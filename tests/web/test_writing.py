@@ -1,0 +1,196 @@
+"""What can be asked for, and everything that must be refused."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hostler.model import codec
+from hostler.web import answers
+from tests.core.builders import ended, script, sweep
+from tests.web.core_desk import Window
+
+JOBS = "/api/v1/jobs"
+GOOD: dict[str, Any] = {"name": "a", "payload": {"kind": "script", "schema": 1, "argv": ["true"]}}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+HOSTILE = ["; rm -rf ~", "$(reboot)", "a\nb\x1b[2J", "'\"`", "[bold]x[/bold]", "\u202egnp", "\x00", "a" * 256, "ß 名"]
+
+
+def submit(served: Window, *specs: Any) -> Any:
+    return served.post(JOBS, [codec.plain(spec) for spec in specs])
+
+
+def test_jobs_are_submitted_together_and_named_in_order(served: Window) -> None:
+    reply = submit(served, script("a", key="a"), sweep("s", stop=2**70), script("c", after=("a",)))
+    assert (reply.status, reply.json) == (201, {"ids": ["j1", "j2", "j3"]})
+    assert served.desk.job("j2").sweep.total == 2**70  # type: ignore[union-attr]
+
+
+def test_a_key_makes_submission_repeatable_and_not_overwritable(served: Window) -> None:
+    assert submit(served, script("a", key="a")).json == submit(served, script("a", key="a")).json
+    reply = submit(served, script("b", key="a"))
+    assert (reply.status, reply.json["error"]) == (409, "Conflict")
+
+
+def test_one_bad_job_keeps_all_out(served: Window) -> None:
+    reply = submit(served, script("a"), script("b", after=("nobody",)))
+    assert (reply.status, reply.json["error"]) == (422, "SpecError")
+    assert served.get(JOBS).json == {"items": [], "next": None}
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"nmae": "b"}, "0.nmae"),
+        ({"name": 7}, "0.name"),
+        ({"name": ""}, "0.name"),
+        ({"name": "x" * 257}, "0.name"),
+        ({"priority": "high"}, "0.priority"),
+        ({"payload": {}}, "0.payload"),
+        ({"payload": {"kind": "magic"}}, "0.payload"),
+        ({"payload": {"kind": "script", "schema": 2, "argv": ["x"]}}, "schema"),
+        ({"payload": {"kind": "script", "schema": 1, "argv": []}}, "argv"),
+        ({"payload": {"kind": "script", "schema": 1, "argv": [1]}}, "argv.0"),
+        ({"payload": {"kind": "script", "schema": 1, "argv": "rm -rf /"}}, "argv"),
+        ({"payload": None}, "0.payload"),
+        ({"resources": {"vram_gb": -1}}, "vram_gb"),
+        ({"retry": {"max_attempts": {"boredom": 1}}}, "max_attempts"),
+        ({"walltime_s": 0}, "walltime_s"),
+    ],
+)
+def test_a_wrong_field_is_named(served: Window, change: dict[str, Any], named: str) -> None:
+    reply = served.post(JOBS, [{**GOOD, **change}])
+    assert (reply.status, reply.json["error"]) == (422, "SpecError")
+    assert named in reply.json["message"]
+    assert served.desk.status().jobs["pending"] == 0  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"nonsense",
+        b"\xff\xfe",
+        b"[",
+        json.dumps([GOOD]).encode()[:-2],
+        b"{}",
+        b"null",
+        b'"jobs"',
+        b"[1]",
+        b"[[]]",
+        b"[" * 100_000,
+        b'[{"name": "\\ud800"}]',
+        b'[{"name": NaN}]',
+        b"9" * 100_000,
+        b'["' + b"x" * 10_000_000 + b'"]',
+    ],
+    ids=lambda body: repr(body[:12]),
+)
+def test_bodies_that_are_no_jobs(served: Window, body: bytes) -> None:
+    reply = served.ask("POST", JOBS, body)
+    assert (reply.status, reply.json["error"]) == (422, "SpecError")
+    assert len(reply.json["message"]) < 2000
+    assert served.desk.driver.state.jobs == {}
+
+
+def test_a_string_of_ten_megabytes_is_refused_by_its_length(served: Window) -> None:
+    reply = served.post(JOBS, [{**GOOD, "name": "x" * 10_000_000}])
+    assert (reply.status, "0.name" in reply.json["message"]) == (422, True)
+
+
+@pytest.mark.parametrize("declared", [True, False], ids=["by its length", "by its bytes"])
+def test_a_body_beyond_the_limit_is_too_large(
+    served: Window, monkeypatch: pytest.MonkeyPatch, declared: bool
+) -> None:
+    monkeypatch.setattr(answers, "MAX_BODY_BYTES", 1000)
+    length = "Content-Length: 2000" if declared else "Transfer-Encoding: chunked"
+    reply = raw(served, length, b"" if declared else b"7d0\r\n" + b" " * 2000 + b"\r\n")
+    assert b" 413 " in reply.splitlines()[0]
+    assert b'"error":"BodyTooLarge"' in reply
+    assert b"1000 bytes" in reply
+
+
+def test_a_body_of_the_limit_is_not(served: Window, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = json.dumps([GOOD]).encode()
+    monkeypatch.setattr(answers, "MAX_BODY_BYTES", len(body))
+    assert served.ask("POST", JOBS, body).status == 201
+
+
+def test_a_body_that_is_cut_off_does_nothing_and_is_no_trouble(served: Window) -> None:
+    body = json.dumps([GOOD]).encode()
+    raw(served, f"Content-Length: {len(body) + 5}", body, half_close=True)
+    assert served.get("/status").json["troubles"] == 0
+    assert served.desk.driver.state.jobs == {}
+
+
+def raw(served: Window, header: str, body: bytes, half_close: bool = False) -> bytes:
+    """What the server says to a hand-made POST."""
+    token = served.headers["Authorization"]
+    head = f"POST {JOBS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n{header}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
+        connection.sendall(head.encode() + body)
+        if half_close:
+            connection.shutdown(socket.SHUT_WR)
+        said = b""
+        while not said.endswith(b"}") and (piece := connection.recv(65536)):
+            said += piece
+        return said
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_and_keys_come_back_as_they_were(served: Window, name: str) -> None:
+    assert served.post(JOBS, [{**GOOD, "name": name, "key": name}]).status == 201
+    assert served.get(f"{JOBS}/{quote(name, safe='')}").json["job"]["name"] == name
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(value=JSON)
+def test_no_body_breaks_the_server(served: Window, value: Any) -> None:
+    reply = served.ask("POST", JOBS, json.dumps(value).encode())
+    assert reply.status == (201 if value == [] else 422)
+    assert served.get("/healthz").status == 200
+
+
+def test_cancel_retry_and_priority_answer_with_the_job(served: Window) -> None:
+    submit(served, script("a", key="a"), script("b", after=("a",)))
+    reply = served.post(f"{JOBS}/j2/priority", {"priority": 7})
+    assert (reply.status, reply.json["priority"]) == (200, 7)
+    assert served.post(f"{JOBS}/j1/cancel", {"reason": "no need"}).json["cancelling"] is True
+    served.tell(ended("j1.1", signal=15, reason="cancelled"))
+    assert served.get(f"{JOBS}/j1").json["job"]["state"] == "cancelled"
+    assert served.post(f"{JOBS}/j1/retry").json["state"] in ("pending", "leased")
+    assert "no need" in served.get(f"{JOBS}/j1/story").body.decode()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("j9/cancel", None, 404),
+        ("j9/retry", None, 404),
+        ("j1/retry", None, 409),
+        ("j1/priority", None, 422),
+        ("j1/priority", {"priority": 1.5}, 422),
+        ("j1/priority", {"priority": 1, "why": "x"}, 422),
+        ("j1/cancel", {"raeson": "x"}, 422),
+        ("j1/cancel", [], 422),
+    ],
+)
+def test_what_cannot_be_done_is_refused(served: Window, path: str, body: Any, status: int) -> None:
+    submit(served, script("a"))
+    before = len(served.desk.driver.entries)
+    assert served.post(f"{JOBS}/{path}", body).status == status
+    assert len(served.desk.driver.entries) == before
+
+
+def test_draining_is_accepted(served: Window) -> None:
+    assert served.post("/api/v1/controller/drain").status == 202
+    assert served.desk.drained == 1
