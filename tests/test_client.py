@@ -158,7 +158,7 @@ def test_a_refused_connection_is_an_absent_controller(tmp_path: Path) -> None:
         (b"garbage\r\n\r\n", LinkLost),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}", LinkLost),
         (b"HTTP/1.1 500 No\r\nContent-Length: 4\r\n\r\nnope", LinkRefused),
-        (b'HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\n[]', LinkRefused),
+        (b"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\n[]", LinkRefused),
         (b'HTTP/1.1 500 No\r\nContent-Length: 36\r\n\r\n{"error": "os.system", "message": ""}', LinkRefused),
     ],
 )

@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, TypedDict
@@ -119,23 +119,21 @@ def tree_cpu_s(root: int) -> float:
     return sum(process.cpu_s for process in tree(root).values())
 
 
-def kill_descendants(limit_s: float = 10.0) -> int:
-    """Kill and reap everything below this process, which must be a subreaper; return how many processes that were.
+def kill_descendants(grace_s: float = 0.0, limit_s: float = 10.0) -> int:
+    """Kill and reap what is below this process, which must be a subreaper, after `grace_s` to end by itself.
 
-    Raises TimeoutError when some are still there after `limit_s` (a process in an uninterruptible wait).
+    Returns how many processes were killed. Raises TimeoutError when some are still there after `limit_s` (a process in
+    an uninterruptible wait).
     """
     killed: set[int] = set()
-    deadline = time.monotonic() + limit_s
+    start = time.monotonic()
     while left := _reap_and_list():
-        if time.monotonic() > deadline:
-            raise TimeoutError(
-                f"processes {sorted(left)} did not end within {limit_s} s of SIGKILL; look at them by hand"
-            )
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError):  # it ended by itself just now
-                os.kill(pid, signal.SIGKILL)
-        print([(p, open(f"/proc/{p}/stat").read()[:40], open(f"/proc/{p}/cmdline").read()[-90:]) for p in left], file=sys.stderr)
-        killed |= left
+        waited_s = time.monotonic() - start
+        if waited_s > limit_s:
+            raise TimeoutError(f"processes {sorted(left)} outlived SIGKILL by {limit_s} s; look at them by hand")
+        if waited_s >= grace_s:
+            _kill(left)
+            killed |= left
         time.sleep(0.01)
     return len(killed)
 
@@ -186,7 +184,7 @@ def _supervise(line: Line, limit_s: float) -> Line:
         try:
             line, problem = _run_inside(line, Path(home), limit_s)
         finally:
-            left = kill_descendants()
+            left = kill_descendants(grace_s=1.0)
     notes += [problem] if problem else []
     notes += [f"processes left over and killed: {left}"] if left else []
     line["notes"] = "; ".join(filter(None, [line["notes"], *notes]))
@@ -260,6 +258,12 @@ def _reap_and_list() -> set[int]:
     except ChildProcessError:
         return set()
     return set(tree(os.getpid())) - {os.getpid()}
+
+
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):  # it ended by itself just now
+            os.kill(pid, signal.SIGKILL)
 
 
 def _tail(log: Path, size: int = 300) -> str:

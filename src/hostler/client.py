@@ -18,7 +18,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
@@ -111,7 +111,7 @@ class Client:
 
     def story(self, name: str) -> list[View]:
         """What happened to a job: `Entry` by `Entry`."""
-        return self._get(f"/jobs/{_part(name)}/story")
+        return self._get_list(f"/jobs/{_part(name)}/story")
 
     def explain(self, name: str) -> View:
         """Why a job waits, or runs where it runs: `Explanation`."""
@@ -131,7 +131,7 @@ class Client:
 
     def sweeps(self) -> list[View]:
         """All sweeps: `SweepView`."""
-        return self._get("/sweeps")
+        return self._get_list("/sweeps")
 
     def sweep(self, name: str) -> View:
         """A sweep's coverage: `SweepView`."""
@@ -151,17 +151,17 @@ class Client:
 
     def queue(self, limit: int = 100) -> list[View]:
         """What goes next, at most 1000 rows: `QueueRow`."""
-        return self._get("/queue", limit=limit)
+        return self._get_list("/queue", limit=limit)
 
     def nodes(self) -> list[View]:
         """All nodes with their devices: `NodeView`."""
-        return self._get("/nodes")
+        return self._get_list("/nodes")
 
     def log(self, attempt: str, stream: str = "out", offset: int = 0, limit: int = 1 << 20) -> LogPiece:
         """A piece of what an attempt wrote to `out` or `err`; a negative offset counts from the end."""
         query = {"stream": stream, "offset": offset, "limit": limit}
-        with closing(self._send("GET", f"/attempts/{_part(attempt)}/log", query)) as response:
-            data, about = self._read(response), response.headers
+        with self._ask("GET", f"/attempts/{_part(attempt)}/log", query) as response:
+            data, about = _read(response), response.headers
         ended = about["Hostler-Log-Ended"] == "true"
         return LogPiece(int(about["Hostler-Log-Offset"]), data, int(about["Hostler-Log-Size"]), ended)
 
@@ -198,49 +198,45 @@ class Client:
     def _stream(self, after: int | None) -> Iterator[tuple[int, View | None]]:
         """Numbers and entries; the first number comes without an entry, it tells where the stream begins."""
         headers = {} if after is None else {"Last-Event-ID": str(after)}
-        with closing(self._send("GET", "/events", headers=headers)) as response:
+        with self._ask("GET", "/events", headers=headers) as response:
             while frame := _frame(response):
                 if "id" in frame:
                     yield int(frame["id"]), json.loads(frame["data"]) if "data" in frame else None
 
-    def _get(self, path: str, **query: Any) -> Any:
-        with closing(self._send("GET", path, query)) as response:
-            return json.loads(self._read(response))
+    def _get(self, path: str, **query: Any) -> View:
+        with self._ask("GET", path, query) as response:
+            view: View = json.loads(_read(response))
+        return view
 
-    def _post(self, path: str, value: Any) -> Any:
+    def _get_list(self, path: str, **query: Any) -> list[View]:
+        with self._ask("GET", path, query) as response:
+            views: list[View] = json.loads(_read(response))
+        return views
+
+    def _post(self, path: str, value: Any) -> View:
         body = None if value is None else json.dumps(value).encode()
-        with closing(self._send("POST", path, body=body)) as response:
-            return json.loads(self._read(response))
+        with self._ask("POST", path, body=body) as response:
+            view: View = json.loads(_read(response))
+        return view
 
-    def _send(
+    @contextmanager
+    def _ask(
         self,
         method: str,
         path: str,
         query: Mapping[str, Any] | None = None,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> HTTPResponse:
+    ) -> Iterator[HTTPResponse]:
         """An answer that is a success, its body yet to be read."""
         url, token = self._locate()
         target = API + path + ("?" + urlencode(query, doseq=True) if query else "")
-        # With "close" the response owns the connection, and closing the one closes the other.
-        fixed = {"Authorization": f"Bearer {token}", "Connection": "close"}
-        connection = HTTPConnection(urlsplit(url).netloc, timeout=self._timeout_s)
-        try:
-            response = _exchange(connection, method, target, body, {**(headers or {}), **fixed})
-        except BaseException:
-            connection.close()
-            raise
-        if response.status < 400:
-            return response
-        with closing(response):
-            raise _told(url, response.status, self._read(response))
-
-    def _read(self, response: HTTPResponse) -> bytes:
-        try:
-            return response.read()
-        except (OSError, HTTPException) as error:
-            raise _lost("the controller", error) from error
+        with closing(HTTPConnection(urlsplit(url).netloc, timeout=self._timeout_s)) as connection:
+            known = {**(headers or {}), "Authorization": f"Bearer {token}"}
+            with closing(_exchange(connection, method, target, body, known)) as response:
+                if response.status >= 400:
+                    raise _told(url, response.status, _read(response))
+                yield response
 
 
 def _exchange(
@@ -262,6 +258,13 @@ def _exchange(
         ) from error
     except (OSError, HTTPException) as error:
         raise _lost(url, error) from error
+
+
+def _read(response: HTTPResponse) -> bytes:
+    try:
+        return response.read()
+    except (OSError, HTTPException) as error:
+        raise _lost("the controller", error) from error
 
 
 def _part(name: str) -> str:

@@ -278,11 +278,14 @@ def test_discard_and_reuse_of_folders(agent: Agent) -> None:
     assert os.listdir(agent.directory / "spare") == []
 
 
-def test_folder_is_not_reused_while_an_orphan_lives(agent: Agent) -> None:
+def test_folder_is_not_reused_while_an_orphan_lives(agent: Agent, tmp_path: Path) -> None:
     client = agent.client()
-    client.launch(shell("j1.1", "setsid sleep 3600 & setsid true"))
+    flag = tmp_path / "flag"
+    script = f"setsid sh -c 'touch {flag}; exec sleep 3600' & while ! [ -e {flag} ]; do sleep 0.01; done"
+    client.launch(shell("j1.1", script))
     client.ended("j1.1")
-    orphan = until(agent.leftovers, "the orphan")
+    orphan = agent.leftovers()
+    assert len(orphan) == 1
     client.send(type="discard", attempts=["j1.1"])
     client.sync()
     assert os.listdir(agent.directory / "spare") == []

@@ -240,7 +240,7 @@ class TestStory:
         ],
     )
     def test_events_that_do_not_fit(self, event: events.Event) -> None:
-        world = fleet()
+        world = fleet(devices=2)
         world.submit(script(), sweep())
         with pytest.raises(IllegalTransition):
             world.core.replay([Entry(seq=world.state.seq + 1, at=world.now, event=event)])

@@ -22,7 +22,7 @@ def test_every_field_arrives(tmp_path: Path) -> None:
     job = {
         "name": "a; rm -rf \n'\"",
         "key": "k",
-        "argv": ["{python}", "x y", "$HOME", ""],
+        "argv": ["{python}", "x y", "$HOME\n;", ""],
         "cwd": "sub",
         "env": {"A": "1"},
         "after": ["b"],
@@ -39,7 +39,7 @@ def test_every_field_arrives(tmp_path: Path) -> None:
         key="k",
         payload=ScriptPayload(
             schema=1,
-            argv=("{python}", "x y", "$HOME", ""),
+            argv=("{python}", "x y", "$HOME\n;", ""),
             env={"A": "1"},
             cwd=str(tmp_path / "sub"),
             require_result=True,
@@ -102,6 +102,7 @@ FINE: dict[str, Any] = {"name": "a", "argv": ["x"]}
         ({"name": "a"}, "jobs[0]: give its command"),
         ({"name": "a", "argv": "ls -l"}, "jobs[0].argv: should be a list (found 'ls -l')"),
         ({"name": "a", "argv": ["x", 5]}, "jobs[0].argv[1]: should be a text (put it in quotes) (found 5)"),
+        ({"name": "a", "argv": ["x", "a\0"]}, "jobs[0].argv[1]: the text should match pattern"),
         ({"name": "a", "argv": []}, "jobs[0].argv: the list should have at least 1 item"),
         ({"name": "", "argv": ["x"]}, "jobs[0].name: the text should have at least 1 character"),
         ({**FINE, "priority": 1 << 40}, "jobs[0].priority: should be less than"),

@@ -20,7 +20,7 @@ def test_every_class_of_the_tree_is_mapped_by_name() -> None:
     assert set(problems.STATUS) == tree(errors.HostlerError)
 
 
-@pytest.mark.parametrize("shape", sorted(tree(errors.HostlerError), key=lambda shape: shape.__name__))
+@pytest.mark.parametrize("shape", sorted(tree(errors.HostlerError), key=str))
 def test_an_error_answers_with_its_class_and_its_message(shape: type[errors.HostlerError]) -> None:
     answer = problems.from_error(shape('it broke: "x"\n'))
     assert answer.status_code == problems.STATUS[shape] >= 400

@@ -74,7 +74,9 @@ def test_a_job_is_found_by_id_and_by_key(busy: Window) -> None:
     assert busy.get(f"{API}/jobs/k%2F1%20%C3%BC/story").json == busy.get(f"{API}/jobs/j1/story").json
 
 
-@pytest.mark.parametrize("path", ["jobs/j99", "jobs/%2e%2e", "sweeps/j99", "sweeps/j1", "sweeps/j1/ledger", "jobs/x/story"])
+@pytest.mark.parametrize(
+    "path", ["jobs/j99", "jobs/%2e%2e", "sweeps/j99", "sweeps/j1", "sweeps/j1/ledger", "jobs/x/story"]
+)
 def test_what_is_not_there_is_not_found(busy: Window, path: str) -> None:
     reply = busy.get(f"{API}/{path}")
     assert (reply.status, reply.json["error"]) == (404, "NotFound")
@@ -135,7 +137,9 @@ def test_a_lost_node_is_shown_with_its_trouble(busy: Window) -> None:
     assert (node["link"], node["trouble"]) == ("down", "cable\x1b[31m")
 
 
-@pytest.mark.parametrize(("query", "begin", "end"), [("", 0, 1024), ("&offset=1000", 1000, 1024), ("&offset=-4", 1020, 1024)])
+@pytest.mark.parametrize(
+    ("query", "begin", "end"), [("", 0, 1024), ("&offset=1000", 1000, 1024), ("&offset=-4", 1020, 1024)]
+)
 def test_output_is_bytes_and_says_where_it_begins(busy: Window, query: str, begin: int, end: int) -> None:
     reply = busy.get(f"{API}/attempts/j1.1/log?stream=out{query}")
     assert reply.body == busy.desk.logs["j1.1", "out"][begin:end]

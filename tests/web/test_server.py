@@ -33,7 +33,11 @@ def test_the_port_is_free_again_at_once() -> None:
 
 
 def test_it_listens_nowhere_but_where_it_was_told() -> None:
-    with window() as served, pytest.raises(OSError), socket.create_connection(("127.0.0.2", served.port), timeout=5):
+    with (
+        window() as served,
+        pytest.raises(ConnectionRefusedError),
+        socket.create_connection(("127.0.0.2", served.port), timeout=5),
+    ):
         pass
 
 

@@ -108,9 +108,7 @@ def test_a_string_of_ten_megabytes_is_refused_by_its_length(served: Window) -> N
 
 
 @pytest.mark.parametrize("declared", [True, False], ids=["by its length", "by its bytes"])
-def test_a_body_beyond_the_limit_is_too_large(
-    served: Window, monkeypatch: pytest.MonkeyPatch, declared: bool
-) -> None:
+def test_a_body_beyond_the_limit_is_too_large(served: Window, monkeypatch: pytest.MonkeyPatch, declared: bool) -> None:
     monkeypatch.setattr(answers, "MAX_BODY_BYTES", 1000)
     length = "Content-Length: 2000" if declared else "Transfer-Encoding: chunked"
     reply = raw(served, length, b"" if declared else b"7d0\r\n" + b" " * 2000 + b"\r\n")

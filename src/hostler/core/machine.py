@@ -71,6 +71,7 @@ class Core:
         """Fold journal entries into the state. Nothing is decided anew."""
         for entry in entries:
             self._apply(entry)
+        self.index.wake(self.state, self.state.at)
 
     def wake_at(self) -> float | None:
         """When, by the clock given to `handle`, something is due though nothing happens; it wants a `Tick` then."""

@@ -89,8 +89,8 @@ class Controller:
 
     async def __aenter__(self) -> Controller:
         self._loop = asyncio.get_running_loop()
-        self._pump.post(Begin(version=__version__, epoch=self._epoch))
         self._running = self._loop.create_task(self._run())
+        await self.tell(Begin(version=__version__, epoch=self._epoch))
         return self
 
     async def __aexit__(self, *exception: object) -> None:

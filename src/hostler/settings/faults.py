@@ -38,7 +38,7 @@ _SHAPES = {
 
 
 def checked(model: type[M], tree: Tree) -> M:
-    """The settings of a tree. Raises `SettingsError` with one line for each fault, in the order of the file."""
+    """The settings of a tree. Raises `SettingsError` with one line for each fault."""
     try:
         # By way of JSON, where strict means strict and a list is still a list.
         return model.model_validate_json(json.dumps(tree.value), strict=True)

@@ -18,11 +18,9 @@ Integer: TypeAlias = Annotated[int, BeforeValidator(parse_integer, json_schema_i
 Count: TypeAlias = Annotated[Integer, Field(ge=1)]
 Seconds: TypeAlias = Annotated[float, Field(gt=0)]
 Priority: TypeAlias = Annotated[int, Field(ge=-(2**31), lt=2**31)]
-Command: TypeAlias = Annotated[tuple[str, ...], Field(min_length=1)]
-Environment: TypeAlias = dict[
-    Annotated[str, Field(pattern=r"^[^=\x00]+$")],
-    Annotated[str, Field(pattern=r"^[^\x00]*$")],
-]
+Word: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+Command: TypeAlias = Annotated[tuple[Word, ...], Field(min_length=1)]
+Environment: TypeAlias = dict[Annotated[str, Field(pattern=r"^[^=\x00]+$")], Word]
 
 
 class Section(BaseModel):
@@ -70,7 +68,7 @@ class Job(Section):
     """Another word for `argv`."""
     script: Annotated[str, Field(min_length=1)] | None = None
     """A Python script, run by the node's Python with `args`."""
-    args: tuple[str, ...] = ()
+    args: tuple[Word, ...] = ()
     """Arguments of `script`."""
     cwd: Annotated[str, Field(min_length=1)] = "."
     """Where it runs, starting from the folder of this file; `{attempt}` is a fresh directory for each attempt."""

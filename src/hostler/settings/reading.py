@@ -179,7 +179,7 @@ class _Reader:
             value = _number(text)
         except ValueError:
             self._refuse(event, f"a number of {len(text)} digits is too long")
-        return value if math.isfinite(value) else self._refuse(event, "the number is too big")
+        return self._refuse(event, "the number is too big") if value == math.inf or value == -math.inf else value
 
     def _origin(self, event: Any) -> Origin:
         return Origin(self._source, event.start_mark.line + 1, event.start_mark.column + 1)

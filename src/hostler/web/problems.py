@@ -13,7 +13,7 @@ from hostler.model.record import record
 
 @record
 class Problem:
-    """The body of every answer that is not a success. `error` names a class of `hostler.model.errors` where one fits."""
+    """The body of every answer that is no success. `error` names a class of `hostler.model.errors` where one fits."""
 
     error: str
     message: str

@@ -49,16 +49,14 @@ async def serve(app: Any, host: str, port: int) -> Served:
         server_header=False,
         timeout_graceful_shutdown=CLOSE_S,
     )
-    server = _Quiet(config)
-    served = Served(server, _listener(host, port))
-    while not server.started and not served._task.done():
-        await asyncio.sleep(0.005)
-    return served
+    config.load()
+    # Whoever connects before the loop has turned waits in the listener's queue.
+    return Served(_Quiet(config), _listener(host, port))
 
 
 def _listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio turns Nagle's algorithm off only where the protocol is named; with it a kept connection waits 40 ms a time.
+    # asyncio turns Nagle's algorithm off only where the protocol is named; with it, kept connections wait 40 ms a time.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     # Connections of a controller that just ended linger; they must not keep the next one from its port.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -32,7 +32,9 @@ async def show_sweep(desk: TheDesk, name: Name) -> Response:
     """A sweep's coverage in numbers."""
     detail = desk.job(name)
     if detail.sweep is None:
-        raise NotFound(f"{detail.job.id} is no sweep but a {detail.job.work} job; `hostler job {detail.job.id}` shows it")
+        raise NotFound(
+            f"{detail.job.id} is no sweep but a {detail.job.work} job; `hostler job {detail.job.id}` shows it"
+        )
     return answer(SweepView, detail.sweep)
 
 

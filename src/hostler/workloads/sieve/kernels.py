@@ -378,20 +378,35 @@ def _java_passes(seed: np.uint64, table: U32, rule: U32) -> bool:
 
 
 def _xorshift32(start: int, count: int, table: U32, rule: U32, hits: U64) -> int:
-    """xorshift32; steps are linear over GF(2): a lane's word is the block's word XOR that of the lane's number."""
+    """xorshift32; steps are linear over GF(2): a lane's word is the block's word XOR that of the lane's number.
+
+    For the same reason the word of the next block differs by that of the bits that change in the block's number.
+    """
     last, stop = _position(rule, LAST), start + u64(count)
-    flags, lanes = np.empty(LIGHT_LANES, np.uint32), np.empty(LIGHT_LANES, np.uint32)
+    flags, lanes, changes = np.empty(LIGHT_LANES, np.uint32), np.empty(LIGHT_LANES, np.uint32), np.empty(32, np.uint32)
     for lane in range(LIGHT_LANES):
         lanes[lane] = _xorshift_word(u32(lane), last)
+    for ones in range(32):
+        changes[ones] = _xorshift_word(u32((u64(LIGHT_LANES) << u64(ones + 1)) - u64(LIGHT_LANES)), last)
+    word = _xorshift_word(u32(start - start % u64(LIGHT_LANES)), last)
     found = 0
     for block in range(start // u64(LIGHT_LANES), (stop + u64(LIGHT_LANES - 1)) // u64(LIGHT_LANES)):
-        seed = u64(block) * u64(LIGHT_LANES)
-        if _flag_linear(_xorshift_word(u32(seed), last), lanes, flags, _draw_row(last, table, rule), rule):
+        if _flag_linear(word, lanes, flags, _draw_row(last, table, rule), rule):
             for lane in range(LIGHT_LANES):
-                candidate = seed + u64(lane)
+                candidate = u64(block) * u64(LIGHT_LANES) + u64(lane)
                 if flags[lane] and start <= candidate < stop and _xorshift_passes(u32(candidate), table, rule):
                     found = _keep(hits, found, candidate)
+        word = u32(word ^ changes[_trailing_ones(u64(block))])
     return found
+
+
+@inlined
+def _trailing_ones(number: np.uint64) -> int:
+    ones = 0
+    while number & u64(1):
+        number >>= u64(1)
+        ones += 1
+    return ones
 
 
 @inlined

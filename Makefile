@@ -1,0 +1,48 @@
+# make demo   the main job: real sweeps and scripts on this machine     make test   the whole test suite
+# make lint   format, style, types, layers, documents                   make bench  every benchmark; rewrites docs/performance.md
+PYTHON ?= python3
+export PYTHON
+RUN := .venv/bin/python
+STATE := build/demo
+
+.PHONY: demo test lint format reference bench campaign clean
+.DEFAULT_GOAL := demo
+
+demo:
+	@scripts/make-env kernels
+	@rm -rf $(STATE)
+	@.venv/bin/hostler up --until-idle --state-dir $(STATE) --port 0 examples/laptop.yaml
+
+test:
+	@scripts/make-env kernels,dev
+	$(RUN) -m pytest $(ARGS)
+
+lint:
+	@scripts/make-env kernels,dev
+	$(RUN) -m ruff format --check src tests benchmarks scripts
+	$(RUN) -m ruff check src tests benchmarks scripts
+	$(RUN) -m mypy
+	.venv/bin/lint-imports
+	$(RUN) scripts/make_reference.py --check
+	$(RUN) scripts/make_schema.py --check
+	$(RUN) scripts/check_docs.py
+
+format:
+	$(RUN) -m ruff format src tests benchmarks scripts
+	$(RUN) -m ruff check --fix src tests benchmarks scripts
+
+reference:
+	$(RUN) scripts/make_reference.py
+	$(RUN) scripts/make_schema.py
+
+bench:
+	@scripts/make-env kernels,dev
+	$(RUN) benchmarks/run_all.py $(ARGS)
+
+# The long version of the crash test: 100 kills of each kind. `make test` runs a short one.
+campaign:
+	@scripts/make-env kernels,dev
+	HOSTLER_KILLS=100 $(RUN) -m pytest tests/chaos $(ARGS)
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .hypothesis

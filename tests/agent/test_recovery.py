@@ -1,0 +1,213 @@
+"""What survives what: lost connections, a killed supervisor, a killed keeper."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hostler.agent.procs import start_time
+
+from .harness import Agent, alive, until
+from .test_attempts import attempt, shell
+
+
+def test_facts_are_replayed_until_acknowledged(agent: Agent) -> None:
+    first = agent.client()
+    assert (first.hello["seq"], first.hello["attempts"], first.hello["incarnation"]) == (0, [], 1)
+    first.launch(attempt("j1.1", "true"), attempt("j2.1", "true"))
+    first.ended("j2.1")
+    first.close()
+    second = agent.client()
+    second.ended("j2.1")
+    assert second.hello["seq"] == 4
+    assert sorted(second.hello["attempts"]) == ["j1.1", "j2.1"]
+    assert second.facts == first.facts
+    third = agent.client(ack=2)
+    third.ended("j2.1")
+    assert third.facts == first.facts[2:]
+    assert third.hello["attempts"] == ["j2.1"]
+    third.ack()
+    third.sync()
+    last = agent.client(ack=4)
+    last.sync()
+    assert (last.hello["attempts"], last.facts) == ([], [])
+
+
+def test_an_ack_for_another_agent_is_not_taken(agent: Agent) -> None:
+    first = agent.client()
+    first.launch(attempt("j1.1", "true"))
+    first.ended("j1.1")
+    second = agent.client(ack=41, agent="another")
+    second.ended("j1.1")
+    assert second.hello["attempts"] == ["j1.1"]
+    assert agent.client(ack=41, agent=second.hello["agent"]).hello["attempts"] == []
+
+
+def test_attempts_run_on_without_a_controller(agent: Agent, tmp_path: Path) -> None:
+    client = agent.client()
+    client.launch(shell("j1.1", f"while ! [ -e {tmp_path}/go ]; do sleep 0.01; done; exit 5"))
+    client.fact("started")
+    client.close()
+    (tmp_path / "go").touch()
+    assert agent.client().ended("j1.1")["exit_code"] == 5
+
+
+def test_epoch_fencing(agent: Agent) -> None:
+    old = agent.client(epoch=3)
+    new = agent.client(epoch=4)
+    assert old.receive() == {}
+    refused = agent.client(epoch=3).hello
+    assert (refused["type"], refused["epoch"]) == ("refused", 4)
+    new.sync()
+    agent.kill_supervisor()
+    assert agent.client(epoch=3).hello["type"] == "refused"
+    assert agent.client(epoch=4).hello["type"] == "hello"
+
+
+def test_second_agent_in_the_same_folder(agent: Agent) -> None:
+    for extra in ([], ["--detach"]):
+        second = subprocess.run(agent.command(*extra), env=agent._env, capture_output=True, text=True, timeout=30)
+        assert second.returncode == 3
+        assert "another agent serves" in second.stderr
+    agent.client().sync()
+
+
+def test_killed_supervisor(agent: Agent, tmp_path: Path) -> None:
+    client = agent.client()
+    client.launch(
+        shell("j1.1", f"while ! [ -e {tmp_path}/go ]; do sleep 0.01; done; echo '[1]' > $HOSTLER_RESULT; exit 5"),
+        attempt("j1.2", "true"),
+        attempt("j2.1", "sleep", "3600", queue="cpu1"),
+        attempt("j3.1", "sleep", "3600", queue="cpu2", walltime_s=1),
+    )
+    pids = [client.fact("started", attempt=name)["pid"] for name in ("j1.1", "j2.1", "j3.1")]
+    agent.kill_supervisor()
+    assert all(map(alive, pids[:2]))
+    client = agent.client(ack=client.facts[-1]["seq"])
+    assert client.hello["incarnation"] == 2
+    assert sorted(client.hello["attempts"]) == ["j1.1", "j1.2", "j2.1", "j3.1"]
+    (tmp_path / "go").touch()
+    ended = client.ended("j1.1")
+    assert (ended["exit_code"], ended["reason"], ended["result"]) == (5, None, [1])
+    assert ended["started_at"] is not None
+    assert client.ended("j1.2")["exit_code"] == 0
+    assert client.ended("j3.1")["reason"] == "walltime"
+    client.send(type="stop", attempts=["j2.1"], reason="cancelled")
+    ended = client.ended("j2.1")
+    assert (ended["reason"], ended["signal"]) == ("stopped", signal.SIGTERM)
+
+
+def test_attempt_that_ends_while_the_supervisor_is_down(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(shell("j1.1", "read line < go; exit 6", cwd=str(agent.directory)))
+    os.mkfifo(agent.directory / "go")
+    pid = client.fact("started")["pid"] if client.facts else client.fact("started")["pid"]
+    supervisor = agent.supervisor
+    os.kill(supervisor, signal.SIGSTOP)
+    os.kill(pid, signal.SIGINT)
+    until(lambda: not alive(pid), "the attempt's end")
+    os.kill(supervisor, signal.SIGKILL)
+    ended = agent_after(agent, supervisor).client().ended("j1.1")
+    assert (ended["signal"], ended["reason"]) == (signal.SIGINT, None)
+
+
+def agent_after(agent: Agent, killed: int) -> Agent:
+    until(lambda: agent.supervisor != killed and agent._is_up(), "the next supervisor")
+    return agent
+
+
+def test_stop_that_outlives_the_supervisor(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(shell("j1.1", "trap '' TERM; while true; do sleep 0.05; done", grace_s=1.5))
+    pid = client.fact("started")["pid"]
+    until(lambda: b"sh" in Path(f"/proc/{pid}/cmdline").read_bytes(), "the shell")
+    client.send(type="stop", attempts=["j1.1"], reason="cancelled")
+    client.sync()
+    agent.kill_supervisor()
+    ended = agent.client().ended("j1.1")
+    assert ended["reason"] == "stopped"
+    assert not alive(pid)
+
+
+def test_killed_keeper_and_supervisor(agent: Agent, tmp_path: Path) -> None:
+    client = agent.client()
+    script = "while ! [ -e %s ]; do sleep 0.01; done; exit 5"
+    client.launch(
+        shell("j1.1", script % (tmp_path / "go1")),
+        shell("j2.1", script % (tmp_path / "go2"), queue="cpu1"),
+    )
+    pids = [client.fact("started", attempt=name)["pid"] for name in ("j1.1", "j2.1")]
+    agent.kill()
+    assert all(map(alive, pids))
+    (tmp_path / "go1").touch()
+    until(lambda: not alive(pids[0]), "the unseen end")
+    agent.start()
+    client = agent.client()
+    assert client.hello["incarnation"] == 2
+    assert client.ended("j1.1")["reason"] == "lost"
+    assert alive(pids[1])
+    (tmp_path / "go2").touch()
+    assert client.ended("j2.1")["reason"] == "lost"
+
+
+def test_attempt_between_starting_and_started_is_found(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(attempt("j1.1", "sleep", "3600"))
+    pid = client.fact("started")["pid"]
+    agent.kill()
+    journal = agent.directory / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    assert '"fact":"started"' in lines[-1]
+    journal.write_text("".join(lines[:-1]) + lines[-1][:20])
+    agent.start()
+    client = agent.client()
+    started = client.fact("started", attempt="j1.1")
+    assert (started["pid"], started["pid_start"]) == (pid, start_time(pid))
+    client.send(type="stop", attempts=["j1.1"], reason="cancelled")
+    assert client.ended("j1.1")["reason"] == "stopped"
+    until(lambda: not alive(pid), "its end")
+
+
+def test_another_boot_means_lost(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(attempt("j1.1", "sleep", "3600"), attempt("j2.1", "true"))
+    pid = client.fact("started")["pid"]
+    boot = client.hello["boot"]
+    agent.kill()
+    os.kill(pid, signal.SIGKILL)
+    journal = agent.directory / "journal.jsonl"
+    journal.write_text(journal.read_text().replace(boot, "an-earlier-boot"))
+    agent.start()
+    client = agent.client()
+    assert client.ended("j1.1")["reason"] == "lost"
+    assert client.ended("j2.1")["exit_code"] == 0
+
+
+def test_killed_keeper_alone(agent: Agent) -> None:
+    client = agent.client()
+    supervisor = agent.supervisor
+    agent.process.kill()
+    agent.process.wait()
+    client.launch(attempt("j1.1", "true"))
+    assert client.ended("j1.1")["exit_code"] == 0
+    client.send(type="shutdown", when="now")
+    until(lambda: not alive(supervisor), "the end of the supervisor")
+
+
+@pytest.mark.parametrize("when", ["now", "idle"])
+def test_shutdown(agent: Agent, when: str) -> None:
+    client = agent.client()
+    client.launch(attempt("j1.1", "sleep", "0.1" if when == "idle" else "3600"), attempt("j1.2", "true"))
+    client.fact("started", attempt="j1.1")
+    client.send(type="shutdown", when=when)
+    assert client.ended("j1.1")["reason"] == (None if when == "idle" else "stopped")
+    assert client.ended("j1.2")["reason"] == (None if when == "idle" else "stopped")
+    client.ack() if when == "idle" else None
+    assert agent.process.wait(30) == 0
+    assert not (agent.directory / "agent.sock").exists()
+    agent.start()
+    assert sorted(agent.client().hello["attempts"]) == ([] if when == "idle" else ["j1.1", "j1.2"])

@@ -1,0 +1,231 @@
+"""Warm workers, good and bad, against a real agent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+import pytest
+
+from .harness import WORKER, Agent, Client, Json, alive, until
+from .test_attempts import attempt
+
+
+def digest_of(params: Json) -> str:
+    return hashlib.sha256(json.dumps(params, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def worker(name: str = "w1", habit: str = "", params: Json | None = None, **more: Any) -> Json:
+    params = {"every": 10} if params is None else params
+    opening = {"digest": digest_of(params), "params": params}
+    return {"id": name, "queue": "cpu0", "argv": [sys.executable, str(WORKER), habit], "open": opening, **more}
+
+
+def opened(agent: Agent, *workers: Json) -> Client:
+    client = agent.client()
+    for item in workers:
+        client.send(type="open", worker=item)
+    return client
+
+
+def worker_pid(agent: Agent, name: str = "w1") -> int:
+    def find() -> int | None:
+        for line in (agent.directory / "journal.jsonl").read_text().splitlines()[::-1]:
+            entry = json.loads(line)
+            if entry.get("op") == "process" and entry["worker"] == name:
+                return int(entry["pid"])
+        return None
+
+    return int(until(find, "a worker process") or 0)
+
+
+def ats(fact: Json) -> list[int]:
+    return [hit["at"] for hit in fact["hits"]]
+
+
+def test_chunks_are_searched_in_order_by_one_warm_process(agent: Agent) -> None:
+    client = opened(agent, worker(), worker())
+    client.send(type="chunks", worker="w1", chunks=[[f"c.{n}", n * 100, n * 100 + 100] for n in range(200)])
+    client.send(type="chunks", worker="w1", chunks=[["c.0", 0, 100]])
+    last = client.fact("chunk_done", chunk="c.199")
+    done = [fact for fact in client.facts if fact["fact"] == "chunk_done"]
+    assert [fact["chunk"] for fact in done] == [f"c.{n}" for n in range(200)]
+    assert ats(done[3]) == list(range(300, 400, 10))
+    assert (last["start"], last["stop"], last["digest"]) == (19900, 20000, digest_of({"every": 10}))
+    assert last["elapsed_s"] >= 0
+    assert len({hit["by"] for fact in done for hit in fact["hits"]}) == 1
+    assert client.hello["chunks"] == []
+    assert len(agent.client().hello["chunks"]) == 200
+    assert agent.client(ack=client.facts[-1]["seq"]).hello["chunks"] == []
+
+
+def test_big_integers_and_empty_chunks(agent: Agent) -> None:
+    client = opened(agent, worker())
+    start = 10**40 + 5
+    client.send(type="chunks", worker="w1", chunks=[["c.1", start, start + 10], ["c.2", 7, 7]])
+    assert ats(client.fact("chunk_done", chunk="c.1")) == [10**40 + 10]
+    assert ats(client.fact("chunk_done", chunk="c.2")) == []
+
+
+def test_killed_worker_gives_its_chunk_back_from_its_last_checkpoint(agent: Agent) -> None:
+    client = opened(agent, worker(params={"every": 10, "delay_s": 3600}))
+    client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100], ["c.2", 100, 100]])
+    assert client.message("progress")["chunks"] == {"c.1": [50, 5]}
+    first = worker_pid(agent)
+    os.kill(first, signal.SIGKILL)
+    returned = client.fact("returned", chunk="c.1")
+    assert (returned["reason"], returned["position"], ats(returned)) == ("worker_died", 50, [0, 10, 20, 30, 40])
+    assert returned["digest"] == digest_of({"every": 10, "delay_s": 3600})
+    until(lambda: worker_pid(agent) != first, "a fresh worker for the next chunk")
+    client.send(type="recall", chunks=["c.2"], reason="enough")
+    assert client.fact("returned", chunk="c.2")["reason"] == "recalled"
+
+
+@pytest.mark.parametrize(
+    ("habit", "reason", "words"),
+    [
+        ("die", "worker_died", "signal 9"),
+        ("hang", "worker_silent", "sent nothing"),
+        ("garbage", "worker_protocol", "no JSON"),
+        ("long", "worker_protocol", "longer than"),
+        ("stranger", "worker_protocol", "no.such"),
+        ("fail", "failed", "the table is missing"),
+    ],
+)
+def test_bad_habits(agent: Agent, habit: str, reason: str, words: str) -> None:
+    client = opened(agent, worker(habit=habit, silence_s=0.5))
+    client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100], ["c.2", 100, 200]])
+    for name in ("c.1", "c.2"):
+        returned = client.fact("returned", chunk=name)
+        assert (returned["reason"], returned["position"], returned["hits"]) == (reason, None, [])
+        assert words in returned["error"]
+    assert not [fact for fact in client.facts if fact["fact"] == "worker_refused"]
+
+
+@pytest.mark.parametrize(
+    ("habit", "words"),
+    [
+        ("refuse", "unknown field: every"),
+        ("exit", "cannot find my library"),
+        ("digest", "digest"),
+        ("deaf", "did not come up"),
+    ],
+)
+def test_workers_that_do_not_come_up(agent: Agent, habit: str, words: str) -> None:
+    client = opened(agent, worker(habit=habit, start_s=0.3 if habit == "deaf" else 60))
+    client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100], ["c.2", 100, 200]])
+    assert words in client.fact("worker_refused", worker="w1")["error"]
+    assert client.fact("returned", chunk="c.1")["reason"] == "worker_start"
+    assert client.fact("returned", chunk="c.2")["reason"] == "worker_start"
+    client.send(type="chunks", worker="w1", chunks=[["c.3", 0, 100]])
+    assert client.fact("returned", chunk="c.3")["reason"] == "closed"
+    client.send(type="open", worker=worker())
+    client.send(type="chunks", worker="w1", chunks=[["c.4", 0, 100]])
+    assert len(ats(client.fact("chunk_done", chunk="c.4"))) == 10
+
+
+def test_worker_program_that_is_not_there(agent: Agent) -> None:
+    client = opened(agent, {**worker(), "argv": ["no-such-worker"]})
+    client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100]])
+    assert "no such program" in client.fact("worker_refused")["error"]
+    assert client.fact("returned", chunk="c.1")["reason"] == "worker_start"
+
+
+def test_recall(agent: Agent) -> None:
+    client = opened(agent, worker(params={"every": 10, "delay_s": 3600}))
+    client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100], ["c.2", 100, 200], ["c.3", 0, 1]])
+    client.message("progress")
+    pid = worker_pid(agent)
+    client.send(type="recall", chunks=["c.2", "c.9"], reason="tail")
+    assert client.fact("returned", chunk="c.2")["reason"] == "recalled"
+    unknown = client.fact("returned", chunk="c.9")
+    assert (unknown["reason"], unknown["position"], unknown["digest"]) == ("recalled", None, None)
+    assert alive(pid)
+    client.send(type="recall", chunks=["c.1", "c.3"], reason="tail")
+    returned = client.fact("returned", chunk="c.1")
+    assert (returned["reason"], returned["position"], len(returned["hits"])) == ("recalled", 50, 5)
+    assert client.fact("returned", chunk="c.3")["reason"] == "recalled"
+    assert not alive(pid)
+
+
+@pytest.mark.parametrize("habit", ["", "stubborn"])
+def test_close(agent: Agent, habit: str) -> None:
+    client = opened(agent, worker(habit=habit, grace_s=0.3))
+    client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100]])
+    client.fact("chunk_done", chunk="c.1")
+    pid = worker_pid(agent)
+    client.send(type="close", worker="w1")
+    until(lambda: not alive(pid), "the worker's end")
+    client.send(type="chunks", worker="w1", chunks=[["c.2", 0, 100]])
+    assert client.fact("returned", chunk="c.2")["reason"] == "closed"
+
+
+def test_close_waits_for_the_queue(agent: Agent) -> None:
+    client = opened(agent, worker(params={"every": 10, "delay_s": 0.05}))
+    client.send(type="chunks", worker="w1", chunks=[[f"c.{n}", 0, 100] for n in range(5)])
+    client.send(type="close", worker="w1")
+    client.fact("chunk_done", chunk="c.4")
+    until(lambda: not os.path.exists(agent.directory / "workers" / "w1"), "the worker to be forgotten")
+
+
+def test_an_attempt_goes_before_the_next_chunk_of_its_place(agent: Agent) -> None:
+    client = opened(agent, worker(params={"every": 10, "delay_s": 0.2}))
+    client.send(type="chunks", worker="w1", chunks=[[f"c.{n}", 0, 100] for n in range(4)])
+    client.message("progress")
+    client.launch(attempt("j1.1", "true"))
+    client.fact("chunk_done", chunk="c.3")
+    order = [fact.get("attempt") or fact["chunk"] for fact in client.facts if fact["fact"] in ("ended", "chunk_done")]
+    assert order.index("j1.1") < order.index("c.3")
+    between = client.facts[client.facts.index(client.fact("started")) :]
+    assert between[1]["fact"] == "ended"
+
+
+def test_two_workers_of_one_place_take_turns(agent: Agent) -> None:
+    client = opened(agent, worker("w1"), worker("w2"))
+    for n in range(6):
+        client.send(type="chunks", worker=f"w{1 + n % 2}", chunks=[[f"c.{n}", 0, 100]])
+    client.fact("chunk_done", chunk="c.5")
+    done = [fact for fact in client.facts if fact["fact"] == "chunk_done"]
+    assert [fact["chunk"] for fact in done] == [f"c.{n}" for n in range(6)]
+    assert len({fact["hits"][0]["by"] for fact in done}) == 2
+
+
+def test_restarted_agent_returns_chunks_from_their_checkpoints(agent: Agent) -> None:
+    client = opened(agent, worker(params={"every": 10, "delay_s": 3600}))
+    client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100], ["c.2", 100, 200]])
+    client.message("progress")
+    pid = worker_pid(agent)
+    agent.kill_supervisor()
+    client = agent.client()
+    first, second = client.fact("returned", chunk="c.1"), client.fact("returned", chunk="c.2")
+    assert (first["reason"], first["position"], len(first["hits"])) == ("agent_restarted", 50, 5)
+    assert (second["reason"], second["position"]) == ("agent_restarted", None)
+    until(lambda: not alive(pid), "the old worker's end")
+    client.send(type="chunks", worker="w1", chunks=[["c.3", 5, 5]])
+    client.message("progress")
+    assert worker_pid(agent) != pid
+
+
+def test_shutdown_returns_chunks(agent: Agent) -> None:
+    client = opened(agent, worker(params={"every": 10, "delay_s": 3600}))
+    client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100], ["c.2", 100, 200]])
+    client.message("progress")
+    client.send(type="shutdown", when="now")
+    assert client.fact("returned", chunk="c.1")["position"] == 50
+    assert client.fact("returned", chunk="c.2")["reason"] == "closed"
+    assert agent.process.wait(30) == 0
+
+
+def test_a_worker_that_does_not_read_blocks_nothing(agent: Agent) -> None:
+    deaf = {**worker("deaf"), "argv": ["sleep", "3600"], "queue": "cpu1"}
+    deaf["open"] = {"digest": "x", "params": {"table": "y" * (4 << 20)}}
+    client = opened(agent, deaf, worker())
+    client.send(type="chunks", worker="deaf", chunks=[["d.1", 0, 100]])
+    client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100]])
+    assert client.fact("chunk_done", chunk="c.1")
+    client.send(type="recall", chunks=["d.1"], reason="enough")
+    assert client.fact("returned", chunk="d.1")["reason"] == "recalled"

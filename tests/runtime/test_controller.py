@@ -1,0 +1,218 @@
+"""The controller on a backend that is no machine: what it promises whatever runs the attempts."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from hostler.backends.base import Backend, KeepsReports, ReadsLogs, Releases, RunsChunks
+from hostler.core import Core
+from hostler.model.codec import digest
+from hostler.model.errors import Conflict, NotFound
+from hostler.model.events import ControllerStarted, JobDone
+from hostler.model.fleet import Link, Process
+from hostler.model.inputs import Cancel, Ended, Submit
+from hostler.model.work import JobSpec, JobState, SweepPayload
+from hostler.runtime.snapshots import fold_in_background, recovered
+from hostler.runtime.statedir import StateDir
+from hostler.store import open_journal
+from tests.backends.fake import FakeNode
+from tests.runtime.conftest import running, script, submit, until, until_state
+
+pytestmark = pytest.mark.anyio
+
+
+def sweep(name: str, stop: int, **values: object) -> JobSpec:
+    payload = SweepPayload(schema=1, start=0, stop=stop, worker=("w",), params={}, digest=digest({}), **values)  # type: ignore[arg-type]
+    return JobSpec(name=name, key=name, payload=payload)
+
+
+def test_the_fake_is_a_whole_backend() -> None:
+    node = FakeNode()
+    assert all(isinstance(node, protocol) for protocol in (Backend, RunsChunks, KeepsReports, ReadsLogs, Releases))
+
+
+async def test_scripts_run_to_their_results_and_reports_are_acknowledged(directory: StateDir) -> None:
+    node = FakeNode()
+    async with running(directory, node) as controller:
+        names = await submit(controller, *(script(f"s{at}", "echo", str(at)) for at in range(20)))
+        await controller.ended(until_idle=True)
+        assert [controller.job(name).result for name in names] == [["echo", str(at)] for at in range(20)]
+        await until(lambda: node.acknowledged == 40)
+    assert sorted(node.launched) == sorted(f"{name}.1" for name in names)
+
+
+async def test_an_answer_comes_only_after_its_events_are_durable(directory: StateDir) -> None:
+    async with running(directory, FakeNode()) as controller:
+        (name,) = await submit(controller, script("a"))
+        other = open_journal(directory.path)
+        assert [entry.event.job for entry in other.story(name) if entry.event.kind == "job.submitted"] == [name]  # type: ignore[union-attr]
+        other.close()
+
+
+async def test_a_refused_submission_leaves_nothing(directory: StateDir) -> None:
+    async with running(directory, FakeNode()) as controller:
+        await submit(controller, script("a"))
+        with pytest.raises(Conflict, match="another key"):
+            await submit(controller, script("b"), script("a", "other"))
+        assert [job.name for job in controller.jobs(None, 0, 10)] == ["a"]
+
+
+async def test_a_sweep_covers_its_range_and_closes_its_workers(directory: StateDir) -> None:
+    node = FakeNode()
+    async with running(directory, node) as controller:
+        (name,) = await submit(controller, sweep("s", 10**6))
+        await controller.ended(until_idle=True)
+        proof = await controller.proof(name)
+        assert (proof.complete, proof.done, proof.fault) == (True, 10**6, None)
+        await until(lambda: len(node.closed) == 2)
+
+
+async def test_hits_are_kept_in_order(directory: StateDir) -> None:
+    node = FakeNode(slots=1)
+    node.hold_chunks = True
+    async with running(directory, node) as controller:
+        (name,) = await submit(controller, sweep("s", 3, max_chunk=1))
+        for at in range(3):
+            await until(lambda at=at: f"{name}.{at + 1}" in node.chunks)  # type: ignore[misc]
+            node.search(f"{name}.{at + 1}", hits=({"at": at, "note": "here"},))
+        await controller.ended(until_idle=True)
+        assert [hit.at for hit in await controller.hits(name, 0, 10)] == [0, 1, 2]
+        assert controller.job(name).result == {"hits": 3, "items": 3}
+
+
+async def test_a_restart_goes_on_where_the_last_controller_stopped(directory: StateDir) -> None:
+    node = FakeNode(behave=lambda order: None)
+    async with running(directory, node) as controller:
+        names = await submit(controller, script("a"), script("b"), script("c"))
+        await until_state(controller, names[1], JobState.RUNNING)
+    async with running(directory, node) as controller:
+        assert controller.status().epoch == 2
+        await until(lambda: controller.nodes()[0].link is Link.UP)
+        assert controller.job(names[0]).attempt is not None
+        assert controller.job(names[0]).attempt.process is Process.ALIVE  # type: ignore[union-attr]
+        for name in ("j1.1", "j2.1"):
+            node.finish(Ended(attempt=name, started_at=1.0, ended_at=2.0, exit_code=0))
+        await until(lambda: "j3.1" in node.running)
+        node.finish(Ended(attempt="j3.1", started_at=1.0, ended_at=2.0, exit_code=0))
+        await controller.ended(until_idle=True)
+    assert node.launched == ["j1.1", "j2.1", "j3.1"]
+    assert node.epochs == [1, 2]
+
+
+async def test_a_cut_link_restarts_nothing_and_loses_nothing(directory: StateDir) -> None:
+    node = FakeNode(behave=lambda order: None)
+    async with running(directory, node) as controller:
+        (name,) = await submit(controller, script("a"))
+        await until_state(controller, name, JobState.RUNNING)
+        node.cut()
+        await until(lambda: controller.nodes()[0].link is Link.DOWN)
+        detail = controller.job(name)
+        assert (detail.job.state, detail.attempt and detail.attempt.link) == (JobState.RUNNING, Link.DOWN)
+        assert "out of reach" in controller.explain(name).devices["fake/cpu0"]
+        node.finish(Ended(attempt="j1.1", started_at=1.0, ended_at=2.0, exit_code=0, result={"kept": True}))
+        node.mend()
+        await controller.ended(until_idle=True)
+        assert controller.job(name).result == {"kept": True}
+    assert node.launched == ["j1.1"]
+
+
+async def test_cancelling_while_the_link_is_down_takes_effect_when_it_is_up(directory: StateDir) -> None:
+    node = FakeNode(behave=lambda order: None)
+    async with running(directory, node) as controller:
+        (name,) = await submit(controller, script("a"))
+        await until_state(controller, name, JobState.RUNNING)
+        node.cut()
+        await until(lambda: controller.nodes()[0].link is Link.DOWN)
+        assert (await controller.tell(Cancel(job=name)))[0] is None
+        assert controller.job(name).job.cancelling
+        node.mend()
+        await until_state(controller, name, JobState.CANCELLED)
+    assert node.stopped == ["j1.1"]
+
+
+async def test_draining_starts_nothing_new_and_waits_for_what_runs(directory: StateDir) -> None:
+    node = FakeNode(slots=1, behave=lambda order: None)
+    async with running(directory, node) as controller:
+        names = await submit(controller, script("a"), script("b"))
+        await until_state(controller, names[0], JobState.RUNNING)
+        controller.drain()
+        ending = asyncio.create_task(controller.ended(until_idle=False))
+        node.finish(Ended(attempt="j1.1", started_at=1.0, ended_at=2.0, exit_code=0))
+        await asyncio.wait_for(ending, 10)
+        assert [controller.job(name).job.state for name in names] == [JobState.DONE, JobState.PENDING]
+
+
+async def test_an_error_in_the_core_ends_the_controller_and_is_not_swallowed(
+    directory: StateDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Core, now: float, *inputs: object) -> None:
+        raise RuntimeError("the core is broken")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        async with running(directory, FakeNode()) as controller:
+            monkeypatch.setattr(Core, "handle", broken)
+            controller.drain()
+            await asyncio.wait_for(controller.ended(until_idle=False), 10)
+    assert "the core is broken" in str(caught.value.exceptions)
+
+
+async def test_readers_see_the_past_and_then_the_present_without_a_gap(directory: StateDir) -> None:
+    async with running(directory, FakeNode()) as controller:
+        await submit(controller, *(script(f"s{at}") for at in range(5)))
+        await controller.ended(until_idle=True)
+        seen: list[int] = []
+        done = 0
+        async for entry in controller.entries(after=0):
+            seen.append(entry.seq)
+            if isinstance(entry.event, JobDone):
+                done += 1
+                if done == 5:
+                    asyncio.get_running_loop().create_task(submit(controller, script("late")))
+                if done == 6:
+                    break
+        assert seen == list(range(1, len(seen) + 1))
+
+
+async def test_output_is_read_through_the_backend(directory: StateDir) -> None:
+    async with running(directory, FakeNode()) as controller:
+        await submit(controller, script("a"))
+        await controller.ended(until_idle=True)
+        assert (await controller.log("j1.1", "out", 0, 100)).data == b"hello"
+        with pytest.raises(NotFound):
+            await controller.log("j9.1", "out", 0, 100)
+
+
+async def test_a_snapshot_folded_beside_the_controller_equals_the_whole_replay(directory: StateDir) -> None:
+    async with running(directory, FakeNode()) as controller:
+        await submit(controller, *(script(f"s{at}") for at in range(30)), sweep("w", 1000))
+        await controller.ended(until_idle=True)
+        await fold_in_background(directory.path)
+    journal = open_journal(directory.path)
+    whole = Core()
+    whole.replay(journal.read())
+    from_snapshot = recovered(journal)
+    assert from_snapshot.state == whole.state
+    from_snapshot.validate()
+    journal.close()
+
+
+async def test_two_controllers_in_turn_have_two_epochs(directory: StateDir) -> None:
+    for _ in range(2):
+        async with running(directory, FakeNode()) as controller:
+            await until(lambda: controller.nodes() and controller.nodes()[0].link is Link.UP)
+    journal = open_journal(directory.path)
+    started = [entry.event for entry in journal.read() if isinstance(entry.event, ControllerStarted)]
+    assert [event.epoch for event in started] == [1, 2]
+    journal.close()
+
+
+async def test_the_same_submission_twice_is_one_job(directory: StateDir) -> None:
+    async with running(directory, FakeNode()) as controller:
+        first = await submit(controller, script("a"))
+        second = await submit(controller, script("a"))
+        assert first == second
+        (refusal,) = await controller.tell(Submit(specs=(replace(script("a"), priority=3),)))
+        assert isinstance(refusal, Conflict)

@@ -1,0 +1,214 @@
+"""The journal keeps what it was given, all of it or nothing, and says clearly why it cannot."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import text
+
+from hostler.core import Core
+from hostler.core.views import job_view
+from hostler.model.codec import digest
+from hostler.model.errors import CorruptState, SchemaMismatch, StoreBusy, StoreError, StoreFull
+from hostler.model.events import ChunkDone, ChunkLeased, ControllerStarted, Entry, TroubleRecorded
+from hostler.model.inputs import Submit
+from hostler.model.views import JobView
+from hostler.model.work import JobSpec, ScriptPayload, SweepPayload
+from hostler.store import Batch, Journal, Snapshot, open_journal
+from hostler.store.dialect import sqlite_engine
+from hostler.store.opening import FILE
+from hostler.store.tables import metadata
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    opened = open_journal(tmp_path)
+    yield opened
+    opened.close()
+
+
+def trouble(seq: int, what: str = "x") -> Entry:
+    return Entry(seq=seq, at=float(seq), event=TroubleRecorded(where="test", what=what))
+
+
+def batch(*entries: Entry, jobs: tuple[JobView, ...] = ()) -> Batch:
+    return Batch(entries=entries, jobs=jobs)
+
+
+def submitted(*specs: JobSpec) -> tuple[Core, Batch]:
+    core = Core()
+    outcome = core.handle(1.0, Submit(specs=specs))
+    assert outcome.answers[0]
+    return core, batch(*outcome.entries, jobs=tuple(job_view(core.state, job) for job in core.state.jobs.values()))
+
+
+def script(name: str) -> JobSpec:
+    return JobSpec(name=name, payload=ScriptPayload(schema=1, argv=("true",)))
+
+
+def test_what_was_appended_is_read_back_after_reopening(tmp_path: Path) -> None:
+    _, given = submitted(script("a"), script("b; rm -rf / \n'\" \u202e\U0001f600"))
+    first = open_journal(tmp_path)
+    first.append([given])
+    first.close()
+    second = open_journal(tmp_path)
+    assert list(second.read()) == list(given.entries)
+    assert list(second.read(after=1)) == list(given.entries)[1:]
+    assert list(second.read(limit=1)) == list(given.entries)[:1]
+    assert second.newest_seq() == 2
+    second.close()
+
+
+def test_pages_join_without_a_seam(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hostler.store.journal.PAGE", 3)
+    entries = [trouble(seq) for seq in range(1, 11)]
+    journal.append([batch(*entries)])
+    assert list(journal.read()) == entries
+    assert list(journal.read(after=2, limit=7)) == entries[2:9]
+
+
+def test_a_batch_is_appended_whole_or_not_at_all(journal: Journal) -> None:
+    journal.append([batch(trouble(1))])
+    with pytest.raises(StoreError):
+        journal.append([batch(trouble(2), trouble(3)), batch(trouble(1))])
+    assert [entry.seq for entry in journal.read()] == [1]
+
+
+def test_a_gap_is_found(journal: Journal) -> None:
+    journal.append([batch(trouble(1), trouble(3))])
+    with pytest.raises(CorruptState, match="entry 3 stands where 2 should"):
+        list(journal.read())
+
+
+def test_story_holds_the_entries_of_one_job(journal: Journal) -> None:
+    _, given = submitted(script("a"), script("b"))
+    journal.append([given])
+    assert journal.story("j2") == [given.entries[1]]
+    assert journal.story("j9") == []
+
+
+def test_projection_of_a_job_is_its_newest_state(journal: Journal, tmp_path: Path) -> None:
+    core, given = submitted(script("a"))
+    journal.append([given])
+    view = job_view(core.state, core.state.jobs["j1"])
+    journal.append([batch(trouble(2), jobs=(replace(view, priority=7, why="x"),))])
+    with sqlite_engine(tmp_path / FILE).connect() as connection:
+        rows = connection.execute(text("select id, name, priority, why, state from jobs")).all()
+    assert [tuple(row) for row in rows] == [("j1", "a", 7, "x", "pending")]
+
+
+def test_hits_come_in_order_and_survive_any_size(journal: Journal) -> None:
+    entries = (
+        Entry(seq=1, at=1.0, event=ChunkLeased(job="j1", chunk="j1.1", device="d", start=0, stop=9, expected_s=None)),
+        Entry(seq=2, at=2.0, event=ChunkDone(chunk="j1.1", hits=({"at": 2**200}, {"at": 5, "x": "é"}), elapsed_s=1.0)),
+        Entry(seq=3, at=3.0, event=ChunkDone(chunk="j2.1", hits=({"at": 1},), elapsed_s=1.0)),
+    )
+    journal.append([batch(*entries)])
+    assert [hit.data for hit in journal.hits("j1", 0, 10)] == [{"at": 2**200}, {"at": 5, "x": "é"}]
+    assert [hit.at for hit in journal.hits("j1", 1, 10)] == [5]
+    assert [hit.at for hit in journal.hits("j1", 0, 1)] == [2**200]
+
+
+def test_snapshots_newest_wins_and_old_ones_go(journal: Journal, tmp_path: Path) -> None:
+    assert journal.newest_snapshot() is None
+    for seq in (10, 30, 20):
+        journal.save_snapshot(Snapshot(seq=seq, at=1.0, data=b"state %d" % seq))
+    newest = journal.newest_snapshot()
+    assert newest is not None
+    assert (newest.seq, newest.data) == (30, b"state 30")
+    with sqlite_engine(tmp_path / FILE).connect() as connection:
+        assert connection.execute(text("select count(*) from snapshots")).scalar() == 2
+
+
+def test_epochs_only_grow(tmp_path: Path) -> None:
+    for expected in (1, 2, 3):
+        opened = open_journal(tmp_path)
+        assert opened.begin_epoch(1.0, "v") == expected
+        opened.close()
+
+
+def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    open_journal(tmp_path).close()
+    with sqlite_engine(tmp_path / FILE).begin() as connection:
+        connection.execute(text("update alembic_version set version_num = '9999'"))
+    with pytest.raises(SchemaMismatch, match="9999.*newer"):
+        open_journal(tmp_path)
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"this is no database, but long enough to look at" * 100)
+    with pytest.raises(StoreError, match="damaged"):
+        open_journal(tmp_path)
+
+
+def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreFull, match=r"nowhere.*writable"):
+        open_journal(tmp_path / "nowhere")
+
+
+def test_a_store_locked_by_another_program_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hostler.store.dialect.PRAGMAS", ("pragma journal_mode = wal", "pragma busy_timeout = 1"))
+    journal = open_journal(tmp_path)
+    other = sqlite_engine(tmp_path / FILE)
+    with other.begin(), pytest.raises(StoreBusy, match="another program"):
+        journal.append([batch(trouble(1))])
+    other.dispose()
+    journal.append([batch(trouble(1))])
+    journal.close()
+
+
+def test_a_full_disk_is_told_and_nothing_is_lost(small_disk: Path) -> None:
+    journal = open_journal(small_disk)
+    seq = 0
+    with pytest.raises(StoreFull, match="disk is full"):
+        while True:
+            journal.append([batch(trouble(seq + 1, "x" * 20_000))])
+            seq += 1
+    (small_disk / "ballast").unlink()
+    journal.append([batch(trouble(seq + 1))])
+    assert [entry.seq for entry in journal.read()] == list(range(1, seq + 2))
+    journal.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MB, a quarter of it taken by `ballast`."""
+    mounted = tmp_path / "small"
+    mounted.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small tmpfs needs root")
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(mounted)], capture_output=True)
+    if done.returncode != 0:
+        pytest.skip(f"a tmpfs cannot be mounted here: {done.stderr.decode().strip()}")
+    (mounted / "ballast").write_bytes(b"\0" * 500_000)
+    yield mounted
+    subprocess.run(["umount", str(mounted)], check=True)
+
+
+def test_the_migrations_make_the_tables_that_the_code_uses(tmp_path: Path) -> None:
+    open_journal(tmp_path).close()
+    with sqlite_engine(tmp_path / FILE).connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_an_entry_of_another_version_is_refused(journal: Journal, tmp_path: Path) -> None:
+    journal.append([batch(Entry(seq=1, at=1.0, event=ControllerStarted(version="0", epoch=1)))])
+    with sqlite_engine(tmp_path / FILE).begin() as connection:
+        connection.execute(text("update journal set data = :data"), {"data": '{"kind":"no.such","x":1}'})
+    with pytest.raises(CorruptState, match="not an event of this version"):
+        list(journal.read())
+
+
+def test_sweep_params_of_any_shape_survive(journal: Journal) -> None:
+    params = {"big": 2**300, "text": "\x00\x1f\u2028", "list": [None, True, 1.5, {"a": []}]}
+    payload = SweepPayload(schema=1, start=-(2**90), stop=2**90, worker=("w",), params=params, digest=digest(params))
+    _, given = submitted(JobSpec(name="s", payload=payload))
+    journal.append([given])
+    assert list(journal.read()) == list(given.entries)
