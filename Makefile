@@ -42,7 +42,7 @@ bench:
 # The long version of the crash test: 100 kills of each kind. `make test` runs a short one.
 campaign:
 	@scripts/make-env kernels,dev
-	HOSTLER_KILLS=100 $(RUN) -m pytest tests/chaos $(ARGS)
+	CHAOS_KILLS=100 $(RUN) -m pytest tests/chaos $(ARGS)
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .hypothesis

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,7 +17,7 @@ from hostler.agent.connection import connect
 
 SOURCE = Path(__file__).parents[2] / "src"
 WORKER = Path(__file__).with_name("sweeper.py")
-PATIENCE_S = 30.0
+PATIENCE_S = 20.0
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -79,7 +78,9 @@ class Client:
 
     def message(self, kind: str) -> Json:
         """The next message of a kind."""
+        deadline = time.monotonic() + PATIENCE_S
         while True:
+            assert time.monotonic() < deadline, f"no message {kind}"
             message = self.receive()
             assert message, f"the agent hung up before a message {kind}"
             if message["type"] == kind:

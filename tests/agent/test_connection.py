@@ -117,7 +117,8 @@ def test_bridge(agent: Agent) -> None:
     with subprocess.Popen(command, env=agent._env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as bridge:
         assert bridge.stdin is not None
         assert bridge.stdout is not None
-        bridge.stdin.write(hello + json.dumps({"type": "launch", "attempts": [attempt("j1.1", "true")]}).encode() + b"\n")
+        launch = {"type": "launch", "attempts": [attempt("j1.1", "true")]}
+        bridge.stdin.write(hello + json.dumps(launch).encode() + b"\n")
         bridge.stdin.flush()
         answers: list[Any] = []
         while "ended" not in str(answers):

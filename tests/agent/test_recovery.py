@@ -103,9 +103,8 @@ def test_killed_supervisor(agent: Agent, tmp_path: Path) -> None:
 
 def test_attempt_that_ends_while_the_supervisor_is_down(agent: Agent) -> None:
     client = agent.client()
-    client.launch(shell("j1.1", "read line < go; exit 6", cwd=str(agent.directory)))
-    os.mkfifo(agent.directory / "go")
-    pid = client.fact("started")["pid"] if client.facts else client.fact("started")["pid"]
+    client.launch(attempt("j1.1", "sleep", "3600"))
+    pid = client.fact("started")["pid"]
     supervisor = agent.supervisor
     os.kill(supervisor, signal.SIGSTOP)
     os.kill(pid, signal.SIGINT)

@@ -175,7 +175,7 @@ def test_close_waits_for_the_queue(agent: Agent) -> None:
 def test_an_attempt_goes_before_the_next_chunk_of_its_place(agent: Agent) -> None:
     client = opened(agent, worker(params={"every": 10, "delay_s": 0.2}))
     client.send(type="chunks", worker="w1", chunks=[[f"c.{n}", 0, 100] for n in range(4)])
-    client.message("progress")
+    client.fact("chunk_done", chunk="c.0")
     client.launch(attempt("j1.1", "true"))
     client.fact("chunk_done", chunk="c.3")
     order = [fact.get("attempt") or fact["chunk"] for fact in client.facts if fact["fact"] in ("ended", "chunk_done")]

@@ -126,9 +126,7 @@ class FakeNode:
         """A worker finishes a chunk."""
         worker, order = self.chunks.pop(chunk)
         self.tell(
-            Searched(
-                chunk=chunk, digest=worker.digest, start=order.start, stop=order.stop, hits=hits, elapsed_s=0.001
-            )
+            Searched(chunk=chunk, digest=worker.digest, start=order.start, stop=order.stop, hits=hits, elapsed_s=0.001)
         )
 
     def tell(self, fact: Input) -> None:

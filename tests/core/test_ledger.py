@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,7 +39,8 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(target=chunks, length=st.integers(1, ITEMS))
     def lease_lowest(self, length: int) -> str:
         start, stop = self.ledger.next_free(length)
-        assert self._run(start) and start == self.base + min(self._of("free"))
+        assert self._run(start)
+        assert start == self.base + min(self._of("free"))
         return self._lease(start, stop)
 
     @precondition(lambda self: self.colour)
@@ -73,7 +76,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @invariant()
     def intervals_are_sorted_and_merged(self) -> None:
         for intervals in (self.ledger.done, self.ledger.free):
-            assert all(left[1] < right[0] for left, right in zip(intervals, intervals[1:], strict=False))
+            assert all(left[1] < right[0] for left, right in itertools.pairwise(intervals))
 
     def _lease(self, start: int, stop: int) -> str:
         self.count += 1
@@ -119,7 +122,7 @@ def test_one_chunk_has_one_lease() -> None:
 
 @given(st.lists(st.integers(0, 30), min_size=2, max_size=8, unique=True).map(sorted))
 def test_a_partition_has_no_fault_and_any_change_of_it_has(edges: list[int]) -> None:
-    parts = list(zip(edges, edges[1:], strict=False))
+    parts = list(itertools.pairwise(edges))
     whole = edges[0], edges[-1]
     assert coverage_fault(whole, reversed(parts)) is None
     assert coverage_fault(whole, parts[1:]) is not None

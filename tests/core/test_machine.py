@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,14 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from hostler.core import Core, State
+from hostler.core.state import Device
 from hostler.model import events, inputs
 from hostler.model.errors import HostlerError, IllegalTransition
 from hostler.model.events import Entry
 from hostler.model.fleet import Link
 from hostler.model.work import FailureClass, JobState, Resources, Retry
 from tests.core.builders import Driver, ended, fleet, link_up, node, replayed, script, snapshot, sweep
-
-T = TypeVar("T")
 
 NODES = ("n", "m")
 WHICH = st.integers(0, 30)
@@ -99,15 +99,18 @@ class CoreMachine(RuleBasedStateMachine):
         self.tell(inputs.LinkDown(node=name, why="cut"))
 
     @rule(which=WHICH, result=st.sampled_from(RESULTS), steps=st.integers(0, 2), twice=st.booleans())
-    def attempt(self, which: int, result: dict[str, object], steps: int, twice: bool) -> None:
+    def attempt(self, which: int, result: dict[str, Any], steps: int, twice: bool) -> None:
         name = self.pick(self.attempts(), which) or "j1.1"
-        before = [inputs.Launched(attempts=(name,)), inputs.Started(attempt=name, pid=1, pid_start=1)]
+        before: list[inputs.Input] = [
+            inputs.Launched(attempts=(name,)),
+            inputs.Started(attempt=name, pid=1, pid_start=1),
+        ]
         self.tell(*before[:steps])
         if steps != 1:
             self.tell(*[ended(name, **result)] * (2 if twice else 1))
 
     @rule(which=WHICH, hits=st.integers(0, 2), wrong=st.sampled_from([{}, {}, {"digest": "0" * 64}, {"stop": 1}]))
-    def search(self, which: int, hits: int, wrong: dict[str, object]) -> None:
+    def search(self, which: int, hits: int, wrong: dict[str, Any]) -> None:
         chunk = self.pick(self.chunks(), which)
         if chunk is None:
             return
@@ -165,7 +168,7 @@ class CoreMachine(RuleBasedStateMachine):
     @invariant()
     def time_never_falls(self) -> None:
         last = self.driver.entries[-2:]
-        assert all(left.at <= right.at for left, right in zip(last, last[1:], strict=False))
+        assert all(left.at <= right.at for left, right in itertools.pairwise(last))
 
     def teardown(self) -> None:
         """From wherever the world was left, all work ends once every node answers and every process does."""
@@ -192,7 +195,7 @@ class CoreMachine(RuleBasedStateMachine):
         self.driver.tell(*given)
         assert all(answer is None or isinstance(answer, (tuple, HostlerError)) for answer in self.driver.answers)
 
-    def pick(self, names: Sequence[str] | dict[str, object], which: int) -> str | None:
+    def pick(self, names: Iterable[str], which: int) -> str | None:
         known = list(names)
         return known[which % len(known)] if known else None
 
@@ -202,7 +205,7 @@ class CoreMachine(RuleBasedStateMachine):
     def chunks(self) -> list[str]:
         return [chunk for each in self.state.sweeps.values() for chunk in each.leases]
 
-    def devices(self, name: str):  # type: ignore[no-untyped-def]
+    def devices(self, name: str) -> list[Device]:
         return [device for device in self.state.devices.values() if device.spec.node == name]
 
 

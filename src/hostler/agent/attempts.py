@@ -16,7 +16,7 @@ from .loop import Timer
 from .node import Node
 from .places import Place
 from .procs import Identity, SpawnError, Streams
-from .protocol import AttemptSpec, Json, RequestError, attempt_spec, is_id, loads
+from .protocol import AttemptSpec, Json, RequestError, attempt_spec, encode, is_id, loads
 
 _OUT_OF_MEMORY = re.compile(rb"MemoryError|bad_alloc|Cannot allocate memory|[Oo]ut of memory")
 _POLL_S = 1.0
@@ -45,6 +45,7 @@ class Attempts:
     def __init__(self, node: Node) -> None:
         self._node = node
         self.live: Dict[str, Attempt] = {}
+        self.unannounced: Dict[int, Attempt] = {}
         self._by_pid: Dict[int, Attempt] = {}
         self._folders = Folders(node.directory)
 
@@ -85,9 +86,17 @@ class Attempts:
         except (SpawnError, OSError) as error:
             self._end(attempt, reason="spawn", error=str(error))
             return
-        self._started(attempt, Identity(pid, procs.start_time(pid) or 0), self._node.loop.wall())
-        self._by_pid[pid] = attempt
+        attempt.place.running, attempt.started_at = attempt, self._node.loop.wall()
+        self._by_pid[pid] = self.unannounced[pid] = attempt
         self._guard(attempt)
+
+    def announce(self) -> None:
+        """Make the ``started`` facts of what was started since the last call.
+
+        Not at once: to be asked for its start time, a process has to come to the end of its exec first.
+        """
+        for pid, attempt in list(self.unannounced.items()):
+            self._announce(pid, attempt)
 
     def exited(self, pid: int, info: Any) -> Optional[Callable[[Any], None]]:
         """A child is a zombie: end what is left of its tree and note the fact.
@@ -97,6 +106,7 @@ class Attempts:
         attempt = self._by_pid.get(pid)
         if attempt is None:
             return None
+        self._announce(pid, attempt)
         if attempt.stop_reason is None:
             procs.signal_group(pid, signal.SIGKILL)
         else:
@@ -148,14 +158,23 @@ class Attempts:
         env["HOSTLER_ATTEMPT"] = spec.id
         env["HOSTLER_ATTEMPT_DIR"] = folder
         env["HOSTLER_RESULT"] = folder + "/result.json"
+        if spec.inputs is not None:
+            env["HOSTLER_INPUTS"] = folder + "/inputs.json"
+            with open(env["HOSTLER_INPUTS"], "w") as output:
+                output.write(encode(spec.inputs))
         streams = Streams(self._node.null, folder + "/out", folder + "/err")
-        return procs.spawn(spec.argv, env, spec.cwd or folder, streams, spec.memory_bytes)
+        return procs.spawn(self._node.programs, spec.argv, env, spec.cwd or folder, streams, spec.memory_bytes)
 
-    def _started(self, attempt: Attempt, process: Identity, at: float) -> None:
-        attempt.process, attempt.started_at = process, at
-        attempt.place.running = attempt
+    def _announce(self, pid: int, attempt: Attempt) -> None:
+        """Our child, running or a zombie, always has a start time."""
+        if self.unannounced.pop(pid, None) is not None:
+            self._started(attempt, Identity(pid, procs.start_time(pid) or 0))
+
+    def _started(self, attempt: Attempt, process: Identity) -> None:
+        attempt.process = process
+        name, at = attempt.spec.id, attempt.started_at
         self._node.facts.add(
-            {"fact": "started", "attempt": attempt.spec.id, "pid": process.pid, "pid_start": process.start, "at": at}
+            {"fact": "started", "attempt": name, "pid": process.pid, "pid_start": process.start, "at": at}
         )
 
     def _guard(self, attempt: Attempt) -> None:
@@ -169,12 +188,14 @@ class Attempts:
     def _stop(self, attempt: Attempt, reason: str, error: str) -> None:
         if attempt.stop_reason is not None:
             return
+        self.announce()
         attempt.stop_reason, attempt.stop_error = reason, error
         if attempt.process is None:
             attempt.place.attempts.remove(attempt)
             self._end(attempt, reason=reason, error=error)
             return
         self._node.record({"op": "stop", "attempt": attempt.spec.id, "reason": reason, "error": error})
+        self._node.journal.flush()  # so that a successor goes on with it; a full disk must not keep it from ending
         self._terminate(attempt, attempt.process)
 
     def _terminate(self, attempt: Attempt, process: Identity) -> None:
@@ -221,7 +242,7 @@ class Attempts:
         if attempt.process is not None:
             self._by_pid.pop(attempt.process.pid, None)
             result, problem = _read_result(self._path(name, "result.json"), attempt.spec.result_bytes)
-            fields.update(result=result, result_error=problem)
+            fields.update(result=result, result_error=problem, left=self._folders.holds_something(name))
         if place.running is attempt:
             place.running = None
         self._node.touch(place)
@@ -241,6 +262,7 @@ class Attempts:
             "max_rss_bytes": None,
             "result": None,
             "result_error": None,
+            "left": None,
         }
         fact.update(fields)
         self._node.facts.add(fact)
@@ -269,7 +291,8 @@ class Attempts:
             if found is None:
                 self._lose(attempt, "the agent died while it was being started, and no process of it was found")
                 return
-            self._started(attempt, found, starting_at)
+            attempt.started_at = starting_at
+            self._started(attempt, found)
         assert attempt.process is not None
         self._by_pid[attempt.process.pid] = attempt
         self._guard(attempt)
@@ -304,10 +327,10 @@ class Attempts:
             self._node.later(_EXIT_RETRY_S, lambda: self._gone(attempt, process, keeper_exits, tries - 1))
             return
         procs.kill_tree(self._mark(attempt))
-        if status is None:
+        if status is None and attempt.stop_reason is None:
             self._lose(attempt, "it ended while nobody watched it")
         else:
-            self._reaped(attempt, status[0], status[1], None)
+            self._reaped(attempt, *(status or (None, None)), None)
 
     def _lose(self, attempt: Attempt, error: str) -> None:
         self._end(attempt, reason="lost", error=error)

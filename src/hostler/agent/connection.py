@@ -9,7 +9,7 @@ from typing import Callable, Optional
 from .loop import READ, WRITE, Loop
 from .protocol import MAX_REQUEST_BYTES, SOCKET_NAME, Json, LineBuffer, LineTooLong, line
 
-_RECEIVE_BYTES = 1 << 18
+_RECEIVE_BYTES = 1 << 16
 _FULL_BYTES = 8 << 20
 _LONGEST_PATH = 100
 

@@ -9,6 +9,7 @@ there is none.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -41,15 +42,18 @@ class Folders:
         """An empty folder for an attempt that is about to start; raises OSError."""
         folder = self.path(name)
         self._made_here.add(name)
-        if self._spare and not os.path.lexists(folder):
-            os.rename(self._spare.pop(), folder)
-            return folder
         try:
-            os.mkdir(folder, 0o700)
-        except FileExistsError:  # an attempt of that id ended here before, and is forgotten
-            _delete(folder)
-            os.mkdir(folder, 0o700)
+            self._place(folder)
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+            _delete(folder)  # an attempt of that id ended here before, and is forgotten
+            self._place(folder)
         return folder
+
+    def holds_something(self, name: str) -> bool:
+        """Whether an attempt left output or files."""
+        return not _is_untouched(self.path(name))
 
     def discard(self, names: Iterable[str], known_children: AbstractSet[int]) -> None:
         """Delete the folders of ended attempts, or keep them as spare ones; raises OSError.
@@ -65,6 +69,13 @@ class Folders:
             else:
                 _delete(folder)
             self._made_here.discard(name)
+
+    def _place(self, folder: str) -> None:
+        if not self._spare:
+            os.mkdir(folder, 0o700)
+            return
+        os.rename(self._spare[-1], folder)
+        self._spare.pop()
 
     def _keep(self, folder: str) -> None:
         spare = "%s/spare/%d" % (self._root, next(self._numbers))

@@ -20,6 +20,7 @@ _SHORTEST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0
 _HEALTHY_S = 10.0
 _STEP_S = 0.02
+_PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 
 
 class Keeper:
@@ -34,7 +35,7 @@ class Keeper:
     def run(self) -> int:
         """Keep the supervisor running until it ends with exit status 0, or until a signal asked for the end."""
         procs.become_subreaper()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _PASSED_ON:
             signal.signal(number, self._pass_on)
         pause = _SHORTEST_PAUSE_S
         while True:
@@ -51,6 +52,8 @@ class Keeper:
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def _start(self) -> None:
+        """No signal is lost in between: it stays blocked until this process, or the new one, can deal with it."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
         pid = os.fork()
         if pid == 0:
             status = 1
@@ -59,6 +62,7 @@ class Keeper:
             finally:  # this copy must never run on as a second keeper
                 os._exit(status)
         self._supervisor = pid
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
 
     def _pass_on(self, number: int, _frame: object) -> None:
         self._stopping = True

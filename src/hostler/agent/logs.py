@@ -1,9 +1,9 @@
 """Output files of processes: size caps, and reading by an offset that counts every byte ever written.
 
-A process appends to ``out``. When the file passes half its cap, its newest bytes are copied to ``out.1`` and it is
-emptied in place, so that the process needs to know nothing. What this can lose: bytes written in the instant between the
-copy and the emptying, bytes in front of the newest half cap when the process wrote more than that between two checks,
-and everything older than ``out.1``. ``out.offset`` holds how many bytes came before the file's first.
+A process appends to ``out``. When the file passes half its cap, its newest bytes go to ``out.1`` and it is emptied in
+place, so that the process needs to know nothing. What this can lose: bytes written in the instant between the copy
+and the emptying, bytes in front of the newest half cap when the process wrote more than that between two checks, and
+everything older than ``out.1``. ``out.offset`` holds how many bytes came before the file's first.
 """
 
 from __future__ import annotations

@@ -18,14 +18,17 @@ _LONGEST_WAIT_S = 60.0
 class Timer:
     """A callback to come; ``cancel`` forgets it."""
 
-    __slots__ = ("callback",)
+    __slots__ = ("_loop", "callback")
 
-    def __init__(self, callback: Callable[[], None]) -> None:
+    def __init__(self, loop: Loop, callback: Callable[[], None]) -> None:
+        self._loop = loop
         self.callback: Optional[Callable[[], None]] = callback
 
     def cancel(self) -> None:
         """The callback will not be called."""
-        self.callback = None
+        if self.callback is not None:
+            self.callback = None
+            self._loop.forget_timer()
 
 
 class Loop:
@@ -37,6 +40,7 @@ class Loop:
         self._epoll = select.epoll()
         self._watched: Dict[int, Callable[[int], None]] = {}
         self._timers: List[Tuple[float, int, Timer]] = []
+        self._forgotten = 0
         self._order = count()
         self._signals: Dict[int, Callable[[], None]] = {}
         self._wakeup: Optional[int] = None
@@ -56,18 +60,30 @@ class Loop:
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         """Call ``callback`` once after ``delay_s`` seconds."""
-        timer = Timer(callback)
+        timer = Timer(self, callback)
         heapq.heappush(self._timers, (self.monotonic() + delay_s, next(self._order), timer))
         return timer
 
+    def forget_timer(self) -> None:
+        """A timer was cancelled. They are swept out together, when they are most of the timers there are."""
+        self._forgotten += 1
+        if self._forgotten > 100 and 2 * self._forgotten > len(self._timers):
+            self._timers = [item for item in self._timers if item[2].callback is not None]
+            heapq.heapify(self._timers)
+            self._forgotten = 0
+
     def on_signals(self, callbacks: Dict[int, Callable[[], None]]) -> None:
-        """Call these in a turn of the loop after the signal came; several signals of one kind may be one call."""
+        """Call these in a turn of the loop after the signal came; several signals of one kind may be one call.
+
+        Signals that were blocked until now are let through.
+        """
         reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._signals = callbacks
         self._wakeup = reader
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         for number in callbacks:
             signal.signal(number, _note)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, callbacks)
         self.watch(reader, self._on_wakeup)
 
     def turn(self, patience_s: float = _LONGEST_WAIT_S) -> None:
@@ -81,6 +97,7 @@ class Loop:
     def _patience(self, patience_s: float) -> float:
         while self._timers and self._timers[0][2].callback is None:
             heapq.heappop(self._timers)
+            self._forgotten -= 1
         if not self._timers:
             return patience_s
         return max(0.0, min(patience_s, self._timers[0][0] - self.monotonic()))
@@ -90,8 +107,11 @@ class Loop:
             return
         now = self.monotonic()
         while self._timers and self._timers[0][0] <= now:
-            callback = heapq.heappop(self._timers)[2].callback
-            if callback is not None:
+            timer = heapq.heappop(self._timers)[2]
+            callback, timer.callback = timer.callback, None
+            if callback is None:
+                self._forgotten -= 1
+            else:
                 callback()
 
     def _on_wakeup(self, _events: int) -> None:

@@ -27,6 +27,7 @@ class Node:
         self.facts = Facts(journal, state)
         self.environ = {key: value for key, value in os.environ.items() if key not in _RESERVED}
         self.null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self.programs = procs.Programs()
         self._oom_kills: Optional[int] = None
         self.places: Dict[str, Place] = {}
         self.touched: Set[Place] = set()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, Optional
 
 from . import procs
 from .loop import WRITE, Loop
-from .procs import Streams
-from .protocol import MAX_WORKER_LINE_BYTES, LineBuffer
+from .procs import Programs, Streams
+from .protocol import MAX_WORKER_LINE_BYTES, LineBuffer, WorkerSpec
 
-_READ_BYTES = 1 << 18
+_READ_BYTES = 1 << 16
 
 
 class WorkerPipes:
@@ -29,14 +29,13 @@ class WorkerPipes:
         """Whether something waits to be written."""
         return bool(self._unsent)
 
-    def spawn(
-        self, argv: List[str], env: Dict[str, str], cwd: str, err: str, memory_bytes: Optional[int]
-    ) -> int:
+    def spawn(self, programs: Programs, spec: WorkerSpec, env: Dict[str, str], folder: str) -> int:
         """Start the worker and return its pid; raises SpawnError or OSError. Call ``close`` in any case."""
         theirs_in, self._input = os.pipe()
         self._output, theirs_out = os.pipe()
         try:
-            pid = procs.spawn(argv, env, cwd, Streams(theirs_in, theirs_out, err), memory_bytes)
+            streams = Streams(theirs_in, theirs_out, folder + "/err")
+            pid = procs.spawn(programs, spec.argv, env, spec.cwd or folder, streams, spec.memory_bytes)
         finally:
             os.close(theirs_in)
             os.close(theirs_out)

@@ -10,10 +10,11 @@ import glob
 import os
 import platform
 import shutil
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Callable, Iterator, List, Optional
 
 from . import procs
-from .loop import Loop, Timer
+from .loop import Timer
+from .node import Node
 from .procs import SpawnError, Streams
 from .protocol import Json
 
@@ -84,25 +85,27 @@ class DeviceQuery:
     ``on_devices`` gets the list of devices, None when nvidia-smi is there but gave no answer.
     """
 
-    def __init__(self, loop: Loop, environ: Dict[str, str], null: int, on_devices: Any) -> None:
-        self._loop = loop
+    def __init__(self, node: Node, on_devices: Callable[[Optional[List[Json]]], None]) -> None:
+        self._loop = node.loop
         self._on_devices = on_devices
         self._answer = b""
         self._output, theirs = os.pipe()
         self._pid: Optional[int] = None
         self._timer: Optional[Timer] = None
         try:
-            if shutil.which(NVIDIA_QUERY[0], path=environ.get("PATH")) is None:
+            if shutil.which(NVIDIA_QUERY[0], path=node.environ.get("PATH")) is None:
                 self._finish([])
                 return
-            self._pid = procs.spawn(NVIDIA_QUERY, environ, "/", Streams(null, theirs, os.devnull))
+            self._pid = procs.spawn(
+                node.programs, NVIDIA_QUERY, node.environ, "/", Streams(node.null, theirs, os.devnull)
+            )
         except SpawnError:
             self._finish(None)
             return
         finally:
             os.close(theirs)
-        self._timer = loop.call_later(_PATIENCE_S, self._give_up)
-        loop.watch(self._output, self._on_output)
+        self._timer = self._loop.call_later(_PATIENCE_S, self._give_up)
+        self._loop.watch(self._output, self._on_output)
 
     def _on_output(self, _events: int) -> None:
         data = os.read(self._output, 1 << 16)

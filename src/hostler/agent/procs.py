@@ -70,8 +70,33 @@ def keep_descriptors_private() -> None:
                 raise
 
 
+class Programs:
+    """Finds programs in a PATH, and remembers where until ``forget``: a search costs more than all else of a start."""
+
+    def __init__(self) -> None:
+        self._found: Dict[Tuple[str, str], str] = {}
+
+    def find(self, name: str, path: str) -> str:
+        """The file to execute for ``name``; one with a slash is its own. Raises SpawnError."""
+        if "/" in name:
+            return name
+        known = self._found.get((name, path))
+        if known is None:
+            known = self._found[name, path] = _search(name, path)
+        return known
+
+    def forget(self) -> None:
+        """Search anew from now on."""
+        self._found.clear()
+
+
 def spawn(
-    argv: List[str], env: Dict[str, str], cwd: str, streams: Streams, memory_bytes: Optional[int] = None
+    programs: Programs,
+    argv: List[str],
+    env: Dict[str, str],
+    cwd: str,
+    streams: Streams,
+    memory_bytes: Optional[int] = None,
 ) -> int:
     """Start a program in a session of its own and return its pid.
 
@@ -80,19 +105,20 @@ def spawn(
     ``cwd``: changing it here, before the spawn, is what lets the C library start the child without a fork.
     Raises SpawnError.
     """
+    what = "cannot enter the working directory %.200r: %s"
+    subject = cwd
     try:
         os.chdir(cwd)
-    except OSError as error:
-        raise SpawnError("cannot enter the working directory %r: %s" % (cwd, error.strerror)) from None
-    program = _find_program(argv[0], env)
-    try:
+        what, subject = "cannot start %.200r: %s", argv[0]
+        program = programs.find(argv[0], env.get("PATH", os.defpath))
         if memory_bytes is not None:
             return _fork_exec(program, argv, env, streams, memory_bytes)
         return _posix_spawn(program, argv, env, streams)
     except OSError as error:
-        raise SpawnError("cannot start %r: %s" % (argv[0][:200], error.strerror)) from None
+        programs.forget()
+        raise SpawnError(what % (subject, error.strerror)) from None
     except ValueError as error:  # text that is no file-system text, as a lone surrogate
-        raise SpawnError("cannot start %.200r: %s" % (argv[0], error)) from None
+        raise SpawnError(what % (subject, error)) from None
 
 
 def signal_group(leader: int, number: int) -> None:
@@ -167,10 +193,7 @@ def _stat(pid: int) -> Optional[List[bytes]]:
         os.close(fd)
 
 
-def _find_program(name: str, env: Dict[str, str]) -> str:
-    if "/" in name:
-        return name
-    path = env.get("PATH", os.defpath)
+def _search(name: str, path: str) -> str:
     for folder in path.split(":"):
         candidate = (folder or ".") + "/" + name
         if os.access(candidate, os.X_OK) and os.path.isfile(candidate):

@@ -45,6 +45,7 @@ class AttemptSpec(NamedTuple):
     grace_s: float
     log_bytes: int
     result_bytes: int
+    inputs: Any
 
 
 class WorkerSpec(NamedTuple):
@@ -212,6 +213,10 @@ def _is_open(value: object) -> bool:
     return type(value) is dict and value.keys() == {"digest", "params"} and type(value["digest"]) is str
 
 
+def _is_anything(_value: object) -> bool:
+    return True
+
+
 def _is_chunk(value: object) -> bool:
     if type(value) is not list or len(value) != 3:
         return False
@@ -232,6 +237,7 @@ _ATTEMPT = {
     "walltime_s": (_is_seconds_or_none, None, "a number of seconds or null"),
     "grace_s": (_is_seconds, 10, "a number of seconds"),
     "result_bytes": (_is_bytes, 1 << 20, "a positive integer"),
+    "inputs": (_is_anything, None, "any JSON"),
 }
 _ATTEMPT = {name: _ATTEMPT[name] for name in AttemptSpec._fields}
 _WORKER = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import os
 import platform
 import signal
@@ -34,7 +35,7 @@ from .protocol import (
 from .state import State
 from .workers import Workers
 
-_GATHER_S = 0.002
+_GATHER_S = 0.005
 _RETRY_S = 1.0
 _FACTS_PER_LINE_BYTES = 1 << 18
 _MOST_UNREAD_BYTES = 1 << 20
@@ -45,6 +46,7 @@ _TELEMETRY_S = 10.0
 _PROGRESS_S = 1.0
 _AGENT_LOG_BYTES = 4 << 20
 _LARGEST_ECHO = 2048
+_GARBAGE_EVERY = 50_000
 
 
 class Supervisor:
@@ -71,7 +73,7 @@ class Supervisor:
         self._compact(state)
         self._attempts = Attempts(self._node)
         self._workers = Workers(self._node)
-        self._requests: Dict[Any, Callable[[Json], None]] = {
+        self._requests: Dict[str, Callable[[Json], None]] = {
             "launch": lambda request: self._attempts.launch(request.get("attempts")),
             "stop": self._stop,
             "open": lambda request: self._workers.open(request.get("worker")),
@@ -96,6 +98,8 @@ class Supervisor:
             }
         )
         self._loop.watch(self._listener.fileno(), self._accept)
+        gc.freeze()
+        gc.set_threshold(_GARBAGE_EVERY)  # next to nothing here is cyclic
         self._housekeep()
         self._send_telemetry()
         self._send_progress()
@@ -149,13 +153,14 @@ class Supervisor:
         return journal.flush()
 
     def _has_news(self) -> bool:
-        if not self._node.journal.is_clean or self._node.complaints:
+        if not self._node.journal.is_clean or self._node.complaints or self._attempts.unannounced:
             return True
         peer = self._connection
         return peer is not None and peer.sent_seq < self._node.facts.seq and peer.backlog < _MOST_UNREAD_BYTES
 
     def _deliver(self) -> None:
         journal, facts, peer = self._node.journal, self._node.facts, self._connection
+        self._attempts.announce()
         is_durable = journal.flush()
         self._deliver_at = self._loop.monotonic() + (_GATHER_S if is_durable else _RETRY_S)
         if not is_durable:
@@ -291,7 +296,7 @@ class Supervisor:
     # --- requests -------------------------------------------------------------------------------------------------
 
     def _request(self, request: Json) -> None:
-        method = self._requests.get(request.get("type"))
+        method = self._requests.get(str(request.get("type")))
         if method is None:
             raise RequestError("unknown type %.80r" % request.get("type"))
         method(request)
@@ -333,7 +338,7 @@ class Supervisor:
             facts = probe.node_facts(self._directory, devices)
             self._answer({"type": "probe", "id": request.get("id"), "facts": facts})
 
-        probe.DeviceQuery(self._loop, self._node.environ, self._node.null, on_devices)
+        probe.DeviceQuery(self._node, on_devices)
 
     def _answer(self, message: Json) -> None:
         if self._connection is not None:
@@ -376,6 +381,7 @@ class Supervisor:
         self._attempts.watch_logs()
         self._workers.watch_logs()
         self._node.note_oom_kills()
+        self._node.programs.forget()
         try:
             logs.rotate(self._directory + "/agent.log", _AGENT_LOG_BYTES)
         except OSError as error:

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 from collections import deque
+from functools import partial
 from typing import AbstractSet, Any, Callable, Deque, Dict, List, Optional
 
 from . import logs, procs
@@ -22,6 +23,7 @@ from .protocol import ChunkSpec, Json, LineTooLong, RequestError, WorkerSpec, de
 _MOST_START_FAILURES = 3
 _RESTART_PAUSE_S = 0.2
 _CHECKPOINT_EVERY_S = 1.0
+_EXIT_WITHIN_S = 2.0
 _MOST_AHEAD = 32
 _LONG_CHUNK_S = 0.5
 _SHORT_CHUNK_S = 0.02
@@ -101,7 +103,7 @@ class Workers:
         self.progress: Dict[str, List[int]] = {}
         self._by_pid: Dict[int, Worker] = {}
         self._unsent: List[Worker] = []
-        self._answers: Dict[Any, Callable[[Worker, Json], None]] = {
+        self._answers: Dict[str, Callable[[Worker, Json], None]] = {
             "checkpoint": self._on_checkpoint,
             "done": self._on_done,
             "failed": self._on_failed,
@@ -255,7 +257,7 @@ class Workers:
         try:
             os.makedirs(folder, 0o700, exist_ok=True)
             worker.pipes = WorkerPipes(self._node.loop, lambda data: self._on_data(worker, data))
-            worker.pid = worker.pipes.spawn(spec.argv, env, spec.cwd or folder, folder + "/err", spec.memory_bytes)
+            worker.pid = worker.pipes.spawn(self._node.programs, spec, env, folder)
         except (SpawnError, OSError) as error:
             self._close_pipes(worker)
             self._start_failed(worker, str(error))
@@ -437,8 +439,10 @@ class Workers:
     def _on_data(self, worker: Worker, data: bytes) -> None:
         if worker.pipes is None:
             return
-        if not data:  # it cannot answer any more; give it a moment to exit by itself
-            self._terminate(worker, "worker_died", "the worker closed its output")
+        if not data:  # it cannot answer any more, and mostly exits by itself now
+            text = "the worker closed its output and ran on"
+            after = partial(self._terminate, worker, "worker_died", text)
+            worker.timers.append(self._node.loop.call_later(_EXIT_WITHIN_S, after))
             return
         worker.heard = self._node.loop.monotonic()
         try:
@@ -453,7 +457,7 @@ class Workers:
         if not worker.is_ready:
             self._on_opened(worker, answer)
             return
-        method = self._answers.get(answer.get("type"))
+        method = self._answers.get(str(answer.get("type")))
         if method is None:
             raise RequestError("unknown type %.80r" % answer.get("type"))
         method(worker, answer)

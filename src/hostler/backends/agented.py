@@ -22,7 +22,7 @@ WORKER_GRACE_S = 5.0
 
 
 class AgentedNode(ABC):
-    """`Backend`, `RunsChunks`, `KeepsReports`, `ReadsLogs` and `Releases` for a node with an agent.
+    """`Backend` and all that goes with it (see `backends.base`), for a node with an agent.
 
     A subclass says how to reach the agent, and how the node is to be described.
     """
@@ -105,6 +105,10 @@ class AgentedNode(ABC):
             size=answer["size"],
             ended=answer["ended"],
         )
+
+    async def discard(self, attempts: Sequence[str]) -> None:
+        """Delete the folders of ended attempts."""
+        await self._open_channel().send({"type": "discard", "attempts": list(attempts)})
 
     async def release(self) -> None:
         """Have the agent exit as soon as it holds nothing."""

@@ -83,6 +83,14 @@ class ReadsLogs(Protocol):
 
 
 @runtime_checkable
+class KeepsFolders(Protocol):
+    """A backend whose node keeps a folder of each attempt until told otherwise."""
+
+    async def discard(self, attempts: Sequence[str]) -> None:
+        """Delete what ended attempts have left; what is not there is no error."""
+
+
+@runtime_checkable
 class Releases(Protocol):
     """A backend that leaves something running on its node between attempts."""
 

@@ -188,7 +188,7 @@ def _chunk_leased(state: State, index: Index, event: events.ChunkLeased) -> None
     sweep.chunks += 1
     device.chunks.append(event.chunk)
     index.chunk_put(sweep.job, event.device, event.expected_s)
-    _note_speed(state, index, sweep, event.device)
+    _note_work(state, index, sweep, device)
     if job.state is JobState.PENDING:
         job.started_at = job.started_at or state.at
         _move(index, job, JobState.RUNNING)
@@ -204,7 +204,7 @@ def _chunk_done(state: State, index: Index, event: events.ChunkDone) -> None:
     index.attained_s[sweep.job] += event.elapsed_s
     key = speed_key(lease.device, sweep_payload(state.jobs[sweep.job]))
     state.speeds[key] = chunking.learn(state.speeds.get(key), stop - start, event.elapsed_s)
-    _note_speed(state, index, sweep, lease.device)
+    _note_work(state, index, sweep, state.devices[lease.device])
 
 
 def _chunk_returned(state: State, index: Index, event: events.ChunkReturned) -> None:
@@ -319,19 +319,25 @@ def _release_device(state: State, index: Index, job: Job) -> None:
 
 
 def _settle_chunk(state: State, index: Index, sweep: Sweep, chunk: str, position: int) -> None:
+    had_free = bool(sweep.ledger.free)
     sweep.ledger.settle(chunk, position)
     lease = sweep.leases.pop(chunk)
     device = state.devices[lease.device]
     device.chunks.remove(chunk)
     index.chunk_taken(sweep.job, device, lease.expected_s)
     index.opened(state, lease.device)
-    if sweep.ledger.free:
+    _note_work(state, index, sweep, device)
+    if sweep.ledger.free and not had_free:
         index.new_work = True
 
 
-def _note_speed(state: State, index: Index, sweep: Sweep, device: str) -> None:
-    speed = state.speeds.get(speed_key(device, sweep_payload(state.jobs[sweep.job])))
-    index.fleet_per_s[sweep.job][device] = 0.0 if speed is None else speed.per_s
+def _note_work(state: State, index: Index, sweep: Sweep, device: Device) -> None:
+    name = device.spec.id
+    if not any(job_of(chunk) == sweep.job for chunk in device.chunks):
+        index.off_work(sweep.job, name)
+        return
+    speed = state.speeds.get(speed_key(name, sweep_payload(state.jobs[sweep.job])))
+    index.at_work(sweep.job, name, 0.0 if speed is None else speed.per_s)
 
 
 def _unlink(state: State, index: Index, node: Node, why: str) -> None:

@@ -24,7 +24,7 @@ def place_all(state: State, index: Index, emit: Emit) -> None:
     index.fresh.clear()
     index.new_work = False
     while candidates:
-        candidates = [name for name in candidates if _serve(state, index, state.devices[name], emit)]
+        candidates = [name for name in candidates if _serve_or_close(state, index, state.devices[name], emit)]
 
 
 def occupied(index: Index, device: Device) -> placement.Occupied:
@@ -41,6 +41,15 @@ def occupied(index: Index, device: Device) -> placement.Occupied:
 def predicted_s(state: State, job: Job, device: Device) -> float | None:
     """Seconds a script will last on a device at most; `None` if nobody can say yet."""
     return duration.at_most(state.durations.get(duration_key(state, job, device.spec.id)))
+
+
+def _serve_or_close(state: State, index: Index, device: Device, emit: Emit) -> bool:
+    if _serve(state, index, device, emit):
+        return True
+    held = occupied(index, device)
+    if not placement.takes_attempt(held, 0.0) and not _has_room_for_chunks(held):
+        index.closed(device.spec.id)
+    return False
 
 
 def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
@@ -102,7 +111,9 @@ def _attempt_lease(index: Index, held: placement.Occupied, device: Device, job: 
 def _chunk_lease(state: State, index: Index, device: Device, sweep: Sweep) -> ChunkLeased:
     payload = sweep_payload(state.jobs[sweep.job])
     speed = state.speeds.get(speed_key(device.spec.id, payload))
-    fleet_per_s = sum(index.fleet_per_s[sweep.job].values())
+    fleet_per_s = index.pace_per_s[sweep.job]
+    if speed is not None and device.spec.id not in index.fleet_per_s[sweep.job]:
+        fleet_per_s += speed.per_s
     ledger = sweep.ledger
     wanted = chunking.length(_bounds(payload), ledger.total, ledger.free_items, speed, fleet_per_s)
     start, stop = ledger.next_free(wanted)

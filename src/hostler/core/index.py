@@ -57,7 +57,9 @@ class Index:
     attained_s: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Device time a sweep has had or has leased."""
     fleet_per_s: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
-    """Measured speed of each device at work on a sweep."""
+    """Measured speed of each device at work on a sweep; 0 where it is not measured yet."""
+    pace_per_s: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """The sum of these speeds."""
     timers: list[tuple[float, str]] = field(default_factory=list)
     blocked: dict[str, set[str]] = field(default_factory=dict)
     """Unfinished dependencies of a job."""
@@ -156,6 +158,19 @@ class Index:
         self.open.pop(name, None)
         self.fresh.pop(name, None)
 
+    def at_work(self, sweep: str, device: str, per_s: float) -> None:
+        """A device works on a sweep, this fast."""
+        speeds = self.fleet_per_s[sweep]
+        self.pace_per_s[sweep] += per_s - speeds.get(device, 0.0)
+        speeds[device] = per_s
+
+    def off_work(self, sweep: str, device: str) -> None:
+        """A device has nothing of a sweep any more."""
+        speeds = self.fleet_per_s[sweep]
+        self.pace_per_s[sweep] -= speeds.pop(device, 0.0)
+        if not speeds:
+            del self.fleet_per_s[sweep], self.pace_per_s[sweep]
+
     def attempt_put(self, device: str, predicted_s: float | None) -> None:
         """An attempt was put on a device."""
         load = self.loads[device]
@@ -220,4 +235,4 @@ def _index_sweep(state: State, index: Index, sweep: Sweep) -> None:
     for lease in sweep.leases.values():
         index.chunk_put(sweep.job, lease.device, lease.expected_s)
         speed = state.speeds.get(speed_key(lease.device, payload))
-        index.fleet_per_s[sweep.job][lease.device] = 0.0 if speed is None else speed.per_s
+        index.at_work(sweep.job, lease.device, 0.0 if speed is None else speed.per_s)

@@ -157,6 +157,7 @@ def _ended(state: State, index: Index, given: inputs.Ended, emit: Emit) -> None:
             max_rss_bytes=given.max_rss_bytes,
             result=given.result,
             result_error=given.result_error,
+            left=given.left,
         )
     )
     _judge(state, index, job, given, emit)

@@ -80,10 +80,19 @@ def _index(state: State, index: Index) -> Iterator[str]:
     if index.blocked != fresh.blocked:
         yield f"blocked jobs are {index.blocked}, should be {fresh.blocked}"
     yield from _queue(state, index)
+    yield from _paces(index, fresh)
     for name, device in state.devices.items():
         yield from _load(index, fresh, name, device)
         if name in index.open and state.nodes[device.spec.node].link is not Link.UP:
             yield f"{name} is open though its node cannot be reached"
+
+
+def _paces(index: Index, fresh: Index) -> Iterator[str]:
+    if {name: speeds for name, speeds in index.fleet_per_s.items() if speeds} != fresh.fleet_per_s:
+        yield f"devices at work are {index.fleet_per_s}, should be {fresh.fleet_per_s}"
+    for name, pace in fresh.pace_per_s.items():
+        if abs(index.pace_per_s[name] - pace) > 1e-6 * pace:
+            yield f"{name} goes at {index.pace_per_s[name]}, should go at {pace}"
 
 
 def _queue(state: State, index: Index) -> Iterator[str]:

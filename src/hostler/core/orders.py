@@ -17,6 +17,7 @@ from hostler.model.commands import (
     ChunkOrder,
     CloseWorker,
     Command,
+    Discard,
     Launch,
     Lend,
     Recall,
@@ -60,6 +61,13 @@ def _attempt_leased(state: State, index: Index, event: events.AttemptLeased) -> 
             yield Recall(node=device.spec.node, chunk=chunk, reason=f"{event.attempt} takes the device")
 
 
+def _attempt_ended(state: State, index: Index, event: events.AttemptEnded) -> Iterator[Command]:
+    if event.left is False:
+        attempt = state.jobs[job_of(event.attempt)].attempt
+        assert attempt is not None
+        yield Discard(node=state.devices[attempt.device].spec.node, attempt=event.attempt)
+
+
 def _chunk_leased(state: State, index: Index, event: events.ChunkLeased) -> Iterator[Command]:
     yield _lend(state, index, state.sweeps[event.job], event.chunk, event.device)
 
@@ -95,8 +103,10 @@ def _node_linked(state: State, index: Index, event: events.NodeLinked) -> Iterat
             yield from _reconcile_attempt(state, event.node, name, name in held)
         for name in device.chunks:
             yield from _reconcile_chunk(state, index, event.node, name, name in chunks)
-    yield from (Stop(node=event.node, attempt=name, reason="not wanted") for name in held if not _current(state, name))
-    yield from (Recall(node=event.node, chunk=name, reason="not wanted") for name in chunks if not _leased(state, name))
+    stray = (name for name in event.attempts if not _current(state, name))
+    yield from (Stop(node=event.node, attempt=name, reason="not wanted") for name in stray)
+    stray = (name for name in event.chunks if not _leased(state, name))
+    yield from (Recall(node=event.node, chunk=name, reason="not wanted") for name in stray)
     for sweep in state.sweeps.values():
         if sweep.workers and state.jobs[sweep.job].state.final:
             yield from _close_workers(state, sweep, event.node)
@@ -104,6 +114,7 @@ def _node_linked(state: State, index: Index, event: events.NodeLinked) -> Iterat
 
 DERIVES: dict[type, Derive] = {
     events.AttemptLeased: _attempt_leased,
+    events.AttemptEnded: _attempt_ended,
     events.ChunkLeased: _chunk_leased,
     events.CancelRequested: _cancel_requested,
     events.SweepGivenUp: _sweep_given_up,

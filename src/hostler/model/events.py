@@ -155,6 +155,8 @@ class AttemptEnded:
     max_rss_bytes: int | None
     result: Any = None
     result_error: str | None = None
+    left: bool | None = None
+    """Whether it left output or files on its node; if not, its folder there is given up at once."""
 
 
 @record

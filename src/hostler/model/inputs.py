@@ -106,6 +106,7 @@ class Ended:
     max_rss_bytes: int | None = None
     result: Any = None
     result_error: str | None = None
+    left: bool | None = None
 
 
 @record

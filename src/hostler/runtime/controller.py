@@ -25,7 +25,7 @@ from hostler.core.views import (
 )
 from hostler.model.commands import Command
 from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError
-from hostler.model.events import Entry, job_of
+from hostler.model.events import AttemptEnded, Entry, job_of
 from hostler.model.inputs import Begin, Drain, Input, Trouble
 from hostler.model.views import (
     Explanation,
@@ -158,7 +158,12 @@ class Controller:
         backend = self._links[self._node_of(attempt)].backend
         if not isinstance(backend, ReadsLogs):
             raise NotFound(f"the node of {attempt} keeps no output that could be read")
-        return await backend.read_log(attempt, stream, offset, limit)
+        try:
+            return await backend.read_log(attempt, stream, offset, limit)
+        except NotFound:
+            if not await self._left_nothing(attempt):
+                raise
+            return LogChunk(attempt=attempt, stream=stream, offset=0, data=b"", size=0, ended=True)
 
     async def tell(self, *inputs: Input) -> Sequence[Any]:
         """Give inputs to the core; answers once durable."""
@@ -251,6 +256,11 @@ class Controller:
         if node not in self._links:
             raise LinkLost(f"{attempt} ran on {node}, which is no part of this fleet now")
         return node
+
+    async def _left_nothing(self, attempt: str) -> bool:
+        """Whether an attempt is known to have ended without output; its folder is gone then."""
+        ends = [entry.event for entry in await self.story(job_of(attempt)) if isinstance(entry.event, AttemptEnded)]
+        return any(end.attempt == attempt and end.left is False for end in ends)
 
     def _record(self, where: str, what: str) -> None:
         self._log.error("trouble", where=where, what=what)

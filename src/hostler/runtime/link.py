@@ -10,8 +10,8 @@ from typing import Any
 
 import structlog
 
-from hostler.backends.base import Backend, KeepsReports, Report, RunsChunks
-from hostler.model.commands import CloseWorker, Command, Launch, Lend, Recall, Stop
+from hostler.backends.base import Backend, KeepsFolders, KeepsReports, Report, RunsChunks
+from hostler.model.commands import CloseWorker, Command, Discard, Launch, Lend, Recall, Stop
 from hostler.model.errors import LinkError, LinkLost
 from hostler.model.inputs import Launched, LinkDown, LinkUp, NodeFound
 from hostler.runtime.clock import Clock
@@ -127,6 +127,8 @@ class Link:
             self._pump.post(Launched(attempts=tuple(command.order.id for command in group)))
         elif kind is Stop:
             await backend.stop([command.attempt for command in group], group[0].reason)
+        elif kind is Discard and isinstance(backend, KeepsFolders):
+            await backend.discard([command.attempt for command in group])
         elif isinstance(backend, RunsChunks):
             await _carry_chunks(backend, kind, group)
 

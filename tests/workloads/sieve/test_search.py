@@ -130,6 +130,14 @@ def test_hits_on_the_borders_of_blocks_and_intervals(name: str) -> None:
             assert search(wanted, seed + 1, top) == []
 
 
+def test_a_word_that_only_fits_modulo_2_to_the_32_is_no_hit() -> None:
+    modulus, target = 3_000_000_000, 2_900_000_000
+    word = target + modulus - 2**32
+    (seed,) = search(params("xorshift32", {"kind": "exact"}, [word]), 0, 2**32)
+    assert search(params("xorshift32", {"kind": "mod", "modulus": modulus}, [target]), seed, seed + 1) == []
+    assert search(params("xorshift32", {"kind": "mod", "modulus": modulus}, [word]), seed, seed + 1) == [seed]
+
+
 def test_an_interval_over_a_change_of_the_key_length_is_searched_whole() -> None:
     output = {"kind": "randrange", "stop": 6}
     for border in (2**32, 2**33, 2**63):

@@ -103,7 +103,11 @@ def test_broken_data_files_are_named(tmp_path: Path, content: str, complaint: st
 
 def test_a_data_file_needs_its_provenance_and_nothing_else(tmp_path: Path) -> None:
     content = json.loads((DRAWS / "java.json").read_text())
-    changes: list[dict[str, Any]] = [{"provenance": {}}, {"provenance": {**content["provenance"], "runtime": ""}}, {"seed": 42}]
+    changes: list[dict[str, Any]] = [
+        {"provenance": {}},
+        {"provenance": {**content["provenance"], "runtime": ""}},
+        {"seed": 42},
+    ]
     for change in changes:
         path = tmp_path / "draws.json"
         path.write_text(json.dumps(content | change))

@@ -81,7 +81,7 @@ def _judge(at: int, word: np.uint32, table: U32, rule: U32) -> int:
 
 @inlined
 def _sift(words: U32, match: U32, again: U32, row: U32, rule: U32) -> np.uint32:
-    """Test one word per lane: ``match`` stays 1 where it fits, ``again`` becomes 1 where it is drawn again.
+    """Test one word per lane, exactly: ``match`` stays 1 where it fits, ``again`` becomes 1 where it is drawn again.
 
     Returns 0 when no lane is left.
     """
@@ -91,7 +91,7 @@ def _sift(words: U32, match: U32, again: U32, row: U32, rule: U32) -> np.uint32:
     for lane in range(words.size):
         v = _right(words[lane], shift)
         again[lane] |= u32(match[lane] & u32(v > limit))
-        match[lane] &= u32(skip_test | u32(_fits(v, target, inverse, rotate, bound)))
+        match[lane] &= u32(skip_test | u32(u32(_fits(v, target, inverse, rotate, bound)) & u32(v >= target)))
         left = u32(left | u32(match[lane] | again[lane]))
     return left
 
@@ -394,7 +394,11 @@ def _xorshift32(start: int, count: int, table: U32, rule: U32, hits: U64) -> int
         if _flag_linear(word, lanes, flags, _draw_row(last, table, rule), rule):
             for lane in range(LIGHT_LANES):
                 candidate = u64(block) * u64(LIGHT_LANES) + u64(lane)
-                if flags[lane] and start <= candidate < stop and _xorshift_passes(u32(candidate), table, rule):
+                if (
+                    flags[lane]
+                    and start <= candidate < stop
+                    and _xorshift_passes(word ^ lanes[lane], last, table, rule)
+                ):
                     found = _keep(hits, found, candidate)
         word = u32(word ^ changes[_trailing_ones(u64(block))])
     return found
@@ -435,12 +439,12 @@ def _xorshift(x: np.uint32) -> np.uint32:
 
 
 @inlined
-def _xorshift_passes(x: np.uint32, table: U32, rule: U32) -> bool:
+def _xorshift_passes(x: np.uint32, at: int, table: U32, rule: U32) -> bool:
+    """Whether the words pass from position ``at`` on, whose word is ``x``."""
     end = table.shape[0] + _position(rule, SKIP)
-    at = 0
     while 0 <= at < end:
-        x = _xorshift(x)
-        at = _judge(at, x, table, rule)
+        at = _judge(at, u32(x), table, rule)
+        x = _xorshift(u32(x))
     return bool(at == end)
 
 

@@ -1,0 +1,95 @@
+"""Run every benchmark and rewrite docs/performance.md with what came out.
+
+    python benchmarks/run_all.py [--quick] [NAME ...]      NAMEs run anew; the others keep the figures they have
+
+Figures are kept in docs/performance/NAME.json as each benchmark wrote them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+DOCS = HERE.parent / "docs"
+FIGURES = DOCS / "performance"
+NAMES = ("dispatch", "sieve", "scale")
+
+HEAD = """# Performance
+
+Every figure here was measured by a command in `benchmarks/`, side by side with its peers in one run. The machines are shared and noisy: CPU seconds and
+ratios mean more than rates. `make bench` measures everything again and rewrites this page; `python benchmarks/run_all.py NAME` one benchmark.
+"""
+
+
+def main() -> int:
+    """Run, rewrite the page; the exit status is that of the worst benchmark."""
+    options = _arguments()
+    FIGURES.mkdir(exist_ok=True)
+    worst = max((_run(name, options.quick) for name in options.names or NAMES), default=0)
+    pages = [_section(json.loads(path.read_text())) for name in NAMES if (path := FIGURES / f"{name}.json").exists()]
+    (DOCS / "performance.md").write_text("\n".join([HEAD, *pages]))
+    return worst
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="smaller runs; the figures are rougher")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    return parser.parse_args()
+
+
+def _run(name: str, quick: bool) -> int:
+    command = [sys.executable, str(HERE / f"{name}.py"), "--json", str(FIGURES / f"{name}.json")]
+    print(f"== {name}", flush=True)
+    return subprocess.run([*command, *(["--quick"] if quick else [])], check=False).returncode
+
+
+def _section(figures: Mapping[str, Any]) -> str:
+    return "\n".join(
+        [
+            f"## {figures['name']}",
+            "",
+            f"`python benchmarks/{figures['name']}.py` on {_machine(figures['machine'])}",
+            "",
+            *_table(figures["rows"]),
+            "",
+            *_table(list(_bars(figures["bars"]))),
+            "",
+        ]
+    )
+
+
+def _machine(machine: Any) -> str:
+    return machine if isinstance(machine, str) else ", ".join(f"{key} {value}" for key, value in machine.items())
+
+
+def _bars(bars: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    for bar in bars:
+        met = {True: "met", False: "**missed**", None: "not measured"}[bar["met"]]
+        yield {"bar": bar["name"], "measured": bar["value"], "target": f"{bar['op']} {_cell(bar['target'])}", "": met}
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    yield "| " + " | ".join(columns) + " |"
+    yield "|" + "---|" * len(columns)
+    for row in rows:
+        yield "| " + " | ".join(_cell(row.get(column)) for column in columns) + " |"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return str(value).replace("|", "/")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

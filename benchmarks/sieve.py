@@ -1,0 +1,180 @@
+"""Seeds per CPU-second and core, for each generator of the sieve, beside what php_mt_seed publishes.
+
+    python benchmarks/sieve.py [--quick] [--json FILE]
+
+"kernel" is one bare call of the compiled kernel over an interval, "worker" the same interval through the sieve as a
+warm worker, with its slices, checkpoints and pipes. Both are CPU time, the best of several rounds in turn. The
+figures of php_mt_seed 4.0 (openwall) are published ones from another machine, with AVX-512; they are marked.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from common import Bar, Row, arguments, has_cpu_flag, report
+from hostler.workloads.sieve import kernels, spec
+from hostler.workloads.sieve.generators import generator, oracle
+from hostler.workloads.sieve.plan import make_plan
+
+ROUNDS = 3
+KERNEL_S = 4.0  # CPU time a measured interval should take
+QUICK_S = 0.5
+DRAWS = 12
+SEED = 1 << 31
+PROBE = 1 << 16
+START = 1 << 30
+PHP_BAR = 105.0
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One line of the table: a generator and a kind of output."""
+
+    title: str
+    generator: str
+    output: dict[str, Any]
+    skip: int = 0
+
+    def params(self) -> dict[str, Any]:
+        """Parameters with draws from a seed outside every measured interval."""
+        made_by = generator(self.generator)
+        draws = oracle(made_by, spec.parse_output(made_by, self.output), SEED, skip=self.skip)
+        given = {"schema": 1, "generator": self.generator, "output": self.output, "skip": self.skip}
+        return given | {"draws": list(islice(draws, DRAWS))}
+
+
+PHP_EXACT = "php mt_rand()"
+CASES = [
+    Case(PHP_EXACT, "php-mt_rand", {"kind": "exact"}),
+    Case("php mt_rand(1, 1000)", "php-mt_rand", {"kind": "range", "min": 1, "max": 1000}),
+    Case("php mt_rand(1, 1024)", "php-mt_rand", {"kind": "range", "min": 1, "max": 1024}),
+    Case("php mt_rand(), skip 100", "php-mt_rand", {"kind": "exact"}, skip=100),
+    Case("php mt_rand(), skip 300", "php-mt_rand", {"kind": "exact"}, skip=300),
+    Case("java nextInt()", "java-random", {"kind": "int"}),
+    Case("java nextInt(1000)", "java-random", {"kind": "bound", "bound": 1000}),
+    Case("python random()", "python-random", {"kind": "random"}),
+    Case("python randrange(1000)", "python-random", {"kind": "randrange", "stop": 1000}),
+    Case("xorshift32", "xorshift32", {"kind": "exact"}),
+    Case("xorshift32 mod 1000", "xorshift32", {"kind": "mod", "modulus": 1000}),
+]
+PUBLISHED: list[Row] = [
+    {
+        "search": f"php_mt_seed 4.0, {title}",
+        "kernel M/s": figure,
+        "worker M/s": None,
+        "compile s": None,
+        "source": source,
+    }
+    for title, figure, source in [
+        ("exact, low", 96.0, "published, AVX-512"),
+        ("exact, high", 105.0, "published, AVX-512"),
+        ("10 outputs of range 57", 64.0, "published, AVX-512"),
+    ]
+]
+
+
+class Kernel:
+    """The bare kernel of a case, on an interval of the size that takes about the wanted time."""
+
+    def __init__(self, case: Case, seconds: float) -> None:
+        self._plan = make_plan(spec.parse(case.params()))
+        self._hits = np.zeros(4096, np.uint64)
+        began = time.process_time()
+        self._call = kernels.compiled(self._plan.kernel)
+        self.compile_s = time.process_time() - began
+        self.run(PROBE)
+        self.size = PROBE
+        while (took := self.run(self.size)) < seconds / 4 and self.size < SEED - START:
+            self.size = min(SEED - START, max(2 * self.size, int(self.size * seconds / max(took, seconds / 16))))
+
+    def run(self, size: int) -> float:
+        """CPU-seconds of one call."""
+        began = time.process_time()
+        found = self._call(START, size, self._plan.table, self._plan.rule, self._hits)
+        took = time.process_time() - began
+        if found:
+            raise SystemExit(f"{found} seeds were found where none was planted: the kernel is wrong")
+        return took
+
+
+class Worker:
+    """A warm worker as a process, opened for a case."""
+
+    def __init__(self, case: Case) -> None:
+        params = case.params()
+        command = [sys.executable, "-m", "hostler.workloads.sieve", "worker"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._ask({"type": "open", "digest": spec.digest(params), "params": params}, "opened")
+
+    def run(self, size: int) -> float:
+        """CPU-seconds of one chunk, by the process's own account in clock ticks."""
+        began = self._cpu_s()
+        self._ask({"type": "chunk", "id": "bench", "start": START, "stop": START + size}, "done")
+        return self._cpu_s() - began
+
+    def close(self) -> None:
+        """End the worker by the end of its input."""
+        self._process.communicate()
+
+    def _ask(self, request: dict[str, Any], until: str) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if (answer := json.loads(line))["type"] == until:
+                return
+            if answer["type"] == "failed":
+                raise SystemExit(f"the worker refused: {answer['error']}")
+        raise SystemExit("the worker ended without an answer")
+
+    def _cpu_s(self) -> float:
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def measured(cases: list[Case], seconds: float) -> Iterator[Row]:
+    """A row per case: the best round of the bare kernel and of the worker, taken in turn."""
+    for case in cases:
+        kernel, worker = Kernel(case, seconds), Worker(case)
+        worker.run(kernel.size)
+        rounds = [(kernel.run(kernel.size), worker.run(kernel.size)) for _ in range(ROUNDS)]
+        worker.close()
+        bare, through = (kernel.size / min(times) / 1e6 for times in zip(*rounds, strict=True))
+        yield {
+            "search": case.title,
+            "kernel M/s": bare,
+            "worker M/s": through,
+            "compile s": kernel.compile_s,
+            "source": "measured",
+        }
+
+
+def bars(rows: list[Row]) -> list[Bar]:
+    """PHP's first output against php_mt_seed's best published figure, where the processor has AVX-512 as theirs."""
+    exact = next(row["kernel M/s"] for row in rows if row["search"] == PHP_EXACT)
+    if has_cpu_flag("avx512f"):
+        return [Bar("php first output, M seeds per CPU-second and core", exact, PHP_BAR, ">=")]
+    note = f"this processor has no AVX-512; it reaches {exact:.1f}"
+    return [Bar("php first output, M seeds per CPU-second and core", None, PHP_BAR, ">=", note)]
+
+
+def main() -> None:
+    """Measure, print, write."""
+    options = arguments(__doc__)
+    rows = list(measured(CASES, QUICK_S if options.quick else KERNEL_S))
+    report("sieve", [*rows, *PUBLISHED], bars(rows), options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""`python -m hostler`: the command line."""
+
+from hostler.cli.main import main
+
+main()

@@ -1,0 +1,5 @@
+"""``python -m hostler.cli``."""
+
+from hostler.cli.main import main
+
+main()

@@ -1,0 +1,38 @@
+"""Journal entries as lines."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from hostler.cli.show import clean, compact, shortened
+
+if TYPE_CHECKING:
+    from hostler.client import View
+
+SUBJECTS = ("attempt", "chunk", "job", "of", "node", "where")
+"""Fields that say what an event is about, the most telling first."""
+UNTOLD = frozenset({*SUBJECTS, "kind"})
+
+
+def entry_line(entry: View, width: int) -> str:
+    """One entry: number, local time, kind, subject, and the rest as far as there is room."""
+    event = entry["event"]
+    clock = time.strftime("%H:%M:%S", time.localtime(entry["at"]))
+    told = " ".join(f"{name}={_value(name, value)}" for name, value in event.items() if _matters(name, value))
+    return shortened(
+        f"{entry['seq']:>7} {clock} {event['kind']:<20} {clean(_subject(event))} {clean(told)}".rstrip(), width
+    )
+
+
+def _subject(event: View) -> str:
+    about = next((event[name] for name in SUBJECTS if name in event), "")
+    return str(about["name"] if isinstance(about, dict) else about)
+
+
+def _matters(name: str, value: Any) -> bool:
+    return name not in UNTOLD and value not in (None, [], {}, "")
+
+
+def _value(name: str, value: Any) -> str:
+    return compact(value["name"] if name == "spec" else value)

@@ -1,0 +1,175 @@
+"""The fleet as a whole: numbers, queue, nodes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hostler.cli.common import Json, StateDir, client
+from hostler.cli.show import (
+    Column,
+    age,
+    clean,
+    duration,
+    maybe,
+    percent,
+    quantity,
+    say,
+    say_json,
+    shortened,
+    table,
+    terminal_width,
+)
+
+if TYPE_CHECKING:
+    from hostler.client import View
+
+commands = typer.Typer()
+
+SWEEP_COLUMNS = (
+    Column("SWEEP"),
+    Column("STATE"),
+    Column("DONE", right=True),
+    Column("PER S", right=True),
+    Column("LEFT", right=True),
+    Column("HITS", right=True),
+    Column("BY CHANCE", right=True),
+    Column("NAME", yields=True),
+)
+NODE_COLUMNS = (
+    Column("DEVICE", yields=True),
+    Column("LINK"),
+    Column("FOR", right=True),
+    Column("VRAM GB", right=True),
+    Column("MODEL", yields=True),
+    Column("HOLDS", yields=True),
+)
+QUEUE_COLUMNS = (
+    Column("#", right=True),
+    Column("JOB"),
+    Column("WORK"),
+    Column("PRIO", right=True),
+    Column("WAITED", right=True),
+    Column("NAME", yields=True),
+    Column("WAITS FOR", yields=True),
+)
+
+
+@commands.command()
+def status(
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it anew until interrupted.")] = False,
+    every: Annotated[float, typer.Option(min=0.1, help="With --watch: seconds between two looks.")] = 1.0,
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Show the fleet in numbers, and the sweeps that are not over.
+
+    \b
+    Example:
+      hostler status --watch
+    """
+    asked = client(state_dir)
+    if watch:
+        _watch(lambda: "\n".join(_status_lines(asked.status())), every)
+    elif as_json:
+        say_json(asked.status())
+    else:
+        say(_status_lines(asked.status()))
+
+
+@commands.command()
+def queue(
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Rows to show.")] = 50,
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Show what goes next, in order, and what the rest waits for.
+
+    \b
+    Example:
+      hostler queue --limit 10
+    """
+    rows = client(state_dir).queue(limit)
+    if as_json:
+        say_json(rows)
+        return
+    say(table(QUEUE_COLUMNS, map(_queue_row, rows)) if rows else ["nothing waits"])
+
+
+@commands.command()
+def nodes(as_json: Json = False, state_dir: StateDir = None) -> None:
+    """Show the nodes, their devices and what is on them.
+
+    \b
+    Example:
+      hostler nodes --json
+    """
+    found = client(state_dir).nodes()
+    if as_json:
+        say_json(found)
+        return
+    now = time.time()
+    say(table(NODE_COLUMNS, [row for node in found for row in _device_rows(node, now)]))
+    say(f"{clean(node['name'])}: {clean(node['trouble'])}" for node in found if node["trouble"])
+
+
+def sweep_row(sweep: View) -> Sequence[object]:
+    """A sweep as a row of `SWEEP_COLUMNS`."""
+    return (
+        sweep["job"],
+        sweep["state"],
+        percent(sweep["done"], sweep["total"]),
+        quantity(sweep["per_s"]),
+        "-" if sweep["done"] == sweep["total"] else duration(sweep["left_s"]),
+        quantity(sweep["hits"]),
+        quantity(sweep["expected_by_chance"]),
+        sweep["name"],
+    )
+
+
+def _status_lines(view: View) -> Iterator[str]:
+    counts = ", ".join(f"{count} {state}" for state, count in view["jobs"].items() if count) or "none"
+    yield shortened(f"{clean(view['fleet'])}: hostler {clean(view['version'])}, entry {view['seq']}", terminal_width())
+    yield f"jobs     {counts}"
+    yield f"nodes    {view['nodes_up']} of {view['nodes']} reachable"
+    yield f"devices  {view['devices_busy']} of {view['devices']} busy"
+    if view["refused"] or view["troubles"]:
+        yield f"trouble  {view['refused']} results refused, {view['troubles']} faults recorded (`hostler events`)"
+    if view["sweeps"]:
+        yield ""
+        yield from table(SWEEP_COLUMNS, map(sweep_row, view["sweeps"]))
+
+
+def _watch(render: Callable[[], str], every_s: float) -> None:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        while True:
+            print(render(), end="\n\n", flush=True)
+            time.sleep(every_s)
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            live.update(Text(render()), refresh=True)
+            time.sleep(every_s)
+
+
+def _queue_row(row: View) -> Sequence[object]:
+    waited = duration(row["waited_s"])
+    return row["place"], row["job"], row["work"], row["priority"], waited, row["name"], row["waits_for"] or ""
+
+
+def _device_rows(node: View, now: float) -> Iterator[Sequence[object]]:
+    since = age(node["since"], now)
+    if not node["devices"]:
+        yield node["name"], node["link"], since, "", "", "no devices known"
+    for device in node["devices"]:
+        held = [*device["attempts"], *device["chunks"]]
+        vram = "-" if device["kind"] == "cpu" else maybe(device["vram_gb"])
+        model = "" if device["kind"] == "cpu" and device["model"] is None else maybe(device["model"])
+        yield device["id"], node["link"], since, vram, model, " ".join(held) or "idle"

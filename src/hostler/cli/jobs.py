@@ -1,0 +1,244 @@
+"""Jobs: listing, detail, reasons, and changes of mind."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hostler.cli.common import JobName, JobNames, Json, StateDir, client
+from hostler.cli.entries import entry_line
+from hostler.cli.fleet import SWEEP_COLUMNS, sweep_row
+from hostler.cli.show import (
+    Column,
+    age,
+    clean,
+    compact,
+    maybe,
+    say,
+    say_json,
+    standing,
+    table,
+    terminal_width,
+    wrapped,
+)
+
+if TYPE_CHECKING:
+    from hostler.client import Client, View
+
+commands = typer.Typer()
+
+SHOWN = 50
+INDENT = 11
+
+
+class State(StrEnum):
+    """`hostler.model.work.JobState`, which would cost every command the import of pydantic."""
+
+    PENDING = "pending"
+    LEASED = "leased"
+    LAUNCHING = "launching"
+    RUNNING = "running"
+    COLLECTING = "collecting"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+JOB_COLUMNS = (
+    Column("ID"),
+    Column("STATE"),
+    Column("WORK"),
+    Column("PRIO", right=True),
+    Column("AGE", right=True),
+    Column("TRIES", right=True),
+    Column("DEVICE", yields=True),
+    Column("NAME", yields=True),
+    Column("WHY", yields=True),
+)
+DEVICE_COLUMNS = (Column("DEVICE", yields=True), Column("SAYS", yields=True))
+
+
+@commands.command()
+def jobs(
+    state: Annotated[list[State] | None, typer.Option(help="Only jobs in this state; repeat for several.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help=f"The newest so many; {SHOWN} by default, all with --json.")
+    ] = None,
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """List jobs, oldest first.
+
+    \b
+    Example:
+      hostler jobs --state failed --state cancelled
+      hostler jobs --json | jq -r '.[] | select(.attempts > 1) | .id'
+    """
+    found, left_out = _newest(client(state_dir), state or [], limit if as_json else limit or SHOWN)
+    if as_json:
+        say_json(list(found))
+        return
+    now = time.time()
+    say(table(JOB_COLUMNS, [_job_row(job, now) for job in found]) if found else ["no jobs"])
+    if left_out:
+        print(f"and {left_out} older; `--limit {left_out + len(found)}` shows them, too", file=sys.stderr)
+
+
+@commands.command()
+def job(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> None:
+    """Show everything about one job, and what happened to it.
+
+    \b
+    Example:
+      hostler job j17
+    """
+    asked = client(state_dir)
+    detail, story = asked.job(name), asked.story(name)
+    if as_json:
+        say_json({**detail, "story": story})
+        return
+    say(_detail_lines(detail, time.time()))
+    print()
+    say(entry_line(entry, terminal_width()) for entry in story)
+
+
+@commands.command()
+def explain(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> None:
+    """Tell why a job waits, or why it runs where it runs, per device.
+
+    \b
+    Example:
+      hostler explain j17
+    """
+    told = client(state_dir).explain(name)
+    if as_json:
+        say_json(told)
+        return
+    say([clean(told["summary"]), *(f"- {clean(reason)}" for reason in told["reasons"])])
+    if told["devices"]:
+        print()
+        say(table(DEVICE_COLUMNS, told["devices"].items()))
+
+
+@commands.command()
+def cancel(
+    names: JobNames,
+    reason: Annotated[str | None, typer.Option(help="Why; it is kept in the job's story.")] = None,
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """End jobs, at whatever point they are.
+
+    Jobs that come after them fail.
+
+    \b
+    Example:
+      hostler cancel j17 j18 --reason "wrong data"
+    """
+    asked = client(state_dir)
+    _tell_each((asked.cancel(name, reason) for name in names), as_json)
+
+
+@commands.command()
+def retry(names: JobNames, as_json: Json = False, state_dir: StateDir = None) -> None:
+    """Try failed or cancelled jobs again, with fresh budgets.
+
+    What failed because of them is tried again, too.
+
+    \b
+    Example:
+      hostler retry j17
+    """
+    asked = client(state_dir)
+    _tell_each((asked.retry(name) for name in names), as_json)
+
+
+@commands.command(context_settings={"ignore_unknown_options": True})
+def priority(
+    name: JobName,
+    value: Annotated[int, typer.Argument(metavar="N", help="Higher goes first; 0 is usual.")],
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Rank a job anew.
+
+    Jobs of one priority go in the order of their submission.
+
+    \b
+    Example:
+      hostler priority j17 10
+    """
+    _tell_each([client(state_dir).set_priority(name, value)], as_json)
+
+
+def _newest(asked: Client, states: Sequence[str], limit: int | None) -> tuple[Sequence[View], int]:
+    """The newest jobs, at most `limit`, oldest first; and how many were left out."""
+    if states or limit is None:
+        found = list(asked.all_jobs(states))
+        kept = found if limit is None else found[-limit:]
+        return kept, len(found) - len(kept)
+    known = sum(asked.status()["jobs"].values())
+    newest = deque(asked.all_jobs(after=max(0, known - limit)), maxlen=limit)
+    return list(newest), known - len(newest)
+
+
+def _job_row(job: View, now: float) -> Sequence[object]:
+    return (
+        job["id"],
+        standing(job),
+        job["work"],
+        job["priority"],
+        age(job["submitted_at"], now),
+        job["attempts"],
+        job["device"] or "-",
+        job["name"],
+        job["why"] or "",
+    )
+
+
+def _detail_lines(detail: View, now: float) -> Iterator[str]:
+    job, payload = detail["job"], detail["spec"]["payload"]
+    facts = {
+        "job": f"{job['id']} {job['name']}",
+        "key": job["key"] or "-",
+        "state": standing(job),
+        "why": job["why"] or "-",
+        "submitted": f"{age(job['submitted_at'], now)} ago",
+        "started": "-" if job["started_at"] is None else f"{age(job['started_at'], now)} ago",
+        "ended": "-" if job["ended_at"] is None else f"{age(job['ended_at'], now)} ago",
+        "priority": job["priority"],
+        "after": ", ".join(detail["after"]) or "-",
+        "attempts": f"{job['attempts']}, failures {compact(detail['failures'])}",
+        "command": compact(payload.get("argv") or payload.get("worker")),
+        "device": job["device"] or "-",
+        "process": _process(detail["attempt"]),
+        "result": compact(detail["result"]),
+    }
+    for name, fact in facts.items():
+        yield from wrapped(f"{name:<{INDENT}}", clean(fact))
+    if detail["sweep"]:
+        yield ""
+        yield from table(SWEEP_COLUMNS, [sweep_row(detail["sweep"])])
+
+
+def _process(attempt: View | None) -> str:
+    if attempt is None:
+        return "-"
+    return f"{attempt['process']}, pid {maybe(attempt['pid'])}, its node's link is {attempt['link']}"
+
+
+def _tell_each(changed: Iterator[View] | Sequence[View], as_json: bool) -> None:
+    """Tell of each job as soon as it is changed: a later one may be refused."""
+    done = []
+    for job in changed:
+        done.append(job)
+        if not as_json:
+            print(f"{job['id']} {standing(job)}, priority {job['priority']}", flush=True)
+    if as_json:
+        say_json(done)

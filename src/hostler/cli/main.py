@@ -1,0 +1,87 @@
+"""`hostler`: every command, and what becomes of errors.
+
+Exit status: 0 done, 1 failed, 2 asked for what cannot be, 3 no controller is running, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from hostler import __version__
+from hostler.cli import fleet, jobs, output, running, submitting, sweeps
+from hostler.cli.show import clean
+from hostler.model.errors import ControllerAbsent, HostlerError, UsageError
+
+FAILED, MISUSED, ABSENT, INTERRUPTED = 1, 2, 3, 130
+
+# Help is read by people and in pipes; rich would cost every call of it and wrap the examples.
+app = typer.Typer(
+    name="hostler",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+for group in (running, fleet, submitting, sweeps, jobs, output):
+    app.add_typer(group.commands)
+
+
+def main() -> None:
+    """The entry point of the program."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry out one command line; returns the exit status."""
+    try:
+        status: int | None = app(list(arguments) or ["--help"], prog_name="hostler", standalone_mode=False)
+    except HostlerError as error:
+        return _complain(str(error), _status_of(error))
+    except typer.TyperException as error:
+        return _complain(_with_help(error), MISUSED)
+    except typer.Abort:
+        return INTERRUPTED
+    return status or 0
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Keep a motley fleet of GPUs busy with the most valuable work, and never lose a result.
+
+    \b
+    Start a controller, give it work, look at it:
+      hostler up examples/laptop.yaml
+      hostler submit -- python train.py --epochs 3
+      hostler status --watch
+    """
+
+
+def _status_of(error: HostlerError) -> int:
+    if isinstance(error, ControllerAbsent):
+        return ABSENT
+    return MISUSED if isinstance(error, UsageError) else FAILED
+
+
+def _with_help(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    path = "hostler" if context is None else context.command_path
+    return f"{error.format_message()}; `{path} --help` shows how"
+
+
+def _complain(message: str, status: int) -> int:
+    told = "\n".join(clean(line) for line in message.splitlines())
+    print(f"hostler: error: {told}", file=sys.stderr)
+    return status

@@ -1,0 +1,95 @@
+"""Starting, checking and stopping a controller."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hostler.cli.common import Json, StateDir, client, directory
+from hostler.cli.show import UNKNOWN, Column, compact, say, say_json, table
+
+if TYPE_CHECKING:
+    from hostler.settings import Setting
+
+commands = typer.Typer()
+
+FleetFile = Annotated[Path, typer.Argument(metavar="FILE", help="A fleet file (YAML).")]
+
+
+@commands.command()
+def up(
+    fleet_file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A fleet file (YAML); without one, this machine alone.")
+    ] = None,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="End when everything asked for is done; exit status 0 only then.")
+    ] = False,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port of the HTTP interface on loopback; 0 takes any free one.")
+    ] = None,
+    state_dir: StateDir = None,
+) -> int:
+    """Run a controller in the foreground.
+
+    SIGTERM or Ctrl-C drains it, a second one leaves at once; what runs on the nodes runs on and is taken up again.
+
+    \b
+    Example:
+      hostler up --until-idle examples/laptop.yaml
+    """
+    from hostler.runtime.up import run
+
+    chosen = None if state_dir is None else directory(state_dir)
+    return run(fleet_file, state_dir=chosen, port=port, until_idle=until_idle)
+
+
+@commands.command()
+def check(fleet_file: FleetFile, as_json: Json = False) -> None:
+    """Validate a fleet file; tell where each value comes from.
+
+    \b
+    Example:
+      hostler check examples/laptop.yaml
+    """
+    from hostler.settings import describe, load, specs
+
+    loaded = load(fleet_file, os.environ)
+    asked = specs(loaded)
+    settings = describe(loaded)
+    if as_json:
+        say_json([{**_plain(each), "doc": each.doc} for each in settings])
+        return
+    columns = (Column("SETTING", yields=True), Column("VALUE", yields=True), Column("FROM", yields=True))
+    say(table(columns, _settings_rows(settings)))
+    print(f"good: {len(asked)} jobs and sweeps asked for")
+
+
+@commands.command()
+def stop(
+    state_dir: StateDir = None,
+) -> None:
+    """Let the controller start nothing more and end once nothing runs.
+
+    `kill` with its process id, twice, ends it at once; what runs on the nodes runs on then.
+
+    \b
+    Example:
+      hostler stop
+    """
+    client(state_dir).drain()
+    print("the controller starts nothing more, and ends once nothing runs")
+
+
+def _settings_rows(settings: Sequence[Setting]) -> list[tuple[str, str, str]]:
+    plain = [_plain(each) for each in settings]
+    return [(each["path"], compact(each["value"]), each["origin"] or UNKNOWN) for each in plain]
+
+
+def _plain(setting: Setting) -> dict[str, Any]:
+    from hostler.model.codec import plain
+
+    return {"path": setting.path, "value": plain(setting.value), "origin": setting.origin}

@@ -1,0 +1,177 @@
+"""From answers to lines of text: safe, narrow, and readable without colour.
+
+Names, arguments and error texts belong to whoever wrote them and may hold anything; nothing of them reaches a terminal
+but printable characters. Unknown is shown as `?`, never as 0.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+UNKNOWN = "?"
+NARROW = 80
+NARROWEST_CELL = 8
+LINES = 20
+GAP = "  "
+
+# What a job may say on a terminal: tabs, line ends, and colours, which are the one kind of escape that moves nothing.
+_HARMLESS = re.compile(r"\x1b\[[0-9;]*m|[\t\r\n]")
+
+
+class Column(NamedTuple):
+    """One column: numbers stand at the right, `yields` gives room when a line is too long."""
+
+    title: str
+    right: bool = False
+    yields: bool = False
+
+
+def clean(value: object) -> str:
+    """`value` as text of printable characters; anything else is written as Python would (`\\x1b`, `\\n`, `\\u202e`)."""
+    text = str(value)
+    return text if text.isprintable() else "".join(map(_visible, text))
+
+
+def clean_output(text: str) -> str:
+    """What a process wrote, for a terminal: colours and line ends stay, every other control is made visible."""
+    parts, at = [], 0
+    for harmless in _HARMLESS.finditer(text):
+        parts += [clean(text[at : harmless.start()]), harmless[0]]
+        at = harmless.end()
+    return "".join([*parts, clean(text[at:])])
+
+
+def maybe(value: object) -> str:
+    """A value, or `?` where it is not known."""
+    return UNKNOWN if value is None else clean(value)
+
+
+def quantity(value: float | None) -> str:
+    """A count or a rate in at most six characters: `950`, `4.29G`, `1e+27`."""
+    if value is None:
+        return UNKNOWN
+    if abs(value) < 10_000 and value == int(value):
+        return str(int(value))
+    for unit, size in (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if size <= abs(value) < 1000 * size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.3g}"
+
+
+def percent(part: int, whole: int) -> str:
+    """A share, rounded down: 100 % is said of the whole alone."""
+    return f"{1000 * part // whole / 10:.1f}%" if whole else UNKNOWN
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time in at most five characters."""
+    if seconds is None:
+        return UNKNOWN
+    for unit, size, until in (("s", 1, 100), ("m", 60, 100 * 60), ("h", 3600, 100 * 3600)):
+        if seconds < until:
+            return f"{max(seconds, 0) / size:.0f}{unit}"
+    return f"{quantity(seconds // 86400)}d"
+
+
+def age(at: float | None, now: float) -> str:
+    """How long ago `at` was; `-` where it has not been yet."""
+    return "-" if at is None else duration(now - at)
+
+
+def standing(job: Mapping[str, Any]) -> str:
+    """Where a job stands; `cancelling` while its owner's wish to end it is being carried out."""
+    over = job["state"] in ("done", "failed", "cancelled")
+    return "cancelling" if job["cancelling"] and not over else str(job["state"])
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], width: int | None = None) -> Iterator[str]:
+    """Lines of a table that is at most `width` columns wide (by default the terminal's, or 80), titles first."""
+    cells = [[column.title for column in columns], *([clean(cell) for cell in row] for row in rows)]
+    widths = _widths(columns, cells, terminal_width() if width is None else width)
+    for row in cells:
+        fitted = (_fit(cell, wide, column.right) for cell, wide, column in zip(row, widths, columns, strict=True))
+        yield GAP.join(fitted).rstrip()
+
+
+def shortened(text: str, width: int) -> str:
+    """`text` in at most `width` (3 or more) columns; what is left out is marked by `…`."""
+    return text if _columns(text) <= width else next(_pieces(text, width - 1), "") + "…"
+
+
+def wrapped(title: str, text: str) -> list[str]:
+    """`text` beside its title, in as many lines as it needs; at most `LINES`."""
+    width = terminal_width() - len(title)
+    pieces = list(islice(_pieces(text, width), LINES + 1)) or [""]
+    lines = [title + pieces[0], *(" " * len(title) + piece for piece in pieces[1:LINES])]
+    return lines if len(pieces) <= LINES else [*lines[:-1], shortened(lines[-1] + pieces[LINES], terminal_width())]
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, or 80 where there is none."""
+    return shutil.get_terminal_size((NARROW, 24)).columns
+
+
+def say(lines: Iterable[str]) -> None:
+    """Print lines."""
+    for line in lines:
+        print(line)
+
+
+def say_json(value: Any) -> None:
+    """Print one complete JSON document on one line; ASCII, so that it holds no control character."""
+    json.dump(value, sys.stdout, ensure_ascii=True)
+    print()
+
+
+def compact(value: Any) -> str:
+    """A value as short JSON, for a cell."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() else ascii(character)[1:-1]
+
+
+def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
+    """As wide as the longest cell; where that is too much, the widest columns that yield become equally narrow."""
+    widths = [min(width, max(_columns(row[at]) for row in cells)) for at in range(len(columns))]
+    yielding = [at for at, column in enumerate(columns) if column.yields]
+    for _ in range(sum(widths) + len(GAP) * (len(columns) - 1) - width):
+        widest = max(yielding, key=lambda at: widths[at], default=None)
+        if widest is None or widths[widest] <= NARROWEST_CELL:
+            break
+        widths[widest] -= 1
+    return widths
+
+
+def _fit(text: str, width: int, right: bool) -> str:
+    text = shortened(text, width)
+    filling = " " * (width - _columns(text))
+    return filling + text if right else text + filling
+
+
+def _pieces(text: str, width: int) -> Iterator[str]:
+    """The text in parts of at most `width` columns; a character that is wider than that stands alone."""
+    piece, taken = "", 0
+    for character in text:
+        wide = _columns(character)
+        if piece and taken + wide > width:
+            yield piece
+            piece, taken = "", 0
+        piece, taken = piece + character, taken + wide
+    if piece:
+        yield piece
+
+
+def _columns(text: str) -> int:
+    """Columns that a terminal takes for printable text."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(each) in "WF" else not unicodedata.combining(each) for each in text)

@@ -1,0 +1,118 @@
+"""Giving scripts to the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from hostler.cli.common import Json, StateDir, client
+from hostler.cli.show import say_json
+from hostler.cli.words import assignments, whole
+from hostler.model.errors import UsageError
+
+commands = typer.Typer()
+
+NAME_SHOWN = 60
+
+Key = Annotated[str | None, typer.Option(help="Idempotency key: submitting it again is the same job.")]
+After = Annotated[
+    list[str] | None, typer.Option(metavar="ID", help="Id or key of a job that must be done first; repeat for several.")
+]
+Priority = Annotated[int, typer.Option(help="Higher goes first.")]
+Device = Annotated[Literal["any", "cpu", "gpu"], typer.Option(help="The kind of device it needs.")]
+VramGb = Annotated[float, typer.Option(min=0, help="GPU memory it needs, in GB.")]
+MemoryGb = Annotated[float | None, typer.Option(help="Address-space limit of its process, in GB.")]
+MaxAttempts = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CLASS=N", help="Attempts that may end so (exit=3, timeout=2, ...); repeat for several."),
+]
+
+
+@commands.command(context_settings={"allow_interspersed_args": False})
+def submit(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="CMD", help="A program and its arguments, for no shell."),
+    ] = None,
+    jobs_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Submit the jobs of a YAML or JSON file; all of them or none.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="What people call it; by default the command.")] = None,
+    key: Key = None,
+    after: After = None,
+    priority: Priority = 0,
+    cwd: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where it starts; it must exist on the node, too.", show_default=False)
+    ] = Path(),
+    own_dir: Annotated[bool, typer.Option("--own-dir", help="Start in an empty directory of its own.")] = False,
+    env: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Environment variable; repeat for several.")
+    ] = None,
+    walltime_s: Annotated[float | None, typer.Option(help="Longest time an attempt may take, in seconds.")] = None,
+    device: Device = "any",
+    vram_gb: VramGb = 0.0,
+    memory_gb: MemoryGb = None,
+    max_attempts: MaxAttempts = None,
+    require_result: Annotated[
+        bool, typer.Option("--require-result", help="Fail if it leaves no JSON in $HOSTLER_RESULT.")
+    ] = False,
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Submit a command or a file of jobs; print their ids.
+
+    \b
+    Example:
+      hostler submit -- python train.py --epochs 3
+      hostler submit --name eval --after j17 --device gpu -- ./evaluate "model 3.pt"
+      hostler submit --jobs-file examples/jobs.yaml
+    """
+    if (jobs_file is None) == (not command):
+        raise UsageError("give either a command (after `--`) or --jobs-file FILE; `hostler submit --help` shows how")
+    if jobs_file is not None:
+        submit_specs(_from_file(jobs_file), as_json, state_dir)
+        return
+    words = command or []
+    spec = {
+        "name": name or " ".join(words)[:NAME_SHOWN],
+        "key": key,
+        "payload": {
+            "kind": "script",
+            "schema": 1,
+            "argv": words,
+            "env": assignments("--env", env),
+            "cwd": None if own_dir else str(cwd.absolute()),
+            "require_result": require_result,
+        },
+        "resources": {"device": device, "vram_gb": vram_gb, "memory_gb": memory_gb},
+        "priority": priority,
+        "after": after or [],
+        "retry": {"max_attempts": attempts(max_attempts)},
+        "walltime_s": walltime_s,
+    }
+    submit_specs([spec], as_json, state_dir)
+
+
+def submit_specs(specs: Sequence[Mapping[str, Any]], as_json: bool, state_dir: Path | None) -> None:
+    """Submit specs, all or none, and print their ids."""
+    ids = client(state_dir).submit(specs)
+    if as_json:
+        say_json({"ids": ids})
+        return
+    for each in ids:
+        print(each)
+
+
+def attempts(words: Sequence[str] | None) -> dict[str, int]:
+    """Budgets by failure class from `CLASS=N`."""
+    return {name: whole("--max-attempts", count) for name, count in assignments("--max-attempts", words).items()}
+
+
+def _from_file(path: Path) -> list[Any]:
+    from hostler.model.codec import plain
+    from hostler.settings import load_jobs
+
+    return [plain(spec) for spec in load_jobs(path)]

@@ -1,0 +1,195 @@
+"""Sweeps: submitting, ledgers, hits."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hostler.cli.common import JobName, Json, StateDir, client
+from hostler.cli.fleet import SWEEP_COLUMNS, sweep_row
+from hostler.cli.show import Column, age, compact, duration, maybe, percent, say, say_json, table
+from hostler.cli.submitting import After, Device, Key, MaxAttempts, Priority, VramGb, attempts, submit_specs
+from hostler.cli.words import assignments, interval, json_or_text
+from hostler.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from hostler.client import View
+
+commands = typer.Typer()
+ledger = typer.Typer()
+commands.add_typer(ledger, name="ledger", help="Show or verify which intervals of a sweep are done.")
+
+MORE = 20
+CHUNK_COLUMNS = (
+    Column("CHUNK"),
+    Column("DEVICE", yields=True),
+    Column("FOR", right=True),
+    Column("OF", right=True),
+    Column("SEARCHED", right=True),
+    Column("INTERVAL", yields=True),
+)
+HIT_COLUMNS = (Column("AT", right=True), Column("DATA", yields=True))
+
+
+@commands.command()
+def sweep(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What people call it; its key, too, without --key.")],
+    range_: Annotated[
+        str, typer.Option("--range", metavar="START:STOP", help="Half-open; exact, as 0:2**32 or 0x10:1e9.")
+    ],
+    program: Annotated[str | None, typer.Option(metavar="NAME", help="An installed program, such as sieve.")] = None,
+    worker: Annotated[
+        str | None,
+        typer.Option(metavar="CMD", help="A command that speaks the worker protocol; quoted words, read by no shell."),
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A parameter; JSON, or else a text; repeat for several."),
+    ] = None,
+    params: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Parameters from a YAML or JSON file; --param wins.")
+    ] = None,
+    key: Key = None,
+    after: After = None,
+    priority: Priority = 0,
+    device: Device = "any",
+    vram_gb: VramGb = 0.0,
+    max_attempts: MaxAttempts = None,
+    target_s: Annotated[float, typer.Option(help="How long a chunk should take, in seconds.")] = 10.0,
+    chance: Annotated[
+        float | None, typer.Option(help="With --worker: the probability that an item is a hit by chance.")
+    ] = None,
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Submit a search over every integer of a range; print its id.
+
+    \b
+    Example:
+      hostler sweep tokens --range 0:2**32 --program sieve --params examples/draws/php.json
+      hostler sweep primes --range 0:1e9 --worker "python3 primes.py --fast" --param base=7
+    """
+    asked = {
+        "name": name,
+        "range": list(interval("--range", range_)),
+        "params": _params(params, param),
+        "priority": priority,
+        "after": after or [],
+        "resources": {"device": device, "vram_gb": vram_gb},
+        "retry": {"max_attempts": attempts(max_attempts)},
+        "target_s": target_s,
+        **_given(key=key, program=program, worker=_words(worker), chance=chance),
+    }
+    submit_specs([_spec(asked, Path.cwd() if params is None else params.parent)], as_json, state_dir)
+
+
+@commands.command()
+def hits(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> None:
+    """List the accepted hits of a sweep, in order of acceptance.
+
+    \b
+    Example:
+      hostler hits j3
+      hostler hits tokens --json | jq '.[].at'
+    """
+    found = client(state_dir).hits(name)
+    if as_json:
+        say_json(list(found))
+        return
+    say(table(HIT_COLUMNS, [(hit["at"], compact(hit["data"])) for hit in found]))
+
+
+@ledger.command()
+def show(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> None:
+    """Show which intervals of a sweep are done, leased and free.
+
+    \b
+    Example:
+      hostler ledger show j3
+    """
+    view = client(state_dir).ledger(name)
+    if as_json:
+        say_json(view)
+        return
+    say(table(SWEEP_COLUMNS, [sweep_row(view["sweep"])]))
+    for part in ("done", "free"):
+        print(f"\n{part}: {_intervals(view[part])}")
+    if view["leased"]:
+        print()
+        now = time.time()
+        say(table(CHUNK_COLUMNS, [_chunk_row(chunk, now) for chunk in view["leased"]]))
+
+
+@ledger.command()
+def verify(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> int:
+    """Fold a sweep's ledger again from the journal alone.
+
+    The exit status is 1 if it contradicts itself; a sweep that is not complete yet is none.
+
+    \b
+    Example:
+      hostler ledger verify j3 && echo sound
+    """
+    proof = client(state_dir).proof(name)
+    if as_json:
+        say_json(proof)
+    else:
+        say(_proof_lines(proof))
+    return 0 if proof["fault"] is None else 1
+
+
+def _params(path: Path | None, words: Sequence[str] | None) -> dict[str, Any]:
+    from_words = {name: json_or_text(value) for name, value in assignments("--param", words).items()}
+    return {**({} if path is None else _read_params(path)), **from_words}
+
+
+def _read_params(path: Path) -> dict[str, Any]:
+    from hostler.settings.reading import read_file
+
+    value = read_file(path).value
+    if not isinstance(value, dict):
+        raise UsageError(f"--params {str(path)!r} holds no mapping of parameters; write NAME: VALUE lines")
+    return value
+
+
+def _words(command: str | None) -> list[str] | None:
+    try:
+        return None if command is None else shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"--worker {command!r} cannot be split into words: {error}") from error
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _spec(asked: dict[str, Any], base_dir: Path) -> Any:
+    from hostler.model.codec import plain
+    from hostler.settings import sweep_spec
+
+    return plain(sweep_spec(asked, base_dir))
+
+
+def _intervals(intervals: Sequence[Sequence[int]]) -> str:
+    shown = ", ".join(f"[{start}, {stop})" for start, stop in intervals[:MORE]) or "none"
+    more = len(intervals) - MORE
+    return shown + (f" and {more} more (`--json` has all)" if more > 0 else "")
+
+
+def _chunk_row(chunk: View, now: float) -> Sequence[object]:
+    start, stop, position = chunk["start"], chunk["stop"], chunk["position"]
+    searched = maybe(position) if position is None else percent(position - start, stop - start)
+    since, expected = age(chunk["leased_at"], now), duration(chunk["expected_s"])
+    return chunk["chunk"], chunk["device"], since, expected, searched, f"[{start}, {stop})"
+
+
+def _proof_lines(proof: View) -> Iterator[str]:
+    yield f"{proof['job']}: {proof['done']} of {proof['total']} items done; intervals: {proof['intervals']}"
+    yield f"hits accepted: {proof['hits']}"
+    yield "complete" if proof["complete"] else "not complete"
+    yield "disjoint, within its range" if proof["fault"] is None else f"FAULT: {proof['fault']}"

@@ -1,0 +1,108 @@
+"""The core with a journal in memory, and a shell that can die between any two of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from hostler.core import Core
+from hostler.model.codec import dump_event, load_event
+from hostler.model.commands import Command
+from hostler.model.events import Entry
+from hostler.model.inputs import Begin, Input, Tick
+from hostler.model.record import record
+from hostler.sim.agenda import Action, Agenda
+
+COMMIT_S = 0.01
+"""How long a step is under way to the journal."""
+
+
+@record
+class Line:
+    """A line of the journal: what a disk would hold of an entry."""
+
+    seq: int
+    at: float
+    event: str
+
+
+class VirtualController:
+    """Takes inputs, writes what followed, and only then acts and answers. `skew_s` is how wrong its clock is."""
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        random: Random,
+        crash_at_commit: float,
+        validate: bool,
+        act: Callable[[Command], None],
+        crashed: Action,
+    ) -> None:
+        self.core: Core | None = None
+        self.journal: list[Line] = []
+        self.skew_s = 0.0
+        self.life = 0
+        self._agenda = agenda
+        self._random = random
+        self._crash_at_commit = crash_at_commit
+        self._validate = validate
+        self._act = act
+        self._crashed = crashed
+        self._timer = 0
+
+    def start(self) -> None:
+        """A new life: replay the journal, through JSON, and take it up."""
+        self.life += 1
+        self.core = replayed(self.journal)
+        self.take(Begin(version="sim", epoch=self.life))
+
+    def die(self) -> None:
+        """Everything that is not in the journal is gone, commands not yet executed with it."""
+        self.core = None
+        self.life += 1
+
+    def take(self, *inputs: Input, done: Callable[[Sequence[Any]], None] | None = None) -> None:
+        """Handle inputs, unless dead; `done` hears the answers when what followed is in the journal."""
+        if self.core is None:
+            return
+        outcome = self.core.handle(self._agenda.now + self.skew_s, *inputs)
+        if self._validate:
+            self.core.validate()
+        life = self.life
+        written = [Line(seq=each.seq, at=each.at, event=dump_event(each.event)) for each in outcome.entries]
+
+        def commit() -> None:
+            if life == self.life:
+                self._commit(written, outcome.commands, (lambda: done(outcome.answers)) if done else None)
+
+        self._agenda.later(COMMIT_S, commit)
+        self._set_timer()
+
+    def _commit(self, written: Sequence[Line], commands: Sequence[Command], done: Action | None) -> None:
+        dies, too_late = self._random.random() < self._crash_at_commit, self._random.random() < 0.5
+        if not dies or too_late:
+            self.journal.extend(written)
+        if dies:
+            self._crashed()
+            return
+        for command in commands:
+            self._act(command)
+        if done is not None:
+            done()
+
+    def _set_timer(self) -> None:
+        assert self.core is not None
+        self._timer += 1
+        due, own, life = self.core.wake_at(), self._timer, self.life
+        if due is None:
+            return
+        delay_s = max(due - self._agenda.now - self.skew_s, 0.0)
+        self._agenda.later(delay_s, lambda: self.take(Tick()) if (own, life) == (self._timer, self.life) else None)
+
+
+def replayed(journal: Sequence[Line]) -> Core:
+    """A core made from the journal alone."""
+    core = Core()
+    core.replay(Entry(seq=line.seq, at=line.at, event=load_event(line.event)) for line in journal)
+    return core

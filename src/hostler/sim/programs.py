@@ -1,0 +1,56 @@
+"""What virtual work does. It is written in the payload itself, so a job needs nothing beside it to be simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hostler.model.codec import digest
+from hostler.model.record import record
+from hostler.model.work import JobSpec, ScriptPayload, SweepPayload
+
+
+@record
+class Script:
+    """A script that lasts `seconds` and exits 1 with probability `fails`, else 0."""
+
+    seconds: float
+    fails: float = 0.0
+
+
+@record
+class Search:
+    """A search whose hits are known beforehand."""
+
+    planted: tuple[int, ...]
+
+    def hits(self, start: int, stop: int) -> tuple[dict[str, Any], ...]:
+        """Hits in `[start, stop)`."""
+        return tuple({"at": at} for at in self.planted if start <= at < stop)
+
+
+def script_job(name: str, script: Script, **spec: Any) -> JobSpec:
+    """A job that runs `script`."""
+    argv = ("virtual", repr(script.seconds), repr(script.fails))
+    return JobSpec(name=name, payload=ScriptPayload(schema=1, argv=argv), **spec)
+
+
+def sweep_job(name: str, start: int, stop: int, planted: Sequence[int] = (), **fields: Any) -> JobSpec:
+    """A job that searches `[start, stop)` and should find `planted`; `fields` of the payload or of the spec."""
+    own = {key: fields.pop(key) for key in list(fields) if key in SweepPayload.__dataclass_fields__}
+    params = {"name": name, "planted": list(planted)}
+    payload = SweepPayload(
+        schema=1, start=start, stop=stop, worker=("virtual",), params=params, digest=digest(params), **own
+    )
+    return JobSpec(name=name, payload=payload, **fields)
+
+
+def script_of(argv: Sequence[str]) -> Script:
+    """The script a command stands for."""
+    _, seconds, fails = argv
+    return Script(seconds=float(seconds), fails=float(fails))
+
+
+def search_of(params: Any) -> Search:
+    """The search that parameters stand for."""
+    return Search(planted=tuple(params["planted"]))

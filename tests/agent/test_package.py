@@ -1,0 +1,74 @@
+"""The agent runs anywhere: Python 3.8, standard library only, one file."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+import hostler.agent
+from hostler.agent.build import build_zipapp
+from hostler.agent.protocol import VERSION
+
+PACKAGE = Path(hostler.agent.__file__).parent
+
+
+def test_python_3_8_is_enough() -> None:
+    vermin = shutil.which("vermin", path=sysconfig.get_path("scripts"))
+    if vermin is None:
+        pytest.skip("vermin is not installed in this environment")
+    # pidfd_open is asked for with hasattr before it is used.
+    command = [vermin, "--target=3.8-", "--no-tips", "--violations", "--exclude", "os.pidfd_open", str(PACKAGE)]
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert checked.returncode == 0, checked.stdout
+
+
+def imported(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names.add(str(node.module))
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 1, f"{path.name} imports from outside the agent"
+    return names
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.name)
+def test_only_the_standard_library_is_imported(path: Path) -> None:
+    strangers = {name for name in imported(path) if name.split(".")[0] not in sys.stdlib_module_names}
+    assert strangers <= ({"hostler.agent.__main__"} if path.name == "build.py" else set())
+
+
+def test_zipapp_is_reproducible_and_runs_without_anything_else(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.pyz", tmp_path / "b.pyz"
+    assert build_zipapp(first) == build_zipapp(second)
+    assert first.read_bytes() == second.read_bytes()
+    command = [sys.executable, "-I", "-S", str(first), "--version"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd="/")
+    assert answer.stdout.strip() == VERSION
+    assert sorted(tmp_path.iterdir()) == [first, second]
+
+
+def test_older_pythons_run_the_zipapp(tmp_path: Path) -> None:
+    found = [name for name in ("python3.8", "python3.9", "python3.10") if runs(name)]
+    if not found:
+        pytest.skip("no Python 3.8, 3.9 or 3.10 is installed here")
+    build_zipapp(tmp_path / "agent.pyz")
+    for name in found:
+        command = [name, str(tmp_path / "agent.pyz"), "--version"]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        assert (answer.stdout.strip(), answer.stderr) == (VERSION, "")
+
+
+def runs(name: str) -> bool:
+    try:
+        return subprocess.run([name, "--version"], capture_output=True, timeout=30).returncode == 0
+    except OSError:
+        return False

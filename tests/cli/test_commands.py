@@ -1,0 +1,244 @@
+"""Every command against a served core, in this process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hostler.cli.jobs import State
+from hostler.model.inputs import LinkDown, Submit
+from hostler.model.work import JobState
+from tests.cli.conftest import Hostler
+from tests.core.builders import ended, script, sweep
+from tests.web.core_desk import Window
+
+HOSTILE = "x\x1b[2J\n[bold]\u202e; rm -rf ~"
+LISTINGS = ["status", "jobs", "queue", "nodes", "job j1", "explain j1", "ledger show j2", "ledger verify j2", "hits j2"]
+
+
+@pytest.fixture
+def busy(served: Window) -> Window:
+    """A script that failed once and bears a hostile name, a sweep with a hit, and a job that waits."""
+    driver = served.desk.driver
+    served.tell(Submit(specs=(script(HOSTILE, key="a"), sweep("search", stop=2**70), script("last", after=("a",)))))
+    served.tell(ended("j1.1", exit_code=3))
+    chunk, start, _ = driver.chunk("j2")
+    served.call(lambda: driver.tell(driver.searched(chunk, hits=[{"at": start, "note": HOSTILE}])))
+    return served
+
+
+@pytest.mark.parametrize("command", [*LISTINGS, "events", "events --after 0"])
+def test_what_is_shown_is_printable_and_fits(busy: Window, hostler: Hostler, command: str) -> None:
+    said = hostler(*command.split())
+    assert (said.status, said.err) == (0, "")
+    lines = said.out.splitlines()
+    assert all(line.isprintable() and len(line) <= 80 for line in lines)
+    assert lines
+
+
+@pytest.mark.parametrize("command", LISTINGS)
+def test_json_is_one_complete_document(busy: Window, hostler: Hostler, command: str) -> None:
+    said = hostler(*command.split(), "--json")
+    assert said.status == 0
+    assert said.out.count("\n") == 1
+    assert said.out.isascii()
+    assert said.json
+
+
+def test_json_holds_what_tables_shorten(busy: Window, hostler: Hostler) -> None:
+    assert hostler("jobs", "--json").json[0]["name"] == HOSTILE
+    assert hostler("job", "a", "--json").json["story"][0]["event"]["job"] == "j1"
+    assert hostler("ledger", "show", "j2", "--json").json["sweep"]["stop"] == 2**70
+    assert hostler("hits", "j2", "--json").json[0]["data"]["note"] == HOSTILE
+
+
+def test_states_are_those_of_the_model() -> None:
+    assert [each.value for each in State] == [each.value for each in JobState]
+
+
+def test_jobs_shows_the_newest_and_says_what_it_left_out(served: Window, hostler: Hostler) -> None:
+    served.tell(Submit(specs=tuple(script(f"n{n}") for n in range(120))))
+    said = hostler("jobs", "--limit", "3")
+    assert [line.split()[0] for line in said.out.splitlines()[1:]] == ["j118", "j119", "j120"]
+    assert "117 older" in said.err
+    assert len(hostler("jobs", "--json").json) == 120
+    assert len(hostler("jobs").out.splitlines()) == 51
+
+
+def test_jobs_of_some_states(busy: Window, hostler: Hostler) -> None:
+    states = {job["id"]: job["state"] for job in hostler("jobs", "--json").json}
+    said = hostler("jobs", "--state", states["j2"], "--json")
+    assert [job["id"] for job in said.json] == [name for name, state in states.items() if state == states["j2"]]
+    assert hostler("jobs", "--state", "done").out == "no jobs\n"
+
+
+def test_an_unreachable_node_tells_its_trouble(busy: Window, hostler: Hostler) -> None:
+    busy.tell(LinkDown(node="n", why=HOSTILE))
+    said = hostler("nodes")
+    assert "down" in said.out
+    assert "n: x\\x1b[2J\\n" in said.out
+
+
+def test_a_command_is_submitted_word_by_word(served: Window, hostler: Hostler, tmp_path: Path) -> None:
+    words = ["echo", "a b", "'\"; rm -rf ~", "--flag", "-h", "$HOME"]
+    options = ["--name", HOSTILE, "--key", "k", "--priority", "-3", "--env", "A=b=c", "--walltime-s", "2.5"]
+    more = ["--max-attempts", "exit=4", "--memory-gb", "1.5", "--cwd", str(tmp_path), "--require-result"]
+    said = hostler("submit", *options, *more, "--", *words)
+    assert (said.status, said.out) == (0, "j1\n")
+    spec = hostler("job", "k", "--json").json["spec"]
+    assert spec["payload"]["argv"] == words
+    assert (spec["name"], spec["priority"], spec["walltime_s"]) == (HOSTILE, -3, 2.5)
+    assert (spec["payload"]["env"], spec["payload"]["cwd"]) == ({"A": "b=c"}, str(tmp_path))
+    assert spec["retry"]["max_attempts"] == {"exit": 4}
+    assert (spec["resources"]["memory_gb"], spec["payload"]["require_result"]) == (1.5, True)
+
+
+def test_options_of_the_command_need_no_dashes_before_it(served: Window, hostler: Hostler) -> None:
+    assert hostler("submit", "--own-dir", "python", "-c", "pass", "--json").out == "j1\n"
+    payload = hostler("job", "j1", "--json").json["spec"]["payload"]
+    assert (payload["argv"], payload["cwd"]) == (["python", "-c", "pass", "--json"], None)
+
+
+def test_a_command_starts_where_it_was_submitted(
+    served: Window, hostler: Hostler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hostler("submit", "--", "./run")
+    assert hostler("job", "j1", "--json").json["spec"]["payload"]["cwd"] == str(tmp_path)
+
+
+def test_a_file_of_jobs(served: Window, hostler: Hostler, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.json"
+    file.write_text(json.dumps([{"name": "a", "argv": ["true"]}, {"name": "b", "argv": ["true"], "after": ["a"]}]))
+    assert hostler("submit", "--jobs-file", str(file), "--json").json == {"ids": ["j1", "j2"]}
+    assert hostler("submit", "--jobs-file", str(file)).out == "j1\nj2\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["submit"],
+        ["submit", "--jobs-file", "x.yaml", "--", "true"],
+        ["submit", "--jobs-file", "nowhere.yaml"],
+        ["submit", "--env", "A", "--", "true"],
+        ["submit", "--max-attempts", "exit=many", "--", "true"],
+        ["submit", "--max-attempts", "boredom=1", "--", "true"],
+        ["submit", "--walltime-s", "0", "--", "true"],
+        ["submit", "--after", "nobody", "--", "true"],
+        ["submit", "--device", "tpu", "--", "true"],
+        ["submit", "--", "a\0b"],
+        ["submit", "--", "x" * (1 << 21)],
+        ["sweep", "s", "--range", "5", "--worker", "w"],
+        ["sweep", "s", "--range", "0:1.5", "--worker", "w"],
+        ["sweep", "s", "--range", "0:9"],
+        ["sweep", "s", "--range", "0:9", "--worker", "w", "--program", "p"],
+        ["sweep", "s", "--range", "0:9", "--worker", "'w"],
+        ["sweep", "s", "--range", "0:9", "--program", "no such program"],
+        ["sweep", "s", "--range", "0:9", "--worker", "w", "--param", "x"],
+        ["job", "j99"],
+        ["logs", "j99"],
+        ["logs", "j99.1"],
+        ["logs", "j2"],
+        ["ledger", "show", "j1"],
+        ["ledger"],
+        ["priority", "j1", "high"],
+        ["jobs", "--limit", "0"],
+        ["jobs", "--state", "lost"],
+        ["frobnicate"],
+        ["jobs", "--frobnicate"],
+        ["check", "nowhere.yaml"],
+    ],
+    ids=lambda words: " ".join(words)[:50].replace("\0", "0"),
+)
+def test_what_cannot_be_is_a_line_of_error_and_status_2(busy: Window, hostler: Hostler, words: list[str]) -> None:
+    before = len(busy.desk.driver.entries)
+    said = hostler(*words)
+    assert said.status == 2
+    assert said.out == ""
+    assert said.err.startswith("hostler: error: ")
+    assert "Traceback" not in said.err
+    assert len(busy.desk.driver.entries) == before
+
+
+def test_a_sweep_by_worker(served: Window, hostler: Hostler, tmp_path: Path) -> None:
+    params = tmp_path / "params.yaml"
+    params.write_text("a: 1\nb: [1, 2]\n")
+    words = ["--range", "0x10:2**100", "--worker", "w 'two words'", "--params", str(params), "--param", "a=\x22z\x22"]
+    assert hostler("sweep", "all", *words, "--target-s", "3").out == "j1\n"
+    payload = hostler("job", "all", "--json").json["spec"]["payload"]
+    assert (payload["start"], payload["stop"], payload["target_s"]) == (16, 2**100, 3)
+    assert (payload["worker"], payload["params"]) == (["w", "two words"], {"a": "z", "b": [1, 2]})
+
+
+def test_changes_of_mind(busy: Window, hostler: Hostler) -> None:
+    assert hostler("priority", "j3", "-7").out == "j3 pending, priority -7\n"
+    assert hostler("cancel", "j3", "--reason", "no need").out == "j3 cancelled, priority -7\n"
+    assert hostler("retry", "j3", "--json").json[0]["state"] == "pending"
+    said = hostler("cancel", "j3", "j99", "j2")
+    assert (said.status, said.out) == (2, "j3 cancelled, priority -7\n")
+    said = hostler("cancel", "j3")
+    assert (said.status, "already" in said.err) == (1, True)
+
+
+def test_output_is_printed_byte_by_byte_into_a_pipe(busy: Window) -> None:
+    busy.desk.logs["j1.1", "out"] = bytes(range(256)) * 10_000
+    busy.desk.ended.add("j1.1")
+    done = subprocess.run([sys.executable, "-m", "hostler.cli", "logs", "j1.1"], capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == busy.desk.logs["j1.1", "out"]
+
+
+def test_a_job_stands_for_its_newest_attempt(busy: Window, hostler: Hostler) -> None:
+    newest = hostler("job", "a", "--json").json["job"]["attempts"]
+    busy.desk.logs[f"j1.{newest}", "err"] = b"oh\n"
+    assert hostler("logs", "a", "--stream", "err").out == "oh\n"
+
+
+def test_following_goes_on_until_the_attempt_has_ended(
+    busy: Window, hostler: Hostler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy.desk.logs["j1.1", "out"] = b"first\n"
+
+    def write(_: float) -> None:
+        busy.desk.logs["j1.1", "out"] += b"more\n"
+        if len(busy.desk.logs["j1.1", "out"]) > 20:
+            busy.desk.ended.add("j1.1")
+
+    monkeypatch.setattr(time, "sleep", write)
+    assert hostler("logs", "j1.1", "-f").out == "first\nmore\nmore\nmore\n"
+
+
+def test_events_end_at_now_and_are_complete_as_json_lines(busy: Window, hostler: Hostler) -> None:
+    lines = hostler("events", "--after", "0", "--json").out.splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == list(range(1, len(busy.desk.driver.entries) + 1))
+    assert hostler("events", "--after", str(len(lines))).out == ""
+    assert hostler("events", "--after", str(len(lines) + 1)).status in (0, 1)
+
+
+def test_stop_drains(busy: Window, hostler: Hostler) -> None:
+    assert hostler("stop").status == 0
+    assert busy.desk.drained == 1
+
+
+def test_check_tells_values_and_where_they_come_from(hostler: Hostler, tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_text("name: mine\nnodes:\n  - name: here\n    backend: local\n")
+    said = hostler("check", str(file), "--json")
+    assert said.status == 0
+    settings = {each["path"]: each for each in said.json}
+    assert settings["name"]["value"] == "mine"
+    assert "fleet.yaml:1" in settings["name"]["origin"]
+    assert "good" in hostler("check", str(file)).out
+
+
+def test_check_names_every_fault(hostler: Hostler, tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_text("nmae: mine\n")
+    said = hostler("check", str(file))
+    assert said.status == 2
+    assert "nmae" in said.err

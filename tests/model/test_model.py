@@ -1,0 +1,114 @@
+"""The words: values that cannot change, one tree of errors, subjects of events."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from dataclasses import FrozenInstanceError, fields, is_dataclass
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hostler.model import commands, errors, events, fleet, inputs, work
+from hostler.model.errors import HostlerError
+from hostler.model.events import job_of, subject
+from hostler.model.fleet import DeviceSpec, binding
+from hostler.model.work import DEFAULT_BUDGETS, FINAL_STATES, HELD_STATES, DeviceKind, FailureClass, JobState
+
+MODULES = [commands, events, fleet, inputs, work]
+
+
+def classes(module: ModuleType) -> list[Any]:
+    return [each for each in vars(module).values() if inspect.isclass(each) and each.__module__ == module.__name__]
+
+
+class TestErrors:
+    def test_the_drawn_tree_is_the_real_one(self) -> None:
+        assert drawn_tree() == {each.__name__: each.__mro__[1].__name__ for each in classes(errors)}
+
+    def test_everything_hangs_on_the_root(self) -> None:
+        assert all(issubclass(each, HostlerError) for each in classes(errors))
+
+    def test_each_says_what_it_means(self) -> None:
+        assert all(each.__doc__ and each.__doc__.endswith(".") for each in classes(errors))
+
+
+def drawn_tree() -> dict[str, str]:
+    """Parent by class, read off the drawing in the module's docstring."""
+    parents: dict[str, str] = {"HostlerError": "Exception"}
+    path = ["HostlerError"]
+    for indent, name in re.findall(r"^    ([│ ]*)[├└]── (\w+)", errors.__doc__ or "", re.MULTILINE):
+        depth = len(indent) // 4 + 1
+        path[depth:] = [name]
+        parents[name] = path[depth - 1]
+    return parents
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_records_are_frozen_slotted_and_explained(module: ModuleType) -> None:
+    shapes: list[Any] = [each for each in classes(module) if is_dataclass(each)]
+    assert shapes
+    for shape in shapes:
+        assert not (shape.__doc__ or f"{shape.__name__}(").startswith(f"{shape.__name__}("), f"{shape} explains nothing"
+        assert hasattr(shape, "__slots__")
+        assert shape.__dataclass_params__.frozen
+        assert all(each.kw_only for each in fields(shape))
+
+
+def test_a_record_cannot_be_changed() -> None:
+    tick = inputs.Cancel(job="j1")
+    with pytest.raises(FrozenInstanceError):
+        tick.job = "j2"  # type: ignore[misc]
+
+
+def test_unions_leave_nothing_out() -> None:
+    assert set(typing.get_args(typing.get_args(events.Event)[0])) == set(classes(events)) - {events.Entry}
+    assert set(typing.get_args(inputs.Input)) == set(classes(inputs))
+    orders = {commands.AttemptOrder, commands.WorkerOrder, commands.ChunkOrder}
+    assert set(typing.get_args(commands.Command)) == set(classes(commands)) - orders
+
+
+def test_each_state_is_pending_held_or_final() -> None:
+    assert FINAL_STATES | HELD_STATES | {JobState.PENDING} == set(JobState)
+    assert not FINAL_STATES & HELD_STATES
+    assert all(state.final is (state in FINAL_STATES) and state.held is (state in HELD_STATES) for state in JobState)
+
+
+def test_each_failure_has_a_budget() -> None:
+    assert set(DEFAULT_BUDGETS) == set(FailureClass)
+
+
+@pytest.mark.parametrize(
+    ("event", "job"),
+    [
+        (events.JobCancelled(job="j7"), "j7"),
+        (events.AttemptLaunching(attempt="j7.12"), "j7"),
+        (events.ChunkDone(chunk="j7.3", hits=(), elapsed_s=1.0), "j7"),
+        (events.ResultRefused(of="j7.3", why=""), "j7"),
+        (events.NodeUnreachable(node="n", why=""), None),
+        (events.ControllerStarted(version="", epoch=1), None),
+    ],
+)
+def test_the_subject_of_an_event(event: events.Event, job: str | None) -> None:
+    assert subject(event) == job
+
+
+def test_parts_name_their_job() -> None:
+    assert job_of("j1.2") == "j1"
+    assert job_of("nonsense") == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [
+        (DeviceKind.CUDA, {"CUDA_VISIBLE_DEVICES": "3"}),
+        (DeviceKind.ROCM, {"HIP_VISIBLE_DEVICES": "3", "CUDA_VISIBLE_DEVICES": "3"}),
+        (DeviceKind.CPU, {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}),
+    ],
+)
+def test_a_process_sees_its_device_and_no_other(kind: DeviceKind, shown: dict[str, str]) -> None:
+    device = DeviceSpec(id=f"n/{kind}3", node="n", kind=kind, index=3, model=None)
+    assert shown.items() <= binding(device).items()
+    assert (device.queue, device.speed_class) == (f"{kind}3", kind)

@@ -1,0 +1,53 @@
+"""A thousand small worlds in which everything goes wrong: nothing is lost, nothing counts twice, everything ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from hostler.model.work import JobState
+from hostler.sim.controller import replayed
+from hostler.sim.faults import all_kinds
+from hostler.sim.report import Report
+from hostler.sim.world import World
+from tests.simulation.worlds import Plan, small_world
+
+SEEDS = 1000
+BLOCK = 50
+MAX_VIRTUAL_S = 3600.0
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+def test_nothing_is_lost(first: int) -> None:
+    for seed in range(first, first + BLOCK):
+        try:
+            check(*run(seed))
+        except Exception as error:
+            error.add_note(f"world of seed {seed}; again: tests.simulation.test_faults.run({seed})")
+            raise
+
+
+def run(seed: int) -> tuple[World, Plan, Report]:
+    """One world, to its end."""
+    world, plan = small_world(seed, all_kinds(until_s=120.0))
+    return world, plan, world.run(MAX_VIRTUAL_S)
+
+
+def check(world: World, plan: Plan, report: Report) -> None:
+    """Everything that must hold of a world that has ended."""
+    core = world.controller.core
+    assert core is not None
+    core.validate()
+    by_key = {job.spec.name: job for job in core.state.jobs.values()}
+    assert report.idle, {name: job.state for name, job in by_key.items() if not job.state.final}
+    assert len(core.state.jobs) == len(plan.scripts) + len(plan.sweeps)
+    for spec in (*plan.scripts, *plan.sweeps):
+        job = by_key[spec.name]
+        doomed = spec.name in plan.doomed
+        assert job.state is (JobState.FAILED if doomed else JobState.DONE), (spec.name, job.why)
+        assert report.accepted.get(job.id, 0) == (0 if doomed else 1)
+        if not doomed and spec.name.startswith("s"):
+            assert job.result["saw"] == sorted({*job.after, *job.spec.after})
+    for name, hits in plan.planted.items():
+        assert report.coverage[by_key[name].id] is None
+        assert report.hits[by_key[name].id] == hits
+    assert replayed(world.controller.journal).state == core.state
