@@ -119,6 +119,15 @@ def agent_after(agent: Agent, killed: int) -> Agent:
     return agent
 
 
+def test_orphans_of_attempts_are_reaped(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(shell("j1.1", "setsid sh -c 'sleep 0.1; echo $$' & sleep 0.05"))
+    client.ended("j1.1")
+    out = agent.directory / "attempts" / "j1.1" / "out"
+    pid = int(until(lambda: out.read_text() if out.exists() else "", "the orphan's word"))
+    until(lambda: start_time(pid) is None, "the orphan to be reaped")
+
+
 def test_stop_that_outlives_the_supervisor(agent: Agent) -> None:
     client = agent.client()
     client.launch(shell("j1.1", "trap '' TERM; while true; do sleep 0.05; done", grace_s=1.5))

@@ -125,6 +125,7 @@ def test_a_file_of_jobs(served: Window, hostler: Hostler, tmp_path: Path) -> Non
         ["submit"],
         ["submit", "--jobs-file", "x.yaml", "--", "true"],
         ["submit", "--jobs-file", "nowhere.yaml"],
+        ["submit", "--jobs-file", "nowhere.yaml", "--priority", "0"],
         ["submit", "--env", "A", "--", "true"],
         ["submit", "--max-attempts", "exit=many", "--", "true"],
         ["submit", "--max-attempts", "boredom=1", "--", "true"],

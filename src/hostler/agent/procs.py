@@ -81,9 +81,12 @@ class Programs:
         if "/" in name:
             return name
         known = self._found.get((name, path))
-        if known is None:
-            known = self._found[name, path] = _search(name, path)
-        return known
+        if known is not None:
+            return known
+        program = _search(name, path)
+        if program.startswith("/"):
+            self._found[name, path] = program
+        return program
 
     def forget(self) -> None:
         """Search anew from now on."""

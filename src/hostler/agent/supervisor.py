@@ -53,9 +53,9 @@ class Supervisor:
     """Everything the agent does for one folder, in one thread. ``run`` returns when it is to exit."""
 
     def __init__(self, directory: str) -> None:
+        procs.become_subreaper()
         self._loop = Loop()
         self._directory = directory
-        self._listener = listen(directory)
         journal = Journal(directory + "/journal.jsonl")
         state = State(journal.replay())
         same_boot = state.boot == procs.boot_id()
@@ -87,6 +87,7 @@ class Supervisor:
             "shutdown": self._shutdown,
         }
         self._restore(state, same_boot)
+        self._listener = listen(directory)
 
     def run(self) -> int:
         """Serve until a shutdown is asked for; the result is the exit status of the agent."""

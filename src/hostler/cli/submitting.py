@@ -22,6 +22,10 @@ After = Annotated[
     list[str] | None, typer.Option(metavar="ID", help="Id or key of a job that must be done first; repeat for several.")
 ]
 Priority = Annotated[int, typer.Option(help="Higher goes first.")]
+Cwd = Annotated[
+    Path, typer.Option(metavar="DIR", help="Where it starts; it must exist on the node, too.", show_default=False)
+]
+Env = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Environment variable; repeat for several.")]
 Device = Annotated[Literal["any", "cpu", "gpu"], typer.Option(help="The kind of device it needs.")]
 VramGb = Annotated[float, typer.Option(min=0, help="GPU memory it needs, in GB.")]
 MemoryGb = Annotated[float | None, typer.Option(help="Address-space limit of its process, in GB.")]
@@ -33,6 +37,7 @@ MaxAttempts = Annotated[
 
 @commands.command(context_settings={"allow_interspersed_args": False})
 def submit(
+    context: typer.Context,
     command: Annotated[
         list[str] | None,
         typer.Argument(metavar="CMD", help="A program and its arguments, for no shell."),
@@ -44,13 +49,9 @@ def submit(
     key: Key = None,
     after: After = None,
     priority: Priority = 0,
-    cwd: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where it starts; it must exist on the node, too.", show_default=False)
-    ] = Path(),
+    cwd: Cwd = Path(),
     own_dir: Annotated[bool, typer.Option("--own-dir", help="Start in an empty directory of its own.")] = False,
-    env: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Environment variable; repeat for several.")
-    ] = None,
+    env: Env = None,
     walltime_s: Annotated[float | None, typer.Option(help="Longest time an attempt may take, in seconds.")] = None,
     device: Device = "any",
     vram_gb: VramGb = 0.0,
@@ -73,20 +74,21 @@ def submit(
     if (jobs_file is None) == (not command):
         raise UsageError("give either a command (after `--`) or --jobs-file FILE; `hostler submit --help` shows how")
     if jobs_file is not None:
+        _refuse_others(context, {"jobs_file", "as_json", "state_dir"})
         submit_specs(_from_file(jobs_file), as_json, state_dir)
         return
-    words = command or []
+    payload = {
+        "kind": "script",
+        "schema": 1,
+        "argv": command,
+        "env": assignments("--env", env),
+        "cwd": None if own_dir else str(cwd.absolute()),
+        "require_result": require_result,
+    }
     spec = {
-        "name": name or " ".join(words)[:NAME_SHOWN],
+        "name": name or " ".join(command or ())[:NAME_SHOWN],
         "key": key,
-        "payload": {
-            "kind": "script",
-            "schema": 1,
-            "argv": words,
-            "env": assignments("--env", env),
-            "cwd": None if own_dir else str(cwd.absolute()),
-            "require_result": require_result,
-        },
+        "payload": payload,
         "resources": {"device": device, "vram_gb": vram_gb, "memory_gb": memory_gb},
         "priority": priority,
         "after": after or [],
@@ -109,6 +111,15 @@ def submit_specs(specs: Sequence[Mapping[str, Any]], as_json: bool, state_dir: P
 def attempts(words: Sequence[str] | None) -> dict[str, int]:
     """Budgets by failure class from `CLASS=N`."""
     return {name: whole("--max-attempts", count) for name, count in assignments("--max-attempts", words).items()}
+
+
+def _refuse_others(context: typer.Context, allowed: set[str]) -> None:
+    """Options that say something of one command say nothing of a file."""
+    for name in context.params.keys() - allowed:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = "--" + name.replace("_", "-")
+            raise UsageError(f"{option} does not go with --jobs-file; write it into the file, for each job")
 
 
 def _from_file(path: Path) -> list[Any]:

@@ -204,7 +204,10 @@ def _chunk_done(state: State, index: Index, event: events.ChunkDone) -> None:
     index.attained_s[sweep.job] += event.elapsed_s
     key = speed_key(lease.device, sweep_payload(state.jobs[sweep.job]))
     state.speeds[key] = chunking.learn(state.speeds.get(key), stop - start, event.elapsed_s)
-    _note_work(state, index, sweep, state.devices[lease.device])
+    device = state.devices[lease.device]
+    for name in {job_of(chunk) for chunk in device.chunks}:
+        # Sweeps of one kernel share what was learnt.
+        _note_work(state, index, state.sweeps[name], device)
 
 
 def _chunk_returned(state: State, index: Index, event: events.ChunkReturned) -> None:

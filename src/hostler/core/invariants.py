@@ -91,7 +91,7 @@ def _paces(index: Index, fresh: Index) -> Iterator[str]:
     if {name: speeds for name, speeds in index.fleet_per_s.items() if speeds} != fresh.fleet_per_s:
         yield f"devices at work are {index.fleet_per_s}, should be {fresh.fleet_per_s}"
     for name, pace in fresh.pace_per_s.items():
-        if abs(index.pace_per_s[name] - pace) > 1e-6 * pace:
+        if abs(index.pace_per_s[name] - pace) > 1e-6 * (1 + pace):
             yield f"{name} goes at {index.pace_per_s[name]}, should go at {pace}"
 
 

@@ -156,6 +156,10 @@ class SweepPayload:
     start_s: Annotated[float, Field(gt=0)] = 120.0
 
 
+ANYWHERE = Resources()
+USUAL_RETRY = Retry()
+"""What most jobs need and how most jobs retry; one object for all of them, because there may be very many."""
+
 Payload = Annotated[ScriptPayload | SweepPayload, Field(discriminator="kind")]
 
 
@@ -167,12 +171,12 @@ class JobSpec:
     payload: Payload
     key: Annotated[str, Field(min_length=1, max_length=NAME_MAX)] | None = None
     """Idempotency key: a second submission under the same key is the first job again, if the specs are equal."""
-    resources: Resources = Resources()
+    resources: Resources = field(default_factory=lambda: ANYWHERE)
     priority: int = 0
     """Higher goes first. Jobs of one priority go in the order of their submission."""
     after: tuple[str, ...] = ()
     """Ids or keys of jobs that must be done first; keys of the same submission count."""
-    retry: Retry = Retry()
+    retry: Retry = field(default_factory=lambda: USUAL_RETRY)
     walltime_s: Annotated[float, Field(gt=0)] | None = None
     grace_s: Annotated[float, Field(ge=0)] = 10.0
 

@@ -30,8 +30,8 @@ from hostler.store import Batch
 
 MOST_INPUTS = 2000
 """Inputs taken at once: more would let a GET wait for too long."""
-MOST_UNWRITTEN = 8
-"""Batches that may be on their way to the journal while the core goes on."""
+MOST_UNWRITTEN = 2
+"""Batches that may be on their way to the journal while the core goes on; while it waits, the next one grows."""
 PATIENCE_S = 10.0
 """How long somebody who asked for something waits for it to be durable."""
 

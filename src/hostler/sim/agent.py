@@ -236,7 +236,7 @@ class VirtualAgent:
                 digest=WRONG if wrong else piece.worker.digest,
                 start=piece.start,
                 stop=piece.stop,
-                hits=search_of(piece.worker.params).hits(piece.start, piece.stop),
+                hits=() if wrong else search_of(piece.worker.params).hits(piece.start, piece.stop),
                 elapsed_s=self._agenda.now - piece.began,
             )
         )

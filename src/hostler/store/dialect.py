@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event
+from sqlalchemy import Connection, Engine, Executable, Table, create_engine, event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
@@ -30,11 +31,7 @@ def sqlite_engine(path: Path) -> Engine:
 
 def upsert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
     """Insert rows, or replace those with the same primary key."""
-    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    insert = make(table)
-    keys = [column.name for column in table.primary_key]
-    changed = {column.name: insert.excluded[column.name] for column in table.columns if column.name not in keys}
-    connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=changed), rows)
+    connection.execute(_upsert_into(table, connection.dialect.name), rows)
 
 
 def translated(error: DBAPIError, what: str) -> StoreError:
@@ -49,6 +46,15 @@ def translated(error: DBAPIError, what: str) -> StoreError:
     if "malformed" in text or "not a database" in text:
         return StoreError(f"{what}: the file is damaged ({text}). Restore it from a copy")
     return StoreError(f"{what}: {text}")
+
+
+@cache
+def _upsert_into(table: Table, dialect: str) -> Executable:
+    """The statement is the same every time, and making it costs more than a batch of rows."""
+    insert = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
+    keys = [column.name for column in table.primary_key]
+    changed = {column.name: insert.excluded[column.name] for column in table.columns if column.name not in keys}
+    return insert.on_conflict_do_update(index_elements=keys, set_=changed)
 
 
 def _prepare(connection: Any, _record: Any) -> None:
