@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -117,8 +117,9 @@ class Client:
 class Agent:
     """An agent in a folder: the keeper is our child."""
 
-    def __init__(self, directory: Path, **env: str) -> None:
+    def __init__(self, directory: Path, program: Sequence[str] = (), **env: str) -> None:
         self.directory = directory
+        self._program = program or (sys.executable, "-m", "hostler.agent")
         self._env = {**os.environ, "PYTHONPATH": str(SOURCE), **env}
         self.clients: list[Client] = []
         self.start()
@@ -128,7 +129,7 @@ class Agent:
         until(self._is_up, "the agent's socket")
 
     def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "hostler.agent", *arguments, "--dir", str(self.directory)]
+        return [*self._program, *arguments, "--dir", str(self.directory)]
 
     def client(self, epoch: int = 1, ack: int = 0, **more: Any) -> Client:
         client = Client(self.directory, epoch, ack, **more)
@@ -188,6 +189,6 @@ class Agent:
 
     def _is_supervisor(self, pid: int) -> bool:
         try:
-            return b"hostler.agent" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            return os.fsencode(self.directory) in Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
             return False

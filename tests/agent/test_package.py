@@ -15,6 +15,10 @@ import hostler.agent
 from hostler.agent.build import build_zipapp
 from hostler.agent.protocol import VERSION
 
+from .harness import Agent
+from .test_attempts import attempt
+from .test_workers import worker
+
 PACKAGE = Path(hostler.agent.__file__).parent
 
 
@@ -62,9 +66,26 @@ def test_older_pythons_run_the_zipapp(tmp_path: Path) -> None:
         pytest.skip("no Python 3.8, 3.9 or 3.10 is installed here")
     build_zipapp(tmp_path / "agent.pyz")
     for name in found:
-        command = [name, str(tmp_path / "agent.pyz"), "--version"]
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
-        assert (answer.stdout.strip(), answer.stderr) == (VERSION, "")
+        agent = Agent(tmp_path / name, [name, str(tmp_path / "agent.pyz")])
+        try:
+            serve(agent)
+        finally:
+            assert agent.stop() == 0
+
+
+def serve(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(attempt("j1.1", "true"), attempt("j2.1", "true", memory_bytes=1 << 30))
+    client.launch(attempt("j3.1", "sleep", "3600", queue="cpu1"))
+    assert client.ended("j1.1")["exit_code"] == client.ended("j2.1")["exit_code"] == 0
+    client.fact("started", attempt="j3.1")
+    client.send(type="open", worker=worker())
+    client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100]])
+    client.fact("chunk_done", chunk="c.1")
+    agent.kill_supervisor()
+    client = agent.client()
+    client.send(type="stop", attempts=["j3.1"], reason="cancelled")
+    assert client.ended("j3.1")["reason"] == "stopped"
 
 
 def runs(name: str) -> bool:

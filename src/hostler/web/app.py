@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import Any
 
@@ -29,6 +30,7 @@ def make_app(desk: Desk, token: str, *, heartbeat_s: float = events.HEARTBEAT_S)
     """The HTTP interface of one controller; `token` is what callers must know.
 
     Readers never change anything. Errors answer with the status of their class (`problems.STATUS`) and a `Problem`.
+    When the event `app.state.closing` is set, open event streams end.
     """
     app = FastAPI(
         title="Hostler",
@@ -39,7 +41,7 @@ def make_app(desk: Desk, token: str, *, heartbeat_s: float = events.HEARTBEAT_S)
         redoc_url=None,
         generate_unique_id_function=lambda route: route.name,
     )
-    app.state.desk, app.state.heartbeat_s = desk, heartbeat_s
+    app.state.desk, app.state.heartbeat_s, app.state.closing = desk, heartbeat_s, asyncio.Event()
     for part in (jobs, sweeps, fleet, events):
         app.include_router(part.router, prefix=PREFIX)
     app.add_api_route("/status", fleet.show_status, response_model=Status, include_in_schema=False)

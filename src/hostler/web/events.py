@@ -50,17 +50,23 @@ async def follow(desk: TheDesk, request: Request, start: Annotated[int, Depends(
     The first thing sent is the number that the stream starts after. A reader that falls too far behind is cut off; it
     comes back with `Last-Event-ID` and misses nothing.
     """
-    heartbeat_s: float = request.app.state.heartbeat_s
-    return StreamingResponse(_stream(desk.entries(start), start, heartbeat_s), media_type="text/event-stream")
+    state = request.app.state
+    frames = _stream(desk.entries(start), start, state.heartbeat_s, state.closing)
+    return StreamingResponse(frames, media_type="text/event-stream")
 
 
-async def _stream(entries: AsyncIterator[Entry], start: int, heartbeat_s: float) -> AsyncIterator[bytes]:
+async def _stream(
+    entries: AsyncIterator[Entry], start: int, heartbeat_s: float, closing: asyncio.Event
+) -> AsyncIterator[bytes]:
     yield f"id: {start}\n\n".encode()
+    end = asyncio.ensure_future(closing.wait())
     coming: asyncio.Task[Entry] | None = None
     try:
         while True:
             coming = coming or asyncio.ensure_future(_next(entries))
-            await asyncio.wait({coming}, timeout=heartbeat_s)
+            await asyncio.wait({coming, end}, timeout=heartbeat_s, return_when=asyncio.FIRST_COMPLETED)
+            if end.done():
+                return
             if not coming.done():
                 yield HEARTBEAT
                 continue
@@ -69,17 +75,18 @@ async def _stream(entries: AsyncIterator[Entry], start: int, heartbeat_s: float)
     except StopAsyncIteration:
         return
     finally:
-        await _abandon(coming, entries)
+        await _abandon(entries, end, coming)
 
 
 async def _next(entries: AsyncIterator[Entry]) -> Entry:
     return await anext(entries)
 
 
-async def _abandon(coming: asyncio.Task[Entry] | None, entries: AsyncIterator[Entry]) -> None:
-    if coming is not None:
-        coming.cancel()
-        await asyncio.wait({coming})
+async def _abandon(entries: AsyncIterator[Entry], *waiting: asyncio.Task[Any] | None) -> None:
+    tasks = {task for task in waiting if task is not None}
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
     if isinstance(entries, AsyncGenerator):
         await entries.aclose()
 

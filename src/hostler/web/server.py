@@ -7,28 +7,32 @@ import contextlib
 import errno
 import socket
 from collections.abc import Iterator
-from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 
 from hostler.model.errors import Conflict, UsageError
 
 CLOSE_S = 2
-"""How long open requests, event streams above all, may take to end when the server closes."""
+"""How long open requests may take to end when the server closes."""
 
 
 class Served:
     """A server that listens. `port` is the one it got; `close` ends it and every open stream."""
 
-    def __init__(self, server: uvicorn.Server, listener: socket.socket) -> None:
+    def __init__(self, app: FastAPI, server: uvicorn.Server, listener: socket.socket) -> None:
         self.port: int = listener.getsockname()[1]
+        self._app = app
         self._server = server
         self._task = asyncio.create_task(server.serve([listener]), name="http")
 
     async def close(self) -> None:
-        """Take no more requests, wait at most about `CLOSE_S` for open ones, and end."""
+        """Take no more requests, let open ones end, for at most about `CLOSE_S`, and be gone."""
+        self._app.state.closing.set()
         self._server.should_exit = True
         await self._task
+        if cancelled := set(self._server.server_state.tasks):
+            await asyncio.wait(cancelled, timeout=CLOSE_S)
 
 
 class _Quiet(uvicorn.Server):
@@ -39,8 +43,8 @@ class _Quiet(uvicorn.Server):
         yield
 
 
-async def serve(app: Any, host: str, port: int) -> Served:
-    """Listen on `host`:`port` (0: any free port) for the ASGI `app`. Raises `Conflict` if the port is taken."""
+async def serve(app: FastAPI, host: str, port: int) -> Served:
+    """Listen on `host`:`port` (0: any free port) for an `app` of `make_app`. Raises `Conflict` if the port is taken."""
     config = uvicorn.Config(
         app,
         lifespan="off",
@@ -51,7 +55,7 @@ async def serve(app: Any, host: str, port: int) -> Served:
     )
     config.load()
     # Whoever connects before the loop has turned waits in the listener's queue.
-    return Served(_Quiet(config), _listener(host, port))
+    return Served(app, _Quiet(config), _listener(host, port))
 
 
 def _listener(host: str, port: int) -> socket.socket:

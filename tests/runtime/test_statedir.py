@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from hostler.model.errors import StoreBusy, StoreFull
+from hostler.runtime.statedir import StateDir
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_one_controller_at_a_time(tmp_path: Path) -> None:
+    first, second = StateDir(tmp_path), StateDir(tmp_path)
+    first.take()
+    with pytest.raises(StoreBusy, match=r"another controller.*hostler stop"):
+        second.take()
+    first.release()
+    second.take()
+    second.release()
+
+
+def test_the_token_is_private_and_stays_the_same(tmp_path: Path) -> None:
+    directory = StateDir(tmp_path)
+    token = directory.token()
+    assert len(token) >= 40
+    assert directory.token() == StateDir(tmp_path).token() == token
+    assert mode(directory.token_file) == 0o600
+
+
+def test_what_is_announced_can_be_read_and_withdrawn(tmp_path: Path) -> None:
+    directory = StateDir(tmp_path)
+    directory.announce({"url": "http://127.0.0.1:1", "pid": 7})
+    assert json.loads(directory.controller_file.read_text()) == {"url": "http://127.0.0.1:1", "pid": 7}
+    assert mode(directory.controller_file) == 0o600
+    directory.withdraw()
+    directory.withdraw()
+    assert not directory.controller_file.exists()
+
+
+def test_a_new_directory_is_private(tmp_path: Path) -> None:
+    directory = StateDir(tmp_path / "a" / "b")
+    directory.take()
+    assert mode(tmp_path / "a" / "b") == 0o700
+    directory.release()
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("")
+    with pytest.raises(StoreFull, match=r"state.*--state-dir"):
+        StateDir(tmp_path / "state").take()

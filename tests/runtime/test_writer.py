@@ -1,0 +1,91 @@
+"""Group commit: in order, all of it, and a store that cannot be written loses nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from hostler.model.errors import StoreError, StoreFull
+from hostler.model.events import Entry, TroubleRecorded
+from hostler.runtime import writer as writing
+from hostler.runtime.writer import Writer
+from hostler.store import Batch
+
+
+class FakeJournal:
+    """Keeps what is appended; refuses while `broken`; `gate` holds it up."""
+
+    def __init__(self) -> None:
+        self.transactions: list[list[int]] = []
+        self.broken = threading.Event()
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def append(self, batches: Sequence[Batch]) -> None:
+        self.gate.wait(10)
+        if self.broken.is_set():
+            raise StoreFull("the disk is full")
+        self.transactions.append([entry.seq for batch in batches for entry in batch.entries])
+
+
+def batch(seq: int) -> Batch:
+    return Batch(entries=(Entry(seq=seq, at=1.0, event=TroubleRecorded(where="", what="")),), jobs=())
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "RETRY_S", (0.001,))
+
+
+def test_batches_that_come_together_share_a_transaction_and_keep_their_order() -> None:
+    journal, done = FakeJournal(), []
+    journal.gate.clear()
+    writer = Writer(journal, lambda error: None)  # type: ignore[arg-type]
+    for seq in range(1, 101):
+        writer.write(batch(seq), lambda seq=seq: done.append(seq))  # type: ignore[misc]
+    journal.gate.set()
+    assert writer.close(10)
+    assert done == list(range(1, 101))
+    assert sum(journal.transactions, []) == done
+    assert len(journal.transactions) <= 3
+
+
+def test_nothing_to_write_is_durable_in_its_turn_without_a_transaction() -> None:
+    journal, done = FakeJournal(), []
+    writer = Writer(journal, lambda error: None)  # type: ignore[arg-type]
+    writer.write(batch(1), lambda: done.append("first"))
+    writer.write(Batch(entries=(), jobs=()), lambda: done.append("second"))
+    assert writer.close(10)
+    assert done == ["first", "second"]
+    assert journal.transactions == [[1]]
+
+
+def test_a_full_disk_is_told_and_waited_out() -> None:
+    journal, done, told = FakeJournal(), [], []
+    heard = threading.Event()
+
+    def on_trouble(error: StoreError | None) -> None:
+        told.append(error)
+        heard.set()
+
+    journal.broken.set()
+    writer = Writer(journal, on_trouble)  # type: ignore[arg-type]
+    writer.write(batch(1), lambda: done.append(1))
+    assert heard.wait(10)
+    assert done == []
+    journal.broken.clear()
+    assert writer.close(10)
+    assert done == [1]
+    assert isinstance(told[0], StoreFull)
+    assert told[-1] is None
+
+
+def test_closing_gives_up_a_store_that_stays_broken_and_says_so() -> None:
+    journal, done = FakeJournal(), []
+    journal.broken.set()
+    writer = Writer(journal, lambda error: None)  # type: ignore[arg-type]
+    writer.write(batch(1), lambda: done.append(1))
+    assert not writer.close(0.05)
+    assert done == []
