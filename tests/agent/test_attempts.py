@@ -270,12 +270,35 @@ def test_discard_and_reuse_of_folders(agent: Agent) -> None:
     client.ended("files.1")
     client.send(type="discard", attempts=["quiet.1", "loud.1", "files.1"])
     client.sync()
-    assert os.listdir(attempts) == []
-    assert len(os.listdir(agent.directory / "spare")) == 1
+    assert os.listdir(attempts) == ["quiet.1"]
+    spare = (attempts / "quiet.1").stat().st_ino
     client.launch(shell("next.1", "ls -A; echo $HOSTLER_ATTEMPT_DIR"))
     client.ended("next.1")
     assert text(client, "next.1") == f"err\nout\n{attempts}/next.1\n"
-    assert os.listdir(agent.directory / "spare") == []
+    assert os.listdir(attempts) == ["next.1"]
+    assert (attempts / "next.1").stat().st_ino == spare
+
+
+def test_spare_folders_go_with_their_agent(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(attempt("j1.1", "true"), attempt("j2.1", "sleep", "3600"))
+    client.fact("started", attempt="j2.1")
+    client.send(type="discard", attempts=["j1.1"])
+    client.sync()
+    agent.kill_supervisor()
+    assert os.listdir(agent.directory / "attempts") == ["j2.1"]
+    agent.client().send(type="stop", attempts=["j2.1"], reason="cancelled")
+
+
+def test_a_spare_folder_may_get_its_old_name_again(agent: Agent) -> None:
+    client = agent.client()
+    for _ in range(3):
+        client.launch(attempt("j1.1", "true"))
+        assert client.ended("j1.1")["left"] is False
+        client.ack()
+        client.send(type="discard", attempts=["j1.1"])
+        client.sync()
+        client.facts.clear()
 
 
 def test_folder_is_not_reused_while_an_orphan_lives(agent: Agent, tmp_path: Path) -> None:
@@ -288,9 +311,22 @@ def test_folder_is_not_reused_while_an_orphan_lives(agent: Agent, tmp_path: Path
     assert len(orphan) == 1
     client.send(type="discard", attempts=["j1.1"])
     client.sync()
-    assert os.listdir(agent.directory / "spare") == []
+    assert os.listdir(agent.directory / "attempts") == []
     for pid in orphan:
         os.kill(pid, signal.SIGKILL)
+
+
+def test_folder_is_not_reused_where_an_orphan_was(agent: Agent, tmp_path: Path) -> None:
+    client = agent.client()
+    flag = tmp_path / "flag"
+    orphan = f"touch {flag}; while ! [ -e {tmp_path}/go ]; do sleep 0.01; done; echo late > late"
+    client.launch(shell("j1.1", f'setsid sh -c "{orphan}" & while ! [ -e {flag} ]; do sleep 0.01; done'))
+    assert client.ended("j1.1")["left"] is False
+    (tmp_path / "go").touch()
+    until(lambda: not agent.leftovers(), "the orphan's end")
+    client.send(type="discard", attempts=["j1.1"])
+    client.sync()
+    assert os.listdir(agent.directory / "attempts") == []
 
 
 def test_discard_of_a_running_attempt_is_refused(agent: Agent) -> None:

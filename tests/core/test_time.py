@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hostler.core import Core
 from hostler.model import inputs
@@ -52,3 +54,18 @@ def test_nothing_is_due_in_an_empty_core() -> None:
     assert core.wake_at() is None
     core.handle(1.0, inputs.Tick())
     assert core.wake_at() is None
+
+
+@given(st.lists(st.floats(-5000.0, 5000.0), max_size=5), st.floats(0.001, 100.0), st.floats(0.0, 2e9))
+def test_at_the_time_it_names_the_rest_is_over(jumps: list[float], rest_s: float, start: float) -> None:
+    world = fleet()
+    world.now += start
+    world.submit(script(retry=Retry(backoff_s=rest_s)))
+    for jump in jumps:
+        world.tell(inputs.Tick(), after_s=jump)
+    world.tell(ended("j1.1", exit_code=1))
+    wake = world.core.wake_at()
+    assert wake is not None
+    world.core.handle(wake, inputs.Tick())
+    assert world.core.wake_at() is None
+    assert world.job_state("j1") is JobState.LEASED

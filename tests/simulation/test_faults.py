@@ -14,13 +14,16 @@ from tests.simulation.worlds import Plan, small_world
 SEEDS = 1000
 BLOCK = 50
 MAX_VIRTUAL_S = 3600.0
+LONG_S = 300.0
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_nothing_is_lost(first: int) -> None:
     for seed in range(first, first + BLOCK):
         try:
-            check(*run(seed))
+            world, plan, report = run(seed)
+            check(world, plan, report)
+            check_nothing_is_left(world)
         except Exception as error:
             error.add_note(f"world of seed {seed}; again: tests.simulation.test_faults.run({seed})")
             raise
@@ -51,3 +54,12 @@ def check(world: World, plan: Plan, report: Report) -> None:
         assert report.coverage[by_key[name].id] is None
         assert report.hits[by_key[name].id] == hits
     assert replayed(world.controller.journal).state == core.state
+
+
+def check_nothing_is_left(world: World) -> None:
+    """Once all is quiet, no node holds anything: no attempt, no chunk, no unacknowledged fact, no warm worker."""
+    world.rest(LONG_S)
+    for name, agent in world.agents.items():
+        inventory = agent.hello()
+        assert (inventory.attempts, inventory.chunks, agent.facts) == ((), (), []), name
+        assert agent.workers() == frozenset(), name

@@ -48,13 +48,13 @@ def _plan(random: Random) -> Plan:
     for number in range(6):
         key = f"s{number}"
         after = tuple(sorted(random.sample([spec.name for spec in scripts], k=random.randint(0, min(2, number)))))
-        fails = random.choice([0.0, 0.0, 0.0, 0.1, 1.0 if number else 0.0])
+        fails = random.choice([0.0, 0.0, 0.3, 0.3, 1.0 if number else 0.0])
         if fails == 1.0 or doomed & set(after):
             doomed.add(key)
         script = Script(seconds=random.choice([0.05, 1.0, 8.0, 25.0]), fails=fails)
         priority = random.choice([0, 0, 1, -1])
         retry = Retry(
-            max_attempts={**PATIENT.max_attempts, FailureClass.EXIT: 1 if fails == 1.0 else 20}, backoff_s=0.5
+            max_attempts={**PATIENT.max_attempts, FailureClass.EXIT: 1 if fails == 1.0 else 40}, backoff_s=0.5
         )
         scripts.append(script_job(key, script, key=key, after=after, priority=priority, retry=retry))
     sweeps, planted = [], {}

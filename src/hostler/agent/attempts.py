@@ -19,6 +19,7 @@ from .procs import Identity, SpawnError, Streams
 from .protocol import AttemptSpec, Json, RequestError, attempt_spec, encode, is_id, loads
 
 _OUT_OF_MEMORY = re.compile(rb"MemoryError|bad_alloc|Cannot allocate memory|[Oo]ut of memory")
+_RESULT = "result.json"
 _POLL_S = 1.0
 _EXIT_TRIES = 30
 _EXIT_RETRY_S = 0.1
@@ -47,7 +48,7 @@ class Attempts:
         self.live: Dict[str, Attempt] = {}
         self.unannounced: Dict[int, Attempt] = {}
         self._by_pid: Dict[int, Attempt] = {}
-        self._folders = Folders(node.directory)
+        self._folders = Folders(node.path("attempts"))
 
     def launch(self, raw: object) -> None:
         """Queue what is new of a list of ATTEMPTs; one that cannot be understood ends at once.
@@ -118,6 +119,7 @@ class Attempts:
 
     def restore(self, records: Dict[str, Json], same_boot: bool, keeper_exits: str) -> None:
         """Take up the attempts of the journal: adopt what runs, end what does not, queue what has not begun."""
+        self._folders.tidy(records.keys())
         for record in records.values():
             self._restore(record, same_boot, keeper_exits)
 
@@ -140,6 +142,10 @@ class Attempts:
             raise RequestError("cannot discard attempts that have not ended: %s" % ", ".join(alive)[:200])
         self._folders.discard(ids, self._by_pid.keys() | known_children)
 
+    def orphan_reaped(self) -> None:
+        """A child was reaped that is nobody's process: an orphan that some attempt left."""
+        self._folders.orphans_reaped += 1
+
     def has_ended(self, name: str) -> bool:
         """Whether nothing more will be written to this attempt's files."""
         return name not in self.live
@@ -157,7 +163,7 @@ class Attempts:
         env = self._node.merged_env(spec.env)
         env["HOSTLER_ATTEMPT"] = spec.id
         env["HOSTLER_ATTEMPT_DIR"] = folder
-        env["HOSTLER_RESULT"] = folder + "/result.json"
+        env["HOSTLER_RESULT"] = folder + "/" + _RESULT
         if spec.inputs is not None:
             env["HOSTLER_INPUTS"] = folder + "/inputs.json"
             with open(env["HOSTLER_INPUTS"], "w") as output:
@@ -241,8 +247,11 @@ class Attempts:
         del self.live[name]
         if attempt.process is not None:
             self._by_pid.pop(attempt.process.pid, None)
-            result, problem = _read_result(self._path(name, "result.json"), attempt.spec.result_bytes)
-            fields.update(result=result, result_error=problem, left=self._folders.holds_something(name))
+            left = self._folders.left_behind(name)
+            fields["left"] = bool(left)
+            if _RESULT in left:
+                path = self._path(name, _RESULT)
+                fields["result"], fields["result_error"] = _read_result(path, attempt.spec.result_bytes)
         if place.running is attempt:
             place.running = None
         self._node.touch(place)
@@ -347,11 +356,9 @@ class Attempts:
 
 
 def _read_result(path: str, limit: int) -> Tuple[Any, Optional[str]]:
-    """``(result, None)`` or ``(None, what is wrong with it)``; no file is no result and no error."""
+    """``(result, None)`` or ``(None, what is wrong with it)``."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return None, None
     except OSError as error:
         return None, "cannot read the result: %s" % error.strerror
     try:

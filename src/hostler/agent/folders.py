@@ -1,10 +1,10 @@
 """The folders of attempts: made, deleted, and used again.
 
 Making and deleting a folder with two files costs more than all else the agent does for a short attempt: on ext4 it is
-some 0.2 ms on a quiet machine and several times that after many deletions, against 0.04 ms for two renames. So a
-folder in which nothing was left becomes a spare one, if it is certain that no process of its attempt is left either:
-orphans of this process's attempts are its own children (it is their sub-reaper), so when all its children are known,
-there is none.
+some 0.2 ms on a quiet machine and several times that after many deletions, against 0.02 ms for a rename. So a
+folder in which nothing was left becomes a spare one, if it is certain that nobody was there to touch it after the
+look into it: the orphans of this process's attempts are its own children (it is their sub-reaper), so when it has
+reaped no orphan since and all its children are known, there was none.
 """
 
 from __future__ import annotations
@@ -14,29 +14,26 @@ import os
 import shutil
 import stat
 import threading
-from itertools import count
-from typing import AbstractSet, Iterable, List, Optional, Set
+from typing import AbstractSet, Dict, Iterable, List, Optional, Set
 
 _MOST_SPARE = 256
-_EMPTY_FILES = ["err", "out"]
 _PLAIN_FILE = stat.S_IFREG | 0o600
 
 
 class Folders:
-    """``root/attempts/<id>`` for each attempt, and spare ones in ``root/spare``."""
+    """``root/<id>`` for each attempt. A spare one keeps the name it had until it gets its next one."""
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._spare: List[str] = []
-        self._numbers = count()
+        self._spare: Dict[str, None] = {}
         self._made_here: Set[str] = set()
-        shutil.rmtree(root + "/spare", ignore_errors=True)
-        for name in ("attempts", "spare"):
-            os.makedirs(root + "/" + name, 0o700, exist_ok=True)
+        self._untouched: Dict[str, int] = {}
+        self.orphans_reaped = 0
+        os.makedirs(root, 0o700, exist_ok=True)
 
     def path(self, name: str) -> str:
         """The folder of an attempt, whether it is there or not."""
-        return "%s/attempts/%s" % (self._root, name)
+        return self._root + "/" + name
 
     def make(self, name: str) -> str:
         """An empty folder for an attempt that is about to start; raises OSError."""
@@ -51,9 +48,13 @@ class Folders:
             self._place(folder)
         return folder
 
-    def holds_something(self, name: str) -> bool:
-        """Whether an attempt left output or files."""
-        return not _is_untouched(self.path(name))
+    def left_behind(self, name: str) -> List[str]:
+        """What is in the folder of an attempt that has just ended, empty output files aside."""
+        left = _contents(self.path(name))
+        if not left and name in self._made_here:
+            self._untouched[name] = self.orphans_reaped
+        self._made_here.discard(name)
+        return left
 
     def discard(self, names: Iterable[str], known_children: AbstractSet[int]) -> None:
         """Delete the folders of ended attempts, or keep them as spare ones; raises OSError.
@@ -61,26 +62,28 @@ class Folders:
         ``known_children`` are the pids of this process's children that are no orphans.
         """
         children = _children()
-        may_reuse = children is not None and children <= known_children
+        are_known = children is not None and children <= known_children
         for name in names:
-            folder = self.path(name)
-            if may_reuse and name in self._made_here and len(self._spare) < _MOST_SPARE and _is_untouched(folder):
-                self._keep(folder)
+            is_alone = are_known and self._untouched.get(name) == self.orphans_reaped
+            self._untouched.pop(name, None)
+            if is_alone and len(self._spare) < _MOST_SPARE:
+                self._spare[self.path(name)] = None
             else:
-                _delete(folder)
-            self._made_here.discard(name)
+                _delete(self.path(name))
+
+    def tidy(self, keep: AbstractSet[str]) -> None:
+        """Delete the folders with nothing in them, as an earlier agent's spare ones, except those of ``keep``."""
+        for name in os.listdir(self._root):
+            if name not in keep and not _contents(self.path(name)):
+                _delete(self.path(name))
 
     def _place(self, folder: str) -> None:
-        if not self._spare:
+        if folder in self._spare:
+            del self._spare[folder]
+        elif self._spare:
+            os.rename(self._spare.popitem()[0], folder)
+        else:
             os.mkdir(folder, 0o700)
-            return
-        os.rename(self._spare[-1], folder)
-        self._spare.pop()
-
-    def _keep(self, folder: str) -> None:
-        spare = "%s/spare/%d" % (self._root, next(self._numbers))
-        os.rename(folder, spare)
-        self._spare.append(spare)
 
 
 def _children() -> Optional[Set[int]]:
@@ -92,16 +95,17 @@ def _children() -> Optional[Set[int]]:
         return None
 
 
-def _is_untouched(folder: str) -> bool:
+def _contents(folder: str) -> List[str]:
+    """What is in a folder, in no order, but for ``out`` and ``err`` as they were made; what cannot be read is ``?``."""
     try:
-        return sorted(os.listdir(folder)) == _EMPTY_FILES and all(_is_empty(folder + "/" + x) for x in _EMPTY_FILES)
+        return [name for name in os.listdir(folder) if name not in ("out", "err") or _is_touched(folder + "/" + name)]
     except OSError:
-        return False
+        return ["?"]
 
 
-def _is_empty(path: str) -> bool:
+def _is_touched(path: str) -> bool:
     found = os.lstat(path)
-    return found.st_mode == _PLAIN_FILE and found.st_size == 0 and found.st_nlink == 1
+    return found.st_size != 0 or found.st_mode != _PLAIN_FILE or found.st_nlink != 1
 
 
 def _delete(folder: str) -> None:

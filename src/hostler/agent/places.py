@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Deque, Optional
 
 if TYPE_CHECKING:
     from .attempts import Attempt
-    from .workers import Chunk, Worker
+    from .worker import Chunk, Worker
 
 
 class Place:

@@ -97,7 +97,9 @@ class State:
             record[entry["op"]] = entry
 
     def _open(self, entry: Json) -> None:
-        self.workers[entry["worker"]["id"]] = {"spec": entry["worker"]}
+        worker = self.workers.setdefault(entry["worker"]["id"], {})
+        worker["spec"] = entry["worker"]
+        worker.pop("close", None)
 
     def _of_worker(self, entry: Json) -> None:
         worker = self.workers.get(entry["worker"])

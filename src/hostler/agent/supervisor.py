@@ -210,7 +210,9 @@ class Supervisor:
                 self._loop.call_later(_RETRY_S, self._reap)
                 return
             usage = os.wait4(info.si_pid, 0)[2]
-            if reaped is not None:
+            if reaped is None:
+                self._attempts.orphan_reaped()
+            else:
                 reaped(usage)
 
     def _restore(self, state: State, same_boot: bool) -> None:

@@ -8,89 +8,22 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections import deque
 from functools import partial
-from typing import AbstractSet, Any, Callable, Deque, Dict, List, Optional
+from typing import AbstractSet, Any, Callable, Dict, List, Optional
 
 from . import logs, procs
-from .loop import Timer
 from .node import Node
 from .pipes import WorkerPipes
 from .places import Place
 from .procs import SpawnError
 from .protocol import ChunkSpec, Json, LineTooLong, RequestError, WorkerSpec, decode, line, worker_spec
+from .worker import NOBODY, Chunk, Worker, check_digest, check_interval, hits_of, in_work, position_of
 
 _MOST_START_FAILURES = 3
 _RESTART_PAUSE_S = 0.2
 _CHECKPOINT_EVERY_S = 1.0
 _EXIT_WITHIN_S = 2.0
-_MOST_AHEAD = 32
-_LONG_CHUNK_S = 0.5
-_SHORT_CHUNK_S = 0.02
-_AHEAD_S = 0.25
 _LIMIT_OF_ERROR = 4096
-
-
-class Chunk:
-    """One chunk: its interval, and how far it is known to be searched."""
-
-    __slots__ = ("hits", "id", "position", "recalled", "saved_at", "since", "start", "stop", "worker")
-
-    def __init__(self, spec: ChunkSpec, worker: Worker) -> None:
-        self.id, self.start, self.stop = spec
-        self.worker = worker
-        self.position: Optional[int] = None
-        self.hits: List[Any] = []
-        self.recalled: Optional[str] = None
-        self.since = 0.0
-        self.saved_at = 0.0
-
-
-class Worker:
-    """One declared worker: its process, if it is up, and the chunks in its pipe, the first of which is in work."""
-
-    __slots__ = (
-        "closing",
-        "end_error",
-        "end_reason",
-        "failures",
-        "heard",
-        "is_ready",
-        "may_start",
-        "pace_s",
-        "pid",
-        "pipe",
-        "pipes",
-        "place",
-        "queued",
-        "spec",
-        "timers",
-    )
-
-    def __init__(self, spec: WorkerSpec, place: Place) -> None:
-        self.spec = spec
-        self.place = place
-        self.pid: Optional[int] = None
-        self.pipes: Optional[WorkerPipes] = None
-        self.pipe: Deque[Chunk] = deque()
-        self.queued = 0
-        self.is_ready = False
-        self.may_start = True
-        self.closing = False
-        self.failures = 0
-        self.pace_s: Optional[float] = None
-        self.heard = 0.0
-        self.end_reason: Optional[str] = None
-        self.end_error: Optional[str] = None
-        self.timers: List[Timer] = []
-
-    def depth(self) -> int:
-        """How many chunks to keep in the pipe: more only where they are so short that a recall never waits long."""
-        if self.pace_s is None or self.pace_s >= _LONG_CHUNK_S:
-            return 1
-        if self.pace_s >= _SHORT_CHUNK_S:
-            return 2
-        return int(min(_MOST_AHEAD, _AHEAD_S / max(self.pace_s, 1e-6)))
 
 
 class Workers:
@@ -115,7 +48,7 @@ class Workers:
         worker = self.live.get(spec.id)
         if worker is None:
             self._declare(spec)
-        elif worker.closing and worker.end_reason is None:
+        elif worker.closing:
             worker.closing = False
         else:
             return
@@ -128,7 +61,7 @@ class Workers:
         new = [spec for spec in {spec[0]: spec for spec in specs}.values() if spec[0] not in known]
         if worker is None or worker.closing:
             for spec in new:
-                self._return(Chunk(spec, _NOBODY), "closed", "no worker %s is open here" % name)
+                self._return(Chunk(spec, NOBODY), "closed", "no worker %s is open here" % name)
             return
         for spec in new:
             chunk = self.chunks[spec[0]] = Chunk(spec, worker)
@@ -143,7 +76,7 @@ class Workers:
             chunk = self.chunks.get(name)
             if chunk is None:
                 if name not in self._node.facts.chunks:
-                    self._return(Chunk((name, 0, 0), _NOBODY), "recalled", "this agent has no chunk of that id")
+                    self._return(Chunk((name, 0, 0), NOBODY), "recalled", "this agent has no chunk of that id")
             elif chunk in chunk.worker.pipe:
                 chunk.recalled = reason
                 self._end_if_recalled(chunk.worker)
@@ -221,7 +154,7 @@ class Workers:
                 self._declare(worker_spec(record["spec"]))
         for record in chunks.values():
             name, start, stop = record["spec"]
-            chunk = Chunk((name, start, stop), self.live.get(record["worker"], _NOBODY))
+            chunk = Chunk((name, start, stop), self.live.get(record["worker"], NOBODY))
             if "checkpoint" in record:
                 chunk.position, chunk.hits = record["checkpoint"]["position"], record["checkpoint"]["hits"]
             self._return(chunk, "agent_restarted", "the agent was started again")
@@ -420,7 +353,7 @@ class Workers:
 
     def _return(self, chunk: Chunk, reason: str, error: str) -> None:
         self._drop(chunk)
-        digest = chunk.worker.spec.open["digest"] if chunk.worker is not _NOBODY else None
+        digest = chunk.worker.spec.open["digest"] if chunk.worker is not NOBODY else None
         self._node.facts.add(
             {
                 "fact": "returned",
@@ -468,8 +401,7 @@ class Workers:
             return
         if answer.get("type") != "opened":
             raise RequestError("expected opened, got %.80r" % answer.get("type"))
-        if answer.get("digest") != worker.spec.open["digest"]:
-            raise RequestError("its digest is %.80r" % answer.get("digest"))
+        check_digest(answer, worker)
         worker.is_ready, worker.failures, worker.pace_s = True, 0, None
         for timer in worker.timers:
             timer.cancel()
@@ -477,10 +409,8 @@ class Workers:
         self._node.touch(worker.place)
 
     def _on_checkpoint(self, worker: Worker, answer: Json) -> None:
-        chunk = _in_work(worker, answer)
-        position, hits = answer.get("position"), _hits(answer, chunk)
-        if type(position) is not int or not (chunk.position or chunk.start) <= position <= chunk.stop:
-            raise RequestError("position %.80r is outside the interval or goes back" % position)
+        chunk = in_work(worker, answer)
+        position, hits = position_of(answer, chunk), hits_of(answer, chunk)
         chunk.position, chunk.hits = position, hits
         self.progress[chunk.id] = [position, len(hits)]
         if worker.heard - chunk.saved_at >= _CHECKPOINT_EVERY_S:
@@ -488,12 +418,10 @@ class Workers:
             self._node.record({"op": "checkpoint", "chunk": chunk.id, "position": position, "hits": hits})
 
     def _on_done(self, worker: Worker, answer: Json) -> None:
-        chunk = _in_work(worker, answer)
-        hits = _hits(answer, chunk)
-        if (answer.get("start"), answer.get("stop")) != (chunk.start, chunk.stop):
-            raise RequestError("done for another interval")
-        if answer.get("digest") != worker.spec.open["digest"]:
-            raise RequestError("its digest is %.80r" % answer.get("digest"))
+        chunk = in_work(worker, answer)
+        hits = hits_of(answer, chunk)
+        check_interval(answer, chunk)
+        check_digest(answer, worker)
         elapsed = self._next(worker, chunk)
         self._node.facts.add(
             {
@@ -509,7 +437,7 @@ class Workers:
         )
 
     def _on_failed(self, worker: Worker, answer: Json) -> None:
-        chunk = _in_work(worker, answer)
+        chunk = in_work(worker, answer)
         self._next(worker, chunk)
         self._return(chunk, "failed", str(answer.get("error")))
 
@@ -532,22 +460,3 @@ class Workers:
 
     def _path(self, name: str, *parts: str) -> str:
         return self._node.path("workers", name, *parts)
-
-
-_NOBODY = Worker(WorkerSpec("none", "none", [], {}, None, {"digest": ""}, 0, 0, None, 0, 1), Place("none"))
-
-
-def _in_work(worker: Worker, answer: Json) -> Chunk:
-    if not worker.pipe or worker.pipe[0].id != answer.get("id"):
-        raise RequestError("an answer for chunk %.80r, which is not in work" % answer.get("id"))
-    return worker.pipe[0]
-
-
-def _hits(answer: Json, chunk: Chunk) -> List[Any]:
-    hits = answer.get("hits")
-    if type(hits) is not list:
-        raise RequestError("hits must be a list")
-    for hit in hits:
-        if type(hit) is not dict or type(hit.get("at")) is not int or not chunk.start <= hit["at"] < chunk.stop:
-            raise RequestError("a hit must be an object with 'at' inside the chunk's interval")
-    return hits

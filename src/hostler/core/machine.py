@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -76,7 +77,7 @@ class Core:
     def wake_at(self) -> float | None:
         """When, by the clock given to `handle`, something is due though nothing happens; it wants a `Tick` then."""
         due = self.index.next_timer()
-        return None if due is None else due - self._ahead_s
+        return None if due is None else _reaching(due, self._ahead_s)
 
     def validate(self) -> None:
         """Assert every invariant; raises `BrokenInvariant` with what contradicts what."""
@@ -105,6 +106,14 @@ class Core:
 
     def _story_of(self, event: Event) -> str:
         return "\n".join(str(entry) for entry in story(self._recent, subject(event)))
+
+
+def _reaching(due: float, ahead_s: float) -> float:
+    """The clock's time at which the core's is `due`: `due - ahead_s` may be rounded to just before it."""
+    at = due - ahead_s
+    while at + ahead_s < due:
+        at = math.nextafter(at, math.inf)
+    return at
 
 
 def story(entries: Iterable[Entry], job: str | None) -> list[Entry]:

@@ -34,11 +34,6 @@ class StateDir:
         """The controller's own log, JSON lines."""
         return self.path / "controller.log"
 
-    @property
-    def cache(self) -> Path:
-        """What programs may keep and anybody may delete."""
-        return self.path / "cache"
-
     def agent(self, node: str) -> Path:
         """The directory of a local node's agent."""
         return self.path / "agents" / node

@@ -84,7 +84,7 @@ def _backends(loaded: Loaded, directory: StateDir) -> Mapping[str, Backend]:
             cpu_slots=None if node.cpu_slots == "auto" else node.cpu_slots,
             gpus=node.gpus == "auto",
             python=node.python or sys.executable,
-            env={"NUMBA_CACHE_DIR": str(directory.cache / "numba"), **node.env},
+            env=node.env,
             log_bytes=limits.log_bytes,
             result_bytes=limits.result_bytes,
         )

@@ -17,6 +17,9 @@ from hostler.sim.agenda import Action, Agenda
 COMMIT_S = 0.01
 """How long a step is under way to the journal."""
 
+TICK_S = 0.001
+"""The shortest sleep; a timer that rings a rounding error too early must not ring for ever at the same moment."""
+
 
 @record
 class Line:
@@ -97,7 +100,7 @@ class VirtualController:
         due, own, life = self.core.wake_at(), self._timer, self.life
         if due is None:
             return
-        delay_s = max(due - self._agenda.now - self.skew_s, 0.0)
+        delay_s = max(due - self._agenda.now - self.skew_s, TICK_S)
         self._agenda.later(delay_s, lambda: self.take(Tick()) if (own, life) == (self._timer, self.life) else None)
 
 

@@ -78,6 +78,12 @@ class World:
             pass
         return self._report()
 
+    def rest(self, seconds: float) -> None:
+        """Live on for a while after the last fault, so that everything late has come and everything left is tidied."""
+        until_s = max(self.agenda.now, self.faults.until_s) + seconds
+        while self.agenda.step(until_s):
+            pass
+
     def idle(self) -> bool:
         """Whether everything that was asked for is over, and written down."""
         core = self.controller.core

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.agent.protocol import LineBuffer, LineTooLong, RequestError, attempt_spec, decode, is_id
+
+
+@given(
+    lines=st.lists(st.binary(max_size=20).map(lambda data: data.replace(b"\n", b""))), cuts=st.lists(st.integers(1, 9))
+)
+def test_lines_are_whole_however_the_stream_is_cut(lines: list[bytes], cuts: list[int]) -> None:
+    stream = b"".join(line + b"\n" for line in lines)
+    buffer, found = LineBuffer(20), []
+    for cut in cuts:
+        found += buffer.feed(stream[:cut])
+        stream = stream[cut:]
+    found += buffer.feed(stream)
+    assert found == lines
+
+
+@pytest.mark.parametrize("data", [b"x" * 11, b"ok\n" + b"x" * 11, b"x" * 11 + b"\n"])
+def test_a_line_that_is_too_long(data: bytes) -> None:
+    with pytest.raises(LineTooLong, match="10 bytes"):
+        LineBuffer(10).feed(data)
+
+
+@given(st.text())
+def test_an_id_is_a_safe_file_name(text: str) -> None:
+    if is_id(text):
+        assert text not in (".", "..")
+        assert not set("/\0\n ") & set(text)
+        assert text.isascii()
+
+
+@given(st.binary(max_size=60))
+def test_bytes_are_an_object_or_a_request_error(data: bytes) -> None:
+    with contextlib.suppress(RequestError):
+        assert isinstance(decode(data), dict)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["id", "queue", "argv", "env", "cwd", "grace_s", "memory_bytes"]),
+        st.none() | st.booleans() | st.floats() | st.text() | st.lists(st.text()),
+    )
+)
+def test_any_attempt_is_a_spec_or_a_request_error(raw: dict[str, object]) -> None:
+    with contextlib.suppress(RequestError):
+        spec = attempt_spec(raw)
+        assert (spec.id, spec.argv) == (raw["id"], raw["argv"])

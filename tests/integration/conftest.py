@@ -1,0 +1,248 @@
+"""Real fleets: `python -m hostler up` in a process of its own, its agent, its HTTP, and the command line in front."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import psutil
+import pytest
+import yaml
+
+from hostler.cli.main import run
+from hostler.client import Client
+from hostler.model.errors import LinkError
+
+PATIENCE_S = 40.0
+NODE = {"name": "here", "cpu_slots": 2, "gpus": "none"}
+WORKER = Path(__file__).with_name("worker.py")
+FINAL = ("done", "failed", "cancelled")
+
+WAIT = """
+import os, sys, time
+end = time.monotonic() + 100
+while not os.path.exists(sys.argv[1]) and time.monotonic() < end:
+    time.sleep(0.02)
+"""
+"""A program that runs until a file appears, and never for ever."""
+
+View: TypeAlias = dict[str, Any]
+T = TypeVar("T")
+
+
+@dataclass
+class Said:
+    """What a command line printed and how it ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The decoded output."""
+        return json.loads(self.out)
+
+
+Hostler: TypeAlias = Callable[..., Said]
+
+
+class Fleet:
+    """One fleet file, one state directory, and the controller that runs for them."""
+
+    def __init__(self, path: Path, *, state: Path | None = None, **settings: Any) -> None:
+        self.path = path
+        self.state = state or path / "state"
+        self.file = path / "fleet.yaml"
+        self.controller: subprocess.Popen[bytes] | None = None
+        self.client = Client.from_state_dir(self.state)
+        self.settle(**settings)
+
+    def settle(self, **settings: Any) -> None:
+        """Write the fleet file."""
+        self.file.write_text(yaml.safe_dump({"nodes": [NODE], **settings}))
+
+    def launch(self, *options: str) -> subprocess.Popen[bytes]:
+        """Start a controller, and do not wait for it."""
+        command = [sys.executable, "-m", "hostler", "up", "--state-dir", self.state, "--port", "0", *options, self.file]
+        with (self.path / "up.log").open("ab") as log:
+            self.controller = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        return self.controller
+
+    def start(self, *options: str) -> None:
+        """Start a controller and wait until it answers and has its node."""
+        self.launch(*options)
+        until(self._is_up, "the controller's answer", log=self.log)
+
+    def ended(self) -> int:
+        """The exit status of the controller, once it has ended."""
+        assert self.controller is not None
+        return self.controller.wait(PATIENCE_S)
+
+    def kill(self) -> None:
+        """`kill -9` the controller."""
+        assert self.controller is not None
+        self.controller.kill()
+        self.controller.wait(10)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the controller a signal."""
+        assert self.controller is not None
+        self.controller.send_signal(number)
+
+    def log(self) -> str:
+        """What the controllers have printed."""
+        file = self.path / "up.log"
+        return file.read_text(errors="replace")[-5000:] if file.exists() else ""
+
+    def script(self, *argv: str, **more: Any) -> str:
+        """Submit a command; returns its id."""
+        return self.submit({"name": "script", **more}, argv)
+
+    def python(self, code: str, *arguments: str, **more: Any) -> str:
+        """Submit a Python program; returns its id."""
+        return self.script(sys.executable, "-c", code, *arguments, **more)
+
+    def submit(self, spec: View, argv: Sequence[str]) -> str:
+        """Submit a script job; fields of its payload may stand among its own."""
+        own = {name: spec.pop(name) for name in ("env", "cwd", "require_result") if name in spec}
+        (job,) = self.client.submit([{**spec, "payload": {"kind": "script", "schema": 1, "argv": list(argv), **own}}])
+        return job
+
+    def job(self, name: str) -> View:
+        """A job as it stands."""
+        return dict(self.client.job(name)["job"])
+
+    def state_of(self, name: str, *states: str) -> View:
+        """A job, once it is in one of these states."""
+        return until(
+            lambda: found if (found := self.job(name))["state"] in states else None,
+            f"{name} being {' or '.join(states)}",
+            log=lambda: f"{self.client.job(name)['job']}\n{self.log()}",
+        )
+
+    def over(self, name: str) -> View:
+        """Everything about a job, once it is over."""
+        self.state_of(name, *FINAL)
+        return self.client.job(name)
+
+    def pid(self, name: str) -> int:
+        """The process of a job, once it runs."""
+        self.state_of(name, "running")
+        return int(self.client.job(name)["attempt"]["pid"])
+
+    def processes(self) -> list[psutil.Process]:
+        """Everything that was started for this state directory, the controller excepted."""
+        own = None if self.controller is None else self.controller.pid
+        return [process for process in psutil.process_iter() if process.pid != own and self._is_ours(process)]
+
+    def clean_up(self) -> None:
+        """End whatever still runs, by process id."""
+        if self.controller is not None and self.controller.poll() is None:
+            self.kill()
+        left = self.processes()
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        psutil.wait_procs(left, 10)
+
+    def _is_up(self) -> bool:
+        assert self.controller is not None
+        assert self.controller.poll() is None, f"the controller ended with {self.controller.returncode}: {self.log()}"
+        try:
+            left = json.loads((self.state / "controller.json").read_bytes())
+            return left["pid"] == self.controller.pid and self.client.status()["nodes_up"] == 1
+        except (FileNotFoundError, LinkError):
+            return False
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        try:
+            held = process.environ()
+            places = [held.get("HOSTLER_ATTEMPT_DIR", ""), held.get("HOSTLER_WORKER_DIR", ""), *process.cmdline()]
+        except psutil.Error:
+            return False
+        return any(place.startswith(f"{self.state}/") for place in places)
+
+
+def until(
+    question: Callable[[], T | None], what: str, patience_s: float = PATIENCE_S, log: Callable[[], str] = str
+) -> T:
+    """The first true answer to a question, asked again and again for a bounded time."""
+    deadline = time.monotonic() + patience_s
+    while not (answer := question()):
+        assert time.monotonic() < deadline, f"{what} did not come within {patience_s} s\n{log()}"
+        time.sleep(0.03)
+    return answer
+
+
+def command(*words: str | Path, **more: Any) -> Said:
+    """`hostler` as a process of its own."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "hostler", *words], capture_output=True, timeout=PATIENCE_S, check=False, **more
+    )
+    return Said(ended.returncode, ended.stdout.decode(errors="replace"), ended.stderr.decode(errors="replace"))
+
+
+@contextlib.contextmanager
+def a_fleet(path: Path, *, state: Path | None = None, **settings: Any) -> Iterator[Fleet]:
+    """A fleet that has not been started; nothing of it is left running."""
+    made = Fleet(path, state=state, **settings)
+    try:
+        yield made
+    finally:
+        made.clean_up()
+
+
+@contextlib.contextmanager
+def small_disk(path: Path, size: str) -> Iterator[Path]:
+    """A file system of its own in a directory, gone afterwards; skips where this user may not mount one."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    path.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", path], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode(errors='replace').strip()}")
+    try:
+        yield path
+    finally:
+        # Lazily: an agent that is being ended may hold it for a moment.
+        subprocess.run(["umount", "-l", path], check=True)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    """A fleet for one test, not started."""
+    with a_fleet(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """A fleet whose controller runs, for all tests of a module."""
+    with a_fleet(tmp_path_factory.mktemp("running"), limits={"result_bytes": 20_000}) as made:
+        made.start()
+        yield made
+
+
+@pytest.fixture
+def hostler(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Hostler:
+    """`hostler` in this process, for the fleet given first."""
+
+    def call(fleet: Fleet, *words: str) -> Said:
+        monkeypatch.setenv("HOSTLER_STATE_DIR", str(fleet.state))
+        capfd.readouterr()
+        status = run(words)
+        return Said(status, *capfd.readouterr())
+
+    return call
