@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,9 +70,11 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def report(name: str, rows: Sequence[Row], bars: Sequence[Bar], path: Path | None) -> None:
-    """Print the machine, the table and the bars; write them to ``path`` as JSON where one is given."""
+    """Print the machine, the tables (one for each shape of row) and the bars; also write them to ``path`` as JSON."""
     about = machine()
-    print(f"{name} on {', '.join(f'{key} {value}' for key, value in about.items())}\n\n{table(rows)}\n")
+    print(f"{name} on {', '.join(f'{key} {value}' for key, value in about.items())}\n")
+    for _, alike in groupby(rows, key=tuple):
+        print(table(list(alike)) + "\n")
     for bar in bars:
         print(_verdict(bar))
     if path is not None:

@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ NAMES = ("dispatch", "sieve", "scale")
 
 HEAD = """# Performance
 
-Every figure here was measured by a command in `benchmarks/`, side by side with its peers in one run. The machines are shared and noisy: CPU seconds and
-ratios mean more than rates. `make bench` measures everything again and rewrites this page; `python benchmarks/run_all.py NAME` one benchmark.
+Every figure here was measured by a command in `benchmarks/`, side by side with its peers in one run. The machines are
+shared and noisy: CPU seconds and ratios mean more than rates. `make bench` measures everything again and rewrites this
+page; `python benchmarks/run_all.py NAME` one benchmark.
 """
 
 
@@ -57,10 +59,8 @@ def _section(figures: Mapping[str, Any]) -> str:
             "",
             f"`python benchmarks/{figures['name']}.py` on {_machine(figures['machine'])}",
             "",
-            *_table(figures["rows"]),
-            "",
-            *_table(list(_bars(figures["bars"]))),
-            "",
+            *_tables(figures["rows"]),
+            *_tables(list(_bars(figures["bars"]))),
         ]
     )
 
@@ -75,8 +75,15 @@ def _bars(bars: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         yield {"bar": bar["name"], "measured": bar["value"], "target": f"{bar['op']} {_cell(bar['target'])}", "": met}
 
 
+def _tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """One table for each shape of row."""
+    for _, alike in groupby(rows, key=tuple):
+        yield from _table(list(alike))
+        yield ""
+
+
 def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    columns = list(dict.fromkeys(column for row in rows for column in row))
+    columns = list(rows[0])
     yield "| " + " | ".join(columns) + " |"
     yield "|" + "---|" * len(columns)
     for row in rows:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from common import Bar, Row, arguments, report
@@ -27,6 +28,7 @@ from hostler.model.commands import Command, Launch, Lend
 from hostler.model.fleet import DeviceSpec, NodeSpec
 from hostler.model.inputs import Begin, Ended, Input, Launched, LinkUp, NodeFound, Searched, Started, Submit
 from hostler.model.work import DeviceKind, JobSpec, ScriptPayload, SweepPayload
+from standing import recovery, standing
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
 QUICK_SIZES = (1_000, 3_000, 10_000)
@@ -133,7 +135,11 @@ def main() -> None:
         Bar(f"growth exponent of scripts, {sizes[0]:,} to {sizes[-1]:,} jobs", exponent(scripts), MOST_EXPONENT, "<="),
         Bar(f"growth exponent of a sweep, {sizes[0]:,} to {sizes[-1]:,} chunks", exponent(sweep), MOST_EXPONENT, "<="),
     ]
-    report("scale", [*scripts, *sweep], bars, options.json)
+    with TemporaryDirectory(prefix="hostler-scale-") as folder:
+        recovered, recovery_bars = recovery(Path(folder), 60_000 if options.quick else 1_000_000)
+        nodes = [NodeFound(node=_node(f"n{number}")) for number in range(NODES)]
+        stood = standing(Path(folder), sizes[-1], nodes)
+    report("scale", [*scripts, *sweep, *recovered, *stood], [*bars, *recovery_bars], options.json)
 
 
 def _row(work: str, size: int, steps: int, times: Sequence[float], submits: Sequence[float], resident: float) -> Row:

@@ -24,11 +24,10 @@ from typing import Any
 import numpy as np
 
 from common import Bar, Row, arguments, has_cpu_flag, report
-from whole_sweep import Comparison, compare
-
 from hostler.workloads.sieve import kernels, spec
 from hostler.workloads.sieve.generators import generator, oracle
 from hostler.workloads.sieve.plan import make_plan
+from whole_sweep import Comparison, compare
 
 ROUNDS = 3
 KERNEL_S = 4.0  # CPU time a measured interval should take
@@ -174,7 +173,10 @@ def whole_rows(whole: Comparison) -> list[Row]:
     title = f"{PHP_EXACT}, 2^{whole.seeds.bit_length() - 1} by hostler up"
     blank = {"worker M/s": None, "compile s": None}
     start = f"measured; {whole.start.cpu_s:.1f} CPU-s and {whole.start.wall_s:.1f} s are a sweep of nothing"
-    pairs = [("per CPU-s", whole.bare.cpu_s, whole.whole.cpu_s), ("by the clock", whole.bare.wall_s, whole.whole.wall_s)]
+    sides = [
+        ("per CPU-s", whole.bare.cpu_s, whole.whole.cpu_s),
+        ("by the clock", whole.bare.wall_s, whole.whole.wall_s),
+    ]
     return [
         {
             "search": f"{title}, {kind}",
@@ -183,7 +185,7 @@ def whole_rows(whole: Comparison) -> list[Row]:
             "source": f"{bare / through:.1%} of the kernel; {start}",
             **blank,
         }
-        for kind, bare, through in pairs
+        for kind, bare, through in sides
     ]
 
 

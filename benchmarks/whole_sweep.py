@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -61,7 +62,7 @@ def compare(params: Mapping[str, Any], seeds: int, planted: int, rounds: int) ->
         for _ in range(rounds):
             whole.append(runs.whole(seeds))
             bare.append(runs.bare(seeds))
-    around = [_average([before, after]) for before, after in zip(bare, bare[1:], strict=False)]
+    around = [_average([before, after]) for before, after in pairwise(bare)]
     return Comparison(seeds, _average(around), _average(whole), start)
 
 
@@ -85,13 +86,28 @@ class _Runs:
     def whole(self, seeds: int) -> Cost:
         """A controller in a state directory of its own, from its start to the end of the last process it started."""
         fleet, state = self._prepare(seeds)
-        command = [sys.executable, "-m", "hostler", "up", "--until-idle", "--state-dir", state, "--port", "0", fleet]
+        command = [
+            sys.executable,
+            "-m",
+            "hostler",
+            "up",
+            "--until-idle",
+            "--state-dir",
+            str(state),
+            "--port",
+            "0",
+            str(fleet),
+        ]
         began = _children_cpu_s(), time.monotonic()
         try:
             ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
             wall_s = time.monotonic() - began[1]
         finally:
-            kill_descendants(grace_s=GRACE_S)
+            left = kill_descendants(grace_s=GRACE_S)
+        if left:
+            print(
+                f"{left} processes of a sweep of {seeds} seeds outlived its controller and were killed", file=sys.stderr
+            )
         found = [int(line.split()[1]) for line in ended.stdout.splitlines() if line.split()[:1] == ["found"]]
         if ended.returncode or found != self._expected(seeds):
             raise SystemExit(f"hostler up found {found}, exit status {ended.returncode}:\n{ended.stdout}{ended.stderr}")
@@ -117,4 +133,4 @@ def _average(costs: list[Cost]) -> Cost:
 def _children_cpu_s() -> float:
     """CPU-seconds of everything below this process, which is the subreaper of it all; without its own."""
     own = os.times()
-    return tree_cpu_s(os.getpid()) - own.user - own.system
+    return float(tree_cpu_s(os.getpid()) - own.user - own.system)

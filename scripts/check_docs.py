@@ -1,6 +1,6 @@
 """Checks what the documents promise: links lead somewhere, every folder of the source says what it is, nothing names this machine.
 
-    python scripts/check_docs.py        exit status 1 and a line for each fault
+python scripts/check_docs.py        exit status 1 and a line for each fault
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # Written apart, so that this file does not name what it forbids.
-FORBIDDEN = re.compile("|".join(["py" + r"pi\.org", "python" + "hosted", r"registry\." + "npmjs", r"deb\." + "debian", "/wo" + "rk/"]))
+FORBIDDEN = re.compile(
+    "|".join(["py" + r"pi\.org", "python" + "hosted", r"registry\." + "npmjs", r"deb\." + "debian", "/wo" + "rk/"])
+)
 README_LINES = 60
 
 
@@ -63,7 +65,7 @@ def _named_machines(files: list[Path]) -> Iterator[str]:
 
 def _git(*arguments: str) -> list[str]:
     command = ["git", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()  # noqa: S603
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Takes the picture of `hostler up` for the README: a real run in a real terminal (tmux), drawn as SVG by rich.
 
-    python scripts/make_picture.py [SECONDS]     docs/pictures/up.svg, as the screen is after SECONDS (default 25)
+python scripts/make_picture.py [SECONDS]     docs/pictures/up.svg, as the screen is after SECONDS (default 25)
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
 
 def _tmux(socket: str, *arguments: str) -> str:
     command = ["tmux", "-S", socket, *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S603
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def main(habit):
 
 
 def search(habit, chunk, params, digest):
-    start, stop = chunk["start"], chunk["stop"]
+    start, stop, name, deep = chunk["start"], chunk["stop"], chunk["id"], "[" * 500 + "]" * 500
     middle = (start + stop) // 2
     if params.get("delay_s"):
         say({"type": "checkpoint", "id": chunk["id"], "position": middle, "hits": hits(start, middle, params)})
@@ -50,6 +50,10 @@ def search(habit, chunk, params, digest):
         print("Traceback: this is no JSON", flush=True)
     if habit == "long":
         print("x" * (2 << 20), flush=True)
+    if habit == "infinite":
+        print(f'{{"type":"checkpoint","id":"{name}","position":1e999,"hits":[]}}', flush=True)
+    if habit == "deep":
+        print(f'{{"type":"failed","id":"{name}","error":{deep}}}', flush=True)
     if habit == "stranger":
         chunk["id"] = "no.such"
     if habit == "fail":

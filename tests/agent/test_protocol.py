@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.agent.protocol import LineBuffer, LineTooLong, RequestError, attempt_spec, decode, is_id
+from hostler.agent.protocol import LineBuffer, LineTooLong, RequestError, attempt_spec, decode, encode, is_id, loads
 
 
 @given(
@@ -34,6 +35,18 @@ def test_an_id_is_a_safe_file_name(text: str) -> None:
         assert text not in (".", "..")
         assert not set("/\0\n ") & set(text)
         assert text.isascii()
+
+
+@given(st.recursive(st.none() | st.floats(allow_nan=False) | st.text() | st.integers(), st.lists, max_leaves=20))
+def test_what_was_read_can_be_written(value: object) -> None:
+    with contextlib.suppress(RequestError):
+        assert json.loads(encode(loads(json.dumps(value).encode()))) == value
+
+
+@pytest.mark.parametrize("text", ["1e999", "-1e999", "[NaN]", "Infinity", "[" * 101 + "]" * 101, "[" * 10**5])
+def test_what_could_not_be_written_is_not_read(text: str) -> None:
+    with pytest.raises(RequestError, match="no JSON"):
+        loads(text.encode())
 
 
 @given(st.binary(max_size=60))

@@ -92,6 +92,8 @@ def test_killed_worker_gives_its_chunk_back_from_its_last_checkpoint(agent: Agen
         ("hang", "worker_silent", "sent nothing"),
         ("garbage", "worker_protocol", "no JSON"),
         ("long", "worker_protocol", "longer than"),
+        ("infinite", "worker_protocol", "too large"),
+        ("deep", "worker_protocol", "deeper"),
         ("stranger", "worker_protocol", "no.such"),
         ("fail", "failed", "the table is missing"),
     ],

@@ -29,7 +29,16 @@ def search(chunk: dict, params: dict, digest: str) -> None:
         hits += [{"at": at} for at in params["planted"] if position <= at < step]
         position = step
         say({"type": "checkpoint", "id": chunk["id"], "position": position, "hits": hits})
-    say({"type": "done", "id": chunk["id"], "digest": digest, "start": chunk["start"], "stop": chunk["stop"], "hits": hits})
+    say(
+        {
+            "type": "done",
+            "id": chunk["id"],
+            "digest": digest,
+            "start": chunk["start"],
+            "stop": chunk["stop"],
+            "hits": hits,
+        }
+    )
 
 
 main()

@@ -56,6 +56,14 @@ def test_nothing_is_due_in_an_empty_core() -> None:
     assert core.wake_at() is None
 
 
+@given(st.floats(0.0, 2e9), st.floats(0.0, 1e5))
+@example(due=1001.0000000000001, ahead_s=0.1)
+def test_the_clock_reaches_what_is_due(due: float, ahead_s: float) -> None:
+    at = reaching(due, ahead_s)
+    assert at + ahead_s >= due
+    assert at == pytest.approx(due - ahead_s)
+
+
 @given(st.lists(st.floats(-5000.0, 5000.0), max_size=5), st.floats(0.001, 100.0), st.floats(0.0, 2e9))
 def test_at_the_time_it_names_the_rest_is_over(jumps: list[float], rest_s: float, start: float) -> None:
     world = fleet()

@@ -24,7 +24,7 @@ RESULTS = {
     "two values": (LEAVE.format(b"{} {}"), "no JSON"),
     "no UTF-8": (LEAVE.format(b'"\xff\xfe"'), "no JSON"),
     "NaN": (LEAVE.format(b'{"loss": NaN}'), "no JSON"),
-    "infinity": (LEAVE.format(b"[1e999]"), "usable"),
+    "infinity": (LEAVE.format(b"[1e999]"), "too large"),
     "half a pair": (LEAVE.format(b'"\\ud800"'), "usable"),
     "nested without end": (LEAVE.format(b"[" * 9000 + b"]" * 9000), "usable"),
     "oversized": (LEAVE.format(b'"' + b"x" * 20_000 + b'"'), "longer than its 20000 bytes"),
@@ -72,9 +72,7 @@ def test_any_json_is_a_result(running: Fleet, text: str) -> None:
     assert (detail["job"]["state"], detail["result"]) == ("done", json.loads(text))
 
 
-def test_the_failure_is_told_on_the_command_line(
-    running: Fleet, bad_results: dict[str, str], hostler: Hostler
-) -> None:
+def test_the_failure_is_told_on_the_command_line(running: Fleet, bad_results: dict[str, str], hostler: Hostler) -> None:
     job = bad_results["truncated"]
     running.over(job)
     assert "result" in hostler(running, "explain", job).out
@@ -121,9 +119,7 @@ def faulty(running: Fleet, fault: str, times: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_bad_worker_is_replaced_and_nothing_is_left_out(
-    running: Fleet, replaced: dict[str, str], fault: str
-) -> None:
+def test_a_bad_worker_is_replaced_and_nothing_is_left_out(running: Fleet, replaced: dict[str, str], fault: str) -> None:
     job = replaced[fault]
     detail = running.over(job)
     assert (detail["job"]["state"], detail["sweep"]["done"]) == ("done", STOP)
@@ -136,7 +132,7 @@ def test_a_bad_worker_is_replaced_and_nothing_is_left_out(
 def blamed(running: Fleet, job: str) -> list[View]:
     """The chunks that came back because of the worker."""
     events = [entry["event"] for entry in running.client.story(job)]
-    return [event for event in events if event["kind"] == "chunk_returned" and event["blame"]]
+    return [event for event in events if event["kind"] == "chunk.returned" and event["blame"]]
 
 
 def test_a_worker_that_stays_bad_is_given_up_with_a_reason(running: Fleet, hostler: Hostler) -> None:

@@ -29,9 +29,7 @@ class Clock:
 async def run(work, clock: Clock, timeout_s: float = 5.0) -> list[tuple[str, str]]:  # type: ignore[no-untyped-def]
     failures: list[tuple[str, str]] = []
     with suppress(asyncio.CancelledError):
-        await every(
-            7.0, "it", work, clock=clock, timeout_s=timeout_s, on_failure=lambda *told: failures.append(told)
-        )
+        await every(7.0, "it", work, clock=clock, timeout_s=timeout_s, on_failure=lambda *told: failures.append(told))
     return failures
 
 

@@ -26,7 +26,9 @@ def returned(chunk: str, position: int) -> ChunkReturned:
 
 
 def test_a_complete_sweep_is_proved() -> None:
-    entries = story(leased("a", 0, 5), leased("b", 5, BIG), done("b", 7), returned("a", 2), leased("c", 2, 5), done("c"))
+    entries = story(
+        leased("a", 0, 5), leased("b", 5, BIG), done("b", 7), returned("a", 2), leased("c", 2, 5), done("c")
+    )
     proof = proof_of("j1", (0, BIG), entries)
     assert (proof.complete, proof.fault, proof.done, proof.intervals, proof.hits) == (True, None, BIG, 3, 1)
 

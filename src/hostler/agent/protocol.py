@@ -22,6 +22,7 @@ ChunkSpec = Tuple[str, int, int]
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _REQUIRED = object()
+_DEEPEST = 100
 
 
 class RequestError(ValueError):
@@ -104,11 +105,17 @@ def decode(line: bytes) -> Json:
 
 
 def loads(data: bytes) -> Any:
-    """Strict JSON of any type; raises RequestError where Python's reader would be lenient or overflow."""
+    """Strict JSON of any type; raises RequestError where Python's reader would be lenient or overflow.
+
+    What comes out of it can be written as JSON again: no NaN, no infinity, not nested deeper than 100 levels.
+    """
     try:
-        return _decoder.decode(data.decode("utf-8"))
+        value = _decoder.decode(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise RequestError("no JSON: %s" % error) from None
+    if data.count(b"[") + data.count(b"{") > _DEEPEST and not _is_shallow(value, _DEEPEST):
+        raise RequestError("no JSON of ours: it is nested deeper than %d levels" % _DEEPEST)
+    return value
 
 
 def line(message: Json) -> bytes:
@@ -147,12 +154,27 @@ def integer(raw: object, what: str) -> int:
     return raw
 
 
+def _is_shallow(value: object, levels: int) -> bool:
+    if type(value) is dict:
+        return levels > 0 and all(_is_shallow(item, levels - 1) for item in value.values())
+    if type(value) is list:
+        return levels > 0 and all(_is_shallow(item, levels - 1) for item in value)
+    return True
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError("%s is too large for a number" % text[:40])
+    return value
+
+
 def _refuse_constant(name: str) -> None:
     raise ValueError("%s is no JSON" % name)
 
 
 encode: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
-_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
 
 
 def _fields(raw: object, table: Dict[str, Tuple[Callable[[Any], bool], Any, str]], what: str) -> List[Any]:

@@ -1,0 +1,78 @@
+"""A full disk: said, waited out, and nothing that was confirmed is lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hostler.model.errors import StoreFull
+from tests.integration.conftest import Fleet, Hostler, a_fleet, command, small_disk, until
+
+PAD = "x" * 100_000
+
+
+@pytest.fixture(scope="module")
+def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with small_disk(tmp_path_factory.mktemp("small") / "disk", "24m") as made:
+        yield made
+
+
+def fill(disk: Path) -> Path:
+    """Leave no byte on it; returns the file that does."""
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"\0" * 65536)
+        except OSError:
+            pass
+    assert os.statvfs(disk).f_bavail < 16
+    return ballast
+
+
+def submitted_until_full(fleet: Fleet) -> list[str]:
+    """Submit large jobs until one is refused; the ids that were confirmed."""
+    confirmed = []
+    with pytest.raises(StoreFull, match="Free some disk space"):
+        for number in range(200):
+            spec = {"name": f"n{number}", "key": f"k{number}"}
+            confirmed.append(fleet.submit(spec, ["true", PAD]))
+    return confirmed
+
+
+def test_a_full_disk_is_waited_out(disk: Path, tmp_path: Path, hostler: Hostler) -> None:
+    with a_fleet(tmp_path, state=disk / "state") as fleet:
+        fleet.start()
+        first = fleet.script("true", key="first")
+        assert fleet.over(first)["job"]["state"] == "done"
+        ballast = fill(disk)
+        confirmed = submitted_until_full(fleet)
+        said = hostler(fleet, "submit", "--key", "late", "--", "true")
+        assert (said.status, said.out) == (1, "")
+        assert "Free some disk space" in said.err
+        assert fleet.controller is not None
+        assert fleet.controller.poll() is None, fleet.log()
+        assert hostler(fleet, "status").status == 0, "it still answers"
+        assert "disk is full" in fleet.log(), "the controller says so, too"
+        ballast.unlink()
+        late = until(lambda: fleet.submit({"name": "true", "key": "later"}, ["true"]), "a submission")
+        for job in (*confirmed, late):
+            assert fleet.over(job)["job"]["state"] == "done"
+        assert fleet.over("late")["job"]["state"] == "done", "taken, and now done"
+        fleet.kill()
+        fleet.start()
+        assert {fleet.job(job)["state"] for job in (first, *confirmed, late, "late")} == {"done"}
+
+
+def test_a_controller_does_not_start_on_a_full_disk(disk: Path, fleet: Fleet) -> None:
+    ballast = fill(disk)
+    said = command("up", "--state-dir", disk / "other", "--port", "0", "--until-idle", fleet.file)
+    assert said.status == 1
+    assert "Traceback" not in said.err
+    assert "space" in said.err, said.err
+    ballast.unlink()
+    said = command("up", "--state-dir", disk / "other", "--port", "0", "--until-idle", fleet.file)
+    assert said.status == 0, said.err

@@ -1,0 +1,175 @@
+"""What keeps a controller from starting, and a command line from finding one: told in a line, and nothing is harmed."""
+
+from __future__ import annotations
+
+import socket
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import Fleet, Hostler, Said, command, small_disk
+
+FLEETS = {
+    "no YAML": ("name: [unclosed", "fleet.yaml:"),
+    "tabs": ("name:\n\t- x", "fleet.yaml:"),
+    "no mapping": ("- 1\n- 2\n", "fleet.yaml"),
+    "an unknown key": ("nmae: x\n", "nmae"),
+    "an unknown key deep inside": ("nodes:\n  - name: here\n    cpu_slot: 2\n", "cpu_slot"),
+    "a value of another type": ("api: {port: many}\n", "api.port"),
+    "a key twice": ("name: a\nname: b\n", "name"),
+    "two jobs of one key": ("jobs: [{name: a, argv: [x]}, {name: a, argv: [x]}]\n", "'a'"),
+    "a ring": ("jobs: [{name: a, argv: [x], after: [b]}, {name: b, argv: [x], after: [a]}]\n", "ring"),
+    "a sweep of nothing": ("sweeps: [{name: a, worker: [x], range: [5, 5]}]\n", "empty"),
+    "a missing jobs file": ("jobs_files: [nowhere.yaml]\n", "nowhere.yaml"),
+    "a job of no command": ("jobs: [{name: a}]\n", "argv"),
+    "no text": ("name: \ud800\x00\n", "fleet.yaml"),
+}
+
+
+def up(fleet: Fleet, *options: str) -> Said:
+    """`hostler up` that is expected to end by itself."""
+    return command("up", "--state-dir", fleet.state, "--port", "0", *options, fleet.file)
+
+
+def told(said: Said, *parts: str) -> None:
+    """It failed in words, not in a stack of Python's."""
+    assert said.status in (1, 2), said
+    assert said.err.startswith("hostler: error: "), said.err
+    assert "Traceback" not in said.err + said.out
+    assert not [part for part in parts if part not in said.err], said.err
+
+
+@pytest.mark.parametrize("name", FLEETS)
+def test_a_bad_fleet_file_is_told(fleet: Fleet, hostler: Hostler, name: str) -> None:
+    text, part = FLEETS[name]
+    fleet.file.write_bytes(text.encode(errors="surrogatepass"))
+    for word in ("check", "up"):
+        told(hostler(fleet, word, str(fleet.file)), part)
+    assert not (fleet.state / "journal.sqlite").exists() or name in ("a ring", "two jobs of one key")
+
+
+def test_a_missing_fleet_file_is_told(fleet: Fleet, hostler: Hostler) -> None:
+    fleet.file.unlink()
+    told(hostler(fleet, "up", str(fleet.file)), "fleet.yaml")
+
+
+def test_an_environment_value_of_no_use_is_told(
+    fleet: Fleet, hostler: Hostler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOSTLER_API__PORT", "many")
+    told(hostler(fleet, "check", str(fleet.file)), "HOSTLER_API__PORT")
+
+
+COMMANDS = (
+    ("status",),
+    ("queue",),
+    ("nodes",),
+    ("submit", "--", "true"),
+    ("sweep", "x", "--range", "0:9", "--worker", "x"),
+    ("hits", "j1"),
+    ("ledger", "show", "j1"),
+    ("ledger", "verify", "j1"),
+    ("jobs",),
+    ("job", "j1"),
+    ("explain", "j1"),
+    ("cancel", "j1"),
+    ("retry", "j1"),
+    ("priority", "j1", "1"),
+    ("logs", "j1"),
+    ("events",),
+    ("stop",),
+)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_without_a_controller_each_command_says_how_to_start_one(
+    fleet: Fleet, hostler: Hostler, words: tuple[str, ...]
+) -> None:
+    said = hostler(fleet, *words)
+    assert (said.status, said.out) == (3, "")
+    assert "no controller is running" in said.err
+    assert "hostler up" in said.err
+
+
+def test_a_killed_controller_is_no_controller(fleet: Fleet, hostler: Hostler) -> None:
+    fleet.start()
+    fleet.kill()
+    said = hostler(fleet, "status")
+    assert said.status == 3
+    assert "hostler up" in said.err
+
+
+def test_a_second_controller_is_refused_and_the_first_goes_on(fleet: Fleet) -> None:
+    fleet.start()
+    told(up(fleet), "another controller runs", "--state-dir")
+    assert fleet.over(fleet.script("true"))["job"]["state"] == "done"
+
+
+def test_a_wrong_token_is_refused_with_a_reason(fleet: Fleet, hostler: Hostler) -> None:
+    fleet.start()
+    token = fleet.state / "token"
+    assert token.stat().st_mode & 0o777 == 0o600
+    right = token.read_text()
+    token.write_text("guessed\n")
+    for words in (("status",), ("submit", "--", "true")):
+        told(hostler(fleet, *words), "token")
+    token.write_text(right)
+    assert hostler(fleet, "jobs", "--json").json == []
+
+
+def test_a_port_in_use_is_told_and_leaves_nothing_behind(fleet: Fleet, hostler: Hostler) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        told(up(fleet, "--port", str(port)), str(port), "--port")
+    assert hostler(fleet, "status").status == 3
+    assert up(fleet, "--until-idle").status == 0
+
+
+def journal(fleet: Fleet) -> Path:
+    """The journal of a fleet that has done one job."""
+    fleet.settle(jobs=[{"name": "one", "argv": ["true"]}])
+    assert up(fleet, "--until-idle").status == 0
+    return fleet.state / "journal.sqlite"
+
+
+def test_a_damaged_journal_is_told_and_left_as_it_is(fleet: Fleet) -> None:
+    file = journal(fleet)
+    whole = file.read_bytes()
+    for damaged in (b"not a database" * 1000, whole[: len(whole) // 2], whole[:8192] + b"\xa5" * len(whole[8192:])):
+        file.write_bytes(damaged)
+        told(up(fleet, "--until-idle"), "journal.sqlite")
+        assert file.read_bytes() == damaged, "evidence must be kept"
+    file.write_bytes(whole)
+    assert up(fleet, "--until-idle").status == 0
+
+
+@pytest.mark.parametrize(
+    ("statement", "part"),
+    [
+        ("delete from journal where seq = 3", "gap"),
+        ('update journal set data = \'{"kind": "job.invented"}\' where seq = 3', "not an event of this version"),
+        ("update journal set data = '{\"kind\":' where seq = 3", "not an event of this version"),
+        ("update alembic_version set version_num = '9999_tomorrow'", "newer"),
+    ],
+)
+def test_a_journal_that_cannot_be_read_is_told(fleet: Fleet, statement: str, part: str) -> None:
+    with closing(sqlite3.connect(journal(fleet))) as connection:
+        connection.execute("delete from snapshots")
+        connection.execute(statement)
+        connection.commit()
+    told(up(fleet, "--until-idle"), part)
+
+
+def test_a_read_only_state_directory_is_told(fleet: Fleet, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "16m") as disk:
+        fleet.state = disk / "state"
+        kept = journal(fleet).stat().st_size
+        fleet.clean_up()
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        told(up(fleet, "--until-idle"), "cannot be written", "--state-dir")
+        subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
+        assert (fleet.state / "journal.sqlite").stat().st_size == kept
+        assert up(fleet, "--until-idle").status == 0
