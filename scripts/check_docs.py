@@ -1,4 +1,4 @@
-"""Checks what the documents promise: links lead somewhere, every folder of the source says what it is, nothing names this machine.
+"""Checks the documents: links lead somewhere, folders of the source say what they are, nothing names one machine.
 
 python scripts/check_docs.py        exit status 1 and a line for each fault
 """

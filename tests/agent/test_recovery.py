@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -219,3 +220,12 @@ def test_shutdown(agent: Agent, when: str) -> None:
     assert not (agent.directory / "agent.sock").exists()
     agent.start()
     assert sorted(agent.client().hello["attempts"]) == ([] if when == "idle" else ["j1.1", "j1.2"])
+
+
+def test_a_deleted_folder_ends_the_agent_and_what_it_runs(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(attempt("j1.1", "sleep", "3600"))
+    pid = client.fact("started", attempt="j1.1")["pid"]
+    shutil.rmtree(agent.directory)
+    assert agent.process.wait(30) == 0
+    assert not alive(pid)

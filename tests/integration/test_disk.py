@@ -58,7 +58,8 @@ def test_a_full_disk_is_waited_out(disk: Path, tmp_path: Path, hostler: Hostler)
         assert hostler(fleet, "status").status == 0, "it still answers"
         assert "disk is full" in fleet.log(), "the controller says so, too"
         ballast.unlink()
-        late = until(lambda: fleet.submit({"name": "true", "key": "later"}, ["true"]), "a submission")
+        until(lambda: "can be written again" in fleet.log(), "the word that it goes on", log=fleet.log)
+        late = fleet.script("true", key="later")
         for job in (*confirmed, late):
             assert fleet.over(job)["job"]["state"] == "done"
         assert fleet.over("late")["job"]["state"] == "done", "taken, and now done"

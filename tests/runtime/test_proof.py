@@ -33,11 +33,13 @@ def test_a_complete_sweep_is_proved() -> None:
     assert (proof.complete, proof.fault, proof.done, proof.intervals, proof.hits) == (True, None, BIG, 3, 1)
 
 
-def test_a_hole_and_a_doublet_are_found() -> None:
+def test_a_hole_is_not_complete_and_a_doublet_is_a_fault() -> None:
     hole = proof_of("j1", (0, 10), story(leased("a", 0, 4), done("a"), leased("b", 6, 10), done("b")))
-    assert (hole.complete, hole.fault) == (False, "[4, 6) is missing")
+    assert (hole.complete, hole.fault, hole.done) == (False, None, 8)
     twice = proof_of("j1", (0, 10), story(leased("a", 0, 6), done("a"), leased("b", 4, 10), done("b")))
     assert (twice.complete, twice.fault) == (False, "[4, 6) is there twice")
+    beyond = proof_of("j1", (0, 10), story(leased("a", 0, 11), done("a")))
+    assert (beyond.complete, beyond.fault) == (False, "it ends at 11, not at 10")
 
 
 def test_what_is_only_leased_is_not_done() -> None:

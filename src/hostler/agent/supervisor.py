@@ -109,7 +109,8 @@ class Supervisor:
             self._loop.turn(self._settle())
         self._deliver()
         self._node.journal.flush()
-        os.unlink(self._directory + "/agent.sock")
+        if self._is_reachable():
+            os.unlink(self._directory + "/agent.sock")
         return 0
 
     # --- once per turn --------------------------------------------------------------------------------------------
@@ -380,7 +381,13 @@ class Supervisor:
 
     # --- now and then ---------------------------------------------------------------------------------------------
 
+    def _is_reachable(self) -> bool:
+        return os.path.lexists(self._directory + "/agent.sock")
+
     def _housekeep(self) -> None:
+        if not self._is_reachable():
+            # Somebody deleted the folder: no controller will ever ask for what runs here, and its output is gone.
+            self._leave_now()
         self._attempts.watch_logs()
         self._workers.watch_logs()
         self._node.note_oom_kills()

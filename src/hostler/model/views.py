@@ -100,7 +100,7 @@ class LedgerView:
 
 @record
 class LedgerProof:
-    """The ledger folded again from the journal alone: `fault` is `None` if it is disjoint and complete."""
+    """The ledger folded again from the journal alone: `fault` is `None` if it is disjoint and within its range."""
 
     job: str
     total: int

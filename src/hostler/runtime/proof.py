@@ -10,9 +10,9 @@ from hostler.model.views import LedgerProof
 
 
 def proof_of(job: str, whole: Interval, story: Iterable[Entry]) -> LedgerProof:
-    """Whether the accepted intervals of a sweep are disjoint and together the whole.
+    """Whether the accepted intervals of a sweep are disjoint and lie in the whole, and whether they are all of it.
 
-    `story` are the sweep's entries. The fault of an unfinished sweep is the first interval that is missing.
+    `story` are the sweep's entries. What is missing is no fault: the sweep is not complete.
     """
     leased: dict[str, Interval] = {}
     accepted: list[Interval] = []
@@ -29,13 +29,23 @@ def proof_of(job: str, whole: Interval, story: Iterable[Entry]) -> LedgerProof:
             accepted.append((start, event.position))
             hits += len(event.hits)
     accepted = [part for part in accepted if part[0] < part[1]]
-    fault = coverage_fault(whole, accepted)
+    missing = _missing(whole, accepted)
+    fault = coverage_fault(whole, [*accepted, *missing])
     return LedgerProof(
         job=job,
         total=whole[1] - whole[0],
         done=sum(stop - start for start, stop in accepted),
         intervals=len(accepted),
         hits=hits,
-        complete=fault is None,
+        complete=fault is None and not missing,
         fault=fault,
     )
+
+
+def _missing(whole: Interval, accepted: Iterable[Interval]) -> list[Interval]:
+    found, (reached, end) = [], whole
+    for start, stop in sorted(accepted):
+        if reached < start:
+            found.append((reached, start))
+        reached = max(reached, stop)
+    return [*found, (reached, end)] if reached < end else found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TextIO
 
@@ -53,7 +54,9 @@ class Reporter:
 
     def say(self, text: str) -> None:
         """One line, above what is shown live."""
-        self._console.print(text)
+        # Whoever reads this may be gone, or its disk be full; that must not end the controller.
+        with suppress(OSError):
+            self._console.print(text)
 
     async def run(self) -> None:
         """Show progress until cancelled."""

@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import structlog
 
@@ -19,6 +19,7 @@ from hostler.model.inputs import Submit
 from hostler.model.work import JobState
 from hostler.runtime.clock import Clock, SteadyClock
 from hostler.runtime.controller import Controller
+from hostler.runtime.logfile import LogFile
 from hostler.runtime.pump import refused
 from hostler.runtime.report import Reporter
 from hostler.runtime.statedir import StateDir
@@ -28,6 +29,7 @@ from hostler.web.server import Served, serve
 
 EXIT_DONE, EXIT_UNDONE = 0, 1
 SUMMED_UP = 100_000
+STORE_LOOK_S = 0.5
 
 
 def run(
@@ -61,7 +63,7 @@ def _overrides(state_dir: Path | None, port: int | None) -> Mapping[str, Any]:
 async def _run(loaded: Loaded, directory: StateDir, asked: Submit, until_idle: bool, out: TextIO) -> int:
     clock = SteadyClock()
     journal = loaded.fleet.journal
-    with directory.log_file.open("a") as log:
+    with LogFile(directory.log_file) as log:
         _log_to(log)
         backends = _backends(loaded, directory)
         async with (
@@ -135,9 +137,11 @@ async def _serve_until_over(controller: Controller, show: Reporter, until_idle: 
         loop.add_signal_handler(number, on_signal)
     with show:
         showing = loop.create_task(show.run())
+        watching = loop.create_task(_tell_of_the_store(controller, show))
         ending = loop.create_task(controller.ended(until_idle=until_idle))
         leaving = loop.create_task(leave.wait())
-        done, pending = await asyncio.wait({showing, ending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        tasks = {showing, watching, ending, leaving}
+        done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in pending:
             task.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
@@ -145,6 +149,17 @@ async def _serve_until_over(controller: Controller, show: Reporter, until_idle: 
         task.result()
     if not leave.is_set():
         await controller.release_nodes()
+
+
+async def _tell_of_the_store(controller: Controller, show: Reporter) -> None:
+    """Say that the journal cannot be written, and that it can be again."""
+    told = False
+    while True:
+        trouble = controller.store_trouble
+        if told != (trouble is not None):
+            told = trouble is not None
+            show.say(f"everything waits: {trouble}" if told else "the journal can be written again; everything goes on")
+        await asyncio.sleep(STORE_LOOK_S)
 
 
 async def _exit_status(controller: Controller, names: tuple[str, ...], until_idle: bool, show: Reporter) -> int:
@@ -156,14 +171,14 @@ async def _exit_status(controller: Controller, names: tuple[str, ...], until_idl
     return EXIT_UNDONE if undone else EXIT_DONE
 
 
-def _log_to(file: TextIO) -> None:
+def _log_to(file: LogFile) -> None:
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.JSONRenderer(),
         ],
-        logger_factory=structlog.WriteLoggerFactory(file),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, file)),
         cache_logger_on_first_use=False,
     )
 
