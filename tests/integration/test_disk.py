@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.model.errors import StoreFull
-from tests.integration.conftest import Fleet, Hostler, a_fleet, command, small_disk, until
+from tests.integration.conftest import Fleet, Hostler, Said, a_fleet, command, small_disk, until
 
 PAD = "x" * 100_000
 
@@ -33,14 +32,15 @@ def fill(disk: Path) -> Path:
     return ballast
 
 
-def submitted_until_full(fleet: Fleet) -> list[str]:
-    """Submit large jobs until one is refused; the ids that were confirmed."""
-    confirmed = []
-    with pytest.raises(StoreFull, match="Free some disk space"):
-        for number in range(200):
-            spec = {"name": f"n{number}", "key": f"k{number}"}
-            confirmed.append(fleet.submit(spec, ["true", PAD]))
-    return confirmed
+def submitted_until_full(fleet: Fleet, hostler: Hostler) -> tuple[list[str], Said]:
+    """Submit large jobs until one is refused: the ids that were confirmed, and the refusal."""
+    confirmed: list[str] = []
+    for _ in range(200):
+        said = hostler(fleet, "submit", "--key", f"k{len(confirmed)}", "--", "true", PAD)
+        if said.status != 0:
+            return confirmed, said
+        confirmed.append(said.out.strip())
+    raise AssertionError("the disk does not become full")
 
 
 def test_a_full_disk_is_waited_out(disk: Path, tmp_path: Path, hostler: Hostler) -> None:
@@ -49,8 +49,7 @@ def test_a_full_disk_is_waited_out(disk: Path, tmp_path: Path, hostler: Hostler)
         first = fleet.script("true", key="first")
         assert fleet.over(first)["job"]["state"] == "done"
         ballast = fill(disk)
-        confirmed = submitted_until_full(fleet)
-        said = hostler(fleet, "submit", "--key", "late", "--", "true")
+        confirmed, said = submitted_until_full(fleet, hostler)
         assert (said.status, said.out) == (1, "")
         assert "Free some disk space" in said.err
         assert fleet.controller is not None
@@ -62,10 +61,11 @@ def test_a_full_disk_is_waited_out(disk: Path, tmp_path: Path, hostler: Hostler)
         late = fleet.script("true", key="later")
         for job in (*confirmed, late):
             assert fleet.over(job)["job"]["state"] == "done"
-        assert fleet.over("late")["job"]["state"] == "done", "taken, and now done"
+        refused = f"k{len(confirmed)}"
+        assert fleet.over(refused)["job"]["state"] == "done", "taken, and now done"
         fleet.kill()
         fleet.start()
-        assert {fleet.job(job)["state"] for job in (first, *confirmed, late, "late")} == {"done"}
+        assert {fleet.job(job)["state"] for job in (first, *confirmed, late, refused)} == {"done"}
 
 
 def test_a_controller_does_not_start_on_a_full_disk(disk: Path, fleet: Fleet) -> None:

@@ -61,7 +61,8 @@ def test_results_travel_to_who_comes_after(running: Fleet, hostler: Hostler, tmp
     said = hostler(running, "submit", "--jobs-file", str(file))
     ids = said.out.split()
     assert (said.status, len(ids)) == (0, 3)
-    assert running.over("sum")["result"] == {"one": {"n": 1}, "two": [2]}
+    by_id = {ids[1]: {"n": 1}, ids[2]: [2]}
+    assert running.over("sum")["result"] == {"one": {"n": 1}, "two": [2], **by_id}
     assert hostler(running, "submit", "--jobs-file", str(file)).out.split() == ids, "the same again changes nothing"
 
 
@@ -150,7 +151,7 @@ def test_a_sweep_from_start_to_proof(running: Fleet, hostler: Hostler) -> None:
 
 def test_a_sweep_under_way_is_no_contradiction(running: Fleet, hostler: Hostler) -> None:
     worker = f"{sys.executable} {WORKER}"
-    words = ("--range", "0:1e9", "--worker", worker, "--param", "planted=[]", "--param", "pause_s=0.001")
+    words = ("--range", "0:1e9", "--worker", worker, "--param", "planted=[]", "--param", "pause_s=0.00001")
     job = hostler(running, "sweep", "long", *words).out.strip()
     until(lambda: running.client.sweep(job)["done"] > 0, "its first chunk")
     said = hostler(running, "ledger", "verify", job)

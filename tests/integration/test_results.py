@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hostler.settings import sweep_spec
 from hostler.model.codec import plain
+from hostler.settings import sweep_spec
 from tests.integration.conftest import WORKER, Fleet, Hostler, View
 
 LEAVE = "import os, sys; open(os.environ['HOSTLER_RESULT'], 'wb').write({!r})"
@@ -66,8 +67,6 @@ def test_a_failed_program_is_not_judged_by_its_result(running: Fleet) -> None:
 
 @pytest.mark.parametrize("text", ["null", "0", "false", '"\\u0000"', str(10**400), '{"a": {"b": [1.5, null]}}'])
 def test_any_json_is_a_result(running: Fleet, text: str) -> None:
-    import json
-
     detail = running.over(running.python(LEAVE.format(text.encode())))
     assert (detail["job"]["state"], detail["result"]) == ("done", json.loads(text))
 

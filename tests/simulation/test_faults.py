@@ -14,7 +14,7 @@ from tests.simulation.worlds import Plan, small_world
 SEEDS = 1000
 BLOCK = 50
 MAX_VIRTUAL_S = 3600.0
-LONG_S = 300.0
+LONG_S = 200.0
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
@@ -31,7 +31,7 @@ def test_nothing_is_lost(first: int) -> None:
 
 def run(seed: int) -> tuple[World, Plan, Report]:
     """One world, to its end."""
-    world, plan = small_world(seed, all_kinds(until_s=120.0))
+    world, plan = small_world(seed, all_kinds(until_s=90.0))
     return world, plan, world.run(MAX_VIRTUAL_S)
 
 

@@ -31,7 +31,7 @@ def test_owners_change_their_minds(first: int) -> None:
 
 def run(seed: int) -> tuple[World, Plan, Report]:
     """One world with a restless owner, to its end."""
-    world, plan = small_world(seed, all_kinds(until_s=120.0))
+    world, plan = small_world(seed, all_kinds(until_s=90.0))
     random = Random(seed)
     keys = [spec.name for spec in (*plan.scripts, *plan.sweeps)]
     for _ in range(40):

@@ -77,7 +77,7 @@ class Core:
     def wake_at(self) -> float | None:
         """When, by the clock given to `handle`, something is due though nothing happens; it wants a `Tick` then."""
         due = self.index.next_timer()
-        return None if due is None else _reaching(due, self._ahead_s)
+        return None if due is None else reaching(due, self._ahead_s)
 
     def validate(self) -> None:
         """Assert every invariant; raises `BrokenInvariant` with what contradicts what."""
@@ -108,7 +108,7 @@ class Core:
         return "\n".join(str(entry) for entry in story(self._recent, subject(event)))
 
 
-def _reaching(due: float, ahead_s: float) -> float:
+def reaching(due: float, ahead_s: float) -> float:
     """The clock's time at which the core's is `due`: `due - ahead_s` may be rounded to just before it."""
     at = due - ahead_s
     while at + ahead_s < due:

@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from hostler import __version__
-from hostler.backends.base import Backend, ReadsLogs, Releases
+from hostler.backends.base import Backend, ReadsLogs
 from hostler.core.explain import explain_job
 from hostler.core.state import sweep_payload
 from hostler.core.views import (
@@ -198,11 +198,10 @@ class Controller:
     async def release_nodes(self) -> None:
         """Let what idles on the nodes end: this controller needs it no more."""
         for link in self._links.values():
-            if isinstance(link.backend, Releases):
-                try:
-                    await link.backend.release()
-                except LinkError as error:
-                    self._log.info("not released", node=link.name, why=str(error))
+            try:
+                await link.release()
+            except LinkError as error:
+                self._log.info("not released", node=link.name, why=str(error))
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:

@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from hostler.backends.base import Backend, KeepsFolders, KeepsReports, Report, RunsChunks
+from hostler.backends.base import Backend, KeepsFolders, KeepsReports, Releases, Report, RunsChunks
 from hostler.model.commands import CloseWorker, Command, Discard, Launch, Lend, Recall, Stop
 from hostler.model.errors import LinkError, LinkLost
 from hostler.model.inputs import Launched, LinkDown, LinkUp, NodeFound
@@ -37,6 +37,7 @@ class Link:
         self._introducing: asyncio.Task[None] | None = None
         self._receipt = 0
         self._wake = asyncio.Event()
+        self._released = False
         self._log = structlog.get_logger().bind(node=name)
 
     def give(self, commands: Sequence[Command]) -> None:
@@ -50,9 +51,15 @@ class Link:
             tasks.create_task(self._observe(epoch))
             tasks.create_task(self._carry())
 
+    async def release(self) -> None:
+        """Let what idles on the node end, and do not connect anew: that would start it again. Raises `LinkError`."""
+        self._released = True
+        if isinstance(self.backend, Releases):
+            await self.backend.release()
+
     async def _observe(self, epoch: int) -> None:
         failures = 0
-        while True:
+        while not self._released:
             try:
                 async for report in self.backend.observe(epoch):
                     failures = 0

@@ -144,7 +144,7 @@ class Journal:
             with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
                 yield connection
         except DBAPIError as error:
-            raise translated(error, "the journal cannot be read") from error
+            raise translated(error, f"the journal {self._engine.url.database} cannot be read") from error
 
 
 def _journal_row(entry: Entry) -> dict[str, Any]:
