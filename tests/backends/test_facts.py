@@ -73,9 +73,15 @@ def test_a_chunk_whose_report_cannot_be_read_goes_back(broken: dict[str, Any]) -
     assert (heard.chunk, heard.position, heard.reason) == ("j1.2", None, "unreadable")
 
 
+def test_an_attempt_whose_end_cannot_be_read_is_lost() -> None:
+    heard = input_of("n", {**ENDED, "exit_code": "none"})
+    assert isinstance(heard, Ended)
+    assert (heard.attempt, heard.reason, heard.result) == ("j1.1", "lost", None)
+
+
 def test_anything_else_that_cannot_be_read_is_recorded() -> None:
     assert isinstance(input_of("n", {"fact": "new kind", "seq": 1}), Trouble)
-    assert isinstance(input_of("n", {**ENDED, "exit_code": "none"}), Trouble)
+    assert isinstance(input_of("n", {**ENDED, "attempt": 7}), Trouble)
     assert isinstance(input_of("n", {"fact": "started", "seq": 1}), Trouble)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
@@ -23,7 +24,8 @@ from hostler.model.views import JobView
 from hostler.model.work import JobSpec, ScriptPayload, SweepPayload
 from hostler.store import Batch, Journal, Snapshot, open_journal
 from hostler.store.dialect import sqlite_engine
-from hostler.store.opening import FILE
+from hostler.store.migrating import MIGRATIONS, known_schemas
+from hostler.store.opening import FILE, SCHEMA
 from hostler.store.tables import metadata
 
 
@@ -138,7 +140,7 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     open_journal(tmp_path).close()
     with sqlite_engine(tmp_path / FILE).begin() as connection:
         connection.execute(text("update alembic_version set version_num = '9999'"))
-    with pytest.raises(SchemaMismatch, match="9999.*newer"):
+    with pytest.raises(SchemaMismatch, match=r"9999.*newer"):
         open_journal(tmp_path)
 
 
@@ -196,6 +198,12 @@ def test_the_migrations_make_the_tables_that_the_code_uses(tmp_path: Path) -> No
     open_journal(tmp_path).close()
     with sqlite_engine(tmp_path / FILE).connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_the_newest_migration_is_the_schema_that_needs_none() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    assert known_schemas(config)[0] == SCHEMA
 
 
 def test_an_entry_of_another_version_is_refused(journal: Journal, tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ class Channel:
             await self.send({**message, "id": number})
             return await asyncio.wait_for(answer, ANSWER_S)
         except TimeoutError as error:
+            # A stream that does not answer is as good as broken; whoever reads it shall connect anew.
+            self._writer.close()
             raise LinkLost(f"the agent did not answer {message['type']!r} within {ANSWER_S:g} s") from error
         finally:
             del self._asked[number]

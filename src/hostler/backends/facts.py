@@ -18,7 +18,7 @@ def input_of(node: str, fact: Facts) -> Input:
     """The input a fact stands for.
 
     A fact that breaks the protocol becomes what does the least harm and is counted: a chunk whose result cannot be
-    read is searched again, anything else is recorded as trouble.
+    read is searched again, an attempt whose end cannot be read is lost, anything else is recorded as trouble.
     """
     convert = CONVERTERS.get(str(fact.get("fact")))
     if convert is None:
@@ -74,6 +74,9 @@ def _without(fact: Facts, *names: str) -> dict[str, Any]:
 
 def _unreadable(node: str, fact: Facts, error: KeyError | ValidationError) -> Input:
     why = explain(error) if isinstance(error, ValidationError) else f"{error} is missing"
+    what = f"its report could not be read: {why}"
     if fact.get("fact") in ("chunk_done", "returned") and isinstance(fact.get("chunk"), str):
-        return Returned(chunk=fact["chunk"], reason="unreadable", error=f"its report could not be read: {why}")
+        return Returned(chunk=fact["chunk"], reason="unreadable", error=what)
+    if fact.get("fact") == "ended" and isinstance(fact.get("attempt"), str):
+        return Ended(attempt=fact["attempt"], ended_at=0.0, reason="lost", error=what)
     return Trouble(where=f"node {node}", what=f"it told a {fact.get('fact')!r} that cannot be read: {why}")

@@ -136,12 +136,9 @@ class Index:
         return None
 
     def in_order(self, state: State) -> Iterator[Job]:
-        """Ready scripts, first to last; the queue is left as it is."""
-        waiting = [entry for heap in self.ready.values() for entry in heap]
-        heapq.heapify(waiting)
+        """Ready scripts, first to last; the queue is left as it is, and what is not asked for is not sorted."""
         previous = None
-        while waiting:
-            entry = heapq.heappop(waiting)
+        for entry in heapq.merge(*map(_ascending, self.ready.values())):
             job = state.jobs[entry[2]]
             if entry != previous and self._is_ready(job, entry):
                 yield job
@@ -208,6 +205,17 @@ class Index:
         job = state.jobs[name]
         if job.state is JobState.PENDING:
             self.enqueue(state, job)
+
+
+def _ascending(heap: list[Ranked]) -> Iterator[Ranked]:
+    """The entries of a heap in order: each child is looked at only after its parent."""
+    front = [(heap[0], 0)] if heap else []
+    while front:
+        entry, at = heapq.heappop(front)
+        yield entry
+        for child in (2 * at + 1, 2 * at + 2):
+            if child < len(heap):
+                heapq.heappush(front, (heap[child], child))
 
 
 def rebuilt(state: State) -> Index:

@@ -55,7 +55,6 @@ from hostler.store import Journal, open_journal
 SNAPSHOT_CHECK_S = 5.0
 SNAPSHOT_TIMEOUT_S = 600.0
 WRITER_PATIENCE_S = 5.0
-IDLE_CHECK_S = 0.05
 
 
 class Controller:
@@ -80,11 +79,13 @@ class Controller:
         self._broadcast = Broadcast(self._journal)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer = Writer(self._journal, self._on_store_trouble)
-        self._pump = Pump(self._core, self._writer, clock, self._execute, self._broadcast.publish)
+        self._pump = Pump(self._core, self._writer, clock, self._execute, self._publish)
         self._links = {name: Link(name, backend, self._pump, clock) for name, backend in backends.items()}
         self._tasks: asyncio.TaskGroup | None = None
         self._running: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
+        self._until_idle = False
+        self._over = asyncio.Event()
         self.store_trouble: StoreError | None = None
 
     async def __aenter__(self) -> Controller:
@@ -176,7 +177,7 @@ class Controller:
     def drain(self) -> None:
         """Put nothing new on any device, and end once nothing runs."""
         self._draining.set()
-        self._pump.post(Drain())
+        self._pump.post(Drain(), done=lambda _: self._note_end())
 
     @property
     def is_draining(self) -> bool:
@@ -189,11 +190,13 @@ class Controller:
         Raises what ended the controller's own tasks, if something did.
         """
         assert self._running is not None
-        while not self._is_over(until_idle):
-            done, _ = await asyncio.wait([self._running], timeout=IDLE_CHECK_S)
-            if done:
-                self._running.result()
-                return
+        self._until_idle = until_idle
+        self._note_end()
+        over = asyncio.create_task(self._over.wait())
+        await asyncio.wait({self._running, over}, return_when=asyncio.FIRST_COMPLETED)
+        over.cancel()
+        if self._running.done():
+            self._running.result()
 
     async def release_nodes(self) -> None:
         """Let what idles on the nodes end: this controller needs it no more."""
@@ -224,11 +227,21 @@ class Controller:
             self._snapshot_seq = seq
             await fold_in_background(self._directory.path)
 
-    def _is_over(self, until_idle: bool) -> bool:
+    def _publish(self, entries: Sequence[Entry]) -> None:
+        self._broadcast.publish(entries)
+        self._note_end()
+
+    def _note_end(self) -> None:
+        if self._is_over():
+            self._over.set()
+        else:
+            self._over.clear()
+
+    def _is_over(self) -> bool:
         counts = self._core.index.counts
         if self._draining.is_set():
             return sum(counts[state] for state in HELD_STATES) == self._sweeps_waiting()
-        return until_idle and all(not counts[state] for state in JobState if state not in FINAL_STATES)
+        return self._until_idle and all(not counts[state] for state in JobState if state not in FINAL_STATES)
 
     def _sweeps_waiting(self) -> int:
         """Sweeps that count as running though no chunk of theirs is out."""

@@ -5,19 +5,15 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import DBAPIError
 
-from hostler.model.errors import SchemaMismatch
 from hostler.store.dialect import sqlite_engine, translated
 from hostler.store.journal import Journal
 
 FILE = "journal.sqlite"
-MIGRATIONS = Path(__file__).parent / "migrations"
+SCHEMA = "0001"
+"""The newest migration; what this version writes."""
 
 
 def open_journal(directory: Path) -> Journal:
@@ -36,17 +32,19 @@ def open_journal(directory: Path) -> Journal:
 
 
 def _migrate(engine: Engine, path: Path) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    script = ScriptDirectory.from_config(config)
     with engine.begin() as connection:
-        found = MigrationContext.configure(connection).get_current_revision()
-        if found == script.get_current_head():
+        found = _schema(connection)
+        if found == SCHEMA:
             return
-        if found is not None and found not in {each.revision for each in script.walk_revisions()}:
-            raise SchemaMismatch(
-                f"the store {path} has schema {found!r}, which this version of Hostler does not know; "
-                "it was written by a newer one. Install that version, or use another state directory"
-            )
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        # Imported where it is needed: alembic takes longer to load than a start from a snapshot.
+        from hostler.store.migrating import migrate
+
+        migrate(connection, found, path)
+
+
+def _schema(connection: Connection) -> str | None:
+    """The schema a store was written with; `None` for a new one."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.execute(text("select version_num from alembic_version")).scalar()
+    return found
