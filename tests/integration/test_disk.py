@@ -68,12 +68,13 @@ def test_a_full_disk_is_waited_out(disk: Path, tmp_path: Path, hostler: Hostler)
         assert {fleet.job(job)["state"] for job in (first, *confirmed, late, refused)} == {"done"}
 
 
-def test_a_controller_does_not_start_on_a_full_disk(disk: Path, fleet: Fleet) -> None:
-    ballast = fill(disk)
-    said = command("up", "--state-dir", disk / "other", "--port", "0", "--until-idle", fleet.file)
-    assert said.status == 1
-    assert "Traceback" not in said.err
-    assert "space" in said.err, said.err
-    ballast.unlink()
-    said = command("up", "--state-dir", disk / "other", "--port", "0", "--until-idle", fleet.file)
-    assert said.status == 0, said.err
+def test_a_controller_does_not_start_on_a_full_disk(disk: Path, tmp_path: Path) -> None:
+    with a_fleet(tmp_path, state=disk / "other") as fleet:
+        words = ("up", "--state-dir", fleet.state, "--port", "0", "--until-idle", fleet.file)
+        ballast = fill(disk)
+        said = command(*words)
+        assert said.status == 1
+        assert "Traceback" not in said.err
+        assert "space" in said.err, said.err
+        ballast.unlink()
+        assert command(*words).status == 0

@@ -151,11 +151,14 @@ async def test_an_error_in_the_core_ends_the_controller_and_is_not_swallowed(
     def broken(self: Core, now: float, *inputs: object) -> None:
         raise RuntimeError("the core is broken")
 
-    with pytest.raises(ExceptionGroup) as caught:
+    async def run_into_it() -> None:
         async with running(directory, FakeNode()) as controller:
             monkeypatch.setattr(Core, "handle", broken)
             controller.drain()
             await asyncio.wait_for(controller.ended(until_idle=False), 10)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await run_into_it()
     assert "the core is broken" in str(caught.value.exceptions)
 
 

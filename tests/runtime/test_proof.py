@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,7 +54,7 @@ def test_any_cutting_in_any_order_is_proved(lengths: list[int], random: object) 
     edges = [0]
     for length in lengths:
         edges.append(edges[-1] + length)
-    parts = list(zip(edges, edges[1:], strict=False))
+    parts = list(pairwise(edges))
     random.shuffle(parts)  # type: ignore[attr-defined]
     events = [event for at, part in enumerate(parts) for event in (leased(f"c{at}", *part), done(f"c{at}"))]
     assert proof_of("j1", (0, edges[-1]), story(*events)).complete

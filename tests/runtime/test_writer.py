@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from itertools import chain
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_batches_that_come_together_share_a_transaction_and_keep_their_order() -
     journal.gate.set()
     assert writer.close(10)
     assert done == list(range(1, 101))
-    assert sum(journal.transactions, []) == done
+    assert list(chain.from_iterable(journal.transactions)) == done
     assert len(journal.transactions) <= 3
 
 

@@ -169,10 +169,15 @@ def test_a_store_locked_by_another_program_says_so(tmp_path: Path, monkeypatch: 
 def test_a_full_disk_is_told_and_nothing_is_lost(small_disk: Path) -> None:
     journal = open_journal(small_disk)
     seq = 0
-    with pytest.raises(StoreFull, match="disk is full"):
+
+    def fill() -> None:
+        nonlocal seq
         while True:
             journal.append([batch(trouble(seq + 1, "x" * 20_000))])
             seq += 1
+
+    with pytest.raises(StoreFull, match="disk is full"):
+        fill()
     (small_disk / "ballast").unlink()
     journal.append([batch(trouble(seq + 1))])
     assert [entry.seq for entry in journal.read()] == list(range(1, seq + 2))
