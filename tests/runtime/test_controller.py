@@ -17,7 +17,7 @@ from hostler.model.inputs import Cancel, Ended, Submit
 from hostler.model.work import JobSpec, JobState, SweepPayload
 from hostler.runtime.snapshots import fold_in_background, recovered
 from hostler.runtime.statedir import StateDir
-from hostler.store import open_journal
+from hostler.store import Journal, open_journal
 from tests.backends.fake import FakeNode
 from tests.runtime.conftest import running, script, submit, until, until_state
 
@@ -160,6 +160,29 @@ async def test_an_error_in_the_core_ends_the_controller_and_is_not_swallowed(
     with pytest.raises(ExceptionGroup) as caught:
         await run_into_it()
     assert "the core is broken" in str(caught.value.exceptions)
+
+
+async def test_a_broken_journal_thread_ends_the_controller(
+    directory: StateDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Journal, batches: object) -> None:
+        raise ZeroDivisionError("a bug in the store")
+
+    async def run_into_it() -> None:
+        async with running(directory, FakeNode()) as controller:
+            monkeypatch.setattr(Journal, "append", broken)
+            telling = asyncio.create_task(submit(controller, script("a")))
+            await asyncio.wait_for(controller.ended(until_idle=False), 10)
+            telling.cancel()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await run_into_it()
+    assert "a bug in the store" in str(caught.value.exceptions)
+    monkeypatch.undo()
+    async with running(directory, FakeNode()) as controller:
+        assert controller.jobs(None, 0, 10) == []
+        await submit(controller, script("a"))
+        await until_state(controller, "a", JobState.DONE)
 
 
 async def test_readers_see_the_past_and_then_the_present_without_a_gap(directory: StateDir) -> None:

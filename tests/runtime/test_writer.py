@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 
 import pytest
@@ -31,6 +31,10 @@ class FakeJournal:
         self.transactions.append([entry.seq for batch in batches for entry in batch.entries])
 
 
+def writer_on(journal: FakeJournal, on_trouble: Callable[[StoreError | None], None] = lambda error: None) -> Writer:
+    return Writer(journal, on_trouble, lambda error: None)  # type: ignore[arg-type]
+
+
 def batch(seq: int) -> Batch:
     return Batch(entries=(Entry(seq=seq, at=1.0, event=TroubleRecorded(where="", what="")),), jobs=())
 
@@ -43,7 +47,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_batches_that_come_together_share_a_transaction_and_keep_their_order() -> None:
     journal, done = FakeJournal(), []
     journal.gate.clear()
-    writer = Writer(journal, lambda error: None)  # type: ignore[arg-type]
+    writer = writer_on(journal)
     for seq in range(1, 101):
         writer.write(batch(seq), lambda seq=seq: done.append(seq))  # type: ignore[misc]
     journal.gate.set()
@@ -55,7 +59,7 @@ def test_batches_that_come_together_share_a_transaction_and_keep_their_order() -
 
 def test_nothing_to_write_is_durable_in_its_turn_without_a_transaction() -> None:
     journal, done = FakeJournal(), []
-    writer = Writer(journal, lambda error: None)  # type: ignore[arg-type]
+    writer = writer_on(journal)
     writer.write(batch(1), lambda: done.append("first"))
     writer.write(Batch(entries=(), jobs=()), lambda: done.append("second"))
     assert writer.close(10)
@@ -72,7 +76,7 @@ def test_a_full_disk_is_told_and_waited_out() -> None:
         heard.set()
 
     journal.broken.set()
-    writer = Writer(journal, on_trouble)  # type: ignore[arg-type]
+    writer = writer_on(journal, on_trouble)
     writer.write(batch(1), lambda: done.append(1))
     assert heard.wait(10)
     assert done == []
@@ -86,7 +90,7 @@ def test_a_full_disk_is_told_and_waited_out() -> None:
 def test_closing_gives_up_a_store_that_stays_broken_and_says_so() -> None:
     journal, done = FakeJournal(), []
     journal.broken.set()
-    writer = Writer(journal, lambda error: None)  # type: ignore[arg-type]
+    writer = writer_on(journal)
     writer.write(batch(1), lambda: done.append(1))
     assert not writer.close(0.05)
     assert done == []

@@ -78,10 +78,10 @@ class Controller:
         self._epoch = self._journal.begin_epoch(clock.now(), __version__)
         self._broadcast = Broadcast(self._journal)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._writer = Writer(self._journal, self._on_store_trouble)
+        self._writer = Writer(self._journal, self._on_store_trouble, self._on_writer_death)
         self._pump = Pump(self._core, self._writer, clock, self._execute, self._publish)
         self._links = {name: Link(name, backend, self._pump, clock) for name, backend in backends.items()}
-        self._tasks: asyncio.TaskGroup | None = None
+        self._writer_death: asyncio.Future[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
         self._until_idle = False
@@ -90,6 +90,7 @@ class Controller:
 
     async def __aenter__(self) -> Controller:
         self._loop = asyncio.get_running_loop()
+        self._writer_death = self._loop.create_future()
         self._running = self._loop.create_task(self._run())
         await self.tell(Begin(version=__version__, epoch=self._epoch))
         return self
@@ -209,6 +210,7 @@ class Controller:
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._pump.run(), name="pump")
+            tasks.create_task(self._watch_writer(), name="journal")
             for link in self._links.values():
                 tasks.create_task(link.run(self._epoch), name=f"link {link.name}")
             snapshots = every(
@@ -220,6 +222,10 @@ class Controller:
                 on_failure=self._record,
             )
             tasks.create_task(snapshots, name="snapshots")
+
+    async def _watch_writer(self) -> None:
+        assert self._writer_death is not None
+        await self._writer_death
 
     async def _snapshot_if_due(self) -> None:
         seq = self._core.state.seq
@@ -283,8 +289,14 @@ class Controller:
         if error is not None:
             self._log.error("the journal cannot be written; everything waits", why=str(error))
 
+    def _on_writer_death(self, error: Exception) -> None:
+        assert self._loop is not None
+        assert self._writer_death is not None
+        self._loop.call_soon_threadsafe(self._writer_death.set_exception, error)
+
     def _close_store(self) -> None:
         written = self._writer.close(WRITER_PATIENCE_S)
-        if written:
+        # After an error the state may be ahead of what is written; such a state must never be started from.
+        if written and self._journal.newest_seq() == self._core.state.seq:
             self._journal.save_snapshot(snapshot_of(self._core))
         self._journal.close()

@@ -8,13 +8,18 @@ from pathlib import Path
 
 from hostler.core import Core
 from hostler.core.snapshot import dump_state, load_state
-from hostler.model.errors import StoreError
+from hostler.model.errors import CorruptState, StoreError
 from hostler.store import Journal, Snapshot, open_journal
 
 
 def recovered(journal: Journal) -> Core:
-    """The core as the journal has it: newest snapshot, then every entry after it."""
-    snapshot = journal.newest_snapshot()
+    """The core as the journal has it: newest snapshot, then every entry after it. Raises `CorruptState`."""
+    snapshot, newest = journal.newest_snapshot(), journal.newest_seq()
+    if snapshot is not None and snapshot.seq > newest:
+        raise CorruptState(
+            f"the newest snapshot is of entry {snapshot.seq}, but the journal ends at {newest}: entries are missing. "
+            "Restore the state directory from a copy"
+        )
     core = Core() if snapshot is None else Core(load_state(snapshot.data))
     core.replay(journal.read(after=core.state.seq))
     return core

@@ -21,14 +21,22 @@ class Writer:
     """Group commit, in order. `durable` of each batch is called in the writer's thread, after its commit.
 
     While the store cannot be written (a full disk, say) nothing is dropped: the batch is tried again and again, and
-    `on_trouble` hears of every change: the error, or `None` when writing works again.
+    `on_trouble` hears of every change: the error, or `None` when writing works again. Any other error is one of the
+    program itself: the thread ends, and `on_death` hears of it.
     """
 
-    def __init__(self, journal: Journal, on_trouble: Callable[[StoreError | None], None]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        on_trouble: Callable[[StoreError | None], None],
+        on_death: Callable[[Exception], None],
+    ) -> None:
         self._journal = journal
         self._on_trouble = on_trouble
+        self._on_death = on_death
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
         self._giving_up = threading.Event()
+        self._unwritten = False
         self._thread = threading.Thread(target=self._run, name="hostler-journal", daemon=True)
         self._thread.start()
 
@@ -45,13 +53,20 @@ class Writer:
         self._thread.join(patience_s)
         self._giving_up.set()
         self._thread.join()
-        return self._tasks.empty()
+        return not self._unwritten
 
     def _run(self) -> None:
+        try:
+            self._write_all()
+        except Exception as error:  # noqa: BLE001 - told to whoever ends the controller for it
+            self._unwritten = True
+            self._on_death(error)
+
+    def _write_all(self) -> None:
         while (task := self._tasks.get()) is not None:
             tasks = [task, *self._waiting()]
             if not self._commit([batch for batch, _ in tasks if batch.entries]):
-                self._tasks.put(task)
+                self._unwritten = True
                 return
             for _, durable in tasks:
                 durable()
