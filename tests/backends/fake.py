@@ -13,7 +13,7 @@ from hostler.backends.base import Report
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import LinkLost, NotFound
 from hostler.model.fleet import DeviceSpec, NodeSpec
-from hostler.model.inputs import Ended, Input, LinkUp, Returned, Searched, Started
+from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, Returned, Searched, Started
 from hostler.model.views import LogChunk
 from hostler.model.work import DeviceKind
 
@@ -27,6 +27,8 @@ def succeed(order: AttemptOrder) -> Ended:
 
 class FakeNode:
     """A node of `slots` CPU slots. `behave` says how an attempt ends; `None` lets it run until `finish`."""
+
+    kind = "fake"
 
     def __init__(self, name: str = "fake", slots: int = 2, behave: Behave = succeed) -> None:
         self.name = name
@@ -56,7 +58,7 @@ class FakeNode:
         )
         return NodeSpec(name=self.name, backend="fake", devices=devices)
 
-    async def launch(self, orders: Sequence[AttemptOrder]) -> None:
+    async def launch(self, orders: Sequence[AttemptOrder]) -> Sequence[Ended]:
         self._require_link()
         for order in orders:
             if order.id in self.launched:
@@ -67,11 +69,12 @@ class FakeNode:
             ended = self.behave(order)
             if ended is not None:
                 self.finish(ended)
+        return ()
 
     async def observe(self, epoch: int) -> AsyncIterator[Report]:
         self._require_link()
         self.epochs.append(epoch)
-        yield Report(inputs=(self._inventory(),))
+        yield Report(inputs=(NodeFound(node=await self.probe()), self._inventory()))
         sent = self.acknowledged
         while True:
             for number, fact in [each for each in self._facts if each[0] > sent]:

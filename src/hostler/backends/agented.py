@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import base64
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from hostler.backends.base import Facts, Report
-from hostler.backends.channel import Channel
+from hostler.backends.channel import Channel, encoded
 from hostler.backends.facts import input_of, progress_of
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import LinkLost, NotFound
 from hostler.model.fleet import DeviceSpec, NodeSpec
-from hostler.model.inputs import Input, LinkUp, Trouble
+from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, Trouble
 from hostler.model.views import LogChunk
 from hostler.model.work import DeviceKind
 
 WORKER_GRACE_S = 5.0
+REQUEST_BYTES = 32 << 20
+"""Size of one request to an agent, which takes lines of twice that."""
 
 
 class AgentedNode(ABC):
@@ -47,19 +49,26 @@ class AgentedNode(ABC):
         answer = await self._open_channel().ask({"type": "probe"})
         return self.describe(answer["facts"])
 
-    async def launch(self, orders: Sequence[AttemptOrder]) -> None:
-        """Have attempts run."""
-        await self._open_channel().send({"type": "launch", "attempts": [self._attempt(order) for order in orders]})
+    async def launch(self, orders: Sequence[AttemptOrder]) -> Sequence[Ended]:
+        """Have attempts run, in as many requests as their size asks for."""
+        channel = self._open_channel()
+        sized = [(attempt, len(encoded(attempt))) for attempt in map(self._attempt, orders)]
+        for attempts in _portions([each for each in sized if each[1] <= REQUEST_BYTES]):
+            await channel.send({"type": "launch", "attempts": attempts})
+        return [_too_large(attempt["id"], size) for attempt, size in sized if size > REQUEST_BYTES]
 
     async def observe(self, epoch: int) -> AsyncIterator[Report]:
         """Connect, then report what the agent tells."""
         channel = await self.connect(epoch)
         self._channel, self._declared = channel, set()
         try:
-            yield Report(inputs=(self._link_up(channel.hello),))
+            answer, early = await channel.ask_first({"type": "probe"})
+            yield Report(inputs=(*self._found(answer["facts"]), self._link_up(channel.hello)))
+            for message in early:
+                for report in self._reports(message):
+                    yield report
             async for message in channel.messages():
-                report = self._report(message)
-                if report is not None:
+                for report in self._reports(message):
                     yield report
         finally:
             self._channel = None
@@ -129,21 +138,21 @@ class AgentedNode(ABC):
             chunks=tuple(hello["chunks"]),
         )
 
-    def _report(self, message: Facts) -> Report | None:
-        kind = message.get("type")
-        if kind == "facts":
-            return self._facts_report(message["facts"])
-        if kind == "progress":
-            return Report(inputs=(progress_of(message),))
-        if kind == "error":
-            return Report(inputs=(Trouble(where=f"agent on {self.name}", what=str(message.get("error"))),))
-        return None
+    def _found(self, facts: Facts) -> Iterator[Input]:
+        yield NodeFound(node=self.describe({**facts, "devices": facts["devices"] or ()}))
+        if facts["devices"] is None:
+            what = "its GPUs could not be read, so it is used without them; look at nvidia-smi there"
+            yield Trouble(where=f"node {self.name}", what=what)
 
-    def _facts_report(self, facts: Sequence[Facts]) -> Report | None:
-        if not facts:
-            return None
-        inputs: tuple[Input, ...] = tuple(input_of(self.name, fact) for fact in facts)
-        return Report(inputs=inputs, receipt=facts[-1]["seq"])
+    def _reports(self, message: Facts) -> Iterator[Report]:
+        kind = message.get("type")
+        if kind == "facts" and message["facts"]:
+            inputs = tuple(input_of(self.name, fact) for fact in message["facts"])
+            yield Report(inputs=inputs, receipt=message["facts"][-1]["seq"])
+        elif kind == "progress":
+            yield Report(inputs=(progress_of(message),))
+        elif kind == "error":
+            yield Report(inputs=(Trouble(where=f"agent on {self.name}", what=str(message.get("error"))),))
 
     def _attempt(self, order: AttemptOrder) -> dict[str, Any]:
         inputs = {} if order.inputs is None else {"inputs": order.inputs}
@@ -174,6 +183,28 @@ def devices_of(node: str, facts: Facts, cpu_slots: int | None) -> tuple[DeviceSp
     cpus = [DeviceSpec(id=f"{node}/cpu{at}", node=node, kind=DeviceKind.CPU, index=at) for at in range(slots or 0)]
     gpus = [_gpu(node, found) for found in facts["devices"]]
     return (*gpus, *cpus)
+
+
+def _portions(sized: Sequence[tuple[Facts, int]]) -> Iterator[list[Facts]]:
+    """Attempts, in order, cut into requests of bearable size."""
+    portion: list[Facts] = []
+    total = 0
+    for attempt, size in sized:
+        if portion and total + size > REQUEST_BYTES:
+            yield portion
+            portion, total = [], 0
+        portion.append(attempt)
+        total += size
+    if portion:
+        yield portion
+
+
+def _too_large(attempt: str, size: int) -> Ended:
+    what = (
+        f"what it is to be given, results of other jobs included, takes {size} bytes; {REQUEST_BYTES} can be sent. "
+        "Leave large results in files, and pass their names"
+    )
+    return Ended(attempt=attempt, ended_at=0.0, reason="spawn", error=what)
 
 
 def _gpu(node: str, found: Facts) -> DeviceSpec:

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import Input
+from hostler.model.inputs import Ended, Input
 from hostler.model.record import record
 from hostler.model.views import LogChunk
 
@@ -26,11 +26,13 @@ class Report:
 
 @runtime_checkable
 class Backend(Protocol):
-    """One node, and one way to run attempts on it. Methods may be called side by side.
+    """One node, and one way to run attempts on it. Methods may be called side by side; `kind` names the way.
 
     `LinkLost` from any method says that the node cannot be reached now, and nothing else; whether an order arrived is
     then unknown, and the next `LinkUp` report tells.
     """
+
+    kind: str
 
     async def probe(self) -> NodeSpec:
         """What the node is made of, as seen now. May wait for the node, a few seconds at most.
@@ -38,14 +40,18 @@ class Backend(Protocol):
         Raises `LinkLost` where the node cannot be reached and `LinkRefused` where it cannot be used, saying why.
         """
 
-    async def launch(self, orders: Sequence[AttemptOrder]) -> None:
-        """Have attempts run. Must not wait for them to start; an order whose id the node knows is no new order."""
+    async def launch(self, orders: Sequence[AttemptOrder]) -> Sequence[Ended]:
+        """Have attempts run. Must not wait for them to start; an order whose id the node knows is no new order.
+
+        Returns the ends of those that can never be started, with the reason `spawn` and an error that says why.
+        """
 
     def observe(self, epoch: int) -> AsyncIterator[Report]:
         """What happens on the node, as long as it can be reached.
 
-        The first report holds a `LinkUp` with the whole inventory: what is not in it, the node does not have. Then
-        come facts, those that were not acknowledged first. Ends by `LinkLost`; observing again is always allowed.
+        The first report holds a `NodeFound`, and after it a `LinkUp` with the whole inventory: what is not in it, the
+        node does not have. Then come facts, those that were not acknowledged first. Ends by `LinkLost`, also where the
+        node has been silent for longer than it may; observing again is always allowed.
         """
 
     async def stop(self, attempts: Sequence[str], reason: str) -> None:

@@ -14,6 +14,8 @@ from hostler.model.errors import LinkLost, LinkRefused
 PROTOCOL = 1
 LINE_MAX = 64 << 20
 ANSWER_S = 30.0
+SILENCE_S = 45.0
+"""An agent sends telemetry every 10 s; one that is silent for so long hangs, or its stream does."""
 
 
 class Channel:
@@ -30,7 +32,8 @@ class Channel:
         """Send a request that is not answered."""
         try:
             self._writer.write(encoded(message))
-            await self._writer.drain()
+            async with asyncio.timeout(SILENCE_S):
+                await self._writer.drain()
         except (OSError, RuntimeError) as error:
             raise LinkLost(f"the stream to the agent broke: {error}") from error
 
@@ -48,12 +51,21 @@ class Channel:
         finally:
             del self._asked[number]
 
+    async def ask_first(self, message: dict[str, Any]) -> tuple[Facts, list[Facts]]:
+        """Ask while nobody reads `messages` yet; returns the answer, and what came before it."""
+        early: list[Facts] = []
+        await self.send({**message, "id": 0})
+        while (answer := await _read(self._reader)).get("id") != 0:
+            early.append(answer)
+        return answer, early
+
     async def messages(self) -> AsyncIterator[Facts]:
         """Everything the agent sends that answers no question. Ends by `LinkLost`."""
         try:
             while True:
                 message = await _read(self._reader)
-                asked = self._asked.get(message.get("id", 0))
+                number = message.get("id")
+                asked = self._asked.get(number) if isinstance(number, int) else None
                 if asked is None:
                     yield message
                 elif not asked.done():
@@ -94,7 +106,10 @@ def encoded(message: Facts) -> bytes:
 
 async def _read(reader: asyncio.StreamReader) -> Facts:
     try:
-        line = await reader.readline()
+        async with asyncio.timeout(SILENCE_S):
+            line = await reader.readline()
+    except TimeoutError as error:
+        raise LinkLost(f"the agent has been silent for {SILENCE_S:g} s; it hangs, or its machine does") from error
     except (OSError, ValueError) as error:
         raise LinkLost(f"the stream from the agent broke: {error}") from error
     if not line.endswith(b"\n"):

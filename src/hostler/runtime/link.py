@@ -13,7 +13,7 @@ import structlog
 from hostler.backends.base import Backend, KeepsFolders, KeepsReports, Releases, Report, RunsChunks
 from hostler.model.commands import CloseWorker, Command, Discard, Launch, Lend, Recall, Stop
 from hostler.model.errors import LinkError, LinkLost
-from hostler.model.inputs import Launched, LinkDown, LinkUp, NodeFound
+from hostler.model.inputs import Launched, LinkDown, Trouble
 from hostler.runtime.clock import Clock
 from hostler.runtime.pump import Pump
 
@@ -33,8 +33,6 @@ class Link:
         self._pump = pump
         self._clock = clock
         self._waiting: list[Command] = []
-        self._held: list[Report] = []
-        self._introducing: asyncio.Task[None] | None = None
         self._receipt = 0
         self._wake = asyncio.Event()
         self._released = False
@@ -63,35 +61,16 @@ class Link:
             try:
                 async for report in self.backend.observe(epoch):
                     failures = 0
-                    self._take(report)
+                    self._post(report)
             except LinkError as error:
-                self._lost(error)
+                self._lost(str(error))
+            except Exception as error:  # noqa: BLE001 - recorded; a node that talks nonsense must not end the controller
+                self._pump.post(Trouble(where=f"node {self.name}", what=f"{type(error).__name__}: {error}"))
+                self._lost(f"what it says cannot be understood: {error}")
             rest = REST_S[min(failures, len(REST_S) - 1)]
             failures += 1
             # Jitter, so that a hundred nodes behind one router do not come back in one instant.
             await self._clock.sleep(rest * random.uniform(0.5, 1.0))  # noqa: S311
-
-    def _take(self, report: Report) -> None:
-        if any(isinstance(given, LinkUp) for given in report.inputs):
-            self._held = [report]
-            self._introducing = asyncio.get_running_loop().create_task(self._introduce())
-        elif self._introducing is not None:
-            self._held.append(report)
-        else:
-            self._post(report)
-
-    async def _introduce(self) -> None:
-        """Ask the node what it is made of before anything it told is taken up."""
-        try:
-            found = await self.backend.probe()
-        except LinkError as error:
-            self._lost(error)
-            return
-        self._pump.post(NodeFound(node=found))
-        self._introducing = None
-        for report in self._held:
-            self._post(report)
-        self._held = []
 
     def _post(self, report: Report) -> None:
         receipt = report.receipt
@@ -102,13 +81,10 @@ class Link:
         self._receipt = receipt
         self._wake.set()
 
-    def _lost(self, error: LinkError) -> None:
-        if self._introducing is not None:
-            self._introducing.cancel()
-            self._introducing = None
+    def _lost(self, why: str) -> None:
         self._receipt = 0
-        self._log.warning("link down", why=str(error))
-        self._pump.post(LinkDown(node=self.name, why=str(error)))
+        self._log.warning("link down", why=why)
+        self._pump.post(LinkDown(node=self.name, why=why))
 
     async def _carry(self) -> None:
         while True:
@@ -122,16 +98,17 @@ class Link:
     async def _carry_all(self) -> None:
         commands, self._waiting = self._waiting, []
         receipt, self._receipt = self._receipt, 0
-        if receipt and isinstance(self.backend, KeepsReports):
-            await self.backend.acknowledge(receipt)
         for key, group in groupby(commands, key=_same_call):
             await self._carry_group(key[0], list(group))
+        # Last: a node must not have forgotten an attempt when an older order for it arrives.
+        if receipt and isinstance(self.backend, KeepsReports):
+            await self.backend.acknowledge(receipt)
 
     async def _carry_group(self, kind: type, group: Sequence[Any]) -> None:
         backend = self.backend
         if kind is Launch:
-            await backend.launch([command.order for command in group])
-            self._pump.post(Launched(attempts=tuple(command.order.id for command in group)))
+            refused = await backend.launch([command.order for command in group])
+            self._pump.post(Launched(attempts=tuple(command.order.id for command in group)), *refused)
         elif kind is Stop:
             await backend.stop([command.attempt for command in group], group[0].reason)
         elif kind is Discard and isinstance(backend, KeepsFolders):

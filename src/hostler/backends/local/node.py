@@ -28,6 +28,8 @@ class LocalNode(AgentedNode):
     `cpu_slots` overrides the number of CPU slots, `python` the interpreter of agent and workers.
     """
 
+    kind = "local"
+
     def __init__(
         self,
         name: str,
@@ -64,11 +66,14 @@ class LocalNode(AgentedNode):
 
     async def _dial(self, epoch: int) -> Channel:
         try:
-            peer = _unix_socket(self._directory)
-            reader, writer = await asyncio.open_unix_connection(sock=peer, limit=LINE_MAX)
+            async with asyncio.timeout(START_S):
+                peer = await _unix_socket(self._directory)
+                reader, writer = await asyncio.open_unix_connection(sock=peer, limit=LINE_MAX)
+                return await opened(reader, writer, self._controller, epoch)
+        except TimeoutError as error:
+            raise LinkLost(f"the agent in {self._directory} does not answer; end it if it hangs") from error
         except OSError as error:
             raise LinkLost(f"no agent answers in {self._directory}: {error}") from error
-        return await asyncio.wait_for(opened(reader, writer, self._controller, epoch), START_S)
 
     async def _start(self) -> None:
         """Start the agent, detached: it returns once the agent listens."""
@@ -101,16 +106,16 @@ def _output(command: list[str]) -> tuple[str, int]:
     return ended.stdout.decode(errors="replace").strip(), ended.returncode
 
 
-def _unix_socket(directory: Path) -> socket.socket:
+async def _unix_socket(directory: Path) -> socket.socket:
     """A connected socket. The path goes through /proc, because a socket's path may be no longer than 107 bytes."""
     folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    peer.setblocking(False)
     try:
-        peer.connect(f"/proc/self/fd/{folder}/agent.sock")
-    except OSError:
+        await asyncio.get_running_loop().sock_connect(peer, f"/proc/self/fd/{folder}/agent.sock")
+    except BaseException:
         peer.close()
         raise
     finally:
         os.close(folder)
-    peer.setblocking(False)
     return peer
