@@ -197,7 +197,7 @@ def _memory_mb(pid: int) -> float:
 def _recover(directory: Path) -> None:
     """The measured process: recover, say what it took."""
     began = time.perf_counter()
-    core = recovered(open_journal(directory))
+    core = recovered(open_journal(directory), sys.exit)
     used = resource.getrusage(resource.RUSAGE_SELF)
     figures = {
         "seq": core.state.seq,

@@ -172,7 +172,7 @@ def kill_one(ground: Ground, victims: Victims, rng: random.Random) -> int:
 def check(ground: Ground) -> None:
     """What the journal says, folded by nothing that took part."""
     journal = open_journal(ground.state)
-    core = recovered(journal)
+    core = recovered(journal, pytest.fail)
     core.validate()
     entries = list(journal.read())
     jobs = core.state.jobs

@@ -219,7 +219,7 @@ async def test_a_snapshot_folded_beside_the_controller_equals_the_whole_replay(d
     journal = open_journal(directory.path)
     whole = Core()
     whole.replay(journal.read())
-    from_snapshot = recovered(journal)
+    from_snapshot = recovered(journal, pytest.fail)
     assert from_snapshot.state == whole.state
     from_snapshot.validate()
     journal.close()

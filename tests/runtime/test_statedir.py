@@ -32,6 +32,14 @@ def test_the_token_is_private_and_stays_the_same(tmp_path: Path) -> None:
     assert mode(directory.token_file) == 0o600
 
 
+def test_a_token_that_is_no_secret_is_replaced_and_made_private(tmp_path: Path) -> None:
+    directory = StateDir(tmp_path)
+    directory.token_file.write_text("\n")
+    directory.token_file.chmod(0o644)
+    assert len(directory.token()) >= 40
+    assert mode(directory.token_file) == 0o600
+
+
 def test_what_is_announced_can_be_read_and_withdrawn(tmp_path: Path) -> None:
     directory = StateDir(tmp_path)
     directory.announce({"url": "http://127.0.0.1:1", "pid": 7})

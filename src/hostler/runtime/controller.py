@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -12,6 +12,7 @@ from hostler import __version__
 from hostler.backends.base import Backend, ReadsLogs
 from hostler.core.explain import explain_job
 from hostler.core.state import sweep_payload
+from hostler.core.stuck import is_stuck
 from hostler.core.views import (
     find_job,
     find_sweep,
@@ -26,7 +27,8 @@ from hostler.core.views import (
 from hostler.model.commands import Command
 from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError
 from hostler.model.events import AttemptEnded, Entry, job_of
-from hostler.model.inputs import Begin, Drain, Input, Trouble
+from hostler.model.fleet import NodeSpec
+from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
 from hostler.model.views import (
     Explanation,
     HitView,
@@ -55,17 +57,28 @@ from hostler.store import Journal, open_journal
 SNAPSHOT_CHECK_S = 5.0
 SNAPSHOT_TIMEOUT_S = 600.0
 WRITER_PATIENCE_S = 5.0
+AWAY_S = 3.0
+"""A node that is out of reach for less than this is not worth a word."""
 
 
 class Controller:
     """One running controller on one state directory.
+
+    `retired` makes the backend of a node that is no part of the fleet any more but still holds work: what it has is
+    awaited, nothing new is put on it.
 
     `async with Controller(...) as controller` recovers the state and starts everything; leaving the block stops it.
     What runs on the nodes runs on.
     """
 
     def __init__(
-        self, directory: StateDir, fleet: str, backends: Mapping[str, Backend], clock: Clock, snapshot_every: int
+        self,
+        directory: StateDir,
+        fleet: str,
+        backends: Mapping[str, Backend],
+        clock: Clock,
+        snapshot_every: int,
+        retired: Callable[[str], Backend] | None = None,
     ) -> None:
         self._directory = directory
         self._fleet = fleet
@@ -73,14 +86,16 @@ class Controller:
         self._snapshot_every = snapshot_every
         self._log = structlog.get_logger()
         self._journal: Journal = open_journal(directory.path)
-        self._core = recovered(self._journal)
+        self._core = recovered(self._journal, on_damage=self._on_damaged_snapshot)
         self._snapshot_seq = self._core.state.seq
         self._epoch = self._journal.begin_epoch(clock.now(), __version__)
         self._broadcast = Broadcast(self._journal)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer = Writer(self._journal, self._on_store_trouble, self._on_writer_death)
         self._pump = Pump(self._core, self._writer, clock, self._execute, self._publish)
-        self._links = {name: Link(name, backend, self._pump, clock) for name, backend in backends.items()}
+        self._fleet_nodes = frozenset(backends)
+        old = {} if retired is None else {name: retired(name) for name in self._left_behind()}
+        self._links = {name: Link(name, each, self._pump, clock) for name, each in {**backends, **old}.items()}
         self._writer_death: asyncio.Future[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
@@ -92,7 +107,7 @@ class Controller:
         self._loop = asyncio.get_running_loop()
         self._writer_death = self._loop.create_future()
         self._running = self._loop.create_task(self._run())
-        await self.tell(Begin(version=__version__, epoch=self._epoch))
+        await self.tell(Begin(version=__version__, epoch=self._epoch), *self._unseen_nodes())
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -180,6 +195,27 @@ class Controller:
         self._draining.set()
         self._pump.post(Drain(), done=lambda _: self._note_end())
 
+    def troubles(self) -> Sequence[str]:
+        """What keeps the controller from its work now: its store, and nodes that it cannot reach."""
+        nodes, late = self._core.state.nodes.items(), self._clock.now() - AWAY_S
+        away = [
+            f"node {name}: {node.trouble}"
+            for name, node in nodes
+            if name in self._links and node.trouble and node.since < late
+        ]
+        return [str(self.store_trouble), *away] if self.store_trouble else away
+
+    def undone(self, names: Iterable[str], since: int) -> Sequence[str]:
+        """Those of the jobs `names`, and of all submitted after job number `since`, that are not done."""
+        jobs = self._core.state.jobs
+        asked = {*names, *(job.id for job in jobs.values() if job.number > since)}
+        return sorted(asked & {job.id for job in jobs.values() if job.state is not JobState.DONE})
+
+    @property
+    def newest_job(self) -> int:
+        """The number of the job submitted last; 0 before the first."""
+        return self._core.state.next_job - 1
+
     @property
     def is_draining(self) -> bool:
         """Whether the controller has been told to end."""
@@ -219,7 +255,7 @@ class Controller:
                 self._snapshot_if_due,
                 clock=self._clock,
                 timeout_s=SNAPSHOT_TIMEOUT_S,
-                on_failure=self._record,
+                on_failure=self.record,
             )
             tasks.create_task(snapshots, name="snapshots")
 
@@ -243,11 +279,26 @@ class Controller:
         else:
             self._over.clear()
 
+    def _left_behind(self) -> set[str]:
+        """Nodes that hold work and are no part of the fleet."""
+        devices = self._core.state.devices.values()
+        return {device.spec.node for device in devices if device.attempts or device.chunks} - self._fleet_nodes
+
+    def _unseen_nodes(self) -> Iterator[Input]:
+        """Nodes of the fleet that never came up: known from the start, so that what keeps them away can be told."""
+        for name, link in self._links.items():
+            if name not in self._core.state.nodes:
+                yield NodeFound(node=NodeSpec(name=name, backend=link.backend.kind, devices=()))
+
     def _is_over(self) -> bool:
         counts = self._core.index.counts
         if self._draining.is_set():
             return sum(counts[state] for state in HELD_STATES) == self._sweeps_waiting()
-        return self._until_idle and all(not counts[state] for state in JobState if state not in FINAL_STATES)
+        if not self._until_idle:
+            return False
+        if all(not counts[state] for state in JobState if state not in FINAL_STATES):
+            return True
+        return is_stuck(self._core.state, self._core.index, self._fleet_nodes)
 
     def _sweeps_waiting(self) -> int:
         """Sweeps that count as running though no chunk of theirs is out."""
@@ -280,7 +331,8 @@ class Controller:
         ends = [entry.event for entry in await self.story(job_of(attempt)) if isinstance(entry.event, AttemptEnded)]
         return any(end.attempt == attempt and end.left is False for end in ends)
 
-    def _record(self, where: str, what: str) -> None:
+    def record(self, where: str, what: str) -> None:
+        """Put something of the controller's own that failed on record."""
         self._log.error("trouble", where=where, what=what)
         self._pump.post(Trouble(where=where, what=what))
 
@@ -288,6 +340,9 @@ class Controller:
         self.store_trouble = error
         if error is not None:
             self._log.error("the journal cannot be written; everything waits", why=str(error))
+
+    def _on_damaged_snapshot(self, why: str) -> None:
+        self._log.warning("a snapshot is passed over", why=why)
 
     def _on_writer_death(self, error: Exception) -> None:
         assert self._loop is not None
@@ -298,5 +353,8 @@ class Controller:
         written = self._writer.close(WRITER_PATIENCE_S)
         # After an error the state may be ahead of what is written; such a state must never be started from.
         if written and self._journal.newest_seq() == self._core.state.seq:
-            self._journal.save_snapshot(snapshot_of(self._core))
+            try:
+                self._journal.save_snapshot(snapshot_of(self._core))
+            except StoreError as error:
+                self._log.warning("no snapshot; the next start replays more", why=str(error))
         self._journal.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 from types import TracebackType
 from typing import TextIO
 
@@ -34,6 +35,9 @@ class Reporter:
         self._clock = clock
         self._fleet = fleet
         self._url = url
+        if isinstance(out, TextIOWrapper):
+            # A terminal that cannot write a name must not end the controller.
+            out.reconfigure(errors="backslashreplace")
         self._console = Console(file=out, highlight=False, markup=False, soft_wrap=not out.isatty())
         self._live: Live | None = None
         self._started = clock.now()
@@ -58,15 +62,17 @@ class Reporter:
         with suppress(OSError):
             self._console.print(text)
 
-    async def run(self) -> None:
-        """Show progress until cancelled."""
-        while True:
-            if self._live is not None:
-                self._live.update(self._view(), refresh=True)
-                await self._clock.sleep(LIVE_S)
-            else:
-                self._say_line()
-                await self._clock.sleep(LINE_S)
+    @property
+    def interval_s(self) -> float:
+        """How often `show` should be called."""
+        return LIVE_S if self._live is not None else LINE_S
+
+    async def show(self) -> None:
+        """Show where things stand."""
+        if self._live is not None:
+            self._live.update(self._view(), refresh=True)
+        else:
+            self._say_line()
 
     async def summary(self, names: Sequence[str]) -> None:
         """What became of the jobs `names`: sweeps with their hits, scripts in numbers, every failure with its why."""
@@ -112,7 +118,7 @@ class Reporter:
 
     def _say_failure(self, detail: JobDetail) -> None:
         if detail.job.state is not JobState.DONE:
-            why = printable(detail.job.why or "", 300)
+            why = printable(detail.job.why or self._desk.explain(detail.job.id).summary, 300)
             self.say(f"      {detail.job.id} {_name(detail.job.name)} {detail.job.state}: {why}")
 
     def _say_line(self) -> None:

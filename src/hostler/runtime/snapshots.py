@@ -4,25 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from hostler.core import Core
+from hostler.core import Core, State
 from hostler.core.snapshot import dump_state, load_state
 from hostler.model.errors import CorruptState, StoreError
 from hostler.store import Journal, Snapshot, open_journal
 
 
-def recovered(journal: Journal) -> Core:
-    """The core as the journal has it: newest snapshot, then every entry after it. Raises `CorruptState`."""
-    snapshot, newest = journal.newest_snapshot(), journal.newest_seq()
-    if snapshot is not None and snapshot.seq > newest:
-        raise CorruptState(
-            f"the newest snapshot is of entry {snapshot.seq}, but the journal ends at {newest}: entries are missing. "
-            "Restore the state directory from a copy"
-        )
-    core = Core() if snapshot is None else Core(load_state(snapshot.data))
+def recovered(journal: Journal, on_damage: Callable[[str], None]) -> Core:
+    """The core as the journal has it: newest snapshot that can be read, then every entry after it.
+
+    The journal is the truth and is kept whole, so a damaged snapshot, or one of another version, only costs time;
+    `on_damage` hears of it. Raises `CorruptState` if the journal itself lacks entries.
+    """
+    core = Core(_newest_state(journal, on_damage))
     core.replay(journal.read(after=core.state.seq))
     return core
+
+
+def _newest_state(journal: Journal, on_damage: Callable[[str], None]) -> State:
+    newest = journal.newest_seq()
+    for snapshot in journal.snapshots():
+        if snapshot.seq > newest:
+            raise CorruptState(
+                f"there is a snapshot of entry {snapshot.seq}, but the journal ends at {newest}: entries are missing. "
+                "Restore the state directory from a copy"
+            )
+        try:
+            return load_state(snapshot.data)
+        except CorruptState as error:
+            on_damage(f"snapshot of entry {snapshot.seq}: {error}")
+    return State()
 
 
 def snapshot_of(core: Core) -> Snapshot:
@@ -54,7 +68,7 @@ async def fold_in_background(directory: Path) -> None:
 def main() -> None:
     """`python -m hostler.runtime.snapshots DIR`: fold the journal of DIR and keep the result."""
     journal = open_journal(Path(sys.argv[1]))
-    journal.save_snapshot(snapshot_of(recovered(journal)))
+    journal.save_snapshot(snapshot_of(recovered(journal, on_damage=print)))
     journal.close()
 
 

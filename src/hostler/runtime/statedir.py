@@ -11,6 +11,8 @@ from pathlib import Path
 
 from hostler.model.errors import StoreBusy, StoreFull
 
+TOKEN_LENGTH = 32
+
 
 class StateDir:
     """Paths of one state directory. Nothing else builds a path inside it."""
@@ -45,6 +47,7 @@ class StateDir:
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path.chmod(0o700)
             self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StoreFull(
@@ -60,13 +63,13 @@ class StateDir:
             self._lock = None
 
     def token(self) -> str:
-        """The API's token, made at the first call. Raises `StoreFull`."""
-        try:
-            return self.token_file.read_text().strip()
-        except FileNotFoundError:
+        """The API's token, made at the first call; one too short to be a secret is replaced. Raises `StoreFull`."""
+        token = self.token_file.read_text().strip() if self.token_file.exists() else ""
+        if len(token) < TOKEN_LENGTH:
             token = secrets.token_urlsafe(32)
             self._publish(self.token_file, token + "\n")
-            return token
+        self.token_file.chmod(0o600)
+        return token
 
     def announce(self, values: Mapping[str, object]) -> None:
         """Tell the command line where the controller answers."""

@@ -6,8 +6,9 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, cast
 
@@ -15,11 +16,12 @@ import structlog
 
 from hostler.backends.base import Backend
 from hostler.backends.local import LocalNode
-from hostler.model.inputs import Submit
-from hostler.model.work import JobState
+from hostler.model.inputs import Submit, Tick
+from hostler.model.units import printable
 from hostler.runtime.clock import Clock, SteadyClock
 from hostler.runtime.controller import Controller
 from hostler.runtime.logfile import LogFile
+from hostler.runtime.loops import every
 from hostler.runtime.pump import refused
 from hostler.runtime.report import Reporter
 from hostler.runtime.statedir import StateDir
@@ -29,7 +31,8 @@ from hostler.web.server import Served, serve
 
 EXIT_DONE, EXIT_UNDONE = 0, 1
 SUMMED_UP = 100_000
-STORE_LOOK_S = 0.5
+NOTICE_S = 1.0
+TURN_S = 30.0
 
 
 def run(
@@ -67,13 +70,23 @@ async def _run(loaded: Loaded, directory: StateDir, asked: Submit, until_idle: b
         _log_to(log)
         backends = _backends(loaded, directory)
         async with (
-            Controller(directory, loaded.fleet.name, backends, clock, journal.snapshot_every) as controller,
+            Controller(
+                directory,
+                loaded.fleet.name,
+                backends,
+                clock,
+                journal.snapshot_every,
+                partial(_retired, loaded, directory),
+            ) as controller,
             _listening(loaded, directory, controller, clock) as served,
         ):
+            before = controller.newest_job
             names = await _submit(controller, asked)
             show = Reporter(controller, out, clock, loaded.fleet.name, f"http://{_host(loaded)}:{served.port}")
             await _serve_until_over(controller, show, until_idle)
-            return await _exit_status(controller, names, until_idle, show)
+            if until_idle:
+                await show.summary(names or [job.id for job in controller.jobs(None, 0, SUMMED_UP)])
+            return await _exit_status(controller, names, before if names else 0, until_idle)
 
 
 def _backends(loaded: Loaded, directory: StateDir) -> Mapping[str, Backend]:
@@ -92,6 +105,11 @@ def _backends(loaded: Loaded, directory: StateDir) -> Mapping[str, Backend]:
         )
         for node in loaded.fleet.nodes
     }
+
+
+def _retired(loaded: Loaded, directory: StateDir, name: str) -> Backend:
+    """A node that was taken out of the fleet file: without devices, nothing new is put on it."""
+    return LocalNode(name, directory.agent(name), controller=loaded.fleet.name, cpu_slots=0, gpus=False)
 
 
 @asynccontextmanager
@@ -136,39 +154,48 @@ async def _serve_until_over(controller: Controller, show: Reporter, until_idle: 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     with show:
-        showing = loop.create_task(show.run())
-        watching = loop.create_task(_tell_of_the_store(controller, show))
+        display = _loop(controller, show.interval_s, "display", show.show)
+        notices = _loop(controller, NOTICE_S, "notices", Notices(controller, show).look)
         ending = loop.create_task(controller.ended(until_idle=until_idle))
         leaving = loop.create_task(leave.wait())
-        tasks = {showing, watching, ending, leaving}
-        done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in pending:
+        beside = {loop.create_task(display), loop.create_task(notices)}
+        done, pending = await asyncio.wait({ending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (*pending, *beside):
             task.cancel()
-        await asyncio.gather(*pending, return_exceptions=True)
+        await asyncio.gather(*pending, *beside, return_exceptions=True)
     for task in done:
         task.result()
     if not leave.is_set():
         await controller.release_nodes()
 
 
-async def _tell_of_the_store(controller: Controller, show: Reporter) -> None:
-    """Say that the journal cannot be written, and that it can be again."""
-    told = False
-    while True:
-        trouble = controller.store_trouble
-        if told != (trouble is not None):
-            told = trouble is not None
-            show.say(f"everything waits: {trouble}" if told else "the journal can be written again; everything goes on")
-        await asyncio.sleep(STORE_LOOK_S)
+def _loop(controller: Controller, interval_s: float, name: str, work: Callable[[], Awaitable[None]]) -> Any:
+    return every(interval_s, name, work, clock=SteadyClock(), timeout_s=TURN_S, on_failure=controller.record)
 
 
-async def _exit_status(controller: Controller, names: tuple[str, ...], until_idle: bool, show: Reporter) -> int:
-    if not until_idle:
-        return EXIT_DONE
-    asked = names or [job.id for job in controller.jobs(None, 0, SUMMED_UP)]
-    await show.summary(asked)
-    undone = [name for name in asked if controller.job(name).job.state is not JobState.DONE]
-    return EXIT_UNDONE if undone else EXIT_DONE
+class Notices:
+    """Says once what keeps the controller from its work, and once that it is over."""
+
+    def __init__(self, controller: Controller, show: Reporter) -> None:
+        self._controller = controller
+        self._show = show
+        self._told: set[str] = set()
+
+    async def look(self) -> None:
+        """Compare with what was said."""
+        troubles = self._controller.troubles()
+        for trouble in troubles:
+            if trouble not in self._told:
+                self._show.say(f"trouble: {printable(trouble, 400)}")
+        for over in self._told.difference(troubles):
+            self._show.say(f"over: {printable(over, 100)}")
+        self._told = set(troubles)
+
+
+async def _exit_status(controller: Controller, names: Sequence[str], since: int, until_idle: bool) -> int:
+    # What is shown as done must be in the journal; an answer comes only once everything before it is.
+    await controller.tell(Tick())
+    return EXIT_UNDONE if until_idle and controller.undone(names, since) else EXIT_DONE
 
 
 def _log_to(file: LogFile) -> None:

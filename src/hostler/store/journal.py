@@ -95,12 +95,12 @@ class Journal:
         with self._reading() as connection:
             return connection.execute(select(func.max(tables.journal.c.seq))).scalar() or 0
 
-    def newest_snapshot(self) -> Snapshot | None:
-        """The snapshot to start from."""
+    def snapshots(self) -> Iterator[Snapshot]:
+        """The snapshots to start from, newest first."""
         table = tables.snapshots
         with self._reading() as connection:
-            row = connection.execute(select(table).order_by(table.c.seq.desc()).limit(1)).first()
-        return None if row is None else Snapshot(seq=row.seq, at=row.at, data=row.data)
+            for row in connection.execute(select(table).order_by(table.c.seq.desc())):
+                yield Snapshot(seq=row.seq, at=row.at, data=row.data)
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Keep a snapshot, and drop all but the newest few. The journal itself stays whole."""

@@ -1,0 +1,31 @@
+"""Is there still something to wait for?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hostler.core.index import Index
+from hostler.core.state import State
+from hostler.model.fleet import Link
+from hostler.model.work import Resources
+from hostler.policy import fit
+
+
+def is_stuck(state: State, index: Index, nodes: Iterable[str]) -> bool:
+    """Whether work waits that no device of the fleet will ever take, and nothing else goes on.
+
+    `nodes` are those the fleet should have: while one of them is out of reach, its devices may yet come.
+    """
+    if index.timers or any(device.attempts or device.chunks for device in state.devices.values()):
+        return False
+    if not all(name in state.nodes and state.nodes[name].link is Link.UP for name in nodes):
+        return False
+    needs = _needs(state, index)
+    return bool(needs) and not any(
+        fit.refusal(need, device.spec) is None for need in needs for device in state.devices.values()
+    )
+
+
+def _needs(state: State, index: Index) -> set[Resources]:
+    scripts = {need for need in list(index.ready) if index.head(state, need) is not None}
+    return scripts | {state.jobs[name].spec.resources for name in index.active}
