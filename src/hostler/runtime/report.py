@@ -38,7 +38,7 @@ class Reporter:
         if isinstance(out, TextIOWrapper):
             # A terminal that cannot write a name must not end the controller.
             out.reconfigure(errors="backslashreplace")
-        self._console = Console(file=out, highlight=False, markup=False, soft_wrap=not out.isatty())
+        self._console = _Screen(file=out, highlight=False, markup=False, soft_wrap=not out.isatty())
         self._live: Live | None = None
         self._started = clock.now()
         self._last_line = ""
@@ -70,7 +70,8 @@ class Reporter:
     async def show(self) -> None:
         """Show where things stand."""
         if self._live is not None:
-            self._live.update(self._view(), refresh=True)
+            with suppress(OSError):
+                self._live.update(self._view(), refresh=True)
         else:
             self._say_line()
 
@@ -139,6 +140,12 @@ class Reporter:
         scripts = [f"{job.name} on {job.device}" for job in running if job.work is not WorkKind.SWEEP]
         lines = [Text(f"  {printable(text, 76)}", style="dim") for text in scripts[:6]]
         return Group(head, _sweep_table(status.sweeps), *lines)
+
+
+class _Screen(Console):
+    def on_broken_pipe(self) -> None:
+        """Rich would end the whole program; that is for `say` to judge."""
+        raise BrokenPipeError("nobody reads the output any more")
 
 
 def _sweep_table(sweeps: Sequence[SweepView]) -> Table:
