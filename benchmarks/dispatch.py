@@ -8,18 +8,17 @@ time, highest rate and shortest start-up. CPU time is that of the whole process 
 are the price of starting processes without any task system; they are no peers and set no bar.
 """
 
-import argparse
 import json
-import os
-import platform
+import math
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import peers_env
+from common import Bar, arguments, report
 
 HERE = Path(__file__).resolve().parent
 ROUNDS = 2
@@ -38,8 +37,9 @@ COLUMNS = {
     "noop_cpu_ms": "CPU ms/task no-op",
     "spawn_cpu_ms": "CPU ms/task `true`",
     "start_s": "start-up s",
+    "notes": "notes",
 }
-BARS = {"noop_cpu_ms": "<", "spawn_cpu_ms": "<", "noop_per_s": ">", "spawn_per_s": ">"}
+BARS: Mapping[str, Literal["<", ">"]] = {"noop_cpu_ms": "<", "spawn_cpu_ms": "<", "noop_per_s": ">", "spawn_per_s": ">"}
 
 
 @dataclass(frozen=True)
@@ -69,22 +69,13 @@ class Row:
 
 def main() -> None:
     """Run the command line described above."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="1,000 tasks instead of 10,000")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures and the bars there")
-    options = parser.parse_args()
+    options = arguments(__doc__)
     everyone = systems(peers_env.ensure())
     lines = measure(everyone, tasks=1_000 if options.quick else 10_000)
     rows = [row(system.name, lines[system.name]) for system in everyone]
-    report = {
-        "name": "dispatch",
-        "machine": _machine(),
-        "rows": [asdict(each) for each in rows],
-        "bars": list(bars(rows[0], [each for system, each in zip(everyone, rows, strict=True) if system.is_peer])),
-    }
-    _print(report)
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
+    peers = [each for system, each in zip(everyone, rows, strict=True) if system.is_peer]
+    shown = [{COLUMNS[key]: value for key, value in asdict(each).items()} for each in rows]
+    report("dispatch", shown, list(bars(rows[0], peers)), options.json)
 
 
 def systems(peers_python: Path) -> list[System]:
@@ -151,43 +142,20 @@ def row(name: str, lines: Lines) -> Row:
     )
 
 
-def bars(ours: Row, peers: Iterable[Row]) -> Iterator[dict[str, Any]]:
+def bars(ours: Row, peers: Iterable[Row]) -> Iterator[Bar]:
     """Yield one bar per peer and figure that the peer has; our own missing figure misses its bar."""
     for peer in peers:
         for figure, op in BARS.items():
             value, target = getattr(ours, figure), getattr(peer, figure)
             if target is None:
                 continue
-            met = value is not None and (value < target if op == "<" else value > target)
-            yield {"name": f"{figure} {op} {peer.system}", "value": value, "target": target, "op": op, "met": met}
+            missing = math.inf if op == "<" else 0.0
+            yield Bar(f"{COLUMNS[figure]} {op} {peer.system}", missing if value is None else value, target, op)
 
 
 def _remark(line: Line) -> str:
     failed = line["ok"] is not None and line["ok"] != line["tasks"]
     return f"{line['ok']} of {line['tasks']} tasks succeeded; {line['notes']}" if failed else line["notes"]
-
-
-def _machine() -> str:
-    cpu = next((text for text in Path("/proc/cpuinfo").read_text().splitlines() if text.startswith("model name")), "")
-    return f"{os.cpu_count()} x {cpu.partition(':')[2].strip() or platform.machine()}, Linux {platform.release()}"
-
-
-def _print(report: dict[str, Any]) -> None:
-    print(report["machine"])
-    table = [list(COLUMNS.values()), *([_cell(line[key]) for key in COLUMNS] for line in report["rows"])]
-    widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
-    for cells in table:
-        print("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
-    for line in filter(lambda line: line["notes"], report["rows"]):
-        print(f"{line['system']}: {line['notes']}")
-    for bar in report["bars"]:
-        print(f"{'met   ' if bar['met'] else 'MISSED'} {bar['name']}: {_cell(bar['value'])} / {_cell(bar['target'])}")
-
-
-def _cell(value: str | float | None) -> str:
-    if value is None:
-        return "-"
-    return value if isinstance(value, str) else f"{value:.3g}" if value < 100 else f"{value:,.0f}"
 
 
 if __name__ == "__main__":
