@@ -30,9 +30,8 @@ def sweep(name: str = "sweep", start: int = 0, stop: int = 1000, **fields: Any) 
     """A sweep job; `params`, `max_hits`, `min_chunk` … go to the payload, the rest to the spec."""
     own = {key: fields.pop(key) for key in list(fields) if key in SweepPayload.__dataclass_fields__}
     params = own.pop("params", {"of": name})
-    payload = SweepPayload(
-        schema=1, start=start, stop=stop, worker=("worker",), params=params, digest=digest(params), **own
-    )
+    worker = own.pop("worker", ("worker",))
+    payload = SweepPayload(schema=1, start=start, stop=stop, worker=worker, params=params, digest=digest(params), **own)
     return JobSpec(name=name, payload=payload, **fields)
 
 

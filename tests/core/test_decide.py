@@ -79,6 +79,17 @@ class TestLead:
         assert [type(each) for each in world.commands] == [commands.Launch]
 
 
+def test_a_need_that_nothing_has_any_more_is_not_walked() -> None:
+    world = fleet()
+    world.submit(*[script(resources=Resources(memory_gb=gb)) for gb in range(1, 6)])
+    for number in range(1, 6):
+        world.tell(ended(f"j{number}.1", ended_at=100.0))
+    world.submit(script(resources=Resources(device="gpu")))
+    world.tell(inputs.Cancel(job="j6"))
+    world.submit(script())
+    assert list(world.core.index.ready) == []
+
+
 class TestOrders:
     def test_python_stands_for_the_interpreter_of_the_node(self) -> None:
         world = fleet()
@@ -106,4 +117,4 @@ class TestOrders:
         world = fleet(devices=devices)
         world.submit(sweep(stop=10**9))
         lends = [each for each in world.commands if isinstance(each, commands.Lend)]
-        assert {lend.worker.id for lend in lends} == {f"w-j1-cpu{n}" for n in range(devices)}
+        assert {lend.worker.id for lend in lends} == {f"w-j1-n-cpu{n}" for n in range(devices)}

@@ -83,6 +83,14 @@ def _wrong_number(core: Core) -> None:
     core.state.next_job = 1
 
 
+def _barred_everywhere(core: Core) -> None:
+    core.state.sweeps["j2"].barred = dict.fromkeys(core.state.devices, "?")
+
+
+def _barred_on_an_unknown_device(core: Core) -> None:
+    core.state.sweeps["j2"].barred = {"x/cpu0": "?"}
+
+
 BREAKS: dict[Callable[[Core], None], str] = {
     _job_on_two_devices: "on two devices",
     _job_on_no_device: "is not on its device",
@@ -99,6 +107,8 @@ BREAKS: dict[Callable[[Core], None], str] = {
     _not_blocked: "blocked jobs are",
     _wrong_load: "the load of n/cpu0",
     _wrong_pace: "devices at work",
+    _barred_everywhere: "j2 goes on and is barred everywhere",
+    _barred_on_an_unknown_device: "failures on devices that are unknown",
     _wrong_number: "wrong id or number",
 }
 

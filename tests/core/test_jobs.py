@@ -243,6 +243,12 @@ class TestKeys:
         with pytest.raises(SpecError, match="twice"):
             fleet().submit(script(key="k"), script(key="k"))
 
+    @pytest.mark.parametrize("key", ["j1", "j007"])
+    def test_a_key_that_looks_like_an_id_is_refused(self, key: str) -> None:
+        with pytest.raises(SpecError, match="looks like an id"):
+            fleet().submit(script(key=key))
+        assert fleet().submit(script(key="j1a"), script(key="J1")) == ("j1", "j2")
+
     def test_keys_outlive_the_journal(self) -> None:
         world = fleet()
         world.submit(script(key="k"), sweep(key="s", params={"a": [1, {"b": None}], "big": 2**70}))

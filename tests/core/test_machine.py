@@ -32,7 +32,7 @@ RESULTS = [
     {"reason": "lost"},
     {"result": [1]},
 ]
-RETURNS = ["recalled", "worker_died", "agent_restarted", "failed"]
+RETURNS = ["recalled", "worker_died", "agent_restarted", "failed", "closed"]
 
 
 def facts(state: State) -> State:
@@ -77,6 +77,7 @@ class CoreMachine(RuleBasedStateMachine):
     @rule(which=WHICH)
     def retry(self, which: int) -> None:
         over = [name for name, job in self.state.jobs.items() if job.state in (JobState.FAILED, JobState.CANCELLED)]
+        over += [name for name, each in self.state.sweeps.items() if each.barred]
         self.tell(inputs.Retry(job=self.pick(over, which) or "j1"))
 
     @rule(which=WHICH, priority=st.integers(-2, 2))
@@ -128,10 +129,10 @@ class CoreMachine(RuleBasedStateMachine):
         start, _ = self.state.sweeps[chunk.partition(".")[0]].ledger.leased[chunk]
         self.tell(self.driver.returned(chunk, reason, position=None if step is None else start + step))
 
-    @rule(which=WHICH)
-    def refuse(self, which: int) -> None:
+    @rule(which=WHICH, node=st.sampled_from(NODES))
+    def refuse(self, which: int, node: str) -> None:
         name = self.pick(self.state.jobs, which) or "j1"
-        self.tell(inputs.WorkerRefused(worker=f"w-{name}-cpu0", error="?"))
+        self.tell(inputs.WorkerRefused(worker=f"w-{name}-{node}-cpu0", error="?"))
 
     @rule(which=WHICH, position=st.integers(0, 10))
     def progress(self, which: int, position: int) -> None:

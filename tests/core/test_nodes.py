@@ -78,6 +78,31 @@ class TestReconnect:
         world.tell(link_up(attempts=["j1.1"], chunks=["j2.1"]))
         assert [type(each).__name__ for each in world.commands] == ["Stop", "Recall", "Recall"]
 
+    def test_what_is_over_within_the_same_step_is_not_sent_again(self) -> None:
+        world = fleet(devices=2)
+        world.submit(script(), sweep(stop=1))
+        world.tell(DOWN)
+        world.tell(link_up(), STARTED, ended("j1.1", ended_at=3.0), world.searched("j2.1"))
+        assert [world.job_state(name) for name in ("j1", "j2")] == [JobState.DONE] * 2
+        assert [each for each in world.commands if isinstance(each, (commands.Launch, commands.Lend))] == []
+
+    def test_old_sweeps_cost_a_reconnect_nothing(self) -> None:
+        world = fleet()
+        for number in range(1, 6):
+            world.submit(sweep(stop=1))
+            world.tell(world.searched(world.chunk(f"j{number}")[0]), after_s=100.0)
+        world.tell(DOWN)
+        world.tell(link_up())
+        assert world.commands == [commands.CloseWorker(node="n", worker="w-j5-n-cpu0")]
+        assert replayed(world.entries).state == world.state
+        again = Driver(replayed(world.entries), now=world.now)
+        again.tell(inputs.Begin(version="test", epoch=2), after_s=1000.0)
+        again.tell(link_up())
+        assert again.commands == world.commands
+        again.tell(inputs.LinkDown(node="n", why="cut"), after_s=100.0)
+        again.tell(link_up())
+        assert again.commands == []
+
     def test_a_worker_of_a_finished_sweep_is_closed_again(self) -> None:
         world = fleet()
         world.submit(sweep(stop=1))
@@ -86,7 +111,7 @@ class TestReconnect:
         world.tell(result)
         assert world.job_state("j1") is JobState.DONE
         world.tell(link_up())
-        assert world.commands == [commands.CloseWorker(node="n", worker="w-j1-cpu0")]
+        assert world.commands == [commands.CloseWorker(node="n", worker="w-j1-n-cpu0")]
 
     def test_a_process_that_ran_and_is_not_there_is_lost(self) -> None:
         world = fleet()

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.model import inputs
+from hostler.model import commands, inputs
 from hostler.model.codec import load_specs
 from hostler.model.errors import SpecError
-from hostler.model.work import FailureClass, JobState, Retry
+from hostler.model.work import FailureClass, JobState, Resources, Retry
 from tests.core.builders import ended, fleet, replayed, script, sweep
 
 LONE = "\ud800"
@@ -25,7 +25,7 @@ def nested(depth: int) -> Any:
     return value
 
 
-@pytest.mark.parametrize("result", [LONE, {LONE: 1}, math.nan, [math.inf], nested(210), nested(2000)])
+@pytest.mark.parametrize("result", [LONE, {LONE: 1}, math.nan, [math.inf], nested(65), nested(98), nested(2000)])
 def test_a_result_that_cannot_be_journalled_is_unusable(result: Any) -> None:
     world = fleet()
     world.submit(script(retry=Retry(max_attempts={FailureClass.RESULT: 1})))
@@ -64,7 +64,7 @@ def test_texts_of_the_operating_system_are_made_legible(text: str) -> None:
         ended("j1.1", exit_code=1, error=text, result_error=text),
         world.returned(chunk, error=text),
         inputs.Trouble(where=text, what=text),
-        inputs.WorkerRefused(worker="w-j2-cpu0", error=text),
+        inputs.WorkerRefused(worker="w-j2-n-cpu0", error=text),
         inputs.LinkDown(node="n", why=text),
     )
     assert replayed(world.entries).state == world.state
@@ -75,10 +75,13 @@ def test_texts_of_the_operating_system_are_made_legible(text: str) -> None:
     [
         script("a", "echo", LONE),
         script("a", key=LONE),
+        sweep(params={"deep": nested(60)}),
         sweep(params={"deep": nested(210)}),
         sweep(params={"lone": LONE}),
         script(retry=Retry(backoff_s=math.inf)),
         script(walltime_s=math.inf),
+        script(resources=Resources(memory_gb=1e300)),
+        script(priority=2**63),
     ],
 )
 def test_a_spec_that_cannot_be_journalled_is_refused(spec: Any) -> None:
@@ -108,3 +111,27 @@ def test_ranges_beyond_64_bits_are_fine() -> None:
     for _ in range(20):
         world.tell(world.searched(world.chunk("j1")[0]))
     assert replayed(world.entries).state == world.state
+
+
+@pytest.mark.parametrize("priority", [2**31, 2**63, -(2**31) - 1])
+def test_a_rank_that_no_table_can_hold_is_refused(priority: int) -> None:
+    world = fleet()
+    world.submit(script(), script())
+    assert world.tell(inputs.SetPriority(job="j2", priority=priority)) == []
+    assert isinstance(world.answers[0], SpecError)
+    assert world.state.jobs["j2"].priority == 0
+
+
+def test_what_is_as_deep_as_may_be_goes_through() -> None:
+    world = fleet(devices=2)
+    world.submit(script(key="a"), script(after=("a",)), sweep(params={"deep": nested(59)}))
+    world.tell(ended("j1.1", result=nested(64)))
+    assert world.job_state("j1") is JobState.DONE
+    (launch,) = (each for each in world.commands if isinstance(each, commands.Launch))
+    assert launch.order.inputs == {"a": nested(64), "j1": nested(64)}
+
+
+@pytest.mark.parametrize("empty", [script("a", ""), sweep("a", worker=("", "b"))])
+def test_a_command_whose_first_word_is_empty_is_refused(empty: Any) -> None:
+    with pytest.raises(SpecError, match="first word"):
+        fleet().submit(empty)

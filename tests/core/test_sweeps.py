@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from hostler.core.explain import explain_job
 from hostler.model import commands, events, inputs
-from hostler.model.errors import SpecError
-from hostler.model.work import FailureClass, JobState, Retry
-from tests.core.builders import Driver, fleet, link_up, node, replayed, script, sweep
+from hostler.model.errors import Conflict, SpecError
+from hostler.model.work import DEFAULT_BUDGETS, FailureClass, JobState, Retry
+from tests.core.builders import Driver, fleet, link_up, node, replayed, script, snapshot, sweep
 
 
 def finish(world: Driver, name: str, limit: int = 10_000) -> None:
@@ -29,7 +30,7 @@ def test_a_sweep_is_searched_to_the_end() -> None:
     assert (ledger.done, ledger.free, ledger.leased) == ([(-50, 3000)], [], {})
     assert world.state.jobs["j1"].result == {"hits": 0, "items": 3050}
     assert world.commands == [
-        commands.CloseWorker(node="n", worker="w-j1-cpu0"), commands.CloseWorker(node="n", worker="w-j1-cpu1"),
+        commands.CloseWorker(node="n", worker="w-j1-n-cpu0"), commands.CloseWorker(node="n", worker="w-j1-n-cpu1"),
     ]  # fmt: skip
 
 
@@ -38,7 +39,7 @@ def test_a_chunk_goes_to_its_worker() -> None:
     world.submit(sweep(stop=10_000))
     lend = world.commands[0]
     assert isinstance(lend, commands.Lend)
-    assert (lend.node, lend.worker.id, lend.worker.queue, lend.chunk.start) == ("n", "w-j1-cpu0", "cpu0", 0)
+    assert (lend.node, lend.worker.id, lend.worker.queue, lend.chunk.start) == ("n", "w-j1-n-cpu0", "cpu0", 0)
     assert lend.worker.digest == world.searched("j1.1").digest
 
 
@@ -150,13 +151,132 @@ class TestReturn:
             world.tell(world.returned(world.chunk("j1")[0], position=position))
         assert world.job_state("j1") is JobState.RUNNING
 
-    @pytest.mark.parametrize("reason", ["recalled", "closed", "agent_restarted"])
+    @pytest.mark.parametrize("reason", ["recalled", "agent_restarted"])
     def test_some_returns_are_nobodys_fault(self, reason: str) -> None:
         world = fleet()
         world.submit(sweep(stop=10, min_chunk=10))
         for _ in range(50):
             world.tell(world.returned(world.chunk("j1")[0], reason))
         assert world.job_state("j1") is JobState.RUNNING
+
+    def test_a_worker_that_cannot_be_opened_is_not_tried_for_ever(self) -> None:
+        world = fleet()
+        world.submit(sweep(stop=10, min_chunk=10))
+        for _ in range(DEFAULT_BUDGETS[FailureClass.WORKER]):
+            world.tell(world.returned(world.chunk("j1")[0], "closed"))
+        assert world.state.jobs["j1"].failure is FailureClass.WORKER
+
+    def test_what_comes_back_closed_from_a_sweep_that_is_being_ended_is_expected(self) -> None:
+        world = fleet()
+        world.submit(sweep())
+        world.tell(inputs.Cancel(job="j1"))
+        world.tell(world.returned(world.chunk("j1")[0], "closed"))
+        assert not world.of(events.ChunkReturned)[0].blame
+
+
+FEW = Retry(max_attempts={FailureClass.WORKER: 3})
+
+
+def on(world: Driver, device: str, name: str = "j1") -> str:
+    """The oldest chunk of a sweep on a device."""
+    return next(chunk for chunk in world.state.devices[device].chunks if chunk.startswith(f"{name}."))
+
+
+class TestBadDevice:
+    def test_a_refusing_worker_costs_the_sweep_its_device_only(self) -> None:
+        world = fleet(devices=2)
+        world.submit(sweep(stop=10**6, max_chunk=100))
+        world.tell(inputs.WorkerRefused(worker="w-j1-n-cpu0", error="no module"))
+        (barred,) = world.of(events.SweepBarred)
+        assert (barred.device, barred.why) == ("n/cpu0", "its worker did not start: no module")
+        assert [type(each).__name__ for each in world.commands[:3]] == ["Recall", "Recall", "CloseWorker"]
+        for chunk in list(world.state.devices["n/cpu0"].chunks):
+            world.tell(world.returned(chunk, "worker_start"))
+            assert not world.of(events.ChunkReturned)[0].blame
+        world.tell(world.searched(on(world, "n/cpu1")))
+        assert {event.device for event in world.of(events.ChunkLeased)} == {"n/cpu1"}
+        assert world.state.devices["n/cpu0"].chunks == []
+        says = explain_job(world.state, world.core.index, world.state.jobs["j1"]).devices
+        assert "no module" in says["n/cpu0"]
+        assert "barred" not in says["n/cpu1"]
+        assert replayed(world.entries).state == world.state
+        assert snapshot(world.state) == world.state
+
+    def test_a_worker_of_the_same_name_elsewhere_is_another(self) -> None:
+        world = fleet()
+        world.tell(inputs.NodeFound(node=node("m")), link_up("m"))
+        world.submit(sweep(stop=10**6, max_chunk=100))
+        world.tell(inputs.WorkerRefused(worker="w-j1-m-cpu0", error="?"))
+        assert list(world.state.sweeps["j1"].barred) == ["m/cpu0"]
+
+    def test_failing_again_and_again_wherever_it_is(self) -> None:
+        world = fleet(devices=2)
+        world.submit(sweep(stop=10**6, max_chunk=100, retry=FEW))
+        for _ in range(3):
+            world.tell(world.returned(on(world, "n/cpu0")), world.searched(on(world, "n/cpu1")), after_s=5.0)
+            if not world.state.sweeps["j1"].barred:
+                world.tell(world.returned(on(world, "n/cpu0"), "recalled"), after_s=5.0)
+        assert list(world.state.sweeps["j1"].barred) == ["n/cpu0"]
+        assert world.job_state("j1") is JobState.RUNNING
+
+    def test_chunks_that_come_back_together_are_one_failure(self) -> None:
+        world = fleet(devices=2)
+        world.submit(sweep(stop=10**6, max_chunk=100, retry=Retry(max_attempts={FailureClass.WORKER: 2})))
+        world.tell(*[world.returned(chunk, "closed") for chunk in world.state.devices["n/cpu0"].chunks])
+        assert world.state.sweeps["j1"].in_a_row["n/cpu0"][0] == 1
+        assert world.state.sweeps["j1"].barred == {}
+
+    def test_a_place_that_two_devices_fail_at_fails_the_sweep(self) -> None:
+        world = fleet()
+        world.tell(inputs.NodeFound(node=node("m")), link_up("m"))
+        world.submit(sweep(stop=1, retry=FEW))
+        for nth, (off, on_again) in enumerate([("n", "m"), ("m", "n"), ("n", "m")], start=1):
+            chunk = f"j1.{nth}"
+            assert world.state.sweeps["j1"].leases[chunk].device == f"{off}/cpu0"
+            world.tell(link_up(on_again), inputs.LinkDown(node=off, why="cut"), world.returned(chunk))
+        assert world.state.sweeps["j1"].barred == {}
+        assert "3 times at 0, on 2 devices (3 allowed)" in str(world.state.jobs["j1"].why)
+
+    def test_the_last_device_that_is_barred_ends_it_and_a_retry_begins_anew(self) -> None:
+        world = fleet(devices=2)
+        world.submit(sweep(stop=10**6, max_chunk=100))
+        for device in range(2):
+            world.tell(inputs.WorkerRefused(worker=f"w-j1-n-cpu{device}", error="bad parameters"))
+        for chunk in list(world.state.sweeps["j1"].leases):
+            world.tell(world.returned(chunk, "recalled"))
+        assert world.state.jobs["j1"].failure is FailureClass.WORKER
+        assert "no device is left for it; n/cpu0: its worker did not start: bad" in str(world.state.jobs["j1"].why)
+        world.tell(inputs.Retry(job="j1"))
+        assert world.state.sweeps["j1"].barred == {}
+        assert {event.device for event in world.of(events.ChunkLeased)} == {"n/cpu0", "n/cpu1"}
+
+    def test_a_retry_gives_a_sweep_that_goes_on_its_devices_back(self) -> None:
+        world = fleet(devices=2)
+        world.submit(sweep(stop=10**6, max_chunk=100))
+        world.tell(inputs.WorkerRefused(worker="w-j1-n-cpu0", error="?"))
+        for chunk in list(world.state.devices["n/cpu0"].chunks):
+            world.tell(world.returned(chunk, "recalled"))
+        world.tell(inputs.Retry(job="j1"))
+        assert {event.device for event in world.of(events.ChunkLeased)} == {"n/cpu0"}
+        assert replayed(world.entries).state == world.state
+        world.tell(inputs.Retry(job="j1"))
+        assert isinstance(world.answers[0], Conflict)
+
+    def test_a_fleet_that_shrinks_to_barred_devices_ends_it(self) -> None:
+        world = fleet(devices=2)
+        world.submit(sweep(stop=10**6, max_chunk=100))
+        world.tell(inputs.WorkerRefused(worker="w-j1-n-cpu0", error="?"))
+        world.tell(inputs.NodeFound(node=node(devices=1)))
+        assert world.of(events.SweepGivenUp)[0].failure is FailureClass.WORKER
+
+    def test_a_barred_device_that_comes_back_gives_its_chunks_back(self) -> None:
+        world = fleet(devices=2)
+        world.submit(sweep(stop=10**6, max_chunk=100))
+        held = list(world.state.devices["n/cpu0"].chunks)
+        world.tell(inputs.WorkerRefused(worker="w-j1-n-cpu0", error="?"))
+        world.tell(inputs.LinkDown(node="n", why="cut"))
+        world.tell(link_up(chunks=list(world.state.sweeps["j1"].leases)))
+        assert [each.chunk for each in world.commands if isinstance(each, commands.Recall)] == held
 
 
 class TestEnd:
@@ -180,9 +300,9 @@ class TestEnd:
     def test_given_up_when_the_node_that_had_the_rest_is_lost(self) -> None:
         world = fleet()
         world.submit(sweep())
-        world.tell(inputs.WorkerRefused(worker="w-j1-cpu0", error="no such module"))
+        world.tell(inputs.WorkerRefused(worker="w-j1-n-cpu0", error="no such module"))
         assert world.job_state("j1") is JobState.RUNNING
-        world.tell(inputs.WorkerRefused(worker="w-j1-cpu0", error="no such module"))
+        world.tell(inputs.WorkerRefused(worker="w-j1-n-cpu0", error="no such module"))
         world.tell(link_up(agent="another"))
         assert world.state.jobs["j1"].failure is FailureClass.WORKER
 
@@ -193,7 +313,7 @@ class TestEnd:
         assert world.of(events.AttemptLeased)[0].job == "j2"
         assert world.commands[-1].order.inputs == {"j1": {"hits": 0, "items": 1000}, "s": {"hits": 0, "items": 1000}}  # type: ignore[union-attr]
 
-    @pytest.mark.parametrize("worker", ["", "w", "w-j9-cpu0", "x-y", "w-"])
+    @pytest.mark.parametrize("worker", ["", "w", "w-j9-n-cpu0", "x-y", "w-"])
     def test_a_refusal_of_an_unknown_worker_says_nothing(self, worker: str) -> None:
         world = fleet()
         world.submit(sweep())

@@ -67,10 +67,23 @@ def _bounded(hint: Any, extras: tuple[Any, ...]) -> st.SearchStrategy[Any]:
     pattern = next((each.pattern for each in given if getattr(each, "pattern", None)), None)
     if pattern is not None:
         return st.from_regex(pattern, fullmatch=True)
-    values = _values(hint)
+    values = _within(hint, given) if hint in (int, float) else _values(hint)
     for bound in given:
         values = values.filter(_keeps(bound))
     return values
+
+
+def _within(hint: Any, given: list[Any]) -> st.SearchStrategy[Any]:
+    """Numbers between the bounds: filtering alone would throw most of them away."""
+    least = max((getattr(each, "ge", getattr(each, "gt", None)) for each in given if _is_lower(each)), default=None)
+    most = min((getattr(each, "le", getattr(each, "lt", None)) for each in given if not _is_lower(each)), default=None)
+    if hint is int:
+        return st.integers(-(2**100) if least is None else least, 2**100 if most is None else most)
+    return st.floats(least, most, allow_nan=False, allow_infinity=False)
+
+
+def _is_lower(bound: Any) -> bool:
+    return isinstance(bound, (annotated_types.Ge, annotated_types.Gt))
 
 
 def _keeps(bound: Any) -> Any:
@@ -79,6 +92,8 @@ def _keeps(bound: Any) -> Any:
             return lambda value: value >= least
         case annotated_types.Gt(gt=below):
             return lambda value: value > below
+        case annotated_types.Lt(lt=above):
+            return lambda value: value < above
         case annotated_types.Le(le=most):
             return lambda value: value <= most
         case annotated_types.MinLen(min_length=least):

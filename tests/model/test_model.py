@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from hostler.model import commands, errors, events, fleet, inputs, work
-from hostler.model.errors import HostlerError
+from hostler.model.codec import load_specs
+from hostler.model.errors import HostlerError, SpecError
 from hostler.model.events import job_of, subject
 from hostler.model.fleet import DeviceSpec, binding
 from hostler.model.work import DEFAULT_BUDGETS, FINAL_STATES, HELD_STATES, DeviceKind, FailureClass, JobState
@@ -112,3 +113,28 @@ def test_a_process_sees_its_device_and_no_other(kind: DeviceKind, shown: dict[st
     device = DeviceSpec(id=f"n/{kind}3", node="n", kind=kind, index=3, model=None)
     assert shown.items() <= binding(device).items()
     assert (device.queue, device.speed_class) == (f"{kind}3", kind)
+
+
+BOUNDED: list[tuple[dict[str, Any], str]] = [
+    ({"priority": 2**31}, "priority"),
+    ({"priority": -(2**31) - 1}, "priority"),
+    ({"resources": {"memory_gb": 1e300}}, "memory_gb"),
+    ({"resources": {"vram_gb": 2**20 + 1}}, "vram_gb"),
+    ({"walltime_s": 2e9}, "walltime_s"),
+    ({"grace_s": 2e9}, "grace_s"),
+    ({"retry": {"backoff_s": 2e9}}, "backoff_s"),
+    ({"retry": {"backoff_max_s": 2e9}}, "backoff_max_s"),
+]
+
+
+@pytest.mark.parametrize(("fields", "named"), BOUNDED, ids=[named for _, named in BOUNDED])
+def test_a_number_beyond_its_bounds_is_refused_by_name(fields: dict[str, Any], named: str) -> None:
+    with pytest.raises(SpecError, match=named):
+        load_specs([{"name": "a", "payload": {"kind": "script", "schema": 1, "argv": ["true"]}, **fields}])
+
+
+@pytest.mark.parametrize("field", ["target_s", "silence_s", "start_s"])
+def test_a_time_of_a_sweep_beyond_its_bounds_is_refused_by_name(field: str) -> None:
+    payload = {"kind": "sweep", "schema": 1, "start": 0, "stop": 1, "worker": ["w"], "params": {}, "digest": "0" * 64}
+    with pytest.raises(SpecError, match=field):
+        load_specs([{"name": "a", "payload": {**payload, field: 2e9}}])

@@ -107,6 +107,10 @@ FINE: dict[str, Any] = {"name": "a", "argv": ["x"]}
         ({"name": "", "argv": ["x"]}, "jobs[0].name: the text should have at least 1 character"),
         ({**FINE, "priority": 1 << 40}, "jobs[0].priority: should be less than"),
         ({**FINE, "walltime_s": 0}, "jobs[0].walltime_s: should be greater than 0"),
+        ({**FINE, "walltime_s": 1e10}, "jobs[0].walltime_s: should be less than or equal to"),
+        ({**FINE, "resources": {"memory_gb": 1e300}}, "jobs[0].resources.memory_gb: should be less than or equal to"),
+        ({**FINE, "key": "j7"}, "jobs[0]: the key 'j7' looks like the id of a job"),
+        ({**FINE, "name": "j7"}, "jobs[0]: the key 'j7' looks like the id of a job"),
         (5, "jobs[0]: should be a mapping (found 5)"),
     ],
 )

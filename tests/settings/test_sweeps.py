@@ -79,6 +79,7 @@ def test_a_worker_needs_no_program(tmp_path: Path) -> None:
     [
         ({"name": "s", "worker": ["w"]}, "sweep: range: is missing"),
         ({"name": "s", "worker": ["w"], "range": [0, 1], "target": 1}, "did you mean 'target_s'"),
+        ({"name": "j7", "worker": ["w"], "range": [0, 1]}, "the key 'j7' looks like the id of a job"),
         ({"name": "s", "worker": ["w"], "range": [0, "x"]}, r"range\[1\]: cannot be read at 'x'"),
     ],
 )

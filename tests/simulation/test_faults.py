@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hostler.model.work import JobState
@@ -63,3 +65,15 @@ def check_nothing_is_left(world: World) -> None:
         inventory = agent.hello()
         assert (inventory.attempts, inventory.chunks, agent.facts) == ((), (), []), name
         assert agent.workers() == frozenset(), name
+
+
+def test_bad_devices_cost_no_sweep() -> None:
+    bad = frozenset({"n0/cpu0", "n1/cpu1"})
+    barred: set[str] = set()
+    for seed in range(20):
+        world, plan = small_world(seed, replace(all_kinds(until_s=90.0), bad_devices=bad))
+        check(world, plan, world.run(MAX_VIRTUAL_S))
+        assert world.controller.core is not None
+        barred |= {name for sweep in world.controller.core.state.sweeps.values() for name in sweep.barred}
+        check_nothing_is_left(world)
+    assert barred == bad

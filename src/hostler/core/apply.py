@@ -21,12 +21,16 @@ from hostler.policy import chunking, duration
 
 Fold: TypeAlias = Callable[[State, Index, Any], None]
 
+ARRIVED_S = 60.0
+"""What was sent so long before a link broke has arrived: a dead link is noticed sooner."""
+
 
 def apply(state: State, index: Index, entry: Entry) -> None:
     """Fold one journal entry into the state. Entries come in order, none left out."""
     if entry.seq != state.seq + 1:
         raise IllegalTransition(f"entry {entry.seq} does not follow entry {state.seq}")
     state.seq = entry.seq
+    index.before = state.at
     state.at = max(state.at, entry.at)
     index.now = max(index.now, state.at)
     FOLDS[type(entry.event)](state, index, entry.event)
@@ -42,7 +46,7 @@ def duration_key(state: State, job: Job, device: str) -> str:
 def _controller_started(state: State, index: Index, event: events.ControllerStarted) -> None:
     state.epoch = event.epoch
     for node in state.nodes.values():
-        _unlink(state, index, node, "the controller was restarted")
+        _unlink(state, index, node, "the controller was restarted", alive_at=index.before)
 
 
 def _job_submitted(state: State, index: Index, event: events.JobSubmitted) -> None:
@@ -81,6 +85,10 @@ def _cancel_requested(state: State, index: Index, event: events.CancelRequested)
     index.active.discard(job.id)
 
 
+def _sweep_barred(state: State, index: Index, event: events.SweepBarred) -> None:
+    state.sweeps[event.job].barred[event.device] = event.why
+
+
 def _sweep_given_up(state: State, index: Index, event: events.SweepGivenUp) -> None:
     state.sweeps[event.job].given_up = (event.failure, event.why)
     index.active.discard(event.job)
@@ -94,12 +102,15 @@ def _job_cancelled(state: State, index: Index, event: events.JobCancelled) -> No
 
 def _job_retried(state: State, index: Index, event: events.JobRetried) -> None:
     job = state.jobs[event.job]
+    sweep = state.sweeps.get(job.id)
+    if sweep is not None:
+        _forgive(sweep)
+    if sweep is not None and job.state in (JobState.PENDING, JobState.RUNNING):
+        index.new_work = True
+        return
     _expect(job.state in (JobState.FAILED, JobState.CANCELLED), event, f"the job is {job.state}")
     job.failures, job.failure, job.why, job.cancelling, job.ended_at = {}, None, None, None, None
     job.not_before = state.at
-    if job.id in state.sweeps:
-        state.sweeps[job.id].given_up = None
-        state.sweeps[job.id].strikes = {}
     _move(index, job, JobState.PENDING)
     index.blocked.pop(job.id, None)
     missing = {name for name in job.after if state.jobs[name].state is not JobState.DONE}
@@ -196,6 +207,7 @@ def _chunk_leased(state: State, index: Index, event: events.ChunkLeased) -> None
 
 def _chunk_done(state: State, index: Index, event: events.ChunkDone) -> None:
     sweep, lease = _leased(state, event.chunk, event)
+    sweep.in_a_row.pop(lease.device, None)
     start, stop = sweep.ledger.leased[event.chunk]
     _settle_chunk(state, index, sweep, event.chunk, stop)
     sweep.chunks_done += 1
@@ -211,11 +223,14 @@ def _chunk_done(state: State, index: Index, event: events.ChunkDone) -> None:
 
 
 def _chunk_returned(state: State, index: Index, event: events.ChunkReturned) -> None:
-    sweep, _ = _leased(state, event.chunk, event)
+    sweep, lease = _leased(state, event.chunk, event)
+    start, _ = sweep.ledger.leased[event.chunk]
     _settle_chunk(state, index, sweep, event.chunk, event.position)
     sweep.hits += len(event.hits)
+    if event.position > start:
+        sweep.in_a_row.pop(lease.device, None)
     if event.blame:
-        sweep.strikes[event.position] = sweep.strikes.get(event.position, 0) + 1
+        _strike(sweep, lease, event.position, forward=event.position > start, at=state.at)
 
 
 def _result_refused(state: State, index: Index, event: events.ResultRefused) -> None:
@@ -244,7 +259,7 @@ def _node_linked(state: State, index: Index, event: events.NodeLinked) -> None:
 
 
 def _node_unreachable(state: State, index: Index, event: events.NodeUnreachable) -> None:
-    _unlink(state, index, state.nodes[event.node], event.why)
+    _unlink(state, index, state.nodes[event.node], event.why, alive_at=state.at)
 
 
 def _trouble_recorded(state: State, index: Index, event: events.TroubleRecorded) -> None:
@@ -256,6 +271,7 @@ FOLDS: dict[type, Fold] = {
     events.JobSubmitted: _job_submitted,
     events.PriorityChanged: _priority_changed,
     events.CancelRequested: _cancel_requested,
+    events.SweepBarred: _sweep_barred,
     events.SweepGivenUp: _sweep_given_up,
     events.JobCancelled: _job_cancelled,
     events.JobRetried: _job_retried,
@@ -295,6 +311,27 @@ def _leased(state: State, chunk: str, event: object) -> tuple[Sweep, ChunkLease]
     if chunk not in sweep.leases:
         raise IllegalTransition(f"{event} does not fit: {chunk} is not leased")
     return sweep, sweep.leases[chunk]
+
+
+def _strike(sweep: Sweep, lease: ChunkLease, position: int, forward: bool, at: float) -> None:
+    sweep.strikes[position] = sweep.strikes.get(position, 0) + 1
+    sweep.struck.setdefault(position, set()).add(lease.device)
+    count, counted_at = sweep.in_a_row.get(lease.device, (0, lease.leased_at))
+    # Chunks that were out together come back together: that is one failure.
+    if not forward and lease.leased_at >= counted_at:
+        sweep.in_a_row[lease.device] = (count + 1, at)
+
+
+def _forgive(sweep: Sweep) -> None:
+    sweep.given_up, sweep.strikes, sweep.struck, sweep.in_a_row, sweep.barred = None, {}, {}, {}, {}
+
+
+def _forget_workers(state: State, node: str, before: float) -> None:
+    """Of sweeps that were over before then: their workers on the node have been told to end."""
+    for sweep in state.sweeps.values():
+        ended_at = state.jobs[sweep.job].ended_at
+        if sweep.workers and ended_at is not None and ended_at <= before:
+            sweep.workers -= {name for name in sweep.workers if state.devices[name].spec.node == node}
 
 
 def _move(index: Index, job: Job, new: JobState) -> None:
@@ -343,7 +380,9 @@ def _note_work(state: State, index: Index, sweep: Sweep, device: Device) -> None
     index.at_work(sweep.job, name, 0.0 if speed is None else speed.per_s)
 
 
-def _unlink(state: State, index: Index, node: Node, why: str) -> None:
+def _unlink(state: State, index: Index, node: Node, why: str, alive_at: float) -> None:
+    if node.link is Link.UP and node.since <= alive_at - ARRIVED_S:
+        _forget_workers(state, node.spec.name, alive_at - ARRIVED_S)
     node.link, node.since, node.trouble = Link.DOWN, state.at, why
     for device in node.spec.devices:
         index.closed(device.id)

@@ -71,17 +71,19 @@ def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
 
 def _best_script(state: State, index: Index, device: Device) -> Job | None:
     best: Job | None = None
-    for need in index.ready:
-        if not _fits(index, need, device):
-            continue
+    for need in list(index.ready):
         job = index.head(state, need)
-        if job is not None and (best is None or job.rank < best.rank):
+        if job is not None and (best is None or job.rank < best.rank) and _fits(need, device):
             best = job
     return best
 
 
 def _best_sweep(state: State, index: Index, device: Device) -> Sweep | None:
-    candidates = [job for job in _open_sweeps(state, index) if _fits(index, job.spec.resources, device)]
+    candidates = [
+        job
+        for job in _open_sweeps(state, index)
+        if device.spec.id not in state.sweeps[job.id].barred and _fits(job.spec.resources, device)
+    ]
     if not candidates:
         return None
     best = min(candidates, key=lambda job: (-job.priority, index.attained_s[job.id], job.number))
@@ -92,8 +94,7 @@ def _open_sweeps(state: State, index: Index) -> Iterator[Job]:
     return (state.jobs[name] for name in index.active if state.sweeps[name].ledger.free)
 
 
-def _fits(index: Index, need: Resources, device: Device) -> bool:
-    # A device's spec is replaced, never changed, when the node is probed anew; so its identity is part of the key.
+def _fits(need: Resources, device: Device) -> bool:
     return fit.refusal(need, device.spec) is None
 
 

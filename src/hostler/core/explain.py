@@ -45,7 +45,7 @@ def _why_waiting(state: State, index: Index, job: Job) -> str:
     verdicts = [_device_says(state, index, job, device) for device in state.devices.values()]
     if not verdicts:
         return "the fleet has no devices yet"
-    if all(verdict.startswith("does not fit") for verdict in verdicts):
+    if all(verdict.startswith(("does not fit", "barred")) for verdict in verdicts):
         return "it fits on no device of the fleet; see each device below"
     ahead = _ahead(state, index, job)
     return f"every device it fits on is taken; {ahead} jobs are ahead of it in the queue"
@@ -79,6 +79,9 @@ def _device_says(state: State, index: Index, job: Job, device: Device) -> str:
     refusal = fit.refusal(job.spec.resources, device.spec)
     if refusal is not None:
         return f"does not fit: {refusal}"
+    sweep = state.sweeps.get(job.id)
+    if sweep is not None and device.spec.id in sweep.barred:
+        return f"barred for this sweep until `hostler retry {job.id}`: {sweep.barred[device.spec.id]}"
     node = state.nodes[device.spec.node]
     if node.link is not Link.UP:
         return f"out of reach: {node.trouble or 'its node does not answer'}"

@@ -49,6 +49,8 @@ class Index:
 
     now: float = 0.0
     """The time of the input being handled, or of the newest event; never falls."""
+    before: float = 0.0
+    """The time of the event before the one being folded."""
     counts: dict[JobState, int] = field(default_factory=lambda: dict.fromkeys(JobState, 0))
     ready: dict[Resources, list[Ranked]] = field(default_factory=dict)
     """Heaps of scripts that could run now, by what they need. Entries go stale and are dropped when they surface."""
@@ -126,13 +128,14 @@ class Index:
         return self.timers[0][0] if self.timers else None
 
     def head(self, state: State, need: Resources) -> Job | None:
-        """The first ready script of this need."""
+        """The first ready script of this need; a need that nothing ready has is forgotten."""
         heap = self.ready[need]
         while heap:
             job = state.jobs[heap[0][2]]
             if self._is_ready(job, heap[0]):
                 return job
             heapq.heappop(heap)
+        del self.ready[need]
         return None
 
     def in_order(self, state: State) -> Iterator[Job]:

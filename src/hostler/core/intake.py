@@ -11,23 +11,23 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from hostler.core.index import Index
-from hostler.core.orders import sweep_of_worker
-from hostler.core.state import Device, Job, Node, State, sweep_payload
+from hostler.core.orders import sweep_of_worker, worker_id
+from hostler.core.state import Device, Job, Node, State, Sweep, sweep_payload
 from hostler.core.submission import admit
 from hostler.model import events, inputs
-from hostler.model.codec import legible, unwritable
-from hostler.model.errors import Conflict, NotFound
+from hostler.model.codec import legible, record_fault, unwritable
+from hostler.model.errors import Conflict, NotFound, SpecError
 from hostler.model.events import Event, job_of
 from hostler.model.fleet import Link
 from hostler.model.inputs import Input
-from hostler.model.work import DEFAULT_BUDGETS, FailureClass, JobState, ScriptPayload, SweepPayload
-from hostler.policy import retry
+from hostler.model.work import DEFAULT_BUDGETS, FailureClass, JobState, ScriptPayload
+from hostler.policy import fit, retry
 
 Emit: TypeAlias = Callable[[Event], None]
 Take: TypeAlias = Callable[[State, Index, Any, Emit], Any]
 
-UNBLAMED_RETURNS = frozenset({"recalled", "closed", "agent_restarted", "node_lost"})
-"""Reasons for a chunk's return that say nothing against the sweep."""
+UNBLAMED_RETURNS = frozenset({"recalled", "agent_restarted", "node_lost"})
+"""Reasons for a chunk's return that say nothing against the sweep or its worker."""
 
 
 def take(state: State, index: Index, given: Input, emit: Emit) -> Any:
@@ -63,6 +63,9 @@ def _cancel(state: State, index: Index, given: inputs.Cancel, emit: Emit) -> Non
 
 def _retry(state: State, index: Index, given: inputs.Retry, emit: Emit) -> None:
     job = _job(state, given.job)
+    if _is_barred_somewhere(state, job):
+        emit(events.JobRetried(job=job.id))
+        return
     if job.state not in (JobState.FAILED, JobState.CANCELLED):
         raise Conflict(f"{job.id} is {job.state}; only a failed or a cancelled job can be tried again")
     gone = _gone(state, job)
@@ -77,6 +80,9 @@ def _retry(state: State, index: Index, given: inputs.Retry, emit: Emit) -> None:
 
 
 def _set_priority(state: State, index: Index, given: inputs.SetPriority, emit: Emit) -> None:
+    fault = record_fault(given)
+    if fault is not None:
+        raise SpecError(f"{given.job!a} cannot be ranked so: {fault}")
     job = _job(state, given.job)
     if job.state.final:
         raise Conflict(f"{job.id} is {job.state} already; its priority means nothing any more")
@@ -88,6 +94,8 @@ def _node_found(state: State, index: Index, given: inputs.NodeFound, emit: Emit)
     known = state.nodes.get(given.node.name)
     if known is None or known.spec != given.node:
         emit(events.NodeJoined(node=given.node))
+        for name in [each for each in sorted(index.active) if state.sweeps[each].barred]:
+            _review_sweep(state, index, state.jobs[name], emit)
 
 
 def _link_up(state: State, index: Index, given: inputs.LinkUp, emit: Emit) -> None:
@@ -193,12 +201,14 @@ def _returned(state: State, index: Index, given: inputs.Returned, emit: Emit) ->
 
 def _worker_refused(state: State, index: Index, given: inputs.WorkerRefused, emit: Emit) -> None:
     sweep = state.sweeps.get(sweep_of_worker(given.worker))
-    if sweep is None or sweep.given_up is not None or state.jobs[sweep.job].state.final:
+    if sweep is None or state.jobs[sweep.job].state.final or _is_ending(state, sweep):
         return
     job = state.jobs[sweep.job]
-    why = f"its worker did not start: {given.error}"
-    emit(events.SweepGivenUp(job=job.id, failure=FailureClass.WORKER, why=why))
-    _close_if_idle(state, index, job, emit)
+    for device in sorted(sweep.workers - sweep.barred.keys()):
+        if worker_id(job.id, state.devices[device]) == given.worker:
+            why = f"its worker did not start: {given.error}"
+            emit(events.SweepBarred(job=job.id, device=device, why=why))
+    _review_sweep(state, index, job, emit)
 
 
 def _progress(state: State, index: Index, given: inputs.Progress, emit: Emit) -> None:
@@ -313,9 +323,11 @@ def _give_back(
     hits: tuple[dict[str, Any], ...] = (),
     error: str | None = None,
 ) -> None:
-    """End a lease at its last checkpoint. Whoever made no step forward is to blame for the next try."""
-    start, _ = state.sweeps[job_of(chunk)].ledger.leased[chunk]
+    """End a lease at its last checkpoint; what comes from a barred device says no more than was known."""
+    sweep = state.sweeps[job_of(chunk)]
+    start, _ = sweep.ledger.leased[chunk]
     reached = start if position is None else position
+    expected = _is_ending(state, sweep) or sweep.leases[chunk].device in sweep.barred
     emit(
         events.ChunkReturned(
             chunk=chunk,
@@ -323,31 +335,72 @@ def _give_back(
             hits=hits,
             reason=reason,
             error=error,
-            blame=reason not in UNBLAMED_RETURNS,
+            blame=reason not in UNBLAMED_RETURNS and not expected,
         )
     )
 
 
 def _review_sweep(state: State, index: Index, job: Job, emit: Emit) -> None:
     """After a chunk came back: is the sweep done, hopeless, or simply going on?"""
-    sweep, payload = state.sweeps[job.id], sweep_payload(job)
-    if sweep.ledger.complete and sweep.hits <= payload.max_hits:
+    sweep = state.sweeps[job.id]
+    if sweep.ledger.complete and sweep.hits <= sweep_payload(job).max_hits:
         emit(events.JobDone(job=job.id, attempt=None, result={"hits": sweep.hits, "items": sweep.ledger.total}))
         return
-    if sweep.given_up is None and job.cancelling is None:
-        hopeless = _hopeless(sweep.hits, sweep.strikes, payload, job)
+    if not _is_ending(state, sweep):
+        for device, why in _failing(sweep, _worker_budget(job)).items():
+            emit(events.SweepBarred(job=job.id, device=device, why=why))
+        hopeless = _hopeless(state, index, sweep, job)
         if hopeless is not None:
             emit(events.SweepGivenUp(job=job.id, failure=hopeless[0], why=hopeless[1]))
     _close_if_idle(state, index, job, emit)
 
 
-def _hopeless(hits: int, strikes: dict[int, int], payload: SweepPayload, job: Job) -> tuple[FailureClass, str] | None:
-    if hits > payload.max_hits:
-        return FailureClass.RESULT, f"{hits} hits, more than max_hits = {payload.max_hits}: the search excludes nothing"
-    position, count = max(strikes.items(), key=lambda item: item[1], default=(0, 0))
-    budget = job.spec.retry.max_attempts.get(FailureClass.WORKER, DEFAULT_BUDGETS[FailureClass.WORKER])
-    if count >= budget:
-        return FailureClass.WORKER, f"its worker failed {count} times at {position} ({budget} allowed)"
+def _is_ending(state: State, sweep: Sweep) -> bool:
+    return sweep.given_up is not None or state.jobs[sweep.job].cancelling is not None
+
+
+def _is_barred_somewhere(state: State, job: Job) -> bool:
+    """Whether the job is a sweep that goes on, and there are devices that it may not use any more."""
+    sweep = state.sweeps.get(job.id)
+    return sweep is not None and bool(sweep.barred) and not job.state.final and not _is_ending(state, sweep)
+
+
+def _worker_budget(job: Job) -> int:
+    return job.spec.retry.max_attempts.get(FailureClass.WORKER, DEFAULT_BUDGETS[FailureClass.WORKER])
+
+
+def _failing(sweep: Sweep, budget: int) -> dict[str, str]:
+    """Devices on which the sweep's worker failed as often as it may, and how; a place others failed at is no proof."""
+    in_a_row = {
+        device: f"its worker failed {count} times in a row ({budget} allowed)"
+        for device, (count, _) in sweep.in_a_row.items()
+        if count >= budget
+    }
+    at_one_place = {
+        min(sweep.struck[position]): f"its worker failed {count} times at {position} ({budget} allowed)"
+        for position, count in sweep.strikes.items()
+        if count >= budget and len(sweep.struck.get(position, ())) == 1
+    }
+    failing = {**in_a_row, **at_one_place}
+    return {device: why for device, why in failing.items() if device not in sweep.barred}
+
+
+def _hopeless(state: State, index: Index, sweep: Sweep, job: Job) -> tuple[FailureClass, str] | None:
+    max_hits, budget = sweep_payload(job).max_hits, _worker_budget(job)
+    if sweep.hits > max_hits:
+        return FailureClass.RESULT, f"{sweep.hits} hits, more than max_hits = {max_hits}: the search excludes nothing"
+    for position, count in sweep.strikes.items():
+        if count >= budget and len(devices := sweep.struck.get(position, ())) > 1:
+            where = f"at {position}, on {len(devices)} devices"
+            return FailureClass.WORKER, f"its worker failed {count} times {where} ({budget} allowed)"
+    return _barred_everywhere(state, index, sweep, job) if sweep.barred else None
+
+
+def _barred_everywhere(state: State, index: Index, sweep: Sweep, job: Job) -> tuple[FailureClass, str] | None:
+    fitting = [name for name in index.places if fit.refusal(job.spec.resources, state.devices[name].spec) is None]
+    if fitting and sweep.barred.keys() >= set(fitting):
+        name = min(fitting)
+        return FailureClass.WORKER, f"no device is left for it; {name}: {sweep.barred[name]}"
     return None
 
 

@@ -10,6 +10,7 @@ from hostler.core.state import Device, Job, State, Sweep, sweep_payload
 from hostler.model.errors import BrokenInvariant
 from hostler.model.fleet import Link
 from hostler.model.work import JobState
+from hostler.policy import fit
 
 
 def validate(state: State, index: Index) -> None:
@@ -62,6 +63,9 @@ def _sweeps(state: State) -> Iterator[str]:
         if sweep.ledger.complete != (job.state is JobState.DONE) and not (sweep.ledger.complete and too_many):
             yield f"{name} is {job.state}, its ledger complete: {sweep.ledger.complete}"
         yield from _lease_places(state, sweep)
+        unknown = (sweep.barred.keys() | sweep.in_a_row.keys()) - state.devices.keys()
+        if unknown or not sweep.struck.keys() <= sweep.strikes.keys():
+            yield f"{name}: failures on devices that are unknown ({sorted(unknown)}) or at places without failures"
 
 
 def _lease_places(state: State, sweep: Sweep) -> Iterator[str]:
@@ -80,6 +84,7 @@ def _index(state: State, index: Index) -> Iterator[str]:
     if index.blocked != fresh.blocked:
         yield f"blocked jobs are {index.blocked}, should be {fresh.blocked}"
     yield from _queue(state, index)
+    yield from _bars(state, index)
     yield from _paces(index, fresh)
     for name, device in state.devices.items():
         yield from _load(index, fresh, name, device)
@@ -93,6 +98,14 @@ def _paces(index: Index, fresh: Index) -> Iterator[str]:
     for name, pace in fresh.pace_per_s.items():
         if abs(index.pace_per_s[name] - pace) > 1e-6 * (1 + pace):
             yield f"{name} goes at {index.pace_per_s[name]}, should go at {pace}"
+
+
+def _bars(state: State, index: Index) -> Iterator[str]:
+    """A sweep that goes on has a device to go on with, or none that it fits on."""
+    for job in (state.jobs[name] for name in index.active if state.sweeps[name].barred):
+        fitting = {name for name in index.places if fit.refusal(job.spec.resources, state.devices[name].spec) is None}
+        if fitting and fitting <= state.sweeps[job.id].barred.keys():
+            yield f"{job.id} goes on and is barred everywhere"
 
 
 def _queue(state: State, index: Index) -> Iterator[str]:

@@ -66,7 +66,8 @@ class Core:
 
         answers = [self._take(given, emit) for given in inputs]
         decide.place_all(self.state, self.index, emit)
-        return Outcome(entries=entries, commands=commands, answers=answers)
+        wanted = [each for each in commands if orders.still_wanted(self.state, each)]
+        return Outcome(entries=entries, commands=wanted, answers=answers)
 
     def replay(self, entries: Iterable[Entry]) -> None:
         """Fold journal entries into the state. Nothing is decided anew."""

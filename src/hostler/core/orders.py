@@ -41,9 +41,19 @@ def commands(state: State, index: Index, event: Event) -> Iterator[Command]:
     return iter(()) if derive is None else derive(state, index, event)
 
 
+def still_wanted(state: State, command: Command) -> bool:
+    """Whether a command is still to be carried out after more has happened: what is over is not begun."""
+    match command:
+        case Launch(order=order):
+            return _current(state, order.id)
+        case Lend(chunk=chunk):
+            return _leased(state, chunk.id)
+    return True
+
+
 def worker_id(sweep: str, device: Device) -> str:
-    """The name of the worker of a sweep on a device."""
-    return f"w-{sweep}-{device.spec.queue}"
+    """The name of the worker of a sweep on a device, in the whole fleet."""
+    return f"w-{sweep}-{device.spec.node}-{device.spec.queue}"
 
 
 def sweep_of_worker(name: str) -> str:
@@ -79,6 +89,13 @@ def _cancel_requested(state: State, index: Index, event: events.CancelRequested)
         yield Stop(node=device.spec.node, attempt=job.attempt.id, reason="cancelled")
     if job.id in state.sweeps:
         yield from _recall_all(state, state.sweeps[job.id], event.reason)
+
+
+def _sweep_barred(state: State, index: Index, event: events.SweepBarred) -> Iterator[Command]:
+    sweep, device = state.sweeps[event.job], state.devices[event.device]
+    for chunk in (name for name, lease in sweep.leases.items() if lease.device == event.device):
+        yield Recall(node=device.spec.node, chunk=chunk, reason=event.why)
+    yield CloseWorker(node=device.spec.node, worker=worker_id(event.job, device))
 
 
 def _sweep_given_up(state: State, index: Index, event: events.SweepGivenUp) -> Iterator[Command]:
@@ -117,6 +134,7 @@ DERIVES: dict[type, Derive] = {
     events.AttemptEnded: _attempt_ended,
     events.ChunkLeased: _chunk_leased,
     events.CancelRequested: _cancel_requested,
+    events.SweepBarred: _sweep_barred,
     events.SweepGivenUp: _sweep_given_up,
     events.JobDone: _job_over,
     events.JobFailed: _job_over,
@@ -136,8 +154,9 @@ def _reconcile_attempt(state: State, node: str, name: str, held: bool) -> Iterat
 
 def _reconcile_chunk(state: State, index: Index, node: str, name: str, held: bool) -> Iterator[Command]:
     sweep = state.sweeps[job_of(name)]
-    if state.jobs[sweep.job].cancelling is not None or sweep.given_up is not None:
-        yield Recall(node=node, chunk=name, reason="the sweep is being ended")
+    barred = sweep.barred.get(sweep.leases[name].device)
+    if state.jobs[sweep.job].cancelling is not None or sweep.given_up is not None or barred is not None:
+        yield Recall(node=node, chunk=name, reason=barred or "the sweep is being ended")
     elif not held:
         yield _lend(state, index, sweep, name, sweep.leases[name].device)
 

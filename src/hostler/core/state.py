@@ -87,6 +87,12 @@ class Sweep:
     hits: int = 0
     strikes: dict[int, int] = field(default_factory=dict)
     """Worker failures by the position at which they happened: without a step forward they add up."""
+    struck: dict[int, set[str]] = field(default_factory=dict)
+    """The devices on which they happened."""
+    in_a_row: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """By device: worker failures since its last step forward, and when the latest was counted."""
+    barred: dict[str, str] = field(default_factory=dict)
+    """Devices that are given nothing more of the sweep, and why; until it is tried again."""
     given_up: tuple[FailureClass, str] | None = None
 
 

@@ -9,7 +9,7 @@ from hostler.core.state import State
 from hostler.model.codec import digest, spec_fault
 from hostler.model.errors import Conflict, SpecError
 from hostler.model.events import JobSubmitted
-from hostler.model.work import ARGV_MAX_BYTES, JobSpec, ScriptPayload, SweepPayload
+from hostler.model.work import ARGV_MAX_BYTES, JOB_ID, JobSpec, ScriptPayload, SweepPayload
 
 FARTHEST = 1 << 512
 """Bound of a sweep's range, so that lengths and speeds can be floating-point numbers."""
@@ -65,8 +65,12 @@ def _check(spec: JobSpec) -> None:
     fault = spec_fault(spec)
     if fault is not None:
         raise SpecError(f"job {spec.name!a} could not be read back from the journal: {fault}")
+    if spec.key is not None and JOB_ID.fullmatch(spec.key):
+        raise SpecError(f"job {spec.name!r}: its key {spec.key!r} looks like an id; give it another key")
     payload = spec.payload
     words = payload.argv if isinstance(payload, ScriptPayload) else payload.worker
+    if not words[0]:
+        raise SpecError(f"job {spec.name!r}: the first word of its command is empty; it names the program")
     if any("\0" in word for word in words):
         raise SpecError(f"job {spec.name!r}: a word of its command contains a NUL byte, which no program can be given")
     if sum(len(word.encode()) for word in words) > ARGV_MAX_BYTES:

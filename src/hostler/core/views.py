@@ -22,6 +22,7 @@ from hostler.model.views import (
     SweepView,
 )
 from hostler.model.work import JobState
+from hostler.policy import fit
 
 
 def find_job(state: State, name: str) -> Job:
@@ -162,8 +163,18 @@ def queue_rows(state: State, index: Index, limit: int) -> Sequence[QueueRow]:
     )
     # At one priority scripts go first; the sort is stable.
     queue = sorted([*ready, *sweeps], key=lambda job: -job.priority)
-    rows = [(job, None) for job in queue] + list(_held_back(state, index, limit))
+    rows = [(job, _misfit(state, index, job)) for job in queue[:limit]] + list(_held_back(state, index, limit))
     return [_row(place, job, waits, now) for place, (job, waits) in enumerate(rows[:limit], start=1)]
+
+
+def _misfit(state: State, index: Index, job: Job) -> str | None:
+    """Why no device of the fleet will ever take the job; `None` where one may, or there is none yet."""
+    refusal = None
+    for name in sorted(index.places):
+        refusal = fit.refusal(job.spec.resources, state.devices[name].spec)
+        if refusal is None:
+            return None
+    return None if refusal is None else f"fits on no device: {refusal}"
 
 
 def _held_back(state: State, index: Index, limit: int) -> Iterable[tuple[Job, str]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
-from functools import cache, reduce
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -18,8 +18,9 @@ from hostler.model.work import JobSpec
 
 RecordT = TypeVar("RecordT")
 
-DEPTH_TO_SPARE = 16
-"""Levels that a record may lay around a value of its owner's; the reader of JSON allows 200 in all."""
+RESULT_LEVELS = 64
+PARAMS_LEVELS = 60
+"""How deep values of their owner's may be nested. An agent reads 100 levels, what we lay around a value included."""
 
 
 def dump_event(event: Event) -> str:
@@ -50,21 +51,27 @@ def plain(value: object) -> Any:
     return adapter(type(value)).dump_python(value, mode="json")
 
 
-def unwritable(value: object) -> str | None:
-    """Why a value of its owner's (decoded JSON) would not come back from a journal as it is; `None` where it would.
+def unwritable(value: object, levels: int = RESULT_LEVELS) -> str | None:
+    """Why a value of its owner's (decoded JSON) would not come back from journals as it is; `None` where it would.
 
-    Half a surrogate pair, NaN, infinity, and nesting beyond what the reader of JSON allows are such values.
+    Half a surrogate pair, NaN, infinity, and nesting deeper than so many levels are such values.
     """
     if value is None:
         return None
-    wrapped = reduce(lambda inner, _: [inner], range(DEPTH_TO_SPARE), value)
-    return _lost_on_the_way(wrapped, Any)
+    if _is_deeper(value, levels):
+        return f"it is nested deeper than {levels} levels"
+    return _lost_on_the_way(value, Any)
 
 
 def spec_fault(spec: JobSpec) -> str | None:
     """Why a job could not be read back from a journal as it is; `None` where it could."""
     payload = spec.payload
-    return _lost_on_the_way(spec, JobSpec) or (unwritable(payload.params) if payload.kind == "sweep" else None)
+    return (unwritable(payload.params, PARAMS_LEVELS) if payload.kind == "sweep" else None) or record_fault(spec)
+
+
+def record_fault(value: object) -> str | None:
+    """Why a record, made without its types being checked, could not be read back; `None` where it could."""
+    return _lost_on_the_way(value, type(value))
 
 
 def legible(value: RecordT) -> RecordT:
@@ -99,6 +106,19 @@ def adapter(shape: Any) -> TypeAdapter[Any]:
 @cache
 def _adapter(shape: Any) -> TypeAdapter[Any]:
     return TypeAdapter(shape)
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    layer: list[Any] = [value]
+    for _ in range(levels):
+        layer = [part for each in layer for part in _parts(each)]
+    return any(isinstance(each, Mapping | list | tuple) for each in layer)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
 
 
 def _lost_on_the_way(value: object, shape: Any) -> str | None:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from hostler.model.fleet import NodeSpec
 from hostler.model.record import record
-from hostler.model.work import FailureClass, JobSpec
+from hostler.model.work import FailureClass, JobSpec, Priority
 
 
 @record
@@ -40,7 +40,7 @@ class PriorityChanged:
 
     kind: Literal["job.priority"] = "job.priority"
     job: str
-    priority: int
+    priority: Priority
 
 
 @record
@@ -50,6 +50,16 @@ class CancelRequested:
     kind: Literal["job.cancel_requested"] = "job.cancel_requested"
     job: str
     reason: str
+
+
+@record
+class SweepBarred:
+    """Decision: the device is given nothing more of this sweep, which failed there, until the sweep is tried again."""
+
+    kind: Literal["sweep.barred"] = "sweep.barred"
+    job: str
+    device: str
+    why: str
 
 
 @record
@@ -72,7 +82,7 @@ class JobCancelled:
 
 @record
 class JobRetried:
-    """The owner wants a failed or cancelled job tried again, with fresh budgets."""
+    """The owner wants a failed or cancelled job, or a sweep on barred devices, tried again with fresh budgets."""
 
     kind: Literal["job.retried"] = "job.retried"
     job: str
@@ -257,6 +267,7 @@ JobEvent = (
     JobSubmitted
     | PriorityChanged
     | CancelRequested
+    | SweepBarred
     | SweepGivenUp
     | JobCancelled
     | JobRetried

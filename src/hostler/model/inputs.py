@@ -7,7 +7,7 @@ from typing import Any
 
 from hostler.model.fleet import NodeSpec
 from hostler.model.record import record
-from hostler.model.work import JobSpec
+from hostler.model.work import JobSpec, Priority
 
 
 @record
@@ -35,7 +35,7 @@ class Cancel:
 
 @record
 class Retry:
-    """Try a failed or cancelled job again."""
+    """Try a failed or cancelled job again; a sweep that goes on gets the devices back that were barred."""
 
     job: str
 
@@ -45,7 +45,7 @@ class SetPriority:
     """Rank a job anew."""
 
     job: str
-    priority: int
+    priority: Priority
 
 
 @record

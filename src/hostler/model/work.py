@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
 from hostler.model.record import record
 
 NAME_MAX = 256
+JOB_ID = re.compile(r"j[0-9]+")
+"""What ids of jobs look like; no key may."""
 ARGV_MAX_BYTES = 1 << 20
+GIGABYTES_MAX = 2**20
+SECONDS_MAX = 10**9
+
+Priority: TypeAlias = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+"""A rank, higher goes first; 32 bits with a sign."""
+Seconds: TypeAlias = Annotated[float, Field(gt=0, le=SECONDS_MAX)]
+Rest: TypeAlias = Annotated[float, Field(ge=0, le=SECONDS_MAX)]
+"""Seconds that may be none."""
 
 
 class WorkKind(StrEnum):
@@ -81,8 +92,8 @@ class Resources:
     """What one attempt needs of the device it is put on. Zero or `None` asks for nothing."""
 
     device: Literal["any", "cpu", "gpu"] = "any"
-    vram_gb: Annotated[float, Field(ge=0)] = 0.0
-    memory_gb: Annotated[float, Field(gt=0)] | None = None
+    vram_gb: Annotated[float, Field(ge=0, le=GIGABYTES_MAX)] = 0.0
+    memory_gb: Annotated[float, Field(gt=0, le=GIGABYTES_MAX)] | None = None
     """Address-space limit of the process, enforced by the agent."""
 
 
@@ -109,8 +120,8 @@ class Retry:
 
     max_attempts: Mapping[FailureClass, Annotated[int, Field(ge=1)]] = field(default_factory=dict)
     """Attempts that may end this way before the job fails; classes not named keep `DEFAULT_BUDGETS`."""
-    backoff_s: Annotated[float, Field(ge=0)] = 1.0
-    backoff_max_s: Annotated[float, Field(ge=0)] = 300.0
+    backoff_s: Rest = 1.0
+    backoff_max_s: Rest = 300.0
 
 
 @record
@@ -147,13 +158,13 @@ class SweepPayload:
     """Probability that an item is a hit by chance; `None` where the program cannot say."""
     kernel: str | None = None
     """What the speed of a device is measured for; sweeps of one kernel share it. `None`: the digest."""
-    target_s: Annotated[float, Field(gt=0)] = 10.0
+    target_s: Seconds = 10.0
     min_chunk: Annotated[int, Field(ge=1)] = 1
     max_chunk: Annotated[int, Field(ge=1)] | None = None
     max_hits: Annotated[int, Field(ge=0)] = 100_000
     """More hits than this fail the sweep: a search that finds everything has found nothing."""
-    silence_s: Annotated[float, Field(gt=0)] = 30.0
-    start_s: Annotated[float, Field(gt=0)] = 120.0
+    silence_s: Seconds = 30.0
+    start_s: Seconds = 120.0
 
 
 ANYWHERE = Resources()
@@ -172,13 +183,13 @@ class JobSpec:
     key: Annotated[str, Field(min_length=1, max_length=NAME_MAX)] | None = None
     """Idempotency key: a second submission under the same key is the first job again, if the specs are equal."""
     resources: Resources = field(default_factory=lambda: ANYWHERE)
-    priority: int = 0
+    priority: Priority = 0
     """Higher goes first. Jobs of one priority go in the order of their submission."""
     after: tuple[str, ...] = ()
     """Ids or keys of jobs that must be done first; keys of the same submission count."""
     retry: Retry = field(default_factory=lambda: USUAL_RETRY)
-    walltime_s: Annotated[float, Field(gt=0)] | None = None
-    grace_s: Annotated[float, Field(ge=0)] = 10.0
+    walltime_s: Seconds | None = None
+    grace_s: Rest = 10.0
 
     @property
     def work(self) -> WorkKind:

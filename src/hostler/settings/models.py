@@ -9,15 +9,13 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from hostler.model.work import DEFAULT_BUDGETS, NAME_MAX, Resources, Retry
+from hostler.model.work import DEFAULT_BUDGETS, JOB_ID, NAME_MAX, Priority, Resources, Rest, Retry, Seconds
 from hostler.settings.ranges import parse_integer
 
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX)]
 NodeName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Integer: TypeAlias = Annotated[int, BeforeValidator(parse_integer, json_schema_input_type=int | str)]
 Count: TypeAlias = Annotated[Integer, Field(ge=1)]
-Seconds: TypeAlias = Annotated[float, Field(gt=0)]
-Priority: TypeAlias = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 Word: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 Command: TypeAlias = Annotated[tuple[Word, ...], Field(min_length=1)]
 Environment: TypeAlias = dict[Annotated[str, Field(pattern=r"^[^=\x00]+$")], Word]
@@ -80,7 +78,7 @@ class Job(Section):
     """Higher goes first."""
     walltime_s: Seconds | None = None
     """Longest time an attempt may run, in seconds."""
-    grace_s: Annotated[float, Field(ge=0)] = 10.0
+    grace_s: Rest = 10.0
     """Time between the request to stop and the kill, in seconds."""
     resources: Resources = Resources()
     """What it needs of its device."""
@@ -101,6 +99,7 @@ class Job(Section):
     def _says_everything_once(self) -> Self:
         if (self.name is None) == (self.job_id is None):
             raise ValueError("give the job a name (or, from an older file, a job_id), and not both")
+        _refuse_id(self.key or self.name or self.job_id)
         if sum(way is not None for way in (self.argv, self.run, self.script)) != 1:
             raise ValueError("give its command as exactly one of argv, run and script")
         if self.args and self.script is None:
@@ -159,6 +158,7 @@ class Sweep(Section):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
+        _refuse_id(self.key or self.name)
         if (self.program is None) == (self.worker is None):
             raise ValueError("give exactly one of program and worker")
         if self.program is not None and (self.chance is not None or self.kernel is not None):
@@ -225,3 +225,8 @@ class Fleet(Section):
     """The controller's memory."""
     limits: Limits = Limits()
     """What one attempt may leave behind."""
+
+
+def _refuse_id(key: str | None) -> None:
+    if key is not None and JOB_ID.fullmatch(key):
+        raise ValueError(f"the key {key!r} looks like the id of a job; give it another key (by default it is the name)")

@@ -14,7 +14,7 @@ from hostler.model.events import Entry
 from hostler.model.inputs import Cancel, Retry, SetPriority, Submit
 from hostler.model.record import record
 from hostler.model.views import Explanation, JobDetail, JobView
-from hostler.model.work import JobState
+from hostler.model.work import JobState, Priority
 from hostler.web.answers import Cursor, Limit, Name, TheDesk, answer, decode, load, read_body, tell
 from hostler.web.document import body_of
 
@@ -52,7 +52,7 @@ class CancelBody:
 class PriorityBody:
     """The new rank; higher goes first."""
 
-    priority: int
+    priority: Priority
 
 
 @router.get("/jobs", response_model=JobPage)
