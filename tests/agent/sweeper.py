@@ -19,12 +19,13 @@ def say(message):
 
 def main(habit):
     if habit == "exit":
-        print("cannot find my library", file=sys.stderr)
+        print("looking\n\tfor it\x1b\ncannot find my library", file=sys.stderr)
         sys.exit(7)
     opening = json.loads(sys.stdin.readline())
     params = opening["params"]
     digest = hashlib.sha256(json.dumps(params, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
     if habit == "refuse":
+        print("I do not like them", file=sys.stderr)
         say({"type": "failed", "error": "an unknown field: every"})
         sys.exit(1)
     if habit == "deaf":
@@ -49,7 +50,7 @@ def search(habit, chunk, params, digest):
     if habit == "garbage":
         print("Traceback: this is no JSON", flush=True)
     if habit == "long":
-        print("x" * (2 << 20), flush=True)
+        print("x" * (17 << 20), flush=True)
     if habit == "infinite":
         print(f'{{"type":"checkpoint","id":"{name}","position":1e999,"hits":[]}}', flush=True)
     if habit == "deep":

@@ -37,7 +37,10 @@ from .test_attempts import attempt, shell
         b'{"type":"stop","attempts":["a","../b"]}',
         b'{"type":"discard","attempts":[".."]}',
         b'{"type":"discard","attempts":"j1.1"}',
-        b'{"type":"open","worker":{"id":"w"}}',
+        b'{"type":"open","worker":{"id":"../w"}}',
+        b'{"type":"open","worker":7}',
+        b'{"type":%s1%s}' % (b"[" * 600, b"]" * 600),
+        b'{"type":"read","id":%s1%s,"attempt":"x","stream":"out","offset":0,"limit":1}' % (b"[" * 600, b"]" * 600),
         b'{"type":"chunks","worker":"w","chunks":[["c",2,1]]}',
         b'{"type":"chunks","worker":"w","chunks":[["c",0.5,1]]}',
         b'{"type":"recall","chunks":[null]}',
@@ -60,13 +63,43 @@ def test_a_bad_line_is_an_error_and_nothing_more(agent: Agent, line: bytes) -> N
 def test_a_line_without_end_is_hung_up_on(agent: Agent) -> None:
     client = agent.client()
     piece = b"x" * (1 << 20)
-    try:
-        for _ in range(100):
-            client.send_raw(piece)
-    except OSError:
-        pass  # the agent hung up in the middle: as it should
-    assert client.receive().get("type", "error") == "error"
+    for _ in range(70):
+        client.send_raw(piece)
+    client.send_raw(b"\n")
+    assert f"longer than {64 << 20} bytes" in client.message("error")["error"]
+    assert client.receive() == {}
     agent.client().sync()
+
+
+def deep(levels: int) -> Any:
+    return [] if levels == 1 else [deep(levels - 1)]
+
+
+def test_a_result_that_is_accepted_can_be_sent_back_and_a_deeper_request_is_answered(agent: Agent) -> None:
+    client = agent.client()
+    result = deep(64)
+    client.launch(shell("j1.1", f"echo '{json.dumps(result)}' > $HOSTLER_RESULT"))
+    client.launch(shell("j2.1", f"echo '{json.dumps([result])}' > $HOSTLER_RESULT"))
+    assert client.ended("j1.1")["result"] == result
+    assert "deeper than 64 levels" in client.ended("j2.1")["result_error"]
+    client.launch(shell("j3.1", "cp $HOSTLER_INPUTS $HOSTLER_RESULT", inputs={"j1": [result]}))
+    assert "deeper than 64 levels" in client.ended("j3.1")["result_error"]
+    client.launch(attempt("j4.1", "true", inputs=deep(300)), shell("j5.1", "exit 5", inputs=deep(197)))
+    assert (client.ended("j4.1")["reason"], client.ended("j5.1")["exit_code"]) == ("spawn", 5)
+
+
+def test_what_can_be_read_of_a_bad_request_is_carried_out_or_answered(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(attempt("j1.1", "sleep", "3600"), {"id": "../j2.1"}, {"id": "j3.1"})
+    assert "must be a list of objects" in client.message("error")["error"]
+    assert client.ended("j3.1")["reason"] == "spawn"
+    client.send(type="stop", attempts=["j1.1", "../j2.1"], reason="cancelled")
+    assert client.ended("j1.1")["reason"] == "stopped"
+    client.send(type="recall", chunks=["c.1", None], reason="enough")
+    assert client.fact("returned", chunk="c.1")["reason"] == "recalled"
+    client.send(type="chunks", worker="w1", chunks=[["c.2", 2, 1], ["c.3", 1, 2], "c.4"])
+    assert client.fact("returned", chunk="c.2")["reason"] == "failed"
+    assert client.fact("returned", chunk="c.3")["reason"] == "closed"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +201,9 @@ def test_probe_asks_nvidia_smi(tmp_path: Path) -> None:
 
 def test_telemetry_comes_by_itself(agent: Agent) -> None:
     client = Client(agent.directory)
-    telemetry = client.message("telemetry")
+    telemetry = client.receive()
+    assert telemetry["type"] == "telemetry"
+    assert client.message("telemetry")["at"] > telemetry["at"]
     assert telemetry["load"] >= 0
     assert telemetry["disk_free_bytes"] > 0
     client.close()

@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.agent.protocol import LineBuffer, LineTooLong, RequestError, attempt_spec, decode, encode, is_id, loads
+from hostler.agent.protocol import (
+    LineBuffer,
+    LineTooLong,
+    RequestError,
+    attempt_spec,
+    decode,
+    encode,
+    is_id,
+    loads,
+    worker_spec,
+)
 
 
 @given(
@@ -43,10 +53,26 @@ def test_what_was_read_can_be_written(value: object) -> None:
         assert json.loads(encode(loads(json.dumps(value).encode()))) == value
 
 
-@pytest.mark.parametrize("text", ["1e999", "-1e999", "[NaN]", "Infinity", "[" * 101 + "]" * 101, "[" * 10**5])
+@pytest.mark.parametrize(
+    "text", ["1e999", "-1e999", "[NaN]", "Infinity", "[" * 65 + "]" * 65, '{"x":' * 65 + "1" + "}" * 65, "[" * 10**5]
+)
 def test_what_could_not_be_written_is_not_read(text: str) -> None:
     with pytest.raises(RequestError, match="no JSON"):
         loads(text.encode())
+
+
+def nested(levels: int) -> list[object]:
+    return [] if levels == 1 else [nested(levels - 1)]
+
+
+def test_a_result_may_have_64_levels_and_a_request_200() -> None:
+    assert loads(encode(nested(64)).encode()) == nested(64)
+    launch = {"type": "launch", "attempts": [{"id": "j1.1", "queue": "q", "argv": ["true"], "inputs": nested(197)}]}
+    assert attempt_spec(decode(encode(launch).encode(), deepest=200)["attempts"][0]).inputs == nested(197)
+    with pytest.raises(RequestError, match=r"'inputs' must be .* 197 levels"):
+        attempt_spec({**launch["attempts"][0], "inputs": nested(198)})  # type: ignore[dict-item]
+    with pytest.raises(RequestError, match=r"'open' must be .* 197 levels"):
+        worker_spec({"id": "w", "queue": "q", "argv": ["w"], "open": {"digest": "", "params": nested(197)}})
 
 
 @given(st.binary(max_size=60))

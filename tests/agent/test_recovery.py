@@ -14,6 +14,7 @@ from hostler.agent.procs import start_time
 
 from .harness import Agent, alive, until
 from .test_attempts import attempt, shell
+from .test_workers import opened, worker
 
 
 def test_facts_are_replayed_until_acknowledged(agent: Agent) -> None:
@@ -48,6 +49,18 @@ def test_an_ack_for_another_agent_is_not_taken(agent: Agent) -> None:
     assert agent.client(ack=41, agent=second.hello["agent"]).hello["attempts"] == []
 
 
+def test_an_ack_request_for_another_agent_is_ignored(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(attempt("j1.1", "true"))
+    seq = client.ended("j1.1")["seq"]
+    client.send(type="ack", seq=seq, agent="another")
+    assert agent.client().hello["attempts"] == ["j1.1"]
+    client = agent.client()
+    client.send(type="ack", seq=seq, agent=client.hello["agent"])
+    client.sync()
+    assert agent.client().hello["attempts"] == []
+
+
 def test_attempts_run_on_without_a_controller(agent: Agent, tmp_path: Path) -> None:
     client = agent.client()
     client.launch(shell("j1.1", f"while ! [ -e {tmp_path}/go ]; do sleep 0.01; done; exit 5"))
@@ -60,7 +73,7 @@ def test_attempts_run_on_without_a_controller(agent: Agent, tmp_path: Path) -> N
 def test_epoch_fencing(agent: Agent) -> None:
     old = agent.client(epoch=3)
     new = agent.client(epoch=4)
-    assert old.receive() == {}
+    until(lambda: old.receive() == {}, "the hang-up")
     refused = agent.client(epoch=3).hello
     assert (refused["type"], refused["epoch"]) == ("refused", 4)
     new.sync()
@@ -205,6 +218,23 @@ def test_killed_keeper_alone(agent: Agent) -> None:
     assert client.ended("j1.1")["exit_code"] == 0
     client.send(type="shutdown", when="now")
     until(lambda: not alive(supervisor), "the end of the supervisor")
+
+
+def test_the_next_hello_takes_a_shutdown_when_idle_back(agent: Agent) -> None:
+    client = opened(agent, worker())
+    client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100]])
+    client.fact("chunk_done", chunk="c.1")
+    client.send(type="shutdown", when="idle")
+    client.sync()
+    client = agent.client(ack=client.facts[-1]["seq"])
+    client.sync()
+    client.send(type="open", worker=worker())
+    client.send(type="chunks", worker="w1", chunks=[["c.2", 0, 100]])
+    assert len(client.fact("chunk_done", chunk="c.2")["hits"]) == 10
+    client.ack()
+    client.sync()
+    client.send(type="shutdown", when="idle")
+    assert agent.process.wait(30) == 0
 
 
 @pytest.mark.parametrize("when", ["now", "idle"])

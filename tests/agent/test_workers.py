@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from hostler.agent.journal import Journal
+from hostler.agent.loop import Loop
+from hostler.agent.node import Node
+from hostler.agent.state import State
+from hostler.agent.workers import Workers
 
 from .harness import WORKER, Agent, Client, Json, alive, until
 from .test_attempts import attempt
@@ -91,7 +100,11 @@ def test_killed_worker_gives_its_chunk_back_from_its_last_checkpoint(agent: Agen
         ("die", "worker_died", "signal 9"),
         ("hang", "worker_silent", "sent nothing"),
         ("garbage", "worker_protocol", "no JSON"),
-        ("long", "worker_protocol", "longer than"),
+        (
+            "long",
+            "worker_protocol",
+            f"longer than {16 << 20} bytes; have it find fewer hits per chunk: a smaller",
+        ),
         ("infinite", "worker_protocol", "too large"),
         ("deep", "worker_protocol", "deeper"),
         ("stranger", "worker_protocol", "no.such"),
@@ -108,33 +121,111 @@ def test_bad_habits(agent: Agent, habit: str, reason: str, words: str) -> None:
     assert not [fact for fact in client.facts if fact["fact"] == "worker_refused"]
 
 
-@pytest.mark.parametrize(
-    ("habit", "words"),
-    [
-        ("refuse", "unknown field: every"),
-        ("exit", "cannot find my library"),
-        ("digest", "digest"),
-        ("deaf", "did not come up"),
-    ],
-)
-def test_workers_that_do_not_come_up(agent: Agent, habit: str, words: str) -> None:
-    client = opened(agent, worker(habit=habit, start_s=0.3 if habit == "deaf" else 60))
-    client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100], ["c.2", 100, 200]])
-    assert words in client.fact("worker_refused", worker="w1")["error"]
-    assert client.fact("returned", chunk="c.1")["reason"] == "worker_start"
-    assert client.fact("returned", chunk="c.2")["reason"] == "worker_start"
-    client.send(type="chunks", worker="w1", chunks=[["c.3", 0, 100]])
-    assert client.fact("returned", chunk="c.3")["reason"] == "closed"
-    client.send(type="open", worker=worker())
-    client.send(type="chunks", worker="w1", chunks=[["c.4", 0, 100]])
+def test_a_chunk_may_have_very_many_hits(agent: Agent) -> None:
+    client = opened(agent, worker(params={"every": 1}))
+    client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100_000]])
+    done = client.fact("chunk_done", chunk="c.1")
+    assert len(json.dumps(done)) > 1 << 20
+    assert ats(done) == list(range(100_000))
+
+
+NOT_COMING_UP = {
+    "refuse": ["unknown field: every", "its last words: I do not like them"],
+    "exit": ["exit status 7", "its last words: looking\n for it\ncannot find my library"],
+    "digest": ["digest"],
+    "deaf": ["did not come up in 0.3 s"],
+}
+
+
+def test_workers_that_do_not_come_up(agent: Agent) -> None:
+    """All at once: each but the one that refuses is tried three times, with rests of some seconds between."""
+    many = {habit: worker(habit, habit, queue=habit, start_s=0.3 if habit == "deaf" else 60) for habit in NOT_COMING_UP}
+    client = opened(agent, *many.values())
+    for habit in many:
+        client.send(type="chunks", worker=habit, chunks=[[f"{habit}.1", 0, 100], [f"{habit}.2", 100, 200]])
+    for habit, words in NOT_COMING_UP.items():
+        error = client.fact("worker_refused", worker=habit)["error"]
+        assert [part for part in words if part not in error] == []
+        assert all(character.isprintable() or character == "\n" for character in error)
+        assert client.fact("returned", chunk=f"{habit}.1")["reason"] == "worker_start"
+        assert client.fact("returned", chunk=f"{habit}.2")["reason"] == "worker_start"
+    client.send(type="chunks", worker="exit", chunks=[["c.3", 0, 100]])
+    late = client.fact("returned", chunk="c.3")
+    assert late["reason"] == "worker_start"
+    assert "cannot find my library" in late["error"]
+    client.send(type="open", worker=worker("exit"))
+    client.send(type="chunks", worker="exit", chunks=[["c.4", 0, 100]])
     assert len(ats(client.fact("chunk_done", chunk="c.4"))) == 10
 
 
-def test_worker_program_that_is_not_there(agent: Agent) -> None:
-    client = opened(agent, {**worker(), "argv": ["no-such-worker"]})
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"argv": [""]}, "'argv'"),
+        ({"open": {"digest": "x"}}, "'open'"),
+        ({"open": {"digest": 7, "params": {}}}, "'open'"),
+        ({"queue": None}, "'queue'"),
+        ({"speed": 9}, "unknown fields: speed"),
+    ],
+)
+def test_a_worker_that_cannot_be_declared_is_refused(agent: Agent, fields: Json, words: str) -> None:
+    client = opened(agent, {**worker(), **fields})
     client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100]])
-    assert "no such program" in client.fact("worker_refused")["error"]
-    assert client.fact("returned", chunk="c.1")["reason"] == "worker_start"
+    assert words in client.fact("worker_refused", worker="w1")["error"]
+    returned = client.fact("returned", chunk="c.1")
+    assert (returned["reason"], words in returned["error"]) == ("worker_start", True)
+    client.send(type="open", worker=worker())
+    client.send(type="open", worker={**worker(), **fields})
+    client.send(type="chunks", worker="w1", chunks=[["c.2", 0, 100]])
+    assert words in client.message("error")["error"]
+    assert client.fact("chunk_done", chunk="c.2")
+
+
+class VirtualLoop(Loop):
+    """Time passes only when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.monotonic = lambda: self.now
+
+    def pass_to(self, now: float) -> None:
+        self.now = now
+        self.turn(0.0)
+
+
+@pytest.fixture
+def virtual(tmp_path: Path) -> Iterator[tuple[Node, VirtualLoop]]:
+    here, loop, journal = os.getcwd(), VirtualLoop(), Journal(str(tmp_path / "journal.jsonl"))
+    node = Node(str(tmp_path), loop, journal, State())
+    yield node, loop
+    journal.close()
+    os.close(node.null)
+    os.chdir(here)
+
+
+@pytest.mark.parametrize(
+    ("is_program", "words"), [(False, "no such program"), (True, os.strerror(errno.ENOTDIR))], ids=["program", "folder"]
+)
+def test_rests_between_failed_starts_grow(
+    virtual: tuple[Node, VirtualLoop], tmp_path: Path, is_program: bool, words: str
+) -> None:
+    node, loop = virtual
+    workers = Workers(node)
+    if is_program:
+        (tmp_path / "workers").touch()
+    workers.open({**worker(), "argv": ["true" if is_program else "no-such-worker"]})
+    workers.queue("w1", [("c.1", 0, 100)])
+    failures = []
+    for now in (0.0, 0.9, 1.1, 3.9, 4.2):
+        loop.pass_to(now)
+        for place in node.places.values():
+            workers.feed(place)
+        failures.append(workers.live["w1"].failures if "w1" in workers.live else None)
+    assert failures == [1, 1, 2, 2, None]
+    refused, returned = (json.loads(fact.encoded) for fact in node.facts.after(0, 1 << 20))
+    assert (refused["fact"], words in refused["error"]) == ("worker_refused", True)
+    assert (returned["fact"], returned["reason"]) == ("returned", "worker_start")
 
 
 def test_recall(agent: Agent) -> None:

@@ -57,7 +57,7 @@ def test_a_full_disk_is_waited_out(disk: Path, tmp_path: Path, hostler: Hostler)
         assert hostler(fleet, "status").status == 0, "it still answers"
         assert "disk is full" in fleet.log(), "the controller says so, too"
         ballast.unlink()
-        until(lambda: "can be written again" in fleet.log(), "the word that it goes on", log=fleet.log)
+        until(lambda: "over: the journal" in fleet.log(), "the word that it goes on", log=fleet.log)
         late = fleet.script("true", key="later")
         for job in (*confirmed, late):
             assert fleet.over(job)["job"]["state"] == "done"

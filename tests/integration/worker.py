@@ -65,7 +65,7 @@ def misbehave(fault: str, chunk: dict, digest: str) -> None:
         "cut off": '{"type":"done","id":',
         "no object": "[1, 2, 3]",
         "NaN": json.dumps(done(chunk, digest, hits=[float("nan")])),
-        "too long": json.dumps(done(chunk, digest, pad="x" * (2 << 20))),
+        "too long": json.dumps(done(chunk, digest, pad="x" * (17 << 20))),
         "another digest": done(chunk, "0" * 64),
         "another interval": done(chunk, digest, stop=stop + 1),
         "another chunk": done({**chunk, "id": "j1.999"}, digest),

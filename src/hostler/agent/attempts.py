@@ -53,12 +53,11 @@ class Attempts:
     def launch(self, raw: object) -> None:
         """Queue what is new of a list of ATTEMPTs; one that cannot be understood ends at once.
 
-        Raises RequestError if there is an item without an id; nothing is done then.
+        Raises RequestError, when all else is done, if there is an item without an id.
         """
-        if type(raw) is not list or not all(type(item) is dict and is_id(item.get("id")) for item in raw):
-            raise RequestError("attempts must be a list of objects, each with an id ([A-Za-z0-9][A-Za-z0-9._-]{0,127})")
+        named = [item for item in raw if type(item) is dict and is_id(item.get("id"))] if type(raw) is list else []
         accepted = []
-        for item in raw:
+        for item in named:
             if item["id"] in self.live or item["id"] in self._node.facts.attempts:
                 continue
             try:
@@ -68,6 +67,8 @@ class Attempts:
                 self._report(item["id"], reason="spawn", error=str(error))
         if accepted:
             self._node.record({"op": "launch", "attempts": accepted})
+        if type(raw) is not list or len(named) < len(raw):
+            raise RequestError("attempts must be a list of objects, each with an id ([A-Za-z0-9][A-Za-z0-9._-]{0,127})")
 
     def stop(self, ids: List[str], reason: str) -> None:
         """End these; each answers with its ``ended`` fact, if it has not got one already."""

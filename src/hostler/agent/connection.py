@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import Callable, Optional
+from typing import Callable, List, Optional
 
 from .loop import READ, WRITE, Loop
 from .protocol import MAX_REQUEST_BYTES, SOCKET_NAME, Json, LineBuffer, LineTooLong, line
@@ -12,13 +12,15 @@ from .protocol import MAX_REQUEST_BYTES, SOCKET_NAME, Json, LineBuffer, LineTooL
 _RECEIVE_BYTES = 1 << 16
 _FULL_BYTES = 8 << 20
 _LONGEST_PATH = 100
+_REST_WITHIN_S = 10.0
 
 
 class Connection:
     """One accepted connection. ``on_line(connection, line)`` is called for every line that comes.
 
     ``on_close(connection)`` is called once, when the other side or an error ended it. While the other side does not
-    read what it is sent, nothing more is read from it.
+    read what it is sent, nothing more is read from it. A line that grows too long is answered by an error and read to
+    its end before the hang-up: a side that is still writing it would not come to read the error.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class Connection:
         self._lines = LineBuffer(MAX_REQUEST_BYTES)
         self._unsent = bytearray()
         self._events = READ
+        self._is_ending = False
         self.is_open = True
         self.sent_seq = 0
         peer.setblocking(False)
@@ -81,15 +84,21 @@ class Connection:
         if not data:
             self._fail()
             return
-        try:
-            lines = self._lines.feed(data)
-        except LineTooLong as error:
-            self.send({"type": "error", "error": "%s; the connection is closed" % error, "request": None})
-            self._fail()
-            return
-        for item in lines:
+        for item in self._lines_of(data):
             if self.is_open:
                 self._on_line(self, item)
+
+    def _lines_of(self, data: bytes) -> List[bytes]:
+        if not self._is_ending:
+            try:
+                return self._lines.feed(data)
+            except LineTooLong as error:
+                self._is_ending = True
+                self.send({"type": "error", "error": "%s; the connection is closed" % error, "request": None})
+                self._loop.call_later(_REST_WITHIN_S, self._fail)
+        if b"\n" in data:
+            self._fail()
+        return []
 
     def _flush(self) -> None:
         try:

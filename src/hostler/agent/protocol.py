@@ -14,15 +14,17 @@ PROTOCOL = 1
 VERSION = "0.1.0"
 SOCKET_NAME = "agent.sock"
 MAX_REQUEST_BYTES = 64 << 20
-MAX_WORKER_LINE_BYTES = 1 << 20
+MAX_WORKER_LINE_BYTES = 16 << 20
 MAX_READ_BYTES = 1 << 20
+MAX_REQUEST_LEVELS = 200
+MAX_RESULT_LEVELS = 64
 
 Json = Dict[str, Any]
 ChunkSpec = Tuple[str, int, int]
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _REQUIRED = object()
-_DEEPEST = 100
+_FIELD_LEVELS = MAX_REQUEST_LEVELS - 3  # a field lies in its object, that in a list, that in the request
 
 
 class RequestError(ValueError):
@@ -96,25 +98,34 @@ def is_id(value: object) -> bool:
     return type(value) is str and _ID.match(value) is not None
 
 
-def decode(line: bytes) -> Json:
+def is_shallow(value: object, levels: int) -> bool:
+    """Whether decoded JSON is nested no deeper than so many levels; a number or a text has none."""
+    if type(value) is dict:
+        return levels > 0 and all(is_shallow(item, levels - 1) for item in value.values())
+    if type(value) is list:
+        return levels > 0 and all(is_shallow(item, levels - 1) for item in value)
+    return True
+
+
+def decode(line: bytes, deepest: int = MAX_RESULT_LEVELS) -> Json:
     """The JSON object of one line; raises RequestError for anything else, NaN and infinities included."""
-    value = loads(line)
+    value = loads(line, deepest)
     if type(value) is not dict:
         raise RequestError("a line must hold one JSON object, not %s" % type(value).__name__)
     return value
 
 
-def loads(data: bytes) -> Any:
+def loads(data: bytes, deepest: int = MAX_RESULT_LEVELS) -> Any:
     """Strict JSON of any type; raises RequestError where Python's reader would be lenient or overflow.
 
-    What comes out of it can be written as JSON again: no NaN, no infinity, not nested deeper than 100 levels.
+    What comes out of it can be written as JSON again: no NaN, no infinity, not nested deeper than ``deepest`` levels.
     """
     try:
         value = _decoder.decode(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise RequestError("no JSON: %s" % error) from None
-    if data.count(b"[") + data.count(b"{") > _DEEPEST and not _is_shallow(value, _DEEPEST):
-        raise RequestError("no JSON of ours: it is nested deeper than %d levels" % _DEEPEST)
+    if data.count(b"[") + data.count(b"{") > deepest and not is_shallow(value, deepest):
+        raise RequestError("no JSON of ours: it is nested deeper than %d levels" % deepest)
     return value
 
 
@@ -133,18 +144,22 @@ def worker_spec(raw: object) -> WorkerSpec:
     return WorkerSpec._make(_fields(raw, _WORKER, "worker"))
 
 
-def chunk_specs(raw: object) -> List[ChunkSpec]:
-    """Validated ``[id, start, stop]`` triples; raises RequestError."""
-    if type(raw) is not list or not all(map(_is_chunk, raw)):
-        raise RequestError("chunks must be a list of [id, start, stop] with integers start <= stop")
-    return [(item[0], item[1], item[2]) for item in raw]
+def chunk_specs(raw: object) -> Tuple[List[ChunkSpec], List[str], Optional[RequestError]]:
+    """The good ones of ``[id, start, stop]`` triples, the ids that bad ones have, and what is wrong with those."""
+    items = raw if type(raw) is list else []
+    good = [(item[0], item[1], item[2]) for item in items if _is_chunk(item)]
+    bad = [item[0] for item in items if type(item) is list and item and is_id(item[0]) and not _is_chunk(item)]
+    if type(raw) is list and len(good) == len(raw):
+        return good, bad, None
+    return good, bad, RequestError("chunks must be a list of [id, start, stop] with integers start <= stop")
 
 
-def id_list(raw: object, what: str) -> List[str]:
-    """Validated ids; raises RequestError."""
-    if type(raw) is not list or not all(map(is_id, raw)):
-        raise RequestError("%s must be a list of ids ([A-Za-z0-9][A-Za-z0-9._-]{0,127})" % what)
-    return raw
+def id_list(raw: object, what: str) -> Tuple[List[str], Optional[RequestError]]:
+    """The good ones of a list of ids, and what is wrong with the others."""
+    good = [item for item in raw if is_id(item)] if type(raw) is list else []
+    if type(raw) is list and len(good) == len(raw):
+        return good, None
+    return good, RequestError("%s must be a list of ids ([A-Za-z0-9][A-Za-z0-9._-]{0,127})" % what)
 
 
 def integer(raw: object, what: str) -> int:
@@ -152,14 +167,6 @@ def integer(raw: object, what: str) -> int:
     if type(raw) is not int:
         raise RequestError("%s must be an integer, not %.80r" % (what, raw))
     return raw
-
-
-def _is_shallow(value: object, levels: int) -> bool:
-    if type(value) is dict:
-        return levels > 0 and all(_is_shallow(item, levels - 1) for item in value.values())
-    if type(value) is list:
-        return levels > 0 and all(_is_shallow(item, levels - 1) for item in value)
-    return True
 
 
 def _finite(text: str) -> float:
@@ -232,11 +239,12 @@ def _is_bytes_or_none(value: object) -> bool:
 
 
 def _is_open(value: object) -> bool:
-    return type(value) is dict and value.keys() == {"digest", "params"} and type(value["digest"]) is str
+    is_open = type(value) is dict and value.keys() == {"digest", "params"} and type(value["digest"]) is str
+    return is_open and _is_field(value)
 
 
-def _is_anything(_value: object) -> bool:
-    return True
+def _is_field(value: object) -> bool:
+    return is_shallow(value, _FIELD_LEVELS)
 
 
 def _is_chunk(value: object) -> bool:
@@ -259,12 +267,12 @@ _ATTEMPT = {
     "walltime_s": (_is_seconds_or_none, None, "a number of seconds or null"),
     "grace_s": (_is_seconds, 10, "a number of seconds"),
     "result_bytes": (_is_bytes, 1 << 20, "a positive integer"),
-    "inputs": (_is_anything, None, "any JSON"),
+    "inputs": (_is_field, None, "any JSON of at most %d levels" % _FIELD_LEVELS),
 }
 _ATTEMPT = {name: _ATTEMPT[name] for name in AttemptSpec._fields}
 _WORKER = {
     **_COMMON,
-    "open": (_is_open, _REQUIRED, 'an object {"digest": string, "params": …}'),
+    "open": (_is_open, _REQUIRED, 'an object {"digest": string, "params": …} of at most %d levels' % _FIELD_LEVELS),
     "silence_s": (_is_seconds, 30, "a number of seconds"),
     "start_s": (_is_seconds, 120, "a number of seconds"),
     "grace_s": (_is_seconds, 5, "a number of seconds"),

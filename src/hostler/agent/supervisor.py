@@ -22,6 +22,7 @@ from .node import Node, log
 from .places import Place
 from .protocol import (
     MAX_READ_BYTES,
+    MAX_REQUEST_LEVELS,
     PROTOCOL,
     VERSION,
     Json,
@@ -31,6 +32,7 @@ from .protocol import (
     id_list,
     integer,
     is_id,
+    is_shallow,
 )
 from .state import State
 from .workers import Workers
@@ -244,7 +246,7 @@ class Supervisor:
     def _on_line(self, connection: Connection, data: bytes) -> None:
         request: Json = {}
         try:
-            request = decode(data)
+            request = decode(data, len(data))  # its fields have their limits: an id is read however deep the rest is
             if connection is self._connection:
                 self._request(request)
             else:
@@ -266,8 +268,8 @@ class Supervisor:
         if epoch > self._epoch:
             self._epoch = epoch
             self._node.record({"op": "epoch", "epoch": epoch})
-        if hello.get("agent") in (None, self._agent):
-            self._acknowledge({"seq": ack})
+        self._acknowledge({"seq": ack, "agent": hello.get("agent")})
+        self._leaving = "now" if self._leaving == "now" else None
         self._greeting.discard(connection)
         if self._connection is not None:
             self._connection.close()
@@ -275,6 +277,7 @@ class Supervisor:
         self._node.journal.flush()
         connection.sent_seq = self._node.facts.acked
         connection.send(self._inventory())
+        connection.send(self._telemetry())
 
     def _refuse(self, connection: Connection, reason: str) -> None:
         self._greeting.discard(connection)
@@ -303,21 +306,35 @@ class Supervisor:
         method = self._requests.get(str(request.get("type")))
         if method is None:
             raise RequestError("unknown type %.80r" % request.get("type"))
+        if not is_shallow(request.get("id"), 0):
+            raise RequestError("id must be a number or a text")
         method(request)
 
     def _stop(self, request: Json) -> None:
-        self._attempts.stop(id_list(request.get("attempts"), "attempts"), str(request.get("reason")))
+        names, error = id_list(request.get("attempts"), "attempts")
+        self._attempts.stop(names, str(request.get("reason")))
+        _complain(error)
 
     def _discard(self, request: Json) -> None:
-        self._attempts.discard(id_list(request.get("attempts"), "attempts"), self._workers.pids)
+        names, error = id_list(request.get("attempts"), "attempts")
+        _complain(error)
+        self._attempts.discard(names, self._workers.pids)
 
     def _queue_chunks(self, request: Json) -> None:
-        self._workers.queue(str(request.get("worker")), chunk_specs(request.get("chunks")))
+        good, bad, error = chunk_specs(request.get("chunks"))
+        self._workers.queue(str(request.get("worker")), good)
+        self._workers.decline(bad, str(error))
+        _complain(error)
 
     def _recall(self, request: Json) -> None:
-        self._workers.recall(id_list(request.get("chunks"), "chunks"), str(request.get("reason")))
+        names, error = id_list(request.get("chunks"), "chunks")
+        self._workers.recall(names, str(request.get("reason")))
+        _complain(error)
 
     def _acknowledge(self, request: Json) -> None:
+        """An ``ack`` that names another agent, whose folder this was, counts that one's facts."""
+        if request.get("agent") not in (None, self._agent):
+            return
         if self._node.facts.acknowledge(integer(request.get("seq"), "seq")):
             self._node.record({"op": "ack", "seq": self._node.facts.acked})
 
@@ -375,9 +392,11 @@ class Supervisor:
     def _may_exit(self) -> bool:
         if self._leaving is None or self._attempts.live or self._workers.chunks:
             return False
-        if self._leaving == "idle" and not len(self._node.facts):
-            self._leave_now()
-        return self._leaving == "now" and not self._workers.pids
+        if self._leaving == "idle":
+            if len(self._node.facts):
+                return False
+            self._workers.end_all()
+        return not self._workers.pids
 
     # --- now and then ---------------------------------------------------------------------------------------------
 
@@ -400,8 +419,11 @@ class Supervisor:
 
     def _send_telemetry(self) -> None:
         if self._connection is not None:
-            self._connection.send(probe.telemetry(self._directory, self._loop.wall()))
+            self._connection.send(self._telemetry())
         self._loop.call_later(_TELEMETRY_S, self._send_telemetry)
+
+    def _telemetry(self) -> Json:
+        return probe.telemetry(self._directory, self._loop.wall())
 
     def _send_progress(self) -> None:
         if self._connection is not None and self._workers.progress:
@@ -410,8 +432,15 @@ class Supervisor:
         self._loop.call_later(_PROGRESS_S, self._send_progress)
 
 
+def _complain(error: Optional[RequestError]) -> None:
+    if error is not None:
+        raise error
+
+
 def _echo(request: Json, data: bytes) -> Any:
-    """The request as it is told of in an error: whole if it is short."""
+    """The request as it is told of in an error: whole if it is short, and as text if it is no object or a deep one."""
     if len(data) <= _LARGEST_ECHO:
-        return request or data.decode("utf-8", "replace")
-    return {"type": request.get("type"), "id": request.get("id"), "truncated": True}
+        is_tellable = request and is_shallow(request, MAX_REQUEST_LEVELS)
+        return request if is_tellable else data.decode("utf-8", "replace")
+    told = {name: request.get(name) for name in ("type", "id")}
+    return {**{name: value for name, value in told.items() if is_shallow(value, 0)}, "truncated": True}

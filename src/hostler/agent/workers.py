@@ -16,14 +16,15 @@ from .node import Node
 from .pipes import WorkerPipes
 from .places import Place
 from .procs import SpawnError
-from .protocol import ChunkSpec, Json, LineTooLong, RequestError, WorkerSpec, decode, line, worker_spec
+from .protocol import ChunkSpec, Json, LineTooLong, RequestError, WorkerSpec, decode, is_id, line, worker_spec
 from .worker import NOBODY, Chunk, Worker, check_digest, check_interval, hits_of, in_work, position_of
 
-_MOST_START_FAILURES = 3
-_RESTART_PAUSE_S = 0.2
+_START_RESTS_S = (1.0, 3.0)  # after the first and the second failed start; the third is the last
+_MOST_REFUSED = 1000
 _CHECKPOINT_EVERY_S = 1.0
 _EXIT_WITHIN_S = 2.0
 _LIMIT_OF_ERROR = 4096
+_LAST_WORDS_BYTES = 500
 
 
 class Workers:
@@ -35,6 +36,7 @@ class Workers:
         self.chunks: Dict[str, Chunk] = {}
         self.progress: Dict[str, List[int]] = {}
         self._by_pid: Dict[int, Worker] = {}
+        self._refused: Dict[str, str] = {}
         self._unsent: List[Worker] = []
         self._answers: Dict[str, Callable[[Worker, Json], None]] = {
             "checkpoint": self._on_checkpoint,
@@ -43,8 +45,18 @@ class Workers:
         }
 
     def open(self, raw: object) -> None:
-        """Declare a worker; one that is declared already stays as it is. Raises RequestError."""
-        spec = worker_spec(raw)
+        """Declare a worker; one that is declared already stays as it is.
+
+        One that cannot be understood is refused if it has an id that is not taken. Raises RequestError otherwise.
+        """
+        try:
+            spec = worker_spec(raw)
+        except RequestError as error:
+            if type(raw) is not dict or not is_id(raw.get("id")) or raw["id"] in self.live:
+                raise
+            self._note_refusal(raw["id"], str(error))
+            return
+        self._refused.pop(spec.id, None)
         worker = self.live.get(spec.id)
         if worker is None:
             self._declare(spec)
@@ -60,8 +72,10 @@ class Workers:
         known = self.chunks.keys() | self._node.facts.chunks
         new = [spec for spec in {spec[0]: spec for spec in specs}.values() if spec[0] not in known]
         if worker is None or worker.closing:
+            why = self._refused.get(name)
+            reason = "closed" if why is None else "worker_start"
             for spec in new:
-                self._return(Chunk(spec, NOBODY), "closed", "no worker %s is open here" % name)
+                self._return(Chunk(spec, NOBODY), reason, why or "no worker %s is open here" % name)
             return
         for spec in new:
             chunk = self.chunks[spec[0]] = Chunk(spec, worker)
@@ -69,6 +83,11 @@ class Workers:
         worker.queued += len(new)
         self._node.record({"op": "chunks", "worker": name, "chunks": new})
         self._node.touch(worker.place)
+
+    def decline(self, ids: List[str], error: str) -> None:
+        """Give chunks back that cannot be searched because what they are cannot be understood."""
+        for name in set(ids) - self.chunks.keys() - self._node.facts.chunks:
+            self._return(Chunk((name, 0, 0), NOBODY), "failed", error)
 
     def recall(self, ids: List[str], reason: str) -> None:
         """Give chunks back: queued ones at once, one in a worker's pipe when the worker has ended because of it."""
@@ -204,11 +223,11 @@ class Workers:
 
     def _start_failed(self, worker: Worker, error: str, is_final: bool = False) -> None:
         worker.failures += 1
-        if is_final or worker.failures >= _MOST_START_FAILURES:
+        if is_final or worker.failures > len(_START_RESTS_S):
             self._refuse(worker, error)
             return
         worker.may_start = False
-        self._node.later(_RESTART_PAUSE_S * worker.failures, lambda: self._allow_start(worker))
+        self._node.later(_START_RESTS_S[worker.failures - 1], lambda: self._allow_start(worker))
 
     def _allow_start(self, worker: Worker) -> None:
         worker.may_start = True
@@ -216,14 +235,21 @@ class Workers:
 
     def _refuse(self, worker: Worker, error: str) -> None:
         """The fact about the worker comes first: it says why the chunks come back."""
-        name, at = worker.spec.id, self._node.loop.wall()
-        if self.live.pop(name, None) is not None:
+        if self.live.pop(worker.spec.id, None) is not None:
             worker.place.workers -= 1
-        self._node.facts.add({"fact": "worker_refused", "worker": name, "error": error[:_LIMIT_OF_ERROR], "at": at})
+        self._note_refusal(worker.spec.id, error)
         for chunk in [chunk for chunk in worker.place.chunks if chunk.worker is worker]:
             self._unqueue(chunk)
             self._return(chunk, "worker_start", error)
         self._node.touch(worker.place)
+
+    def _note_refusal(self, name: str, error: str) -> None:
+        """Chunks that are on their way here yet are told the reason too."""
+        self._refused[name] = error = error[:_LIMIT_OF_ERROR]
+        if len(self._refused) > _MOST_REFUSED:
+            del self._refused[next(iter(self._refused))]
+        at = self._node.loop.wall()
+        self._node.facts.add({"fact": "worker_refused", "worker": name, "error": error, "at": at})
 
     def _watch_silence(self, worker: Worker) -> None:
         """One timer per process, set again for what is left: a line that comes costs no timer."""
@@ -285,7 +311,9 @@ class Workers:
         if worker.pipes is not None:
             worker.pipes.drain()
         was_ready, reason = worker.is_ready, worker.end_reason or "worker_died"
-        error = worker.end_error or "the worker ended with %s%s" % (how, self._last_words(worker))
+        error = worker.end_error or "the worker ended with %s" % how
+        if reason not in ("recalled", "closed"):
+            error = error[: _LIMIT_OF_ERROR - 2 * _LAST_WORDS_BYTES] + self._last_words(worker)
         del self._by_pid[worker.pid]
         self._close_pipes(worker)
         self._give_up_pipe(worker, reason, error)
@@ -297,7 +325,9 @@ class Workers:
         self._node.touch(worker.place)
 
     def _last_words(self, worker: Worker) -> str:
-        words = logs.tail(self._path(worker.spec.id, "err"), 500).decode("utf-8", "replace").strip()
+        """The end of its standard error, fit to be shown on a terminal."""
+        text = logs.tail(self._path(worker.spec.id, "err"), _LAST_WORDS_BYTES).decode("utf-8", "replace")
+        words = "".join(item for item in text.replace("\t", " ") if item == "\n" or item.isprintable()).strip()
         return "; its last words: " + words if words else ""
 
     def _close_pipes(self, worker: Worker) -> None:
@@ -383,8 +413,14 @@ class Workers:
                 if worker.end_reason not in (None, "recalled", "closed"):
                     return
                 self._on_line(worker, decode(item))
-        except (RequestError, LineTooLong) as error:
-            self._kill(worker, "worker_protocol" if worker.is_ready else "worker_start", "bad answer: %s" % error)
+        except RequestError as error:
+            self._distrust(worker, str(error))
+        except LineTooLong as error:
+            advice = "have it find fewer hits per chunk: a smaller max_chunk, or stricter params"
+            self._distrust(worker, "%s; %s" % (error, advice))
+
+    def _distrust(self, worker: Worker, error: str) -> None:
+        self._kill(worker, "worker_protocol" if worker.is_ready else "worker_start", "bad answer: %s" % error)
 
     def _on_line(self, worker: Worker, answer: Json) -> None:
         if not worker.is_ready:

@@ -7,7 +7,7 @@ from random import Random
 
 from hostler.model.commands import AttemptOrder, CloseWorker, Command, Discard, Launch, Lend, Recall, Stop, WorkerOrder
 from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import Ended, Input, LinkUp, Returned, Searched, Started
+from hostler.model.inputs import Ended, Input, LinkUp, Returned, Searched, Started, WorkerRefused
 from hostler.model.record import entity, record
 from hostler.sim.agenda import Agenda
 from hostler.sim.programs import script_of, search_of
@@ -59,6 +59,7 @@ class VirtualAgent:
         speeds: Callable[[str], float],
         wrong_digest: float,
         tell: Callable[[Fact], None],
+        bad_devices: frozenset[str] = frozenset(),
     ) -> None:
         self.identity = identity
         self.incarnation = 1
@@ -71,6 +72,7 @@ class VirtualAgent:
         self._speeds = speeds
         self._wrong_digest = wrong_digest
         self._tell = tell
+        self._bad_devices = bad_devices
         self._seq = 0
         self._alive = True
         self._processes: dict[str, Process] = {}
@@ -216,7 +218,16 @@ class VirtualAgent:
         if self._at_work.get(queue) is process:
             self._leave(queue)
 
+    def _refuse(self, worker: WorkerOrder) -> None:
+        self._record(WorkerRefused(worker=worker.id, error="it does not start here"))
+        for piece in [each for each in self._pieces.values() if each.worker.id == worker.id and not each.answered]:
+            self._return(piece, "worker_start")
+        self._go_on(worker.queue)
+
     def _begin_piece(self, queue: str, piece: Piece) -> None:
+        if f"{self._node.name}/{queue}" in self._bad_devices:
+            self._refuse(piece.worker)
+            return
         warm_up = 0.0 if piece.worker.id in self._warm else WORKER_START_S
         self._warm.add(piece.worker.id)
         piece.began = self._agenda.now + warm_up

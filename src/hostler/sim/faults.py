@@ -28,6 +28,8 @@ class Faults:
     late_s: float = 60.0
     wrong_digest: float = 0.0
     """Share of chunks searched with other parameters."""
+    bad_devices: frozenset[str] = frozenset()
+    """Devices on which no worker ever starts."""
     until_s: float = 300.0
     """Nothing goes wrong after that, so that every run can end."""
 

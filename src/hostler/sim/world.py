@@ -238,6 +238,7 @@ class World:
             random=self._random,
             speeds=self._speeds.__getitem__,
             wrong_digest=wrong,
+            bad_devices=self.faults.bad_devices,
             tell=lambda fact: self._tell(node.name, identity, fact),
         )
 
