@@ -8,6 +8,7 @@ import pytest
 
 from hostler.model.errors import StoreBusy, StoreFull
 from hostler.runtime.statedir import StateDir
+from hostler.store import open_journal
 
 
 def mode(path: Path) -> int:
@@ -61,3 +62,23 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
     with pytest.raises(StoreFull, match=r"state.*--state-dir"):
         StateDir(tmp_path / "state").take()
+
+
+def test_agents_of_a_lost_journal_are_set_aside(tmp_path: Path) -> None:
+    directory = StateDir(tmp_path)
+    assert directory.set_aside_strangers() is None
+    for _ in range(2):
+        directory.agent("here").mkdir(parents=True)
+        (directory.agent("here") / "out").write_text("kept")
+        aside = directory.set_aside_strangers()
+        assert aside is not None
+        assert (aside / "here" / "out").read_text() == "kept"
+        assert not directory.agent("here").exists()
+
+
+def test_agents_of_this_journal_stay(tmp_path: Path) -> None:
+    directory = StateDir(tmp_path)
+    directory.agent("here").mkdir(parents=True)
+    open_journal(tmp_path).close()
+    assert directory.set_aside_strangers() is None
+    assert directory.agent("here").exists()

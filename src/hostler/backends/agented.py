@@ -98,7 +98,9 @@ class AgentedNode(ABC):
 
     async def acknowledge(self, receipt: int) -> None:
         """Let the agent forget what is durable here."""
-        await self._open_channel().send({"type": "ack", "seq": receipt})
+        channel = self._open_channel()
+        # The receipt counts for the agent that gave it: another one may have taken its place meanwhile.
+        await channel.send({"type": "ack", "seq": receipt, "agent": channel.hello["agent"]})
 
     async def read_log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
         """A piece of an attempt's output."""

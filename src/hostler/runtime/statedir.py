@@ -7,9 +7,11 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 
 from hostler.model.errors import StoreBusy, StoreFull
+from hostler.store.opening import FILE
 
 TOKEN_LENGTH = 32
 
@@ -55,6 +57,18 @@ class StateDir:
                 "Make it writable, or name another with --state-dir"
             ) from error
         self._flock(self._lock)
+
+    def set_aside_strangers(self) -> Path | None:
+        """Agents of a journal that is gone do not belong to the next one, whose jobs will have the same ids.
+
+        Their folder is renamed (its new path is returned), upon which they end by themselves.
+        """
+        agents = self.path / "agents"
+        if (self.path / FILE).exists() or not agents.exists():
+            return None
+        aside = next(path for at in count(1) if not (path := self.path / f"agents-of-a-lost-journal-{at}").exists())
+        agents.rename(aside)
+        return aside
 
     def release(self) -> None:
         """Let the next controller have the directory."""

@@ -68,6 +68,9 @@ async def _run(loaded: Loaded, directory: StateDir, asked: Submit, until_idle: b
     journal = loaded.fleet.journal
     with LogFile(directory.log_file) as log:
         _log_to(log)
+        aside = directory.set_aside_strangers()
+        if aside is not None:
+            print(f"hostler: there were agents, but no journal; what they left is in {aside}", file=out)
         backends = _backends(loaded, directory)
         async with (
             Controller(
