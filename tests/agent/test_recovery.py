@@ -252,6 +252,18 @@ def test_shutdown(agent: Agent, when: str) -> None:
     assert sorted(agent.client().hello["attempts"]) == ([] if when == "idle" else ["j1.1", "j1.2"])
 
 
+def test_a_folder_moved_away_ends_the_agent_though_another_takes_its_place(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(attempt("j1.1", "sleep", "3600"))
+    pid = client.fact("started", attempt="j1.1")["pid"]
+    agent.directory.rename(agent.directory.with_name("moved"))
+    other = Agent(agent.directory)
+    assert agent.process.wait(30) == 0
+    assert not alive(pid)
+    assert other.client().hello["attempts"] == []
+    assert other.stop() == 0
+
+
 def test_a_deleted_folder_ends_the_agent_and_what_it_runs(agent: Agent) -> None:
     client = agent.client()
     client.launch(attempt("j1.1", "sleep", "3600"))

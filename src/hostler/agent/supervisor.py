@@ -11,7 +11,7 @@ import socket
 import traceback
 import uuid
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Set
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from . import logs, probe, procs
 from .attempts import Attempts
@@ -44,6 +44,7 @@ _MOST_UNREAD_BYTES = 1 << 20
 _COMPACT_FROM_BYTES = 4 << 20
 _HELLO_WITHIN_S = 10.0
 _HOUSEKEEPING_S = 2.0
+_ALONE_S = 120.0
 _TELEMETRY_S = 10.0
 _PROGRESS_S = 1.0
 _AGENT_LOG_BYTES = 4 << 20
@@ -90,6 +91,8 @@ class Supervisor:
         }
         self._restore(state, same_boot)
         self._listener = listen(directory)
+        self._socket_id = _file_id(directory + "/agent.sock")
+        self._alone_since = self._loop.monotonic()
 
     def run(self) -> int:
         """Serve until a shutdown is asked for; the result is the exit status of the agent."""
@@ -401,9 +404,18 @@ class Supervisor:
     # --- now and then ---------------------------------------------------------------------------------------------
 
     def _is_reachable(self) -> bool:
-        return os.path.lexists(self._directory + "/agent.sock")
+        # By identity: where the folder was moved away, another agent may have made another one in its place.
+        return _file_id(self._directory + "/agent.sock") == self._socket_id
+
+    def _is_needed(self) -> bool:
+        """Whether it holds anything, or was spoken to of late; an agent that is not is started again when it is."""
+        if self._connection is not None or self._attempts.live or self._workers.chunks or len(self._node.facts):
+            self._alone_since = self._loop.monotonic()
+        return self._loop.monotonic() - self._alone_since < _ALONE_S
 
     def _housekeep(self) -> None:
+        if not self._is_needed():
+            self._leave_now()
         if not self._is_reachable():
             # Somebody deleted the folder: no controller will ever ask for what runs here, and its output is gone.
             self._leave_now()
@@ -435,6 +447,14 @@ class Supervisor:
 def _complain(error: Optional[RequestError]) -> None:
     if error is not None:
         raise error
+
+
+def _file_id(path: str) -> Optional[Tuple[int, int]]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _echo(request: Json, data: bytes) -> Any:
