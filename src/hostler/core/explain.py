@@ -46,7 +46,7 @@ def _why_waiting(state: State, index: Index, job: Job) -> str:
     if not verdicts:
         return "the fleet has no devices yet"
     if all(verdict.startswith(("does not fit", "barred")) for verdict in verdicts):
-        return "it fits on no device of the fleet; see each device below"
+        return "it fits on no device of the fleet; `hostler explain` tells what each says"
     ahead = _ahead(state, index, job)
     return f"every device it fits on is taken; {ahead} jobs are ahead of it in the queue"
 

@@ -204,14 +204,6 @@ class Status:
 
 
 @record
-class Page:
-    """A page of a listing; `next` is the cursor of the following page, `None` on the last."""
-
-    items: tuple[Any, ...]
-    next: str | None
-
-
-@record
 class LogChunk:
     """A piece of an attempt's output. `offset` and `size` count bytes ever written."""
 
