@@ -9,16 +9,16 @@ STATE := build/demo
 .DEFAULT_GOAL := demo
 
 demo:
-	@scripts/make-env kernels
+	@scripts/make-env kernels,train,eval
 	@rm -rf $(STATE)
 	@.venv/bin/hostler up --until-idle --state-dir $(STATE) --port 0 examples/laptop.yaml
 
 test:
-	@scripts/make-env kernels,dev
+	@scripts/make-env kernels,train,eval,report,dev
 	$(RUN) -m pytest $(ARGS)
 
 lint:
-	@scripts/make-env kernels,dev
+	@scripts/make-env kernels,train,eval,report,dev
 	$(RUN) -m ruff format --check src tests benchmarks scripts
 	$(RUN) -m ruff check src tests benchmarks scripts
 	$(RUN) -m mypy
@@ -36,12 +36,12 @@ reference:
 	$(RUN) scripts/make_schema.py
 
 bench:
-	@scripts/make-env kernels,dev
+	@scripts/make-env kernels,train,eval,report,bench,dev
 	$(RUN) benchmarks/run_all.py $(ARGS)
 
 # The long version of the crash test: 100 kills of each kind. `make test` runs a short one.
 campaign:
-	@scripts/make-env kernels,dev
+	@scripts/make-env kernels,train,eval,report,dev
 	CHAOS_KILLS=100 $(RUN) -m pytest tests/chaos $(ARGS)
 
 clean:

@@ -113,8 +113,16 @@ def _kind(schema: Schema, branch: Schema) -> str:
     if branch.get("type") == "array":
         return _array(schema, branch)
     names = {"string": "text", "integer": "integer", "number": "number", "boolean": "boolean", "object": "mapping"}
-    bounds = "".join(f" {sign} {branch[key]}" for key, sign in _BOUNDS.items() if key in branch)
+    bounds = "".join(f" {sign} {_bound(branch[key])}" for key, sign in _BOUNDS.items() if key in branch)
     return names.get(branch.get("type", ""), "") + bounds
+
+
+def _bound(value: float) -> str:
+    """A bound as people know it: those of the machine's integers are powers of two."""
+    size = abs(int(value))
+    if size < 1 << 31 or size & (size - 1):
+        return str(value)
+    return f"{'-' if value < 0 else ''}2^{size.bit_length() - 1}"
 
 
 def _array(schema: Schema, branch: Schema) -> str:

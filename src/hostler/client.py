@@ -149,6 +149,31 @@ class Client:
         """Accepted hits of a sweep beyond the first `after`, in order of acceptance: `HitView`."""
         return self._pages(f"/sweeps/{_part(name)}/hits", after)
 
+    def configs(self) -> list[View]:
+        """All training configs: `ConfigView`."""
+        return self._get_list("/configs")
+
+    def config(self, name: str) -> View:
+        """A training config in numbers: `ConfigView`."""
+        return self._get(f"/configs/{_part(name)}")
+
+    def history(self, name: str) -> View:
+        """How a training config came to where it is: `ConfigHistory`."""
+        return self._get(f"/configs/{_part(name)}/history")
+
+    def models(self, name: str) -> list[View]:
+        """All models of a training config, oldest first: `ModelView`."""
+        return self._get_list(f"/configs/{_part(name)}/models")
+
+    def roll_back(self, name: str, model: str | None = None, why: str | None = None) -> View:
+        """Make an earlier model (by its SHA-256 or the beginning of it; without one, the one before) current again.
+
+        Returns the `ConfigView`. Raises `NotFound` where there is no such model, and `Conflict` where it is current.
+        """
+        given = {"model": model, "why": why}
+        body = {field: value for field, value in given.items() if value is not None}
+        return self._post(f"/configs/{_part(name)}/rollback", body)
+
     def queue(self, limit: int = 100) -> list[View]:
         """What goes next, at most 1000 rows: `QueueRow`."""
         return self._get_list("/queue", limit=limit)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from hostler.core.explain import explain_job
+from hostler.core.loop.intake import find_config
+from hostler.core.loop.views import config_view, history_view, model_views
 from hostler.core.machine import story
 from hostler.core.views import (
     find_job,
@@ -28,6 +30,8 @@ from hostler.model.errors import LinkLost, NotFound
 from hostler.model.events import Entry
 from hostler.model.inputs import Input
 from hostler.model.views import (
+    ConfigHistory,
+    ConfigView,
     Explanation,
     HitView,
     JobDetail,
@@ -35,6 +39,7 @@ from hostler.model.views import (
     LedgerProof,
     LedgerView,
     LogChunk,
+    ModelView,
     NodeView,
     QueueRow,
     Status,
@@ -99,6 +104,18 @@ class CoreDesk:
 
     def ledger(self, name: str) -> LedgerView:
         return ledger_view(self._state, self._index, find_sweep(self._state, name))
+
+    def configs(self) -> Sequence[ConfigView]:
+        return [config_view(each, self._index.now) for each in self._state.configs.values()]
+
+    def config(self, name: str) -> ConfigView:
+        return config_view(find_config(self._state, name), self._index.now)
+
+    def history(self, name: str) -> ConfigHistory:
+        return history_view(find_config(self._state, name), self._index.now)
+
+    def models(self, name: str) -> Sequence[ModelView]:
+        return model_views(find_config(self._state, name))
 
     async def proof(self, name: str) -> LedgerProof:
         view = self.ledger(name)

@@ -55,17 +55,17 @@ def check(fleet_file: FleetFile, as_json: Json = False) -> None:
     Example:
       hostler check examples/laptop.yaml
     """
-    from hostler.settings import describe, load, specs
+    from hostler.settings import config_specs, describe, load, specs
 
     loaded = load(fleet_file, os.environ)
-    asked = specs(loaded)
+    asked, configs = specs(loaded), config_specs(loaded, until_idle=False)
     settings = describe(loaded)
     if as_json:
         say_json([{**_plain(each), "doc": each.doc} for each in settings])
         return
     columns = (Column("SETTING", yields=True), Column("VALUE", yields=True), Column("FROM", yields=True))
     say(table(columns, _settings_rows(settings)))
-    print(f"good: {len(asked)} jobs and sweeps asked for")
+    print(f"good: {len(asked)} jobs and sweeps asked for, {len(configs)} training configs")
 
 
 @commands.command()

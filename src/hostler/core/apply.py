@@ -11,12 +11,13 @@ from typing import Any, TypeAlias
 
 from hostler.core.index import Index
 from hostler.core.ledger import new_ledger
+from hostler.core.loop import folds as loop
 from hostler.core.state import Attempt, ChunkLease, Device, Job, Node, State, Sweep, speed_key, sweep_payload
 from hostler.model import events
 from hostler.model.errors import IllegalTransition
 from hostler.model.events import Entry, job_of
 from hostler.model.fleet import Link, Process
-from hostler.model.work import FailureClass, JobState, ScriptPayload, SweepPayload
+from hostler.model.work import FailureClass, JobState, ScriptPayload, StagePayload, SweepPayload
 from hostler.policy import chunking, duration
 
 Fold: TypeAlias = Callable[[State, Index, Any], None]
@@ -37,10 +38,13 @@ def apply(state: State, index: Index, entry: Entry) -> None:
 
 
 def duration_key(state: State, job: Job, device: str) -> str:
-    """What a duration is kept under: family of scripts × class of devices."""
-    assert isinstance(job.spec.payload, ScriptPayload), f"{job.id} is no script"
+    """What a duration is kept under: family of scripts, or stage × training config, × class of devices."""
     speed_class = state.devices[device].spec.speed_class
-    return f"{speed_class} {duration.family(job.spec.name, job.spec.payload.argv[0])}"
+    payload = job.spec.payload
+    if isinstance(payload, StagePayload):
+        return f"{speed_class} {payload.kind} {payload.config}"
+    assert isinstance(payload, ScriptPayload), f"{job.id} is no script"
+    return f"{speed_class} {duration.family(job.spec.name, payload.argv[0])}"
 
 
 def _controller_started(state: State, index: Index, event: events.ControllerStarted) -> None:
@@ -58,6 +62,7 @@ def _job_submitted(state: State, index: Index, event: events.JobSubmitted) -> No
         priority=event.spec.priority,
         submitted_at=state.at,
         after=event.after,
+        wanted=event.why,
     )
     state.next_job = max(state.next_job, job.number + 1)
     state.jobs[job.id] = job
@@ -66,6 +71,8 @@ def _job_submitted(state: State, index: Index, event: events.JobSubmitted) -> No
     payload = event.spec.payload
     if isinstance(payload, SweepPayload):
         state.sweeps[job.id] = Sweep(job=job.id, ledger=new_ledger(payload.start, payload.stop))
+    if isinstance(payload, StagePayload):
+        loop.job_queued(state, index, job)
     index.count(None, JobState.PENDING)
     index.await_dependencies(state, job)
     index.enqueue(state, job)
@@ -161,6 +168,8 @@ def _attempt_leased(state: State, index: Index, event: events.AttemptLeased) -> 
     device.attempts.append(event.attempt)
     index.attempt_put(event.device, predicted)
     _move(index, job, JobState.LEASED)
+    if isinstance(job.spec.payload, StagePayload):
+        loop.job_leased(state, index, job)
 
 
 def _attempt_launching(state: State, index: Index, event: events.AttemptLaunching) -> None:
@@ -199,6 +208,7 @@ def _chunk_leased(state: State, index: Index, event: events.ChunkLeased) -> None
     sweep.chunks += 1
     device.chunks.append(event.chunk)
     index.chunk_put(sweep.job, event.device, event.expected_s)
+    index.sweep_at = state.at
     _note_work(state, index, sweep, device)
     if job.state is JobState.PENDING:
         job.started_at = job.started_at or state.at
@@ -291,6 +301,7 @@ FOLDS: dict[type, Fold] = {
     events.NodeLinked: _node_linked,
     events.NodeUnreachable: _node_unreachable,
     events.TroubleRecorded: _trouble_recorded,
+    **loop.FOLDS,
 }
 
 
@@ -346,6 +357,8 @@ def _finish(state: State, index: Index, job: Job, new: JobState, event: object) 
     index.blocked.pop(job.id, None)
     job.ended_at = state.at
     _move(index, job, new)
+    if isinstance(job.spec.payload, StagePayload):
+        loop.job_over(state, index, job, done=new is JobState.DONE)
 
 
 def _release_device(state: State, index: Index, job: Job) -> None:
@@ -356,6 +369,8 @@ def _release_device(state: State, index: Index, job: Job) -> None:
     index.attempt_taken(device, job.attempt.predicted_s)
     index.opened(state, device.spec.id)
     job.attempt = None
+    if isinstance(job.spec.payload, StagePayload):
+        loop.job_released(state, index, job)
 
 
 def _settle_chunk(state: State, index: Index, sweep: Sweep, chunk: str, position: int) -> None:

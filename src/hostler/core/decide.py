@@ -9,7 +9,7 @@ from hostler.core.apply import duration_key
 from hostler.core.index import Index
 from hostler.core.state import Device, Job, State, Sweep, speed_key, sweep_payload
 from hostler.model.events import AttemptLeased, ChunkLeased, Event
-from hostler.model.work import Resources, SweepPayload
+from hostler.model.work import Resources, SweepPayload, WorkKind
 from hostler.policy import chunking, duration, fit, placement
 from hostler.policy.chunking import Bounds
 
@@ -60,13 +60,27 @@ def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
         return False
     sweep = _best_sweep(state, index, device)
     sweep_priority = None if sweep is None else state.jobs[sweep.job].priority
-    if job is not None and placement.script_first(job.priority, sweep_priority):
+    if job is not None and _script_first(index, device, job, sweep_priority):
         emit(_attempt_lease(index, held, device, job))
         return True
     if sweep is not None and _has_room_for_chunks(held):
         emit(_chunk_lease(state, index, device, sweep))
         return True
     return False
+
+
+def _script_first(index: Index, device: Device, job: Job, sweep_priority: int | None) -> bool:
+    if job.spec.work is not WorkKind.SELFPLAY or job.priority != sweep_priority:
+        return placement.script_first(job.priority, sweep_priority)
+    return placement.selfplay_first(
+        placement.Contest(
+            selfplay_devices=index.selfplaying,
+            sweep_devices=sum(map(len, index.fleet_per_s.values())),
+            holds_chunks=bool(device.chunks),
+            selfplay_waited_s=index.now - index.selfplay_at,
+            sweep_waited_s=index.now - index.sweep_at,
+        )
+    )
 
 
 def _best_script(state: State, index: Index, device: Device) -> Job | None:

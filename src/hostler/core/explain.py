@@ -62,6 +62,8 @@ def _ahead(state: State, index: Index, job: Job) -> int:
 
 def _reasons(state: State, index: Index, job: Job) -> Iterator[str]:
     yield f"priority {job.priority}, number {job.number} in order of submission"
+    if job.wanted is not None:
+        yield f"wanted by its loop: {job.wanted}"
     if job.failures:
         yield "failed so far: " + ", ".join(f"{count} × {kind}" for kind, count in job.failures.items())
     if job.why and not job.state.final:

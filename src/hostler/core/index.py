@@ -14,10 +14,13 @@ from hostler.core.state import Device, Job, State, Sweep, speed_key, sweep_paylo
 from hostler.model.commands import WorkerOrder
 from hostler.model.fleet import Link
 from hostler.model.record import entity
-from hostler.model.work import JobState, Resources, SweepPayload
+from hostler.model.work import JobState, Resources, SweepPayload, WorkKind
 
 Ranked = tuple[int, int, str]
 """A job in the ready queue: its rank, then its id."""
+
+LOOPS = "loops"
+"""What a timer names that is due for the loops; no job is called so."""
 
 UNKNOWN_CHUNK_S = 1e-3
 """What a chunk of unknown duration counts in a sweep's attained service, so that equals take turns."""
@@ -75,6 +78,15 @@ class Index:
     new_work: bool = False
     draining: bool = False
     """Nothing new is put on any device."""
+    loops_due: bool = False
+    """Whether something has changed since it was last decided what the loops need."""
+    open_configs: set[str] = field(default_factory=set)
+    """Training configs that want something more."""
+    selfplaying: int = 0
+    """Devices at self-play."""
+    selfplay_at: float = 0.0
+    sweep_at: float = 0.0
+    """When a device was last given self-play, and when a chunk."""
     loads: dict[str, Load] = field(default_factory=lambda: defaultdict(Load))
     workers: dict[tuple[str, str], WorkerOrder] = field(default_factory=dict)
 
@@ -121,7 +133,15 @@ class Index:
         self.now = max(self.now, now)
         while self.timers and self.timers[0][0] <= self.now:
             _, name = heapq.heappop(self.timers)
-            self._requeue(state, name)
+            if name == LOOPS:
+                self.loops_due = True
+            else:
+                self._requeue(state, name)
+
+    def rest_loop(self, until: float) -> None:
+        """A stage of a loop rests until then."""
+        heapq.heappush(self.timers, (until, LOOPS))
+        self.loops_due = True
 
     def next_timer(self) -> float | None:
         """When the next rest is over."""
@@ -237,7 +257,17 @@ def rebuilt(state: State) -> Index:
     index.places = {device.id for node in state.nodes.values() for device in node.spec.devices}
     for name in state.devices:
         index.opened(state, name)
+    _index_loops(state, index)
     return index
+
+
+def _index_loops(state: State, index: Index) -> None:
+    index.loops_due = bool(state.configs)
+    for config in state.configs.values():
+        for rest in config.rests.values():
+            index.rest_loop(rest.until)
+        for name, stage in config.jobs.items():
+            index.selfplaying += stage is WorkKind.SELFPLAY and state.jobs[name].attempt is not None
 
 
 def _index_sweep(state: State, index: Index, sweep: Sweep) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from hostler.core.index import Index
+from hostler.core.loop import intake as loop
 from hostler.core.orders import sweep_of_worker, worker_id
 from hostler.core.state import Device, Job, Node, State, Sweep, sweep_payload
 from hostler.core.submission import admit
@@ -20,7 +21,7 @@ from hostler.model.errors import Conflict, NotFound, SpecError
 from hostler.model.events import Event, job_of
 from hostler.model.fleet import Link
 from hostler.model.inputs import Input
-from hostler.model.work import DEFAULT_BUDGETS, FailureClass, JobState, ScriptPayload
+from hostler.model.work import DEFAULT_BUDGETS, FailureClass, JobState, ScriptPayload, StagePayload
 from hostler.policy import fit, retry
 
 Emit: TypeAlias = Callable[[Event], None]
@@ -59,10 +60,15 @@ def _cancel(state: State, index: Index, given: inputs.Cancel, emit: Emit) -> Non
         return
     emit(events.CancelRequested(job=job.id, reason=given.reason))
     _close_if_idle(state, index, job, emit)
+    if isinstance(job.spec.payload, StagePayload):
+        loop.after_cancelled(state, index, job, emit)
 
 
 def _retry(state: State, index: Index, given: inputs.Retry, emit: Emit) -> None:
     job = _job(state, given.job)
+    if isinstance(job.spec.payload, StagePayload):
+        config = job.spec.payload.config
+        raise Conflict(f"{job.id} belongs to the loop of {config}, which orders what it needs anew by itself")
     if _is_barred_somewhere(state, job):
         emit(events.JobRetried(job=job.id))
         return
@@ -163,7 +169,8 @@ def _ended(state: State, index: Index, given: inputs.Ended, emit: Emit) -> None:
             error=given.error,
             cpu_s=given.cpu_s,
             max_rss_bytes=given.max_rss_bytes,
-            result=given.result,
+            # What a stage tells becomes facts of its own.
+            result=None if isinstance(job.spec.payload, StagePayload) else given.result,
             result_error=given.result_error,
             left=given.left,
         )
@@ -247,13 +254,16 @@ TAKES: dict[type, Take] = {
     inputs.WorkerRefused: _worker_refused,
     inputs.Progress: _progress,
     inputs.Trouble: _trouble,
+    inputs.Declare: loop.declare,
+    inputs.Fitted: loop.fitted,
+    inputs.RollBack: loop.roll_back,
     inputs.Drain: _drain,
     inputs.Tick: _tick,
 }
 
 
-def failure_of(spec_payload: ScriptPayload, ended: inputs.Ended) -> tuple[FailureClass, str] | None:
-    """Why an attempt that ended this way came to nothing; `None` if it succeeded."""
+def failure_of(payload: ScriptPayload | StagePayload, ended: inputs.Ended) -> tuple[FailureClass, str] | None:
+    """Why an attempt that ended this way came to nothing; `None` if it succeeded, as far as its process tells."""
     if ended.reason in REASONS:
         return REASONS[ended.reason], ended.error or f"its node reported: {ended.reason}"
     if ended.signal is not None:
@@ -262,7 +272,7 @@ def failure_of(spec_payload: ScriptPayload, ended: inputs.Ended) -> tuple[Failur
         return FailureClass.EXIT, f"exit status {ended.exit_code}"
     if ended.result_error is not None:
         return FailureClass.RESULT, f"exit status 0, but its result is unusable: {ended.result_error}"
-    if spec_payload.require_result and ended.result is None:
+    if isinstance(payload, ScriptPayload) and payload.require_result and ended.result is None:
         return FailureClass.RESULT, "exit status 0, but it left no result in $HOSTLER_RESULT"
     return None
 
@@ -278,17 +288,32 @@ REASONS = {
 
 def _judge(state: State, index: Index, job: Job, ended: inputs.Ended, emit: Emit) -> None:
     """An attempt has ended: accept its result, try again, or give the job up."""
-    assert isinstance(job.spec.payload, ScriptPayload)
-    failure = failure_of(job.spec.payload, ended)
+    payload = job.spec.payload
+    assert isinstance(payload, ScriptPayload | StagePayload)
+    failure = failure_of(payload, ended)
+    if isinstance(payload, StagePayload) and ended.reason is None:
+        failure = loop.stage_failure(state, job, failure, ended.result)
     if failure is None and ended.reason is None:
-        emit(events.JobDone(job=job.id, attempt=ended.attempt, result=ended.result))
-    elif job.cancelling is not None:
+        _accept(state, job, ended, emit)
+        return
+    if isinstance(payload, StagePayload):
+        loop.salvage(state, job, ended.result, emit)
+    if job.cancelling is not None:
         emit(events.JobCancelled(job=job.id))
         _fail_dependents(state, index, job.id, emit)
     elif failure is None or ended.reason == "stopped":
         emit(events.JobRequeued(job=job.id, failure=None, not_before=state.at, why=f"called back: {ended.reason}"))
     else:
         _fail_attempt(state, index, job, *failure, emit)
+
+
+def _accept(state: State, job: Job, ended: inputs.Ended, emit: Emit) -> None:
+    if not isinstance(job.spec.payload, StagePayload):
+        emit(events.JobDone(job=job.id, attempt=ended.attempt, result=ended.result))
+        return
+    kept = loop.accept(state, job, ended.result, emit)
+    emit(events.JobDone(job=job.id, attempt=ended.attempt, result=kept))
+    loop.after_done(state, job, emit)
 
 
 def _fail_attempt(state: State, index: Index, job: Job, failure: FailureClass, what: str, emit: Emit) -> None:
@@ -301,6 +326,8 @@ def _fail_attempt(state: State, index: Index, job: Job, failure: FailureClass, w
         return
     emit(events.JobFailed(job=job.id, failure=failure, why=why))
     _fail_dependents(state, index, job.id, emit)
+    if isinstance(job.spec.payload, StagePayload):
+        loop.after_failed(state, index, job, why, emit)
 
 
 def _lose(state: State, index: Index, attempt: str, evidence: str, emit: Emit) -> None:

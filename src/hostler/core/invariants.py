@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hostler.core.index import Index, rebuilt
+from hostler.core.loop.invariants import loop_faults
 from hostler.core.state import Device, Job, State, Sweep, sweep_payload
 from hostler.model.errors import BrokenInvariant
 from hostler.model.fleet import Link
@@ -15,7 +16,7 @@ from hostler.policy import fit
 
 def validate(state: State, index: Index) -> None:
     """Raise `BrokenInvariant` with everything that is wrong; return if nothing is."""
-    problems = [*_jobs(state), *_devices(state), *_sweeps(state), *_index(state, index)]
+    problems = [*_jobs(state), *_devices(state), *_sweeps(state), *loop_faults(state), *_index(state, index)]
     if problems:
         raise BrokenInvariant("; ".join(problems))
 
@@ -79,6 +80,8 @@ def _index(state: State, index: Index) -> Iterator[str]:
     fresh = rebuilt(state)
     if index.counts != fresh.counts:
         yield f"counts are {index.counts}, should be {fresh.counts}"
+    if index.selfplaying != fresh.selfplaying:
+        yield f"devices at self-play are {index.selfplaying}, should be {fresh.selfplaying}"
     if index.active != fresh.active:
         yield f"active sweeps are {index.active}, should be {fresh.active}"
     if index.blocked != fresh.blocked:

@@ -11,6 +11,7 @@ from hostler.core import decide, intake, orders
 from hostler.core.apply import apply
 from hostler.core.index import Index, rebuilt
 from hostler.core.invariants import validate
+from hostler.core.loop.decide import populate
 from hostler.core.state import State
 from hostler.model.commands import Command
 from hostler.model.errors import CorruptState, HostlerError, IllegalTransition
@@ -65,7 +66,7 @@ class Core:
             commands.extend(orders.commands(self.state, self.index, event))
 
         answers = [self._take(given, emit) for given in inputs]
-        decide.place_all(self.state, self.index, emit)
+        self._decide(emit)
         wanted = [each for each in commands if orders.still_wanted(self.state, each)]
         return Outcome(entries=entries, commands=wanted, answers=answers)
 
@@ -83,6 +84,14 @@ class Core:
     def validate(self) -> None:
         """Assert every invariant; raises `BrokenInvariant` with what contradicts what."""
         validate(self.state, self.index)
+
+    def _decide(self, emit: decide.Emit) -> None:
+        """Queue what the loops need and place what waits; what was placed makes room in the queue for more."""
+        while True:
+            populate(self.state, self.index, emit)
+            decide.place_all(self.state, self.index, emit)
+            if self.index.draining or not self.index.loops_due:
+                return
 
     def _time(self, now: float) -> float:
         before = self.index.now if self._clock is None else self._clock

@@ -6,10 +6,11 @@ because its id is an idempotency key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from hostler.core.index import Index
+from hostler.core.loop.state import Config
 from hostler.core.state import Attempt, Device, Job, State, Sweep, sweep_payload
 from hostler.model import events
 from hostler.model.commands import (
@@ -18,6 +19,7 @@ from hostler.model.commands import (
     CloseWorker,
     Command,
     Discard,
+    Fit,
     Launch,
     Lend,
     Recall,
@@ -26,7 +28,7 @@ from hostler.model.commands import (
 )
 from hostler.model.events import Event, job_of
 from hostler.model.fleet import binding
-from hostler.model.work import JobState, ScriptPayload
+from hostler.model.work import JobState, StagePayload, SweepPayload
 from hostler.policy.placement import LEAD_S
 
 Derive: TypeAlias = Callable[[State, Index, Any], Iterator[Command]]
@@ -48,6 +50,8 @@ def still_wanted(state: State, command: Command) -> bool:
             return _current(state, order.id)
         case Lend(chunk=chunk):
             return _leased(state, chunk.id)
+        case Fit(config=name, matches=matches):
+            return len(matches) == len(state.configs[name].matches)
     return True
 
 
@@ -129,7 +133,20 @@ def _node_linked(state: State, index: Index, event: events.NodeLinked) -> Iterat
             yield from _close_workers(state, sweep, event.node)
 
 
+def _controller_started(state: State, index: Index, event: events.ControllerStarted) -> Iterator[Command]:
+    """Fits that were under way when the last controller ended."""
+    for config in state.configs.values():
+        if config.rated_matches < len(config.matches):
+            yield _fit(config)
+
+
+def _matches_played(state: State, index: Index, event: events.MatchesPlayed) -> Iterator[Command]:
+    yield _fit(state.configs[event.config])
+
+
 DERIVES: dict[type, Derive] = {
+    events.ControllerStarted: _controller_started,
+    events.MatchesPlayed: _matches_played,
     events.AttemptLeased: _attempt_leased,
     events.AttemptEnded: _attempt_ended,
     events.ChunkLeased: _chunk_leased,
@@ -169,11 +186,15 @@ def _close_workers(state: State, sweep: Sweep, node: str | None = None) -> Itera
             yield CloseWorker(node=device.spec.node, worker=worker_id(sweep.job, device))
 
 
+def _fit(config: Config) -> Fit:
+    return Fit(config=config.spec.name, anchors=config.spec.game.anchors, matches=tuple(config.matches))
+
+
 def _launch(state: State, job: Job, attempt: Attempt) -> Launch:
     device = state.devices[attempt.device]
     node = state.nodes[device.spec.node].spec
     payload = job.spec.payload
-    assert isinstance(payload, ScriptPayload)
+    assert not isinstance(payload, SweepPayload)
     memory = job.spec.resources.memory_gb
     order = AttemptOrder(
         id=attempt.id,
@@ -184,7 +205,7 @@ def _launch(state: State, job: Job, attempt: Attempt) -> Launch:
         walltime_s=job.spec.walltime_s,
         memory_bytes=None if memory is None else int(memory * 2**30),
         grace_s=job.spec.grace_s,
-        inputs=_inputs(state, job) if job.after else None,
+        inputs=_inputs(state, job),
     )
     return Launch(node=node.name, order=order)
 
@@ -218,8 +239,12 @@ def _recall_all(state: State, sweep: Sweep, reason: str) -> Iterator[Command]:
         yield Recall(node=state.devices[lease.device].spec.node, chunk=chunk, reason=reason)
 
 
-def _inputs(state: State, job: Job) -> dict[str, Any]:
-    """Results of what the job comes after, under the id and under the name the owner wrote."""
+def _inputs(state: State, job: Job) -> Mapping[str, Any] | None:
+    """A stage's order; or results of what the job comes after, under the id and under the name the owner wrote."""
+    if isinstance(job.spec.payload, StagePayload):
+        return job.spec.payload.order
+    if not job.after:
+        return None
     by_id = {name: state.jobs[name].result for name in job.after}
     written = zip(job.spec.after, job.after, strict=True)
     return {**by_id, **{wrote: by_id[name] for wrote, name in written}}

@@ -10,6 +10,7 @@ from dataclasses import field
 from typing import Any
 
 from hostler.core.ledger import Ledger
+from hostler.core.loop.state import Config
 from hostler.model.fleet import DeviceSpec, Link, NodeSpec, Process
 from hostler.model.record import entity
 from hostler.model.work import FailureClass, JobSpec, JobState, SweepPayload
@@ -50,6 +51,8 @@ class Job:
     last_device: str | None = None
     failures: dict[FailureClass, int] = field(default_factory=dict)
     cancelling: str | None = None
+    wanted: str | None = None
+    """What made the controller want it; `None` where somebody asked for it."""
     why: str | None = None
     failure: FailureClass | None = None
     started_at: float | None = None
@@ -134,6 +137,7 @@ class State:
     """Job by idempotency key."""
     speeds: dict[str, Speed] = field(default_factory=dict)
     """Measured speed by `speed_key`."""
+    configs: dict[str, Config] = field(default_factory=dict)
     durations: dict[str, Estimate] = field(default_factory=dict)
     """Learnt duration by `duration_key`."""
     refused: int = 0

@@ -9,7 +9,7 @@ from hostler.core.state import State
 from hostler.model.codec import digest, spec_fault
 from hostler.model.errors import Conflict, SpecError
 from hostler.model.events import JobSubmitted
-from hostler.model.work import ARGV_MAX_BYTES, JOB_ID, JobSpec, ScriptPayload, SweepPayload
+from hostler.model.work import ARGV_MAX_BYTES, JOB_ID, JobSpec, StagePayload, SweepPayload
 
 FARTHEST = 1 << 512
 """Bound of a sweep's range, so that lengths and speeds can be floating-point numbers."""
@@ -68,7 +68,9 @@ def _check(spec: JobSpec) -> None:
     if spec.key is not None and JOB_ID.fullmatch(spec.key):
         raise SpecError(f"job {spec.name!r}: its key {spec.key!r} looks like an id; give it another key")
     payload = spec.payload
-    words = payload.argv if isinstance(payload, ScriptPayload) else payload.worker
+    if isinstance(payload, StagePayload):
+        raise SpecError(f"job {spec.name!r}: stages of a training config are queued by its loop; declare the config")
+    words = payload.worker if isinstance(payload, SweepPayload) else payload.argv
     if not words[0]:
         raise SpecError(f"job {spec.name!r}: the first word of its command is empty; it names the program")
     if any("\0" in word for word in words):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hostler.model.learning import Match
 from hostler.model.record import record
 
 
@@ -98,4 +99,17 @@ class Discard:
     attempt: str
 
 
-Command = Launch | Stop | Lend | Recall | CloseWorker | Discard
+NodeCommand = Launch | Stop | Lend | Recall | CloseWorker | Discard
+"""What a backend does on a node."""
+
+
+@record
+class Fit:
+    """Fit the ratings of a config to all its matches so far; the answer is `Fitted`."""
+
+    config: str
+    anchors: Mapping[str, float]
+    matches: tuple[Match, ...]
+
+
+Command = NodeCommand | Fit

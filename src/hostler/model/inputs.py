@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any
 
 from hostler.model.fleet import NodeSpec
+from hostler.model.learning import ConfigSpec, Rating
 from hostler.model.record import record
 from hostler.model.work import JobSpec, Priority
 
@@ -157,6 +159,33 @@ class Trouble:
 
 
 @record
+class Declare:
+    """These are the training configs that the settings describe, all of them."""
+
+    configs: tuple[ConfigSpec, ...]
+
+
+@record
+class Fitted:
+    """Ratings fitted to the first `matches` matches of a config, or what kept them from being fitted."""
+
+    config: str
+    matches: int
+    ratings: Mapping[str, Rating | None] = field(default_factory=dict)
+    error: str | None = None
+
+
+@record
+class RollBack:
+    """Make an earlier model current again: that one or, without a name, the one before."""
+
+    config: str
+    model: str | None = None
+    """Its SHA-256, or the beginning of it."""
+    why: str = "asked for"
+
+
+@record
 class Drain:
     """The controller is about to leave: put nothing new on any device."""
 
@@ -183,6 +212,9 @@ Input = (
     | WorkerRefused
     | Progress
     | Trouble
+    | Declare
+    | Fitted
+    | RollBack
     | Drain
     | Tick
 )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hostler.model.fleet import Link, Process
+from hostler.model.learning import CurvePoint, Goal, Losses, ModelStatus, Rating
 from hostler.model.record import record
 from hostler.model.work import FailureClass, JobSpec, JobState, WorkKind
 
@@ -201,6 +202,153 @@ class Status:
     troubles: int
     sweeps: tuple[SweepView, ...]
     """Those that are not over."""
+
+
+@record
+class TrialView:
+    """A candidate's sequential test against the current model: it is decided where `llr` leaves `(lower, upper)`."""
+
+    candidate: str
+    against: str
+    groups: int
+    score: float | None
+    """Mean score of the candidate, 0..1; 0.5 is even."""
+    llr: float | None
+    lower: float
+    upper: float
+
+
+@record
+class VelocityView:
+    """Slope of the current model's rating in Elo per day, with its 95 % interval. May be negative."""
+
+    per_day: float
+    low: float
+    high: float
+
+
+@record
+class RestView:
+    """A stage that failed and rests until then."""
+
+    stage: WorkKind
+    failures: int
+    until: float
+    why: str
+
+
+@record
+class ConfigView:
+    """A training config in numbers. Shares and rates are of the time window or data named; `None` is not known yet."""
+
+    name: str
+    game: Mapping[str, Any]
+    players: int
+    weight: float
+    retired: bool
+    state: str
+    """`open`, `reached` (its goal), `missed` (its goal cannot be reached any more) or `retired`."""
+    next: str
+    """What comes next and why, or what it waits for."""
+    current: str | None
+    """SHA-256 of the current model."""
+    generation: int | None
+    """Number of the current model: 0 is the untrained one."""
+    since: float | None
+    player: str | None
+    rating: Rating | None
+    velocity: VelocityView | None
+    trial: TrialView | None
+    games: int
+    games_per_h: float | None
+    """Over the last hour, or since the first game if that is less long ago."""
+    fresh_games: int
+    """Games since the last export."""
+    data_age_s: float | None
+    """Since the newest dataset was made."""
+    accepted_share: float | None
+    """Of the games judged so far."""
+    duplicate_share: float | None
+    """Of the games of the last export."""
+    datasets: int
+    models: int
+    promotions: int
+    rejections: int
+    stages: Mapping[WorkKind, int]
+    """Jobs waiting or running."""
+    resting: tuple[RestView, ...]
+    goal: Goal | None
+
+
+@record
+class ModelView:
+    """One model of a config and what became of it. `number` counts from 0, the untrained one."""
+
+    config: str
+    number: int
+    sha256: str
+    bytes: int
+    made_at: float
+    base: str | None
+    dataset: str | None
+    steps: int
+    status: ModelStatus
+    current: bool
+    decided_at: float | None
+    why: str | None
+    rating: Rating | None
+    before: Losses | None
+    after: Losses | None
+    curve: tuple[CurvePoint, ...]
+
+
+@record
+class DatasetView:
+    """One dataset of a config, and what the quality gate said of its window."""
+
+    config: str
+    sha256: str
+    made_at: float
+    games: int
+    positions: int
+    segments: int
+    offered: int
+    """Games of its window."""
+    rejected: Mapping[str, int]
+    quality: Mapping[str, float | None]
+    bootstrap: bool
+
+
+@record
+class RatingPoint:
+    """The current model's rating as it was fitted then."""
+
+    at: float
+    player: str
+    rating: Rating
+
+
+@record
+class HourView:
+    """Self-play of one hour; `at` is its beginning."""
+
+    at: float
+    games: int
+    positions: int
+    cpu_s: float | None
+
+
+@record
+class ConfigHistory:
+    """How a config came to where it is: everything oldest first."""
+
+    config: ConfigView
+    models: tuple[ModelView, ...]
+    datasets: tuple[DatasetView, ...]
+    ratings: tuple[RatingPoint, ...]
+    players: Mapping[str, Rating | None]
+    """Everybody's rating as fitted last, anchors too."""
+    hours: tuple[HourView, ...]
 
 
 @record

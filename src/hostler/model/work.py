@@ -167,11 +167,24 @@ class SweepPayload:
     start_s: Seconds = 120.0
 
 
+@record
+class StagePayload:
+    """One stage of a training config's loop. Its order and its result are laid down in docs/reference/learning.md."""
+
+    kind: Literal["selfplay", "training", "evaluation", "export"]
+    schema: Literal[1]
+    config: str
+    argv: Annotated[tuple[str, ...], Field(min_length=1)]
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    order: Mapping[str, Any]
+
+
 ANYWHERE = Resources()
 USUAL_RETRY = Retry()
 """What most jobs need and how most jobs retry; one object for all of them, because there may be very many."""
 
-Payload = Annotated[ScriptPayload | SweepPayload, Field(discriminator="kind")]
+Payload = Annotated[ScriptPayload | SweepPayload | StagePayload, Field(discriminator="kind")]
 
 
 @record

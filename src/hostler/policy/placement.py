@@ -2,6 +2,7 @@
 
 The first version answers for one device at a time: the first script in rank order that fits, or the sweep that has
 had the least device time. At one priority a script goes before a sweep: it ends, a sweep takes what is left over.
+Self-play never ends either, so the two share the devices evenly.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from hostler.model.record import record
 LEAD_S = 0.5
 """Scripts that are over this soon are queued on a device ahead of time, so that it never waits for the controller."""
 LEAD_ATTEMPTS = 32
+
+
+SLICE_S = 60.0
+"""How long self-play waits for a share of a device that a sweep holds, when it holds none at all."""
 
 
 @record
@@ -38,6 +43,31 @@ def takes_attempt(device: Occupied, predicted_s: float | None) -> bool:
 def takes_chunks(device: Occupied) -> bool:
     """Whether the device may be given chunks: not while a script of unknown or long duration has it."""
     return device.attempts == 0 or (device.attempts_s is not None and device.attempts_s < LEAD_S)
+
+
+@record
+class Contest:
+    """Self-play against sweeps of the same priority for one device; `waited_s` since either was last given one."""
+
+    selfplay_devices: int
+    sweep_devices: int
+    holds_chunks: bool
+    """Whether the device is at a sweep now."""
+    selfplay_waited_s: float
+    sweep_waited_s: float
+
+
+def selfplay_first(contest: Contest) -> bool:
+    """Whether self-play gets the device: the side with fewer devices, or whoever waited longer where they are even.
+
+    A device at a sweep changes sides only if that makes the shares more even, or if self-play has had none for a while.
+    """
+    if contest.holds_chunks:
+        starved = contest.selfplay_devices == 0 and contest.selfplay_waited_s > SLICE_S
+        return starved or contest.selfplay_devices + 1 <= contest.sweep_devices - 1
+    if contest.selfplay_devices != contest.sweep_devices:
+        return contest.selfplay_devices < contest.sweep_devices
+    return contest.selfplay_waited_s >= contest.sweep_waited_s
 
 
 def script_first(script_priority: int | None, sweep_priority: int | None) -> bool:

@@ -11,6 +11,8 @@ import structlog
 from hostler import __version__
 from hostler.backends.base import Backend, ReadsLogs
 from hostler.core.explain import explain_job
+from hostler.core.loop.intake import find_config
+from hostler.core.loop.views import config_view, history_view, model_views
 from hostler.core.state import sweep_payload
 from hostler.core.stuck import is_stuck
 from hostler.core.views import (
@@ -24,12 +26,14 @@ from hostler.core.views import (
     status_view,
     sweep_view,
 )
-from hostler.model.commands import Command
+from hostler.model.commands import Command, Fit, NodeCommand
 from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError
 from hostler.model.events import AttemptEnded, Entry, job_of
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
 from hostler.model.views import (
+    ConfigHistory,
+    ConfigView,
     Explanation,
     HitView,
     JobDetail,
@@ -37,14 +41,16 @@ from hostler.model.views import (
     LedgerProof,
     LedgerView,
     LogChunk,
+    ModelView,
     NodeView,
     QueueRow,
     Status,
     SweepView,
 )
-from hostler.model.work import FINAL_STATES, HELD_STATES, JobState
+from hostler.model.work import FINAL_STATES, HELD_STATES, JobState, StagePayload
 from hostler.runtime.broadcast import Broadcast
 from hostler.runtime.clock import Clock
+from hostler.runtime.fitting import Fitter
 from hostler.runtime.link import Link
 from hostler.runtime.loops import every
 from hostler.runtime.proof import proof_of
@@ -96,6 +102,7 @@ class Controller:
         self._fleet_nodes = frozenset(backends)
         old = {} if retired is None else {name: retired(name) for name in self._left_behind()}
         self._links = {name: Link(name, each, self._pump, clock) for name, each in {**backends, **old}.items()}
+        self._fitter = Fitter(self._pump.post)
         self._writer_death: asyncio.Future[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
@@ -182,6 +189,22 @@ class Controller:
                 raise
             return LogChunk(attempt=attempt, stream=stream, offset=0, data=b"", size=0, ended=True)
 
+    def configs(self) -> Sequence[ConfigView]:
+        """All training configs."""
+        return [config_view(config, self._clock.now()) for config in self._core.state.configs.values()]
+
+    def config(self, name: str) -> ConfigView:
+        """One training config."""
+        return config_view(find_config(self._core.state, name), self._clock.now())
+
+    def history(self, name: str) -> ConfigHistory:
+        """How a training config came to where it is."""
+        return history_view(find_config(self._core.state, name), self._clock.now())
+
+    def models(self, name: str) -> Sequence[ModelView]:
+        """All models of a training config."""
+        return model_views(find_config(self._core.state, name))
+
     async def tell(self, *inputs: Input) -> Sequence[Any]:
         """Give inputs to the core; answers once durable."""
         return await self._pump.tell(*inputs)
@@ -206,10 +229,15 @@ class Controller:
         return [str(self.store_trouble), *away] if self.store_trouble else away
 
     def undone(self, names: Iterable[str], since: int) -> Sequence[str]:
-        """Those of the jobs `names`, and of all submitted after job number `since`, that are not done."""
+        """Those of the jobs `names`, and of all submitted after job number `since`, that are not done; and the configs
+        that have not reached their goal, whose jobs count for nothing by themselves."""
         jobs = self._core.state.jobs
-        asked = {*names, *(job.id for job in jobs.values() if job.number > since)}
-        return sorted(asked & {job.id for job in jobs.values() if job.state is not JobState.DONE})
+        later = (
+            job.id for job in jobs.values() if job.number > since and not isinstance(job.spec.payload, StagePayload)
+        )
+        asked = {*names, *later}
+        undone = sorted(asked & {job.id for job in jobs.values() if job.state is not JobState.DONE})
+        return undone + [f"config {config.name}" for config in self.configs() if config.state in ("open", "missed")]
 
     @property
     def newest_job(self) -> int:
@@ -247,6 +275,7 @@ class Controller:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._pump.run(), name="pump")
             tasks.create_task(self._watch_writer(), name="journal")
+            tasks.create_task(self._fitter.run(), name="ratings")
             for link in self._links.values():
                 tasks.create_task(link.run(self._epoch), name=f"link {link.name}")
             snapshots = every(
@@ -297,7 +326,7 @@ class Controller:
         if not self._until_idle:
             return False
         if all(not counts[state] for state in JobState if state not in FINAL_STATES):
-            return True
+            return not self._core.index.open_configs
         return is_stuck(self._core.state, self._core.index, self._fleet_nodes)
 
     def _sweeps_waiting(self) -> int:
@@ -308,8 +337,11 @@ class Controller:
         )
 
     def _execute(self, commands: Iterable[Command]) -> None:
-        by_node: dict[str, list[Command]] = {}
+        by_node: dict[str, list[NodeCommand]] = {}
         for command in commands:
+            if isinstance(command, Fit):
+                self._fitter.give(command)
+                continue
             by_node.setdefault(command.node, []).append(command)
         for node, group in by_node.items():
             if node in self._links:

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from hostler.backends.base import Backend, KeepsFolders, KeepsReports, Releases, Report, RunsChunks
-from hostler.model.commands import CloseWorker, Command, Discard, Launch, Lend, Recall, Stop
+from hostler.model.commands import CloseWorker, Discard, Launch, Lend, NodeCommand, Recall, Stop
 from hostler.model.errors import LinkError, LinkLost
 from hostler.model.inputs import Launched, LinkDown, Trouble
 from hostler.runtime.clock import Clock
@@ -32,13 +32,13 @@ class Link:
         self.backend = backend
         self._pump = pump
         self._clock = clock
-        self._waiting: list[Command] = []
+        self._waiting: list[NodeCommand] = []
         self._receipt = 0
         self._wake = asyncio.Event()
         self._released = False
         self._log = structlog.get_logger().bind(node=name)
 
-    def give(self, commands: Sequence[Command]) -> None:
+    def give(self, commands: Sequence[NodeCommand]) -> None:
         """Have commands carried out, in order."""
         self._waiting.extend(commands)
         self._wake.set()
@@ -127,7 +127,7 @@ async def _carry_chunks(backend: RunsChunks, kind: type, group: Sequence[Any]) -
             await backend.close_worker(command.worker)
 
 
-def _same_call(command: Command) -> tuple[Any, ...]:
+def _same_call(command: NodeCommand) -> tuple[Any, ...]:
     """Neighbouring commands with the same key go out as one request."""
     if isinstance(command, Lend):
         return Lend, command.worker.id

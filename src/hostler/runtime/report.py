@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hostler.model.units import duration, printable, quantity, share
-from hostler.model.views import HitView, JobDetail, Status, SweepView
-from hostler.model.work import JobState, WorkKind
+from hostler.model.views import ConfigView, HitView, JobDetail, Status, SweepView
+from hostler.model.work import JobState, StagePayload, WorkKind
 from hostler.runtime.clock import Clock
 from hostler.web.desk import Desk
 
@@ -77,19 +77,34 @@ class Reporter:
 
     async def summary(self, names: Sequence[str]) -> None:
         """What became of the jobs `names`: sweeps with their hits, scripts in numbers, every failure with its why."""
-        details = [self._desk.job(name) for name in names]
-        self.say(f"\n{self._fleet}: {self._outcome(details)} in {duration(self._clock.now() - self._started)}")
+        every = [self._desk.job(name) for name in names]
+        details = [detail for detail in every if not isinstance(detail.spec.payload, StagePayload)]
+        configs = self._desk.configs()
+        self.say(f"\n{self._fleet}: {self._outcome(details, configs)} in {duration(self._clock.now() - self._started)}")
         for detail in details:
             if detail.sweep is not None:
                 self._say_sweep(detail, await self._desk.hits(detail.job.id, 0, HITS_SHOWN))
         self._say_scripts([detail for detail in details if detail.sweep is None])
+        for config in configs:
+            self._say_config(config)
         status = self._desk.status()
         if status.refused or status.troubles:
             self.say(f"  {status.refused} results refused, {status.troubles} troubles; `hostler events` tells of each")
 
-    def _outcome(self, details: Sequence[JobDetail]) -> str:
+    def _outcome(self, details: Sequence[JobDetail], configs: Sequence[ConfigView]) -> str:
         done = sum(detail.job.state is JobState.DONE for detail in details)
-        return "everything is done" if done == len(details) else f"{done} of {len(details)} jobs are done"
+        missed = sum(config.state == "missed" for config in configs)
+        if done == len(details) and not missed:
+            return "everything is done"
+        parts = [f"{done} of {len(details)} jobs are done"] if done < len(details) else []
+        return ", ".join([*parts, *([f"{missed} of {len(configs)} configs missed their goal"] if missed else [])])
+
+    def _say_config(self, config: ConfigView) -> None:
+        """What became of a training config; how the current model came to be current is its own story."""
+        self.say(f"  {_name(config.name)} {config.state} ({config.next}): {_config_numbers(config)}")
+        current = [model for model in self._desk.models(config.name) if model.current]
+        for model in current:
+            self.say(f"      current is model {model.number}, {model.sha256[:12]}: {printable(model.why or '', 200)}")
 
     def _say_sweep(self, detail: JobDetail, hits: Sequence[HitView]) -> None:
         sweep = detail.sweep
@@ -126,6 +141,7 @@ class Reporter:
         """A plain line, if it says something new."""
         status = self._desk.status()
         parts = [_counts(status), *(_sweep_text(sweep) for sweep in status.sweeps)]
+        parts += [f"{_name(config.name)} {_config_numbers(config)}" for config in self._open_configs()]
         line = "; ".join(parts)
         if line != self._last_line:
             self._last_line = line
@@ -139,7 +155,11 @@ class Reporter:
         running = self._desk.jobs(frozenset({JobState.RUNNING}), 0, 50)
         scripts = [f"{job.name} on {job.device}" for job in running if job.work is not WorkKind.SWEEP]
         lines = [Text(f"  {printable(text, 76)}", style="dim") for text in scripts[:6]]
-        return Group(head, _sweep_table(status.sweeps), *lines)
+        loops = [Text(f"  {_name(config.name)} {_config_numbers(config)}") for config in self._open_configs()[:12]]
+        return Group(head, _sweep_table(status.sweeps), *loops, *lines)
+
+    def _open_configs(self) -> Sequence[ConfigView]:
+        return [config for config in self._desk.configs() if config.state == "open"]
 
 
 class _Screen(Console):
@@ -164,6 +184,22 @@ def _sweep_numbers(sweep: SweepView) -> str:
     left = f", {duration(sweep.left_s)} left" if sweep.left_s is not None else ""
     hits = f", {sweep.hits} hits" if sweep.hits else ""
     return f"{share(sweep.done, sweep.total)}, {quantity(sweep.per_s, '/s')}{left}{hits}"
+
+
+def _config_numbers(config: ConfigView) -> str:
+    """A training config in a line: generation, strength, games, what comes next."""
+    generation = "no model yet" if config.generation is None else f"model {config.generation}"
+    rating = config.rating
+    elo = "" if rating is None else f", Elo {rating.elo:.0f} [{rating.low:.0f}, {rating.high:.0f}]"
+    games = f", {config.games} games" + ("" if config.games_per_h is None else f" ({config.games_per_h:.0f}/h)")
+    return f"{generation}{elo}{games}" + _progress(config)
+
+
+def _progress(config: ConfigView) -> str:
+    if config.trial is None or config.trial.llr is None:
+        return ", training" if WorkKind.TRAINING in config.stages else ""
+    trial = config.trial
+    return f", candidate: {trial.groups} groups, LLR {trial.llr:.1f} of {trial.upper:.1f}"
 
 
 def _counts(status: Status) -> str:

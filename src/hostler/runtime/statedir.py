@@ -38,6 +38,11 @@ class StateDir:
         """The controller's own log, JSON lines."""
         return self.path / "controller.log"
 
+    @property
+    def artifacts(self) -> Path:
+        """Artifacts of this machine: games, datasets, models, by their hashes."""
+        return self.path / "artifacts"
+
     def agent(self, node: str) -> Path:
         """The directory of a local node's agent."""
         return self.path / "agents" / node

@@ -16,7 +16,7 @@ import structlog
 
 from hostler.backends.base import Backend
 from hostler.backends.local import LocalNode
-from hostler.model.inputs import Submit, Tick
+from hostler.model.inputs import Declare, Submit, Tick
 from hostler.model.units import printable
 from hostler.runtime.clock import Clock, SteadyClock
 from hostler.runtime.controller import Controller
@@ -25,7 +25,7 @@ from hostler.runtime.loops import every
 from hostler.runtime.pump import refused
 from hostler.runtime.report import Reporter
 from hostler.runtime.statedir import StateDir
-from hostler.settings import Loaded, load, specs
+from hostler.settings import Loaded, config_specs, load, specs
 from hostler.web.app import make_app
 from hostler.web.server import Served, serve
 
@@ -49,11 +49,11 @@ def run(
     otherwise. Raises `SettingsError`, `StoreError` and other `HostlerError`s before anything runs.
     """
     loaded = load(fleet_file, os.environ, _overrides(state_dir, port))
-    asked = specs(loaded)
+    asked = Submit(specs=specs(loaded)), Declare(configs=config_specs(loaded, until_idle=until_idle))
     directory = StateDir(loaded.state_dir)
     directory.take()
     try:
-        return asyncio.run(_run(loaded, directory, Submit(specs=asked), until_idle, out or sys.stdout))
+        return asyncio.run(_run(loaded, directory, *asked, until_idle, out or sys.stdout))
     finally:
         directory.release()
 
@@ -63,7 +63,9 @@ def _overrides(state_dir: Path | None, port: int | None) -> Mapping[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-async def _run(loaded: Loaded, directory: StateDir, asked: Submit, until_idle: bool, out: TextIO) -> int:
+async def _run(
+    loaded: Loaded, directory: StateDir, asked: Submit, loops: Declare, until_idle: bool, out: TextIO
+) -> int:
     clock = SteadyClock()
     journal = loaded.fleet.journal
     with LogFile(directory.log_file) as log:
@@ -85,6 +87,7 @@ async def _run(loaded: Loaded, directory: StateDir, asked: Submit, until_idle: b
         ):
             before = controller.newest_job
             names = await _submit(controller, asked)
+            await _declare(controller, loops)
             show = Reporter(controller, out, clock, loaded.fleet.name, f"http://{_host(loaded)}:{served.port}")
             await _serve_until_over(controller, show, until_idle)
             if until_idle:
@@ -102,7 +105,7 @@ def _backends(loaded: Loaded, directory: StateDir) -> Mapping[str, Backend]:
             cpu_slots=None if node.cpu_slots == "auto" else node.cpu_slots,
             gpus=node.gpus == "auto",
             python=node.python or sys.executable,
-            env=node.env,
+            env={"HOSTLER_ARTIFACTS": str(directory.artifacts.absolute()), **node.env},
             log_bytes=limits.log_bytes,
             result_bytes=limits.result_bytes,
         )
@@ -140,6 +143,13 @@ async def _submit(controller: Controller, asked: Submit) -> tuple[str, ...]:
         raise refusal
     names: tuple[str, ...] = answers[0]
     return names
+
+
+async def _declare(controller: Controller, loops: Declare) -> None:
+    """Bring the training configs to what the fleet file says."""
+    refusal = refused(await controller.tell(loops))
+    if refusal is not None:
+        raise refusal
 
 
 async def _serve_until_over(controller: Controller, show: Reporter, until_idle: bool) -> None:

@@ -9,16 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hostler.settings.configs import config_specs
     from hostler.settings.describing import Setting, describe
     from hostler.settings.jobsfile import load_jobs
     from hostler.settings.loading import Loaded, load, specs
     from hostler.settings.sweeps import sweep_spec
 
-__all__ = ["Loaded", "Setting", "describe", "load", "load_jobs", "specs", "sweep_spec"]
+__all__ = ["Loaded", "Setting", "config_specs", "describe", "load", "load_jobs", "specs", "sweep_spec"]
 
 _HOMES = {
     "Loaded": "loading",
     "Setting": "describing",
+    "config_specs": "configs",
     "describe": "describing",
     "load": "loading",
     "load_jobs": "jobsfile",

@@ -35,6 +35,7 @@ _SHAPES = {
     "tuple_type": "a list",
     "string_type": "a text (put it in quotes)",
 }
+_WORDS = {"Tuple": "the list", "String": "the text", "Dictionary": "the mapping", " after validation": ""}
 
 
 def checked(model: type[M], tree: Tree) -> M:
@@ -95,7 +96,7 @@ def _line(path: KeyPath, faults: list[dict[str, Any]], model: type[BaseModel], t
 def _unknown(key: str, allowed: Sequence[str]) -> str:
     advice = ADVICE.get(key)
     hint = f"; {advice}" if advice else near(key, allowed)
-    return f"is no setting{hint} (allowed here: {', '.join(allowed)})"
+    return f"is no setting{hint} (allowed here: {', '.join(allowed) or 'nothing'})"
 
 
 def _rule(fault: dict[str, Any]) -> str:
@@ -103,7 +104,9 @@ def _rule(fault: dict[str, Any]) -> str:
     if shape is not None:
         return f"should be {shape}"
     message: str = fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    return message.replace("Tuple", "the list").replace("String", "the text").replace(" after validation", "")
+    for theirs, ours in _WORDS.items():
+        message = message.replace(theirs, ours)
+    return message
 
 
 def _found(value: object) -> str:

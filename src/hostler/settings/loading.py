@@ -47,7 +47,9 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
     for name, value in (overrides or {}).items():
         tree = grafted(tree, tuple(name.split(".")), uniform(value, Origin("command line")))
     fleet = checked(Fleet, tree)
-    refuse_twins("the name", ((node.name, tree.at(("nodes", i, "name"))) for i, node in enumerate(fleet.nodes)))
+    for kind in ("nodes", "configs"):
+        names = (part.name for part in getattr(fleet, kind))
+        refuse_twins("the name", ((name, tree.at((kind, i, "name"))) for i, name in enumerate(names)))
     base_dir = Path.cwd() if path is None else path.absolute().parent
     return Loaded(path, base_dir, fleet, _state_dir(fleet, tree, base_dir, environ), tree)
 

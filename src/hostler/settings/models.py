@@ -5,26 +5,13 @@ The descriptions below the fields are what `hostler check`, the JSON Schema and 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from hostler.model.work import DEFAULT_BUDGETS, JOB_ID, NAME_MAX, Priority, Resources, Rest, Retry, Seconds
-from hostler.settings.ranges import parse_integer
-
-Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX)]
-NodeName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-Integer: TypeAlias = Annotated[int, BeforeValidator(parse_integer, json_schema_input_type=int | str)]
-Count: TypeAlias = Annotated[Integer, Field(ge=1)]
-Word: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00]*$")]
-Command: TypeAlias = Annotated[tuple[Word, ...], Field(min_length=1)]
-Environment: TypeAlias = dict[Annotated[str, Field(pattern=r"^[^=\x00]+$")], Word]
-
-
-class Section(BaseModel):
-    """Base of all settings: immutable, no unknown keys, no conversions of types."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+from hostler.model.work import DEFAULT_BUDGETS, JOB_ID, Priority, Resources, Rest, Retry, Seconds
+from hostler.settings.loops import Config
+from hostler.settings.section import Command, Count, Environment, Integer, Name, NodeName, Section, Word
 
 
 class Api(Section):
@@ -221,6 +208,8 @@ class Fleet(Section):
     """Script jobs to be done."""
     jobs_files: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Files with more script jobs, YAML or JSON."""
+    configs: tuple[Config, ...] = ()
+    """Training configs: the learning problems, each with a self-improvement loop of its own."""
     journal: Journal = Journal()
     """The controller's memory."""
     limits: Limits = Limits()

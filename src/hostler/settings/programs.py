@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from hostler.model.errors import SpecError
+from hostler.settings.installed import load_installed
 
 GROUP = "hostler.programs"
 
@@ -42,14 +42,7 @@ class Program(Protocol):
 
 def find(name: str) -> Program:
     """The installed program of that name. Raises `SpecError` naming those that are installed."""
-    found = {point.name: point for point in entry_points(group=GROUP)}
-    if name not in found:
-        known = ", ".join(sorted(found)) or "none"
-        raise SpecError(f"no program {name!r} is installed (installed: {known}); a `worker` command needs none")
-    try:
-        program = found[name].load()
-    except (ImportError, AttributeError) as error:
-        raise SpecError(f"the program {name!r} cannot be loaded ({error}); install its package anew") from error
+    program, place = load_installed(GROUP, "program", name, "a `worker` command needs none")
     if not isinstance(program, Program):
-        raise SpecError(f"{found[name].value} is no program for sweeps; see hostler.settings.programs.Program")
+        raise SpecError(f"{place} is no program for sweeps; see hostler.settings.programs.Program")
     return program

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
-from hostler.model.commands import AttemptOrder, CloseWorker, Command, Discard, Launch, Lend, Recall, Stop, WorkerOrder
+from hostler.model.commands import (
+    AttemptOrder,
+    CloseWorker,
+    Discard,
+    Launch,
+    Lend,
+    NodeCommand,
+    Recall,
+    Stop,
+    WorkerOrder,
+)
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Ended, Input, LinkUp, Returned, Searched, Started, WorkerRefused
 from hostler.model.record import entity, record
 from hostler.sim.agenda import Agenda
+from hostler.sim.lab import Lab
 from hostler.sim.programs import script_of, search_of
 
 CHECKPOINT_S = 2.0
@@ -60,6 +72,7 @@ class VirtualAgent:
         wrong_digest: float,
         tell: Callable[[Fact], None],
         bad_devices: frozenset[str] = frozenset(),
+        lab: Lab | None = None,
     ) -> None:
         self.identity = identity
         self.incarnation = 1
@@ -73,6 +86,7 @@ class VirtualAgent:
         self._wrong_digest = wrong_digest
         self._tell = tell
         self._bad_devices = bad_devices
+        self._lab = lab
         self._seq = 0
         self._alive = True
         self._processes: dict[str, Process] = {}
@@ -100,7 +114,7 @@ class VirtualAgent:
                 self._pieces.pop(fact.told.chunk, None)
         self.facts = [fact for fact in self.facts if fact.seq > seq]
 
-    def obey(self, command: Command) -> None:
+    def obey(self, command: NodeCommand) -> None:
         """Carry out one request of the controller."""
         match command:
             case Launch(order=order):
@@ -188,8 +202,12 @@ class VirtualAgent:
         process.began = now
         self._at_work[queue] = process
         self._record(Started(attempt=process.order.id, pid=1000 + self._seq, pid_start=int(now)))
+        order, limit = process.order.inputs, process.order.walltime_s
+        if order is not None and "stage" in order:
+            assert self._lab is not None, "a world with training configs needs a lab"
+            self._agenda.later(self._lab.seconds(order), lambda: self._end(process, exit_code=0))
+            return
         script = script_of(process.order.argv)
-        limit = process.order.walltime_s
         if limit is not None and limit < script.seconds:
             self._agenda.later(limit, lambda: self._end(process, exit_code=None, signal=9, reason="walltime"))
             return
@@ -203,7 +221,10 @@ class VirtualAgent:
             return
         process.ended = True
         queue, order = process.order.queue, process.order
-        result = {"attempt": order.id, "saw": sorted(order.inputs or ())} if exit_code == 0 else None
+        result: Any = {"attempt": order.id, "saw": sorted(order.inputs or ())} if exit_code == 0 else None
+        if exit_code == 0 and order.inputs is not None and "stage" in order.inputs:
+            assert self._lab is not None
+            exit_code, result = self._lab.report(order.inputs)
         self._record(
             Ended(
                 attempt=order.id,

@@ -7,23 +7,26 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
+from hostler.learning.ratings import fit
 from hostler.model.codec import load_event
-from hostler.model.commands import Command
+from hostler.model.commands import Command, Fit
 from hostler.model.errors import HostlerError
 from hostler.model.events import Event
 from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import Input, LinkDown, NodeFound, Submit
+from hostler.model.inputs import Fitted, Input, LinkDown, NodeFound, Submit
 from hostler.model.work import JobSpec
 from hostler.sim.agenda import Agenda
 from hostler.sim.agent import Fact, VirtualAgent
 from hostler.sim.controller import VirtualController
 from hostler.sim.faults import Faults
+from hostler.sim.lab import Lab
 from hostler.sim.link import Link
 from hostler.sim.report import Report, fold
 
 NOTICE_S = 5.0
 """A cut link is noticed after this long at most."""
 RECONNECT_S = 1.0
+FIT_S = 1.0
 PATIENCE_S = 5.0
 """Whoever submitted something asks again after that, until it is answered."""
 
@@ -42,6 +45,7 @@ class World:
         speeds: Mapping[str, float],
         faults: Faults | None = None,
         validate: bool = True,
+        lab: Lab | None = None,
     ) -> None:
         self.agenda = Agenda()
         self.faults = faults or Faults()
@@ -50,6 +54,7 @@ class World:
         self._random = Random(seed)  # noqa: S311  reproducible, not secret
         self._nodes = {node.name: node for node in nodes}
         self._speeds = speeds
+        self._lab = lab
         self._links: dict[str, Link] = {}
         self._busy = dict.fromkeys(speeds, 0.0)
         self._unanswered = 0
@@ -90,7 +95,8 @@ class World:
         if core is None or self._unanswered or core.state.seq != len(self.controller.journal):
             return False
         counts = core.index.counts
-        return sum(counts.values()) == sum(count for state, count in counts.items() if state.final)
+        final = sum(count for state, count in counts.items() if state.final)
+        return sum(counts.values()) == final and not core.index.open_configs
 
     # The controller's side.
 
@@ -110,8 +116,18 @@ class World:
         self.agenda.later(self._random.uniform(0.5, 10.0), self._start)
 
     def _act(self, command: Command) -> None:
+        if isinstance(command, Fit):
+            self._fit(command)
+            return
         name = command.node
         self._links[name].carry(lambda: self.agents[name].obey(command))
+
+    def _fit(self, command: Fit) -> None:
+        """Ratings come back after a while, as from the process that fits them."""
+        players = sorted({name for match in command.matches for name in (match.a, match.b)} | set(command.anchors))
+        ratings = fit(command.matches, command.anchors, players)
+        answer = Fitted(config=command.config, matches=len(command.matches), ratings=ratings)
+        self.agenda.later(FIT_S, lambda: self.controller.take(answer))
 
     def _ask(self, given: Submit) -> None:
         answered = False
@@ -239,6 +255,7 @@ class World:
             speeds=self._speeds.__getitem__,
             wrong_digest=wrong,
             bad_devices=self.faults.bad_devices,
+            lab=self._lab,
             tell=lambda fact: self._tell(node.name, identity, fact),
         )
 

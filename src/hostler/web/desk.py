@@ -8,6 +8,8 @@ from typing import Any, Protocol
 from hostler.model.events import Entry
 from hostler.model.inputs import Input
 from hostler.model.views import (
+    ConfigHistory,
+    ConfigView,
     Explanation,
     HitView,
     JobDetail,
@@ -15,6 +17,7 @@ from hostler.model.views import (
     LedgerProof,
     LedgerView,
     LogChunk,
+    ModelView,
     NodeView,
     QueueRow,
     Status,
@@ -26,7 +29,7 @@ from hostler.model.work import JobState
 class Desk(Protocol):
     """The controller, as seen through the window. Readers answer at once from the state and never change it.
 
-    Names of jobs may be ids or idempotency keys; an unknown one raises `NotFound`.
+    Names of jobs may be ids or idempotency keys; an unknown one raises `NotFound`, as does an unknown config.
     """
 
     def status(self) -> Status:
@@ -52,6 +55,18 @@ class Desk(Protocol):
 
     def ledger(self, name: str) -> LedgerView:
         """A sweep's ledger."""
+
+    def configs(self) -> Sequence[ConfigView]:
+        """All training configs, those that are retired too."""
+
+    def config(self, name: str) -> ConfigView:
+        """One training config."""
+
+    def history(self, name: str) -> ConfigHistory:
+        """How a training config came to where it is."""
+
+    def models(self, name: str) -> Sequence[ModelView]:
+        """All models of a training config, oldest first."""
 
     async def proof(self, name: str) -> LedgerProof:
         """A sweep's ledger, folded again from the journal."""

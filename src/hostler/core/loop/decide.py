@@ -1,0 +1,237 @@
+"""What the loops should do next: verdicts on candidates, and the jobs to queue. Each decision carries its values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from hostler.core.index import Index
+from hostler.core.loop.stages import job_for, pace, untrained_positions, waiting_dataset, window
+from hostler.core.loop.state import Config
+from hostler.core.state import State
+from hostler.learning import sprt
+from hostler.learning.velocity import Point, Velocity, velocity
+from hostler.model.events import (
+    CancelRequested,
+    Event,
+    JobCancelled,
+    JobSubmitted,
+    ModelPromoted,
+    ModelRejected,
+)
+from hostler.model.learning import Rating, player_of
+from hostler.model.work import JobState, WorkKind
+from hostler.policy import pacing, population, priority
+from hostler.policy.population import Standing
+from hostler.policy.priority import Claim
+
+Emit: TypeAlias = Callable[[Event], None]
+
+WAITING_MAX = 64
+"""Self-play jobs kept ready for devices that come free; the rest is decided when it is needed."""
+
+
+def populate(state: State, index: Index, emit: Emit) -> None:
+    """Queue what the configs need, once something about them has changed."""
+    if index.draining or not index.loops_due:
+        return
+    index.open_configs = {name for name, config in state.configs.items() if over(config) is None}
+    for name, config in state.configs.items():
+        if name in index.open_configs:
+            _queue_stages(state, index, config, emit)
+        elif config.jobs:
+            _call_off(state, config, emit)
+    _queue_selfplay(state, index, emit)
+    index.loops_due = False
+
+
+def judge_trial(state: State, config: Config, emit: Emit) -> None:
+    """Promote or reject the candidate as soon as its test says so."""
+    trial = config.trial
+    if trial is None:
+        return
+    verdict = trial_verdict(config)
+    if verdict.decision is None:
+        return
+    made = ModelPromoted if verdict.decision == "promote" else ModelRejected
+    emit(
+        made(
+            config=config.spec.name,
+            model=trial.candidate,
+            over=trial.against,
+            groups=trial.evidence.groups,
+            llr=verdict.llr,
+            why=verdict.why,
+        )
+    )
+    _call_off_stale(state, config, emit)
+
+
+def trial_verdict(config: Config) -> sprt.Verdict:
+    """Where the candidate's test stands."""
+    assert config.trial is not None
+    terms = config.spec.promotion
+    hypotheses = sprt.Hypotheses(elo0=terms.elo0, elo1=terms.elo1, alpha=terms.alpha, beta=terms.beta)
+    return sprt.verdict(config.trial.evidence, hypotheses, min_groups=terms.min_groups, max_groups=terms.max_groups)
+
+
+def over(config: Config) -> tuple[str, str] | None:
+    """`(state, why)` of a config that wants nothing more; `None` while it goes on."""
+    if config.retired:
+        return "retired", "the settings name it no more"
+    goal = config.spec.goal
+    if goal is None:
+        return None
+    if config.promotions >= goal.promotions and rating_wanted(config) is None:
+        return "reached", f"{config.promotions} promotions"
+    for stage, rest in config.rests.items():
+        if rest.failures >= goal.failures:
+            return "missed", f"{stage} failed {rest.failures} times in a row: {rest.why}"
+    if config.candidates >= goal.candidates and config.trial is None and config.promotions < goal.promotions:
+        return "missed", f"{config.promotions} promotions after {config.candidates} candidates"
+    return None
+
+
+def rating_wanted(config: Config) -> str | None:
+    """Why the current model should be rated better; `None` where it is well enough, or as well as it can be."""
+    if config.current is None or config.unrated_why is not None:
+        return None
+    player, spec = config.evaluated_as(config.current), config.spec.evaluation
+    spent = config.ladder_groups.get(player, 0)
+    rating = config.ratings.get(player)
+    if spent >= spec.max_groups or (rating is not None and _half_width(rating) <= spec.precision_elo):
+        return None
+    known = "not rated yet" if rating is None else f"known to ±{_half_width(rating):.0f} Elo only"
+    return f"the current model is {known} (±{spec.precision_elo:g} wanted), {spent} groups spent"
+
+
+def standing(config: Config, now: float) -> Standing:
+    """Where a config stands, for the policy."""
+    accepted, unseen = untrained_positions(config)
+    trial = config.trial
+    return Standing(
+        has_model=config.current is not None,
+        candidate=None if trial is None else trial.candidate,
+        test_groups=0 if trial is None else trial.evidence.groups,
+        dataset_waits=waiting_dataset(config) is not None,
+        steps=pacing.steps_allowed(pace(config), accepted),
+        fresh_games=config.fresh_games,
+        promising_games=sum(each.games if each.accepted is None else each.accepted for each in window(config)),
+        fresh_needed=config.spec.export.fresh_games,
+        min_games=config.spec.export.min_games,
+        rating=None if _is_fitting(config) else rating_wanted(config),
+        ahead=pacing.ahead(pace(config), accepted + unseen),
+        jobs=Counter(config.jobs.values()),
+        resting={
+            stage: f"{rest.failures} failures in a row, the last: {rest.why}"
+            for stage, rest in config.rests.items()
+            if rest.until > now
+        },
+    )
+
+
+def velocity_of(config: Config) -> Velocity | None:
+    """How fast the current model's rating moves; `None` while nobody can say."""
+    return velocity([Point(at_s=each.at, rating=each.rating) for each in config.rating_history])
+
+
+def _half_width(rating: Rating) -> float:
+    return (rating.high - rating.low) / 2
+
+
+def _is_fitting(config: Config) -> bool:
+    """Whether ratings of the newest matches are still to come; what to play next is decided with them."""
+    return config.rated_matches < len(config.matches) and config.unrated_why is None
+
+
+def _queue_stages(state: State, index: Index, config: Config, emit: Emit) -> None:
+    """Queue every stage but self-play, for which the configs compete."""
+    for want in population.wanted(standing(config, index.now)):
+        if want.stage is not WorkKind.SELFPLAY:
+            _submit(state, config, want.stage, want.why, index.now, emit)
+
+
+def _queue_selfplay(state: State, index: Index, emit: Emit) -> None:
+    """Keep as many self-play jobs waiting as devices could take at once."""
+    eager = {config.spec.name: why for config, why in _eager(state, index)}
+    if not eager:
+        return
+    heaviest = max(state.configs[name].spec.weight for name in eager)
+    served = {name: _selfplay_jobs(state, state.configs[name]) for name in eager}
+    waiting = sum(len(pending) for pending, _ in served.values())
+    held = {name: sum(map(len, jobs)) / state.configs[name].spec.weight for name, jobs in served.items()}
+    while waiting < min(max(len(index.open), 1), WAITING_MAX):
+        least = min(held.values())
+        claims = [_claim(state.configs[name], heaviest, held[name], least, index.now) for name in eager]
+        claim, score = priority.first(claims)
+        why = f"{eager[claim.name]}; score {score}"
+        _submit(state, state.configs[claim.name], WorkKind.SELFPLAY, why, index.now, emit)
+        held[claim.name] += 1 / claim.weight
+        waiting += 1
+
+
+def _eager(state: State, index: Index) -> Iterator[tuple[Config, str]]:
+    """Configs that want self-play, and why."""
+    for name in sorted(index.open_configs):
+        config = state.configs[name]
+        for want in population.wanted(standing(config, index.now)):
+            if want.stage is WorkKind.SELFPLAY:
+                yield config, want.why
+
+
+def _selfplay_jobs(state: State, config: Config) -> tuple[list[str], list[str]]:
+    """Its self-play jobs that wait, and those that have a device."""
+    mine = [name for name, stage in config.jobs.items() if stage is WorkKind.SELFPLAY]
+    waiting = [name for name in mine if state.jobs[name].state is JobState.PENDING]
+    return waiting, [name for name in mine if name not in set(waiting)]
+
+
+def _claim(config: Config, heaviest: float, served: float, least: float, now: float) -> Claim:
+    newest = next(reversed(config.datasets.values()), None)
+    moving = velocity_of(config)
+    return Claim(
+        name=config.spec.name,
+        weight=config.spec.weight,
+        heaviest=heaviest,
+        served=served,
+        least_served=least,
+        idle_s=None if config.served_at is None else now - config.served_at,
+        data_age_s=None if newest is None else now - newest.at,
+        velocity=None if moving is None else moving.elo_per_day,
+    )
+
+
+def _submit(state: State, config: Config, stage: WorkKind, why: str, now: float, emit: Emit) -> None:
+    emit(JobSubmitted(job=f"j{state.next_job}", spec=job_for(config, stage, now), why=why))
+
+
+def _call_off(state: State, config: Config, emit: Emit) -> None:
+    """The config wants nothing more: what waits is cancelled, what runs may end."""
+    ended = over(config)
+    assert ended is not None
+    _cancel_waiting(state, list(config.jobs), f"{config.spec.name}: {': '.join(ended)}", emit)
+
+
+def _call_off_stale(state: State, config: Config, emit: Emit) -> None:
+    """Self-play that waits was ordered of the model before."""
+    waiting, _ = _selfplay_jobs(state, config)
+    if config.spec.selfplay.engine == "gumbel":
+        stale = [name for name in waiting if _player(state, name) != _player_now(config)]
+        _cancel_waiting(state, stale, "the current model has changed", emit)
+
+
+def _player(state: State, job: str) -> str:
+    payload = state.jobs[job].spec.payload
+    return str(payload.order["player"])  # type: ignore[union-attr]
+
+
+def _player_now(config: Config) -> str:
+    return player_of(config.spec.selfplay.engine, config.spec.selfplay.simulations, config.current)
+
+
+def _cancel_waiting(state: State, names: list[str], why: str, emit: Emit) -> None:
+    for name in names:
+        if state.jobs[name].state is JobState.PENDING:
+            emit(CancelRequested(job=name, reason=why))
+            emit(JobCancelled(job=name))

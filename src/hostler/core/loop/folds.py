@@ -1,0 +1,275 @@
+"""Folding the facts of the loops into the state: one small function for each event."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hostler.core.index import Index
+from hostler.core.loop.state import (
+    Config,
+    Dataset,
+    Judgement,
+    Model,
+    Rated,
+    Rest,
+    Segment,
+    Switch,
+    Trial,
+)
+from hostler.core.state import Job, State
+from hostler.learning.matches import scores
+from hostler.model import events
+from hostler.model.errors import IllegalTransition
+from hostler.model.learning import Match, ModelStatus, SegmentRef, SegmentVerdict
+from hostler.model.work import StagePayload, WorkKind
+
+HISTORY_KEPT = 1000
+"""Points of a config's rating history; older ones are thinned to every second."""
+
+
+def job_queued(state: State, index: Index, job: Job) -> None:
+    """A stage's job was submitted."""
+    payload = stage_of(job)
+    config = state.configs[payload.config]
+    config.ordered += 1
+    config.jobs[job.id] = WorkKind(payload.kind)
+    index.loops_due = True
+
+
+def job_leased(state: State, index: Index, job: Job) -> None:
+    """A stage's job got a device."""
+    if job.spec.work is WorkKind.SELFPLAY:
+        config = state.configs[stage_of(job).config]
+        config.served_at = index.selfplay_at = state.at
+        index.selfplaying += 1
+    index.loops_due = True
+
+
+def job_released(state: State, index: Index, job: Job) -> None:
+    """A stage's job has its device no more."""
+    if job.spec.work is WorkKind.SELFPLAY:
+        index.selfplaying -= 1
+    index.loops_due = True
+
+
+def job_over(state: State, index: Index, job: Job, done: bool) -> None:
+    """A stage's job ended."""
+    config = state.configs[stage_of(job).config]
+    stage = config.jobs.pop(job.id)
+    if done:
+        config.rests.pop(stage, None)
+    index.loops_due = True
+
+
+def stage_of(job: Job) -> StagePayload:
+    """The payload of a job that is known to be a stage's."""
+    assert isinstance(job.spec.payload, StagePayload), f"{job.id} is no stage"
+    return job.spec.payload
+
+
+def config_declared(state: State, index: Index, event: events.ConfigDeclared) -> None:
+    """A config appears or changes."""
+    config = state.configs.setdefault(event.config, Config(spec=event.spec))
+    config.spec, config.retired = event.spec, False
+    index.loops_due = True
+
+
+def config_retired(state: State, index: Index, event: events.ConfigRetired) -> None:
+    """A config is no longer asked for."""
+    state.configs[event.config].retired = True
+    index.loops_due = True
+
+
+def segments_made(state: State, index: Index, event: events.SegmentsMade) -> None:
+    """Games came in; each segment once."""
+    config = state.configs[event.config]
+    games = sum(segment.games for segment in event.segments)
+    for segment in event.segments:
+        _expect(segment.sha256 not in config.segments, event, f"{segment.sha256} is known already")
+        cpu_s = None if event.cpu_s is None else event.cpu_s * segment.games / games
+        config.segments[segment.sha256] = _segment(segment, event.player, state.at, cpu_s)
+        config.fresh_games += segment.games
+    index.loops_due = True
+
+
+def segments_judged(state: State, index: Index, event: events.SegmentsJudged) -> None:
+    """The quality gate has looked at a window."""
+    config = state.configs[event.config]
+    for verdict in event.segments:
+        _judge(config, verdict)
+    config.fresh_games = sum(each.games for each in config.segments.values() if each.accepted is None)
+    config.lengths = event.lengths or config.lengths
+    rejected: Counter[str] = Counter()
+    for verdict in event.segments:
+        rejected.update(_rejections(verdict))
+    config.judgements.append(
+        Judgement(
+            at=state.at,
+            job=event.job,
+            offered=sum(verdict.games for verdict in event.segments),
+            accepted=sum(verdict.accepted for verdict in event.segments),
+            rejected=dict(rejected),
+            quality=event.quality,
+            bootstrap=event.bootstrap,
+        )
+    )
+    index.loops_due = True
+
+
+def dataset_made(state: State, index: Index, event: events.DatasetMade) -> None:
+    """A dataset is published; it follows the judgement it rests on."""
+    config = state.configs[event.config]
+    _expect(bool(config.judgements) and config.judgements[-1].job == event.job, event, "nothing was judged for it")
+    config.datasets[event.dataset.sha256] = Dataset(
+        ref=event.dataset, at=state.at, segments=len(event.segments), judgement=config.judgements[-1]
+    )
+    index.loops_due = True
+
+
+def model_made(state: State, index: Index, event: events.ModelMade) -> None:
+    """A model is published. The first of a config waits for nobody, every other for its test."""
+    config = state.configs[event.config]
+    model = Model(number=len(config.models), made_at=state.at, training=event.training, status=ModelStatus.CANDIDATE)
+    _expect(model.sha256 not in config.models, event, "the model is known already")
+    config.models[model.sha256] = model
+    if event.training.dataset is not None:
+        config.datasets[event.training.dataset].trained = True
+    if config.current is not None:
+        config.trial = Trial(candidate=model.sha256, against=config.current)
+    index.loops_due = True
+
+
+def matches_played(state: State, index: Index, event: events.MatchesPlayed) -> None:
+    """Games were played; those of the test count for it."""
+    config = state.configs[event.config]
+    for match in event.matches:
+        config.matches.append(match)
+        if not _count_for_trial(config, match):
+            for player in (match.a, match.b):
+                config.ladder_groups[player] = config.ladder_groups.get(player, 0) + len(match.groups)
+    config.unrated_why = None
+    index.loops_due = True
+
+
+def config_rated(state: State, index: Index, event: events.ConfigRated) -> None:
+    """Ratings were fitted."""
+    config = state.configs[event.config]
+    config.rated_matches, config.unrated_why = event.matches, None
+    config.ratings = dict(event.ratings)
+    if config.current is not None:
+        player = config.evaluated_as(config.current)
+        rating = config.ratings.get(player)
+        if rating is not None:
+            _thinned(config.rating_history).append(Rated(at=state.at, player=player, rating=rating))
+    index.loops_due = True
+
+
+def rating_failed(state: State, index: Index, event: events.RatingFailed) -> None:
+    """Ratings stay as they were."""
+    config = state.configs[event.config]
+    config.rated_matches, config.unrated_why = event.matches, event.why
+    state.troubles += 1
+    index.loops_due = True
+
+
+def model_promoted(state: State, index: Index, event: events.ModelPromoted) -> None:
+    """The candidate is the current model."""
+    config = state.configs[event.config]
+    _expect(config.current == event.over, event, f"the current model is {config.current}")
+    _expect(event.over is None or event.groups > 0, event, "no game was played")
+    _decide(state, config, event.model, ModelStatus.PROMOTED, event.why)
+    config.switches.append(Switch(at=state.at, model=event.model, why=event.why))
+    config.trial = None
+    index.loops_due = True
+
+
+def model_rejected(state: State, index: Index, event: events.ModelRejected) -> None:
+    """The candidate goes; the current model stays."""
+    config = state.configs[event.config]
+    _decide(state, config, event.model, ModelStatus.REJECTED, event.why)
+    config.trial = None
+    index.loops_due = True
+
+
+def model_rolled_back(state: State, index: Index, event: events.ModelRolledBack) -> None:
+    """An earlier model is current again; a test against the other is void."""
+    config = state.configs[event.config]
+    _expect(config.current == event.was, event, f"the current model is {config.current}")
+    config.switches.append(Switch(at=state.at, model=event.model, why=event.why))
+    if config.trial is not None:
+        _decide(state, config, config.trial.candidate, ModelStatus.DROPPED, f"rolled back meanwhile: {event.why}")
+        config.trial = None
+    index.loops_due = True
+
+
+def stage_resting(state: State, index: Index, event: events.StageResting) -> None:
+    """A stage rests."""
+    config = state.configs[event.config]
+    config.rests[event.stage] = Rest(failures=event.failures, until=event.until, why=event.why)
+    index.rest_loop(event.until)
+
+
+FOLDS: dict[type, Callable[[State, Index, Any], None]] = {
+    events.ConfigDeclared: config_declared,
+    events.ConfigRetired: config_retired,
+    events.SegmentsMade: segments_made,
+    events.SegmentsJudged: segments_judged,
+    events.DatasetMade: dataset_made,
+    events.ModelMade: model_made,
+    events.MatchesPlayed: matches_played,
+    events.ConfigRated: config_rated,
+    events.RatingFailed: rating_failed,
+    events.ModelPromoted: model_promoted,
+    events.ModelRejected: model_rejected,
+    events.ModelRolledBack: model_rolled_back,
+    events.StageResting: stage_resting,
+}
+
+
+def _segment(ref: SegmentRef, player: str, at: float, cpu_s: float | None) -> Segment:
+    return Segment(sha256=ref.sha256, games=ref.games, positions=ref.positions, player=player, at=at, cpu_s=cpu_s)
+
+
+def _judge(config: Config, verdict: SegmentVerdict) -> None:
+    segment = config.segments[verdict.sha256]
+    segment.accepted, segment.refused = verdict.accepted, verdict.refused
+
+
+def _rejections(verdict: SegmentVerdict) -> Mapping[str, int]:
+    """Games that did not pass, by reason; a refused segment's other games count for the reason of the whole."""
+    if verdict.refused is None:
+        return verdict.rejected
+    rest = verdict.games - verdict.accepted - sum(verdict.rejected.values())
+    return {**verdict.rejected, "refused with their segment": rest} if rest > 0 else verdict.rejected
+
+
+def _count_for_trial(config: Config, match: Match) -> bool:
+    trial = config.trial
+    if trial is None or (match.a, match.b) != (
+        config.evaluated_as(trial.candidate),
+        config.evaluated_as(trial.against),
+    ):
+        return False
+    for score in scores(match):
+        trial.evidence = trial.evidence.add(score)
+    return True
+
+
+def _decide(state: State, config: Config, name: str, status: ModelStatus, why: str) -> None:
+    model = config.models[name]
+    if model.status is not ModelStatus.CANDIDATE:
+        raise IllegalTransition(f"model {name} of {config.spec.name} is {model.status} already")
+    model.status, model.decided_at, model.why = status, state.at, why
+
+
+def _thinned(history: list[Rated]) -> list[Rated]:
+    if len(history) >= HISTORY_KEPT:
+        del history[1:-1:2]
+    return history
+
+
+def _expect(fits: bool, event: object, why: str) -> None:
+    if not fits:
+        raise IllegalTransition(f"{event} does not fit: {why}")

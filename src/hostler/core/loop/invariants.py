@@ -1,0 +1,62 @@
+"""What must always be true of the loops."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from hostler.core.loop.state import Config
+from hostler.core.state import State
+from hostler.model.learning import ModelStatus
+from hostler.model.work import StagePayload, WorkKind
+
+
+def loop_faults(state: State) -> Iterator[str]:
+    """Everything that is wrong with the loops, in words."""
+    alive = {
+        name: (job.spec.payload.config, job.spec.work)
+        for name, job in state.jobs.items()
+        if isinstance(job.spec.payload, StagePayload) and not job.state.final
+    }
+    known = {
+        name: (config.spec.name, stage) for config in state.configs.values() for name, stage in config.jobs.items()
+    }
+    if alive != known:
+        yield f"jobs of loops are {alive}, the configs say {known}"
+    for config in state.configs.values():
+        yield from (f"{config.spec.name}: {fault}" for fault in (*_jobs(config), *_models(config), *_games(config)))
+
+
+def _jobs(config: Config) -> Iterator[str]:
+    twice = [
+        stage for stage, count in Counter(config.jobs.values()).items() if count > 1 and stage is not WorkKind.SELFPLAY
+    ]
+    if twice:
+        yield f"more than one job at once of {twice}"
+
+
+def _models(config: Config) -> Iterator[str]:
+    open_ = [name for name, model in config.models.items() if model.status is ModelStatus.CANDIDATE]
+    if open_ != ([] if config.trial is None else [config.trial.candidate]):
+        yield f"candidates are {open_}, the test is of {config.trial}"
+    if config.trial is not None and config.trial.against != config.current:
+        yield f"the candidate is tested against {config.trial.against}, current is {config.current}"
+    if config.current is not None and config.models[config.current].status is not ModelStatus.PROMOTED:
+        yield f"the current model is {config.models[config.current].status}"
+    for model in config.models.values():
+        dataset, base = model.training.dataset, model.training.base
+        if (model.number == 0) != (base is None) or (base is not None and base not in config.models):
+            yield f"model {model.sha256} (number {model.number}) comes from {base}"
+        if dataset is not None and dataset not in config.datasets:
+            yield f"model {model.sha256} was trained on {dataset}, which nobody made"
+
+
+def _games(config: Config) -> Iterator[str]:
+    fresh = sum(segment.games for segment in config.segments.values() if segment.accepted is None)
+    if fresh != config.fresh_games:
+        yield f"fresh games are {config.fresh_games}, should be {fresh}"
+    too_many = [each.sha256 for each in config.segments.values() if (each.accepted or 0) > each.games]
+    if too_many:
+        yield f"more games accepted than played of {too_many}"
+    if config.rated_matches > len(config.matches):
+        yield f"rated by {config.rated_matches} matches of {len(config.matches)}"

@@ -1,0 +1,161 @@
+"""The contract of each stage, checked where it ends: what it reports must be what it was ordered, counted, not empty.
+
+Laid down in docs/reference/learning.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+from pydantic import ValidationError
+
+from hostler.core.loop.state import Config
+from hostler.model.codec import adapter, explain
+from hostler.model.learning import (
+    EvaluationResult,
+    ExportResult,
+    Match,
+    SegmentRef,
+    SelfplayResult,
+    TrainingResult,
+)
+from hostler.model.work import StagePayload, WorkKind
+
+Result: TypeAlias = SelfplayResult | ExportResult | TrainingResult | EvaluationResult
+Order: TypeAlias = Mapping[str, Any]
+T = TypeVar("T")
+
+SHAPES: Mapping[str, type[Any]] = {
+    WorkKind.SELFPLAY: SelfplayResult,
+    WorkKind.EXPORT: ExportResult,
+    WorkKind.TRAINING: TrainingResult,
+    WorkKind.EVALUATION: EvaluationResult,
+}
+
+
+def read(stage: str, result: Any) -> Result | str:
+    """The result of a stage in its strict form, or what is wrong with it."""
+    if result is None:
+        return "it left no result in $HOSTLER_RESULT"
+    try:
+        read_as: Result = adapter(SHAPES[stage]).validate_python(result)
+    except ValidationError as error:
+        return f"its result is none of a {stage} stage: {explain(error)}"
+    return read_as
+
+
+def complaint(result: Any) -> str | None:
+    """What a stage that failed says of itself."""
+    error = result.get("error") if isinstance(result, Mapping) else None
+    return error[:2000] if isinstance(error, str) and error else None
+
+
+def fault(config: Config, payload: StagePayload, result: Result) -> str | None:
+    """Why a result that can be read breaks the stage's contract; `None` if it keeps it."""
+    return next(CHECKS[type(result)](config, payload.order, result), None)
+
+
+def segments_fault(segments: tuple[SegmentRef, ...]) -> str | None:
+    """Why these segments cannot be all different games."""
+    names = [segment.sha256 for segment in segments]
+    twice = {name for name in names if names.count(name) > 1}
+    return f"it names segment {min(twice)} twice" if twice else None
+
+
+def _selfplay(config: Config, order: Order, result: SelfplayResult) -> Iterator[str]:
+    games = sum(segment.games for segment in result.segments)
+    positions = sum(segment.positions for segment in result.segments)
+    if result.games != order["games"]:
+        yield f"it played {result.games} games, {order['games']} were ordered"
+    if (games, positions) != (result.games, result.positions):
+        yield (
+            f"its segments hold {games} games and {positions} positions, it says {result.games} and {result.positions}"
+        )
+    told = segments_fault(result.segments)
+    if told is not None:
+        yield told
+
+
+def _export(config: Config, order: Order, result: ExportResult) -> Iterator[str]:
+    told = _judged_fault(order, result)
+    if told is not None:
+        yield told
+    if result.dataset is None:
+        yield "it made no dataset and does not say why"
+        return
+    accepted = sum(verdict.accepted for verdict in result.segments)
+    if result.dataset.games != accepted:
+        yield f"the gate accepted {accepted} games, the dataset holds {result.dataset.games}"
+    if accepted < order["min_games"]:
+        yield f"the gate accepted {accepted} games, a dataset needs {order['min_games']}"
+    if result.dataset.sha256 in config.datasets:
+        yield f"dataset {result.dataset.sha256} was made before: nothing is new in it"
+
+
+def judged(order: Order, result: ExportResult) -> bool:
+    """Whether what an export says of each segment can be believed, whatever became of its dataset."""
+    return _judged_fault(order, result) is None
+
+
+def _judged_fault(order: Order, result: ExportResult) -> str | None:
+    ordered = {each["sha256"]: each["games"] for each in order["segments"]}
+    told = {verdict.sha256: verdict.games for verdict in result.segments}
+    if told != ordered or len(told) != len(result.segments):
+        return f"it was given {len(ordered)} segments and tells of {len(result.segments)}, or of other games in them"
+    for verdict in result.segments:
+        if verdict.accepted + sum(verdict.rejected.values()) > verdict.games:
+            return f"of the {verdict.games} games of segment {verdict.sha256} it accepted and rejected more"
+        if verdict.refused is not None and verdict.accepted:
+            return f"segment {verdict.sha256} is refused, yet {verdict.accepted} of its games are accepted"
+    return None
+
+
+def _training(config: Config, order: Order, result: TrainingResult) -> Iterator[str]:
+    dataset = order["dataset"]
+    if result.base != order["base"]:
+        yield f"it went on from {result.base}, ordered was {order['base']}"
+    if result.dataset != (None if dataset is None else dataset["sha256"]):
+        yield f"it used dataset {result.dataset}, ordered was another"
+    positions = 0 if dataset is None else dataset["positions"]
+    if (result.positions_in, result.positions_used) != (positions, positions):
+        yield (
+            f"the dataset holds {positions} positions, it read {result.positions_in} and used {result.positions_used}"
+        )
+    if result.steps > order["steps"] or (result.stopped == "steps" and result.steps != order["steps"]):
+        yield f"it took {result.steps} steps, {order['steps']} were ordered"
+    if dataset is not None and (result.steps == 0 or result.after is None or result.before is None):
+        yield "it trained nothing, or did not measure what came of it"
+    if result.model.sha256 in config.models:
+        yield f"its model {result.model.sha256} was there before: nothing was learnt"
+
+
+def _evaluation(config: Config, order: Order, result: EvaluationResult) -> Iterator[str]:
+    asked = [(match["a"], match["b"], match["groups"]) for match in order["matches"]]
+    played = [(match.a, match.b, len(match.groups)) for match in result.matches]
+    if played != asked:
+        yield f"it played {played}, ordered was {asked}"
+    if not any(groups for _, _, groups in played):
+        yield "it played no games"
+    players = config.spec.game.players
+    for match in result.matches:
+        yield from _match_faults(match, players)
+    games = sum(len(group) for match in result.matches for group in match.groups)
+    if result.games != games:
+        yield f"it says {result.games} games and tells of {games}"
+
+
+def _match_faults(match: Match, players: int) -> Iterator[str]:
+    places = tuple(range(players))
+    for group in match.groups:
+        if len(group) != players or any(tuple(sorted(game)) != places for game in group):
+            yield f"a group of {match.a} against {match.b} is not one game from each of {players} seats: {group}"
+            return
+
+
+CHECKS: Mapping[type[Any], Callable[[Config, Order, Any], Iterator[str]]] = {
+    SelfplayResult: _selfplay,
+    ExportResult: _export,
+    TrainingResult: _training,
+    EvaluationResult: _evaluation,
+}

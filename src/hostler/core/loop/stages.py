@@ -1,0 +1,206 @@
+"""From what a config needs to the job that does it: the order of each stage, complete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hostler.core.loop.state import Config, Dataset, Segment, Trial
+from hostler.learning.plan import best_opponents
+from hostler.model.codec import digest
+from hostler.model.learning import ModelStatus, Rating, StageSpec, player_of
+from hostler.model.work import FailureClass, JobSpec, Retry, StagePayload, WorkKind
+from hostler.policy.pacing import Pace, steps_allowed
+
+AHEAD_OF_SELFPLAY = 1
+"""What waits for a device to end a round of the loop goes before the self-play of the next."""
+
+
+def job_for(config: Config, stage: WorkKind, now: float) -> JobSpec:
+    """The job that does a stage of a config as things stand."""
+    spec = stage_spec(config, stage)
+    payload = StagePayload(
+        kind=stage.value,  # type: ignore[arg-type]  # the four kinds that are stages
+        schema=1,
+        config=config.spec.name,
+        argv=spec.command,
+        env=spec.env,
+        cwd=spec.cwd,
+        order={**_frame(config, stage), **ORDERS[stage](config)},
+    )
+    return JobSpec(
+        name=f"{stage} {config.spec.name}",
+        payload=payload,
+        resources=spec.resources,
+        priority=config.spec.priority + (0 if stage is WorkKind.SELFPLAY else AHEAD_OF_SELFPLAY),
+        retry=_retry(spec.retry),
+        walltime_s=spec.walltime_s,
+    )
+
+
+def stage_spec(config: Config, stage: WorkKind) -> StageSpec:
+    """How the stage of a config runs."""
+    spec = config.spec
+    return {
+        WorkKind.SELFPLAY: spec.selfplay.stage,
+        WorkKind.EXPORT: spec.export.stage,
+        WorkKind.TRAINING: spec.training.stage,
+        WorkKind.EVALUATION: spec.evaluation.stage,
+    }[stage]
+
+
+def window(config: Config) -> list[Segment]:
+    """The newest segments that are not refused, up to as many games as the window holds; oldest first."""
+    chosen, games = [], 0
+    for segment in reversed(config.segments.values()):
+        if games >= config.spec.export.window_games:
+            break
+        if segment.refused is None:
+            chosen.append(segment)
+            games += segment.games
+    return chosen[::-1]
+
+
+def waiting_dataset(config: Config) -> Dataset | None:
+    """The newest dataset, if no training has used it."""
+    newest = next(reversed(config.datasets.values()), None)
+    return newest if newest is not None and not newest.trained else None
+
+
+def untrained_positions(config: Config) -> tuple[int, int]:
+    """Positions that no training has had: those the quality gate accepted, and those it has not seen yet."""
+    accepted = unseen = 0.0
+    trained_at = _trained_at(config)
+    for segment in reversed(config.segments.values()):
+        if segment.at <= trained_at:
+            break
+        if segment.accepted is None:
+            unseen += segment.positions
+        else:
+            accepted += segment.positions * segment.accepted / segment.games
+    return int(accepted), int(unseen)
+
+
+def pace(config: Config) -> Pace:
+    """The bounds on training per new position."""
+    training = config.spec.training
+    least, most = training.reuse
+    return Pace(least=least, most=most, batch=training.batch, max_steps=training.max_steps)
+
+
+def _trained_at(config: Config) -> float:
+    """When the dataset was made that the last training used."""
+    return max((each.at for each in config.datasets.values() if each.trained), default=float("-inf"))
+
+
+def _frame(config: Config, stage: WorkKind) -> Mapping[str, Any]:
+    seed = int(digest({"config": config.spec.name, "seed": config.spec.seed, "order": config.ordered})[:12], 16)
+    game = {"factory": config.spec.game.factory, "params": dict(config.spec.game.params)}
+    return {"schema": 1, "stage": stage.value, "config": config.spec.name, "seed": seed, "game": game}
+
+
+def _selfplay(config: Config) -> Mapping[str, Any]:
+    spec = config.spec.selfplay
+    gumbel = spec.engine == "gumbel"
+    player = player_of(spec.engine, spec.simulations, config.current) if gumbel else spec.engine
+    return {
+        "player": player,
+        "games": spec.games,
+        "segment_games": min(spec.segment_games, spec.games),
+        "options": dict(spec.stage.options),
+    }
+
+
+def _export(config: Config) -> Mapping[str, Any]:
+    spec = config.spec.export
+    lengths = config.lengths
+    return {
+        "segments": [{"sha256": each.sha256, "games": each.games} for each in window(config)],
+        "min_games": spec.min_games,
+        "quality": spec.quality,
+        "strength": _strength(config),
+        "lengths": None if lengths is None else {"mean": lengths.mean, "sd": lengths.sd, "games": lengths.games},
+        "include_evaluation": spec.include_evaluation,
+        "options": dict(spec.stage.options),
+    }
+
+
+def _training(config: Config) -> Mapping[str, Any]:
+    spec = config.spec.training
+    frame = {"batch": spec.batch, "options": dict(spec.stage.options), "base": config.current}
+    dataset = waiting_dataset(config)
+    if config.current is None or dataset is None:
+        init = {"channels": spec.channels, "blocks": spec.blocks}
+        return {**frame, "init": init, "dataset": None, "steps": 0}
+    accepted, _ = untrained_positions(config)
+    return {
+        **frame,
+        "init": None,
+        "dataset": {"sha256": dataset.ref.sha256, "games": dataset.ref.games, "positions": dataset.ref.positions},
+        "steps": steps_allowed(pace(config), accepted),
+    }
+
+
+def _evaluation(config: Config) -> Mapping[str, Any]:
+    spec = config.spec.evaluation
+    matches = _test_matches(config, config.trial) if config.trial is not None else _ladder_matches(config)
+    return {
+        "matches": list(matches),
+        "options": dict(spec.stage.options),
+        "record": config.spec.export.include_evaluation,
+    }
+
+
+ORDERS = {
+    WorkKind.SELFPLAY: _selfplay,
+    WorkKind.EXPORT: _export,
+    WorkKind.TRAINING: _training,
+    WorkKind.EVALUATION: _evaluation,
+}
+
+
+def _test_matches(config: Config, trial: Trial) -> Iterator[Mapping[str, Any]]:
+    left = config.spec.promotion.max_groups - trial.evidence.groups
+    yield {
+        "a": config.evaluated_as(trial.candidate),
+        "b": config.evaluated_as(trial.against),
+        "groups": min(config.spec.evaluation.groups, left),
+    }
+
+
+def _ladder_matches(config: Config) -> Iterator[Mapping[str, Any]]:
+    """The current model against those who tell most about it: anchors, and models that were current before."""
+    assert config.current is not None
+    subject = config.evaluated_as(config.current)
+    earlier = {config.evaluated_as(switch.model) for switch in config.switches} - {subject}
+    fixed = {name: Rating(elo=elo, low=elo, high=elo, games=0) for name, elo in config.spec.game.anchors.items()}
+    ratings = {**{name: config.ratings.get(name) for name in (subject, *sorted(earlier))}, **fixed}
+    groups, players = config.spec.evaluation.groups, config.spec.game.players
+    for plan in best_opponents(subject, ratings, (*fixed, *sorted(earlier)), groups, players=players):
+        yield {"a": subject, "b": plan.opponent, "groups": plan.groups}
+
+
+def _strength(config: Config) -> Mapping[str, Any] | None:
+    """What the quality gate asks of generators; nothing before the first promotion."""
+    if not config.promotions or config.current is None:
+        return None
+    rating = config.ratings.get(config.evaluated_as(config.current))
+    if rating is None:
+        # Nothing is known but that the current model won its test: only its own games will do.
+        return {"floor": 0.0, "players": {_generator(config, config.current): 0.0}}
+    players = {_generator(config, config.current): rating.elo, **config.spec.game.anchors}
+    for name, model in config.models.items():
+        rated = config.ratings.get(config.evaluated_as(name))
+        if rated is not None and model.status is ModelStatus.PROMOTED:
+            players[_generator(config, name)] = rated.elo
+    return {"floor": rating.elo - config.spec.export.max_gap_elo, "players": players}
+
+
+def _generator(config: Config, model: str) -> str:
+    return player_of("gumbel", config.spec.selfplay.simulations, model)
+
+
+def _retry(asked: Retry) -> Retry:
+    """A stage that says what is wrong would say it again of the same order; the loop makes another after a rest."""
+    budgets = {FailureClass.RESULT: 1, **asked.max_attempts}
+    return Retry(max_attempts=budgets, backoff_s=asked.backoff_s, backoff_max_s=asked.backoff_max_s)

@@ -1,0 +1,164 @@
+"""What is known of a training config: segments, datasets, models, matches, ratings, and what its stages are at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from hostler.learning.sprt import Evidence
+from hostler.model.learning import (
+    ConfigSpec,
+    DatasetRef,
+    Lengths,
+    Match,
+    ModelStatus,
+    Rating,
+    TrainingResult,
+    player_of,
+)
+from hostler.model.record import entity, record
+from hostler.model.work import WorkKind
+
+
+@entity
+class Segment:
+    """Games that were played. `accepted` is `None` until the quality gate has seen them."""
+
+    sha256: str
+    games: int
+    positions: int
+    player: str
+    at: float
+    cpu_s: float | None = None
+    accepted: int | None = None
+    refused: str | None = None
+
+
+@record
+class Judgement:
+    """What the quality gate said of a window; `rejected` counts games by reason."""
+
+    at: float
+    job: str
+    offered: int
+    accepted: int
+    rejected: Mapping[str, int]
+    quality: Mapping[str, float | None]
+    bootstrap: bool
+
+
+@entity
+class Dataset:
+    """A dataset, and the judgement it rests on."""
+
+    ref: DatasetRef
+    at: float
+    segments: int
+    judgement: Judgement
+    trained: bool = False
+    """Whether a training has used it."""
+
+
+@entity
+class Model:
+    """A model and what became of it. `number` counts from 0."""
+
+    number: int
+    made_at: float
+    training: TrainingResult
+    status: ModelStatus
+    decided_at: float | None = None
+    why: str | None = None
+
+    @property
+    def sha256(self) -> str:
+        """Its name."""
+        return self.training.model.sha256
+
+
+@entity
+class Trial:
+    """A candidate's test against what was the current model when it began."""
+
+    candidate: str
+    against: str
+    evidence: Evidence = field(default_factory=Evidence)
+
+
+@record
+class Rest:
+    """A stage failed so often in a row and rests until then."""
+
+    failures: int
+    until: float
+    why: str
+
+
+@record
+class Switch:
+    """The current model became this one."""
+
+    at: float
+    model: str
+    why: str
+
+
+@record
+class Rated:
+    """A player's rating as it was fitted then."""
+
+    at: float
+    player: str
+    rating: Rating
+
+
+@entity
+class Config:
+    """A training config. Dicts keep the order in which things came."""
+
+    spec: ConfigSpec
+    retired: bool = False
+    ordered: int = 0
+    """Jobs queued so far; each gets a seed of its own from it."""
+    jobs: dict[str, WorkKind] = field(default_factory=dict)
+    """Its jobs that are not over."""
+    segments: dict[str, Segment] = field(default_factory=dict)
+    datasets: dict[str, Dataset] = field(default_factory=dict)
+    judgements: list[Judgement] = field(default_factory=list)
+    models: dict[str, Model] = field(default_factory=dict)
+    switches: list[Switch] = field(default_factory=list)
+    trial: Trial | None = None
+    matches: list[Match] = field(default_factory=list)
+    ladder_groups: dict[str, int] = field(default_factory=dict)
+    """Groups spent on rating each player."""
+    rated_matches: int = 0
+    ratings: dict[str, Rating | None] = field(default_factory=dict)
+    rating_history: list[Rated] = field(default_factory=list)
+    """Of the current model, whenever it was fitted."""
+    unrated_why: str | None = None
+    """Why the newest matches could not be fitted."""
+    lengths: Lengths | None = None
+    rests: dict[WorkKind, Rest] = field(default_factory=dict)
+    served_at: float | None = None
+    """When it was last given self-play."""
+    fresh_games: int = 0
+    """Games since the last export."""
+
+    @property
+    def current(self) -> str | None:
+        """SHA-256 of the current model."""
+        return self.switches[-1].model if self.switches else None
+
+    @property
+    def promotions(self) -> int:
+        """Models that won their test; the untrained first one did not."""
+        return sum(model.status is ModelStatus.PROMOTED and model.number > 0 for model in self.models.values())
+
+    @property
+    def candidates(self) -> int:
+        """Models that were trained."""
+        return sum(model.number > 0 for model in self.models.values())
+
+    def evaluated_as(self, model: str) -> str:
+        """The name under which a model is rated."""
+        return player_of("gumbel", self.spec.evaluation.simulations, model)

@@ -1,0 +1,197 @@
+"""What is shown of the loops, made from the very facts that decisions are based on."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from hostler.core.loop.decide import over, standing, trial_verdict, velocity_of
+from hostler.core.loop.state import Config, Dataset, Model, Segment
+from hostler.model.learning import ModelStatus, Rating
+from hostler.model.views import (
+    ConfigHistory,
+    ConfigView,
+    DatasetView,
+    HourView,
+    ModelView,
+    RatingPoint,
+    RestView,
+    TrialView,
+    VelocityView,
+)
+from hostler.policy import population
+
+HOUR_S = 3600.0
+LEAST_SPAN_S = 60.0
+"""A rate is not told of less time than this."""
+
+
+def config_view(config: Config, now: float) -> ConfigView:
+    """A config in numbers."""
+    ended = over(config)
+    newest = next(reversed(config.datasets.values()), None)
+    return ConfigView(
+        name=config.spec.name,
+        game={"factory": config.spec.game.factory, "params": dict(config.spec.game.params)},
+        players=config.spec.game.players,
+        weight=config.spec.weight,
+        retired=config.retired,
+        state="open" if ended is None else ended[0],
+        next=population.waits(standing(config, now)) if ended is None else ended[1],
+        current=config.current,
+        generation=None if config.current is None else config.models[config.current].number,
+        since=config.switches[-1].at if config.switches else None,
+        player=_current_player(config),
+        rating=_rating(config, config.current),
+        velocity=_velocity(config),
+        trial=_trial(config),
+        games=sum(segment.games for segment in config.segments.values()),
+        games_per_h=_games_per_h(config, now),
+        fresh_games=config.fresh_games,
+        data_age_s=None if newest is None else now - newest.at,
+        accepted_share=_accepted_share(config),
+        duplicate_share=_duplicate_share(config),
+        datasets=len(config.datasets),
+        models=len(config.models),
+        promotions=config.promotions,
+        rejections=sum(model.status is ModelStatus.REJECTED for model in config.models.values()),
+        stages=dict(Counter(config.jobs.values())),
+        resting=tuple(_rests(config, now)),
+        goal=config.spec.goal,
+    )
+
+
+def model_views(config: Config) -> Sequence[ModelView]:
+    """All models of a config, oldest first."""
+    return [_model(config, model) for model in config.models.values()]
+
+
+def history_view(config: Config, now: float) -> ConfigHistory:
+    """How a config came to where it is."""
+    return ConfigHistory(
+        config=config_view(config, now),
+        models=tuple(model_views(config)),
+        datasets=tuple(_dataset(config, dataset) for dataset in config.datasets.values()),
+        ratings=tuple(
+            RatingPoint(at=each.at, player=each.player, rating=each.rating) for each in config.rating_history
+        ),
+        players={**config.ratings},
+        hours=tuple(_hours(config.segments.values())),
+    )
+
+
+def _current_player(config: Config) -> str | None:
+    return None if config.current is None else config.evaluated_as(config.current)
+
+
+def _rating(config: Config, model: str | None) -> Rating | None:
+    return None if model is None else config.ratings.get(config.evaluated_as(model))
+
+
+def _velocity(config: Config) -> VelocityView | None:
+    found = velocity_of(config)
+    return None if found is None else VelocityView(per_day=found.elo_per_day, low=found.low, high=found.high)
+
+
+def _trial(config: Config) -> TrialView | None:
+    trial = config.trial
+    if trial is None:
+        return None
+    verdict, evidence = trial_verdict(config), trial.evidence
+    return TrialView(
+        candidate=trial.candidate,
+        against=trial.against,
+        groups=evidence.groups,
+        score=evidence.total / evidence.groups if evidence.groups else None,
+        llr=verdict.llr,
+        lower=verdict.lower,
+        upper=verdict.upper,
+    )
+
+
+def _games_per_h(config: Config, now: float) -> float | None:
+    """Over the last hour or, of a younger config, since its first segment; `None` where that is no time yet."""
+    first = next(iter(config.segments.values()), None)
+    if first is None or now - first.at < LEAST_SPAN_S:
+        return None
+    span_s = min(now - first.at, HOUR_S)
+    # The games of the first segment were played before it came in: they do not count in a younger span.
+    counted = [each for each in config.segments.values() if each.at > now - span_s]
+    return sum(each.games for each in counted) * HOUR_S / span_s
+
+
+def _accepted_share(config: Config) -> float | None:
+    judged = [each for each in config.segments.values() if each.accepted is not None]
+    games = sum(each.games for each in judged)
+    return sum(each.accepted or 0 for each in judged) / games if games else None
+
+
+def _duplicate_share(config: Config) -> float | None:
+    last = config.judgements[-1] if config.judgements else None
+    return None if last is None or not last.offered else last.rejected.get("duplicate", 0) / last.offered
+
+
+def _rests(config: Config, now: float) -> Iterator[RestView]:
+    for stage, rest in config.rests.items():
+        if rest.until > now:
+            yield RestView(stage=stage, failures=rest.failures, until=rest.until, why=rest.why)
+
+
+def _model(config: Config, model: Model) -> ModelView:
+    training = model.training
+    return ModelView(
+        config=config.spec.name,
+        number=model.number,
+        sha256=model.sha256,
+        bytes=training.model.bytes,
+        made_at=model.made_at,
+        base=training.base,
+        dataset=training.dataset,
+        steps=training.steps,
+        status=model.status,
+        current=model.sha256 == config.current,
+        decided_at=model.decided_at,
+        why=model.why,
+        rating=_rating(config, model.sha256),
+        before=training.before,
+        after=training.after,
+        curve=training.curve,
+    )
+
+
+def _dataset(config: Config, dataset: Dataset) -> DatasetView:
+    return DatasetView(
+        config=config.spec.name,
+        sha256=dataset.ref.sha256,
+        made_at=dataset.at,
+        games=dataset.ref.games,
+        positions=dataset.ref.positions,
+        segments=dataset.segments,
+        offered=dataset.judgement.offered,
+        rejected=dataset.judgement.rejected,
+        quality=dataset.judgement.quality,
+        bootstrap=dataset.judgement.bootstrap,
+    )
+
+
+def _hours(segments: Iterable[Segment]) -> Iterator[HourView]:
+    by_hour: dict[float, list[Segment]] = defaultdict(list)
+    for segment in segments:
+        by_hour[segment.at // HOUR_S * HOUR_S].append(segment)
+    for at, group in sorted(by_hour.items()):
+        yield HourView(
+            at=at,
+            games=sum(each.games for each in group),
+            positions=sum(each.positions for each in group),
+            cpu_s=_sum_known(each.cpu_s for each in group),
+        )
+
+
+def _sum_known(values: Iterable[float | None]) -> float | None:
+    """The sum, unknown if one of them is."""
+    total = 0.0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total

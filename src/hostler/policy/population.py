@@ -1,0 +1,91 @@
+"""What should be queued? Which stages of one training config's loop should run next.
+
+The order of need: a model to begin with; the verdict on a candidate; training on what is there; a dataset of what was
+played; a rating for the current model; and self-play with all that is left. A stage that rests is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hostler.model.record import record
+from hostler.model.work import WorkKind
+
+
+@record
+class Standing:
+    """Where a config stands, in numbers. `waiting` and `running` count its jobs by stage."""
+
+    has_model: bool
+    candidate: str | None
+    test_groups: int
+    dataset_waits: bool
+    """Whether there is a dataset that no training has used."""
+    steps: int
+    """What training may take of it."""
+    fresh_games: int
+    promising_games: int
+    """Games of the window that were accepted or not judged yet."""
+    fresh_needed: int
+    min_games: int
+    rating: str | None
+    """Why the current model should be rated better; `None` where it is rated well enough, or as well as can be."""
+    ahead: str | None
+    """Why self-play should wait; see `pacing`."""
+    jobs: Mapping[WorkKind, int]
+    resting: Mapping[WorkKind, str]
+
+
+@record
+class Want:
+    """A job that should be queued, and why."""
+
+    stage: WorkKind
+    why: str
+
+
+def wanted(standing: Standing) -> list[Want]:
+    """The jobs to queue now, most needed first; self-play, of which there may be many, at most once."""
+    return [want for want in _needs(standing) if want.stage not in standing.resting and _has_room(standing, want)]
+
+
+def waits(standing: Standing) -> str:
+    """What the config is waiting for, in words."""
+    needs = list(_needs(standing))
+    if needs:
+        first = needs[0]
+        rest = standing.resting.get(first.stage)
+        return f"{first.stage}: {first.why}" + ("" if rest is None else f"; resting: {rest}")
+    return standing.ahead or "nothing"
+
+
+def _needs(standing: Standing) -> Iterator[Want]:
+    if not standing.has_model:
+        yield Want(stage=WorkKind.TRAINING, why="there is no model yet: an untrained one is made from the seed")
+        return
+    if standing.candidate is not None:
+        why = f"candidate {standing.candidate[:12]} is being tested, {standing.test_groups} groups so far"
+        yield Want(stage=WorkKind.EVALUATION, why=why)
+    elif standing.dataset_waits and standing.steps > 0:
+        yield Want(stage=WorkKind.TRAINING, why=f"a dataset waits that allows {standing.steps} steps")
+    elif not standing.dataset_waits and _can_export(standing):
+        yield Want(stage=WorkKind.EXPORT, why=f"{standing.fresh_games} games since the last export")
+    if standing.rating is not None and standing.candidate is None:
+        yield Want(stage=WorkKind.EVALUATION, why=standing.rating)
+    if standing.ahead is None:
+        yield Want(stage=WorkKind.SELFPLAY, why=_lacking(standing))
+
+
+def _can_export(standing: Standing) -> bool:
+    enough = standing.promising_games >= standing.min_games
+    return enough and standing.fresh_games >= standing.fresh_needed
+
+
+def _has_room(standing: Standing, want: Want) -> bool:
+    """One job of a stage at a time, but for self-play; and no self-play while there is no training to come of it."""
+    return want.stage is WorkKind.SELFPLAY or not standing.jobs.get(want.stage, 0)
+
+
+def _lacking(standing: Standing) -> str:
+    lacking = max(standing.min_games - standing.promising_games, standing.fresh_needed - standing.fresh_games)
+    return f"{lacking} games to the next dataset" if lacking > 0 else "devices are free; more games make better data"

@@ -1,0 +1,24 @@
+"""What all settings are made of: the base of every section, and types that several of them share."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from hostler.model.work import NAME_MAX
+from hostler.settings.ranges import parse_integer
+
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX)]
+NodeName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Integer: TypeAlias = Annotated[int, BeforeValidator(parse_integer, json_schema_input_type=int | str)]
+Count: TypeAlias = Annotated[Integer, Field(ge=1)]
+Word: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+Command: TypeAlias = Annotated[tuple[Word, ...], Field(min_length=1)]
+Environment: TypeAlias = dict[Annotated[str, Field(pattern=r"^[^=\x00]+$")], Word]
+
+
+class Section(BaseModel):
+    """Base of all settings: immutable, no unknown keys, no conversions of types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)

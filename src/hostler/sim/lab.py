@@ -1,0 +1,138 @@
+"""What stages of a loop would report: games without bytes, models whose true strength is known here.
+
+The report of an order depends on the order alone, as the contract of the stages demands: done twice, it is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any, TypeAlias
+
+from hostler.model.codec import digest
+from hostler.model.learning import model_of
+
+Order: TypeAlias = Mapping[str, Any]
+Result: TypeAlias = dict[str, Any]
+
+PLIES = 60
+GAIN_ELO = 60.0
+GAIN_SPREAD_ELO = 60.0
+SECONDS_PER_GAME = 0.5
+SECONDS_PER_STEP = 0.05
+
+
+class Lab:
+    """Does the orders of stages. `anchors` are the true strengths of players without a model, in Elo.
+
+    With probability `fails` an order breaks: the stage ends with status 1 and says so, every time it is tried.
+    """
+
+    def __init__(self, anchors: Mapping[str, float], players: int = 2, fails: float = 0.0) -> None:
+        self.strength: dict[str, float] = {}
+        """True strength by model."""
+        self._anchors = anchors
+        self._players = players
+        self._fails = fails
+        self._work: dict[str, Callable[[Order, Random], Result]] = {
+            "selfplay": self._selfplay,
+            "export": self._export,
+            "training": self._training,
+            "evaluation": self._evaluation,
+        }
+
+    def seconds(self, order: Order) -> float:
+        """How long the order takes."""
+        games: int = order.get("games") or sum(match["groups"] for match in order.get("matches", ())) * self._players
+        return 2.0 + SECONDS_PER_GAME * games + SECONDS_PER_STEP * int(order.get("steps", 0))
+
+    def report(self, order: Order) -> tuple[int, Result]:
+        """Exit status and result."""
+        random = Random(digest(order))  # noqa: S311  reproducible, not secret
+        if random.random() < self._fails:
+            return 1, {"schema": 1, "error": "the lab burns"}
+        result = self._work[order["stage"]](order, random)
+        return int("error" in result), {"schema": 1, **result}
+
+    def _selfplay(self, order: Order, random: Random) -> Result:
+        segments, left = [], order["games"]
+        while left:
+            games = min(order["segment_games"], left)
+            name = digest({"config": order["config"], "seed": order["seed"], "left": left})
+            segments.append({"sha256": name, "bytes": 100 * games, "games": games, "positions": PLIES * games})
+            left -= games
+        return {"segments": segments, "games": order["games"], "positions": PLIES * order["games"], "cpu_s": 1.0}
+
+    def _export(self, order: Order, random: Random) -> Result:
+        verdicts = [self._verdict(segment) for segment in order["segments"]]
+        accepted = sum(verdict["accepted"] for verdict in verdicts)
+        result: Result = {
+            "dataset": None,
+            "segments": verdicts,
+            "quality": {"replay": 1.0, "unique": 0.9},
+            "lengths": {"mean": float(PLIES), "sd": 0.0, "games": accepted},
+            "bootstrap": order["strength"] is None,
+        }
+        if accepted < order["min_games"]:
+            return {**result, "error": f"{accepted} games accepted, {order['min_games']} needed"}
+        name = digest({"dataset": [segment["sha256"] for segment in order["segments"]]})
+        return {**result, "dataset": {"sha256": name, "bytes": 1, "games": accepted, "positions": PLIES * accepted}}
+
+    def _verdict(self, segment: Mapping[str, Any]) -> Result:
+        """A tenth of the segments is refused, and of the others a game is a duplicate, as their names will have it."""
+        luck = Random(segment["sha256"]).random()  # noqa: S311
+        games = segment["games"]
+        refused, doubled = luck < 0.1, min(1, games - 1)
+        return {
+            "sha256": segment["sha256"],
+            "games": games,
+            "accepted": 0 if refused else games - doubled,
+            "rejected": {} if refused else {"duplicate": doubled},
+            "quality": {"replay": 0.0 if refused else 1.0},
+            "score": 0.0 if refused else 0.9,
+            "refused": "it does not replay" if refused else None,
+        }
+
+    def _training(self, order: Order, random: Random) -> Result:
+        base, dataset = order["base"], order["dataset"]
+        name = digest({"model": order["config"], "seed": order["seed"]})
+        gain = random.gauss(GAIN_ELO, GAIN_SPREAD_ELO)
+        self.strength[name] = 0.0 if base is None else self.strength[base] + gain
+        result: Result = {
+            "model": {"sha256": name, "bytes": 1},
+            "base": base,
+            "steps": order["steps"],
+            "stopped": "steps",
+        }
+        if dataset is None:
+            return {**result, "dataset": None, "positions_in": 0, "positions_used": 0, "samples": 0}
+        return {
+            **result,
+            "dataset": dataset["sha256"],
+            "positions_in": dataset["positions"],
+            "positions_used": dataset["positions"],
+            "samples": order["steps"] * order["batch"],
+            "before": {"policy": 3.0, "value": 0.7},
+            "after": {"policy": 2.0, "value": 0.6},
+        }
+
+    def _evaluation(self, order: Order, random: Random) -> Result:
+        matches = [self._match(match, random) for match in order["matches"]]
+        games = sum(len(group) for match in matches for group in match["groups"])
+        return {"matches": matches, "games": games}
+
+    def _match(self, match: Mapping[str, Any], random: Random) -> Result:
+        lead = self._true(match["a"]) - self._true(match["b"])
+        chance = 1 / (1 + 10 ** (-lead / 400))
+        groups = [[self._game(seat, chance, random) for seat in range(self._players)] for _ in range(match["groups"])]
+        return {"a": match["a"], "b": match["b"], "groups": groups}
+
+    def _game(self, seat: int, chance: float, random: Random) -> list[int]:
+        """Places in which the player at `seat` outranks each other seat with this chance."""
+        place = sum(random.random() >= chance for _ in range(self._players - 1))
+        others = iter(random.sample([each for each in range(self._players) if each != place], self._players - 1))
+        return [place if each == seat else next(others) for each in range(self._players)]
+
+    def _true(self, player: str) -> float:
+        model = model_of(player)
+        return self._anchors[player] if model is None else self.strength[model]

@@ -1,0 +1,117 @@
+"""NPZ files as the loop keeps them: a JSON header and plain arrays, the same bytes for the same content.
+
+Reading is strict, because files come from other machines: no pickle, no object arrays, exactly the arrays that are due
+with their dtypes and dimensions, every checksum compared.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Layout: TypeAlias = Mapping[str, tuple[str, int]]
+"""Name of each array beside `header`: its dtype and the number of its dimensions."""
+
+# What zipfile and numpy raise, between them, on bytes that are not what they should be.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    tokenize.TokenError,
+    EOFError,
+    KeyError,
+    MemoryError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+_FAST = 1
+
+
+class NpzError(Exception):
+    """The file is damaged, or not laid out as it must be; the message names what is wrong."""
+
+
+def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """The file. `header` goes in as JSON; an array must be of the dtype that the layout wants."""
+    text = json.dumps(header, allow_nan=False).encode()
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_FAST) as archive:
+        for name, array in {"header": np.frombuffer(text, np.uint8), **arrays}.items():
+            # A member opened by name is dated 1980: the bytes do not depend on the clock.
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.ascontiguousarray(array), (1, 0), allow_pickle=False)
+    return file.getvalue()
+
+
+def unpack(content: bytes, layout: Layout) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Header and arrays, which can be written to. Raises `NpzError`."""
+    members = _members(content)
+    due = {"header": ("uint8", 1), **layout}
+    if members.keys() != due.keys():
+        missing, unknown = sorted(due.keys() - members.keys()), sorted(members.keys() - due.keys())
+        raise NpzError(f"the arrays are not those of the format: missing {missing}, unknown {unknown}")
+    arrays = {name: _array(name, members[name], *due[name]) for name in due}
+    return _header(arrays.pop("header").tobytes()), arrays
+
+
+def _members(content: bytes) -> dict[str, bytes]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            names = archive.namelist()
+            if len(set(names)) != len(names):
+                raise NpzError(f"an array is there twice: {sorted(names)}")
+            return {name.removesuffix(".npy"): archive.read(name) for name in names}
+    except _DAMAGE as error:
+        raise NpzError(f"the archive of {len(content)} bytes is damaged: {type(error).__name__}: {error}") from error
+
+
+def _array(name: str, member: bytes, dtype: str, dimensions: int) -> NDArray[Any]:
+    shape, fortran, found = _array_header(name, member)
+    if found != np.dtype(dtype) or len(shape) != dimensions or fortran:
+        order = " in Fortran order" if fortran else ""
+        raise NpzError(f"{name}: {found} with {len(shape)} dimensions{order}, not {dtype} with {dimensions}")
+    data = _data(member)
+    size = int(np.prod(shape, dtype=object)) * found.itemsize
+    if len(data) != size:
+        raise NpzError(f"{name}: {len(data)} bytes of data, but {shape} of {found} are {size}")
+    return np.frombuffer(data, found).reshape(shape).copy()
+
+
+def _array_header(name: str, member: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    stream = io.BytesIO(member)
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version != (1, 0):
+            raise NpzError(f"{name}: version {version} of the NPY format; write version (1, 0)")
+        return np.lib.format.read_array_header_1_0(stream)
+    except _DAMAGE as error:
+        raise NpzError(f"{name}: not an NPY array: {type(error).__name__}: {error}") from error
+
+
+def _data(member: bytes) -> bytes:
+    # Magic, version and the header's length take 10 bytes.
+    (length,) = struct.unpack_from("<H", member, 8)
+    return member[10 + length :]
+
+
+def _header(text: bytes) -> dict[str, Any]:
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise NpzError(f"header: no JSON: {error}") from error
+    if not isinstance(header, dict):
+        raise NpzError(f"header: must be a JSON object, not {type(header).__name__}")
+    return header

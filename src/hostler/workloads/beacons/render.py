@@ -1,0 +1,91 @@
+"""Boards for people: text, and names of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from string import ascii_lowercase
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hostler.workloads.beacons.boards import Board
+
+STONES = "xoav"
+EMPTY, BEACON = ".", "*"
+
+
+def cell_name(board: Board, cell: int) -> str:
+    """Such as `d5`: the letter of the row, from the top, and the number of the column, which slants on hexagons."""
+    row = next(at for at, cells in enumerate(board.rows) if cell in cells)
+    return f"{ascii_lowercase[row]}{_columns(board)[cell]}"
+
+
+def cell_of(board: Board, name: str) -> int:
+    """The cell of that name; raises `ValueError` if there is none."""
+    names = [cell_name(board, cell) for cell in range(len(board.graph))]
+    if name.strip().lower() not in names:
+        raise ValueError(f"there is no cell {name!r} on {board.name}; cells are {names[0]} to {names[-1]}")
+    return names.index(name.strip().lower())
+
+
+def board_text(board: Board, row: NDArray[np.int8]) -> str:
+    """The stones of a state; capitals and `*` are beacons. A row begins with the name of its first cell."""
+    lines = [_line(board, cells, row) for cells in board.rows]
+    return "\n".join([*_header(board), *lines])
+
+
+def groups(board: Board, row: NDArray[np.int8], side: int) -> list[tuple[int, int]]:
+    """The groups of a side as (beacons, size), the greatest first."""
+    left = {cell for cell in range(len(board.graph)) if row[cell] == side + 1}
+    found = []
+    while left:
+        group = _group(board, left.pop(), left)
+        found.append((int(board.beacons[group].sum()), len(group)))
+    return sorted(found, reverse=True)
+
+
+def _group(board: Board, first: int, left: set[int]) -> list[int]:
+    """The group of `first`, whose other cells are taken out of `left`."""
+    group = [first]
+    for cell in group:
+        near = left.intersection(board.graph[cell].tolist())
+        left -= near
+        group += near
+    return group
+
+
+def _columns(board: Board) -> list[int]:
+    """The column of each cell, from 1."""
+    across = [cell[0] for cell in board.shape.cells]
+    order = sorted(set(across))
+    return [order.index(at) + 1 for at in across]
+
+
+def _line(board: Board, cells: range, row: NDArray[np.int8]) -> str:
+    marks = " ".join(_mark(int(row[cell]), bool(board.beacons[cell])) for cell in cells)
+    return f"{cell_name(board, cells[0]):4}{' ' * _indent(board, cells)}{marks}"
+
+
+def _indent(board: Board, cells: range) -> int:
+    """Half a cell, one character, for every cell that the row is shorter than the longest."""
+    return max(map(len, board.rows)) - len(cells)
+
+
+def _mark(stone: int, beacon: bool) -> str:
+    if stone == 0:
+        return BEACON if beacon else EMPTY
+    mark = STONES[stone - 1]
+    return mark.upper() if beacon else mark
+
+
+def _header(board: Board) -> Iterator[str]:
+    """The columns of the top row, a digit in a line."""
+    top = board.rows[0]
+    numbers = [str(_columns(board)[cell]) for cell in top]
+    width = max(map(len, numbers))
+    for digit in range(width):
+        yield f"{'':4}{' ' * _indent(board, top)}{_digits(numbers, width, digit)}".rstrip()
+
+
+def _digits(numbers: Sequence[str], width: int, digit: int) -> str:
+    return " ".join(number.rjust(width)[digit] for number in numbers)

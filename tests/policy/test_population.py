@@ -1,0 +1,79 @@
+from dataclasses import replace
+
+import pytest
+
+from hostler.model.work import WorkKind
+from hostler.policy.population import Standing, waits, wanted
+
+FRESH = Standing(
+    has_model=True,
+    candidate=None,
+    test_groups=0,
+    dataset_waits=False,
+    steps=0,
+    fresh_games=0,
+    promising_games=0,
+    fresh_needed=100,
+    min_games=200,
+    rating=None,
+    ahead=None,
+    jobs={},
+    resting={},
+)
+
+
+def stages(standing):
+    return [want.stage for want in wanted(standing)]
+
+
+def test_without_a_model_nothing_but_the_first_model_is_wanted():
+    assert stages(replace(FRESH, has_model=False, fresh_games=500, promising_games=500)) == [WorkKind.TRAINING]
+
+
+def test_with_a_model_games_are_wanted_and_the_lack_is_told():
+    (want,) = wanted(replace(FRESH, fresh_games=40, promising_games=40))
+    assert want.stage is WorkKind.SELFPLAY
+    assert "160 games" in want.why
+
+
+def test_a_dataset_is_made_once_there_are_enough_games_and_enough_new_ones():
+    enough = replace(FRESH, fresh_games=100, promising_games=200)
+    assert stages(enough) == [WorkKind.EXPORT, WorkKind.SELFPLAY]
+    assert WorkKind.EXPORT not in stages(replace(enough, fresh_games=99))
+    assert WorkKind.EXPORT not in stages(replace(enough, promising_games=199))
+
+
+def test_a_dataset_that_waits_is_trained_on_and_no_other_is_made():
+    waiting = replace(FRESH, dataset_waits=True, steps=10, fresh_games=1000, promising_games=1000)
+    assert stages(waiting) == [WorkKind.TRAINING, WorkKind.SELFPLAY]
+
+
+def test_no_training_without_steps():
+    assert WorkKind.TRAINING not in stages(replace(FRESH, dataset_waits=True, steps=0))
+
+
+def test_a_candidate_is_tested_before_anything_is_trained():
+    tested = replace(FRESH, candidate="ab" * 32, dataset_waits=True, steps=10, rating="unknown")
+    assert stages(tested) == [WorkKind.EVALUATION, WorkKind.SELFPLAY]
+
+
+@pytest.mark.parametrize("stage", [WorkKind.TRAINING, WorkKind.EXPORT, WorkKind.EVALUATION])
+def test_one_job_of_a_stage_at_a_time(stage):
+    busy = {
+        WorkKind.TRAINING: replace(FRESH, dataset_waits=True, steps=10),
+        WorkKind.EXPORT: replace(FRESH, fresh_games=500, promising_games=500),
+        WorkKind.EVALUATION: replace(FRESH, rating="not rated yet"),
+    }[stage]
+    assert stage in stages(busy)
+    assert stage not in stages(replace(busy, jobs={stage: 1}))
+
+
+def test_selfplay_waits_when_it_is_ahead():
+    assert stages(replace(FRESH, ahead="too many positions")) == []
+    assert waits(replace(FRESH, ahead="too many positions")) == "too many positions"
+
+
+def test_a_stage_that_rests_is_passed_over_and_the_rest_goes_on():
+    resting = replace(FRESH, fresh_games=500, promising_games=500, resting={WorkKind.EXPORT: "disk full"})
+    assert stages(resting) == [WorkKind.SELFPLAY]
+    assert "disk full" in waits(resting)
