@@ -3,10 +3,10 @@
     python benchmarks/anchors.py [--quick] [--write FILE] [CONFIG ...]
 
 A rating is 400 log10 of the odds of ranking above another player in a game (with more than two players: above each of
-the others), after two random plies; `random` has 0. `greedy` never loses to `random`, so they are joined by a ladder of
-players that play a random action with some probability and greedily else: rungs are put in halfway until each wins
-less than 90 % against the one below it. `mc-200` is measured against the rungs nearest to it. One Bradley-Terry model is
-fitted to all games. Intervals are 95 %, by resampling groups: a group is one opening played once with the first
+the others), after two random plies; `random` has 0. Where `greedy` never loses to `random`, they are joined by a ladder
+of players that play a random action with some probability and greedily else: rungs are put in halfway until each wins
+less than 90 % against the one below it. `mc-200` is measured against the rungs nearest to it. One Bradley-Terry model
+is fitted to all games. Intervals are 95 %, by resampling groups: a group is one opening played once with the first
 player in every seat and the second in all others; half of them are played the other way round.
 
 --write puts the figures into a file like src/hostler/workloads/beacons/anchors.json, and leaves what it has of others.

@@ -14,6 +14,8 @@ import annotated_types
 from hypothesis import strategies as st
 from pydantic.fields import FieldInfo
 
+from hostler.model.learning import Match
+
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 INTEGERS = st.integers(-(2**100), 2**100)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -27,8 +29,20 @@ JSON = st.recursive(
 @cache
 def records(shape: Any) -> st.SearchStrategy[Any]:
     """Any value of a record class."""
+    if shape is Match:
+        return matches()
     hints = typing.get_type_hints(shape, include_extras=True)
     return st.builds(shape, **{field.name: _values(hints[field.name]) for field in fields(shape)})
+
+
+@st.composite
+def matches(draw: st.DrawFn) -> Match:
+    """Matches refuse what is none: groups are games from every seat, of different players."""
+    players = draw(st.integers(2, 4))
+    game = st.permutations(range(players)).map(tuple)
+    groups = st.lists(st.lists(game, min_size=players, max_size=players).map(tuple), max_size=3).map(tuple)
+    a, b = draw(st.lists(TEXT, min_size=2, max_size=2, unique=True))
+    return Match(a=a, b=b, groups=draw(groups))
 
 
 def _values(hint: Any) -> st.SearchStrategy[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hostler.model.commands import (
     AttemptOrder,
@@ -21,8 +21,10 @@ from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Ended, Input, LinkUp, Returned, Searched, Started, WorkerRefused
 from hostler.model.record import entity, record
 from hostler.sim.agenda import Agenda
-from hostler.sim.lab import Lab
 from hostler.sim.programs import script_of, search_of
+
+if TYPE_CHECKING:
+    from hostler.sim.lab import Lab
 
 CHECKPOINT_S = 2.0
 WORKER_START_S = 0.5

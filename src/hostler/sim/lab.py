@@ -9,7 +9,10 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, TypeAlias
 
+from hostler.learning.ratings import fit
 from hostler.model.codec import digest
+from hostler.model.commands import Fit
+from hostler.model.inputs import Fitted
 from hostler.model.learning import model_of
 
 Order: TypeAlias = Mapping[str, Any]
@@ -53,6 +56,12 @@ class Lab:
             return 1, {"schema": 1, "error": "the lab burns"}
         result = self._work[order["stage"]](order, random)
         return int("error" in result), {"schema": 1, **result}
+
+    def fit(self, command: Fit) -> Fitted:
+        """The answer to a `Fit`."""
+        players = sorted({name for match in command.matches for name in (match.a, match.b)} | set(command.anchors))
+        ratings = fit(command.matches, command.anchors, players)
+        return Fitted(config=command.config, matches=len(command.matches), ratings=ratings)
 
     def _selfplay(self, order: Order, random: Random) -> Result:
         segments, left = [], order["games"]

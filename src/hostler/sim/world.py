@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hostler.learning.ratings import fit
 from hostler.model.codec import load_event
 from hostler.model.commands import Command, Fit
 from hostler.model.errors import HostlerError
 from hostler.model.events import Event
 from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import Fitted, Input, LinkDown, NodeFound, Submit
+from hostler.model.inputs import Input, LinkDown, NodeFound, Submit
 from hostler.model.work import JobSpec
 from hostler.sim.agenda import Agenda
 from hostler.sim.agent import Fact, VirtualAgent
 from hostler.sim.controller import VirtualController
 from hostler.sim.faults import Faults
-from hostler.sim.lab import Lab
 from hostler.sim.link import Link
 from hostler.sim.report import Report, fold
+
+if TYPE_CHECKING:
+    from hostler.sim.lab import Lab
 
 NOTICE_S = 5.0
 """A cut link is noticed after this long at most."""
@@ -124,9 +125,8 @@ class World:
 
     def _fit(self, command: Fit) -> None:
         """Ratings come back after a while, as from the process that fits them."""
-        players = sorted({name for match in command.matches for name in (match.a, match.b)} | set(command.anchors))
-        ratings = fit(command.matches, command.anchors, players)
-        answer = Fitted(config=command.config, matches=len(command.matches), ratings=ratings)
+        assert self._lab is not None, "a world with training configs needs a lab"
+        answer = self._lab.fit(command)
         self.agenda.later(FIT_S, lambda: self.controller.take(answer))
 
     def _ask(self, given: Submit) -> None:

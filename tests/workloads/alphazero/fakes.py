@@ -30,11 +30,11 @@ class HashEvaluator:
 
 
 class IgnorantEvaluator:
-    """All legal actions alike, all positions even."""
+    """All positions even; the policy is uniform, or with a `spread` as good as random."""
 
-    def __init__(self, game: Game) -> None:
-        self.game = game
+    def __init__(self, game: Game, spread: float = 0.0) -> None:
+        self.hash = HashEvaluator(game, spread=spread)
 
     def evaluate(self, states: States) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        logits = np.where(self.game.legal(states), 0.0, -np.inf).astype(np.float32)
-        return logits, np.zeros((len(states), self.game.players), np.float32)
+        logits, values = self.hash.evaluate(states)
+        return logits, np.zeros_like(values)

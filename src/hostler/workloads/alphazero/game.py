@@ -87,7 +87,7 @@ class PlaysOut(Protocol):
 
 
 def load(reference: Mapping[str, Any]) -> Game:
-    """The game of an order, `{"factory": "module:function", "params": {...}}`. `ValueError` says what is wrong with it."""
+    """The game of an order, `{"factory": "module:function", "params": {...}}`. `ValueError` says what is wrong."""
     module, _, function = str(reference.get("factory")).partition(":")
     try:
         make = getattr(importlib.import_module(module), function)

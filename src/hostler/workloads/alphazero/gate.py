@@ -59,7 +59,7 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """By what a window is judged. `players` are the rated ones with their Elo; without a `floor` it is the bootstrap."""
+    """By what a window is judged. `players` are the rated ones with their Elo; no `floor` means the bootstrap."""
 
     quality: float
     floor: float | None = None

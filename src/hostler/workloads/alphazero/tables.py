@@ -87,9 +87,9 @@ class _Tables:
         first = wrong[0]
         raise StageError(
             f"{self._game.name}: in {len(wrong)} of {len(plies)} games no move can be made: game "
-            f"{self._numbers[first]} is at ply {plies[first]} of at most {self._game.max_plies}, the engine wants action "
-            f"{decided.action[first]} by a policy that sums to {decided.policy[first].sum()}; look into the rules of "
-            "the game and into the model"
+            f"{self._numbers[first]} is at ply {plies[first]} of at most {self._game.max_plies}, the engine wants "
+            f"action {decided.action[first]} by a policy that sums to {decided.policy[first].sum()}; look into the "
+            "rules of the game and into the model"
         )
 
     def _record(self, decided: Decided) -> None:

@@ -1,0 +1,323 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from hostler.workloads.alphazero import dataset as datasets
+from hostler.workloads.alphazero.artifacts import DATASET, MODEL, ArtifactError, Artifacts
+from hostler.workloads.alphazero.checkpoint import newest
+from hostler.workloads.alphazero.dataset import Dataset
+from hostler.workloads.alphazero.intake import IntakeError
+from hostler.workloads.alphazero.learner import Diverged, Losses
+from hostler.workloads.alphazero.model import ModelError, load_model, read_manifest
+from hostler.workloads.alphazero.network import build
+from hostler.workloads.alphazero.stage import OrderError, Report, StageError
+from hostler.workloads.alphazero.training import check_learnt, run, thinned
+from hostler.workloads.beacons.game import make
+from tests.workloads.alphazero.datasets import heuristic_dataset, shuffled_among_legal, shuffled_among_positions
+from tests.workloads.alphazero.trivial import make as spacing
+from tests.workloads.alphazero.trivial import order_of
+
+BEACONS = {"factory": "hostler.workloads.beacons.game:make", "params": {"board": "hex4", "players": 2}}
+GAME = make("hex4", 2)
+CONFIG = "hex4_2p"
+OPTIONS = {"validate_every": 20, "checkpoint_every": 40, "learning_rate": 3e-3}
+
+
+class Bench:
+    """A folder of artifacts with an untrained model, and what it takes to order trainings from it."""
+
+    def __init__(self, root: Path, game: Mapping[str, Any] = BEACONS, config: str = CONFIG) -> None:
+        self.artifacts, self.report = Artifacts(root), Report(root / "result.json")
+        self.common = {"schema": 1, "stage": "training", "config": config, "seed": 11, "game": dict(game)}
+        self.base = self.begin()["model"]["sha256"]
+
+    def begin(self, **changes: Any) -> Mapping[str, Any]:
+        order = {
+            **self.common,
+            "base": None,
+            "init": {"channels": 8, "blocks": 1},
+            "dataset": None,
+            "steps": 0,
+            **changes,
+        }
+        return run(order, self.artifacts, self.report)
+
+    def order(self, dataset: Dataset, steps: int = 120, batch: int = 64, **changes: Any) -> dict[str, Any]:
+        sha256 = self.artifacts.publish(DATASET, datasets.write(dataset)).sha256
+        named = {"sha256": sha256, "games": dataset.header["games"], "positions": dataset.header["positions"]}
+        return {**self.common, "base": self.base, "init": None, "dataset": named, "steps": steps, "batch": batch,
+                "options": OPTIONS, **changes}  # fmt: skip
+
+    def train(self, dataset: Dataset, **changes: Any) -> Mapping[str, Any]:
+        return run(self.order(dataset, **changes), self.artifacts, self.report)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def games() -> Dataset:
+    return heuristic_dataset(GAME, CONFIG, 120, 1)
+
+
+# ---- beginning ---------------------------------------------------------------------------------------------------
+
+
+def test_init_makes_an_untrained_model_from_the_seed(bench: Bench) -> None:
+    result = bench.begin()
+    network, manifest = load_model(bench.artifacts, result["model"]["sha256"], GAME, CONFIG)
+    expected = build(GAME, channels=8, blocks=1, seed=11)
+    assert all(torch.equal(a, b) for a, b in zip(network.parameters(), expected.parameters(), strict=True))
+    assert (manifest.base, manifest.dataset, manifest.steps, manifest.seed) == (None, None, 0, 11)
+    assert (result["base"], result["dataset"], result["steps"], result["positions_used"]) == (None, None, 0, 0)
+    assert result["model"] == bench.begin()["model"]
+    assert result["model"] != bench.begin(seed=12)["model"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"init": None}, r"order\.base, order\.init: exactly one of them must be null"),
+        ({"base": "0" * 64}, r"order\.base, order\.init: exactly one of them must be null"),
+        ({"steps": 5}, r"order\.steps: .*`steps` 0"),
+        ({"dataset": {"sha256": "0" * 64, "games": 1, "positions": 1}}, r"order\.dataset: .*must be null"),
+        ({"init": {"channels": 8}}, r"order\.init\.blocks: missing"),
+        ({"init": {"channels": 8, "blocks": 1, "width": 2}}, r"order\.init: unknown width"),
+        ({"more": 1}, "order: unknown more"),
+    ],
+)
+def test_nothing_begins_from_random_weights_unless_it_is_ordered(
+    bench: Bench, changes: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(OrderError, match=told):
+        bench.begin(**changes)
+
+
+# ---- learning ----------------------------------------------------------------------------------------------------
+
+
+def test_a_training_learns_and_says_so(bench: Bench, games: Dataset) -> None:
+    result = bench.train(games)
+    assert result["positions_in"] == result["positions_used"] == len(games.states)
+    assert (result["steps"], result["samples"], result["stopped"]) == (120, 120 * 64, "steps")
+    assert result["before"]["policy"] == pytest.approx(result["uniform_policy"], abs=0.1)
+    assert result["after"]["policy"] < result["before"]["policy"] - 0.15
+    assert [point["step"] for point in result["curve"]] == [20, 40, 60, 80, 100, 120]
+    assert result["curve"][-1]["policy"] < result["curve"][0]["policy"]
+    best = min(result["curve"], key=lambda point: point["validation_policy"] + point["validation_value"])
+    assert best["step"] == result["best_step"]
+    assert (best["validation_policy"], best["validation_value"]) == tuple(result["after"].values())
+    _, manifest = load_model(bench.artifacts, result["model"]["sha256"], GAME, CONFIG)
+    assert (manifest.base, manifest.dataset, manifest.steps) == (bench.base, result["dataset"], result["best_step"])
+    assert result["cpu_s"] > 0
+
+
+def test_the_model_that_is_published_is_the_best_one_and_not_the_last(bench: Bench, games: Dataset) -> None:
+    """With a learning rate that ruins it later: the weights must have the losses that the result claims."""
+    few = only(games, 30)
+    result = bench.train(
+        few, steps=300, options={**OPTIONS, "learning_rate": 0.03, "validation": 0.3, "patience": 1000}
+    )
+    assert result["best_step"] < 300
+    again = bench.train(few, steps=300, seed=12, base=result["model"]["sha256"],
+                        options={**OPTIONS, "learning_rate": 1e-3, "validation": 0.3})  # fmt: skip
+    assert again["before"] == pytest.approx(result["after"])
+
+
+def test_training_goes_on_from_the_base(bench: Bench, games: Dataset) -> None:
+    first = bench.train(games)
+    more = heuristic_dataset(GAME, CONFIG, 120, 2)
+    second = bench.train(more, base=first["model"]["sha256"], options={**OPTIONS, "learning_rate": 1e-3})
+    fresh = bench.train(more)
+    assert second["before"]["policy"] == pytest.approx(first["after"]["policy"], abs=0.1)
+    assert second["after"]["policy"] < fresh["after"]["policy"]
+
+
+def test_the_same_order_gives_the_same_bytes_and_another_seed_others(tmp_path: Path, games: Dataset) -> None:
+    first, second = (Bench(tmp_path / name).train(games) for name in "ab")
+    assert {**first, "cpu_s": 0} == {**second, "cpu_s": 0}
+    third = Bench(tmp_path / "c").train(games, seed=12)
+    assert third["model"] != first["model"]
+
+
+def test_it_stops_early_when_nothing_improves_but_not_before_all_was_read(bench: Bench, games: Dataset) -> None:
+    few = only(games, 30)
+    options = {**OPTIONS, "learning_rate": 0.01, "validate_every": 10, "patience": 3, "validation": 0.3}
+    result = bench.train(few, steps=4000, batch=16, options=options)
+    assert result["stopped"] == "early"
+    assert result["steps"] < 4000
+    assert result["steps"] * 16 >= len(few.states) * 0.7 * 0.7
+    assert result["positions_used"] == len(few.states)
+    assert len(result["curve"]) <= 64
+
+
+def test_three_players_and_another_game_train_too(tmp_path: Path) -> None:
+    game = spacing(9, 3)
+    bench = Bench(tmp_path, order_of(game), "spacing9_3p")
+    result = bench.train(heuristic_dataset(game, "spacing9_3p", 150, 1), steps=80)
+    assert result["after"]["policy"] < result["uniform_policy"]
+    assert result["after"]["value"] < result["before"]["value"]
+
+
+def test_values_of_the_search_can_be_learnt_from(bench: Bench, games: Dataset) -> None:
+    """Values that contradict the places: with all the weight on them the places are predicted the wrong way round."""
+    against = -(1.0 - 2.0 * games.places.astype(np.float32))
+    deceived = replace(games, root_value=against)
+    honest = bench.train(deceived, options={**OPTIONS, "root_weight": 0.0})
+    assert honest["after"]["value"] < 0.69
+    astray = bench.train(deceived, steps=200, options={**OPTIONS, "root_weight": 1.0})
+    assert astray["after"]["value"] > 0.72
+
+
+def only(dataset: Dataset, games: int) -> Dataset:
+    rows = np.flatnonzero(dataset.game < games)
+    stop = len(rows)
+    entries = dataset.policy_offsets[stop]
+    header = {**dataset.header, "games": games, "positions": stop}
+    kept = {name: getattr(dataset, name)[:stop] for name in ("states", "places", "root_value", "game", "ply")}
+    return replace(dataset, header=header, **kept, policy_offsets=dataset.policy_offsets[: stop + 1],
+                   policy_action=dataset.policy_action[:entries],
+                   policy_probability=dataset.policy_probability[:entries])  # fmt: skip
+
+
+# ---- nothing learnt ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("trained", [False, True], ids=["untrained base", "trained base"])
+def test_policy_targets_shuffled_among_the_legal_actions_fail(
+    bench: Bench, games: Dataset, seed: int, trained: bool
+) -> None:
+    base = bench.train(games)["model"]["sha256"] if trained else bench.base
+    with pytest.raises(StageError, match=r"nothing was learnt: on the \d+ positions held out") as error:
+        bench.train(shuffled_among_legal(GAME, games, seed), base=base, seed=seed)
+    facts = error.value.fields
+    assert facts["after"]["policy"] > facts["uniform_policy"] - 0.03
+    assert "model" not in facts
+    assert len(facts["curve"]) > 0
+
+
+def test_policy_targets_of_other_positions_fail(bench: Bench, games: Dataset) -> None:
+    with pytest.raises(IntakeError, match="give probability to illegal actions"):
+        bench.train(shuffled_among_positions(games, 1))
+
+
+def test_a_learning_rate_of_nearly_nothing_fails_with_both_losses(bench: Bench, games: Dataset) -> None:
+    with pytest.raises(StageError, match=r"the best policy loss is \d\.\d{4}, "):
+        bench.train(games, options={**OPTIONS, "learning_rate": 1e-8})
+
+
+def test_no_better_than_the_base_is_nothing_learnt() -> None:
+    uniform = np.full(100, 2.0)
+    after = Losses(policy=np.linspace(0.9, 1.1, 100), value=np.ones(100), uniform_policy=uniform)
+    check_learnt(1.01, after, {})
+    with pytest.raises(StageError, match=r"the best policy loss is 1\.0000, the base had 0\.9900"):
+        check_learnt(0.99, after, {})
+    with pytest.raises(StageError, match=r"the base had 1\.0000"):
+        check_learnt(float(after.policy.mean()), after, {})
+
+
+def test_better_than_uniform_by_chance_is_nothing_learnt() -> None:
+    uniform = np.full(100, 2.0)
+    noise = np.random.default_rng(1).normal(size=100)
+    lucky = uniform - 0.02 - 0.1 * (noise - noise.mean())
+    with pytest.raises(StageError, match=r"uniform policy 2\.0000: better by 0\.0200, which is not 3 standard errors"):
+        check_learnt(2.5, Losses(lucky, uniform, uniform), {"samples": 3})
+    check_learnt(2.5, Losses(lucky - 0.02, uniform, uniform), {})
+
+
+# ---- what it refuses ---------------------------------------------------------------------------------------------
+
+
+def test_fewer_steps_than_it_takes_to_read_everything_are_refused_at_once(bench: Bench, games: Dataset) -> None:
+    with pytest.raises(
+        StageError, match=r"3 steps of 64 visit 192 of the \d+ positions to learn from: order \d+ steps"
+    ):
+        bench.train(games, steps=3)
+
+
+def test_counts_other_than_ordered_are_refused(bench: Bench, games: Dataset) -> None:
+    order = bench.order(games)
+    order["dataset"]["positions"] += 1
+    with pytest.raises(IntakeError, match="positions were ordered, the dataset's header tells of"):
+        run(order, bench.artifacts, bench.report)
+
+
+def test_an_empty_dataset_is_refused(bench: Bench, games: Dataset) -> None:
+    with pytest.raises(StageError, match="nothing to learn from"):
+        bench.train(only(games, 0))
+
+
+def test_one_game_is_refused(bench: Bench, games: Dataset) -> None:
+    with pytest.raises(StageError, match="1 games: one to learn from and one to hold out are the least"):
+        bench.train(only(games, 1))
+
+
+def test_a_base_that_is_missing_damaged_or_of_another_config_is_refused(
+    bench: Bench, games: Dataset, tmp_path: Path
+) -> None:
+    with pytest.raises(ArtifactError, match="cannot be read"):
+        bench.train(games, base="0" * 64)
+    with pytest.raises(ModelError, match="its config is 'hex4_2p', that of the order is 'hex6_2p'"):
+        bench.train(games, config="hex6_2p")
+    path = bench.artifacts.path(bench.base, MODEL)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ArtifactError, match="is damaged"):
+        bench.train(games)
+
+
+def test_a_dataset_of_another_config_is_refused(bench: Bench, games: Dataset) -> None:
+    with pytest.raises(IntakeError, match="the dataset's config is 'square5_2p', that of the order is 'hex4_2p'"):
+        bench.train(replace(games, header={**games.header, "config": "square5_2p"}))
+
+
+def test_a_loss_that_diverges_is_told_with_step_and_rate(bench: Bench, games: Dataset) -> None:
+    with pytest.raises(Diverged, match=r"step \d+: the (loss|gradient) is not finite.* at learning rate"):
+        bench.train(games, steps=400, options={**OPTIONS, "learning_rate": 10.0, "weight_decay": 10.0})
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"steps": 0}, r"order\.steps: must be an integer in 1\.\."),
+        ({"batch": "64"}, r"order\.batch: must be an integer"),
+        ({"options": {"learning_rate": -1}}, r"order\.options\.learning_rate: must be a number in"),
+        ({"options": {"learning-rate": 1}}, r"order\.options: unknown learning-rate; the fields are checkpoint_every,"),
+        ({"base": "abc"}, r"order\.base: must be a SHA-256"),
+    ],
+)
+def test_an_order_that_cannot_be_read_is_refused_by_field(
+    bench: Bench, games: Dataset, changes: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(OrderError, match=told):
+        bench.train(games, **changes)
+
+
+# ---- the curve ---------------------------------------------------------------------------------------------------
+
+
+def test_a_long_curve_is_thinned_evenly_and_keeps_its_ends() -> None:
+    curve = [{"step": float(step)} for step in range(1, 1001)]
+    thin = [point["step"] for point in thinned(curve)]
+    assert len(thin) == 64
+    assert (thin[0], thin[-1]) == (1, 1000)
+    assert set(np.diff(thin)) <= {15, 16}
+    assert thinned(curve[:64]) == curve[:64]
+
+
+def test_nothing_is_left_in_the_work_folder_but_checkpoints(bench: Bench, games: Dataset) -> None:
+    order = bench.order(games)
+    run(order, bench.artifacts, bench.report)
+    names = sorted(path.name[:20] for path in bench.artifacts.work(order).iterdir())
+    assert names == ["checkpoint-000000080", "checkpoint-000000120"]
+    assert newest(bench.artifacts.work(order)).damaged == ()
+    assert read_manifest(bench.artifacts.read(bench.base, MODEL)).config == CONFIG
