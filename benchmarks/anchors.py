@@ -40,7 +40,7 @@ RESAMPLES = 400
 MONTE_CARLO = "mc-200"
 LARGE = 100  # cells from which a board counts as large
 GROUPS = {False: 1200, True: 90}  # of a match of two, by whether the board is large
-MONTE_CARLO_GROUPS = {False: 300, True: 16}
+MONTE_CARLO_GROUPS = {False: 300, True: 10}
 QUICK = 0.25
 
 Wins = NDArray[np.float64]  # (groups, 2): outcomes for the first and the second player

@@ -23,6 +23,7 @@ from hostler.model.inputs import Submit, Trouble
 from hostler.web.answers import MAX_BODY_BYTES
 from tests.core.builders import script, sweep
 from tests.web.core_desk import TOKEN, CoreDesk, Window, window
+from tests.web.loops import LoopDesk, busy, empty
 
 
 def announce(state_dir: Path, port: int, pid: int | None = None) -> None:
@@ -57,6 +58,23 @@ def test_every_reader_gives_what_the_desk_shows(client: Client, served: Window) 
     assert client.ledger("j2") == json.loads(json.dumps(codec.plain(desk.ledger("j2"))))
     assert client.proof("j2")["total"] == 2**100
     assert [entry["event"]["job"] for entry in client.story("j2")]
+
+
+def test_training_configs_are_read_and_rolled_back(tmp_path: Path) -> None:
+    desk = LoopDesk(busy("hex8_2p"), empty("square8_2p"))
+    with window(desk) as served:
+        announce(tmp_path, served.port)
+        client = Client.from_state_dir(tmp_path)
+        assert client.configs() == [codec.plain(each) for each in desk.configs()]
+        assert client.config("hex8_2p") == codec.plain(desk.config("hex8_2p"))
+        assert client.history("hex8_2p") == json.loads(json.dumps(codec.plain(desk.history("hex8_2p"))))
+        assert client.models("hex8_2p") == [codec.plain(each) for each in desk.models("hex8_2p")]
+        with pytest.raises(NotFound, match="no training config 'x/y'"):
+            client.config("x/y")
+        assert client.roll_back("hex8_2p")["generation"] == 9
+        wanted = desk.models("hex8_2p")[3].sha256
+        assert client.roll_back("hex8_2p", wanted[:9], "better")["current"] == wanted
+        assert [(each.model, each.why) for each in desk.rolled_back] == [(None, "asked for"), (wanted[:9], "better")]
 
 
 def test_all_jobs_are_gathered_from_all_pages(client: Client, served: Window, monkeypatch: pytest.MonkeyPatch) -> None:

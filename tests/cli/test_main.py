@@ -22,7 +22,8 @@ from tests.cli.conftest import Hostler
 from tests.core.builders import script
 from tests.web.core_desk import Window
 
-HEAVY = {"alembic", "asyncssh", "fastapi", "numba", "numpy", "rich", "sqlalchemy", "structlog", "uvicorn", "yaml"}
+HEAVY = {"alembic", "asyncssh", "fastapi", "rich", "sqlalchemy", "structlog", "uvicorn", "yaml"}
+HEAVY |= {"jinja2", "matplotlib", "numba", "numpy", "openskill", "torch"}
 PROGRAM = [sys.executable, "-m", "hostler.cli"]
 
 
@@ -77,7 +78,7 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...], command: 
 
 
 def test_every_command_that_shows_something_can_show_it_as_json() -> None:
-    without = {"up", "stop", "logs"}
+    without = {"up", "stop", "logs", "play"}
     for path, command in commands():
         assert ("--json" in {name for each in command.params for name in each.opts}) == (path[0] not in without), path
 

@@ -8,7 +8,7 @@ from random import Random
 from statistics import NormalDist
 
 from hostler.learning.elo import DIFFERENCE_SD
-from hostler.learning.matches import Group, Match, Places
+from hostler.model.learning import Group, Match, Places
 from hostler.model.record import record
 
 PERFORMANCE_SD = DIFFERENCE_SD / math.sqrt(2)

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from hostler.learning.elo import (
     DIFFERENCE_SD,
-    INTERVAL_SD,
-    Rating,
     curvature,
     dispersion,
     expected_share,
@@ -21,6 +19,7 @@ from hostler.learning.elo import (
     slope,
 )
 from hostler.learning.sprt import score_at
+from hostler.model.learning import INTERVAL_SD, Rating
 
 GAPS = st.floats(-1e5, 1e5)
 USUAL = st.floats(-3000, 3000)

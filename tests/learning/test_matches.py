@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.learning.matches import Game, Group, Match, games, group_score, scores
+from hostler.learning.matches import Game, games, group_score, scores
 from hostler.model import codec
-from hostler.model.errors import HostlerError
+from hostler.model.learning import Group, Match
 
 WON: Group = ((0, 1), (1, 0))
 SPLIT: Group = ((0, 1), (0, 1))
@@ -88,6 +88,5 @@ def test_an_evaluation_result_is_read_as_matches() -> None:
     text = '{"a": "gumbel-64@ab", "b": "random", "groups": [[[0, 1], [1, 0]], [[1, 0], [1, 0]]]}'
     read = codec.adapter(Match).validate_json(text)
     assert read == Match(a="gumbel-64@ab", b="random", groups=(WON, ((1, 0), (1, 0))))
-    with pytest.raises(ValueError, match="not the places") as refused:
+    with pytest.raises(ValueError, match="not the places"):
         codec.adapter(Match).validate_json(text.replace("[0, 1]", "[0, 7]"))
-    assert not isinstance(refused.value, HostlerError)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hostler.learning.elo import INTERVAL_SD, Rating
 from hostler.learning.velocity import DAY_S, Point, velocity
+from hostler.model.learning import INTERVAL_SD, Rating
 
 
 def _point(day: float, elo: float, sd: float = 20.0) -> Point:

@@ -24,7 +24,7 @@ def config(name: str = "tiny_2p", *, players: int = 2, goal: Goal | None = None,
     """A config that comes to its first candidate within some hundred games."""
     return ConfigSpec(
         name=name,
-        game=GameRef(factory="virtual:game", params={}, players=players, anchors=ANCHORS),
+        game=GameRef(factory="virtual:game", params={"players": players}, players=players, anchors=ANCHORS),
         selfplay=SelfplaySpec(stage=STAGE, games=32, segment_games=8),
         export=ExportSpec(stage=STAGE, min_games=60, fresh_games=60, window_games=400),
         training=TrainingSpec(stage=STAGE, batch=64, max_steps=400),

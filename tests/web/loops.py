@@ -19,6 +19,7 @@ from hostler.model.views import (
     ModelView,
     RatingPoint,
     RestView,
+    Status,
     TrialView,
     VelocityView,
 )
@@ -226,6 +227,9 @@ class LoopDesk(CoreDesk):
         self.histories = {each.config.name: each for each in histories}
         self.rolled_back: list[RollBack] = []
 
+    def status(self) -> Status:
+        return replace(super().status(), at=NOON + 11.4 * HOUR)
+
     def configs(self) -> Sequence[ConfigView]:
         return [each.config for each in self.histories.values()]
 
@@ -238,7 +242,7 @@ class LoopDesk(CoreDesk):
         return self.histories[name]
 
     def models(self, name: str) -> Sequence[ModelView]:
-        return self.history(name).models
+        return list(self.history(name).models)
 
     async def tell(self, *inputs: Input) -> Sequence[Any]:
         given = inputs[0]

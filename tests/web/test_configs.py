@@ -37,7 +37,7 @@ def test_every_view_arrives_as_it_is(served: Window, desk: LoopDesk) -> None:
     for name in desk.histories:
         assert read(ConfigView, served.get(f"{API}/{name}").body) == desk.config(name)
         assert read(ConfigHistory, served.get(f"{API}/{name}/history").body) == desk.history(name)
-        assert tuple(read(list[ModelView], served.get(f"{API}/{name}/models").body)) == desk.models(name)
+        assert read(list[ModelView], served.get(f"{API}/{name}/models").body) == desk.models(name)
 
 
 def test_what_is_not_known_is_null(served: Window) -> None:

@@ -54,5 +54,18 @@ def complete_job(context: typer.Context, incomplete: str) -> list[str]:
     return [job["id"] for job in newest if job["id"].startswith(incomplete)]
 
 
+def complete_config(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of training configs that begin so; silent when there is no controller to ask."""
+    from hostler.client import Client
+    from hostler.model.errors import HostlerError
+
+    asked = Client.from_state_dir(directory(context.params.get("state_dir")), timeout_s=COMPLETION_TIMEOUT_S)
+    try:
+        return [config["name"] for config in asked.configs() if config["name"].startswith(incomplete)]
+    except HostlerError:
+        return []
+
+
 JobName = Annotated[str, typer.Argument(metavar="ID", help="Id or key of a job.", autocompletion=complete_job)]
 JobNames = Annotated[list[str], typer.Argument(metavar="ID", help="Ids or keys of jobs.", autocompletion=complete_job)]
+ConfigName = Annotated[str, typer.Argument(metavar="CONFIG", help="A training config.", autocompletion=complete_config)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -60,11 +61,8 @@ def curve(points: Sequence[Point], levels: Mapping[str, float], events: Sequence
     for column, point in {_column(each.at, begin, end, columns): each for each in points}.items():
         _draw_point(grid, scale, column, point)
     lines = [f"{_label(scale, row):>{left}}{''.join(cells)} {named.get(row, '')}" for row, cells in enumerate(grid)]
-    return [
-        *(line.rstrip() for line in reversed(lines)),
-        " " * (left - 1) + "└" + "─" * columns,
-        *_below(left, columns, begin, end, events),
-    ]
+    axis = " " * (left - 1) + "└" + "─" * columns
+    return [*(line.rstrip() for line in reversed(lines)), axis, *_below(left, columns, begin, end, events)]
 
 
 def _scale(points: Sequence[Point]) -> Scale:
@@ -91,18 +89,24 @@ def _label(scale: Scale, row: int) -> str:
 
 def _column(at: float, begin: float, end: float, columns: int) -> int:
     """Where a time falls; a single one into the middle."""
-    return columns // 2 if end <= begin else round((at - begin) / (end - begin) * (columns - 1))
+    return columns // 2 if end <= begin else 1 + round((at - begin) / (end - begin) * (columns - 3))
 
 
 def _draw_levels(grid: list[list[str]], scale: Scale, levels: Mapping[str, float]) -> dict[int, str]:
     """Draw the levels; returns their names by row."""
-    named: dict[int, str] = {}
+    crowd: dict[int, list[str]] = defaultdict(list)
     for name, value in sorted(levels.items(), key=lambda level: -level[1]):
         row = scale.row(value)
         if 0 <= row < scale.rows:
             grid[row][:] = LEVEL * len(grid[row])
-            named[row] = f"{named[row]},{name}"[: RIGHT - 1] if row in named else name[: RIGHT - 1]
-    return named
+            crowd[row].append(name)
+    return {row: _named(names) for row, names in crowd.items()}
+
+
+def _named(names: Sequence[str]) -> str:
+    """The highest of the levels in one row, and how many more there are."""
+    more = f"+{len(names) - 1}" if len(names) > 1 else ""
+    return names[0][: RIGHT - 1 - len(more)] + more
 
 
 def _draw_point(grid: list[list[str]], scale: Scale, column: int, point: Point) -> None:

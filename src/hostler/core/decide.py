@@ -75,7 +75,7 @@ def _script_first(index: Index, device: Device, job: Job, sweep_priority: int | 
     return placement.selfplay_first(
         placement.Contest(
             selfplay_devices=index.selfplaying,
-            sweep_devices=sum(map(len, index.fleet_per_s.values())),
+            sweep_devices=len(index.sweeping),
             holds_chunks=bool(device.chunks),
             selfplay_waited_s=index.now - index.selfplay_at,
             sweep_waited_s=index.now - index.sweep_at,

@@ -85,8 +85,11 @@ class Index:
     selfplaying: int = 0
     """Devices at self-play."""
     selfplay_at: float = 0.0
+    """When a device last got or left self-play."""
+    sweeping: set[str] = field(default_factory=set)
+    """Devices that hold chunks."""
     sweep_at: float = 0.0
-    """When a device was last given self-play, and when a chunk."""
+    """When a device was last given a chunk."""
     loads: dict[str, Load] = field(default_factory=lambda: defaultdict(Load))
     workers: dict[tuple[str, str], WorkerOrder] = field(default_factory=dict)
 
@@ -208,6 +211,7 @@ class Index:
         load = self.loads[device]
         load.chunks_s += expected_s or 0.0
         load.chunks_unknown += expected_s is None
+        self.sweeping.add(device)
         self.attained_s[sweep] += expected_s or UNKNOWN_CHUNK_S
 
     def chunk_taken(self, sweep: str, device: Device, expected_s: float | None) -> None:
@@ -215,6 +219,8 @@ class Index:
         load = self.loads[device.spec.id]
         load.chunks_s = load.chunks_s - (expected_s or 0.0) if device.chunks else 0.0
         load.chunks_unknown -= expected_s is None
+        if not device.chunks:
+            self.sweeping.discard(device.spec.id)
         self.attained_s[sweep] -= expected_s or UNKNOWN_CHUNK_S
 
     def _is_ready(self, job: Job, entry: Ranked) -> bool:

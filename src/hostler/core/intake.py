@@ -297,7 +297,7 @@ def _judge(state: State, index: Index, job: Job, ended: inputs.Ended, emit: Emit
         _accept(state, job, ended, emit)
         return
     if isinstance(payload, StagePayload):
-        loop.salvage(state, job, ended.result, emit)
+        loop.salvage(state, job, ended, emit)
     if job.cancelling is not None:
         emit(events.JobCancelled(job=job.id))
         _fail_dependents(state, index, job.id, emit)

@@ -82,6 +82,8 @@ def _index(state: State, index: Index) -> Iterator[str]:
         yield f"counts are {index.counts}, should be {fresh.counts}"
     if index.selfplaying != fresh.selfplaying:
         yield f"devices at self-play are {index.selfplaying}, should be {fresh.selfplaying}"
+    if index.sweeping != fresh.sweeping:
+        yield f"devices that hold chunks are {index.sweeping}, should be {fresh.sweeping}"
     if index.active != fresh.active:
         yield f"active sweeps are {index.active}, should be {fresh.active}"
     if index.blocked != fresh.blocked:

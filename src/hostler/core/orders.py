@@ -134,9 +134,9 @@ def _node_linked(state: State, index: Index, event: events.NodeLinked) -> Iterat
 
 
 def _controller_started(state: State, index: Index, event: events.ControllerStarted) -> Iterator[Command]:
-    """Fits that were under way when the last controller ended."""
+    """Fits that were under way when the last controller ended, and those that failed: what failed may be mended."""
     for config in state.configs.values():
-        if config.rated_matches < len(config.matches):
+        if config.rated_matches < len(config.matches) or config.unrated_why is not None:
             yield _fit(config)
 
 

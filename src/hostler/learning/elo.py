@@ -3,7 +3,7 @@
 Strength follows Thurstone and Mosteller: in every game a player performs as its strength plus a normal error, and who
 performed better is placed better. The unit is chosen so that near equality a small difference means the same odds as
 on the logistic Elo scale, 400 log10(odds): the slope of the normal curve at zero, 1 / (sd sqrt(2 pi)), equals that of
-the logistic curve, ln(10) / 1600. Far from equality the two scales part: 400 points are a share of 0.926 here, and of
+the logistic curve, ln(10) / 1600. Far from equality the two scales part: 400 points are a share of 0.925 here, and of
 0.909 there.
 """
 
@@ -60,7 +60,7 @@ def curvature(gap: float) -> float:
 def information(gap: float) -> float:
     """Fisher information (per Elo squared) about the gap between two players in one placing of one before the other.
 
-    The expectation of `curvature` over both outcomes: 1 / 347² at equality, a quarter of that at 560 Elo.
+    The expectation of `curvature` over both outcomes: 1 / 347² at equality, a quarter of that at 520 Elo.
     """
     return slope(gap) * slope(-gap)
 

@@ -258,7 +258,11 @@ class TrainingResult:
     after: Losses | None = None
     uniform_policy: float | None = None
     curve: tuple[CurvePoint, ...] = ()
+    best_step: int | None = None
+    """The step whose weights these are: the best on the games held out."""
     resumed_from: int | None = None
+    damaged: tuple[str, ...] = ()
+    """Checkpoints that could not be read and were passed over."""
     cpu_s: float | None = None
 
 

@@ -47,7 +47,10 @@ def takes_chunks(device: Occupied) -> bool:
 
 @record
 class Contest:
-    """Self-play against sweeps of the same priority for one device; `waited_s` since either was last given one."""
+    """Self-play against sweeps of the same priority for one device; `waited_s` since either last had one to itself.
+
+    For self-play that is since it got or left a device, for sweeps since one got a chunk.
+    """
 
     selfplay_devices: int
     sweep_devices: int

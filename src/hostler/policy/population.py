@@ -22,7 +22,7 @@ class Standing:
     dataset_waits: bool
     """Whether there is a dataset that no training has used."""
     steps: int
-    """What training may take of it."""
+    """What training may take of it; 0 where that does not do for all of its positions."""
     fresh_games: int
     promising_games: int
     """Games of the window that were accepted or not judged yet."""
@@ -68,17 +68,23 @@ def _needs(standing: Standing) -> Iterator[Want]:
         yield Want(stage=WorkKind.EVALUATION, why=why)
     elif standing.dataset_waits and standing.steps > 0:
         yield Want(stage=WorkKind.TRAINING, why=f"a dataset waits that allows {standing.steps} steps")
-    elif not standing.dataset_waits and _can_export(standing):
+    elif _can_export(standing):
         yield Want(stage=WorkKind.EXPORT, why=f"{standing.fresh_games} games since the last export")
     if standing.rating is not None and standing.candidate is None:
         yield Want(stage=WorkKind.EVALUATION, why=standing.rating)
-    if standing.ahead is None:
+    if standing.ahead is None or _is_short(standing):
         yield Want(stage=WorkKind.SELFPLAY, why=_lacking(standing))
 
 
 def _can_export(standing: Standing) -> bool:
     enough = standing.promising_games >= standing.min_games
     return enough and standing.fresh_games >= standing.fresh_needed
+
+
+def _is_short(standing: Standing) -> bool:
+    """Whether nothing but more games brings the next training: to wait for that would be to wait for ever."""
+    trains = standing.dataset_waits and standing.steps > 0
+    return standing.candidate is None and not trains and not _can_export(standing)
 
 
 def _has_room(standing: Standing, want: Want) -> bool:

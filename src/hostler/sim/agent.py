@@ -162,6 +162,12 @@ class VirtualAgent:
             self._warm.discard(piece.worker.id)
             self._return(piece, "worker_died", error="killed")
 
+    def kill_process(self) -> None:
+        """One of the attempts at work is killed."""
+        at_work = [each for each in self._at_work.values() if isinstance(each, Process)]
+        if at_work:
+            self._end(self._random.choice(at_work), exit_code=None, signal=9)
+
     def workers(self) -> frozenset[str]:
         """Workers that are warm now."""
         return frozenset(self._warm)
@@ -224,9 +230,12 @@ class VirtualAgent:
         process.ended = True
         queue, order = process.order.queue, process.order
         result: Any = {"attempt": order.id, "saw": sorted(order.inputs or ())} if exit_code == 0 else None
-        if exit_code == 0 and order.inputs is not None and "stage" in order.inputs:
+        if order.inputs is not None and "stage" in order.inputs:
             assert self._lab is not None
-            exit_code, result = self._lab.report(order.inputs)
+            if exit_code == 0:
+                exit_code, result = self._lab.report(order.inputs)
+            elif process.began is not None:
+                result = self._lab.partial(order.inputs, self._agenda.now - process.began)
         self._record(
             Ended(
                 attempt=order.id,

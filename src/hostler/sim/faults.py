@@ -17,6 +17,8 @@ class Faults:
     agent_restart_every_s: float | None = None
     reboot_every_s: float | None = None
     worker_killed_every_s: float | None = None
+    process_killed_every_s: float | None = None
+    """An attempt ends by signal 9; what it had left by then is told."""
     controller_crash_every_s: float | None = None
     clock_jump_every_s: float | None = None
     clock_jump_s: float = 7200.0

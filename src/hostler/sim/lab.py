@@ -5,6 +5,7 @@ The report of an order depends on the order alone, as the contract of the stages
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, TypeAlias
@@ -28,15 +29,16 @@ SECONDS_PER_STEP = 0.05
 class Lab:
     """Does the orders of stages. `anchors` are the true strengths of players without a model, in Elo.
 
-    With probability `fails` an order breaks: the stage ends with status 1 and says so, every time it is tried.
+    With probability `fails` an order breaks: the stage ends with status 1 and says so, every time it is tried. With
+    probability `lies` it ends with status 0 and a result that breaks its contract. Games are for `params["players"]`.
     """
 
-    def __init__(self, anchors: Mapping[str, float], players: int = 2, fails: float = 0.0) -> None:
+    def __init__(self, anchors: Mapping[str, float], fails: float = 0.0, lies: float = 0.0) -> None:
         self.strength: dict[str, float] = {}
         """True strength by model."""
         self._anchors = anchors
-        self._players = players
         self._fails = fails
+        self._lies = lies
         self._work: dict[str, Callable[[Order, Random], Result]] = {
             "selfplay": self._selfplay,
             "export": self._export,
@@ -46,16 +48,32 @@ class Lab:
 
     def seconds(self, order: Order) -> float:
         """How long the order takes."""
-        games: int = order.get("games") or sum(match["groups"] for match in order.get("matches", ())) * self._players
+        groups: int = sum(match["groups"] for match in order.get("matches", ()))
+        games: int = order.get("games") or groups * _players(order)
         return 2.0 + SECONDS_PER_GAME * games + SECONDS_PER_STEP * int(order.get("steps", 0))
 
     def report(self, order: Order) -> tuple[int, Result]:
         """Exit status and result."""
         random = Random(digest(order))  # noqa: S311  reproducible, not secret
-        if random.random() < self._fails:
+        luck = random.random()
+        if luck < self._fails:
             return 1, {"schema": 1, "error": "the lab burns"}
-        result = self._work[order["stage"]](order, random)
-        return int("error" in result), {"schema": 1, **result}
+        result = {"schema": 1, **self._work[order["stage"]](order, random)}
+        if luck > 1 - self._lies:
+            return 0, _lie(order["stage"], result)
+        return int("error" in result), result
+
+    def partial(self, order: Order, after_s: float) -> Result | None:
+        """What an order that was killed so long after its begin has left: self-play, the segments it had closed."""
+        if order["stage"] != "selfplay":
+            return None
+        status, result = self.report(order)
+        done = math.floor(after_s / self.seconds(order) * len(result.get("segments", ())))
+        if status or not done:
+            return None
+        closed = result["segments"][:done]
+        games, positions = (sum(segment[what] for segment in closed) for what in ("games", "positions"))
+        return {"schema": 1, "segments": closed, "games": games, "positions": positions}
 
     def fit(self, command: Fit) -> Fitted:
         """The answer to a `Fit`."""
@@ -104,6 +122,8 @@ class Lab:
 
     def _training(self, order: Order, random: Random) -> Result:
         base, dataset = order["base"], order["dataset"]
+        if dataset is not None and order["steps"] * order["batch"] < dataset["positions"]:
+            return {"error": f"{order['steps']} steps do not visit all {dataset['positions']} positions"}
         name = digest({"model": order["config"], "seed": order["seed"]})
         gain = random.gauss(GAIN_ELO, GAIN_SPREAD_ELO)
         self.strength[name] = 0.0 if base is None else self.strength[base] + gain
@@ -126,22 +146,39 @@ class Lab:
         }
 
     def _evaluation(self, order: Order, random: Random) -> Result:
-        matches = [self._match(match, random) for match in order["matches"]]
+        matches = [self._match(match, _players(order), random) for match in order["matches"]]
         games = sum(len(group) for match in matches for group in match["groups"])
         return {"matches": matches, "games": games}
 
-    def _match(self, match: Mapping[str, Any], random: Random) -> Result:
+    def _match(self, match: Mapping[str, Any], players: int, random: Random) -> Result:
         lead = self._true(match["a"]) - self._true(match["b"])
         chance = 1 / (1 + 10 ** (-lead / 400))
-        groups = [[self._game(seat, chance, random) for seat in range(self._players)] for _ in range(match["groups"])]
+        groups = [[_game(seat, players, chance, random) for seat in range(players)] for _ in range(match["groups"])]
         return {"a": match["a"], "b": match["b"], "groups": groups}
-
-    def _game(self, seat: int, chance: float, random: Random) -> list[int]:
-        """Places in which the player at `seat` outranks each other seat with this chance."""
-        place = sum(random.random() >= chance for _ in range(self._players - 1))
-        others = iter(random.sample([each for each in range(self._players) if each != place], self._players - 1))
-        return [place if each == seat else next(others) for each in range(self._players)]
 
     def _true(self, player: str) -> float:
         model = model_of(player)
         return self._anchors[player] if model is None else self.strength[model]
+
+
+def _players(order: Order) -> int:
+    players: int = order["game"]["params"]["players"]
+    return players
+
+
+def _game(seat: int, players: int, chance: float, random: Random) -> list[int]:
+    """Places in which the player at `seat` outranks each other seat with this chance."""
+    place = sum(random.random() >= chance for _ in range(players - 1))
+    others = iter(random.sample([each for each in range(players) if each != place], players - 1))
+    return [place if each == seat else next(others) for each in range(players)]
+
+
+def _lie(stage: str, result: Result) -> Result:
+    """The result with a number in it that is not that of the order."""
+    match stage:
+        case "export":
+            first, *others = result["segments"]
+            return {**result, "segments": [{**first, "games": first["games"] + 1}, *others]}
+        case "training":
+            return {**result, "positions_used": result.get("positions_used", 0) + 1}
+    return {**result, "games": result["games"] + 1}

@@ -12,7 +12,8 @@ from hostler.model.commands import Command, Fit
 from hostler.model.errors import HostlerError
 from hostler.model.events import Event
 from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import Input, LinkDown, NodeFound, Submit
+from hostler.model.inputs import Declare, Input, LinkDown, NodeFound, Submit
+from hostler.model.learning import ConfigSpec
 from hostler.model.work import JobSpec
 from hostler.sim.agenda import Agenda
 from hostler.sim.agent import Fact, VirtualAgent
@@ -59,6 +60,7 @@ class World:
         self._links: dict[str, Link] = {}
         self._busy = dict.fromkeys(speeds, 0.0)
         self._unanswered = 0
+        self._configs: tuple[ConfigSpec, ...] = ()
         self.controller = VirtualController(
             self.agenda, self._random, self.faults.crash_at_commit, validate, self._act, self._crash
         )
@@ -71,6 +73,10 @@ class World:
         assert all(spec.key is not None for spec in specs), "only what has a key can be asked for twice"
         self._unanswered += 1
         self.agenda.later(at_s, lambda: self._ask(Submit(specs=tuple(specs))))
+
+    def declare(self, *configs: ConfigSpec) -> None:
+        """These are the training configs: told at every start of a controller, as `hostler up` does."""
+        self._configs = configs
 
     def tell(self, at_s: float, *inputs: Input) -> None:
         """Give the controller inputs at a time, once; a dead controller does not hear them."""
@@ -97,12 +103,15 @@ class World:
             return False
         counts = core.index.counts
         final = sum(count for state, count in counts.items() if state.final)
-        return sum(counts.values()) == final and not core.index.open_configs
+        declared = all(spec.name in core.state.configs for spec in self._configs)
+        return declared and sum(counts.values()) == final and not core.index.open_configs
 
     # The controller's side.
 
     def _start(self) -> None:
         self.controller.start()
+        if self._configs:
+            self.controller.take(Declare(configs=self._configs), done=_raise_refusals)
         for node in self._nodes.values():
             self.controller.take(NodeFound(node=node))
             self._reconnect(node.name)
@@ -124,10 +133,15 @@ class World:
         self._links[name].carry(lambda: self.agents[name].obey(command))
 
     def _fit(self, command: Fit) -> None:
-        """Ratings come back after a while, as from the process that fits them."""
+        """Ratings come back after a while, as from the process that fits them; it ends with its controller."""
         assert self._lab is not None, "a world with training configs needs a lab"
-        answer = self._lab.fit(command)
-        self.agenda.later(FIT_S, lambda: self.controller.take(answer))
+        lab, life = self._lab, self.controller.life
+
+        def answer() -> None:
+            if life == self.controller.life:
+                self.controller.take(lab.fit(command))
+
+        self.agenda.later(FIT_S, answer)
 
     def _ask(self, given: Submit) -> None:
         answered = False
@@ -202,6 +216,7 @@ class World:
             "agent restarted": (faults.agent_restart_every_s, self._restart_agent),
             "machine rebooted": (faults.reboot_every_s, self._reboot),
             "worker killed": (faults.worker_killed_every_s, lambda name: self.agents[name].kill_worker()),
+            "process killed": (faults.process_killed_every_s, lambda name: self.agents[name].kill_process()),
             "controller killed": (faults.controller_crash_every_s, lambda _: self._crash()),
             "clock set": (faults.clock_jump_every_s, self._set_clock),
         }
@@ -285,3 +300,9 @@ class World:
             events=folded.events,
             faults=self.happened,
         )
+
+
+def _raise_refusals(answers: Sequence[Any]) -> None:
+    for answer in answers:
+        if isinstance(answer, HostlerError):
+            raise answer

@@ -1,4 +1,4 @@
-"""The Gumbel search once more, slowly: one game, a dictionary per node, recursion, every formula where the paper has it.
+"""The Gumbel search once more, slowly: one game, dictionaries, recursion, every formula as the paper writes it.
 
 Nothing here is shared with the search under test but the game, the evaluator, the noise and the two constants of sigma.
 """

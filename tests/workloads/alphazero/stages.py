@@ -86,7 +86,7 @@ def call_on(times: int, what: Callable[[], None], holder: Any, name: str, monkey
 
 
 def common_order(game: Spacing = GAME, seed: int = 17) -> dict[str, Any]:
-    return {"schema": 1, "config": CONFIG, "seed": seed, "game": order_of(game)}
+    return {"schema": 1, "stage": "any", "config": CONFIG, "seed": seed, "game": order_of(game)}
 
 
 def selfplay_order(**changed: Any) -> dict[str, Any]:

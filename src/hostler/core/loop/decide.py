@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import islice
 from typing import TypeAlias
 
 from hostler.core.index import Index
-from hostler.core.loop.stages import job_for, pace, untrained_positions, waiting_dataset, window
-from hostler.core.loop.state import Config
-from hostler.core.state import State
+from hostler.core.loop.stages import job_for, pace, steps_for, untrained_positions, waiting_dataset, window
+from hostler.core.loop.state import Config, Rest
+from hostler.core.state import Job, State
 from hostler.learning import sprt
 from hostler.learning.velocity import Point, Velocity, velocity
 from hostler.model.events import (
@@ -21,8 +23,8 @@ from hostler.model.events import (
     ModelRejected,
 )
 from hostler.model.learning import Rating, player_of
-from hostler.model.work import JobState, WorkKind
-from hostler.policy import pacing, population, priority
+from hostler.model.work import JobState, Resources, StagePayload, WorkKind
+from hostler.policy import fit, pacing, population, priority
 from hostler.policy.population import Standing
 from hostler.policy.priority import Claim
 
@@ -37,12 +39,15 @@ def populate(state: State, index: Index, emit: Emit) -> None:
     if index.draining or not index.loops_due:
         return
     index.open_configs = {name for name, config in state.configs.items() if over(config) is None}
+    eager = {}
     for name, config in state.configs.items():
         if name in index.open_configs:
-            _queue_stages(state, index, config, emit)
+            why = _queue_stages(state, index, config, emit)
+            if why is not None:
+                eager[name] = why
         elif config.jobs:
             _call_off(state, config, emit)
-    _queue_selfplay(state, index, emit)
+    _queue_selfplay(state, index, eager, emit)
     index.loops_due = False
 
 
@@ -65,7 +70,18 @@ def judge_trial(state: State, config: Config, emit: Emit) -> None:
             why=verdict.why,
         )
     )
-    _call_off_stale(state, config, emit)
+    call_off_stale(state, config, emit)
+
+
+def call_off_stale(state: State, config: Config, emit: Emit) -> None:
+    """The current model has changed: what waits and was ordered of another is ordered anew."""
+    stale = [name for name in config.jobs if not _is_of_now(config, state.jobs[name])]
+    _cancel_waiting(state, stale, "the current model has changed", emit)
+
+
+def call_off_waiting(state: State, config: Config, why: str, emit: Emit) -> None:
+    """Cancel what waits of a config, so that it is ordered anew; what runs may end."""
+    _cancel_waiting(state, list(config.jobs), why, emit)
 
 
 def trial_verdict(config: Config) -> sprt.Verdict:
@@ -85,17 +101,26 @@ def over(config: Config) -> tuple[str, str] | None:
         return None
     if config.promotions >= goal.promotions and rating_wanted(config) is None:
         return "reached", f"{config.promotions} promotions"
-    for stage, rest in config.rests.items():
-        if rest.failures >= goal.failures:
-            return "missed", f"{stage} failed {rest.failures} times in a row: {rest.why}"
+    failing = hopeless_stage(config)
+    if failing is not None:
+        stage, rest = failing
+        return "missed", f"{stage} failed {rest.failures} times in a row: {rest.why}"
     if config.candidates >= goal.candidates and config.trial is None and config.promotions < goal.promotions:
         return "missed", f"{config.promotions} promotions after {config.candidates} candidates"
     return None
 
 
+def hopeless_stage(config: Config) -> tuple[WorkKind, Rest] | None:
+    """The stage that has failed so often in a row that the goal counts as missed."""
+    goal = config.spec.goal
+    if goal is None:
+        return None
+    return next(((stage, rest) for stage, rest in config.rests.items() if rest.failures >= goal.failures), None)
+
+
 def rating_wanted(config: Config) -> str | None:
     """Why the current model should be rated better; `None` where it is well enough, or as well as it can be."""
-    if config.current is None or config.unrated_why is not None:
+    if config.current is None or config.unrated_why is not None or not config.spec.game.anchors:
         return None
     player, spec = config.evaluated_as(config.current), config.spec.evaluation
     spent = config.ladder_groups.get(player, 0)
@@ -115,7 +140,7 @@ def standing(config: Config, now: float) -> Standing:
         candidate=None if trial is None else trial.candidate,
         test_groups=0 if trial is None else trial.evidence.groups,
         dataset_waits=waiting_dataset(config) is not None,
-        steps=pacing.steps_allowed(pace(config), accepted),
+        steps=steps_for(config),
         fresh_games=config.fresh_games,
         promising_games=sum(each.games if each.accepted is None else each.accepted for each in window(config)),
         fresh_needed=config.spec.export.fresh_games,
@@ -145,57 +170,67 @@ def _is_fitting(config: Config) -> bool:
     return config.rated_matches < len(config.matches) and config.unrated_why is None
 
 
-def _queue_stages(state: State, index: Index, config: Config, emit: Emit) -> None:
-    """Queue every stage but self-play, for which the configs compete."""
+def _queue_stages(state: State, index: Index, config: Config, emit: Emit) -> str | None:
+    """Queue every stage but self-play, for which the configs compete. Returns why self-play is wanted, if it is."""
+    eager = None
     for want in population.wanted(standing(config, index.now)):
-        if want.stage is not WorkKind.SELFPLAY:
+        if want.stage is WorkKind.SELFPLAY:
+            eager = want.why
+        else:
             _submit(state, config, want.stage, want.why, index.now, emit)
+    return eager
 
 
-def _queue_selfplay(state: State, index: Index, emit: Emit) -> None:
-    """Keep as many self-play jobs waiting as devices could take at once."""
-    eager = {config.spec.name: why for config, why in _eager(state, index)}
+def _queue_selfplay(state: State, index: Index, eager: Mapping[str, str], emit: Emit) -> None:
+    """Keep as many self-play jobs ready as devices could take at once: for each need, as many as it fits on."""
     if not eager:
         return
+    jobs = {name: _Selfplay(state, state.configs[name], index.now) for name in index.open_configs}
+    able = [name for name in eager if not jobs[name].is_failing]
+    ready: Counter[Resources] = Counter()
+    for each in jobs.values():
+        ready.update({each.need: each.ready})
+    room = {jobs[name].need: _room(state, index, jobs[name].need) for name in able}
     heaviest = max(state.configs[name].spec.weight for name in eager)
-    served = {name: _selfplay_jobs(state, state.configs[name]) for name in eager}
-    waiting = sum(len(pending) for pending, _ in served.values())
-    held = {name: sum(map(len, jobs)) / state.configs[name].spec.weight for name, jobs in served.items()}
-    while waiting < min(max(len(index.open), 1), WAITING_MAX):
-        least = min(held.values())
-        claims = [_claim(state.configs[name], heaviest, held[name], least, index.now) for name in eager]
-        claim, score = priority.first(claims)
+    claims = {name: _claim(state.configs[name], heaviest, jobs[name].count, index.now) for name in able}
+    while takers := [claims[name] for name in sorted(able) if ready[jobs[name].need] < room[jobs[name].need]]:
+        least = min(claim.served for claim in takers)
+        claim, score = priority.first([replace(claim, least_served=least) for claim in takers])
         why = f"{eager[claim.name]}; score {score}"
         _submit(state, state.configs[claim.name], WorkKind.SELFPLAY, why, index.now, emit)
-        held[claim.name] += 1 / claim.weight
-        waiting += 1
+        claims[claim.name] = replace(claim, served=claim.served + 1 / claim.weight)
+        ready[jobs[claim.name].need] += 1
 
 
-def _eager(state: State, index: Index) -> Iterator[tuple[Config, str]]:
-    """Configs that want self-play, and why."""
-    for name in sorted(index.open_configs):
-        config = state.configs[name]
-        for want in population.wanted(standing(config, index.now)):
-            if want.stage is WorkKind.SELFPLAY:
-                yield config, want.why
+class _Selfplay:
+    """The self-play jobs of a config: how many there are, and how many could begin at once."""
+
+    def __init__(self, state: State, config: Config, now: float) -> None:
+        mine = [state.jobs[name] for name, stage in config.jobs.items() if stage is WorkKind.SELFPLAY]
+        waiting = [job for job in mine if job.state is JobState.PENDING]
+        resting = sum(job.not_before > now for job in waiting)
+        self.need = config.spec.selfplay.stage.resources
+        self.count = len(mine)
+        self.ready = len(waiting) - resting
+        self.is_failing = resting > len(mine) - len(waiting)
+        """Whether more of them rest after a failure than run: others of their kind would only join them."""
 
 
-def _selfplay_jobs(state: State, config: Config) -> tuple[list[str], list[str]]:
-    """Its self-play jobs that wait, and those that have a device."""
-    mine = [name for name, stage in config.jobs.items() if stage is WorkKind.SELFPLAY]
-    waiting = [name for name in mine if state.jobs[name].state is JobState.PENDING]
-    return waiting, [name for name in mine if name not in set(waiting)]
+def _room(state: State, index: Index, need: Resources) -> int:
+    """How many jobs of this need are to be ready: one for each open device it fits on, one at least."""
+    fitting = (name for name in index.open if fit.refusal(need, state.devices[name].spec) is None)
+    return max(sum(1 for _ in islice(fitting, WAITING_MAX)), 1)
 
 
-def _claim(config: Config, heaviest: float, served: float, least: float, now: float) -> Claim:
+def _claim(config: Config, heaviest: float, jobs: int, now: float) -> Claim:
     newest = next(reversed(config.datasets.values()), None)
     moving = velocity_of(config)
     return Claim(
         name=config.spec.name,
         weight=config.spec.weight,
         heaviest=heaviest,
-        served=served,
-        least_served=least,
+        served=jobs / config.spec.weight,
+        least_served=0.0,
         idle_s=None if config.served_at is None else now - config.served_at,
         data_age_s=None if newest is None else now - newest.at,
         velocity=None if moving is None else moving.elo_per_day,
@@ -213,17 +248,20 @@ def _call_off(state: State, config: Config, emit: Emit) -> None:
     _cancel_waiting(state, list(config.jobs), f"{config.spec.name}: {': '.join(ended)}", emit)
 
 
-def _call_off_stale(state: State, config: Config, emit: Emit) -> None:
-    """Self-play that waits was ordered of the model before."""
-    waiting, _ = _selfplay_jobs(state, config)
-    if config.spec.selfplay.engine == "gumbel":
-        stale = [name for name in waiting if _player(state, name) != _player_now(config)]
-        _cancel_waiting(state, stale, "the current model has changed", emit)
-
-
-def _player(state: State, job: str) -> str:
-    payload = state.jobs[job].spec.payload
-    return str(payload.order["player"])  # type: ignore[union-attr]
+def _is_of_now(config: Config, job: Job) -> bool:
+    """Whether a job was ordered of the models that count now."""
+    payload = job.spec.payload
+    assert isinstance(payload, StagePayload)
+    match job.spec.work:
+        case WorkKind.SELFPLAY if config.spec.selfplay.engine == "gumbel":
+            return bool(payload.order["player"] == _player_now(config))
+        case WorkKind.TRAINING:
+            return bool(payload.order["base"] == config.current)
+        case WorkKind.EVALUATION:
+            subject = config.current if config.trial is None else config.trial.candidate
+            matches = payload.order["matches"]
+            return subject is not None and all(match["a"] == config.evaluated_as(subject) for match in matches)
+    return True
 
 
 def _player_now(config: Config) -> str:

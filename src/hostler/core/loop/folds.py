@@ -51,6 +51,7 @@ def job_released(state: State, index: Index, job: Job) -> None:
     """A stage's job has its device no more."""
     if job.spec.work is WorkKind.SELFPLAY:
         index.selfplaying -= 1
+        index.selfplay_at = state.at
     index.loops_due = True
 
 
@@ -70,9 +71,12 @@ def stage_of(job: Job) -> StagePayload:
 
 
 def config_declared(state: State, index: Index, event: events.ConfigDeclared) -> None:
-    """A config appears or changes."""
+    """A config appears or changes, or is tried again. A test goes on, unless its players are others now."""
     config = state.configs.setdefault(event.config, Config(spec=event.spec))
+    if config.trial is not None and config.spec.evaluation.simulations != event.spec.evaluation.simulations:
+        config.trial = Trial(candidate=config.trial.candidate, against=config.trial.against)
     config.spec, config.retired = event.spec, False
+    config.rests.clear()
     index.loops_due = True
 
 
@@ -89,7 +93,7 @@ def segments_made(state: State, index: Index, event: events.SegmentsMade) -> Non
     for segment in event.segments:
         _expect(segment.sha256 not in config.segments, event, f"{segment.sha256} is known already")
         cpu_s = None if event.cpu_s is None else event.cpu_s * segment.games / games
-        config.segments[segment.sha256] = _segment(segment, event.player, state.at, cpu_s)
+        config.segments[segment.sha256] = _segment(segment, event, state.at, cpu_s)
         config.fresh_games += segment.games
     index.loops_due = True
 
@@ -123,7 +127,11 @@ def dataset_made(state: State, index: Index, event: events.DatasetMade) -> None:
     config = state.configs[event.config]
     _expect(bool(config.judgements) and config.judgements[-1].job == event.job, event, "nothing was judged for it")
     config.datasets[event.dataset.sha256] = Dataset(
-        ref=event.dataset, at=state.at, segments=len(event.segments), judgement=config.judgements[-1]
+        ref=event.dataset,
+        at=state.at,
+        segments=len(event.segments),
+        newest=event.segments[-1],
+        judgement=config.judgements[-1],
     )
     index.loops_due = True
 
@@ -228,8 +236,16 @@ FOLDS: dict[type, Callable[[State, Index, Any], None]] = {
 }
 
 
-def _segment(ref: SegmentRef, player: str, at: float, cpu_s: float | None) -> Segment:
-    return Segment(sha256=ref.sha256, games=ref.games, positions=ref.positions, player=player, at=at, cpu_s=cpu_s)
+def _segment(ref: SegmentRef, made: events.SegmentsMade, at: float, cpu_s: float | None) -> Segment:
+    return Segment(
+        sha256=ref.sha256,
+        games=ref.games,
+        positions=ref.positions,
+        player=made.player,
+        job=made.job,
+        at=at,
+        cpu_s=cpu_s,
+    )
 
 
 def _judge(config: Config, verdict: SegmentVerdict) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 from hostler.core.index import Index
 from hostler.core.loop import results
-from hostler.core.loop.decide import judge_trial
+from hostler.core.loop.decide import call_off_stale, call_off_waiting, hopeless_stage, judge_trial
 from hostler.core.loop.folds import stage_of
 from hostler.core.loop.state import Config
 from hostler.core.state import Job, State
 from hostler.model import events, inputs
-from hostler.model.errors import Conflict, NotFound
+from hostler.model.codec import record_fault
+from hostler.model.errors import Conflict, NotFound, SpecError
 from hostler.model.events import Event
 from hostler.model.learning import (
+    ConfigSpec,
     EvaluationResult,
     ExportResult,
     ModelStatus,
@@ -28,18 +31,26 @@ Emit: TypeAlias = Callable[[Event], None]
 Failure: TypeAlias = tuple[FailureClass, str]
 
 REST_S = 30.0
+REST_DOUBLINGS = 7
 REST_MAX_S = 3600.0
 CANCELLED_REST_S = 300.0
 
 
 def declare(state: State, index: Index, given: inputs.Declare, emit: Emit) -> None:
-    """Bring the configs to what the settings say. Raises `Conflict` where a known name means another game now."""
+    """Bring the configs to what the settings say.
+
+    A config that was given up because of a stage that failed is tried again. Raises `Conflict` where a known name means
+    another game now, and `SpecError` for a config that could never work.
+    """
+    _refuse_doubles(given)
     for spec in given.configs:
+        _refuse_nonsense(spec)
         _refuse_other_game(state, spec)
     for spec in given.configs:
         known = state.configs.get(spec.name)
-        if known is None or known.spec != spec or known.retired:
+        if known is None or known.spec != spec or known.retired or hopeless_stage(known) is not None:
             emit(events.ConfigDeclared(config=spec.name, spec=spec))
+            _begin_anew(state, state.configs[spec.name], emit)
     asked = {spec.name for spec in given.configs}
     for name, config in state.configs.items():
         if name not in asked and not config.retired:
@@ -48,9 +59,14 @@ def declare(state: State, index: Index, given: inputs.Declare, emit: Emit) -> No
 
 
 def fitted(state: State, index: Index, given: inputs.Fitted, emit: Emit) -> None:
-    """Ratings came back; those of fewer matches than the newest known come too late."""
+    """Ratings came back; those of fewer matches than the newest known come too late.
+
+    So does a failure where there are more matches by now: another fit is under way.
+    """
     config = find_config(state, given.config)
-    if given.matches <= config.rated_matches:
+    newest = len(config.matches)
+    missing = config.rated_matches < given.matches or (config.unrated_why is not None and given.matches == newest)
+    if not missing or given.matches > newest or (given.error is not None and given.matches < newest):
         return
     if given.error is not None:
         emit(events.RatingFailed(config=given.config, matches=given.matches, why=given.error))
@@ -67,6 +83,7 @@ def roll_back(state: State, index: Index, given: inputs.RollBack, emit: Emit) ->
     if model == config.current:
         raise Conflict(f"{model[:12]} is the current model of {given.config} already")
     emit(events.ModelRolledBack(config=given.config, model=model, was=config.current, why=given.why))
+    call_off_stale(state, config, emit)
     return model
 
 
@@ -81,26 +98,31 @@ def find_config(state: State, name: str) -> Config:
 
 def stage_failure(state: State, job: Job, failure: Failure | None, result: Any) -> Failure | None:
     """What became of a stage's attempt, its contract included; `failure` is what its process and node say."""
-    payload = stage_of(job)
     complaint = results.complaint(result)
     if failure is not None:
         class_, why = failure
         if class_ is FailureClass.EXIT and complaint is not None:
             return FailureClass.RESULT, complaint
         return class_, why if complaint is None else f"{why}: {complaint}"
+    payload = stage_of(job)
     read = results.read(payload.kind, result)
     if isinstance(read, str):
         return FailureClass.RESULT, read
-    broken = complaint or results.fault(state.configs[payload.config], payload, read)
+    broken = complaint or results.fault(state.configs[payload.config], job.id, payload, read)
     return None if broken is None else (FailureClass.RESULT, broken)
 
 
-def salvage(state: State, job: Job, result: Any, emit: Emit) -> None:
-    """Of an attempt that came to nothing: closed segments are games that were played, and a judgement stands."""
+def salvage(state: State, job: Job, ended: inputs.Ended, emit: Emit) -> None:
+    """Of an attempt that came to nothing: segments closed before its end are games, and a judgement stands.
+
+    Self-play that says it was done, and was not, is believed nothing.
+    """
     payload = stage_of(job)
-    read = results.read(payload.kind, result)
-    if isinstance(read, SelfplayResult) and results.segments_fault(read.segments) is None:
-        _tell_segments(state, job, read, emit)
+    config, read = state.configs[payload.config], results.read(payload.kind, ended.result)
+    if isinstance(read, SelfplayResult):
+        lied = ended.exit_code == 0 and ended.reason is None
+        if not lied and results.partial_fault(config, job.id, payload.order, read) is None:
+            _tell_segments(state, job, read, emit)
     if isinstance(read, ExportResult) and results.judged(payload.order, read):
         _tell_judgement(job, read, emit)
 
@@ -128,7 +150,7 @@ def after_failed(state: State, index: Index, job: Job, why: str, emit: Emit) -> 
     stage = WorkKind(payload.kind)
     known = state.configs[payload.config].rests.get(stage)
     failures = 1 if known is None else known.failures + 1
-    rest_s = min(REST_S * 2.0 ** (failures - 1), REST_MAX_S)
+    rest_s = min(REST_S * 2.0 ** min(failures - 1, REST_DOUBLINGS), REST_MAX_S)
     emit(events.StageResting(config=payload.config, stage=stage, failures=failures, until=index.now + rest_s, why=why))
 
 
@@ -139,11 +161,40 @@ def after_cancelled(state: State, index: Index, job: Job, emit: Emit) -> None:
     known = state.configs[payload.config].rests.get(stage)
     failures = 0 if known is None else known.failures
     until = index.now + CANCELLED_REST_S
-    why = f"{job.id} was cancelled: {job.why}"
+    why = f"{job.id} was cancelled: {job.cancelling}"
     emit(events.StageResting(config=payload.config, stage=stage, failures=failures, until=until, why=why))
 
 
-def _refuse_other_game(state: State, spec: Any) -> None:
+def _refuse_doubles(given: inputs.Declare) -> None:
+    twice = [name for name, count in Counter(spec.name for spec in given.configs).items() if count > 1]
+    if twice:
+        raise SpecError(f"the training config {min(twice)} is described twice; give one of them another name")
+
+
+def _refuse_nonsense(spec: ConfigSpec) -> None:
+    """What the field types cannot say, whoever declares it."""
+    fault = record_fault(spec)
+    if fault is not None:
+        raise SpecError(f"training config {spec.name}: it could not be read back from the journal: {fault}")
+    test, (least, most) = spec.promotion, spec.training.reuse
+    ordered = {
+        "promotion: elo0 must be below elo1": test.elo0 < test.elo1,
+        "promotion: min_groups must not be above max_groups": test.min_groups <= test.max_groups,
+        "training: reuse has its least above its most": least <= most,
+        "export: min_games must not be above window_games": spec.export.min_games <= spec.export.window_games,
+    }
+    for what, fits in ordered.items():
+        if not fits:
+            raise SpecError(f"training config {spec.name}: {what}")
+
+
+def _begin_anew(state: State, config: Config, emit: Emit) -> None:
+    """Other settings make other orders, and may decide a test."""
+    call_off_waiting(state, config, "the settings of its training config have changed", emit)
+    judge_trial(state, config, emit)
+
+
+def _refuse_other_game(state: State, spec: ConfigSpec) -> None:
     known = state.configs.get(spec.name)
     if known is None:
         return
@@ -182,8 +233,8 @@ def _accept_selfplay(state: State, job: Job, result: SelfplayResult, emit: Emit)
 def _accept_export(state: State, job: Job, result: ExportResult, emit: Emit) -> Iterable[tuple[str, Any]]:
     assert result.dataset is not None
     _tell_judgement(job, result, emit)
-    names = tuple(verdict.sha256 for verdict in result.segments)
-    config = stage_of(job).config
+    payload = stage_of(job)
+    config, names = payload.config, tuple(segment["sha256"] for segment in payload.order["segments"])
     emit(events.DatasetMade(config=config, job=job.id, dataset=result.dataset, segments=names))
     return {"dataset": result.dataset.sha256, "games": result.dataset.games}.items()
 

@@ -5,6 +5,7 @@ Laid down in docs/reference/learning.md.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar
 
@@ -25,6 +26,9 @@ from hostler.model.work import StagePayload, WorkKind
 Result: TypeAlias = SelfplayResult | ExportResult | TrainingResult | EvaluationResult
 Order: TypeAlias = Mapping[str, Any]
 T = TypeVar("T")
+
+WORDS_MAX = 2000
+"""Characters of what is said of a result; what it holds may be long."""
 
 SHAPES: Mapping[str, type[Any]] = {
     WorkKind.SELFPLAY: SelfplayResult,
@@ -48,33 +52,48 @@ def read(stage: str, result: Any) -> Result | str:
 def complaint(result: Any) -> str | None:
     """What a stage that failed says of itself."""
     error = result.get("error") if isinstance(result, Mapping) else None
-    return error[:2000] if isinstance(error, str) and error else None
+    return error[:WORDS_MAX] if isinstance(error, str) and error else None
 
 
-def fault(config: Config, payload: StagePayload, result: Result) -> str | None:
-    """Why a result that can be read breaks the stage's contract; `None` if it keeps it."""
-    return next(CHECKS[type(result)](config, payload.order, result), None)
+def fault(config: Config, job: str, payload: StagePayload, result: Result) -> str | None:
+    """Why a result of this job, which can be read, breaks the stage's contract; `None` if it keeps it."""
+    broken = next(CHECKS[type(result)](config, payload.order, result), None)
+    if broken is None and isinstance(result, SelfplayResult | EvaluationResult):
+        broken = _segments_fault(config, job, result.segments)
+    return None if broken is None else broken[:WORDS_MAX]
 
 
-def segments_fault(segments: tuple[SegmentRef, ...]) -> str | None:
-    """Why these segments cannot be all different games."""
-    names = [segment.sha256 for segment in segments]
-    twice = {name for name in names if names.count(name) > 1}
-    return f"it names segment {min(twice)} twice" if twice else None
+def partial_fault(config: Config, job: str, order: Order, result: SelfplayResult) -> str | None:
+    """Why what self-play left before its end cannot be believed."""
+    if result.games > order["games"]:
+        return f"it played {result.games} games, {order['games']} were ordered"
+    return next(_sums(result), None) or _segments_fault(config, job, result.segments)
+
+
+def _segments_fault(config: Config, job: str, segments: tuple[SegmentRef, ...]) -> str | None:
+    """Why these segments cannot be all different games, played for this job."""
+    for name, count in Counter(segment.sha256 for segment in segments).items():
+        known = config.segments.get(name)
+        if count > 1:
+            return f"it names segment {name} twice"
+        if known is not None and known.job != job:
+            return f"segment {name} was made by {known.job} before: of another seed there must be other games"
+    return None
 
 
 def _selfplay(config: Config, order: Order, result: SelfplayResult) -> Iterator[str]:
-    games = sum(segment.games for segment in result.segments)
-    positions = sum(segment.positions for segment in result.segments)
     if result.games != order["games"]:
         yield f"it played {result.games} games, {order['games']} were ordered"
+    yield from _sums(result)
+
+
+def _sums(result: SelfplayResult) -> Iterator[str]:
+    games = sum(segment.games for segment in result.segments)
+    positions = sum(segment.positions for segment in result.segments)
     if (games, positions) != (result.games, result.positions):
         yield (
             f"its segments hold {games} games and {positions} positions, it says {result.games} and {result.positions}"
         )
-    told = segments_fault(result.segments)
-    if told is not None:
-        yield told
 
 
 def _export(config: Config, order: Order, result: ExportResult) -> Iterator[str]:
@@ -85,8 +104,6 @@ def _export(config: Config, order: Order, result: ExportResult) -> Iterator[str]
         yield "it made no dataset and does not say why"
         return
     accepted = sum(verdict.accepted for verdict in result.segments)
-    if result.dataset.games != accepted:
-        yield f"the gate accepted {accepted} games, the dataset holds {result.dataset.games}"
     if accepted < order["min_games"]:
         yield f"the gate accepted {accepted} games, a dataset needs {order['min_games']}"
     if result.dataset.sha256 in config.datasets:
@@ -108,6 +125,9 @@ def _judged_fault(order: Order, result: ExportResult) -> str | None:
             return f"of the {verdict.games} games of segment {verdict.sha256} it accepted and rejected more"
         if verdict.refused is not None and verdict.accepted:
             return f"segment {verdict.sha256} is refused, yet {verdict.accepted} of its games are accepted"
+    accepted = sum(verdict.accepted for verdict in result.segments)
+    if result.dataset is not None and result.dataset.games != accepted:
+        return f"the gate accepted {accepted} games, the dataset holds {result.dataset.games}"
     return None
 
 
@@ -143,6 +163,9 @@ def _evaluation(config: Config, order: Order, result: EvaluationResult) -> Itera
     games = sum(len(group) for match in result.matches for group in match.groups)
     if result.games != games:
         yield f"it says {result.games} games and tells of {games}"
+    recorded = sum(segment.games for segment in result.segments)
+    if recorded != (games if order["record"] else 0):
+        yield f"it recorded {recorded} of its {games} games, ordered were {'all' if order['record'] else 'none'}"
 
 
 def _match_faults(match: Match, players: int) -> Iterator[str]:

@@ -14,6 +14,9 @@ from hostler.policy.pacing import Pace, steps_allowed
 
 AHEAD_OF_SELFPLAY = 1
 """What waits for a device to end a round of the loop goes before the self-play of the next."""
+PRIORITY_MAX = 2**31 - 1
+ACCEPTED_AT_LEAST = 0.75
+"""Share of what was accepted last time that the quality gate is counted on to accept of games it has not seen."""
 
 
 def job_for(config: Config, stage: WorkKind, now: float) -> JobSpec:
@@ -32,7 +35,7 @@ def job_for(config: Config, stage: WorkKind, now: float) -> JobSpec:
         name=f"{stage} {config.spec.name}",
         payload=payload,
         resources=spec.resources,
-        priority=config.spec.priority + (0 if stage is WorkKind.SELFPLAY else AHEAD_OF_SELFPLAY),
+        priority=min(config.spec.priority + (stage is not WorkKind.SELFPLAY) * AHEAD_OF_SELFPLAY, PRIORITY_MAX),
         retry=_retry(spec.retry),
         walltime_s=spec.walltime_s,
     )
@@ -50,14 +53,22 @@ def stage_spec(config: Config, stage: WorkKind) -> StageSpec:
 
 
 def window(config: Config) -> list[Segment]:
-    """The newest segments that are not refused, up to as many games as the window holds; oldest first."""
-    chosen, games = [], 0
+    """The newest segments that are not refused, oldest first: up to as many games as the window holds.
+
+    Training uses every position of a dataset, so the window ends sooner where new positions do not allow as many steps
+    as that takes; but not before there are enough games for a dataset at all.
+    """
+    chosen, games, promising, positions = [], 0, 0, 0.0
+    trainable = _trainable_positions(config)
     for segment in reversed(config.segments.values()):
-        if games >= config.spec.export.window_games:
+        enough = promising >= config.spec.export.min_games and positions >= trainable
+        if enough or games >= config.spec.export.window_games:
             break
         if segment.refused is None:
             chosen.append(segment)
             games += segment.games
+            promising += segment.promising
+            positions += segment.positions * segment.promising / segment.games
     return chosen[::-1]
 
 
@@ -70,15 +81,28 @@ def waiting_dataset(config: Config) -> Dataset | None:
 def untrained_positions(config: Config) -> tuple[int, int]:
     """Positions that no training has had: those the quality gate accepted, and those it has not seen yet."""
     accepted = unseen = 0.0
-    trained_at = _trained_at(config)
+    trained = _newest_trained(config)
     for segment in reversed(config.segments.values()):
-        if segment.at <= trained_at:
+        if segment.sha256 == trained:
             break
         if segment.accepted is None:
             unseen += segment.positions
         else:
             accepted += segment.positions * segment.accepted / segment.games
     return int(accepted), int(unseen)
+
+
+def steps_for(config: Config) -> int:
+    """Steps that training may take of the dataset that waits; 0 where they would not do for all its positions.
+
+    Where even the most steps of a training do not do, it is for the stage to say so.
+    """
+    dataset, bounds = waiting_dataset(config), pace(config)
+    if dataset is None:
+        return 0
+    accepted, _ = untrained_positions(config)
+    steps = steps_allowed(bounds, accepted)
+    return steps if steps * bounds.batch >= dataset.ref.positions or steps == bounds.max_steps else 0
 
 
 def pace(config: Config) -> Pace:
@@ -88,9 +112,18 @@ def pace(config: Config) -> Pace:
     return Pace(least=least, most=most, batch=training.batch, max_steps=training.max_steps)
 
 
-def _trained_at(config: Config) -> float:
-    """When the dataset was made that the last training used."""
-    return max((each.at for each in config.datasets.values() if each.trained), default=float("-inf"))
+def _newest_trained(config: Config) -> str | None:
+    """The newest segment that a training has had: the last of the window its dataset was chosen from."""
+    return next((each.newest for each in reversed(config.datasets.values()) if each.trained), None)
+
+
+def _trainable_positions(config: Config) -> float:
+    """Positions of a dataset that the next training could use, each at least once."""
+    accepted, unseen = untrained_positions(config)
+    last = config.judgements[-1] if config.judgements else None
+    share = ACCEPTED_AT_LEAST * (1.0 if last is None or not last.offered else last.accepted / last.offered)
+    bounds = pace(config)
+    return float(steps_allowed(bounds, int(accepted + share * unseen)) * bounds.batch)
 
 
 def _frame(config: Config, stage: WorkKind) -> Mapping[str, Any]:
@@ -121,7 +154,7 @@ def _export(config: Config) -> Mapping[str, Any]:
         "strength": _strength(config),
         "lengths": None if lengths is None else {"mean": lengths.mean, "sd": lengths.sd, "games": lengths.games},
         "include_evaluation": spec.include_evaluation,
-        "options": dict(spec.stage.options),
+        **({"options": dict(spec.stage.options)} if spec.stage.options else {}),
     }
 
 
@@ -132,12 +165,11 @@ def _training(config: Config) -> Mapping[str, Any]:
     if config.current is None or dataset is None:
         init = {"channels": spec.channels, "blocks": spec.blocks}
         return {**frame, "init": init, "dataset": None, "steps": 0}
-    accepted, _ = untrained_positions(config)
     return {
         **frame,
         "init": None,
         "dataset": {"sha256": dataset.ref.sha256, "games": dataset.ref.games, "positions": dataset.ref.positions},
-        "steps": steps_allowed(pace(config), accepted),
+        "steps": steps_for(config),
     }
 
 

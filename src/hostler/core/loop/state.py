@@ -28,10 +28,16 @@ class Segment:
     games: int
     positions: int
     player: str
+    job: str
     at: float
     cpu_s: float | None = None
     accepted: int | None = None
     refused: str | None = None
+
+    @property
+    def promising(self) -> int:
+        """Games that were accepted, or may be."""
+        return self.games if self.accepted is None else self.accepted
 
 
 @record
@@ -54,6 +60,8 @@ class Dataset:
     ref: DatasetRef
     at: float
     segments: int
+    newest: str
+    """The newest segment of its window."""
     judgement: Judgement
     trained: bool = False
     """Whether a training has used it."""

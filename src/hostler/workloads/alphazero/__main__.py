@@ -27,8 +27,13 @@ STAGES = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one stage, or look into a file; answers the exit status."""
-    options = _parser().parse_args(arguments)
+    """Run one stage, look into a file, or play; answers the exit status."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] == ["play"]:
+        from hostler.workloads.alphazero import play
+
+        return play.main(given[1:])
+    options = _parser().parse_args(given)
     if options.command == "inspect":
         try:
             return _inspect(options.file)
@@ -63,7 +68,7 @@ def _safetensors(file: Path) -> tuple[Any, Arrays]:
     with file.open("rb") as content:
         # The format: the length of a JSON header as a little-endian 64-bit number, the header, the data.
         (length,) = struct.unpack("<Q", content.read(8))
-        header = json.loads(content.read(length))
+        header = json.loads(content.read(min(length, file.stat().st_size)))
     manifest = json.loads(header.pop("__metadata__")["hostler"])
     return manifest, {name: (entry["dtype"], tuple(entry["shape"])) for name, entry in header.items()}
 
@@ -77,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for stage, text in STAGES.items():
         commands.add_parser(stage, help=text, description=f"{text.capitalize()}.")
+    commands.add_parser("play", help="play against a model on the terminal", add_help=False)
     looking = commands.add_parser("inspect", help="print the header and the arrays of a segment, dataset or model")
     looking.add_argument("file", type=Path, metavar="FILE")
     return parser

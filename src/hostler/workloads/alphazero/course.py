@@ -54,18 +54,19 @@ class Progress:
     policy: float = 0.0
     value: float = 0.0
     cpu_s: float = 0.0
-    before: dict[str, float] = field(default_factory=dict)
     curve: list[dict[str, float]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A course that has come to its end; the learner has the best weights, of which `after` are the losses held out.
+    """A course that has come to its end. The learner has the best weights.
 
+    `before` and `after` are the losses of the base and of the best weights on what was held out;
     `used` positions had a part in it; `resumed_from` is the step that this life began at, `None` for a first one.
     """
 
     progress: Progress
+    before: Losses
     after: Losses
     used: int
     stopped: str
@@ -95,6 +96,7 @@ class Course:
         self._seen = np.zeros(len(material.training) + len(material.held_out), dtype=np.bool_)
         self._progress = Progress()
         self._best: dict[str, torch.Tensor] = {}
+        self._before: Losses
 
     def run(self, stopping: Callable[[], bool]) -> Outcome:
         """Train until the steps are done or nothing improves; `Stopped`, after a checkpoint, if told to stop."""
@@ -116,16 +118,15 @@ class Course:
                 self._save()
         after = self._finish()
         self._progress.cpu_s = earlier + self._cpu()
-        return Outcome(self._progress, after, int(self._seen.sum()), stopped, resumed_from, damaged)
+        return Outcome(self._progress, self._before, after, int(self._seen.sum()), stopped, resumed_from, damaged)
 
     def _begin(self) -> tuple[int | None, tuple[str, ...]]:
         found = newest(self._folder)
         if found.checkpoint is not None:
             self._restore(found.checkpoint)
             return found.checkpoint.step, found.damaged
-        losses = self._learner.measure(self._held_out())
-        self._progress.before = means(losses)
-        self._progress.best_loss = sum(means(losses).values())
+        self._before = self._learner.measure(self._held_out())
+        self._progress.best_loss = sum(means(self._before).values())
         self._best = self._learner.weights()
         return None, found.damaged
 
@@ -191,6 +192,7 @@ class Course:
             "moments": self._learner.moments(),
             "best": self._best,
             "seen": {"rows": torch.from_numpy(self._seen)},
+            "before": {name: torch.from_numpy(each) for name, each in asdict(self._before).items()},
         }
         save_checkpoint(self._folder, Checkpoint(self._progress.step, tensors, asdict(self._progress)))
 
@@ -199,6 +201,7 @@ class Course:
         self._learner.restore(checkpoint.tensors["weights"], checkpoint.tensors.get("moments", {}))
         self._best = dict(checkpoint.tensors["best"])
         self._seen = checkpoint.tensors["seen"]["rows"].numpy().copy()
+        self._before = Losses(**{name: each.numpy() for name, each in checkpoint.tensors["before"].items()})
 
 
 def means(losses: Losses) -> dict[str, float]:

@@ -113,7 +113,8 @@ class Common:
 
 def common(order: Fields) -> Common:
     """Read what every order says, and make the game."""
-    order.any("schema"), order.any("stage")  # checked by run_stage
+    for checked_before in ("schema", "stage"):
+        order.any(checked_before)
     return Common(order.text("config"), order.integer("seed", 0, MAX_SEED), _game(order))
 
 

@@ -86,6 +86,20 @@ class PlaysOut(Protocol):
         """`(batch, players)`: the ranking after one uniformly random game from each position, from its seed alone."""
 
 
+@runtime_checkable
+class Shows(Protocol):
+    """A game that people can read and play."""
+
+    def text(self, state: NDArray[np.int8]) -> str:
+        """One position `(width,)` in lines of text."""
+
+    def action_name(self, action: int) -> str:
+        """What people call an action."""
+
+    def action_of(self, name: str) -> int:
+        """The action of that name, legal or not; raises `ValueError` saying what names there are."""
+
+
 def load(reference: Mapping[str, Any]) -> Game:
     """The game of an order, `{"factory": "module:function", "params": {...}}`. `ValueError` says what is wrong."""
     module, _, function = str(reference.get("factory")).partition(":")

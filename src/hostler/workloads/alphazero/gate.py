@@ -38,13 +38,17 @@ PROPERTIES = ("replay", "provenance", "decided", "length", "unique", "openings",
 
 SAMPLED_POSITIONS = 32
 VALUE_TOLERANCE = 0.05
-"""By which a value may differ from the recorded one: a GPU computes in 16 bits what is compared here in 32. Models
-whose values are closer than this at most positions cannot be told apart."""
+"""By which a value may differ from the recorded one, which a GPU has computed in 16 bits: with bfloat16 emulated on a
+CPU, values of a small trained network moved by up to 0.03. Models whose values are closer than this at most positions
+cannot be told apart."""
+
+MATCH = " vs "
+"""Between the names of the two players of an evaluation's segment."""
 
 LEAST_REFERENCE = 30
 LENGTH_SPREADS = 5.0
 LENGTH_SHARE = 0.1
-LENGTH_PLIES = 1.0
+LENGTH_PLIES = 3.0
 _MAD_TO_SD = 1.4826  # of a normal distribution: P. J. Huber, "Robust Statistics", 1981, section 5.1
 
 
@@ -129,7 +133,7 @@ def length_bounds(lengths: NDArray[np.int64], reference: Lengths | None) -> tupl
     that up to half of the window may be strange. The reference has a voice by its games, but never a louder one than
     the window: games may become longer as players learn. A window that scatters more than twice as much as the
     reference is taken to scatter twice as much. A reference of less than 30 games says nothing. Games may lie 5
-    spreads, a tenth of the centre or one ply from the centre, whatever is more: so games of a fixed length have
+    spreads, a tenth of the centre or three plies from the centre, whatever is more: so games of a fixed length have
     some room as well.
     """
     if not len(lengths):
@@ -224,10 +228,10 @@ def _fresh(keys: Sequence[bytes | None], seen: set[bytes]) -> NDArray[np.bool_]:
 
 
 def _is_strong(player: str, rules: Rules) -> bool | None:
-    """Whether the player is rated, and not below the floor; `None` in the bootstrap."""
+    """Whether the player is rated, and not below the floor, or both of a match are; `None` in the bootstrap."""
     if rules.floor is None:
         return None
-    return rules.players.get(player, -np.inf) >= rules.floor
+    return all(rules.players.get(each, -np.inf) >= rules.floor for each in player.split(MATCH))
 
 
 def _quality(

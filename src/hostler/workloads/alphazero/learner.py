@@ -46,11 +46,12 @@ class Hyperparameters:
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Of every position, in nats."""
+    """Of every position, in nats: those of the network, that of the uniform policy, and the least there could be."""
 
     policy: NDArray[np.float64]
     value: NDArray[np.float64]
     uniform_policy: NDArray[np.float64]
+    least_policy: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,8 @@ class Learner:
     def measure(self, batches: Iterable[Batch]) -> Losses:
         """The losses of the network as it is; that of the value against the final places alone."""
         self.network.eval()
-        parts = [(*self._losses(batch, 0.0), _uniform(batch)) for batch in batches]
-        policy, value, uniform = (torch.cat(each).double().cpu().numpy() for each in zip(*parts, strict=True))
-        return Losses(policy, value, uniform)
+        parts = [(*self._losses(batch, 0.0), *_bounds(batch)) for batch in batches]
+        return Losses(*(torch.cat(each).double().cpu().numpy() for each in zip(*parts, strict=True)))
 
     def weights(self) -> dict[str, torch.Tensor]:
         """A copy of the network's, on the CPU."""
@@ -179,9 +179,11 @@ def _tensor(array: NDArray[np.generic], device: torch.device) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
 
-def _uniform(batch: Batch) -> torch.Tensor:
-    """The cross-entropy of any distribution over the legal actions with the uniform one over them."""
-    return torch.from_numpy(np.log(batch.legal.sum(axis=1)))
+def _bounds(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """The policy loss of the uniform distribution over the legal actions, and the entropy of the recorded one."""
+    uniform = np.log(batch.legal.sum(axis=1))
+    entropy = -(batch.policy * np.log(np.where(batch.policy > 0, batch.policy, 1.0))).sum(axis=1)
+    return torch.from_numpy(uniform), torch.from_numpy(entropy)
 
 
 def _scaler_tensors(scaler: torch.amp.GradScaler) -> dict[str, torch.Tensor]:

@@ -1,12 +1,8 @@
-"""The losses of training, in nats for each position, and what counts as having learnt."""
+"""The losses of training, in nats for each position."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.nn.functional import log_softmax
 
 CERTAIN = 1e-6  # probabilities closer to 0 or 1 than this are not told apart
@@ -56,23 +52,3 @@ def value_loss(
     known = ~root_value.isnan().any(dim=1)
     by_search = expectation_loss(logits, root_value.nan_to_num(0.0).clamp(-1.0, 1.0))
     return torch.where(known, (1.0 - root_weight) * by_places + root_weight * by_search, by_places)
-
-
-@dataclass(frozen=True, slots=True)
-class Gain:
-    """How much better one loss is than another over the same positions: mean, in nats, and its standard error."""
-
-    mean: float
-    standard_error: float
-
-    def exceeds(self, errors: float) -> bool:
-        """Whether the mean is more than so many standard errors above zero."""
-        return self.mean > errors * self.standard_error
-
-
-def gain(reference: NDArray[np.float64], loss: NDArray[np.float64]) -> Gain:
-    """That of `loss` over `reference`, both `(positions,)`, paired; the positions are taken as independent."""
-    difference = reference - loss
-    if len(difference) < 2:
-        return Gain(float(difference.mean()), float("inf"))
-    return Gain(float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(len(difference))))

@@ -20,15 +20,14 @@ from hostler.workloads.alphazero.dataset import Dataset, read
 from hostler.workloads.alphazero.fields import Common, Fields, common
 from hostler.workloads.alphazero.inference import accelerator
 from hostler.workloads.alphazero.intake import check
-from hostler.workloads.alphazero.learner import Hyperparameters, Learner, Losses
-from hostler.workloads.alphazero.losses import gain
+from hostler.workloads.alphazero.learner import Hyperparameters, Learner
+from hostler.workloads.alphazero.learnt import check_learnt
 from hostler.workloads.alphazero.model import Manifest, load_model, publish
 from hostler.workloads.alphazero.network import build
 from hostler.workloads.alphazero.sampling import Examples, held_out
 from hostler.workloads.alphazero.stage import OrderError, Report, StageError, termination
 
 CURVE_POINTS = 64  # at most, in the result
-STANDARD_ERRORS = 3.0  # by which a policy must be better than the uniform one: chance alone gives 1 in 700
 MOST_STEPS = 10_000_000
 LARGEST_BATCH = 1 << 20
 
@@ -120,25 +119,6 @@ def read_order(order: Mapping[str, Any]) -> Order | Untrained:
     return wanted
 
 
-def check_learnt(before: float, after: Losses, facts: Mapping[str, Any]) -> None:
-    """Raise `StageError`, which carries `facts`, unless the policy is better than the base's and than the uniform one.
-
-    `before` is the base's policy loss on the positions held out, `after` are the losses of the new model there.
-    """
-    new, uniform = float(after.policy.mean()), float(after.uniform_policy.mean())
-    found = f"nothing was learnt: on the {len(after.policy)} positions held out the best policy loss is {new:.4f}"
-    if new >= before:
-        raise StageError(f"{found}, the base had {before:.4f}", **facts)
-    over_uniform = gain(after.uniform_policy, after.policy)
-    if not over_uniform.exceeds(STANDARD_ERRORS):
-        raise StageError(
-            f"{found}, that of the uniform policy {uniform:.4f}: better by {over_uniform.mean:.4f}, which is not "
-            f"{STANDARD_ERRORS:g} standard errors of {over_uniform.standard_error:.4f}; too few positions, too few "
-            "steps, or the recorded policies do not belong to their positions",
-            **facts,
-        )
-
-
 def thinned(curve: list[dict[str, float]]) -> list[dict[str, float]]:
     """At most `CURVE_POINTS` of the points, evenly spread, the first and the last among them."""
     if len(curve) <= CURVE_POINTS:
@@ -193,7 +173,7 @@ def _train(wanted: Order, artifacts: Artifacts, folder: Path, cpu: Callable[[], 
         outcome = course.run(stopping)
     facts = _facts(wanted, outcome)
     _check_used(facts)
-    check_learnt(outcome.progress.before["policy"], outcome.after, facts)
+    check_learnt(outcome.before, outcome.after, dataset.game[material.held_out], facts)
     artifact = publish(artifacts, learner.network, _lineage(manifest, wanted, outcome.progress.best_step))
     return {"model": asdict(artifact), **facts}
 
@@ -235,7 +215,7 @@ def _facts(wanted: Order, outcome: Outcome) -> dict[str, Any]:
         "positions_used": outcome.used,
         "samples": progress.step * wanted.batch,
         "stopped": outcome.stopped,
-        "before": progress.before,
+        "before": means(outcome.before),
         "after": means(outcome.after),
         "uniform_policy": float(outcome.after.uniform_policy.mean()),
         "curve": thinned(progress.curve),

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
+from string import ascii_lowercase
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -92,6 +93,13 @@ class Board:
         rows = [r for _, r in self.shape.cells]
         starts = [at for at, row in enumerate(rows) if at == 0 or rows[at - 1] != row]
         return tuple(range(*pair) for pair in zip(starts, [*starts[1:], len(rows)], strict=True))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Such as `d5`: the letter of the row, from the top, and the number of the column, which slants on hexagons."""
+        columns = sorted({q for q, _ in self.shape.cells})
+        letters = [letter for letter, row in zip(ascii_lowercase, self.rows, strict=False) for _ in row]
+        return tuple(f"{letters[at]}{columns.index(q) + 1}" for at, (q, _) in enumerate(self.shape.cells))
 
     def _permutation(self, turn: Turn) -> tuple[int, ...]:
         number = {cell: at for at, cell in enumerate(self.shape.cells)}

@@ -23,6 +23,7 @@ from hostler.workloads.beacons.configs import RULES_VERSION, checked
 States: TypeAlias = NDArray[np.int8]
 
 SWAP = "swap"
+SHOWN = 8  # groups of a seat that people are told of
 
 
 def make(board: str, players: int) -> Beacons:
@@ -139,7 +140,7 @@ class Beacons:
 
     def action_name(self, action: int) -> str:
         """Such as `d5`, or `swap`."""
-        return SWAP if action == self.cells else render.cell_name(self.board, action)
+        return SWAP if action == self.cells else self.board.names[action]
 
     def action_of(self, name: str) -> int:
         """The action of that name; raises `ValueError` if there is none."""
@@ -148,11 +149,12 @@ class Beacons:
         return render.cell_of(self.board, name)
 
     def text(self, state: NDArray[np.int8]) -> str:
-        """A position for people: the board, and each seat's stones and greatest groups."""
+        """A position for people: the board, and each seat's stones and greatest groups, who is to move."""
         moving = int(self.to_move(state[None])[0])
         over = bool(self.terminal(state[None])[0])
         seats = [self._seat_text(state, seat, seat == moving and not over) for seat in range(self.players)]
-        return "\n".join([render.board_text(self.board, state), "", *seats])
+        heading = "groups of each seat, as beacons:stones" + ("" if over else "; > is to move")
+        return "\n".join([render.board_text(self.board, state), "", heading, *seats])
 
     def _checked(self, states: States) -> States:
         """The states as kernels take them, which trust them: refuses what is no position of this game."""
@@ -168,10 +170,9 @@ class Beacons:
     def _seat_text(self, state: NDArray[np.int8], seat: int, moving: bool) -> str:
         side = seat ^ int(state[self.cells])
         groups = render.groups(self.board, state, side)
-        listed = ", ".join(f"{size} with {beacons}" for beacons, size in groups[:4])
-        more = f" and {len(groups) - 4} more" if len(groups) > 4 else ""
-        held = f"groups of {listed} beacons{more}" if groups else "no stones yet"
-        return f"seat {seat} ({render.STONES[side]}): {held}{'; to move' if moving else ''}"
+        listed = ", ".join(f"{beacons}:{size}" for beacons, size in groups[:SHOWN])
+        more = f" and {len(groups) - SHOWN} more" if len(groups) > SHOWN else ""
+        return f"{'>' if moving else ' '} seat {seat} ({render.STONES[side]})  {listed or 'no groups yet'}{more}"
 
 
 def _lower_neighbours(graph: NDArray[np.int32]) -> NDArray[np.int32]:

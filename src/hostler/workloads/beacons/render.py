@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from string import ascii_lowercase
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +13,12 @@ STONES = "xoav"
 EMPTY, BEACON = ".", "*"
 
 
-def cell_name(board: Board, cell: int) -> str:
-    """Such as `d5`: the letter of the row, from the top, and the number of the column, which slants on hexagons."""
-    row = next(at for at, cells in enumerate(board.rows) if cell in cells)
-    return f"{ascii_lowercase[row]}{_columns(board)[cell]}"
-
-
 def cell_of(board: Board, name: str) -> int:
-    """The cell of that name; raises `ValueError` if there is none."""
-    names = [cell_name(board, cell) for cell in range(len(board.graph))]
-    if name.strip().lower() not in names:
-        raise ValueError(f"there is no cell {name!r} on {board.name}; cells are {names[0]} to {names[-1]}")
-    return names.index(name.strip().lower())
+    """The cell of that name, in small letters or capitals; raises `ValueError` if there is none."""
+    wanted = name.strip().lower()
+    if wanted not in board.names:
+        raise ValueError(f"there is no cell {name!r} on {board.name}; cells are {board.names[0]} to {board.names[-1]}")
+    return board.names.index(wanted)
 
 
 def board_text(board: Board, row: NDArray[np.int8]) -> str:
@@ -54,16 +47,9 @@ def _group(board: Board, first: int, left: set[int]) -> list[int]:
     return group
 
 
-def _columns(board: Board) -> list[int]:
-    """The column of each cell, from 1."""
-    across = [cell[0] for cell in board.shape.cells]
-    order = sorted(set(across))
-    return [order.index(at) + 1 for at in across]
-
-
 def _line(board: Board, cells: range, row: NDArray[np.int8]) -> str:
     marks = " ".join(_mark(int(row[cell]), bool(board.beacons[cell])) for cell in cells)
-    return f"{cell_name(board, cells[0]):4}{' ' * _indent(board, cells)}{marks}"
+    return f"{board.names[cells[0]]:4}{' ' * _indent(board, cells)}{marks}"
 
 
 def _indent(board: Board, cells: range) -> int:
@@ -81,7 +67,7 @@ def _mark(stone: int, beacon: bool) -> str:
 def _header(board: Board) -> Iterator[str]:
     """The columns of the top row, a digit in a line."""
     top = board.rows[0]
-    numbers = [str(_columns(board)[cell]) for cell in top]
+    numbers = [board.names[cell][1:] for cell in top]
     width = max(map(len, numbers))
     for digit in range(width):
         yield f"{'':4}{' ' * _indent(board, top)}{_digits(numbers, width, digit)}".rstrip()

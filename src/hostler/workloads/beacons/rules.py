@@ -291,6 +291,31 @@ def _write_pair(planes: F32, at: int, cell: int, weight: int, scale: F32) -> Non
     planes[at + 1, cell] = (weight % SIZE) * scale[1]
 
 
+@inlined
+def _describe_empty(
+    row: I8, cell: int, stones: int, players: int, graph: I32, root: I32, beacons: Bool, weight: I64,
+    groups: I32, scale: F32, planes: F32,
+) -> None:  # fmt: skip
+    """Write what group each side would have if it played on an empty cell, in turn order."""
+    for turn in range(players):
+        joint = SIZE * beacons[cell] + 1
+        found = _joined(row, cell, (stones + turn) % players, graph, root, groups)
+        for g in range(found):
+            joint += weight[groups[g]]
+        _write_pair(planes, players + 4 + 2 * turn, cell, joint, scale)
+
+
+@inlined
+def _describe_whole(stones: int, players: int, best: I64, may_swap: bool, scale: F32, planes: F32) -> None:
+    """Write the planes that are the same in all cells."""
+    for turn in range(players):
+        top = best[(stones + turn) % players]
+        planes[3 * players + 4 + 2 * turn] = (top // SIZE) * scale[0]
+        planes[3 * players + 5 + 2 * turn] = (top % SIZE) * scale[1]
+    planes[5 * players + 4] = np.float32(stones) / np.float32(planes.shape[1])
+    planes[5 * players + 5] = 1.0 if may_swap else 0.0
+
+
 @kernel(STATES, TABLE, TABLE, CELLS, INT, writes("float32", 3))
 def encode(states: I8, graph: I32, behind: I32, beacons: Bool, players: int, planes: F32) -> None:
     """Fill ``planes``, ``(batch, 5 * players + 6, cells)``, whose meaning ``Beacons.plane_names`` tells."""
@@ -309,22 +334,13 @@ def encode(states: I8, graph: I32, behind: I32, beacons: Bool, players: int, pla
         for cell in range(cells):
             out[players + 1, cell] = beacons[cell]
             if row[cell]:
-                out[(row[cell] - 1 - stones + players * cells) % players, cell] = 1.0
+                turn = (row[cell] - 1 + players - stones % players) % players
+                out[turn, cell] = 1.0
                 _write_pair(out, players + 2, cell, weight[root[cell]], scale)
-                continue
-            out[players, cell] = 1.0
-            for turn in range(players):
-                joint = SIZE * beacons[cell] + 1
-                found = _joined(row, cell, (stones + turn) % players, graph, root, groups)
-                for g in range(found):
-                    joint += weight[groups[g]]
-                _write_pair(out, players + 4 + 2 * turn, cell, joint, scale)
-        for turn in range(players):
-            top = best[(stones + turn) % players]
-            out[3 * players + 4 + 2 * turn] = (top // SIZE) * scale[0]
-            out[3 * players + 5 + 2 * turn] = (top % SIZE) * scale[1]
-        out[5 * players + 4] = np.float32(stones) / np.float32(cells)
-        out[5 * players + 5] = 1.0 if _may_swap(stones, int(row[cells]), players) else 0.0
+            else:
+                out[players, cell] = 1.0
+                _describe_empty(row, cell, stones, players, graph, root, beacons, weight, groups, scale, out)
+        _describe_whole(stones, players, best, _may_swap(stones, int(row[cells]), players), scale, out)
 
 
 # ---- the fast engine --------------------------------------------------------------------------------------------

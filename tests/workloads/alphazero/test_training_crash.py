@@ -1,0 +1,141 @@
+"""A training that is killed, as a real process, goes on as if nothing had been."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostler.workloads.alphazero import dataset as datasets
+from hostler.workloads.alphazero.artifacts import DATASET, Artifacts
+from hostler.workloads.alphazero.stage import Report
+from hostler.workloads.alphazero.training import run
+from hostler.workloads.beacons.game import make
+from tests.workloads.alphazero.datasets import heuristic_dataset
+
+STEPS = 150
+CONFIG = "hex4_2p"
+COMMON = {"schema": 1, "stage": "training", "config": CONFIG, "seed": 5,
+          "game": {"factory": "hostler.workloads.beacons.game:make",
+                   "params": {"board": "hex4", "players": 2}}}  # fmt: skip
+
+
+class Node:
+    """An artifact folder with the base, the dataset and the order."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.artifacts = root, Artifacts(root / "artifacts")
+        self.result, self.inputs = root / "result.json", root / "order.json"
+        began = {**COMMON, "base": None, "init": {"channels": 8, "blocks": 1}, "dataset": None, "steps": 0}
+        base = run(began, self.artifacts, Report(self.result))["model"]["sha256"]
+        data = heuristic_dataset(make("hex4", 2), CONFIG, 60, 1)
+        sha256 = self.artifacts.publish(DATASET, datasets.write(data)).sha256
+        named = {"sha256": sha256, "games": 60, "positions": len(data.states)}
+        options = {"validate_every": 10, "checkpoint_every": 25, "learning_rate": 3e-3}
+        self.order = {
+            **COMMON,
+            "base": base,
+            "init": None,
+            "dataset": named,
+            "steps": STEPS,
+            "batch": 32,
+            "options": options,
+        }
+        self.inputs.write_text(json.dumps(self.order))
+
+    def start(self) -> subprocess.Popen[str]:
+        places = {
+            "HOSTLER_INPUTS": self.inputs,
+            "HOSTLER_RESULT": self.result,
+            "HOSTLER_ARTIFACTS": self.root / "artifacts",
+        }
+        environ = {**os.environ, "OMP_NUM_THREADS": "1", **{name: str(path) for name, path in places.items()}}
+        return subprocess.Popen(
+            [sys.executable, "-m", "hostler.workloads.alphazero", "training"],
+            env=environ, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def life(self, ends_at: int | None = None, signum: int = signal.SIGKILL) -> tuple[int, dict[str, Any]]:
+        """Exit status and result; with `ends_at` the process gets the signal as soon as it tells of that step."""
+        with self.start() as process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if ends_at is not None and f"step {ends_at} of" in line:
+                    process.send_signal(signum)
+        return process.returncode, json.loads(self.result.read_text()) if self.result.exists() else {}
+
+    def work(self) -> list[Path]:
+        return sorted(self.artifacts.work(self.order).iterdir())
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    node = Node(tmp_path_factory.mktemp("uninterrupted"))
+    return dict(run(node.order, node.artifacts, Report(node.result)))
+
+
+def same(result: dict[str, Any], expected: dict[str, Any]) -> None:
+    """All of it, the bytes of the model included, but for the time it took and where the last life began."""
+    own = ("cpu_s", "resumed_from", "damaged", "schema")
+    assert {key: value for key, value in result.items() if key not in own} == {
+        key: value for key, value in expected.items() if key not in own
+    }
+
+
+def test_killed_twice_it_ends_with_the_very_model_of_an_uninterrupted_training(
+    node: Node, uninterrupted: dict[str, Any]
+) -> None:
+    assert node.life(ends_at=60)[0] == -signal.SIGKILL
+    assert node.life(ends_at=110)[0] == -signal.SIGKILL
+    status, result = node.life()
+    assert status == 0
+    assert 100 <= result["resumed_from"] < STEPS
+    assert uninterrupted["resumed_from"] is None
+    same(result, uninterrupted)
+    assert not (node.root / "artifacts" / "work").exists() or not list((node.root / "artifacts" / "work").iterdir())
+
+
+def test_told_to_stop_it_keeps_all_that_was_done(node: Node, uninterrupted: dict[str, Any]) -> None:
+    status, _ = node.life(ends_at=60, signum=signal.SIGTERM)
+    assert status == 128 + signal.SIGTERM
+    status, result = node.life()
+    assert status == 0
+    assert result["resumed_from"] >= 60
+    same(result, uninterrupted)
+
+
+def spoil_newest(node: Node) -> list[str]:
+    newest = node.work()[-1]
+    newest.write_bytes(newest.read_bytes()[:-1] + b"?")
+    return [newest.name]
+
+
+def spoil_all(node: Node) -> list[str]:
+    for path in node.work():
+        path.write_bytes(path.read_bytes()[:100])
+    return [path.name for path in reversed(node.work())]
+
+
+@pytest.mark.parametrize("spoil", [spoil_newest, spoil_all])
+def test_damaged_checkpoints_are_passed_over_and_told(
+    node: Node, uninterrupted: dict[str, Any], spoil: Callable[[Node], list[str]]
+) -> None:
+    node.life(ends_at=60)
+    steps = [int(path.name.split("-")[1]) for path in node.work() if path.suffix == ".safetensors"]
+    damaged = spoil(node)
+    result = dict(run(node.order, node.artifacts, Report(node.result)))
+    assert result["damaged"] == damaged
+    assert result["resumed_from"] == (steps[-2] if spoil is spoil_newest else None)
+    same(result, uninterrupted)
