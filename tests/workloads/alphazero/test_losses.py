@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from hostler.workloads.alphazero.losses import Gain, expectation_loss, gain, place_loss, policy_loss, value_loss
+from hostler.workloads.alphazero.losses import expectation_loss, place_loss, policy_loss, value_loss
 
 LOGITS = st.floats(-20, 20, width=32)
 
@@ -97,15 +97,3 @@ def test_unknown_values_of_the_search_leave_the_gradient_finite() -> None:
     value_loss(logits, torch.tensor([[0, 1]]), torch.full((1, 2), float("nan")), 0.5).sum().backward()
     assert logits.grad is not None
     assert torch.isfinite(logits.grad).all()
-
-
-def test_a_gain_is_paired_and_has_its_standard_error() -> None:
-    chance = np.random.default_rng(6)
-    base = chance.normal(size=400)
-    found = gain(base, base - 0.1 + 0.01 * chance.normal(size=400))
-    assert found.mean == pytest.approx(0.1, abs=0.003)
-    assert found.standard_error == pytest.approx(0.01 / 20, rel=0.2)
-    assert found.exceeds(3.0)
-    assert not Gain(0.1, 0.04).exceeds(3.0)
-    assert not Gain(0.0, 0.0).exceeds(3.0)
-    assert not gain(np.array([2.0]), np.array([1.0])).exceeds(3.0)

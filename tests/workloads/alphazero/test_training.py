@@ -14,11 +14,11 @@ from hostler.workloads.alphazero.artifacts import DATASET, MODEL, ArtifactError,
 from hostler.workloads.alphazero.checkpoint import newest
 from hostler.workloads.alphazero.dataset import Dataset
 from hostler.workloads.alphazero.intake import IntakeError
-from hostler.workloads.alphazero.learner import Diverged, Losses
+from hostler.workloads.alphazero.learner import Diverged
 from hostler.workloads.alphazero.model import ModelError, load_model, read_manifest
 from hostler.workloads.alphazero.network import build
 from hostler.workloads.alphazero.stage import OrderError, Report, StageError
-from hostler.workloads.alphazero.training import check_learnt, run, thinned
+from hostler.workloads.alphazero.training import run, thinned
 from hostler.workloads.beacons.game import make
 from tests.workloads.alphazero.datasets import heuristic_dataset, shuffled_among_legal, shuffled_among_positions
 from tests.workloads.alphazero.trivial import make as spacing
@@ -214,27 +214,24 @@ def test_policy_targets_of_other_positions_fail(bench: Bench, games: Dataset) ->
 
 
 def test_a_learning_rate_of_nearly_nothing_fails_with_both_losses(bench: Bench, games: Dataset) -> None:
-    with pytest.raises(StageError, match=r"the best policy loss is \d\.\d{4}, "):
+    with pytest.raises(StageError, match=r"the policy loss is \d\.\d{4}, better than the base's by "):
         bench.train(games, options={**OPTIONS, "learning_rate": 1e-8})
 
 
-def test_no_better_than_the_base_is_nothing_learnt() -> None:
-    uniform = np.full(100, 2.0)
-    after = Losses(policy=np.linspace(0.9, 1.1, 100), value=np.ones(100), uniform_policy=uniform)
-    check_learnt(1.01, after, {})
-    with pytest.raises(StageError, match=r"the best policy loss is 1\.0000, the base had 0\.9900"):
-        check_learnt(0.99, after, {})
-    with pytest.raises(StageError, match=r"the base had 1\.0000"):
-        check_learnt(float(after.policy.mean()), after, {})
-
-
-def test_better_than_uniform_by_chance_is_nothing_learnt() -> None:
-    uniform = np.full(100, 2.0)
-    noise = np.random.default_rng(1).normal(size=100)
-    lucky = uniform - 0.02 - 0.1 * (noise - noise.mean())
-    with pytest.raises(StageError, match=r"uniform policy 2\.0000: better by 0\.0200, which is not 3 standard errors"):
-        check_learnt(2.5, Losses(lucky, uniform, uniform), {"samples": 3})
-    check_learnt(2.5, Losses(lucky - 0.02, uniform, uniform), {})
+def test_nearly_uniform_policies_are_no_reason_to_fail_when_the_places_are_learnt(bench: Bench, games: Dataset) -> None:
+    """As the first games of an untrained network have them: its search knows no better."""
+    legal = GAME.legal(games.states)
+    rows, actions = np.nonzero(legal)
+    counts = legal.sum(axis=1)
+    even = replace(
+        games,
+        policy_offsets=np.cumsum([0, *counts], dtype=np.int64),
+        policy_action=actions.astype(np.int32),
+        policy_probability=(1.0 / counts[rows]).astype(np.float32),
+    )
+    result = bench.train(even, steps=200)
+    assert result["after"]["value"] < result["before"]["value"] - 0.03
+    assert result["after"]["policy"] == pytest.approx(result["uniform_policy"], abs=0.01)
 
 
 # ---- what it refuses ---------------------------------------------------------------------------------------------

@@ -3,9 +3,11 @@
 from collections import Counter
 from math import sqrt
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
+from numpy.typing import NDArray
 
 from hostler.workloads.beacons import rules
 from hostler.workloads.beacons.game import Beacons, make
@@ -14,6 +16,7 @@ from . import oracle
 from .support import few, games, midgame, random_game, seeds
 
 SIGMAS = 5.0
+fill = rules._fill
 
 
 def chances(position: oracle.Position) -> Counter[tuple[int, ...]]:
@@ -79,10 +82,15 @@ def test_the_swap_is_as_likely_as_any_other_action(players: int, stones: int, sw
         assert np.abs(of_side - expected).max() <= SIGMAS * sqrt(expected * (1 - expected) / count)
 
 
-def filled(state: np.ndarray, players: int, seed: int) -> np.ndarray:
-    row = state.copy()
-    rules._fill(row, players, np.empty(len(row) - 1, np.int32), np.array([seed], np.uint64))
-    return row
+@numba.njit
+def filled(state: NDArray[np.int8], players: int, count: int) -> NDArray[np.int8]:
+    """The last positions of random games from `state`, with the seeds from 0 on."""
+    ends = np.empty((count, len(state)), np.int8)
+    empty, chance = np.empty(len(state) - 1, np.int32), np.empty(1, np.uint64)
+    for seed in range(count):
+        ends[seed], chance[0] = state, seed
+        fill(ends[seed], players, empty, chance)
+    return ends
 
 
 def test_a_seed_for_every_position_is_wanted() -> None:

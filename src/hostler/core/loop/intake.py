@@ -115,16 +115,16 @@ def stage_failure(state: State, job: Job, failure: Failure | None, result: Any) 
 def salvage(state: State, job: Job, ended: inputs.Ended, emit: Emit) -> None:
     """Of an attempt that came to nothing: segments closed before its end are games, and a judgement stands.
 
-    Self-play that says it was done, and was not, is believed nothing.
+    A stage that says it was done, and was not, is believed nothing; but an export that found nothing new did its work.
     """
     payload = stage_of(job)
     config, read = state.configs[payload.config], results.read(payload.kind, ended.result)
-    if isinstance(read, SelfplayResult):
-        lied = ended.exit_code == 0 and ended.reason is None
-        if not lied and results.partial_fault(config, job.id, payload.order, read) is None:
+    done = ended.exit_code == 0 and ended.reason is None
+    match read:
+        case SelfplayResult() if not done and results.partial_fault(config, job.id, payload.order, read) is None:
             _tell_segments(state, job, read, emit)
-    if isinstance(read, ExportResult) and results.judged(payload.order, read):
-        _tell_judgement(job, read, emit)
+        case ExportResult() if (not done or results.is_known(config, read)) and results.judged(payload.order, read):
+            _tell_judgement(job, read, emit)
 
 
 def accept(state: State, job: Job, result: Any, emit: Emit) -> dict[str, Any]:

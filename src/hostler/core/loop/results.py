@@ -45,7 +45,7 @@ def read(stage: str, result: Any) -> Result | str:
     try:
         read_as: Result = adapter(SHAPES[stage]).validate_python(result)
     except ValidationError as error:
-        return f"its result is none of a {stage} stage: {explain(error)}"
+        return f"its result is not what {stage} reports: {explain(error)}"
     return read_as
 
 
@@ -106,8 +106,13 @@ def _export(config: Config, order: Order, result: ExportResult) -> Iterator[str]
     accepted = sum(verdict.accepted for verdict in result.segments)
     if accepted < order["min_games"]:
         yield f"the gate accepted {accepted} games, a dataset needs {order['min_games']}"
-    if result.dataset.sha256 in config.datasets:
+    if is_known(config, result):
         yield f"dataset {result.dataset.sha256} was made before: nothing is new in it"
+
+
+def is_known(config: Config, result: ExportResult) -> bool:
+    """Whether an export came to a dataset that was made before."""
+    return result.dataset is not None and result.dataset.sha256 in config.datasets
 
 
 def judged(order: Order, result: ExportResult) -> bool:

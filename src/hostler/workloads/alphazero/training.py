@@ -36,7 +36,7 @@ LARGEST_BATCH = 1 << 20
 class Options:
     """How to train: see "training" in docs/reference/learning.md."""
 
-    learning_rate: float = 2e-3
+    learning_rate: float = 4e-3
     weight_decay: float = 1e-4
     validation: float = 0.1
     patience: int = 8
