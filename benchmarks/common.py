@@ -37,11 +37,16 @@ class Bar:
 
 
 def arguments(description: str | None) -> argparse.Namespace:
-    """The command line every benchmark has: ``--quick`` and ``--json FILE``."""
+    """The command line every benchmark has, read: ``--quick`` and ``--json FILE``."""
+    return command_line(description).parse_args()
+
+
+def command_line(description: str | None) -> argparse.ArgumentParser:
+    """The command line every benchmark has, for one that has more."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="smaller runs; the figures are rougher")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result as JSON")
-    return parser.parse_args()
+    return parser
 
 
 def machine() -> dict[str, Any]:
@@ -98,7 +103,9 @@ def _cpuinfo(key: str) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:,.1f}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return str(value)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:

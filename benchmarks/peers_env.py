@@ -1,6 +1,6 @@
-"""The peers' own environment, `benchmarks/.venv-peers`, kept apart from Hostler's dependencies.
+"""The peers' own environments, `benchmarks/.venv-NAME` of `requirements-NAME.txt`, apart from Hostler's dependencies.
 
-By hand: `python benchmarks/peers_env.py` makes it if need be and prints the path of its python.
+By hand: `python benchmarks/peers_env.py [NAME]` makes one if need be and prints the path of its python.
 """
 
 import hashlib
@@ -9,29 +9,29 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-REQUIREMENTS = HERE / "requirements-peers.txt"
-VENV = HERE / ".venv-peers"
+USUAL = "peers"
 
 
-def ensure() -> Path:
+def ensure(name: str = USUAL) -> Path:
     """Return the environment's python; make the environment first unless its stamp says that it is up to date.
 
     Raises subprocess.CalledProcessError when venv or pip fails; the next call then starts from an empty directory.
     """
-    python, stamp = VENV / "bin" / "python", VENV / "stamp"
-    wanted = _fingerprint()
+    requirements, venv = HERE / f"requirements-{name}.txt", HERE / f".venv-{name}"
+    python, stamp = venv / "bin" / "python", venv / "stamp"
+    wanted = _fingerprint(requirements)
     if stamp.exists() and stamp.read_text() == wanted:
         return python
-    print(f"making {VENV.name} from {REQUIREMENTS.name} (about 400 MB, once)", file=sys.stderr)
-    subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], check=True)
-    subprocess.run([python, "-m", "pip", "install", "-qq", "-r", REQUIREMENTS], check=True, stdout=sys.stderr)
+    print(f"making {venv.name} from {requirements.name} (hundreds of MB, once)", file=sys.stderr)
+    subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
+    subprocess.run([python, "-m", "pip", "install", "-qq", "-r", requirements], check=True, stdout=sys.stderr)
     stamp.write_text(wanted)
     return python
 
 
-def _fingerprint() -> str:
-    return hashlib.sha256(sys.version.encode() + REQUIREMENTS.read_bytes()).hexdigest()
+def _fingerprint(requirements: Path) -> str:
+    return hashlib.sha256(sys.version.encode() + requirements.read_bytes()).hexdigest()
 
 
 if __name__ == "__main__":
-    print(ensure())
+    print(ensure(*sys.argv[1:2]))

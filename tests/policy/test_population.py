@@ -68,9 +68,39 @@ def test_one_job_of_a_stage_at_a_time(stage):
     assert stage not in stages(replace(busy, jobs={stage: 1}))
 
 
-def test_selfplay_waits_when_it_is_ahead():
-    assert stages(replace(FRESH, ahead="too many positions")) == []
-    assert waits(replace(FRESH, ahead="too many positions")) == "too many positions"
+@pytest.mark.parametrize(
+    "trains",
+    [
+        {"candidate": "ab" * 32},
+        {"dataset_waits": True, "steps": 10, "jobs": {WorkKind.TRAINING: 1}},
+        {"fresh_games": 500, "promising_games": 500, "jobs": {WorkKind.EXPORT: 1}},
+    ],
+    ids=str,
+)
+def test_selfplay_waits_when_it_is_ahead(trains):
+    ahead = replace(FRESH, ahead="too many positions", **trains)
+    assert WorkKind.SELFPLAY not in stages(ahead)
+    assert WorkKind.SELFPLAY in stages(replace(ahead, ahead=None))
+
+
+@pytest.mark.parametrize(
+    "short", [{}, {"dataset_waits": True}, {"fresh_games": 500}, {"promising_games": 500}], ids=str
+)
+def test_it_does_not_wait_where_only_games_help(short):
+    """No training will come of waiting: too few games for a dataset, or one that allows no steps."""
+    assert stages(replace(FRESH, ahead="too many positions", **short)) == [WorkKind.SELFPLAY]
+
+
+def test_a_dataset_that_allows_no_steps_is_followed_by_another():
+    waiting = replace(FRESH, dataset_waits=True, steps=0, fresh_games=500, promising_games=500)
+    assert stages(waiting) == [WorkKind.EXPORT, WorkKind.SELFPLAY]
+
+
+def test_what_it_waits_for_is_told():
+    assert waits(replace(FRESH, has_model=False)).startswith("training: there is no model yet")
+    assert waits(FRESH) == "selfplay: 200 games to the next dataset"
+    running = replace(FRESH, fresh_games=500, promising_games=500, ahead="too far", jobs={WorkKind.EXPORT: 1})
+    assert waits(running) == "export: 500 games since the last export"
 
 
 def test_a_stage_that_rests_is_passed_over_and_the_rest_goes_on():

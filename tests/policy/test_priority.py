@@ -3,7 +3,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.policy.priority import Claim, first, score
+from hostler.policy.priority import HALF_LIFE_S, Claim, faded, first, score
 
 CLAIM = Claim(
     name="a",
@@ -45,9 +45,20 @@ def test_a_config_never_served_is_starved_most():
 
 
 def test_shares_come_first_and_the_score_decides_among_equals():
-    holding = replace(CLAIM, name="holding", served=2.0, least_served=1.0, idle_s=1e6)
-    stale = replace(CLAIM, name="stale", served=1.0, least_served=1.0, data_age_s=1e6)
-    fresh = replace(CLAIM, name="fresh", served=1.0, least_served=1.0, data_age_s=0.0)
-    chosen, why = first([holding, fresh, stale])
+    had = replace(CLAIM, name="had", served=162.0, least_served=100.0, idle_s=1e6)
+    stale = replace(CLAIM, name="stale", served=159.0, least_served=100.0, data_age_s=1e6)
+    fresh = replace(CLAIM, name="fresh", served=100.0, least_served=100.0, data_age_s=0.0)
+    chosen, why = first([had, fresh, stale])
     assert chosen.name == "stale"
     assert why.parts["data age"] == 1.0
+
+
+def test_what_was_had_fades():
+    assert faded(100.0, 0.0) == 100.0
+    assert faded(100.0, HALF_LIFE_S) == 50.0
+    assert faded(100.0, 1e9) == 0.0
+
+
+def test_equals_go_by_name_so_that_the_choice_is_the_same_every_time():
+    claims = [replace(CLAIM, name=name) for name in ("b", "c", "a")]
+    assert first(claims)[0].name == first(claims[::-1])[0].name == "c"

@@ -133,7 +133,7 @@ def test_numbers_come_with_their_intervals_units_and_reasons() -> None:
     )
     assert "rejected 688 [631, 745] 3.460 → 3.260 0.580 → 0.560 1200 2025-06-15 20:00 2025-06-15 20:30" in text
     assert "llr -2.96 <= -2.94 after 112 groups: no better than 0 Elo (score 0.487)" in text
-    assert "Anchors of the scale: random 0, greedy 385, mc-200 760 ." in text
+    assert "Anchors of the scale: random 0, greedy 385, mc-200 760" in text
 
 
 def test_a_rest_and_a_retired_config_are_told() -> None:

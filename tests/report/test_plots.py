@@ -150,5 +150,6 @@ def test_any_history_can_be_drawn(history: ConfigHistory, now: float) -> None:
 def test_labels_are_letters_that_every_font_has(text: str) -> None:
     label = named(text)
     assert label.isascii()
+    assert label.isprintable()
     assert 1 <= len(label) <= 40
     assert not label.startswith("_")

@@ -368,9 +368,10 @@ def _release_device(state: State, index: Index, job: Job) -> None:
     device.attempts.remove(job.attempt.id)
     index.attempt_taken(device, job.attempt.predicted_s)
     index.opened(state, device.spec.id)
+    held_s = state.at - job.attempt.leased_at
     job.attempt = None
     if isinstance(job.spec.payload, StagePayload):
-        loop.job_released(state, index, job)
+        loop.job_released(state, index, job, held_s)
 
 
 def _settle_chunk(state: State, index: Index, sweep: Sweep, chunk: str, position: int) -> None:

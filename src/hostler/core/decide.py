@@ -78,6 +78,7 @@ def _script_first(index: Index, device: Device, job: Job, sweep_priority: int | 
             sweep_devices=len(index.sweeping),
             holds_chunks=bool(device.chunks),
             selfplay_waited_s=index.now - index.selfplay_at,
+            selfplay_turn_s=index.selfplay_turn_s,
             sweep_waited_s=index.now - index.sweep_at,
         )
     )

@@ -86,6 +86,8 @@ class Index:
     """Devices at self-play."""
     selfplay_at: float = 0.0
     """When a device last got or left self-play."""
+    selfplay_turn_s: float = 0.0
+    """How long the one that left last had been at it."""
     sweeping: set[str] = field(default_factory=set)
     """Devices that hold chunks."""
     sweep_at: float = 0.0

@@ -15,7 +15,7 @@ LEAD_ATTEMPTS = 32
 
 
 SLICE_S = 60.0
-"""How long self-play waits for a share of a device that a sweep holds, when it holds none at all."""
+"""How long self-play waits at least for a device that a sweep holds, when it holds none at all."""
 
 
 @record
@@ -57,16 +57,20 @@ class Contest:
     holds_chunks: bool
     """Whether the device is at a sweep now."""
     selfplay_waited_s: float
+    selfplay_turn_s: float
+    """How long self-play had the device that it left last."""
     sweep_waited_s: float
 
 
 def selfplay_first(contest: Contest) -> bool:
     """Whether self-play gets the device: the side with fewer devices, or whoever waited longer where they are even.
 
-    A device at a sweep changes sides only if that makes the shares more even, or if self-play has had none for a while.
+    A device at a sweep changes sides only if that makes the shares more even, or if self-play has had none for as long
+    as its last turn was.
     """
     if contest.holds_chunks:
-        starved = contest.selfplay_devices == 0 and contest.selfplay_waited_s > SLICE_S
+        turn_s = max(contest.selfplay_turn_s, SLICE_S)
+        starved = contest.selfplay_devices == 0 and contest.selfplay_waited_s > turn_s
         return starved or contest.selfplay_devices + 1 <= contest.sweep_devices - 1
     if contest.selfplay_devices != contest.sweep_devices:
         return contest.selfplay_devices < contest.sweep_devices

@@ -10,6 +10,10 @@ from collections.abc import Mapping
 
 from hostler.model.record import record
 
+HALF_LIFE_S = 3600.0
+"""What a config has had counts half after that."""
+TURN_S = 60.0
+"""Configs whose attained device time differs by less, per unit of weight, are equals."""
 STARVED_S = 4 * 3600.0
 STALE_S = 4 * 3600.0
 FAST_ELO_PER_DAY = 100.0
@@ -26,7 +30,7 @@ class Claim:
     heaviest: float
     """The largest weight of all configs."""
     served: float
-    """Self-play jobs it holds now, waiting ones too, for each unit of weight."""
+    """Device seconds of its self-play for each unit of weight: of late, and expected of what it holds or waits for."""
     least_served: float
     idle_s: float | None
     """Since it was last given self-play; `None`: never."""
@@ -59,12 +63,17 @@ def score(claim: Claim) -> Score:
     return Score(total=total, parts=parts)
 
 
+def faded(attained_s: float, after_s: float) -> float:
+    """What device time counts so long after it was had."""
+    return attained_s * float(0.5 ** (after_s / HALF_LIFE_S))
+
+
 def first(claims: list[Claim]) -> tuple[Claim, Score]:
-    """The config that comes next: among those that hold least for their weight, the one with the best score.
+    """The config that comes next: among those that had least for their weight, the one with the best score.
 
     Shares come first, because a score alone would give everything to one config; the score decides among equals.
     """
-    least = [claim for claim in claims if claim.served <= claim.least_served]
+    least = [claim for claim in claims if claim.served <= claim.least_served + TURN_S]
     scored = [(claim, score(claim)) for claim in least]
     return max(scored, key=lambda pair: (pair[1].total, pair[0].name))
 

@@ -89,5 +89,5 @@ def legend(axes: Axes) -> None:
 
 
 def named(name: str) -> str:
-    """A name as a label: in letters that every font has."""
-    return name.encode("ascii", "backslashreplace").decode().lstrip("_")[:40] or "?"
+    """A name as a label: in letters that every font has. Matplotlib leaves out labels that begin with `_`."""
+    return name.encode("unicode_escape").decode().lstrip("_")[:40] or "?"

@@ -183,8 +183,10 @@ def _mark_promotions(axes: Axes, models: Sequence[ModelView]) -> None:
         (when,) = days([at])
         axes.axvline(when, color=GREEN, linewidth=0.8, linestyle=":", label="promotion" if index == 0 else None)
         if index % every == 0:
-            transform = axes.get_xaxis_transform()
-            axes.text(when, 0.01, f" {number}", color=GREEN, fontsize=7, transform=transform)
+            place = axes.get_xaxis_transform()
+            text = axes.text(when, 0.01, f" {number}", color=GREEN, fontsize=7, transform=place, clip_on=True)
+            # One that lies outside must not make room for itself.
+            text.set_in_layout(False)
 
 
 def _mark_anchors(axes: Axes, history: ConfigHistory) -> None:

@@ -39,6 +39,7 @@ class Loop(Driver):
         super().__init__()
         self.lab = lab or Lab(ANCHORS)
         self.fits: dict[str, Fit] = {}
+        self.step_s = 1.0
 
     def tell(self, *given: Input, after_s: float = 1.0) -> list[Event]:
         """As ever; remembers fits."""
@@ -66,7 +67,7 @@ class Loop(Driver):
         if result is None and not fields:
             status, result = self.lab.report(order_of(job))
             fields = {"exit_code": status}
-        return self.tell(ended(job.attempt.id, result=result, **fields))
+        return self.tell(ended(job.attempt.id, result=result, **fields), after_s=self.step_s)
 
     def report(self, job: Job) -> dict[str, Any]:
         """What the lab would report."""
@@ -76,7 +77,9 @@ class Loop(Driver):
         """Ratings that are asked for come; then one attempt ends, of whatever has held its device longest."""
         self.answer_fits()
         held = [job for job in self.state.jobs.values() if job.attempt is not None]
-        oldest = min(held, key=lambda job: (job.attempt.leased_at, job.number) if job.attempt else (0.0, 0), default=None)
+        oldest = min(
+            held, key=lambda job: (job.attempt.leased_at, job.number) if job.attempt else (0.0, 0), default=None
+        )
         if oldest is None:
             wake = self.core.wake_at()
             self.tell(inputs.Tick(), after_s=1.0 if wake is None else max(wake - self.now, 0.0) + 0.001)

@@ -1,4 +1,4 @@
-"""What a stage reports must be what it was ordered: else the job fails, says why in numbers, and nothing of it counts."""
+"""What a stage reports must be what it was ordered: else the job fails, in numbers, and nothing of it counts."""
 
 from __future__ import annotations
 
@@ -108,11 +108,19 @@ BREACHES: dict[str, tuple[WorkKind, Change, str]] = {
     "export: none and no word": (X, put("dataset", None), "made no dataset and does not say why"),
     "export: games of the dataset": (X, add("dataset.games", 1), "accepted 56 games, the dataset holds 57"),
     "export: another segment": (X, put("segments.0.sha256", "ab" * 32), "given 8 segments and tells of 8, or of other"),
-    "export: segment missing": (X, lambda r, o: {**r, "segments": r["segments"][1:]}, "given 8 segments and tells of 7"),
+    "export: segment missing": (
+        X,
+        lambda r, o: {**r, "segments": r["segments"][1:]},
+        "given 8 segments and tells of 7",
+    ),
     "export: segment twice": (X, twice, "tells of 8, or of other"),
     "export: games of a segment": (X, add("segments.0.games", 1), "or of other games in them"),
     "export: more than there are": (X, add("segments.0.accepted", 5), "accepted and rejected more"),
-    "export: refused and accepted": (X, put("segments.0.refused", "bad"), "is refused, yet 7 of its games are accepted"),
+    "export: refused and accepted": (
+        X,
+        put("segments.0.refused", "bad"),
+        "is refused, yet 7 of its games are accepted",
+    ),
     "export: share": (X, put("quality", {"replay": 1.5}), "quality.replay"),
     "export: NaN": (X, put("lengths.mean", math.nan), "unusable: .*NaN"),
     "training: base": (T, put("base", "ab" * 32), "went on from abab"),
@@ -137,13 +145,14 @@ BREACHES: dict[str, tuple[WorkKind, Change, str]] = {
     "evaluation: one seat": (E, put("matches.0.groups.0", [[0, 1]]), "1 games; a group is one from each"),
     "evaluation: three seats": (E, put("matches.0.groups", [[[0, 1, 2]] * 3] * 6), "not one game from each of 2"),
     "evaluation: unordered segments": (E, recorded, "recorded 24 of its 24 games, ordered were none"),
-}  # fmt: skip
+}
 
 
 def facts(world: Loop) -> Any:
     """What is known of the config, but for its jobs and rests."""
     config = copy.deepcopy(world.config())
     config.jobs, config.rests, config.ordered, config.served_at = {}, {}, 0, None
+    config.attained_s, config.attained_at, config.turn_s = 0.0, 0.0, None
     return config
 
 

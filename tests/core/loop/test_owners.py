@@ -117,7 +117,9 @@ class TestDeclare:
         assert (trial.candidate, trial.evidence.groups) == (candidate, 0)
         world.end(running, match_result(running, a_wins=True))
         assert trial.evidence.groups == 0
-        assert len(world.config().matches) == 2 + sum("random" in m.b or "greedy" in m.b for m in world.config().matches)
+        assert len(world.config().matches) == 2 + sum(
+            "random" in m.b or "greedy" in m.b for m in world.config().matches
+        )
 
     def test_a_change_may_decide_a_test(self) -> None:
         world = loop()
@@ -330,7 +332,9 @@ def test_orders_carry_what_the_settings_say() -> None:
     )
     world = loop(small(selfplay__stage=stage))
     job = world.until_running(S)
-    (launch,) = (each for each in world.commands if isinstance(each, commands.Launch) and each.order.id.startswith(job.id))
+    (launch,) = (
+        each for each in world.commands if isinstance(each, commands.Launch) and each.order.id.startswith(job.id)
+    )
     assert (launch.order.argv[1:], launch.order.env["A"], launch.order.cwd) == (("-m", "mine"), "b", "/somewhere")
     assert (launch.order.walltime_s, launch.order.memory_bytes) == (60.0, 2**30)
     assert order_of(job)["options"] == {"considered": 4}

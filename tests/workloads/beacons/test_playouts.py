@@ -69,10 +69,10 @@ def test_rankings_come_as_often_as_uniform_play_makes_them(name: str, players: i
     [(2, 0, 0, 1 / 19), (2, 1, 0, 1 / 19), (2, 1, 1, 1.0), (2, 2, 0, 0.0), (3, 1, 0, 0.0), (4, 0, 0, 0.0)],
 )
 def test_the_swap_is_as_likely_as_any_other_action(players: int, stones: int, swapped: int, chance: float) -> None:
-    game, count = make("hex4", players), 20_000
-    state = midgame(game, 1, 0, np.random.default_rng(0))[0]
+    game, count = make("hex4", players), 500_000
+    state = game.initial(1)[0]
     state[:stones], state[game.cells] = np.arange(1, stones + 1), swapped
-    ends = np.array([filled(state, players, seed) for seed in range(count)])
+    ends = filled(state, players, count)
     assert abs(ends[:, game.cells].mean() - chance) <= SIGMAS * sqrt(chance * (1 - chance) / count)
     assert (ends[:, :stones] == state[:stones]).all()
     for side in range(players):

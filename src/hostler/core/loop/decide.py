@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from hostler.core.index import Index
-from hostler.core.loop.stages import job_for, pace, steps_for, untrained_positions, waiting_dataset, window
+from hostler.core.loop.stages import job_for, pace, promising, steps_for, untrained_positions, waiting_dataset
 from hostler.core.loop.state import Config, Rest
 from hostler.core.state import Job, State
 from hostler.learning import sprt
@@ -30,6 +30,8 @@ from hostler.policy.priority import Claim
 
 Emit: TypeAlias = Callable[[Event], None]
 
+TURN_S = 60.0
+"""How long self-play of a config is expected to hold a device of which none has ended yet."""
 WAITING_MAX = 64
 """Self-play jobs kept ready for devices that come free; the rest is decided when it is needed."""
 
@@ -142,7 +144,7 @@ def standing(config: Config, now: float) -> Standing:
         dataset_waits=waiting_dataset(config) is not None,
         steps=steps_for(config),
         fresh_games=config.fresh_games,
-        promising_games=sum(each.games if each.accepted is None else each.accepted for each in window(config)),
+        promising_games=sum(each.games if each.accepted is None else each.accepted for each in promising(config)),
         fresh_needed=config.spec.export.fresh_games,
         min_games=config.spec.export.min_games,
         rating=None if _is_fitting(config) else rating_wanted(config),
@@ -157,8 +159,12 @@ def standing(config: Config, now: float) -> Standing:
 
 
 def velocity_of(config: Config) -> Velocity | None:
-    """How fast the current model's rating moves; `None` while nobody can say."""
-    return velocity([Point(at_s=each.at, rating=each.rating) for each in config.rating_history])
+    """How fast the current model's rating moves; `None` while nobody can say.
+
+    Each model counts once, as it was rated last: fits of the same games are no news.
+    """
+    last = {each.player: each for each in config.rating_history}
+    return velocity([Point(at_s=each.at, rating=each.rating) for each in last.values()])
 
 
 def _half_width(rating: Rating) -> float:
@@ -192,25 +198,28 @@ def _queue_selfplay(state: State, index: Index, eager: Mapping[str, str], emit: 
         ready.update({each.need: each.ready})
     room = {jobs[name].need: _room(state, index, jobs[name].need) for name in able}
     heaviest = max(state.configs[name].spec.weight for name in eager)
-    claims = {name: _claim(state.configs[name], heaviest, jobs[name].count, index.now) for name in able}
+    claims = {name: _claim(state.configs[name], jobs[name], heaviest, index.now) for name in able}
     while takers := [claims[name] for name in sorted(able) if ready[jobs[name].need] < room[jobs[name].need]]:
         least = min(claim.served for claim in takers)
         claim, score = priority.first([replace(claim, least_served=least) for claim in takers])
         why = f"{eager[claim.name]}; score {score}"
         _submit(state, state.configs[claim.name], WorkKind.SELFPLAY, why, index.now, emit)
-        claims[claim.name] = replace(claim, served=claim.served + 1 / claim.weight)
+        claims[claim.name] = replace(claim, served=claim.served + jobs[claim.name].turn_s / claim.weight)
         ready[jobs[claim.name].need] += 1
 
 
 class _Selfplay:
-    """The self-play jobs of a config: how many there are, and how many could begin at once."""
+    """The self-play jobs of a config: device seconds they have had and will have, and how many could begin at once."""
 
     def __init__(self, state: State, config: Config, now: float) -> None:
         mine = [state.jobs[name] for name, stage in config.jobs.items() if stage is WorkKind.SELFPLAY]
         waiting = [job for job in mine if job.state is JobState.PENDING]
         resting = sum(job.not_before > now for job in waiting)
         self.need = config.spec.selfplay.stage.resources
-        self.count = len(mine)
+        self.turn_s = TURN_S if config.turn_s is None else config.turn_s
+        held_s = sum(max(now - job.attempt.leased_at, self.turn_s) for job in mine if job.attempt is not None)
+        attained_s = priority.faded(config.attained_s, now - config.attained_at)
+        self.served_s = attained_s + held_s + len(waiting) * self.turn_s
         self.ready = len(waiting) - resting
         self.is_failing = resting > len(mine) - len(waiting)
         """Whether more of them rest after a failure than run: others of their kind would only join them."""
@@ -222,14 +231,14 @@ def _room(state: State, index: Index, need: Resources) -> int:
     return max(sum(1 for _ in islice(fitting, WAITING_MAX)), 1)
 
 
-def _claim(config: Config, heaviest: float, jobs: int, now: float) -> Claim:
+def _claim(config: Config, jobs: _Selfplay, heaviest: float, now: float) -> Claim:
     newest = next(reversed(config.datasets.values()), None)
     moving = velocity_of(config)
     return Claim(
         name=config.spec.name,
         weight=config.spec.weight,
         heaviest=heaviest,
-        served=jobs / config.spec.weight,
+        served=jobs.served_s / config.spec.weight,
         least_served=0.0,
         idle_s=None if config.served_at is None else now - config.served_at,
         data_age_s=None if newest is None else now - newest.at,

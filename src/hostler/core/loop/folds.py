@@ -24,6 +24,7 @@ from hostler.model import events
 from hostler.model.errors import IllegalTransition
 from hostler.model.learning import Match, ModelStatus, SegmentRef, SegmentVerdict
 from hostler.model.work import StagePayload, WorkKind
+from hostler.policy import priority
 
 HISTORY_KEPT = 1000
 """Points of a config's rating history; older ones are thinned to every second."""
@@ -47,11 +48,14 @@ def job_leased(state: State, index: Index, job: Job) -> None:
     index.loops_due = True
 
 
-def job_released(state: State, index: Index, job: Job) -> None:
-    """A stage's job has its device no more."""
+def job_released(state: State, index: Index, job: Job, held_s: float) -> None:
+    """A stage's job has its device no more, which it held that long."""
     if job.spec.work is WorkKind.SELFPLAY:
+        config = state.configs[stage_of(job).config]
+        attained_s = priority.faded(config.attained_s, state.at - config.attained_at) + held_s
+        config.attained_s, config.attained_at, config.turn_s = attained_s, state.at, held_s
         index.selfplaying -= 1
-        index.selfplay_at = state.at
+        index.selfplay_at, index.selfplay_turn_s = state.at, held_s
     index.loops_due = True
 
 

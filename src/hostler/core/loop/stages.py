@@ -72,6 +72,15 @@ def window(config: Config) -> list[Segment]:
     return chosen[::-1]
 
 
+def promising(config: Config) -> list[Segment]:
+    """Segments of the window whose generator will not be found too weak."""
+    strength = _strength(config)
+    if strength is None:
+        return window(config)
+    players, floor = strength["players"], strength["floor"]
+    return [each for each in window(config) if players.get(each.player, float("-inf")) >= floor]
+
+
 def waiting_dataset(config: Config) -> Dataset | None:
     """The newest dataset, if no training has used it."""
     newest = next(reversed(config.datasets.values()), None)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from hostler.workloads.alphazero.learner import Losses
 from hostler.workloads.alphazero.stage import StageError
 
-STANDARD_ERRORS = 3.0  # a gain must exceed so many: chance alone does that 1 time in 700
+POLICY_ERRORS = 3.0  # standard errors that a gain over the uniform policy must exceed: chance does 1 time in 700
+PLACES_ERRORS = 2.0  # and one in the places, of far fewer games than there are positions: 1 time in 40
 SILENT = 0.3  # nats: recorded policies that are closer to uniform on the average teach next to nothing
 TOLERANCE = 0.01  # nats that a policy may lose where there is nothing for it to learn
 
@@ -24,10 +25,9 @@ class Gain:
     mean: float
     standard_error: float
 
-    @property
-    def is_significant(self) -> bool:
-        """Whether there is one, beyond what chance makes."""
-        return self.mean > STANDARD_ERRORS * self.standard_error
+    def exceeds(self, errors: float) -> bool:
+        """Whether the mean is more than so many standard errors above zero."""
+        return self.mean > errors * self.standard_error
 
     def __str__(self) -> str:
         return f"{self.mean:.4f} (standard error {self.standard_error:.4f})"
@@ -41,11 +41,11 @@ def check_learnt(before: Losses, after: Losses, games: NDArray[np.int32], facts:
     prediction of places must be better than the base's, beyond chance. `games` has the game of each position.
     """
     over_base, over_uniform = gain(before.policy, after.policy), gain(after.uniform_policy, after.policy)
-    if over_base.mean > 0 and over_uniform.is_significant:
+    if over_base.mean > 0 and over_uniform.exceeds(POLICY_ERRORS):
         return
     told = float((after.uniform_policy - after.least_policy).mean())
     value = gain(by_game(before.value, games), by_game(after.value, games))
-    if told < SILENT and over_base.mean > -TOLERANCE and value.is_significant:
+    if told < SILENT and over_base.mean > -TOLERANCE and value.exceeds(PLACES_ERRORS):
         return
     raise StageError(
         f"nothing was learnt: on the {len(after.policy)} positions held out the policy loss is "
