@@ -31,7 +31,7 @@ from common import Bar, Row, arguments, report
 from hostler.workloads.alphazero.artifacts import MODEL, Artifacts
 from hostler.workloads.beacons.configs import parameters
 from hostler.workloads.beacons.game import make
-from stages import Order, Ran, Stage, order, run, untrained
+from stages import Order, Ran, order, run, run_together, untrained
 
 HERE = Path(__file__).resolve().parent
 CONFIGS = ("hex8_2p", "square8_2p", "square19_2p", "hexagonal_2p", "hex8_3p", "hex8_4p")
@@ -129,18 +129,11 @@ class Workplace:
     def side_by_side(self, games: int) -> Node:
         """Play `games` in each of two stages at the same time."""
         orders = [self.order(MAIN, "gumbel", games, games) for _ in range(SLOTS)]
-        stages = [Stage(each, self.artifacts, self.folder / f"side {number}") for number, each in enumerate(orders)]
-        try:
-            ran = [stage.wait() for stage in stages]
-        finally:
-            for stage in stages:
-                stage.end()
+        ran = run_together(orders, self.artifacts, self.folder / "side by side")
         played = sum(each.result["games"] for each in ran)
         return Node(played, max(each.wall_s for each in ran), sum(each.cpu_s for each in ran))
 
-    def order(
-        self, config: str, engine: str, games: int, at_once: int, simulations: int = SIMULATIONS
-    ) -> Order:
+    def order(self, config: str, engine: str, games: int, at_once: int, simulations: int = SIMULATIONS) -> Order:
         """An order of self-play; every one has a seed of its own."""
         self.orders += 1
         player = engine if engine == "heuristic" else f"{engine}-{simulations}@{self.model(config)}"

@@ -6,7 +6,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,11 +70,17 @@ def cpu_s(usage: resource.struct_rusage) -> float:
 
 def run(order: Order, artifacts: Path, folder: Path) -> Ran:
     """A stage from its start to its end. SystemExit says what it could not do."""
-    stage = Stage(order, artifacts, folder)
+    return run_together([order], artifacts, folder)[0]
+
+
+def run_together(orders: Sequence[Order], artifacts: Path, folder: Path) -> list[Ran]:
+    """Stages side by side, until the last has ended. SystemExit says what one of them could not do."""
+    stages = [Stage(each, artifacts, folder / str(number)) for number, each in enumerate(orders)]
     try:
-        return stage.wait()
+        return [stage.wait() for stage in stages]
     finally:
-        stage.end()
+        for stage in stages:
+            stage.end()
 
 
 def order(stage: str, config: str, seed: int, **fields: Any) -> Order:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write what docs/reference says of settings: the JSON Schemas and settings.md, all made from hostler.settings.models.
+"""Write what docs/reference says of settings: the JSON Schemas and settings.md, made from the models in hostler.settings.
 
 `scripts/make_schema.py` writes the files; with `--check` it writes nothing and exits 1 if one of them is out of date.
 """
@@ -23,7 +23,7 @@ REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
 INTRO = """# Settings
 
-Made by `scripts/make_schema.py` from `src/hostler/settings/models.py`; do not edit.
+Made by `scripts/make_schema.py` from `src/hostler/settings/models.py` and `loops.py`; do not edit.
 
 A fleet file is YAML (or JSON), read strictly: unknown keys, keys written twice, wrong types, anchors and tags are
 errors, each told with its file, line and column. `no`, `on` and `12:30` are texts, as in YAML 1.2. Paths start from the

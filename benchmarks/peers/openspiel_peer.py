@@ -122,12 +122,8 @@ class Actor:
     def play(self, simulations: int, meter: Meter) -> int:
         """Play one game; how many positions it had. Raises LimitReached."""
         config = self._config.replace(max_simulations=simulations)
-        bots = [
-            MeteredBot(self._theirs._init_bot(config, self._game, self._evaluator, False), meter) for _ in range(2)
-        ]
-        played = self._theirs._play_game(
-            self._logger, 1, self._game, bots, config.temperature, config.temperature_drop
-        )
+        bots = [MeteredBot(self._theirs._init_bot(config, self._game, self._evaluator, False), meter) for _ in range(2)]
+        played = self._theirs._play_game(self._logger, 1, self._game, bots, config.temperature, config.temperature_drop)
         return len(played.states)
 
 

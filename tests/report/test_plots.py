@@ -15,7 +15,7 @@ from hostler.model.views import ConfigHistory, DatasetView, HourView, RatingPoin
 from tests.web.loops import HOUR, NOON, busy, empty, losing, rating
 
 plots = pytest.importorskip("hostler.report.plots", reason="the extra report is not installed")
-from hostler.report.drawing import named, style  # noqa: E402  # only where it is installed
+from hostler.report.drawing import LABEL_CHARACTERS, named, style  # noqa: E402  # only where it is installed
 
 NOW = NOON + 11.4 * HOUR
 DRAW: dict[str, Callable[[ConfigHistory], str | None]] = {
@@ -138,7 +138,7 @@ def _datasets(draw: st.DrawFn) -> DatasetView:
 
 
 @given(histories(), AT)
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_history_can_be_drawn(history: ConfigHistory, now: float) -> None:
     for svg in (plots.rating_plot(history, now), plots.games_plot(history, now), plots.age_plot(history, now)):
         assert svg is None or words(svg)
@@ -151,5 +151,5 @@ def test_labels_are_letters_that_every_font_has(text: str) -> None:
     label = named(text)
     assert label.isascii()
     assert label.isprintable()
-    assert 1 <= len(label) <= 40
+    assert 1 <= len(label) <= LABEL_CHARACTERS
     assert not label.startswith("_")

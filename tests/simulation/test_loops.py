@@ -8,13 +8,16 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
+from random import Random
 from statistics import fmean
 from typing import Any
 
 import pytest
 
-from hostler.core.loop.intake import stage_failure
 from hostler.model import events
+from hostler.model.errors import HostlerError
+from hostler.model.inputs import Cancel, Declare, Input, RollBack, SetPriority
 from hostler.model.learning import ConfigSpec, Goal, ModelStatus, model_of
 from hostler.model.work import JobState, StagePayload, WorkKind
 from hostler.sim import Faults, World
@@ -92,7 +95,9 @@ def check_config(world: World, lab: Lab, spec: ConfigSpec) -> None:
 
 def check_told_once(told: list[Any]) -> None:
     """Every file is known once, and every job told of its own once."""
-    segments = Counter(each.sha256 for event in told if isinstance(event, events.SegmentsMade) for each in event.segments)
+    segments = Counter(
+        each.sha256 for event in told if isinstance(event, events.SegmentsMade) for each in event.segments
+    )
     models = Counter(event.training.model.sha256 for event in told if isinstance(event, events.ModelMade))
     datasets = Counter(event.dataset.sha256 for event in told if isinstance(event, events.DatasetMade))
     played = Counter(event.job for event in told if isinstance(event, events.MatchesPlayed))
@@ -119,6 +124,7 @@ def check_reports(jobs: Any, told: list[Any], name: str, lab: Lab) -> None:
         if isinstance(payload, StagePayload) and payload.config == name:
             made = files(payload.kind, lab.report(payload.order)[1])
             found = known.get(job.id, set())
+            assert not (job.state is JobState.DONE and lab.is_broken(payload.order)), f"{job.id} broke its contract"
             assert found == made if job.state is JobState.DONE else found <= made, (job.id, job.state)
             if job.spec.work is not WorkKind.SELFPLAY:
                 assert bool(found) == (job.state is JobState.DONE)
@@ -137,10 +143,10 @@ def files(stage: str, result: dict[str, Any]) -> set[str]:
     return {str(groups)}
 
 
-def quiet(seed: int, promotions: int, **fields: Any) -> tuple[World, Lab]:
+def quiet(number: int, promotions: int, **fields: Any) -> tuple[World, Lab]:
     """A config on two devices without faults, to so many promotions."""
     lab = Lab(ANCHORS)
-    world = World(seed, (_node("n", 2),), {"n/cpu0": 1.0, "n/cpu1": 1.0}, Faults(), validate=False, lab=lab)
+    world = World(number, (_node("n", 2),), {"n/cpu0": 1.0, "n/cpu1": 1.0}, Faults(), validate=False, lab=lab)
     world.declare(config(goal=Goal(promotions=promotions, candidates=60, failures=100), **fields))
     assert world.run(10 * MAX_VIRTUAL_S).idle
     return world, lab
@@ -154,7 +160,7 @@ def test_what_is_promoted_is_stronger_and_ratings_tell_how_strong() -> None:
         known = world.controller.core.state.configs["tiny_2p"]
         assert known.promotions == 3
         line = [lab.strength[switch.model] for switch in known.switches]
-        gains += [after - before for before, after in zip(line, line[1:], strict=False)]
+        gains += [after - before for before, after in pairwise(line)]
         for player, rating in known.ratings.items():
             model = model_of(player)
             if model is not None and rating is not None:
@@ -206,14 +212,49 @@ def test_killed_selfplay_leaves_what_it_had_closed() -> None:
     assert left > 0, "no job told of its segments in two parts"
 
 
+def test_owners_of_loops_change_their_minds() -> None:
+    """Rolled back, cancelled, ranked and declared anew amid faults: it ends all the same, and nothing counts twice."""
+    rolled_back = 0
+    for seed in range(12):
+        world, plan, lab = loop_world(seed, replace(all_kinds(scale=3.0, until_s=240.0), process_killed_every_s=60.0))
+        random = Random(seed)
+        for _ in range(30):
+            world.tell(random.uniform(1.0, 500.0), wish(random, plan))
+        report = world.run(MAX_VIRTUAL_S)
+        assert report.idle
+        for spec in plan.configs:
+            told = [event for event in world.journal() if getattr(event, "config", None) == spec.name]
+            check_told_once(told)
+            rolled_back += sum(isinstance(event, events.ModelRolledBack) for event in told)
+        assert world.controller.core is not None
+        assert replayed(world.controller.journal).state == world.controller.core.state
+        check_nothing_is_left(world)
+    assert rolled_back > 0
+
+
+def wish(random: Random, plan: LoopPlan) -> Input:
+    """Something an owner may want."""
+    spec = random.choice(plan.configs)
+    changed = replace(spec, selfplay=replace(spec.selfplay, games=random.choice([16, 48, 64])))
+    job = f"j{random.randint(1, 40)}"
+    wishes: list[Input] = [
+        RollBack(config=spec.name),
+        RollBack(config=spec.name),
+        Cancel(job=job),
+        SetPriority(job=job, priority=random.randint(-2, 2)),
+        Declare(configs=tuple(changed if each is spec else each for each in plan.configs)),
+        Declare(configs=plan.configs),
+    ]
+    return random.choice(wishes)
+
+
 def test_a_core_that_believes_any_report_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worlds are worth something: with the contracts left out, lies become facts."""
-    assert stage_failure is not None
     monkeypatch.setattr("hostler.core.loop.results.fault", lambda *_: None)
     broken = 0
-    for seed in range(0, 12, 3):
+    for seed in range(0, 9, 3):
         try:
             check(*run(seed))
-        except Exception:  # noqa: BLE001 - of whatever kind
+        except (AssertionError, HostlerError):
             broken += 1
     assert broken > 0

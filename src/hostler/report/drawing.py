@@ -21,6 +21,9 @@ WHOLE_WIDTH_IN = 15.6
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
 GREY, PALE = "#777777", "#D8D8D8"
 
+# So much fits into a row of a legend, each label with its symbol.
+ROW_CHARACTERS, SYMBOL_CHARACTERS, LABEL_CHARACTERS, COLUMNS = 100, 7, 24, 3
+
 _STYLE: Any = {
     "svg.fonttype": "none",  # text stays text: it can be searched and read aloud
     "svg.hashsalt": "hostler",  # the same numbers give the same picture
@@ -85,9 +88,11 @@ def legend(axes: Axes) -> None:
     """Say what is what, above the picture, where nothing is covered."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:
-        axes.legend(handles, labels, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=6, borderaxespad=0.1)
+        wide = sum(len(label) + SYMBOL_CHARACTERS for label in labels) > ROW_CHARACTERS
+        columns = COLUMNS if wide else len(labels)
+        axes.legend(handles, labels, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=columns, borderaxespad=0.1)
 
 
 def named(name: str) -> str:
     """A name as a label: in letters that every font has. Matplotlib leaves out labels that begin with `_`."""
-    return name.encode("unicode_escape").decode().lstrip("_")[:40] or "?"
+    return name.encode("unicode_escape").decode().lstrip("_")[:LABEL_CHARACTERS] or "?"

@@ -54,7 +54,7 @@ class Lab:
 
     def report(self, order: Order) -> tuple[int, Result]:
         """Exit status and result."""
-        random = Random(digest(order))  # noqa: S311  reproducible, not secret
+        random = _chance(order)
         luck = random.random()
         if luck < self._fails:
             return 1, {"schema": 1, "error": "the lab burns"}
@@ -62,6 +62,10 @@ class Lab:
         if luck > 1 - self._lies:
             return 0, _lie(order["stage"], result)
         return int("error" in result), result
+
+    def is_broken(self, order: Order) -> bool:
+        """Whether the report on an order is a failure or a lie, whatever it would have come to."""
+        return not self._fails <= _chance(order).random() <= 1 - self._lies
 
     def partial(self, order: Order, after_s: float) -> Result | None:
         """What an order that was killed so long after its begin has left: self-play, the segments it had closed."""
@@ -159,6 +163,10 @@ class Lab:
     def _true(self, player: str) -> float:
         model = model_of(player)
         return self._anchors[player] if model is None else self.strength[model]
+
+
+def _chance(order: Order) -> Random:
+    return Random(digest(order))  # noqa: S311  reproducible, not secret
 
 
 def _players(order: Order) -> int:
