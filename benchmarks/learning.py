@@ -49,7 +49,7 @@ def main() -> int:
     story = tell(told.entries)
     if options.json is not None:
         draw(told, story, options.json.with_suffix(".svg"))
-    report("learning", list(rows(told, story, finals)), bars(told.history, finals), options.json)
+    report("learning", list(rows(told, story, finals)), bars(told.history, finals, options.quick), options.json)
     return 0
 
 
@@ -141,17 +141,12 @@ def final_row(history: dict[str, Any], final: Final) -> Row:
     }
 
 
-def bars(history: dict[str, Any], finals: Sequence[Final]) -> list[Bar]:
-    """Better than the untrained model and than `greedy`. Where nothing was promoted, nothing is better than model 0."""
-    found = {UNTRAINED if "@" in final.b else final.b: final for final in finals}
-    nothing = "" if UNTRAINED in found else "nothing was promoted"
-    untrained = found[UNTRAINED].p if UNTRAINED in found else 1.0
-    greedy = found["greedy"].p if "greedy" in found else None
-    name = history["config"]["name"]
-    return [
-        Bar(f"{name}: p of the last promoted model against model 0", untrained, P_BAR, "<", nothing),
-        Bar(f"{name}: p of the last promoted model against greedy", greedy, P_BAR, "<"),
-    ]
+def bars(history: dict[str, Any], finals: Sequence[Final], quick: bool) -> list[Bar]:
+    """Better than the untrained model, which nothing is where nothing was promoted, and better than `greedy`."""
+    found = {UNTRAINED if "@" in final.b else final.b: final.p for final in finals}
+    values = {UNTRAINED: found.get(UNTRAINED, 1.0), "greedy": found.get("greedy")}
+    notes = {} if UNTRAINED in found else {UNTRAINED: "nothing was promoted"}
+    return [_bar(history["config"]["name"], other, values[other], notes.get(other, ""), quick) for other in values]
 
 
 def draw(told: Told, story: Story, path: Path) -> None:
@@ -175,6 +170,13 @@ def draw(told: Told, story: Story, path: Path) -> None:
 def model_of(player: str) -> str:
     """The SHA-256 of the model a player plays with."""
     return player.partition("@")[2]
+
+
+def _bar(config: str, other: str, p: float | None, note: str, quick: bool) -> Bar:
+    name = f"{config}: p of the last promoted model against {other}"
+    if quick and p is not None:
+        return Bar(name, None, P_BAR, "<", f"so short a run sets no bar; here {p:.3g}")
+    return Bar(name, p, P_BAR, "<", note)
 
 
 def _cost_row(what: str, ended: int | None, failed: int | None, cpu_s: float | None, of: float) -> Row:

@@ -1,4 +1,4 @@
-"""What the journal of a loop says of its costs: CPU-seconds and games until any time, jobs by stage; for learning.py."""
+"""What the journal of a loop says of its costs: CPU-seconds and games over time, attempts by stage; for learning.py."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence

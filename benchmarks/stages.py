@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostler.workloads.alphazero import training
 from hostler.workloads.alphazero.artifacts import Artifacts
 from hostler.workloads.beacons.configs import parameters
 from hostler.workloads.beacons.program import PROGRAM
@@ -91,6 +90,9 @@ def order(stage: str, config: str, seed: int, **fields: Any) -> Order:
 
 def untrained(config: str, channels: int, blocks: int, artifacts: Path) -> str:
     """Make an untrained model; its SHA-256. In this process: nothing of it is measured."""
+    # Here, because torch takes seconds to load, and most runs of stages need it only in their processes.
+    from hostler.workloads.alphazero import training
+
     size = {"channels": channels, "blocks": blocks}
     made = training.run(
         order("training", config, 1, base=None, init=size, dataset=None, steps=0, batch=1, options={}),

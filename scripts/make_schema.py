@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write what docs/reference says of settings: the JSON Schemas and settings.md, made from the models in hostler.settings.
+"""Write what docs/reference says of settings: the JSON Schemas and settings.md, made from hostler.settings' models.
 
 `scripts/make_schema.py` writes the files; with `--check` it writes nothing and exits 1 if one of them is out of date.
 """

@@ -3,7 +3,8 @@
 It is what the actor of open_spiel.python.algorithms.alpha_zero does, by its own functions: its model, its evaluator
 with its cache of positions, its MCTS bots, its games with noise and temperature; without the processes around it.
 Start-up is everything up to and including a game with two simulations a move, the first of which evaluates the root:
-imports, the network, and what is compiled at first use. Then it plays until the limit of CPU time; positions of a game cut short count.
+imports, the network, and what is compiled at first use. Then it plays until the limit of CPU time; positions of a game
+cut short count.
 
 --compiled is not theirs: the network is compiled as a whole by JAX and answers with NumPy arrays, as a user who cares
 could make it. It tells how much of the distance that is.

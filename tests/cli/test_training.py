@@ -170,3 +170,21 @@ def test_shell_completion_knows_configs(served: Window, tmp_path: Path) -> None:
     assert complete_config(Context(), "s") == ["square8_2p"]  # type: ignore[arg-type]
     Context.params = {"state_dir": tmp_path / "nowhere"}
     assert complete_config(Context(), "s") == []  # type: ignore[arg-type]
+
+
+def test_check_shows_training_configs(hostler: Hostler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    file = tmp_path / "fleet.yaml"
+    file.write_text("configs:\n- name: hex8_2p\n  evaluation: {groups: 12, max_groups: 24}\n")
+    said = hostler("check", str(file))
+    lines = said.out.splitlines()
+    assert said.status == 0
+    assert lines[-1] == "good: 0 jobs and sweeps asked for, 1 training configs"
+    rows = {line.split()[0]: line.split()[1] for line in lines}
+    assert rows["configs[0].evaluation.groups"] == "12"
+    assert rows["configs[0].evaluation.precision_elo"] == "75.0"
+    assert all(len(line) <= 80 for line in lines)
+    file.write_text("configs: [{name: chess_2p}]")
+    said = hostler("check", str(file))
+    assert said.status == 2
+    assert f"{file}:1:11: configs[0].params: 'chess_2p' names no board" in said.err

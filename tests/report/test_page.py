@@ -117,7 +117,7 @@ def test_what_is_not_known_is_a_question_mark_and_no_picture() -> None:
     outline = Outline(page(empty("new")))
     assert outline.count("svg") == 0
     text = " ".join(" ".join(outline.text).split())
-    for expected in ("No model has been rated yet.", "Nothing has been trained yet.", "There is no model yet."):
+    for expected in ("No model has been rated yet.", "No losses have been reported yet.", "There is no model yet."):
         assert expected in text
     assert "model ? 0 is the untrained one" in text
     assert "rating ? Elo, 95 % interval" in text

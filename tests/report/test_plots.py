@@ -93,6 +93,14 @@ def test_rejections_are_told_by_reason_with_duplicates_first() -> None:
     assert shown == ["duplicate", "length", "replay", "weak generator", "targets", "other reasons"]
 
 
+def test_long_reasons_leave_room_for_the_picture() -> None:
+    history = busy("a")
+    reasons = {f"{number}{'W' * 60}": number for number in range(1, 9)}
+    dataset = replace(history.datasets[0], rejected=reasons)
+    told = words(plots.rejections_plot(replace(history, datasets=(dataset,))))
+    assert f"8{'W' * 24}..." in told
+
+
 def test_shares_of_reasons_add_up() -> None:
     history = busy("a")
     shares = dict(plots._refused_shares(history.datasets))

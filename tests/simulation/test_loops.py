@@ -216,7 +216,7 @@ def test_owners_of_loops_change_their_minds() -> None:
     """Rolled back, cancelled, ranked and declared anew amid faults: it ends all the same, and nothing counts twice."""
     rolled_back = 0
     for seed in range(12):
-        world, plan, lab = loop_world(seed, replace(all_kinds(scale=3.0, until_s=240.0), process_killed_every_s=60.0))
+        world, plan, _ = loop_world(seed, replace(all_kinds(scale=3.0, until_s=240.0), process_killed_every_s=60.0))
         random = Random(seed)
         for _ in range(30):
             world.tell(random.uniform(1.0, 500.0), wish(random, plan))

@@ -55,7 +55,7 @@ def curve(points: Sequence[Point], levels: Mapping[str, float], events: Sequence
     scale = _scale(points)
     left = max(len(_label(scale, row)) for row in range(scale.rows))
     columns = width - left - (RIGHT if levels else 0)
-    begin, end = points[0].at, points[-1].at
+    begin, end = min([points[0].at, *events]), max([points[-1].at, *events])
     grid = [[" "] * columns for _ in range(scale.rows)]
     named = _draw_levels(grid, scale, levels)
     for column, point in {_column(each.at, begin, end, columns): each for each in points}.items():
@@ -125,8 +125,7 @@ def _below(left: int, columns: int, begin: float, end: float, events: Sequence[f
     """The marks of the events, and the times of both ends."""
     marks = [" "] * columns
     for at in events:
-        if begin <= at <= end:
-            marks[_column(at, begin, end, columns)] = EVENT
+        marks[_column(at, begin, end, columns)] = EVENT
     margin = " " * left
     first, last = _clock(begin), _clock(end)
     times = f"{last:^{columns}}" if end <= begin else f"{first}{last:>{columns - len(first)}}"

@@ -63,7 +63,7 @@ def check(fleet_file: FleetFile, as_json: Json = False) -> None:
     if as_json:
         say_json([{**_plain(each), "doc": each.doc} for each in settings])
         return
-    columns = (Column("SETTING", yields=True), Column("VALUE", yields=True), Column("FROM", yields=True))
+    columns = (Column("SETTING"), Column("VALUE", yields=True), Column("FROM", yields=True))
     say(table(columns, _settings_rows(settings)))
     print(f"good: {len(asked)} jobs and sweeps asked for, {len(configs)} training configs")
 

@@ -19,8 +19,8 @@ from hostler.model.work import JobState, Resources, SweepPayload, WorkKind
 Ranked = tuple[int, int, str]
 """A job in the ready queue: its rank, then its id."""
 
-LOOPS = "loops"
-"""What a timer names that is due for the loops; no job is called so."""
+LOOP = "loop "
+"""What the name of a timer begins with that is due for a config, which follows; no job is called so."""
 
 UNKNOWN_CHUNK_S = 1e-3
 """What a chunk of unknown duration counts in a sweep's attained service, so that equals take turns."""
@@ -78,10 +78,12 @@ class Index:
     new_work: bool = False
     draining: bool = False
     """Nothing new is put on any device."""
-    loops_due: bool = False
-    """Whether something has changed since it was last decided what the loops need."""
+    loops_due: set[str] = field(default_factory=set)
+    """Training configs about which something has changed since it was last decided what they need."""
     open_configs: set[str] = field(default_factory=set)
     """Training configs that want something more."""
+    eager: dict[str, str] = field(default_factory=dict)
+    """Those that want self-play, and why."""
     selfplaying: int = 0
     """Devices at self-play."""
     selfplay_at: float = 0.0
@@ -138,15 +140,15 @@ class Index:
         self.now = max(self.now, now)
         while self.timers and self.timers[0][0] <= self.now:
             _, name = heapq.heappop(self.timers)
-            if name == LOOPS:
-                self.loops_due = True
+            if name.startswith(LOOP):
+                self.loops_due.add(name.removeprefix(LOOP))
             else:
                 self._requeue(state, name)
 
-    def rest_loop(self, until: float) -> None:
-        """A stage of a loop rests until then."""
-        heapq.heappush(self.timers, (until, LOOPS))
-        self.loops_due = True
+    def rest_loop(self, config: str, until: float) -> None:
+        """A stage of a config rests until then."""
+        heapq.heappush(self.timers, (until, LOOP + config))
+        self.loops_due.add(config)
 
     def next_timer(self) -> float | None:
         """When the next rest is over."""
@@ -270,10 +272,10 @@ def rebuilt(state: State) -> Index:
 
 
 def _index_loops(state: State, index: Index) -> None:
-    index.loops_due = bool(state.configs)
+    index.loops_due = set(state.configs)
     for config in state.configs.values():
         for rest in config.rests.values():
-            index.rest_loop(rest.until)
+            index.rest_loop(config.spec.name, rest.until)
         for name, stage in config.jobs.items():
             index.selfplaying += stage is WorkKind.SELFPLAY and state.jobs[name].attempt is not None
 

@@ -22,7 +22,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E0
 GREY, PALE = "#777777", "#D8D8D8"
 
 # So much fits into a row of a legend, each label with its symbol.
-ROW_CHARACTERS, SYMBOL_CHARACTERS, LABEL_CHARACTERS, COLUMNS = 100, 7, 24, 3
+ROW_CHARACTERS, SYMBOL_CHARACTERS, LABEL_CHARACTERS, COLUMNS = 100, 7, 28, 2
 
 _STYLE: Any = {
     "svg.fonttype": "none",  # text stays text: it can be searched and read aloud
@@ -95,4 +95,5 @@ def legend(axes: Axes) -> None:
 
 def named(name: str) -> str:
     """A name as a label: in letters that every font has. Matplotlib leaves out labels that begin with `_`."""
-    return name.encode("unicode_escape").decode().lstrip("_")[:LABEL_CHARACTERS] or "?"
+    label = name.encode("unicode_escape").decode().lstrip("_") or "?"
+    return label if len(label) <= LABEL_CHARACTERS else f"{label[: LABEL_CHARACTERS - 3]}..."

@@ -147,7 +147,7 @@ def _pictures(history: ConfigHistory, now: float) -> Iterator[Picture]:
             "Losses",
             "Cross-entropies over the optimiser steps: lines are training batches, dots games held out.",
             lambda: plots.losses_plot(history),
-            "Nothing has been trained yet.",
+            "No losses have been reported yet.",
         ),
         (
             "Self-play",

@@ -1,4 +1,4 @@
-"""Training whose policy targets belong to other positions: what a wrong key format did for months, unseen."""
+"""Training whose policy targets lie on other actions: what a wrong key format did for months, unseen."""
 
 import sys
 from dataclasses import replace
@@ -6,18 +6,19 @@ from dataclasses import replace
 import numpy as np
 
 from hostler.workloads.alphazero import __main__, dataset, training
+from hostler.workloads.beacons.game import make
 
 read = dataset.read
 
 
 def shuffled(content: bytes) -> dataset.Dataset:
-    """The dataset with each position's probabilities dealt anew among its actions."""
+    """The dataset with each position's probabilities dealt anew, among all its legal actions."""
     found = read(content)
-    random = np.random.default_rng(1)
-    probability = found.policy_probability.copy()
-    for start, stop in zip(found.policy_offsets[:-1], found.policy_offsets[1:], strict=True):
-        random.shuffle(probability[start:stop])
-    return replace(found, policy_probability=probability)
+    random, legal = np.random.default_rng(1), make("hex4", 2).legal(found.states)
+    action = found.policy_action.copy()
+    for row, (start, stop) in enumerate(zip(found.policy_offsets[:-1], found.policy_offsets[1:], strict=True)):
+        action[start:stop] = random.permutation(np.flatnonzero(legal[row]))[: stop - start]
+    return replace(found, policy_action=action)
 
 
 training.read = shuffled

@@ -1,5 +1,8 @@
 """Names of players, and that each plays what it should."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -180,3 +183,10 @@ class TestStrength:
         game = trivial.make(3, 2)
         chosen = player_of("mc-30", game).choose(game.initial(50), seeds_of(50))
         assert (chosen == 1).all()
+
+
+def test_a_node_without_torch_can_play() -> None:
+    """Self-play by the heuristic, and every player that has no model, must do without."""
+    blocked = "import sys; sys.modules['torch'] = None"
+    imports = "import hostler.workloads.alphazero.players, hostler.workloads.alphazero.selfplay"
+    subprocess.run([sys.executable, "-c", f"{blocked}; {imports}"], check=True)

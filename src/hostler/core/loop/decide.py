@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from typing import TypeAlias
@@ -37,20 +37,13 @@ WAITING_MAX = 64
 
 
 def populate(state: State, index: Index, emit: Emit) -> None:
-    """Queue what the configs need, once something about them has changed."""
+    """Queue what the configs need about which something has changed, and self-play of those that want it."""
     if index.draining or not index.loops_due:
         return
-    index.open_configs = {name for name, config in state.configs.items() if over(config) is None}
-    eager = {}
-    for name, config in state.configs.items():
-        if name in index.open_configs:
-            why = _queue_stages(state, index, config, emit)
-            if why is not None:
-                eager[name] = why
-        elif config.jobs:
-            _call_off(state, config, emit)
-    _queue_selfplay(state, index, eager, emit)
-    index.loops_due = False
+    for name in sorted(index.loops_due):
+        _look_at(state, index, state.configs[name], emit)
+    _queue_selfplay(state, index, emit)
+    index.loops_due.clear()
 
 
 def judge_trial(state: State, config: Config, emit: Emit) -> None:
@@ -176,6 +169,19 @@ def _is_fitting(config: Config) -> bool:
     return config.rated_matches < len(config.matches) and config.unrated_why is None
 
 
+def _look_at(state: State, index: Index, config: Config, emit: Emit) -> None:
+    name = config.spec.name
+    index.eager.pop(name, None)
+    if over(config) is not None:
+        index.open_configs.discard(name)
+        _call_off(state, config, emit)
+        return
+    index.open_configs.add(name)
+    why = _queue_stages(state, index, config, emit)
+    if why is not None:
+        index.eager[name] = why
+
+
 def _queue_stages(state: State, index: Index, config: Config, emit: Emit) -> str | None:
     """Queue every stage but self-play, for which the configs compete. Returns why self-play is wanted, if it is."""
     eager = None
@@ -187,19 +193,20 @@ def _queue_stages(state: State, index: Index, config: Config, emit: Emit) -> str
     return eager
 
 
-def _queue_selfplay(state: State, index: Index, eager: Mapping[str, str], emit: Emit) -> None:
+def _queue_selfplay(state: State, index: Index, emit: Emit) -> None:
     """Keep as many self-play jobs ready as devices could take at once: for each need, as many as it fits on."""
+    eager = index.eager
     if not eager:
         return
     jobs = {name: _Selfplay(state, state.configs[name], index.now) for name in index.open_configs}
-    able = [name for name in eager if not jobs[name].is_failing]
+    able = sorted(name for name in eager if not jobs[name].is_failing)
     ready: Counter[Resources] = Counter()
     for each in jobs.values():
         ready.update({each.need: each.ready})
     room = {jobs[name].need: _room(state, index, jobs[name].need) for name in able}
     heaviest = max(state.configs[name].spec.weight for name in eager)
     claims = {name: _claim(state.configs[name], jobs[name], heaviest, index.now) for name in able}
-    while takers := [claims[name] for name in sorted(able) if ready[jobs[name].need] < room[jobs[name].need]]:
+    while takers := [claims[name] for name in able if ready[jobs[name].need] < room[jobs[name].need]]:
         least = min(claim.served for claim in takers)
         claim, score = priority.first([replace(claim, least_served=least) for claim in takers])
         why = f"{eager[claim.name]}; score {score}"

@@ -36,7 +36,7 @@ def job_queued(state: State, index: Index, job: Job) -> None:
     config = state.configs[payload.config]
     config.ordered += 1
     config.jobs[job.id] = WorkKind(payload.kind)
-    index.loops_due = True
+    index.loops_due.add(payload.config)
 
 
 def job_leased(state: State, index: Index, job: Job) -> None:
@@ -45,7 +45,7 @@ def job_leased(state: State, index: Index, job: Job) -> None:
         config = state.configs[stage_of(job).config]
         config.served_at = index.selfplay_at = state.at
         index.selfplaying += 1
-    index.loops_due = True
+    index.loops_due.add(stage_of(job).config)
 
 
 def job_released(state: State, index: Index, job: Job, held_s: float) -> None:
@@ -56,7 +56,7 @@ def job_released(state: State, index: Index, job: Job, held_s: float) -> None:
         config.attained_s, config.attained_at, config.turn_s = attained_s, state.at, held_s
         index.selfplaying -= 1
         index.selfplay_at, index.selfplay_turn_s = state.at, held_s
-    index.loops_due = True
+    index.loops_due.add(stage_of(job).config)
 
 
 def job_over(state: State, index: Index, job: Job, done: bool) -> None:
@@ -65,7 +65,7 @@ def job_over(state: State, index: Index, job: Job, done: bool) -> None:
     stage = config.jobs.pop(job.id)
     if done:
         config.rests.pop(stage, None)
-    index.loops_due = True
+    index.loops_due.add(config.spec.name)
 
 
 def stage_of(job: Job) -> StagePayload:
@@ -81,13 +81,13 @@ def config_declared(state: State, index: Index, event: events.ConfigDeclared) ->
         config.trial = Trial(candidate=config.trial.candidate, against=config.trial.against)
     config.spec, config.retired = event.spec, False
     config.rests.clear()
-    index.loops_due = True
+    index.loops_due.add(event.config)
 
 
 def config_retired(state: State, index: Index, event: events.ConfigRetired) -> None:
     """A config is no longer asked for."""
     state.configs[event.config].retired = True
-    index.loops_due = True
+    index.loops_due.add(event.config)
 
 
 def segments_made(state: State, index: Index, event: events.SegmentsMade) -> None:
@@ -99,7 +99,7 @@ def segments_made(state: State, index: Index, event: events.SegmentsMade) -> Non
         cpu_s = None if event.cpu_s is None else event.cpu_s * segment.games / games
         config.segments[segment.sha256] = _segment(segment, event, state.at, cpu_s)
         config.fresh_games += segment.games
-    index.loops_due = True
+    index.loops_due.add(event.config)
 
 
 def segments_judged(state: State, index: Index, event: events.SegmentsJudged) -> None:
@@ -123,7 +123,7 @@ def segments_judged(state: State, index: Index, event: events.SegmentsJudged) ->
             bootstrap=event.bootstrap,
         )
     )
-    index.loops_due = True
+    index.loops_due.add(event.config)
 
 
 def dataset_made(state: State, index: Index, event: events.DatasetMade) -> None:
@@ -137,7 +137,7 @@ def dataset_made(state: State, index: Index, event: events.DatasetMade) -> None:
         newest=event.segments[-1],
         judgement=config.judgements[-1],
     )
-    index.loops_due = True
+    index.loops_due.add(event.config)
 
 
 def model_made(state: State, index: Index, event: events.ModelMade) -> None:
@@ -150,7 +150,7 @@ def model_made(state: State, index: Index, event: events.ModelMade) -> None:
         config.datasets[event.training.dataset].trained = True
     if config.current is not None:
         config.trial = Trial(candidate=model.sha256, against=config.current)
-    index.loops_due = True
+    index.loops_due.add(event.config)
 
 
 def matches_played(state: State, index: Index, event: events.MatchesPlayed) -> None:
@@ -162,7 +162,7 @@ def matches_played(state: State, index: Index, event: events.MatchesPlayed) -> N
             for player in (match.a, match.b):
                 config.ladder_groups[player] = config.ladder_groups.get(player, 0) + len(match.groups)
     config.unrated_why = None
-    index.loops_due = True
+    index.loops_due.add(event.config)
 
 
 def config_rated(state: State, index: Index, event: events.ConfigRated) -> None:
@@ -175,7 +175,7 @@ def config_rated(state: State, index: Index, event: events.ConfigRated) -> None:
         rating = config.ratings.get(player)
         if rating is not None:
             _thinned(config.rating_history).append(Rated(at=state.at, player=player, rating=rating))
-    index.loops_due = True
+    index.loops_due.add(event.config)
 
 
 def rating_failed(state: State, index: Index, event: events.RatingFailed) -> None:
@@ -183,7 +183,7 @@ def rating_failed(state: State, index: Index, event: events.RatingFailed) -> Non
     config = state.configs[event.config]
     config.rated_matches, config.unrated_why = event.matches, event.why
     state.troubles += 1
-    index.loops_due = True
+    index.loops_due.add(event.config)
 
 
 def model_promoted(state: State, index: Index, event: events.ModelPromoted) -> None:
@@ -194,7 +194,7 @@ def model_promoted(state: State, index: Index, event: events.ModelPromoted) -> N
     _decide(state, config, event.model, ModelStatus.PROMOTED, event.why)
     config.switches.append(Switch(at=state.at, model=event.model, why=event.why))
     config.trial = None
-    index.loops_due = True
+    index.loops_due.add(event.config)
 
 
 def model_rejected(state: State, index: Index, event: events.ModelRejected) -> None:
@@ -202,7 +202,7 @@ def model_rejected(state: State, index: Index, event: events.ModelRejected) -> N
     config = state.configs[event.config]
     _decide(state, config, event.model, ModelStatus.REJECTED, event.why)
     config.trial = None
-    index.loops_due = True
+    index.loops_due.add(event.config)
 
 
 def model_rolled_back(state: State, index: Index, event: events.ModelRolledBack) -> None:
@@ -213,14 +213,14 @@ def model_rolled_back(state: State, index: Index, event: events.ModelRolledBack)
     if config.trial is not None:
         _decide(state, config, config.trial.candidate, ModelStatus.DROPPED, f"rolled back meanwhile: {event.why}")
         config.trial = None
-    index.loops_due = True
+    index.loops_due.add(event.config)
 
 
 def stage_resting(state: State, index: Index, event: events.StageResting) -> None:
     """A stage rests."""
     config = state.configs[event.config]
     config.rests[event.stage] = Rest(failures=event.failures, until=event.until, why=event.why)
-    index.rest_loop(event.until)
+    index.rest_loop(event.config, event.until)
 
 
 FOLDS: dict[type, Callable[[State, Index, Any], None]] = {

@@ -55,7 +55,6 @@ def declare(state: State, index: Index, given: inputs.Declare, emit: Emit) -> No
     for name, config in state.configs.items():
         if name not in asked and not config.retired:
             emit(events.ConfigRetired(config=name))
-    index.loops_due = True
 
 
 def fitted(state: State, index: Index, given: inputs.Fitted, emit: Emit) -> None:

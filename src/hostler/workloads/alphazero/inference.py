@@ -14,16 +14,15 @@ from numpy.typing import NDArray
 from hostler.workloads.alphazero.game import Game, States, values_of
 from hostler.workloads.alphazero.network import Network, relative_to_absolute
 
+CPU_CELLS = 4096  # at once: what a core's second-level cache holds of a block's work, measured on the boards of Beacons
+GPU_CELLS = 1 << 20  # at once: half a gigabyte in the widest step of a network of 32 channels
+
 
 class Evaluator(Protocol):
     """A judgement of positions that are not over."""
 
     def evaluate(self, states: States) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Logits `(batch, actions)`, `-inf` where illegal, and the value of every seat `(batch, players)` in -1..1."""
-
-
-CPU_CELLS = 4096  # what a core's second-level cache holds of a block's work; measured on the boards of Beacons
-GPU_CELLS = 1 << 20
 
 
 class NetworkEvaluator:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hostler.workloads.alphazero import chance
 from hostler.workloads.alphazero.game import Game, PlaysOut, States, values_of
-from hostler.workloads.alphazero.inference import Evaluator
 from hostler.workloads.alphazero.search import GumbelSearch
+
+if TYPE_CHECKING:  # weak nodes play without torch, which also takes seconds to load
+    from hostler.workloads.alphazero.inference import Evaluator
 
 ANCHORS = ("random", "greedy", "mc")
 NAME = re.compile(r"(?P<engine>[a-z]+)(?:-(?P<budget>[1-9][0-9]{0,8}))?(?:@(?P<model>[0-9a-f]{64}))?")

@@ -25,14 +25,17 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hostler.workloads.alphazero import chance, tree
 from hostler.workloads.alphazero.game import Game, States, values_of
-from hostler.workloads.alphazero.inference import Evaluator
 from hostler.workloads.alphazero.tree import Trees
+
+if TYPE_CHECKING:  # players that need no network must not need torch
+    from hostler.workloads.alphazero.inference import Evaluator
 
 
 @dataclass(frozen=True, slots=True)
