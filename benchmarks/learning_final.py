@@ -34,7 +34,7 @@ def sign_test(won: int, lost: int) -> float:
     Exact: if nobody is better, a group that is decided is a fair coin, whatever seats and openings are worth.
     """
     decided = won + lost
-    return sum(comb(decided, wins) for wins in range(won, decided + 1)) / 2**decided
+    return float(sum(comb(decided, wins) for wins in range(won, decided + 1)) / 2**decided)
 
 
 def play(history: dict[str, Any], opponents: Sequence[str], groups: int, artifacts: Path, folder: Path) -> list[Final]:

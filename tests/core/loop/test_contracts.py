@@ -219,7 +219,7 @@ def test_a_dataset_made_before_is_a_failure_but_its_judgement_stands() -> None:
     world.end(second, said, exit_code=0)
     assert "was made before: nothing is new in it" in (world.state.jobs[second.id].why or "")
     assert world.config().judgements[-1].job == second.id
-    assert world.config().fresh_games == 0 or world.config().segments
+    assert world.config().fresh_games == 0
     assert len(world.config().datasets) == 1
 
 
@@ -299,6 +299,16 @@ class TestPartialSelfplay:
         assert self.games_of(world, job) == 32
         assert world.job_state(job.id) is JobState.DONE
 
+    def test_processor_time_told_twice_counts_once(self) -> None:
+        world = loop()
+        job = world.until_running(S)
+        whole = world.report(job)
+        world.end(job, {**self.part(world, job, 3), "cpu_s": 30.0}, signal=9)
+        world.until(lambda: world.state.jobs[job.id].attempt is not None)
+        world.end(world.state.jobs[job.id], {**whole, "cpu_s": 40.0}, exit_code=0)
+        mine = [segment for segment in world.config().segments.values() if segment.job == job.id]
+        assert [segment.cpu_s for segment in mine] == [10.0] * 4
+
     def test_a_part_that_cannot_be_is_not_kept(self) -> None:
         world = loop()
         job = world.until_running(S)
@@ -350,7 +360,6 @@ class TestRests:
             (rest,) = self.fail(world, E, 1)
             told.append((rest.failures, round(rest.until - world.now)))
         assert told == [(n + 1, min(30 * 2**n, 3600)) for n in range(10)]
-        assert "resting" in world.core.index.timers[0][1] or world.core.wake_at() is not None
         assert world.config().fresh_games + len(world.config().judgements) > 0, "the other stages went on"
         world.end(world.until_running(E))
         assert E not in world.config().rests, "a success ends it"

@@ -10,7 +10,7 @@ import pytest
 
 from hostler.core.loop.stages import steps_for, untrained_positions, window
 from hostler.core.loop.views import config_view
-from hostler.model import events, inputs
+from hostler.model import inputs
 from hostler.model.work import DeviceKind, JobState, Resources, StagePayload, WorkKind
 from tests.core.builders import link_up, node, replayed, script, sweep
 from tests.core.loop.builders import Loop, loop, order_of, small
@@ -277,12 +277,10 @@ class TestWindow:
         world = loop(small(training__reuse=(0.1, 1.0)))
         export = world.until_running(X)
         said = world.report(export)
-        kept = said["segments"][0]
         for verdict in said["segments"][1:]:
             verdict |= {"accepted": verdict["games"] - 1, "rejected": {"duplicate": 1}}
         said["dataset"] = {**said["dataset"], "games": sum(each["accepted"] for each in said["segments"])}
         said["dataset"]["positions"] = 10 * said["dataset"]["games"] * 60
-        assert kept
         world.end(export, said, exit_code=0)
         assert steps_for(world.config()) == 0
         assert not world.running(T)
@@ -303,4 +301,3 @@ def test_a_loop_replays_to_the_same_state_wherever_it_stands() -> None:
     assert replayed(world.entries).state == world.state
     kinds = {entry.event.kind for entry in world.entries}
     assert {"config.segments", "config.judged", "config.dataset", "config.model", "config.played"} <= kinds
-    assert isinstance(world.of(events.JobSubmitted), list)

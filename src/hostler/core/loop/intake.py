@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from hostler.core.index import Index
@@ -265,17 +265,21 @@ def _tell_segments(state: State, job: Job, result: SelfplayResult, emit: Emit) -
 
 
 def _emit_segments(
-    state: State, job: Job, player: str, segments: Iterable[SegmentRef], cpu_s: float | None, emit: Emit
+    state: State, job: Job, player: str, segments: tuple[SegmentRef, ...], cpu_s: float | None, emit: Emit
 ) -> None:
-    """Each segment once: what a first life had closed, its second tells again."""
+    """Each segment once: what a first life had closed, its second tells again, and the processor time of both."""
     config = stage_of(job).config
-    fresh = tuple(_unknown(state.configs[config], segments))
-    if fresh:
-        emit(events.SegmentsMade(config=config, job=job.id, player=player, segments=fresh, cpu_s=cpu_s))
+    known = state.configs[config].segments
+    fresh = tuple(segment for segment in segments if segment.sha256 not in known)
+    if not fresh:
+        return
+    if cpu_s is not None:
+        cpu_s *= _games(fresh) / _games(segments)
+    emit(events.SegmentsMade(config=config, job=job.id, player=player, segments=fresh, cpu_s=cpu_s))
 
 
-def _unknown(config: Config, segments: Iterable[SegmentRef]) -> Iterator[SegmentRef]:
-    return (segment for segment in segments if segment.sha256 not in config.segments)
+def _games(segments: Iterable[SegmentRef]) -> int:
+    return sum(segment.games for segment in segments)
 
 
 def _tell_judgement(job: Job, result: ExportResult, emit: Emit) -> None:
