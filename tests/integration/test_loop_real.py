@@ -1,0 +1,241 @@
+"""A real loop on 19 cells, killed and spoilt wherever it can be: it comes to its goal, and says what was in its way."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from hostler.core.loop.state import Config
+from hostler.model.events import AttemptStarted, Entry, JobDone, JobSubmitted
+from hostler.model.learning import ModelStatus
+from hostler.model.work import WorkKind
+from tests.integration.conftest import NODE, WORKER, Fleet, Hostler, View, a_fleet, small_disk, until
+from tests.integration.loops import (
+    CONFIG,
+    LOOP_PATIENCE_S,
+    Holds,
+    artifacts,
+    config_of,
+    damaged,
+    file_of,
+    flip,
+    journal_of,
+    order_of,
+    published,
+    soon,
+    stage_jobs,
+    tiny,
+)
+from tests.integration.test_disk import fill
+
+CHECKPOINT_EVERY = 20
+LATER: dict[str, View] = {
+    "selfplay": {"engine": "gumbel", "simulations": 4, "games": 32, "segment_games": 8},
+    "export": {"min_games": 40, "fresh_games": 40},
+}
+"""The loop goes on with games of its models."""
+
+
+class Killed:
+    """A loop that came to its first promotion although everything of it was killed once, and its journal."""
+
+    def __init__(self, fleet: Fleet, holds: Holds) -> None:
+        self.fleet, self.holds = fleet, holds
+        self.supervisors: list[psutil.Process] = []
+        self.adopted: list[psutil.Process] = []
+        self.status = self._run()
+        with journal_of(fleet) as (core, entries):
+            self.config: Config = core.state.configs[CONFIG]
+            self.jobs = core.state.jobs
+            self.entries: list[Entry] = entries
+
+    def of(self, stage: WorkKind) -> list[Any]:
+        """Jobs of a stage."""
+        return [job for job in self.jobs.values() if job.spec.work is stage]
+
+    def _run(self) -> int:
+        fleet, holds = self.fleet, self.holds
+        for stage, point, time in (("training", "model", 0), ("selfplay", "segment", 2), ("evaluation", "result", 0)):
+            holds.at(stage, point, time)
+        fleet.start("--until-idle")
+        self._kill_supervisor()
+        self.adopted = [holds.held(stage, fleet) for stage in ("selfplay", "evaluation")]
+        self._kill_controller()
+        holds.at("export", "dataset")
+        holds.at("training", "checkpoint", 1)
+        for stage in ("selfplay", "evaluation", "export", "training"):
+            holds.kill(stage, fleet)
+        assert fleet.controller is not None
+        return fleet.controller.wait(LOOP_PATIENCE_S)
+
+    def _kill_supervisor(self) -> None:
+        """While it has the first training, which lives on."""
+        process = self.holds.held("training", self.fleet)
+        self.supervisors = supervisors(self.fleet)
+        for each in self.supervisors:
+            each.kill()
+        until(lambda: set(supervisors(self.fleet)) - set(self.supervisors), "another supervisor", log=self.fleet.log)
+        self.adopted.append(process)
+        assert process.is_running()
+        self.holds.release("training")
+
+    def _kill_controller(self) -> None:
+        self.fleet.kill()
+        self.fleet.start("--until-idle")
+        assert all(process.is_running() for process in self.adopted)
+
+
+def supervisors(fleet: Fleet) -> list[psutil.Process]:
+    """The processes of agents that have the stages: each is the child of one that looks after it."""
+    agents = [process for process in fleet.processes() if "agent.pyz" in " ".join(process.cmdline())]
+    pids = {process.pid for process in agents}
+    return [process for process in agents if process.ppid() in pids]
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killed]:
+    path = tmp_path_factory.mktemp("killed")
+    holds = Holds(path / "holds")
+    config = tiny(holds.env, idle_after={"promotions": 1, "candidates": 5, "failures": 3})
+    with a_fleet(path, configs=[config]) as fleet:
+        yield Killed(fleet, holds)
+
+
+def test_whatever_is_killed_the_loop_comes_to_its_goal(killed: Killed) -> None:
+    assert killed.status == 0, killed.fleet.log()
+    assert killed.config.promotions == 1
+    assert "everything is done" in killed.fleet.log()
+
+
+def test_each_stage_was_killed_once_and_done_in_its_second_life(killed: Killed) -> None:
+    for stage in (WorkKind.SELFPLAY, WorkKind.EXPORT, WorkKind.TRAINING, WorkKind.EVALUATION):
+        again = [job for job in killed.of(stage) if job.attempts > 1]
+        assert [(job.attempts, dict(job.failures)) for job in again] == [(2, {"signal": 1})], stage
+
+
+def test_supervisor_and_controller_cost_no_attempt(killed: Killed) -> None:
+    assert killed.supervisors
+    first = killed.of(WorkKind.TRAINING)[0]
+    assert (first.attempts, dict(first.failures)) == (1, {})
+
+
+def test_every_game_is_counted_once(killed: Killed) -> None:
+    segments = killed.config.segments
+    assert set(segments) == published(killed.fleet, ".segment.npz")
+    done = [job for job in killed.of(WorkKind.SELFPLAY) if job.result is not None]
+    assert sum(segment.games for segment in segments.values()) == sum(job.result["games"] for job in done)
+    by_job = [[each for each in segments.values() if each.job == job.id] for job in done]
+    assert [len(mine) for mine in by_job] == [job.result["segments"] for job in done]
+
+
+def test_training_went_on_from_its_checkpoint_and_never_twice_at_once(killed: Killed) -> None:
+    (model,) = (model for model in killed.config.models.values() if model.status is ModelStatus.PROMOTED and model.number)
+    assert model.training.resumed_from == CHECKPOINT_EVERY
+    trainings = [job.id for job in killed.of(WorkKind.TRAINING)]
+    over = {entry.event.job: entry.seq for entry in killed.entries if isinstance(entry.event, JobDone)}
+    asked = {entry.event.job: entry.seq for entry in killed.entries if isinstance(entry.event, JobSubmitted)}
+    assert all(over[one] < asked[next_] for one, next_ in pairwise(trainings))
+
+
+def test_nothing_is_half_published(killed: Killed) -> None:
+    assert damaged(killed.fleet) == []
+    assert published(killed.fleet, ".dataset.npz") == set(killed.config.datasets)
+    assert published(killed.fleet, ".safetensors") == set(killed.config.models)
+    assert list((killed.fleet.state / "artifacts" / "work").iterdir()) == [], "what was kept between lives is gone"
+
+
+@pytest.fixture(scope="module")
+def later(killed: Killed) -> Killed:
+    """The same loop without a goal, its games those of its model: a damaged segment is in its first export's window."""
+    fleet, holds = killed.fleet, killed.holds
+    fleet.settle(configs=[tiny(holds.env, **LATER)])
+    holds.at("export", "reading")
+    fleet.start()
+    return killed
+
+
+def test_without_a_goal_it_goes_on(later: Killed) -> None:
+    config = later.fleet.client.config(CONFIG)
+    assert (config["state"], config["goal"]) == ("open", None)
+    (job,) = soon(lambda: stage_jobs(later.fleet, "selfplay", "running")[:1], "self-play", later.fleet)
+    assert order_of(later.fleet, job["id"])["player"] == f"gumbel-4@{config['current']}"
+
+
+def test_a_damaged_segment_is_refused_by_name_and_the_rest_goes_on(later: Killed) -> None:
+    fleet = later.fleet
+    later.holds.held("export", fleet)
+    (job,) = stage_jobs(fleet, "export", "running")
+    offered = [each["sha256"] for each in order_of(fleet, job["id"])["segments"]]
+    spoilt = file_of(fleet, offered[-1])
+    flip(spoilt)
+    later.holds.release("export")
+    assert soon(lambda: fleet.job(job["id"])["ended_at"] and fleet.job(job["id"])["state"], "its end", fleet) == "done"
+    segments = config_of(fleet).segments
+    assert spoilt.name in (segments[offered[-1]].refused or "")
+    assert "damaged" in (segments[offered[-1]].refused or "")
+    assert sum(segments[name].accepted or 0 for name in offered[:-1]) >= LATER["export"]["min_games"]
+    soon(lambda: [each for each in stage_jobs(fleet, "training") if later_than(each, job)], "a training", fleet)
+    soon(lambda: [each for each in stage_jobs(fleet, "selfplay", "done") if later_than(each, job)], "games", fleet)
+
+
+def test_after_a_rollback_games_are_of_the_older_model(later: Killed, hostler: Hostler) -> None:
+    fleet = later.fleet
+    newest = max(job["id"] for job in fleet.client.all_jobs())
+    said = hostler(fleet, "model", "rollback", CONFIG, "0", "--why", "to see whether it can")
+    assert said.status == 0, said.err
+    first = fleet.client.models(CONFIG)[0]
+    assert first["current"]
+    assert fleet.client.config(CONFIG)["current"] == first["sha256"]
+    done = soon(lambda: [job for job in stage_jobs(fleet, "selfplay", "done") if number(job) > int(newest[1:])], "", fleet)
+    assert order_of(fleet, done[0]["id"])["player"].endswith(first["sha256"])
+    assert "to see whether it can" in config_of(fleet).switches[-1].why
+
+
+def number(job: View) -> int:
+    """Jobs are numbered as they come."""
+    return int(job["id"][1:])
+
+
+def later_than(job: View, other: View) -> bool:
+    return number(job) > number(other)
+
+
+def test_without_its_model_it_rests_and_says_why_and_nothing_else_suffers(
+    later: Killed, hostler: Hostler, tmp_path: Path
+) -> None:
+    fleet = later.fleet
+    current = fleet.client.config(CONFIG)["current"]
+    file = file_of(fleet, current)
+    sound = file.read_bytes()
+    flip(file)
+    rests = soon(lambda: grown(fleet, file.name), "a rest that has grown", fleet)
+    assert "damaged" in rests["why"]
+    said = hostler(fleet, "train", "status")
+    assert said.status == 0, said.err
+    assert f"rests for" in said.out
+    assert file.name in "".join(said.out.split())
+    script = fleet.python("pass")
+    sweep = fleet.client.submit([small_sweep(tmp_path)])[0]
+    assert [fleet.over(job)["job"]["state"] for job in (script, sweep)] == ["done", "done"]
+    file.write_bytes(sound)
+
+
+def grown(fleet: Fleet, file: str) -> View | None:
+    """The rest of a stage that has failed more than once because of this file, and rests longer for it."""
+    rests = [rest for rest in fleet.client.config(CONFIG)["resting"] if rest["failures"] > 1]
+    return next((rest for rest in rests if file in rest["why"]), None)
+
+
+def small_sweep(folder: Path) -> View:
+    return {}
+
+
+def test_sigterm_lets_the_stage_end_that_runs(later: Killed) -> None:
+    pass
