@@ -44,7 +44,7 @@ NODE_GAMES = 64
 ALONE_GAMES = 2
 QUICK = 4  # how many times fewer games --quick plays
 SLOTS = 2
-PEER_S, QUICK_PEER_S = 60.0, 5.0
+PEER_S, QUICK_PEER_S = 45.0, 5.0
 PEER_LIMIT_S = 900.0
 PEER_BAR, NODE_BAR = 5.0, 100.0
 
@@ -196,7 +196,7 @@ def peer_rows(ours: Sequence[Measured], size: int, peers: Sequence[tuple[str, Pe
     for each in ours:
         yield _system("Hostler", each.config, size, each, each.at_once, fast)
     for name, line in peers:
-        yield _system(f"{name} {line.version}", line.game, line.parameters, line, 1, fast)
+        yield _system(name.format(line.version), line.game, line.parameters, line, 1, fast)
 
 
 def node_row(node: Node) -> Row:
@@ -240,9 +240,9 @@ def _boards(place: Workplace, quick: bool) -> Iterator[Measured]:
 def _peers(python: Path, quick: bool) -> Iterator[tuple[str, PeerLine]]:
     """OpenSpiel as it is and, unless it is to be quick, with its network compiled."""
     limit_s = QUICK_PEER_S if quick else PEER_S
-    yield "OpenSpiel AlphaZero", _peer(python, limit_s)
+    yield "OpenSpiel {} AlphaZero", _peer(python, limit_s)
     if not quick:
-        yield "OpenSpiel AlphaZero, its network compiled by us", _peer(python, limit_s / 2, "--compiled")
+        yield "OpenSpiel {} AlphaZero, its network compiled by us", _peer(python, limit_s / 2, "--compiled")
 
 
 def _peer(python: Path, limit_s: float, *options: str) -> PeerLine:

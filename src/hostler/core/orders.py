@@ -33,6 +33,9 @@ from hostler.policy.placement import LEAD_S
 
 Derive: TypeAlias = Callable[[State, Index, Any], Iterator[Command]]
 
+FITTED_MODELS = 50
+"""Newest models, and models that were current, whose ratings are fitted."""
+
 PYTHON = "{python}"
 """Word of a command that stands for the node's interpreter."""
 
@@ -50,8 +53,8 @@ def still_wanted(state: State, command: Command) -> bool:
             return _current(state, order.id)
         case Lend(chunk=chunk):
             return _leased(state, chunk.id)
-        case Fit(config=name, matches=matches):
-            return len(matches) == len(state.configs[name].matches)
+        case Fit(config=name, through=through):
+            return through == len(state.configs[name].matches)
     return True
 
 
@@ -187,7 +190,13 @@ def _close_workers(state: State, sweep: Sweep, node: str | None = None) -> Itera
 
 
 def _fit(config: Config) -> Fit:
-    return Fit(config=config.spec.name, anchors=config.spec.game.anchors, matches=tuple(config.matches))
+    """Of the models that take part still; others keep the rating they had, or a fit would take ever longer."""
+    kept = {config.evaluated_as(name) for name in list(config.models)[-FITTED_MODELS:]}
+    kept |= {config.evaluated_as(switch.model) for switch in config.switches[-FITTED_MODELS:]}
+    kept |= config.spec.game.anchors.keys()
+    matches = tuple(match for match in config.matches if match.a in kept and match.b in kept)
+    through = len(config.matches)
+    return Fit(config=config.spec.name, anchors=config.spec.game.anchors, matches=matches, through=through)
 
 
 def _launch(state: State, job: Job, attempt: Attempt) -> Launch:

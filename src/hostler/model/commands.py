@@ -105,11 +105,12 @@ NodeCommand = Launch | Stop | Lend | Recall | CloseWorker | Discard
 
 @record
 class Fit:
-    """Fit the ratings of a config to all its matches so far; the answer is `Fitted`."""
+    """Fit the ratings of a config to these of its first `through` matches; the answer is `Fitted`."""
 
     config: str
     anchors: Mapping[str, float]
     matches: tuple[Match, ...]
+    through: int
 
 
 Command = NodeCommand | Fit

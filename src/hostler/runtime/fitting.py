@@ -52,7 +52,7 @@ class Fitter:
             self._answer(await self._fit(command))
 
     async def _fit(self, command: Fit) -> Fitted:
-        matches = len(command.matches)
+        matches = command.through
         try:
             ratings = await fit_in_background(command)
         except FitFailed as error:

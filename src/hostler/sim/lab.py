@@ -83,7 +83,7 @@ class Lab:
         """The answer to a `Fit`."""
         players = sorted({name for match in command.matches for name in (match.a, match.b)} | set(command.anchors))
         ratings = fit(command.matches, command.anchors, players)
-        return Fitted(config=command.config, matches=len(command.matches), ratings=ratings)
+        return Fitted(config=command.config, matches=command.through, ratings=ratings)
 
     def _selfplay(self, order: Order, random: Random) -> Result:
         segments, left = [], order["games"]

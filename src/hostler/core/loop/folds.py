@@ -169,7 +169,7 @@ def config_rated(state: State, index: Index, event: events.ConfigRated) -> None:
     """Ratings were fitted."""
     config = state.configs[event.config]
     config.rated_matches, config.unrated_why = event.matches, None
-    config.ratings = dict(event.ratings)
+    config.ratings = {**config.ratings, **event.ratings}
     if config.current is not None:
         player = config.evaluated_as(config.current)
         rating = config.ratings.get(player)

@@ -230,6 +230,9 @@ def _strength(config: Config) -> Mapping[str, Any] | None:
         # Nothing is known but that the current model won its test: only its own games will do.
         return {"floor": 0.0, "players": {_generator(config, config.current): 0.0}}
     players = {_generator(config, config.current): rating.elo, **config.spec.game.anchors}
+    if "greedy" in players:
+        # The fast engine draws from what `greedy` takes the best of; it has no rating of its own.
+        players["heuristic"] = players["greedy"]
     for name, model in config.models.items():
         rated = config.ratings.get(config.evaluated_as(name))
         if rated is not None and model.status is ModelStatus.PROMOTED:
