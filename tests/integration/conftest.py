@@ -68,8 +68,8 @@ class Fleet:
         self.settle(**settings)
 
     def settle(self, **settings: Any) -> None:
-        """Write the fleet file."""
-        self.file.write_text(yaml.safe_dump({"nodes": [NODE], **settings}))
+        """Write the fleet file; values that are there twice are written out twice."""
+        self.file.write_text(yaml.safe_dump(json.loads(json.dumps({"nodes": [NODE], **settings}))))
 
     def launch(self, *options: str) -> subprocess.Popen[bytes]:
         """Start a controller, and do not wait for it."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +13,8 @@ import psutil
 import pytest
 
 from hostler.core.loop.state import Config
-from hostler.model.events import AttemptStarted, Entry, JobDone, JobSubmitted
+from hostler.model.codec import digest
+from hostler.model.events import AttemptLeased, Entry, JobDone, JobSubmitted
 from hostler.model.learning import ModelStatus
 from hostler.model.work import WorkKind
 from tests.integration.conftest import NODE, WORKER, Fleet, Hostler, View, a_fleet, small_disk, until
@@ -21,7 +22,6 @@ from tests.integration.loops import (
     CONFIG,
     LOOP_PATIENCE_S,
     Holds,
-    artifacts,
     config_of,
     damaged,
     file_of,
@@ -36,6 +36,18 @@ from tests.integration.loops import (
 from tests.integration.test_disk import fill
 
 CHECKPOINT_EVERY = 20
+SWEEP: View = {
+    "name": "sweep",
+    "payload": {
+        "kind": "sweep",
+        "schema": 1,
+        "start": 0,
+        "stop": 1000,
+        "worker": [sys.executable, str(WORKER)],
+        "params": {"planted": [7]},
+        "digest": digest({"planted": [7]}),
+    },
+}
 LATER: dict[str, View] = {
     "selfplay": {"engine": "gumbel", "simulations": 4, "games": 32, "segment_games": 8},
     "export": {"min_games": 40, "fresh_games": 40},
@@ -136,7 +148,9 @@ def test_every_game_is_counted_once(killed: Killed) -> None:
 
 
 def test_training_went_on_from_its_checkpoint_and_never_twice_at_once(killed: Killed) -> None:
-    (model,) = (model for model in killed.config.models.values() if model.status is ModelStatus.PROMOTED and model.number)
+    (model,) = (
+        model for model in killed.config.models.values() if model.status is ModelStatus.PROMOTED and model.number
+    )
     assert model.training.resumed_from == CHECKPOINT_EVERY
     trainings = [job.id for job in killed.of(WorkKind.TRAINING)]
     over = {entry.event.job: entry.seq for entry in killed.entries if isinstance(entry.event, JobDone)}
@@ -181,50 +195,92 @@ def test_a_damaged_segment_is_refused_by_name_and_the_rest_goes_on(later: Killed
     assert spoilt.name in (segments[offered[-1]].refused or "")
     assert "damaged" in (segments[offered[-1]].refused or "")
     assert sum(segments[name].accepted or 0 for name in offered[:-1]) >= LATER["export"]["min_games"]
-    soon(lambda: [each for each in stage_jobs(fleet, "training") if later_than(each, job)], "a training", fleet)
-    soon(lambda: [each for each in stage_jobs(fleet, "selfplay", "done") if later_than(each, job)], "games", fleet)
+    soon(lambda: [each for each in stage_jobs(fleet, "training") if number(each) > number(job)], "a training", fleet)
+    soon(lambda: [each for each in stage_jobs(fleet, "selfplay", "done") if number(each) > number(job)], "games", fleet)
 
 
 def test_after_a_rollback_games_are_of_the_older_model(later: Killed, hostler: Hostler) -> None:
     fleet = later.fleet
-    newest = max(job["id"] for job in fleet.client.all_jobs())
+    newest = max(number(job) for job in fleet.client.all_jobs())
     said = hostler(fleet, "model", "rollback", CONFIG, "0", "--why", "to see whether it can")
     assert said.status == 0, said.err
     first = fleet.client.models(CONFIG)[0]
     assert first["current"]
     assert fleet.client.config(CONFIG)["current"] == first["sha256"]
-    done = soon(lambda: [job for job in stage_jobs(fleet, "selfplay", "done") if number(job) > int(newest[1:])], "", fleet)
+    done = soon(lambda: [job for job in stage_jobs(fleet, "selfplay", "done") if number(job) > newest], "games", fleet)
     assert order_of(fleet, done[0]["id"])["player"].endswith(first["sha256"])
     assert "to see whether it can" in config_of(fleet).switches[-1].why
 
 
-def number(job: View) -> int:
-    """Jobs are numbered as they come."""
-    return int(job["id"][1:])
-
-
-def later_than(job: View, other: View) -> bool:
-    return number(job) > number(other)
-
-
-def test_without_its_model_it_rests_and_says_why_and_nothing_else_suffers(
-    later: Killed, hostler: Hostler, tmp_path: Path
+def test_without_its_model_the_stages_rest_and_say_why_and_nothing_else_suffers(
+    later: Killed, hostler: Hostler
 ) -> None:
     fleet = later.fleet
-    current = fleet.client.config(CONFIG)["current"]
-    file = file_of(fleet, current)
+    file = file_of(fleet, fleet.client.config(CONFIG)["current"])
     sound = file.read_bytes()
     flip(file)
-    rests = soon(lambda: grown(fleet, file.name), "a rest that has grown", fleet)
-    assert "damaged" in rests["why"]
+    rest = soon(lambda: grown(fleet, file.name), "a rest that has grown", fleet)
+    assert "damaged" in rest["why"]
     said = hostler(fleet, "train", "status")
     assert said.status == 0, said.err
-    assert f"rests for" in said.out
+    assert "rests for" in said.out
     assert file.name in "".join(said.out.split())
-    script = fleet.python("pass")
-    sweep = fleet.client.submit([small_sweep(tmp_path)])[0]
-    assert [fleet.over(job)["job"]["state"] for job in (script, sweep)] == ["done", "done"]
+    beside = fleet.python("pass"), *fleet.client.submit([SWEEP])
+    assert [fleet.over(job)["job"]["state"] for job in beside] == ["done", "done"]
     file.write_bytes(sound)
+
+
+def test_sigterm_lets_what_runs_end_and_other_settings_end_a_rest(later: Killed) -> None:
+    fleet = later.fleet
+    fleet.signal(signal.SIGTERM)
+    assert fleet.ended() == 0
+    fleet.settle(configs=[tiny(later.holds.env, **LATER, weight=2.0)])
+    later.holds.at("selfplay", "segment")
+    fleet.start()
+    process = later.holds.held("selfplay", fleet)
+    running = [job["id"] for job in stage_jobs(fleet, "selfplay", "running")]
+    (job,) = (job for job in running if fleet.client.job(job)["attempt"]["pid"] == process.pid)
+    fleet.signal(signal.SIGTERM)
+    until(lambda: fleet.log().count("draining") == 2, "the word that it drains", log=fleet.log)
+    assert process.is_running()
+    later.holds.release("selfplay")
+    assert fleet.controller is not None
+    assert fleet.controller.wait(LOOP_PATIENCE_S) == 0
+    with journal_of(fleet) as (core, entries):
+        assert {str(core.state.jobs[each].state) for each in running} == {"done"}
+        (done,) = (each.seq for each in entries if isinstance(each.event, JobDone) and each.event.job == job)
+        assert not [each for each in entries if each.seq > done and isinstance(each.event, AttemptLeased)]
+
+
+def test_all_of_it_has_left_nothing_half_done(later: Killed) -> None:
+    spoilt = [name for name, segment in config_of(later.fleet).segments.items() if "damaged" in (segment.refused or "")]
+    assert len(spoilt) == 1
+    assert damaged(later.fleet) == [f"{spoilt[0]}.segment.npz"]
+
+
+def test_a_disk_that_is_full_during_export(tmp_path: Path) -> None:
+    holds = Holds(tmp_path / "holds")
+    with (
+        small_disk(tmp_path / "disk", "8m") as disk,
+        a_fleet(
+            tmp_path, nodes=[{**NODE, "env": {"HOSTLER_ARTIFACTS": str(disk)}}], configs=[tiny(holds.env)]
+        ) as fleet,
+    ):
+        holds.at("export", "reading")
+        fleet.start()
+        holds.held("export", fleet)
+        ballast = fill(disk)
+        holds.release("export")
+        rest = soon(lambda: resting(fleet, "export"), "the export that fails", fleet)
+        assert ".dataset.npz" in rest["why"]
+        assert "No space left" in rest["why"]
+        assert "bytes are free" in rest["why"]
+        assert fleet.client.history(CONFIG)["datasets"] == []
+        ballast.unlink()
+        assert not list(disk.rglob("*.dataset.npz*"))
+        soon(lambda: fleet.client.history(CONFIG)["datasets"], "a dataset, once there is room", fleet)
+        fleet.signal(signal.SIGTERM)
+        assert fleet.ended() == 0
 
 
 def grown(fleet: Fleet, file: str) -> View | None:
@@ -233,9 +289,12 @@ def grown(fleet: Fleet, file: str) -> View | None:
     return next((rest for rest in rests if file in rest["why"]), None)
 
 
-def small_sweep(folder: Path) -> View:
-    return {}
+def resting(fleet: Fleet, stage: str) -> View | None:
+    """The rest of a stage."""
+    rests = fleet.client.config(CONFIG)["resting"]
+    return next((rest for rest in rests if rest["stage"] == stage), None)
 
 
-def test_sigterm_lets_the_stage_end_that_runs(later: Killed) -> None:
-    pass
+def number(job: View) -> int:
+    """Jobs are numbered as they come."""
+    return int(job["id"][1:])

@@ -60,6 +60,21 @@ async def test_a_refused_submission_leaves_nothing(directory: StateDir) -> None:
         assert [job.name for job in controller.jobs(None, 0, 10)] == ["a"]
 
 
+async def test_who_asks_hears_what_ended_the_controller_and_not_that_the_disk_is_full(
+    directory: StateDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def contradict(*_: object) -> None:
+        raise ZeroDivisionError("the state contradicts itself")
+
+    with pytest.raises(ExceptionGroup) as closing:
+        async with running(directory, FakeNode()) as controller:
+            monkeypatch.setattr(Core, "handle", contradict)
+            with pytest.raises(ExceptionGroup) as told:
+                await controller.tell(Submit(specs=(script("a"),)))
+    assert "contradicts itself" in str(told.value.exceptions)
+    assert told.value is closing.value
+
+
 async def test_a_sweep_covers_its_range_and_closes_its_workers(directory: StateDir) -> None:
     node = FakeNode()
     async with running(directory, node) as controller:

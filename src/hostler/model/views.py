@@ -267,7 +267,7 @@ class ConfigView:
     data_age_s: float | None
     """Since the newest dataset was made."""
     accepted_share: float | None
-    """Of the games judged so far."""
+    """Of the games offered to the last export."""
     duplicate_share: float | None
     """Of the games of the last export."""
     datasets: int

@@ -100,7 +100,7 @@ def _facts(view: ConfigView) -> Iterator[tuple[str, str, str]]:
     yield "games", str(view.games), f"{view.fresh_games} since the last dataset"
     yield "self-play", _number(view.games_per_h), "games/h, over the last hour at most"
     yield "data age", _age(view.data_age_s), "since the newest dataset was made"
-    yield "accepted", _share(view.accepted_share), "of all games judged"
+    yield "accepted", _share(view.accepted_share), "of the games of the last export"
     yield "duplicates", _share(view.duplicate_share), "of the games of the last export"
     yield "promotions", str(view.promotions), f"{view.rejections} rejections, {view.datasets} datasets"
 

@@ -121,9 +121,8 @@ def _games_per_h(config: Config, now: float) -> float | None:
 
 
 def _accepted_share(config: Config) -> float | None:
-    judged = [each for each in config.segments.values() if each.accepted is not None]
-    games = sum(each.games for each in judged)
-    return sum(each.accepted or 0 for each in judged) / games if games else None
+    last = config.judgements[-1] if config.judgements else None
+    return None if last is None or not last.offered else last.accepted / last.offered
 
 
 def _duplicate_share(config: Config) -> float | None:
