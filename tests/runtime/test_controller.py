@@ -66,7 +66,7 @@ async def test_who_asks_hears_what_ended_the_controller_and_not_that_the_disk_is
     def contradict(*_: object) -> None:
         raise ZeroDivisionError("the state contradicts itself")
 
-    with pytest.raises(ExceptionGroup) as closing:
+    with pytest.raises(ExceptionGroup, match="unhandled errors") as closing:  # noqa: PT012
         async with running(directory, FakeNode()) as controller:
             monkeypatch.setattr(Core, "handle", contradict)
             with pytest.raises(ExceptionGroup) as told:

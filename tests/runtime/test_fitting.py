@@ -24,7 +24,7 @@ from tests.runtime.conftest import until
 pytestmark = pytest.mark.anyio
 
 MATCHES = (played("one", "random", [True, True, False, True]), played("two", "one", [True, False, True, True]))
-COMMAND = Fit(config=NAME, anchors=ANCHORS, matches=MATCHES, through=len(MATCHES))
+COMMAND = Fit(config=NAME, anchors=ANCHORS, frozen={}, matches=MATCHES, through=len(MATCHES))
 HIDDEN = """
 import importlib.abc, sys
 class Hide(importlib.abc.MetaPathFinder):
@@ -53,7 +53,7 @@ async def test_the_process_fits_what_the_library_fits() -> None:
 
 
 async def test_nothing_played_is_no_failure() -> None:
-    ratings = await fit_in_background(Fit(config=NAME, anchors={}, matches=(MATCHES[1],), through=1))
+    ratings = await fit_in_background(Fit(config=NAME, anchors={}, frozen={}, matches=(MATCHES[1],), through=1))
     assert ratings == {"one": None, "two": None}
 
 
@@ -82,7 +82,7 @@ async def test_matches_that_cannot_be_fitted_are_an_error_with_its_cause() -> No
     three = played("one", "three", [True])
     three = type(three)(a="one", b="three", groups=(((0, 1, 2), (1, 0, 2), (1, 2, 0)),))
     with pytest.raises(FitFailed, match="one fit is for one config"):
-        await fit_in_background(Fit(config=NAME, anchors=ANCHORS, matches=(*MATCHES, three), through=3))
+        await fit_in_background(Fit(config=NAME, anchors=ANCHORS, frozen={}, matches=(*MATCHES, three), through=3))
 
 
 @pytest.mark.parametrize("told", [b"", b"{", b'{"config": "x"}', b"\xff\x00", b"[" * 10_000])
@@ -145,8 +145,8 @@ class TestFitter:
         monkeypatch.setattr(fitting, "fit_in_background", fits)
         fitter = Fitter(answers.append)
         for matches in (1, 2):
-            fitter.give(Fit(config="a", anchors={}, matches=MATCHES[:matches], through=matches))
-        fitter.give(Fit(config="b", anchors={}, matches=MATCHES[:1], through=1))
+            fitter.give(Fit(config="a", anchors={}, frozen={}, matches=MATCHES[:matches], through=matches))
+        fitter.give(Fit(config="b", anchors={}, frozen={}, matches=MATCHES[:1], through=1))
         await run_until(fitter, lambda: len(answers) == 2)
         assert fits.done == [("a", 2), ("b", 1)]
         assert [(answer.config, answer.matches) for answer in answers] == [("a", 2), ("b", 1)]
@@ -155,8 +155,8 @@ class TestFitter:
         fits, answers = Fits(), list[Fitted]()
         monkeypatch.setattr(fitting, "fit_in_background", fits)
         fitter = Fitter(answers.append)
-        fits.meanwhile = lambda: fitter.give(Fit(config="a", anchors={}, matches=MATCHES, through=len(MATCHES)))
-        fitter.give(Fit(config="a", anchors={}, matches=MATCHES[:1], through=1))
+        fits.meanwhile = lambda: fitter.give(Fit(config="a", anchors={}, frozen={}, matches=MATCHES, through=len(MATCHES)))
+        fitter.give(Fit(config="a", anchors={}, frozen={}, matches=MATCHES[:1], through=1))
         await run_until(fitter, lambda: len(answers) == 2)
         assert fits.done == [("a", 1), ("a", 2)]
 
@@ -165,8 +165,8 @@ class TestFitter:
         monkeypatch.setattr(fitting, "fit_in_background", fits)
         fits.fails = {"a"}
         fitter = Fitter(answers.append)
-        fitter.give(Fit(config="a", anchors={}, matches=MATCHES, through=len(MATCHES)))
-        fitter.give(Fit(config="b", anchors={}, matches=MATCHES, through=len(MATCHES)))
+        fitter.give(Fit(config="a", anchors={}, frozen={}, matches=MATCHES, through=len(MATCHES)))
+        fitter.give(Fit(config="b", anchors={}, frozen={}, matches=MATCHES, through=len(MATCHES)))
         await run_until(fitter, lambda: len(answers) == 2)
         assert [answer.error for answer in answers] == ["no luck", None]
 

@@ -7,6 +7,7 @@ not fit the state raises `IllegalTransition`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from hostler.core.index import Index
@@ -359,6 +360,12 @@ def _finish(state: State, index: Index, job: Job, new: JobState, event: object) 
     _move(index, job, new)
     if isinstance(job.spec.payload, StagePayload):
         loop.job_over(state, index, job, done=new is JobState.DONE)
+        job.spec = replace(job.spec, payload=_remembered(job.spec.payload))
+
+
+def _remembered(payload: StagePayload) -> StagePayload:
+    """An order without the long list of an export: it is in the journal, and nobody asks for it again."""
+    return replace(payload, order={name: value for name, value in payload.order.items() if name != "segments"})
 
 
 def _release_device(state: State, index: Index, job: Job) -> None:

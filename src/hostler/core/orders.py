@@ -194,9 +194,13 @@ def _fit(config: Config) -> Fit:
     kept = {config.evaluated_as(name) for name in list(config.models)[-FITTED_MODELS:]}
     kept |= {config.evaluated_as(switch.model) for switch in config.switches[-FITTED_MODELS:]}
     kept |= config.spec.game.anchors.keys()
-    matches = tuple(match for match in config.matches if match.a in kept and match.b in kept)
-    through = len(config.matches)
-    return Fit(config=config.spec.name, anchors=config.spec.game.anchors, matches=matches, through=through)
+    return Fit(
+        config=config.spec.name,
+        anchors=config.spec.game.anchors,
+        frozen={name: known.elo for name, known in config.ratings.items() if known is not None and name not in kept},
+        matches=tuple(match for match in config.matches if match.a in kept or match.b in kept),
+        through=len(config.matches),
+    )
 
 
 def _launch(state: State, job: Job, attempt: Attempt) -> Launch:

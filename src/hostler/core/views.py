@@ -179,8 +179,9 @@ def _misfit(state: State, index: Index, job: Job) -> str | None:
 
 def _held_back(state: State, index: Index, limit: int) -> Iterable[tuple[Job, str]]:
     for at, name in islice(sorted(index.timers), limit):
-        if state.jobs[name].state is JobState.PENDING:
-            yield state.jobs[name], f"rests for {max(at - index.now, 0):.0f} s more after a failure"
+        job = state.jobs.get(name)  # stages of loops rest, too, and are no jobs
+        if job is not None and job.state is JobState.PENDING:
+            yield job, f"rests for {max(at - index.now, 0):.0f} s more after a failure"
     for name, missing in islice(index.blocked.items(), limit):
         yield state.jobs[name], f"comes after {', '.join(sorted(missing)[:5])}"
 

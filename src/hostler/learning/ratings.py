@@ -93,6 +93,18 @@ class _Problem:
         return self.anchors[name] if number is None else elo[number]
 
 
+def fit_live(
+    matches: Iterable[Match], anchors: Mapping[str, float], frozen: Mapping[str, float]
+) -> dict[str, Rating | None]:
+    """Rate everybody who is an anchor or played but those `frozen`: they are opponents whose Elo is taken as known.
+
+    So a ladder of many models costs no more than its newest rungs, and stays on its scale. What is uncertain about the
+    frozen is left out of the intervals of the others.
+    """
+    rated = fit(matches, {**frozen, **anchors}, anchors)
+    return {name: rating for name, rating in rated.items() if name not in frozen}
+
+
 def fit(matches: Iterable[Match], anchors: Mapping[str, float], players: Iterable[str]) -> dict[str, Rating | None]:
     """Rate `players`, and everybody else who is an anchor or played, by all matches of ONE config.
 

@@ -105,10 +105,14 @@ NodeCommand = Launch | Stop | Lend | Recall | CloseWorker | Discard
 
 @record
 class Fit:
-    """Fit the ratings of a config to these of its first `through` matches; the answer is `Fitted`."""
+    """Fit the ratings of a config to these of its first `through` matches; the answer is `Fitted`.
+
+    `frozen` has players who take part no more, at the rating they had: opponents, but not rated again.
+    """
 
     config: str
     anchors: Mapping[str, float]
+    frozen: Mapping[str, float]
     matches: tuple[Match, ...]
     through: int
 

@@ -257,11 +257,11 @@ class TrainingResult:
     before: Losses | None = None
     after: Losses | None = None
     uniform_policy: float | None = None
-    curve: tuple[CurvePoint, ...] = ()
-    best_step: int | None = None
+    curve: Annotated[tuple[CurvePoint, ...], Field(max_length=64)] = ()
+    best_step: Natural | None = None
     """The step whose weights these are: the best on the games held out."""
-    resumed_from: int | None = None
-    damaged: tuple[str, ...] = ()
+    resumed_from: Natural | None = None
+    damaged: Annotated[tuple[Annotated[str, Field(max_length=1000)], ...], Field(max_length=16)] = ()
     """Checkpoints that could not be read and were passed over."""
     cpu_s: float | None = None
 

@@ -206,13 +206,15 @@ class Controller:
         return model_views(find_config(self._core.state, name))
 
     async def tell(self, *inputs: Input) -> Sequence[Any]:
-        """Give inputs to the core; answers once durable. Raises what ended the controller's own tasks, if something did."""
+        """Give inputs to the core; answers once durable.
+
+        Raises what ended the controller's own tasks, if something did: nobody would answer any more.
+        """
         assert self._running is not None
         told = asyncio.ensure_future(self._pump.tell(*inputs))
         try:
             await asyncio.wait({told, self._running}, return_when=asyncio.FIRST_COMPLETED)
             if not told.done():
-                # Nobody will answer any more, and the journal is not to blame.
                 self._running.result()
             return await told
         finally:

@@ -109,11 +109,11 @@ def main() -> None:
     except ValidationError as error:
         sys.exit(f"what is to be fitted cannot be read: {explain(error)}")
     try:
-        from hostler.learning.ratings import fit
+        from hostler.learning.ratings import fit_live
     except ImportError as error:
         sys.exit(f"ratings need openskill ({error}): pip install 'hostler[eval]'")
-    players = sorted({name for match in command.matches for name in (match.a, match.b)} | set(command.anchors))
-    sys.stdout.buffer.write(adapter(Ratings).dump_json(fit(command.matches, command.anchors, players)))
+    ratings = fit_live(command.matches, command.anchors, command.frozen)
+    sys.stdout.buffer.write(adapter(Ratings).dump_json(ratings))
 
 
 if __name__ == "__main__":

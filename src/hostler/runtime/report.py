@@ -93,11 +93,11 @@ class Reporter:
 
     def _outcome(self, details: Sequence[JobDetail], configs: Sequence[ConfigView]) -> str:
         done = sum(detail.job.state is JobState.DONE for detail in details)
-        missed = sum(config.state == "missed" for config in configs)
-        if done == len(details) and not missed:
-            return "everything is done"
         parts = [f"{done} of {len(details)} jobs are done"] if done < len(details) else []
-        return ", ".join([*parts, *([f"{missed} of {len(configs)} configs missed their goal"] if missed else [])])
+        for state, words in (("missed", "missed their goal"), ("open", "are not at their goal")):
+            count = sum(config.state == state for config in configs)
+            parts += [f"{count} of {len(configs)} configs {words}"] if count else []
+        return ", ".join(parts) or "everything is done"
 
     def _say_config(self, config: ConfigView) -> None:
         """What became of a training config; how the current model came to be current is its own story."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, TypeAlias
 
-from hostler.learning.ratings import fit
+from hostler.learning.ratings import fit_live
 from hostler.model.codec import digest
 from hostler.model.commands import Fit
 from hostler.model.inputs import Fitted
@@ -81,8 +81,7 @@ class Lab:
 
     def fit(self, command: Fit) -> Fitted:
         """The answer to a `Fit`."""
-        players = sorted({name for match in command.matches for name in (match.a, match.b)} | set(command.anchors))
-        ratings = fit(command.matches, command.anchors, players)
+        ratings = fit_live(command.matches, command.anchors, command.frozen)
         return Fitted(config=command.config, matches=command.through, ratings=ratings)
 
     def _selfplay(self, order: Order, random: Random) -> Result:

@@ -91,10 +91,15 @@ def test_what_a_killed_writer_left_is_swept_and_what_a_living_one_writes_is_not(
     dead = path.with_name(f".{path.name}.{socket.gethostname()}.{child}.tmp")
     living = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getppid()}.tmp")
     elsewhere = path.with_name(f".{path.name}.not-{socket.gethostname()}.{child}.tmp")
-    for left in (dead, living, elsewhere):
+    others = [left.with_name(left.name.replace(path.name[:8], "0" * 8)) for left in (dead, living, elsewhere)]
+    young = dead.with_name(dead.name.replace(path.name[:8], "1" * 8))
+    for left in (dead, living, elsewhere, *others, young):
         left.write_bytes(b"ga")
+    for left in others:
+        os.utime(left, (0, 0))
     artifacts.publish(SEGMENT, b"games")
-    assert files(tmp_path) == sorted([path.name, living.name, elsewhere.name])
+    kept = [path, living, elsewhere, *others[1:], young]
+    assert files(tmp_path) == sorted(each.name for each in kept)
 
 
 def test_the_work_folder_belongs_to_the_order_however_it_is_written(artifacts: Artifacts, tmp_path: Path) -> None:

@@ -154,10 +154,10 @@ def standing(config: Config, now: float) -> Standing:
 def velocity_of(config: Config) -> Velocity | None:
     """How fast the current model's rating moves; `None` while nobody can say.
 
-    Each model counts once, as it was rated last: fits of the same games are no news.
+    A model counts whenever it became current, by what is known of it now: fits of the same games are no news.
     """
-    last = {each.player: each for each in config.rating_history}
-    return velocity([Point(at_s=each.at, rating=each.rating) for each in last.values()])
+    rated = ((switch.at, config.ratings.get(config.evaluated_as(switch.model))) for switch in config.switches)
+    return velocity([Point(at_s=at, rating=rating) for at, rating in rated if rating is not None])
 
 
 def _half_width(rating: Rating) -> float:

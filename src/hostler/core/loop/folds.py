@@ -169,7 +169,8 @@ def config_rated(state: State, index: Index, event: events.ConfigRated) -> None:
     """Ratings were fitted."""
     config = state.configs[event.config]
     config.rated_matches, config.unrated_why = event.matches, None
-    config.ratings = {**config.ratings, **event.ratings}
+    known = {name: rating for name, rating in event.ratings.items() if rating is not None}
+    config.ratings = {**dict.fromkeys(event.ratings), **config.ratings, **known}
     if config.current is not None:
         player = config.evaluated_as(config.current)
         rating = config.ratings.get(player)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import socket
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from typing import Any
 SEGMENT = ".segment.npz"
 DATASET = ".dataset.npz"
 MODEL = ".safetensors"
+
+LEFT_S = 3600.0
+"""After this nobody is still writing a file: it takes seconds."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -120,11 +124,22 @@ def _write(path: Path, content: bytes, sha256: str) -> None:
 
 
 def _sweep(path: Path) -> None:
-    """Remove what processes of this machine left of the same file when they were killed."""
-    for left in path.parent.glob(f".{path.name}.{socket.gethostname()}.*.tmp"):
+    """Remove what processes of this machine left in the same folder when they were killed.
+
+    What is left of another file must be old as well: containers may share the name of their machine, but not its
+    processes. A life after a kill may never write that file again, for it may have played other games.
+    """
+    for left in path.parent.glob(f".*.{socket.gethostname()}.*.tmp"):
         writer = left.name.split(".")[-2]
-        if writer.isdigit() and not _lives(int(writer)):
+        same = left.name.startswith(f".{path.name}.")
+        if writer.isdigit() and not _lives(int(writer)) and (same or _is_old(left)):
             left.unlink(missing_ok=True)
+
+
+def _is_old(path: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return time.time() - path.stat().st_mtime > LEFT_S
+    return False
 
 
 def _lives(pid: int) -> bool:
