@@ -42,7 +42,7 @@ reference:
 	$(RUN) scripts/make_schema.py
 
 bench:
-	@scripts/make-env kernels,train,eval,report,bench,dev
+	@scripts/make-env kernels,train,eval,report,dev
 	$(RUN) benchmarks/run_all.py $(ARGS)
 
 # The long version of the crash test: 100 kills of each kind. `make test` runs a short one.

@@ -34,10 +34,15 @@ class Run:
 
 
 def run_loop(folder: Path, broken: Mapping[str, str] | None = None) -> Run:
-    """Run `hex4.yaml` until it is idle; `broken` maps a stage to the program of `broken/` that takes its place."""
+    """Run `hex4.yaml` until it is idle; `broken` maps a stage to the program of `broken/` that takes its place.
+
+    A broken loop ends at the first job that is refused.
+    """
     settings = yaml.safe_load((HERE / "hex4.yaml").read_text())
+    (config,) = settings["configs"]
     for stage, program in (broken or {}).items():
-        settings["configs"][0][stage]["command"] = ["{python}", str(HERE / "broken" / program)]
+        config[stage]["command"] = ["{python}", str(HERE / "broken" / program)]
+        config["idle_after"]["failures"] = 1
     fleet = folder / "fleet.yaml"
     fleet.write_text(yaml.safe_dump(settings))
     state_dir = folder / "state"

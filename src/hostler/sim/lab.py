@@ -30,15 +30,26 @@ class Lab:
     """Does the orders of stages. `anchors` are the true strengths of players without a model, in Elo.
 
     With probability `fails` an order breaks: the stage ends with status 1 and says so, every time it is tried. With
-    probability `lies` it ends with status 0 and a result that breaks its contract. Games are for `params["players"]`.
+    probability `lies` it ends with status 0 and a result that breaks its contract. Games are for `params["players"]`,
+    and last `plies`. A `lenient` lab accepts every game there is, so that datasets are as large as they can be.
     """
 
-    def __init__(self, anchors: Mapping[str, float], fails: float = 0.0, lies: float = 0.0) -> None:
+    def __init__(
+        self,
+        anchors: Mapping[str, float],
+        fails: float = 0.0,
+        lies: float = 0.0,
+        *,
+        plies: int = PLIES,
+        lenient: bool = False,
+    ) -> None:
         self.strength: dict[str, float] = {}
         """True strength by model."""
         self._anchors = anchors
         self._fails = fails
         self._lies = lies
+        self._plies = plies
+        self._lenient = lenient
         self._work: dict[str, Callable[[Order, Random], Result]] = {
             "selfplay": self._selfplay,
             "export": self._export,
@@ -89,9 +100,9 @@ class Lab:
         while left:
             games = min(order["segment_games"], left)
             name = digest({"config": order["config"], "seed": order["seed"], "left": left})
-            segments.append({"sha256": name, "bytes": 100 * games, "games": games, "positions": PLIES * games})
+            segments.append({"sha256": name, "bytes": 100 * games, "games": games, "positions": self._plies * games})
             left -= games
-        return {"segments": segments, "games": order["games"], "positions": PLIES * order["games"], "cpu_s": 1.0}
+        return {"segments": segments, "games": order["games"], "positions": self._plies * order["games"], "cpu_s": 1.0}
 
     def _export(self, order: Order, random: Random) -> Result:
         verdicts = [self._verdict(segment) for segment in order["segments"]]
@@ -100,19 +111,19 @@ class Lab:
             "dataset": None,
             "segments": verdicts,
             "quality": {"replay": 1.0, "unique": 0.9},
-            "lengths": {"mean": float(PLIES), "sd": 0.0, "games": accepted},
+            "lengths": {"mean": float(self._plies), "sd": 0.0, "games": accepted},
             "bootstrap": order["strength"] is None,
         }
         if accepted < order["min_games"]:
             return {**result, "error": f"{accepted} games accepted, {order['min_games']} needed"}
         name = digest({"dataset": [segment["sha256"] for segment in order["segments"]]})
-        return {**result, "dataset": {"sha256": name, "bytes": 1, "games": accepted, "positions": PLIES * accepted}}
+        return {**result, "dataset": {"sha256": name, "bytes": 1, "games": accepted, "positions": self._plies * accepted}}
 
     def _verdict(self, segment: Mapping[str, Any]) -> Result:
         """A tenth of the segments is refused, and of the others a game is a duplicate, as their names will have it."""
         luck = Random(segment["sha256"]).random()  # noqa: S311
         games = segment["games"]
-        refused, doubled = luck < 0.1, min(1, games - 1)
+        refused, doubled = luck < 0.1 and not self._lenient, 0 if self._lenient else min(1, games - 1)
         return {
             "sha256": segment["sha256"],
             "games": games,
