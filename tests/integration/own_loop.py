@@ -1,7 +1,8 @@
 """A loop of somebody's own: four stages that keep to docs/reference/learning.md, and know nothing of Hostler.
 
-`own_loop.py STAGE [FAULT]`. Its game needs no play: a segment is a line of text, a model a number of trainings, and the
-model of more trainings wins four games in five. With a FAULT the stage breaks its contract in that way.
+`own_loop.py STAGE [FAULT]`. Its game needs no play: a segment is a line of text, a model the number of its trainings,
+of which the first is all that helps: a trained model wins four games in five against an untrained one. With a FAULT the
+stage breaks its contract in that way.
 """
 
 import hashlib
@@ -79,7 +80,7 @@ def evaluation(order: dict) -> dict:
 
 def group(match: dict, chance: random.Random) -> list:
     """Two games, the better one in both seats."""
-    a, b = (trainings(match[side].partition("@")[2]) for side in "ab")
+    a, b = (min(trainings(match[side].partition("@")[2]), 1) for side in "ab")
     wins = [chance.random() < (0.5 if a == b else 0.8 if a > b else 0.2) for _ in range(2)]
     return [[0, 1] if won == (seat == 0) else [1, 0] for seat, won in enumerate(wins)]
 

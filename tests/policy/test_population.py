@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from hostler.model.work import WorkKind
-from hostler.policy.population import Standing, waits, wanted
+from hostler.policy.population import Standing, is_stuck, waits, wanted
 
 FRESH = Standing(
     has_model=True,
@@ -17,6 +17,7 @@ FRESH = Standing(
     min_games=200,
     rating=None,
     ahead=None,
+    refused_generator=None,
     jobs={},
     resting={},
 )
@@ -107,3 +108,33 @@ def test_a_stage_that_rests_is_passed_over_and_the_rest_goes_on():
     resting = replace(FRESH, fresh_games=500, promising_games=500, resting={WorkKind.EXPORT: "disk full"})
     assert stages(resting) == [WorkKind.SELFPLAY]
     assert "disk full" in waits(resting)
+
+
+REFUSED = replace(FRESH, refused_generator="heuristic is too weak")
+
+
+def test_games_that_would_be_refused_are_not_wanted_and_that_is_told():
+    assert stages(REFUSED) == []
+    assert waits(REFUSED) == "heuristic is too weak"
+    assert stages(replace(REFUSED, ahead="too many positions")) == []
+    enough = replace(REFUSED, fresh_games=500, promising_games=500)
+    assert stages(enough) == [WorkKind.EXPORT]
+    assert waits(enough) == "export: 500 games since the last export"
+
+
+@pytest.mark.parametrize(
+    "hope",
+    [
+        {"jobs": {WorkKind.SELFPLAY: 1}},
+        {"candidate": "ab" * 32},
+        {"dataset_waits": True, "steps": 10},
+        {"fresh_games": 500, "promising_games": 500},
+        {"rating": "not rated yet"},
+        {"has_model": False},
+        {"refused_generator": None},
+    ],
+    ids=str,
+)
+def test_a_config_is_stuck_only_where_nothing_runs_and_nothing_will(hope):
+    assert is_stuck(REFUSED)
+    assert not is_stuck(replace(REFUSED, **hope))

@@ -79,7 +79,8 @@ def check_config(world: World, lab: Lab, spec: ConfigSpec, journal: list[events.
     config = core.state.configs[spec.name]
     told = [event for event in journal if getattr(event, "config", None) == spec.name]
     check_told_once(told)
-    check_reports(core.state.jobs.values(), told, spec.name, lab)
+    orders = {event.job: event.spec.payload for event in journal if isinstance(event, events.JobSubmitted)}
+    check_reports(core.state.jobs.values(), orders, told, spec.name, lab)
     for event in told:
         if isinstance(event, events.ModelPromoted) and event.over is not None:
             assert event.groups >= spec.promotion.min_groups
@@ -107,7 +108,7 @@ def check_told_once(told: list[Any]) -> None:
         assert not counts or max(counts.values()) == 1
 
 
-def check_reports(jobs: Any, told: list[Any], name: str, lab: Lab) -> None:
+def check_reports(jobs: Any, orders: dict[str, Any], told: list[Any], name: str, lab: Lab) -> None:
     """Of every job that is done, exactly what the lab had to report of its order is known; of others, no more."""
     known: dict[str, set[str]] = {}
     for event in told:
@@ -121,7 +122,7 @@ def check_reports(jobs: Any, told: list[Any], name: str, lab: Lab) -> None:
             case events.MatchesPlayed(job=job):
                 known.setdefault(job, set()).add(str([match.groups for match in event.matches]))
     for job in jobs:
-        payload = job.spec.payload
+        payload = orders[job.id]  # as it was ordered: the state keeps less of a job that is over
         if isinstance(payload, StagePayload) and payload.config == name:
             made = files(payload.kind, lab.report(payload.order)[1])
             found = known.get(job.id, set())

@@ -334,6 +334,8 @@ class ModelStatus(StrEnum):
     REJECTED = "rejected"
     DROPPED = "dropped"
     """Its test was called off: the current model changed under it."""
+    ROLLED_BACK = "rolled back"
+    """It was the current model until somebody went back to an earlier one."""
 
 
 def player_of(engine: str, simulations: int | None, model: str | None) -> str:

@@ -20,7 +20,7 @@ class Standing:
     candidate: str | None
     test_groups: int
     dataset_waits: bool
-    """Whether there is a dataset that no training has used."""
+    """Whether there is a dataset that no training has used, or failed on too often."""
     steps: int
     """What training may take of it; 0 where that does not do for all of its positions."""
     fresh_games: int
@@ -32,6 +32,8 @@ class Standing:
     """Why the current model should be rated better; `None` where it is rated well enough, or as well as can be."""
     ahead: str | None
     """Why self-play should wait; see `pacing`."""
+    refused_generator: str | None
+    """Why games of self-play would all be refused, whoever plays them now; they are not worth a device then."""
     jobs: Mapping[WorkKind, int]
     resting: Mapping[WorkKind, str]
 
@@ -56,7 +58,12 @@ def waits(standing: Standing) -> str:
         first = needs[0]
         rest = standing.resting.get(first.stage)
         return f"{first.stage}: {first.why}" + ("" if rest is None else f"; resting: {rest}")
-    return standing.ahead or "nothing"
+    return standing.refused_generator or standing.ahead or "nothing"
+
+
+def is_stuck(standing: Standing) -> bool:
+    """Whether only games could help, and these would all be refused: nothing runs, and nothing will."""
+    return standing.refused_generator is not None and not any(standing.jobs.values()) and not list(_needs(standing))
 
 
 def _needs(standing: Standing) -> Iterator[Want]:
@@ -72,7 +79,7 @@ def _needs(standing: Standing) -> Iterator[Want]:
         yield Want(stage=WorkKind.EXPORT, why=f"{standing.fresh_games} games since the last export")
     if standing.rating is not None and standing.candidate is None:
         yield Want(stage=WorkKind.EVALUATION, why=standing.rating)
-    if standing.ahead is None or _is_short(standing):
+    if standing.refused_generator is None and (standing.ahead is None or _is_short(standing)):
         yield Want(stage=WorkKind.SELFPLAY, why=_lacking(standing))
 
 

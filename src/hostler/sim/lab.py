@@ -117,7 +117,8 @@ class Lab:
         if accepted < order["min_games"]:
             return {**result, "error": f"{accepted} games accepted, {order['min_games']} needed"}
         name = digest({"dataset": [segment["sha256"] for segment in order["segments"]]})
-        return {**result, "dataset": {"sha256": name, "bytes": 1, "games": accepted, "positions": self._plies * accepted}}
+        positions = self._plies * accepted
+        return {**result, "dataset": {"sha256": name, "bytes": 1, "games": accepted, "positions": positions}}
 
     def _verdict(self, segment: Mapping[str, Any]) -> Result:
         """A tenth of the segments is refused, and of the others a game is a duplicate, as their names will have it."""

@@ -149,8 +149,10 @@ BREACHES: dict[str, tuple[WorkKind, Change, str]] = {
 
 
 def facts(world: Loop) -> Any:
-    """What is known of the config, but for its jobs and rests."""
+    """What is known of the config, but for its jobs, and for rests and other counts of failures."""
     config = copy.deepcopy(world.config())
+    for counted in (*config.datasets.values(), *filter(None, [config.trial])):
+        counted.failures = 0
     config.jobs, config.rests, config.ordered, config.served_at = {}, {}, 0, None
     config.attained_s, config.attained_at, config.turn_s = 0.0, 0.0, None
     return config

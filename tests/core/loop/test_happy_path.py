@@ -61,13 +61,14 @@ def test_from_declaration_to_goal() -> None:
     assert world.state.jobs[play.id].result == {"segments": 4, "games": 32, "positions": 32 * 60}
 
     export = world.until_running(WorkKind.EXPORT)
-    assert [each["sha256"] for each in order_of(export)["segments"]] == list(world.config().segments)[:8]
+    window = tuple(each["sha256"] for each in order_of(export)["segments"])
+    assert window == tuple(world.config().segments)[:8]
     assert order_of(export)["strength"] is None
     world.end(export)
     assert kinds(world.events)[:4] == ["attempt.ended", "config.judged", "config.dataset", "job.done"]
     (judged,), (dataset,) = world.of(events.SegmentsJudged), world.of(events.DatasetMade)
     assert judged.bootstrap
-    assert dataset.segments == tuple(each["sha256"] for each in order_of(export)["segments"])
+    assert dataset.segments == window
 
     training = world.until_running(WorkKind.TRAINING)
     assert order_of(training)["base"] == zero

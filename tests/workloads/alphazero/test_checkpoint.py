@@ -68,3 +68,14 @@ def test_a_full_disk_is_named_and_leaves_the_older_ones(tmp_path: Path, monkeypa
     found = newest(tmp_path).checkpoint
     assert found is not None
     assert found.step == 1
+
+
+def test_one_that_vanishes_meanwhile_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, gone = save_checkpoint(tmp_path, made(1)), save_checkpoint(tmp_path, made(2))
+    listed = [gone, kept]
+    gone.unlink()
+    monkeypatch.setattr("hostler.workloads.alphazero.checkpoint._newest_first", lambda folder: listed)
+    found = newest(tmp_path)
+    assert found.checkpoint is not None
+    assert found.checkpoint.step == 1
+    assert gone.name in found.damaged[0]

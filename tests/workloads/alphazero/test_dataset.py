@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from hostler.workloads.alphazero import npz
 from hostler.workloads.alphazero.dataset import LAYOUT, Dataset, DatasetError, read, write
 from hostler.workloads.alphazero.gathering import Gathering
 from hostler.workloads.alphazero.replay import replay
+from hostler.workloads.beacons.game import make
+from tests.workloads.alphazero.datasets import heuristic_dataset
 from tests.workloads.alphazero.stages import GAME, games_of, segment_of
 
 GAMES = games_of(GAME, 9)
@@ -101,3 +104,14 @@ def test_damaged_bytes_are_found_out_or_change_nothing(position: int, flip: int,
         return
     assert not cut
     assert write(found) == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("positions", None), ("positions", "many"), ("players", 2.0), ("games", -1), ("games", True),
+     ("segments", {}), ("segments", ["ab"]), ("models", [1]), ("models", None)],
+)  # fmt: skip
+def test_a_header_of_other_types_is_refused(name: str, value: object) -> None:
+    made = heuristic_dataset(make("hex4", 2), "hex4_2p", 2, 1)
+    with pytest.raises(DatasetError, match=f"header has {name}"):
+        read(write(replace(made, header={**made.header, name: value})))

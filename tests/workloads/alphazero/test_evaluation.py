@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hostler.workloads.alphazero import evaluation, segments
-from hostler.workloads.alphazero.artifacts import SEGMENT, Artifacts
+from hostler.workloads.alphazero import dataset, evaluation, export, segments
+from hostler.workloads.alphazero.artifacts import DATASET, SEGMENT, Artifacts
 from hostler.workloads.alphazero.game import load
+from hostler.workloads.alphazero.intake import check
 from hostler.workloads.alphazero.model import Manifest, publish
 from hostler.workloads.alphazero.network import build
 from hostler.workloads.alphazero.replay import Verdict, replay
@@ -88,6 +89,36 @@ def test_recorded_games_are_segments_that_replay(node: Node) -> None:
         assert segment.header.positions == told["positions"]
         assert (replay(load(BEACONS), segment).verdicts == Verdict.SOUND).all()
         assert segment.ranking.tolist() == [places for group in match["groups"] for places in group]
+        for first, end in zip(segment.game_offsets, segment.game_offsets[1:], strict=False):
+            # Nobody chose the opening.
+            assert np.diff(segment.policy_offsets)[first:end].tolist() == [0, 0] + [1] * (end - first - 2)
+
+
+def test_only_what_was_chosen_enters_a_dataset(node: Node) -> None:
+    _, result = node.run(evaluation.run, order(("greedy", "random", 5), record=True))
+    told = result["segments"][0]
+    offered = [{"sha256": told["sha256"], "games": told["games"]}]
+    wanted = {"min_games": 1, "quality": 0.5, "strength": None, "lengths": None, "include_evaluation": True}
+    whole = {name: order()[name] for name in ("schema", "config", "seed", "game")}
+    status, result = node.run(export.run, {**whole, "stage": "export", "segments": offered, **wanted})
+    assert status == 0
+    found = dataset.read(node.artifacts.read(result["dataset"]["sha256"], DATASET))
+    assert result["dataset"]["games"] == 10
+    assert len(found.states) == told["positions"] - 20
+    assert found.ply.min() == 2
+    check(found, load(BEACONS), CONFIG, 10, told["positions"] - 20)
+
+
+@pytest.mark.parametrize("engine", ["policy", "gumbel-4"])
+def test_a_network_that_says_no_numbers_is_never_rated(node: Node, engine: str) -> None:
+    game, size = load(BEACONS), {"channels": 4, "blocks": 1, "seed": 1}
+    network = build(game, **size)
+    for parameter in network.parameters():
+        parameter.data *= 1e30
+    sha256 = publish(node.artifacts, network, Manifest.untrained(game, CONFIG, **size)).sha256
+    status, result = node.run(evaluation.run, order((f"{engine}@{sha256}", "random", 1)))
+    assert (status, set(result)) == (1, {"error"})
+    assert "not finite" in result["error"]
 
 
 def test_three_players_and_another_game(node: Node) -> None:
@@ -106,6 +137,7 @@ def test_three_players_and_another_game(node: Node) -> None:
             {"matches": [{"a": "greedy", "b": "random", "groups": 0}]},
             "order.matches[0].groups: must be an integer in 1..",
         ),
+        ({"matches": [{"a": "greedy", "b": "greedy", "groups": 1}]}, "order.matches: greedy is to play itself"),
         ({"matches": [{"a": "greedy", "b": "clever", "groups": 1}]}, "order.matches, b: player 'clever'"),
         ({"matches": [{"a": "greedy", "b": "random"}]}, "order.matches[0].groups: missing"),
         ({"matches": [{"a": "greedy", "b": "random", "groups": 1, "c": 1}]}, "order.matches[0]: unknown c"),

@@ -77,9 +77,8 @@ def test_segments_that_cannot_be_used_are_refused_by_name_and_the_rest_goes_on(n
     other_rules = node.publish(with_header(segment_of(GAMES[20:30]), rules_version=2))
     other_config = node.publish(with_header(segment_of(GAMES[30:40]), config="hex8_2p"))
     miscounted = {**node.publish(segment_of(GAMES[40:50])), "games": 11}
-    missing = {"sha256": "ab" * 32, "games": 5}
     nonsense = {"sha256": node.artifacts.publish(SEGMENT, b"games").sha256, "games": 7}
-    offered = [corrupt, other_rules, good, other_config, miscounted, missing, nonsense]
+    offered = [corrupt, other_rules, good, other_config, miscounted, nonsense]
     status, result = run(node, offered)
     assert status == 0
     assert result["dataset"]["games"] == 10
@@ -89,20 +88,19 @@ def test_segments_that_cannot_be_used_are_refused_by_name_and_the_rest_goes_on(n
         (other_rules, "rules_version is 2, but 1 is asked for"),
         (other_config, "config is 'hex8_2p', but 'spacing_2p'"),
         (miscounted, "holds 10 games, not 11"),
-        (missing, "cannot be read"),
         (nonsense, "archive of 5 bytes is damaged"),
     ):
         assert told in refused[each["sha256"]]
         assert each["sha256"] in refused[each["sha256"]]
     assert refused[good["sha256"]] is None
     assert [each["rejected"] for each in result["segments"] if each["refused"]] == [
-        {"unreadable": games} for games in (10, 10, 10, 11, 5, 7)
+        {"unreadable": games} for games in (10, 10, 10, 11, 7)
     ]
 
 
 def test_no_accepted_game_is_a_failure_with_its_numbers(node: Node) -> None:
     cut = [replace(game, plies=game.plies[:-1]) for game in GAMES[:20]]
-    offered = [node.publish(segment_of(cut)), {"sha256": "ab" * 32, "games": 5}]
+    offered = [node.publish(segment_of(cut)), {"sha256": node.artifacts.publish(SEGMENT, b"games").sha256, "games": 5}]
     before = node.files()
     status, result = run(node, offered)
     assert status == 1
@@ -191,19 +189,44 @@ def test_games_that_name_another_model_than_their_own_are_refused(node: Node) ->
     assert result["segments"][0]["rejected"]["provenance"] > 0
 
 
-@pytest.mark.parametrize("damage", ["missing", "other config"])
-def test_games_whose_model_cannot_be_had_are_refused_not_believed(node: Node, damage: str) -> None:
+def naming(node: Node, offered: dict[str, Any], sha256: str) -> dict[str, Any]:
+    """The same games, said to be of another model."""
+    segment = segments.read(node.artifacts.read(offered["sha256"], SEGMENT))
+    return node.publish(with_header(segment, model=sha256, player=f"gumbel-2@{sha256}"))
+
+
+@pytest.mark.parametrize("what", ["segment", "model"])
+def test_what_is_not_here_is_trouble_of_the_node_and_no_verdict_on_games(node: Node, what: str) -> None:
     sha256, offered = gumbel_games(node)
-    if damage == "missing":
-        node.artifacts.path(sha256, ".safetensors").unlink()
-    else:
-        manifest = Manifest.untrained(GAME, "hex8_2p", channels=8, blocks=1, seed=1)
-        sha256 = publish(node.artifacts, build(GAME, channels=8, blocks=1, seed=1), manifest).sha256
-        segment = segments.read(node.artifacts.read(offered["sha256"], SEGMENT))
-        offered = node.publish(with_header(segment, model=sha256, player=f"gumbel-2@{sha256}"))
+    lacking = offered["sha256"] if what == "segment" else sha256
+    path = node.artifacts.path(lacking, SEGMENT if what == "segment" else ".safetensors")
+    content = path.read_bytes()
+    path.unlink()
+    window = [node.publish(segment_of(GAMES[:20])), offered]
+    status, result = run(node, window)
+    assert (status, set(result)) == (1, {"error"})
+    assert f"{path} cannot be read: No such file" in result["error"]
+    path.write_bytes(content)
+    status, result = run(node, window)
+    assert (status, [each["refused"] for each in result["segments"]]) == (0, [None, None])
+
+
+@pytest.mark.parametrize("damage", ["other config", "no channels", "a billion blocks", "overflow"])
+def test_games_whose_model_is_of_no_use_are_refused_not_believed(node: Node, damage: str) -> None:
+    _, offered = gumbel_games(node)
+    config = "hex8_2p" if damage == "other config" else CONFIG
+    size = {"no channels": {"channels": -1}, "a billion blocks": {"blocks": 10**9}}.get(damage, {})
+    manifest = replace(Manifest.untrained(GAME, config, channels=8, blocks=1, seed=1), **size)
+    network = build(GAME, channels=8, blocks=1, seed=1)
+    if damage == "overflow":
+        for parameter in network.parameters():
+            parameter.data *= 1e30
+    sha256 = publish(node.artifacts, network, manifest).sha256
+    offered = naming(node, offered, sha256)
     status, result = run(node, [node.publish(segment_of(GAMES[:20])), offered])
     assert (status, result["dataset"]["games"]) == (0, 20)
-    assert sha256 in result["segments"][1]["refused"]
+    assert sha256 in result["segments"][1]["refused"] or damage == "overflow"
+    assert damage != "overflow" or "not finite" in result["segments"][1]["refused"]
     assert result["segments"][1]["quality"]["provenance"] is None
 
 

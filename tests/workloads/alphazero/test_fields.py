@@ -80,3 +80,8 @@ def test_the_common_part_makes_the_game() -> None:
 def test_a_wrong_common_part_is_named(changed: dict[str, Any], told: str) -> None:
     with pytest.raises(OrderError, match=told):
         common(Fields({**common_order(), **changed}))
+
+
+def test_a_number_beyond_all_floats_is_refused() -> None:
+    with pytest.raises(OrderError, match="must be a number in"):
+        Fields({"quality": 10**400}).number("quality")

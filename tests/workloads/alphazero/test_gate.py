@@ -361,3 +361,48 @@ def test_every_game_is_accepted_or_rejected_for_one_reason(kinds: list[str], qua
     assert judgement.accepted.sum() + sum(judgement.rejected.values()) == len(games)
     if judgement.refused is not None:
         assert not judgement.accepted.any()
+
+
+def collapsed(number: int) -> Segment:
+    return segment_of([finished(list(range(0, 172, 4)), number)], LONG, seed=number)
+
+
+def test_a_collapsed_generator_cannot_hide_in_segments_of_one_game() -> None:
+    judgements = judged(*(collapsed(number) for number in range(20)), game=LONG)
+    assert {judgement.refused for judgement in judgements} == {"its quality is below 0.7: openings 0.00"}
+
+
+def test_small_segments_of_an_honest_generator_are_measured_together_and_pass() -> None:
+    judgements = judged(*(segment_of([game], seed=i) for i, game in enumerate(GAMES[:20])))
+    shares = {judgement.quality["openings"] for judgement in judgements}
+    assert len(shares) == 1
+    assert min(share or 0.0 for share in shares) > 0.7
+    assert all(judgement.accepted.all() for judgement in judgements)
+
+
+def test_other_players_and_large_segments_are_measured_by_themselves() -> None:
+    other = with_header(collapsed(1), player="gumbel-2@" + MODEL)
+    alone, large, small = judged(other, segment_of(games_of(LONG, 12), LONG), collapsed(2), game=LONG)
+    assert alone.quality["openings"] is None
+    assert small.quality["openings"] is None
+    assert (large.quality["openings"] or 0.0) > 0.9
+
+
+def test_every_game_has_a_position_that_is_compared() -> None:
+    segment = by_network(Network(1), GAMES)
+    values = segment.network_value.copy()
+    for number in range(0, 60, 3):
+        part = values[segment.game_offsets[number] : segment.game_offsets[number + 1]]
+        part -= np.copysign(0.5, part)
+    judgement = judge([measure(GAME, replace(segment, network_value=values), INFINITE, Network(1), 3)], Rules(0.3))[0]
+    assert judgement.accepted.tolist() == [number % 3 != 0 for number in range(60)]
+
+
+def test_a_policy_that_denies_what_was_played_is_no_target() -> None:
+    def denied(ply: Any) -> Any:
+        others = ply.policy_action != ply.action
+        even = np.full(others.sum(), 1 / max(others.sum(), 1), np.float32)
+        return replace(ply, policy_action=ply.policy_action[others], policy_probability=even)
+
+    broken = replace(GAMES[0], plies=[denied(GAMES[0].plies[0]), *GAMES[0].plies[1:]])
+    assert one([broken, *GAMES[1:10]]).rejected == {"targets": 1}

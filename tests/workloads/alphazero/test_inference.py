@@ -118,3 +118,36 @@ class TestDevices:
         legal = game.legal(states)
         np.testing.assert_allclose(found[0][legal], expected[0][legal], atol=0.02)
         np.testing.assert_allclose(found[1], expected[1], atol=0.02)
+
+
+class Broken(Certain):
+    """Says of the second position what is no number."""
+
+    def __init__(self, actions: int, logit: float = 0.0, place: float = 0.0) -> None:
+        super().__init__(actions, 2, 0)
+        self.logit, self.wrong = logit, place
+
+    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        logits, places = super().forward(planes)
+        logits[1, 0] += self.logit
+        places[1, 0, 0] += self.wrong
+        return logits, places
+
+
+@pytest.mark.parametrize(
+    ("network", "told"),
+    [({"logit": float("inf")}, "not finite in 1, values that are not in 0"),
+     ({"logit": float("nan")}, "not finite in 1, values that are not in 0"),
+     ({"place": float("nan")}, "not finite in 0, values that are not in 1")],
+)  # fmt: skip
+def test_what_is_no_number_is_an_error_with_counts(network: dict[str, float], told: str) -> None:
+    game = trivial.make(9, 2)
+    evaluator = NetworkEvaluator(game, Broken(game.actions, **network), CPU)
+    with pytest.raises(inference.JudgementError, match=f"of 3 positions .*{told}"):
+        evaluator.evaluate(game.initial(3))
+
+
+def test_logits_of_illegal_actions_may_be_anything() -> None:
+    game = trivial.make(9, 2)
+    states = game.apply(game.initial(2), np.zeros(2, np.int32))
+    NetworkEvaluator(game, Broken(game.actions, logit=float("nan")), CPU).evaluate(states)

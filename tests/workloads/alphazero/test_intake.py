@@ -108,3 +108,20 @@ def test_policies_of_other_positions_are_found_out() -> None:
 
 def test_policies_shuffled_among_legal_actions_pass_here_and_are_left_to_the_training() -> None:
     checked(shuffled_among_legal(GAME, DATA, 1))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "told"),
+    [
+        (spoilt("places", lambda places: places.__setitem__(1, places[1, ::-1])), "places are others than in the posi"),
+        (spoilt("root_value", lambda values: values.__setitem__((2, 0), 2.0)), "values of the search lie outside"),
+        (spoilt("root_value", lambda values: values.__setitem__((2, 0), np.inf)), "values of the search lie outside"),
+        (spoilt("game", lambda game: np.add(game, 1, out=game)), "not numbered from 0 on without gaps"),
+        (spoilt("game", lambda game: np.subtract(7, game, out=game)), "not numbered from 0 on without gaps"),
+        (spoilt("states", lambda states: states.fill(127)), "positions"),
+        (spoilt("states", lambda states: states.fill(-128)), "positions"),
+    ],
+)
+def test_what_no_export_would_leave_is_refused(dataset: Dataset, told: str) -> None:
+    with pytest.raises(IntakeError, match=told):
+        checked(dataset)

@@ -74,11 +74,14 @@ def test_openings_are_different_where_they_can_be() -> None:
     assert set(counts) <= {3, 4}
 
 
-def test_openings_leave_a_swap_or_a_pass_to_the_players() -> None:
+def test_openings_are_on_cells_and_a_swap_is_possible_after_one_ply_but_not_after_two() -> None:
     game = beacons("hex4", 2)
-    _, actions = openings(game, 400, 2, np.arange(3200, dtype=np.uint64))
+    states, actions = openings(game, 400, 2, np.arange(3200, dtype=np.uint64))
     assert actions.max() < 19
     assert actions.min() == 0
+    assert not game.legal(states)[:, 19].any()
+    after_one, _ = openings(game, 400, 1, np.arange(3200, dtype=np.uint64))
+    assert game.legal(after_one)[:, 19].all()
 
 
 def test_an_opening_stops_short_of_the_end_of_the_game() -> None:

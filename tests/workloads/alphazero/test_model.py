@@ -156,3 +156,40 @@ def test_the_file_is_plain_safetensors() -> None:
     tensors = load(to_bytes(network, manifest))
     assert tensors.keys() == network.state_dict().keys()
     assert all(np.isfinite(tensor.numpy()).all() for tensor in tensors.values())
+
+
+def lying(**changes: int) -> bytes:
+    network, manifest = model()
+    return to_bytes(network, replace(manifest, **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"channels": -1}, "its manifest says channels: -1, which is not in 1..4096"),
+        ({"channels": 10**6}, "its manifest says channels: 1000000, which is not in"),
+        ({"blocks": -1}, "its manifest says blocks: -1, which is not in 0..256"),
+        ({"blocks": 10**7}, "its manifest says blocks: 10000000, which is not in"),
+        ({"channels": 4096, "blocks": 256}, "its tensors are not those of the network"),
+    ],
+)
+def test_a_size_that_is_not_that_of_the_tensors_is_refused_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, int], told: str
+) -> None:
+    monkeypatch.setattr("hostler.workloads.alphazero.model.build", None)
+    artifacts, sha256 = published(tmp_path, lying(**changes))
+    with pytest.raises(ModelError, match=told):
+        load_model(artifacts, sha256, make(), CONFIG)
+
+
+def test_weights_of_another_dtype_are_refused(tmp_path: Path) -> None:
+    network, manifest = model()
+    artifacts, sha256 = published(tmp_path, to_bytes(network.double(), manifest))
+    with pytest.raises(ModelError, match="is of F64, that of the network of F32"):
+        load_model(artifacts, sha256, make(), CONFIG)
+
+
+def test_a_header_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    artifacts, sha256 = published(tmp_path, (100_000).to_bytes(8, "little") + b"[" * 100_000)
+    with pytest.raises(ModelError, match="no safetensors file"):
+        load_model(artifacts, sha256, make(), CONFIG)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from hostler.workloads.alphazero.replay import Verdict, replay
-from hostler.workloads.alphazero.segments import Segment
+from hostler.workloads.alphazero.segments import Played, Segment
 from hostler.workloads.beacons.game import make as beacons
 from tests.workloads.alphazero.stages import GAME, games_of, played, segment_of
 from tests.workloads.alphazero.trivial import make
@@ -93,3 +93,17 @@ def test_unknown_values_are_no_fault_and_values_of_1_are_none() -> None:
 @pytest.mark.parametrize("game", [GAME, make(8, players=3), beacons("hex8", 2), beacons("square8", 4)])
 def test_what_the_engine_plays_is_sound(game: Any) -> None:
     assert (replay(game, segment_of(games_of(game, 12), game)).verdicts == Verdict.SOUND).all()
+
+
+def without_policies(game: Played, plies: int) -> Played:
+    nothing = {"policy_action": np.empty(0, np.int32), "policy_probability": np.empty(0, np.float32)}
+    return replace(game, plies=[replace(ply, **nothing) for ply in game.plies[:plies]] + list(game.plies[plies:]))
+
+
+@pytest.mark.parametrize(
+    ("purpose", "plies", "verdict"),
+    [("evaluation", 2, "SOUND"), ("evaluation", 99, "TARGETS"), ("selfplay", 1, "TARGETS")],
+)
+def test_only_an_evaluation_may_leave_policies_out_and_never_all(purpose: str, plies: int, verdict: str) -> None:
+    game = without_policies(games_of(GAME, 1)[0], plies)
+    assert Verdict(replay(GAME, segment_of([game], purpose=purpose)).verdicts[0]).name == verdict

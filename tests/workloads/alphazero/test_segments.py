@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hostler.workloads.alphazero import npz, segments
 from hostler.workloads.alphazero.replay import replay
-from hostler.workloads.alphazero.segments import LAYOUT, Segment, SegmentError, check_game, read, write
+from hostler.workloads.alphazero.segments import LAYOUT, Segment, SegmentError, check_game, read, sparse, write
 from tests.workloads.alphazero.stages import CONFIG, GAME, games_of, segment_of, with_header
 from tests.workloads.alphazero.trivial import make
 
@@ -84,8 +84,13 @@ def test_small_probabilities_are_left_out_and_the_rest_sums_to_1() -> None:
         (packed(header={"games": 0}), r"header.games: 0 is less than 1"),
         (packed(header={"games": 3}), r"game_offsets: its shape is \(5,\), but by the header it must be \(4,\)"),
         (packed(header={"purpose": "fun"}), "purpose: 'fun'"),
-        (packed(header={"model": "ab" * 32}), "does not play with the model"),
-        (packed(header={"player": f"gumbel-4@{'ab' * 32}"}), "does not play with the model None"),
+        (packed(header={"model": "ab" * 32}), "header.model is 'abab.*heuristic has None"),
+        (
+            packed(header={"player": f"gumbel-4@{'ab' * 32}"}),
+            "engine is 'heuristic', but the player gumbel",
+        ),
+        (packed(header={"simulations": 4}), "header.simulations is 4, but the player heuristic has None"),
+        (packed(header={"player": "clever"}), "header.player: player 'clever'"),
         (packed(action=SEGMENT.action.astype(np.int64)), "action: int64 with 1 dimensions, not int32 with 1"),
         (packed(action=SEGMENT.action[:, None]), "action: int32 with 2 dimensions"),
         (packed(ranking=SEGMENT.ranking[:, :1]), r"ranking: its shape is \(4, 1\)"),
@@ -205,3 +210,10 @@ def test_several_players_have_as_many_columns() -> None:
     assert segment.ranking.shape == (3, 3)
     assert segment.root_value.shape == (segment.header.positions, 3)
     assert np.isnan(segment.network_value).all()
+
+
+def test_an_action_that_was_played_is_recorded_however_improbable() -> None:
+    policy = np.array([[0.99999, 0.00001, 0.0]], np.float32)
+    [(actions, probabilities)] = sparse(policy, np.array([1], np.int32))
+    assert actions.tolist() == [0, 1]
+    assert probabilities[1] > 0

@@ -221,3 +221,15 @@ def test_a_wrong_order_is_named(changed: dict[str, Any], told: str) -> None:
 def test_a_wrong_order_ends_with_status_2(node: Node) -> None:
     order = {**common_order(), "stage": "selfplay"}
     assert node.run(selfplay.run, order)[0] == 2
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"closed": {"0": {}}, "spent": {}}', "[" * 100_000])
+def test_a_damaged_memory_is_said_and_all_is_played_again(
+    node: Node, content: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    order = selfplay_order(games=8)
+    clean = node.run(selfplay.run, order)[1]
+    (node.artifacts.work(order) / "closed.json").write_text(content)
+    status, result = node.run(selfplay.run, order)
+    assert (status, without_times(result)) == (0, without_times(clean))
+    assert "closed.json is damaged" in capsys.readouterr().err

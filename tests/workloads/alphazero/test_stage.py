@@ -2,6 +2,7 @@ import json
 import os
 import re
 import signal
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -123,3 +124,34 @@ def test_within_termination_a_sigterm_is_noted_and_afterwards_it_kills_again() -
         os.kill(os.getpid(), signal.SIGTERM)
         assert asked()
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["[" * 100_000, '{"schema": true, "stage": "work"}', '{"schema": 1, "stage": "work", "x": ' + "9" * 5000 + "}"],
+)
+def test_wild_json_is_status_2(node: Node, content: str) -> None:
+    environ = node.environ(ORDER)
+    Path(environ["HOSTLER_INPUTS"]).write_text(content)
+    assert run_stage(ORDER["stage"], Working(), environ) == 2
+    assert node.result()["error"]
+
+
+def test_two_lives_of_one_order_do_not_work_at_once(node: Node) -> None:
+    with node.artifacts.alone(ORDER):
+        status, result = node.run(Working(), ORDER)
+    assert status == 1
+    assert "another process is at work on the same order" in result["error"]
+    assert node.run(Working(), ORDER)[0] == 0
+
+
+def test_any_stage_that_sigterm_ends_is_status_143(node: Node) -> None:
+    def asked(order: Mapping[str, Any], artifacts: Artifacts, report: Report) -> Mapping[str, Any]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(30)
+        return {}
+
+    before = signal.getsignal(signal.SIGTERM)
+    assert run_stage(ORDER["stage"], asked, node.environ(ORDER)) == 143
+    assert not node.result_path.exists()
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -15,7 +15,7 @@ from hostler.workloads.alphazero.checkpoint import newest
 from hostler.workloads.alphazero.dataset import Dataset
 from hostler.workloads.alphazero.intake import IntakeError
 from hostler.workloads.alphazero.learner import Diverged
-from hostler.workloads.alphazero.model import ModelError, load_model, read_manifest
+from hostler.workloads.alphazero.model import ModelError, load_model, publish, read_manifest
 from hostler.workloads.alphazero.network import build
 from hostler.workloads.alphazero.stage import OrderError, Report, StageError
 from hostler.workloads.alphazero.training import run, thinned
@@ -321,3 +321,23 @@ def test_nothing_is_left_in_the_work_folder_but_checkpoints(bench: Bench, games:
     assert names == ["checkpoint-000000080", "checkpoint-000000120"]
     assert newest(bench.artifacts.work(order)).damaged == ()
     assert read_manifest(bench.artifacts.read(bench.base, MODEL)).config == CONFIG
+
+
+def test_a_base_whose_losses_are_not_finite_is_told_with_them(bench: Bench, games: Dataset) -> None:
+    network, manifest = load_model(bench.artifacts, bench.base, GAME, CONFIG)
+    for parameter in network.parameters():
+        parameter.data *= 1e30
+    wild = publish(bench.artifacts, network, manifest).sha256
+    with pytest.raises(Diverged, match=r"the base: the loss of what is held out is not finite \(policy"):
+        bench.train(games, base=wild)
+
+
+def test_games_that_are_all_copies_leave_nothing_to_learn_from(bench: Bench, games: Dataset) -> None:
+    one = only(games, 1)
+    twice = {name: np.concatenate([getattr(one, name)] * 2) for name in
+             ("states", "policy_action", "policy_probability", "places", "root_value", "ply")}  # fmt: skip
+    offsets = np.append(one.policy_offsets, one.policy_offsets[1:] + one.policy_offsets[-1])
+    header = {**one.header, "games": 2, "positions": 2 * len(one.states)}
+    copies = Dataset(header, policy_offsets=offsets, game=np.append(one.game, one.game + 1), **twice)
+    with pytest.raises(StageError, match=rf"all {len(copies.states)} positions of the 2 games would be held out"):
+        bench.train(copies)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,7 +10,16 @@ from itertools import islice
 from typing import TypeAlias
 
 from hostler.core.index import Index
-from hostler.core.loop.stages import job_for, pace, promising, steps_for, untrained_positions, waiting_dataset
+from hostler.core.loop.stages import (
+    generator_refused,
+    job_for,
+    pace,
+    promising,
+    selfplay_player,
+    steps_for,
+    untrained_positions,
+    waiting_dataset,
+)
 from hostler.core.loop.state import Config, Rest
 from hostler.core.state import Job, State
 from hostler.learning import sprt
@@ -22,7 +32,7 @@ from hostler.model.events import (
     ModelPromoted,
     ModelRejected,
 )
-from hostler.model.learning import Rating, player_of
+from hostler.model.learning import Rating
 from hostler.model.work import JobState, Resources, StagePayload, WorkKind
 from hostler.policy import fit, pacing, population, priority
 from hostler.policy.population import Standing
@@ -32,6 +42,8 @@ Emit: TypeAlias = Callable[[Event], None]
 
 TURN_S = 60.0
 """How long self-play of a config is expected to hold a device of which none has ended yet."""
+TEST_FAILURES_MAX = 5
+"""Evaluations that may fail in a row for one candidate."""
 WAITING_MAX = 64
 """Self-play jobs kept ready for devices that come free; the rest is decided when it is needed."""
 
@@ -63,6 +75,24 @@ def judge_trial(state: State, config: Config, emit: Emit) -> None:
             groups=trial.evidence.groups,
             llr=verdict.llr,
             why=verdict.why,
+        )
+    )
+    call_off_stale(state, config, emit)
+
+
+def drop_unplayable(state: State, config: Config, why: str, emit: Emit) -> None:
+    """Reject the candidate whose test fails again and again, so that the loop goes on with another."""
+    trial = config.trial
+    if trial is None or trial.failures < TEST_FAILURES_MAX:
+        return
+    emit(
+        ModelRejected(
+            config=config.spec.name,
+            model=trial.candidate,
+            over=trial.against,
+            groups=trial.evidence.groups,
+            llr=trial_verdict(config).llr,
+            why=f"its test could not be played: {why}, {trial.failures} times in a row",
         )
     )
     call_off_stale(state, config, emit)
@@ -102,6 +132,9 @@ def over(config: Config) -> tuple[str, str] | None:
         return "missed", f"{stage} failed {rest.failures} times in a row: {rest.why}"
     if config.candidates >= goal.candidates and config.trial is None and config.promotions < goal.promotions:
         return "missed", f"{config.promotions} promotions after {config.candidates} candidates"
+    refused = refused_generator(config)
+    if refused is not None and population.is_stuck(standing(config, math.inf)):
+        return "missed", refused
     return None
 
 
@@ -126,6 +159,13 @@ def rating_wanted(config: Config) -> str | None:
     return f"the current model is {known} (±{spec.precision_elo:g} wanted), {spent} groups spent"
 
 
+def refused_generator(config: Config) -> str | None:
+    """Why all games of self-play would be refused; `None` where they would not be, or a rating may tell better yet."""
+    if _is_fitting(config) or rating_wanted(config) is not None:
+        return None
+    return generator_refused(config)
+
+
 def standing(config: Config, now: float) -> Standing:
     """Where a config stands, for the policy."""
     accepted, unseen = untrained_positions(config)
@@ -142,12 +182,9 @@ def standing(config: Config, now: float) -> Standing:
         min_games=config.spec.export.min_games,
         rating=None if _is_fitting(config) else rating_wanted(config),
         ahead=pacing.ahead(pace(config), accepted + unseen),
+        refused_generator=refused_generator(config),
         jobs=Counter(config.jobs.values()),
-        resting={
-            stage: f"{rest.failures} failures in a row, the last: {rest.why}"
-            for stage, rest in config.rests.items()
-            if rest.until > now
-        },
+        resting={stage: _told(rest) for stage, rest in config.rests.items() if rest.until > now},
     )
 
 
@@ -162,6 +199,12 @@ def velocity_of(config: Config) -> Velocity | None:
 
 def _half_width(rating: Rating) -> float:
     return (rating.high - rating.low) / 2
+
+
+def _told(rest: Rest) -> str:
+    if rest.failures < 2:
+        return f"1 failure; {rest.why}" if rest.failures else rest.why
+    return f"{rest.failures} failures in a row; the last: {rest.why}"
 
 
 def _is_fitting(config: Config) -> bool:
@@ -184,8 +227,11 @@ def _look_at(state: State, index: Index, config: Config, emit: Emit) -> None:
 
 def _queue_stages(state: State, index: Index, config: Config, emit: Emit) -> str | None:
     """Queue every stage but self-play, for which the configs compete. Returns why self-play is wanted, if it is."""
-    eager = None
-    for want in population.wanted(standing(config, index.now)):
+    eager, stands = None, standing(config, index.now)
+    if stands.refused_generator is not None:
+        useless = [name for name, stage in config.jobs.items() if stage is WorkKind.SELFPLAY]
+        _cancel_waiting(state, useless, stands.refused_generator, emit)
+    for want in population.wanted(stands):
         if want.stage is WorkKind.SELFPLAY:
             eager = want.why
         else:
@@ -269,8 +315,8 @@ def _is_of_now(config: Config, job: Job) -> bool:
     payload = job.spec.payload
     assert isinstance(payload, StagePayload)
     match job.spec.work:
-        case WorkKind.SELFPLAY if config.spec.selfplay.engine == "gumbel":
-            return bool(payload.order["player"] == _player_now(config))
+        case WorkKind.SELFPLAY:
+            return bool(payload.order["player"] == selfplay_player(config))
         case WorkKind.TRAINING:
             return bool(payload.order["base"] == config.current)
         case WorkKind.EVALUATION:
@@ -278,10 +324,6 @@ def _is_of_now(config: Config, job: Job) -> bool:
             matches = payload.order["matches"]
             return subject is not None and all(match["a"] == config.evaluated_as(subject) for match in matches)
     return True
-
-
-def _player_now(config: Config) -> str:
-    return player_of(config.spec.selfplay.engine, config.spec.selfplay.simulations, config.current)
 
 
 def _cancel_waiting(state: State, names: list[str], why: str, emit: Emit) -> None:

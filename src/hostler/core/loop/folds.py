@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import takewhile
 from typing import Any
 
 from hostler.core.index import Index
@@ -23,9 +24,11 @@ from hostler.learning.matches import scores
 from hostler.model import events
 from hostler.model.errors import IllegalTransition
 from hostler.model.learning import Match, ModelStatus, SegmentRef, SegmentVerdict
-from hostler.model.work import StagePayload, WorkKind
+from hostler.model.work import FailureClass, JobState, StagePayload, WorkKind
 from hostler.policy import priority
 
+FAULTS_OF_NODES = frozenset({FailureClass.LOST, FailureClass.SPAWN})
+"""Failures that say nothing of what a job was ordered to do."""
 HISTORY_KEPT = 1000
 """Points of a config's rating history; older ones are thinned to every second."""
 
@@ -65,6 +68,8 @@ def job_over(state: State, index: Index, job: Job, done: bool) -> None:
     stage = config.jobs.pop(job.id)
     if done:
         config.rests.pop(stage, None)
+    if done or (job.state is JobState.FAILED and job.failure not in FAULTS_OF_NODES):
+        _count_failure(config, job, failed=not done)
     index.loops_due.add(config.spec.name)
 
 
@@ -81,6 +86,10 @@ def config_declared(state: State, index: Index, event: events.ConfigDeclared) ->
         config.trial = Trial(candidate=config.trial.candidate, against=config.trial.against)
     config.spec, config.retired = event.spec, False
     config.rests.clear()
+    for dataset in config.datasets.values():
+        dataset.failures = 0
+    if config.trial is not None:
+        config.trial.failures = 0
     index.loops_due.add(event.config)
 
 
@@ -107,7 +116,7 @@ def segments_judged(state: State, index: Index, event: events.SegmentsJudged) ->
     config = state.configs[event.config]
     for verdict in event.segments:
         _judge(config, verdict)
-    config.fresh_games = sum(each.games for each in config.segments.values() if each.accepted is None)
+    config.fresh_games = sum(each.games for each in fresh_segments(config))
     config.lengths = event.lengths or config.lengths
     rejected: Counter[str] = Counter()
     for verdict in event.segments:
@@ -124,6 +133,11 @@ def segments_judged(state: State, index: Index, event: events.SegmentsJudged) ->
         )
     )
     index.loops_due.add(event.config)
+
+
+def fresh_segments(config: Config) -> Iterator[Segment]:
+    """Segments that came after every judged one, newest first; what slipped out of the window unjudged is not fresh."""
+    return takewhile(lambda each: each.accepted is None, reversed(config.segments.values()))
 
 
 def dataset_made(state: State, index: Index, event: events.DatasetMade) -> None:
@@ -159,8 +173,7 @@ def matches_played(state: State, index: Index, event: events.MatchesPlayed) -> N
     for match in event.matches:
         config.matches.append(match)
         if not _count_for_trial(config, match):
-            for player in (match.a, match.b):
-                config.ladder_groups[player] = config.ladder_groups.get(player, 0) + len(match.groups)
+            _count_for_ladder(config, match)
     config.unrated_why = None
     index.loops_due.add(event.config)
 
@@ -211,6 +224,10 @@ def model_rolled_back(state: State, index: Index, event: events.ModelRolledBack)
     config = state.configs[event.config]
     _expect(config.current == event.was, event, f"the current model is {config.current}")
     config.switches.append(Switch(at=state.at, model=event.model, why=event.why))
+    left, back = config.models[event.was], config.models[event.model]
+    left.status, left.decided_at, left.why = ModelStatus.ROLLED_BACK, state.at, f"rolled back: {event.why}"
+    if back.status is ModelStatus.ROLLED_BACK:
+        back.status, back.decided_at, back.why = ModelStatus.PROMOTED, state.at, f"rolled back to: {event.why}"
     if config.trial is not None:
         _decide(state, config, config.trial.candidate, ModelStatus.DROPPED, f"rolled back meanwhile: {event.why}")
         config.trial = None
@@ -220,7 +237,7 @@ def model_rolled_back(state: State, index: Index, event: events.ModelRolledBack)
 def stage_resting(state: State, index: Index, event: events.StageResting) -> None:
     """A stage rests."""
     config = state.configs[event.config]
-    config.rests[event.stage] = Rest(failures=event.failures, until=event.until, why=event.why)
+    config.rests[event.stage] = Rest(failures=event.failures, since=state.at, until=event.until, why=event.why)
     index.rest_loop(event.config, event.until)
 
 
@@ -276,6 +293,27 @@ def _count_for_trial(config: Config, match: Match) -> bool:
     for score in scores(match):
         trial.evidence = trial.evidence.add(score)
     return True
+
+
+def _count_for_ladder(config: Config, match: Match) -> None:
+    """The groups of a ladder are spent on the current model alone; those of a test that is void are on nobody."""
+    if config.current is not None and match.a == config.evaluated_as(config.current):
+        config.ladder_groups[match.a] = config.ladder_groups.get(match.a, 0) + len(match.groups)
+
+
+def _count_failure(config: Config, job: Job, failed: bool) -> None:
+    """Keep count of what fails on one dataset, and in one test, so that neither is tried for ever."""
+    order, trial = stage_of(job).order, config.trial
+    dataset = order.get("dataset")
+    if dataset is not None:
+        config.datasets[dataset["sha256"]].failures += failed
+    if trial is not None and _is_test(config, trial, order):
+        trial.failures = trial.failures + 1 if failed else 0
+
+
+def _is_test(config: Config, trial: Trial, order: Mapping[str, Any]) -> bool:
+    players = (config.evaluated_as(trial.candidate), config.evaluated_as(trial.against))
+    return any((match["a"], match["b"]) == players for match in order.get("matches", ()))
 
 
 def _decide(state: State, config: Config, name: str, status: ModelStatus, why: str) -> None:

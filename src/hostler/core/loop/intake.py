@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from hostler.core.index import Index
 from hostler.core.loop import results
-from hostler.core.loop.decide import call_off_stale, call_off_waiting, hopeless_stage, judge_trial
+from hostler.core.loop.decide import call_off_stale, call_off_waiting, drop_unplayable, hopeless_stage, judge_trial
 from hostler.core.loop.folds import stage_of
-from hostler.core.loop.state import Config
+from hostler.core.loop.stages import WINDOW_SEGMENTS
+from hostler.core.loop.state import RECORDED, Config
 from hostler.core.state import Job, State
 from hostler.model import events, inputs
 from hostler.model.codec import record_fault
@@ -144,22 +146,29 @@ def after_done(state: State, job: Job, emit: Emit) -> None:
 
 
 def after_failed(state: State, index: Index, job: Job, why: str, emit: Emit) -> None:
-    """A stage's job is given up: its stage rests, longer each time, and then tries again with another order."""
+    """A stage's job is given up: its stage rests, longer each time, and then tries again with another order.
+
+    What was ordered before the rest began is no further failure in a row: it may have the same cause.
+    """
     payload = stage_of(job)
-    stage = WorkKind(payload.kind)
-    known = state.configs[payload.config].rests.get(stage)
+    stage, config = WorkKind(payload.kind), state.configs[payload.config]
+    known = config.rests.get(stage)
+    if known is not None and known.failures and job.submitted_at <= known.since:
+        return
     failures = 1 if known is None else known.failures + 1
     rest_s = min(REST_S * 2.0 ** min(failures - 1, REST_DOUBLINGS), REST_MAX_S)
-    emit(events.StageResting(config=payload.config, stage=stage, failures=failures, until=index.now + rest_s, why=why))
+    until = max(index.now + rest_s, 0.0 if known is None else known.until)
+    emit(events.StageResting(config=payload.config, stage=stage, failures=failures, until=until, why=why))
+    drop_unplayable(state, config, why, emit)
 
 
 def after_cancelled(state: State, index: Index, job: Job, emit: Emit) -> None:
-    """Somebody cancelled a job that ran: without a rest the loop would queue the same again at once."""
+    """Somebody cancelled a job: without a rest the loop would queue the same again at once. A longer one stays."""
     payload = stage_of(job)
     stage = WorkKind(payload.kind)
     known = state.configs[payload.config].rests.get(stage)
     failures = 0 if known is None else known.failures
-    until = index.now + CANCELLED_REST_S
+    until = max(index.now + CANCELLED_REST_S, 0.0 if known is None else known.until)
     why = f"{job.id} was cancelled: {job.cancelling}"
     emit(events.StageResting(config=payload.config, stage=stage, failures=failures, until=until, why=why))
 
@@ -181,10 +190,18 @@ def _refuse_nonsense(spec: ConfigSpec) -> None:
         "promotion: min_groups must not be above max_groups": test.min_groups <= test.max_groups,
         "training: reuse has its least above its most": least <= most,
         "export: min_games must not be above window_games": spec.export.min_games <= spec.export.window_games,
+        f"export: min_games: {spec.export.min_games} games are more than the {WINDOW_SEGMENTS} segments of a window "
+        "hold; raise segment_games of self-play": spec.export.min_games <= WINDOW_SEGMENTS * _games_per_segment(spec),
     }
     for what, fits in ordered.items():
         if not fits:
             raise SpecError(f"training config {spec.name}: {what}")
+
+
+def _games_per_segment(spec: ConfigSpec) -> float:
+    """On the average: the last segment of a job may hold fewer."""
+    games, segment_games = spec.selfplay.games, spec.selfplay.segment_games
+    return games / math.ceil(games / segment_games)
 
 
 def _begin_anew(state: State, config: Config, emit: Emit) -> None:
@@ -219,8 +236,9 @@ def _find_model(config: Config, wrote: str) -> str:
         known = ", ".join(name[:12] for name in config.models)
         what = "more than one model begins" if found else "no model begins"
         raise NotFound(f"{what} with {wrote!r} in {config.spec.name} (there are: {known})")
-    if config.models[found[0]].status not in (ModelStatus.PROMOTED,):
-        raise Conflict(f"{found[0][:12]} is {config.models[found[0]].status}; only a promoted model can be current")
+    status = config.models[found[0]].status
+    if status not in (ModelStatus.PROMOTED, ModelStatus.ROLLED_BACK):
+        raise Conflict(f"{found[0][:12]} is {status}; only a promoted model can be current")
     return found[0]
 
 
@@ -246,7 +264,7 @@ def _accept_training(state: State, job: Job, result: TrainingResult, emit: Emit)
 def _accept_evaluation(state: State, job: Job, result: EvaluationResult, emit: Emit) -> Iterable[tuple[str, Any]]:
     config = stage_of(job).config
     if result.segments:
-        _emit_segments(state, job, "evaluation", result.segments, result.cpu_s, emit)
+        _emit_segments(state, job, RECORDED, result.segments, result.cpu_s, emit)
     emit(events.MatchesPlayed(config=config, job=job.id, matches=result.matches))
     return {"matches": len(result.matches), "games": result.games}.items()
 

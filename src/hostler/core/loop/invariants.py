@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from hostler.core.loop.folds import fresh_segments
 from hostler.core.loop.state import Config
 from hostler.core.state import State
 from hostler.model.learning import ModelStatus
@@ -52,7 +53,7 @@ def _models(config: Config) -> Iterator[str]:
 
 
 def _games(config: Config) -> Iterator[str]:
-    fresh = sum(segment.games for segment in config.segments.values() if segment.accepted is None)
+    fresh = sum(segment.games for segment in fresh_segments(config))
     if fresh != config.fresh_games:
         yield f"fresh games are {config.fresh_games}, should be {fresh}"
     too_many = [each.sha256 for each in config.segments.values() if (each.accepted or 0) > each.games]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hostler.core.loop.state import Config, Dataset, Segment, Trial
+from hostler.core.loop.state import RECORDED, Config, Dataset, Segment, Trial
 from hostler.learning.plan import best_opponents
 from hostler.model.codec import digest
 from hostler.model.learning import ModelStatus, Rating, StageSpec, player_of
@@ -17,6 +17,10 @@ AHEAD_OF_SELFPLAY = 1
 PRIORITY_MAX = 2**31 - 1
 ACCEPTED_AT_LEAST = 0.75
 """Share of what was accepted last time that the quality gate is counted on to accept of games it has not seen."""
+WINDOW_SEGMENTS = 2000
+"""Most segments of a window. An export tells of each in some 300 bytes, and a result may have a mebibyte."""
+TRAININGS_MAX = 2
+"""Trainings that may fail on a dataset. The second has another seed: that nothing was learnt can be chance."""
 
 
 def job_for(config: Config, stage: WorkKind, now: float) -> JobSpec:
@@ -56,19 +60,22 @@ def window(config: Config) -> list[Segment]:
     """The newest segments that are not refused, oldest first: up to as many games as the window holds.
 
     Training uses every position of a dataset, so the window ends sooner where new positions do not allow as many steps
-    as that takes; but not before there are enough games for a dataset at all.
+    as that takes; but not before there are enough games for a dataset at all. Nor does it ever hold more positions
+    than the longest training visits, unless those fewest games do.
     """
-    chosen, games, promising, positions = [], 0, 0, 0.0
-    trainable = _trainable_positions(config)
-    for segment in reversed(config.segments.values()):
-        enough = promising >= config.spec.export.min_games and positions >= trainable
-        if enough or games >= config.spec.export.window_games:
+    chosen: list[Segment] = []
+    games, promising, positions, whole = 0, 0, 0.0, 0
+    trainable, spec = _trainable_positions(config), config.spec
+    most = spec.training.max_steps * spec.training.batch
+    for segment in (each for each in reversed(config.segments.values()) if each.refused is None):
+        whole += segment.positions
+        enough = promising >= spec.export.min_games and (positions >= trainable or whole > most)
+        if enough or games >= spec.export.window_games or len(chosen) == WINDOW_SEGMENTS:
             break
-        if segment.refused is None:
-            chosen.append(segment)
-            games += segment.games
-            promising += segment.promising
-            positions += segment.positions * segment.promising / segment.games
+        chosen.append(segment)
+        games += segment.games
+        promising += segment.promising
+        positions += segment.positions * segment.promising / segment.games
     return chosen[::-1]
 
 
@@ -77,14 +84,37 @@ def promising(config: Config) -> list[Segment]:
     strength = _strength(config)
     if strength is None:
         return window(config)
-    players, floor = strength["players"], strength["floor"]
-    return [each for each in window(config) if players.get(each.player, float("-inf")) >= floor]
+    welcome = {player for player, elo in strength["players"].items() if elo >= strength["floor"]}
+    if config.spec.export.include_evaluation:
+        welcome.add(RECORDED)
+    return [each for each in window(config) if each.player in welcome]
+
+
+def generator_refused(config: Config) -> str | None:
+    """Why the games that self-play would make now would be refused, whatever they are like."""
+    strength, player = _strength(config), selfplay_player(config)
+    if strength is None:
+        return None
+    elo, floor = strength["players"].get(player), strength["floor"]
+    if elo is None:
+        return f"self-play by {player} has no rating to set beside the current model's: its games would be refused"
+    if elo >= floor:
+        return None
+    known = f"{elo:.0f} Elo, floor {floor:.0f}"
+    return f"self-play by {player} is too weak for the current model ({known}): its games would be refused"
+
+
+def selfplay_player(config: Config) -> str:
+    """Who plays in self-play now."""
+    spec = config.spec.selfplay
+    return spec.engine if spec.engine != "gumbel" else player_of(spec.engine, spec.simulations, config.current)
 
 
 def waiting_dataset(config: Config) -> Dataset | None:
-    """The newest dataset, if no training has used it."""
+    """The newest dataset, if no training has used it. One on which trainings have failed is spent: others will come."""
     newest = next(reversed(config.datasets.values()), None)
-    return newest if newest is not None and not newest.trained else None
+    waits = newest is not None and not newest.trained and newest.failures < TRAININGS_MAX
+    return newest if waits else None
 
 
 def untrained_positions(config: Config) -> tuple[int, int]:
@@ -143,10 +173,8 @@ def _frame(config: Config, stage: WorkKind) -> Mapping[str, Any]:
 
 def _selfplay(config: Config) -> Mapping[str, Any]:
     spec = config.spec.selfplay
-    gumbel = spec.engine == "gumbel"
-    player = player_of(spec.engine, spec.simulations, config.current) if gumbel else spec.engine
     return {
-        "player": player,
+        "player": selfplay_player(config),
         "games": spec.games,
         "segment_games": min(spec.segment_games, spec.games),
         "options": dict(spec.stage.options),
@@ -213,7 +241,8 @@ def _ladder_matches(config: Config) -> Iterator[Mapping[str, Any]]:
     """The current model against those who tell most about it: anchors, and models that were current before."""
     assert config.current is not None
     subject = config.evaluated_as(config.current)
-    earlier = {config.evaluated_as(switch.model) for switch in config.switches} - {subject}
+    kept = (switch.model for switch in config.switches if _is_promoted(config, switch.model))
+    earlier = {config.evaluated_as(model) for model in kept} - {subject}
     fixed = {name: Rating(elo=elo, low=elo, high=elo, games=0) for name, elo in config.spec.game.anchors.items()}
     ratings = {**{name: config.ratings.get(name) for name in (subject, *sorted(earlier))}, **fixed}
     groups, players = config.spec.evaluation.groups, config.spec.game.players
@@ -223,7 +252,7 @@ def _ladder_matches(config: Config) -> Iterator[Mapping[str, Any]]:
 
 def _strength(config: Config) -> Mapping[str, Any] | None:
     """What the quality gate asks of generators; nothing before the first promotion."""
-    if not config.promotions or config.current is None:
+    if not config.is_bootstrapped or config.current is None:
         return None
     rating = config.ratings.get(config.evaluated_as(config.current))
     if rating is None:
@@ -231,13 +260,17 @@ def _strength(config: Config) -> Mapping[str, Any] | None:
         return {"floor": 0.0, "players": {_generator(config, config.current): 0.0}}
     players = {_generator(config, config.current): rating.elo, **config.spec.game.anchors}
     if "greedy" in players:
-        # The fast engine draws from what `greedy` takes the best of; it has no rating of its own.
-        players["heuristic"] = players["greedy"]
-    for name, model in config.models.items():
+        # The fast engine draws from what `greedy` takes the best of: where nobody has rated it, that must do.
+        players.setdefault("heuristic", players["greedy"])
+    for name in config.models:
         rated = config.ratings.get(config.evaluated_as(name))
-        if rated is not None and model.status is ModelStatus.PROMOTED:
+        if rated is not None and _is_promoted(config, name):
             players[_generator(config, name)] = rated.elo
     return {"floor": rating.elo - config.spec.export.max_gap_elo, "players": players}
+
+
+def _is_promoted(config: Config, model: str) -> bool:
+    return config.models[model].status is ModelStatus.PROMOTED
 
 
 def _generator(config: Config, model: str) -> str:

@@ -19,6 +19,9 @@ from hostler.model.learning import (
 from hostler.model.record import entity, record
 from hostler.model.work import WorkKind
 
+RECORDED = "evaluation"
+"""In the place of a player, of games that an evaluation played and recorded: they are games of two."""
+
 
 @entity
 class Segment:
@@ -28,6 +31,7 @@ class Segment:
     games: int
     positions: int
     player: str
+    """Who played them; `RECORDED` for recorded matches."""
     job: str
     at: float
     cpu_s: float | None = None
@@ -65,6 +69,8 @@ class Dataset:
     judgement: Judgement
     trained: bool = False
     """Whether a training has used it."""
+    failures: int = 0
+    """Trainings that failed on it, by no fault of a node."""
 
 
 @entity
@@ -91,13 +97,16 @@ class Trial:
     candidate: str
     against: str
     evidence: Evidence = field(default_factory=Evidence)
+    failures: int = 0
+    """Evaluations for it that failed in a row, by no fault of a node."""
 
 
 @record
 class Rest:
-    """A stage failed so often in a row and rests until then."""
+    """A stage failed so often in a row and rests until then; not once where somebody cancelled its job."""
 
     failures: int
+    since: float
     until: float
     why: str
 
@@ -155,7 +164,7 @@ class Config:
     turn_s: float | None = None
     """How long its last self-play held a device."""
     fresh_games: int = 0
-    """Games since the last export."""
+    """Games since the last export: of segments that are newer than all that were judged."""
 
     @property
     def current(self) -> str | None:
@@ -164,8 +173,13 @@ class Config:
 
     @property
     def promotions(self) -> int:
-        """Models that won their test; the untrained first one did not."""
+        """Models that won their test and were not rolled back; the untrained first one won none."""
         return sum(model.status is ModelStatus.PROMOTED and model.number > 0 for model in self.models.values())
+
+    @property
+    def is_bootstrapped(self) -> bool:
+        """Whether a trained model was ever current, be it rolled back: from then on strength is asked of generators."""
+        return any(self.models[switch.model].number > 0 for switch in self.switches)
 
     @property
     def candidates(self) -> int:

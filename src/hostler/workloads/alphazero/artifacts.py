@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import re
 import socket
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,10 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 class ArtifactError(Exception):
     """An artifact is missing or damaged, or cannot be written; the message names the file and what to do."""
+
+
+class DamagedError(ArtifactError):
+    """An artifact's content does not have the hash that it is named by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class Artifacts:
         return artifact
 
     def read(self, sha256: str, suffix: str) -> bytes:
-        """The content, whose hash was checked."""
+        """The content, whose hash was checked: `DamagedError` if it is another one."""
         path = self.path(sha256, suffix)
         try:
             content = path.read_bytes()
@@ -66,7 +71,7 @@ class Artifacts:
             ) from error
         found = hashlib.sha256(content).hexdigest()
         if found != sha256:
-            raise ArtifactError(
+            raise DamagedError(
                 f"{path} is damaged: its {len(content)} bytes have the SHA-256 {found}; "
                 "delete it and copy it here from a node that has it"
             )
@@ -77,6 +82,20 @@ class Artifacts:
         if not _SHA256.fullmatch(sha256):
             raise ArtifactError(f"{sha256!r} is no SHA-256: 64 hexadecimal digits, in lower case")
         return self._root / "objects" / sha256[:2] / f"{sha256}{suffix}"
+
+    @contextmanager
+    def alone(self, order: Mapping[str, Any]) -> Iterator[None]:
+        """No other life of the same order works in its work folder meanwhile; `ArtifactError` if one does already."""
+        folder = self.work(order)
+        try:
+            descriptor = os.open(folder, os.O_RDONLY)
+        except OSError as error:
+            raise ArtifactError(f"{folder} cannot be opened: {error.strerror}; start again") from error
+        try:
+            _lock(descriptor, folder)
+            yield
+        finally:
+            os.close(descriptor)
 
     def work(self, order: Mapping[str, Any]) -> Path:
         """The folder, made if need be, in which a stage keeps what its next life with the same order needs."""
@@ -97,6 +116,17 @@ def digest(order: Mapping[str, Any]) -> str:
 def replace(path: Path, content: bytes) -> None:
     """Put `content` at `path` so that whoever reads it, at any moment, sees either all of the old or all of the new."""
     _write(path, content, hashlib.sha256(content).hexdigest())
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ArtifactError(
+            f"another process is at work on the same order in {folder}: wait for its end or stop it, then start again"
+        ) from error
+    except OSError as error:
+        raise ArtifactError(f"{folder} cannot be locked: {error.strerror}; see to its file system") from error
 
 
 def _holds(path: Path, sha256: str) -> bool:

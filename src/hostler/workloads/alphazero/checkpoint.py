@@ -51,7 +51,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
             f"{path} cannot be written: {error.strerror}; see to its folder, then start again"
         ) from error
     for old in _newest_first(folder)[KEPT:]:
-        old.unlink()
+        old.unlink(missing_ok=True)
     return path
 
 
@@ -59,7 +59,11 @@ def newest(folder: Path) -> Found:
     """What to go on from; a damaged file is passed over, and named."""
     damaged: list[str] = []
     for path in _newest_first(folder):
-        content = path.read_bytes()
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            damaged.append(f"{path.name} ({error.strerror})")
+            continue
         step, digits = _told(path)
         if _digits(content) == digits:
             return Found(_parsed(step, content), tuple(damaged))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from hostler.workloads.alphazero.checkpoint import Checkpoint, newest, save_checkpoint
-from hostler.workloads.alphazero.learner import Learner, Losses
+from hostler.workloads.alphazero.learner import Diverged, Learner, Losses
 from hostler.workloads.alphazero.sampling import Batch, Examples, Visits, drawn_symmetries
 from hostler.workloads.alphazero.stage import Stopped
 
@@ -49,6 +50,8 @@ class Progress:
     step: int = 0
     best_step: int = 0
     best_loss: float = float("inf")
+    own_loss: float | None = None
+    """The best of its own: a good base is hard to beat before the learning rate has fallen."""
     stale: int = 0
     since: int = 0
     policy: float = 0.0
@@ -126,6 +129,7 @@ class Course:
             self._restore(found.checkpoint)
             return found.checkpoint.step, found.damaged
         self._before = self._learner.measure(self._held_out())
+        _check_finite("the base", means(self._before))
         self._progress.best_loss = sum(means(self._before).values())
         self._best = self._learner.weights()
         return None, found.damaged
@@ -146,6 +150,7 @@ class Course:
 
     def _validate(self) -> None:
         now, losses = self._progress, means(self._learner.measure(self._held_out()))
+        _check_finite(f"step {now.step}", losses)
         point = {
             "step": now.step,
             "policy": now.policy / now.since,
@@ -162,8 +167,10 @@ class Course:
     def _judge(self, loss: float) -> None:
         now = self._progress
         if loss < now.best_loss:
-            now.best_loss, now.best_step, now.stale = loss, now.step, 0
+            now.best_loss, now.best_step = loss, now.step
             self._best = self._learner.weights()
+        if now.own_loss is None or loss < now.own_loss:
+            now.own_loss, now.stale = loss, 0
         else:
             now.stale += 1
 
@@ -202,6 +209,12 @@ class Course:
         self._best = dict(checkpoint.tensors["best"])
         self._seen = checkpoint.tensors["seen"]["rows"].numpy().copy()
         self._before = Losses(**{name: each.numpy() for name, each in checkpoint.tensors["before"].items()})
+
+
+def _check_finite(where: str, losses: dict[str, float]) -> None:
+    if not all(isfinite(loss) for loss in losses.values()):
+        numbers = ", ".join(f"{name} {loss}" for name, loss in losses.items())
+        raise Diverged(f"{where}: the loss of what is held out is not finite ({numbers})")
 
 
 def means(losses: Losses) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from hostler.workloads.alphazero.game import States
 from hostler.workloads.alphazero.stage import StageError
 
 SCHEMA = 1
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 LAYOUT: npz.Layout = {
     "states": ("int8", 2),
@@ -78,9 +80,20 @@ def read(content: bytes) -> Dataset:
             f"the dataset's header has schema {header.get('schema')!r} and the fields {sorted(header)}; "
             f"this version reads schema {SCHEMA} with {sorted(HEADER)}"
         )
+    _check_types(header)
     dataset = Dataset(header, **arrays)
     _check_shapes(dataset)
     return dataset
+
+
+def _check_types(header: Mapping[str, Any]) -> None:
+    for name in ("rules_version", "players", "actions", "games", "positions"):
+        if type(header[name]) is not int or header[name] < 0:
+            raise DatasetError(f"the dataset's header has {name} {header[name]!r}, which is no count")
+    for name in ("segments", "models"):
+        lineage = header[name]
+        if not isinstance(lineage, list) or not all(isinstance(e, str) and _SHA256.fullmatch(e) for e in lineage):
+            raise DatasetError(f"the dataset's header has {name} that are no list of SHA-256s")
 
 
 def _check_shapes(dataset: Dataset) -> None:

@@ -1,6 +1,11 @@
 """The evaluation stage: matches between players, with results as places.
 
 A killed evaluation starts over: the games depend on the order alone, and there are few of them.
+
+Rated games begin with an opening of random actions on cells, by default of two plies. An action that a game offers in
+its second ply only, as the swap of Beacons, can therefore not be played in them: the opening takes the place of that
+ply. Ratings say nothing of how well it is used, as they say nothing of the first action; what balances the seats is
+that every opening is played from all of them. With `opening_plies` 0 or 1 a swap can be played.
 """
 
 from __future__ import annotations
@@ -88,6 +93,8 @@ def evaluators(artifacts: Artifacts, game: Game, config: str) -> Callable[[str],
 
 def _match(given: Fields) -> Match:
     match = Match(_player(given, "a"), _player(given, "b"), given.integer("groups", 1, MOST_GROUPS))
+    if match.a == match.b:
+        raise OrderError(f"order.matches: {match.a} is to play itself; that says nothing about its strength")
     given.end()
     return match
 
@@ -118,7 +125,10 @@ def _recorded(wanted: Order) -> range:
 
 
 def _publish(wanted: Order, number: int, records: Sequence[Record], artifacts: Artifacts) -> dict[str, Any]:
-    """The games of one match as a segment: what was played is all that is known, so the policy is that action alone."""
+    """The games of one match as a segment: what was played is all that is known, so the policy is that action alone.
+
+    The plies of the opening have no policy.
+    """
     match, shared = wanted.matches[number], wanted.common
     maker = segments.Maker(
         config=shared.config, player=f"{match.a} vs {match.b}", model=None, engine="match", simulations=None,
@@ -132,6 +142,9 @@ def _publish(wanted: Order, number: int, records: Sequence[Record], artifacts: A
 
 def _played(record: Record, players: int) -> segments.Played:
     unknown = np.full(players, np.nan, np.float32)
-    certain = np.ones(1, np.float32)
-    plies = [segments.Ply(action, np.array([action], np.int32), certain, unknown, unknown) for action in record.actions]
+    plies = []
+    for ply, action in enumerate(record.actions):
+        # Nobody chose the opening: it must not become what is learnt.
+        chosen = np.array([action] if ply >= record.opening else [], np.int32)
+        plies.append(segments.Ply(action, chosen, np.ones(len(chosen), np.float32), unknown, unknown))
     return segments.Played(record.seed, record.ranking, plies)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hostler.workloads.alphazero import dataset, gate, segments
-from hostler.workloads.alphazero.artifacts import DATASET, SEGMENT, ArtifactError, Artifacts
+from hostler.workloads.alphazero.artifacts import DATASET, SEGMENT, Artifacts, DamagedError
 from hostler.workloads.alphazero.canonical import openings_possible
 from hostler.workloads.alphazero.dataset import Dataset
 from hostler.workloads.alphazero.fields import Common, Fields, common
@@ -121,12 +121,15 @@ class _Source:
         return segment
 
     def measured(self, offered: Offered) -> Measured | str:
-        """What a segment shows, or why it is refused unmeasured."""
+        """What a segment shows, or why it is refused unmeasured.
+
+        What is not here, or cannot be read here, says nothing about the games: that `ArtifactError` ends the stage.
+        """
         seed = self._order.common.seed ^ int(offered.sha256[:16], 16)
         try:
             segment = self.read(offered)
             return gate.measure(self._game, segment, self._possible, self._values_of(segment.header.model), seed)
-        except (ArtifactError, SegmentError, StageError) as error:
+        except (DamagedError, SegmentError, StageError) as error:
             return f"{self._artifacts.path(offered.sha256, SEGMENT).name}: {error}"
 
     def _values_of(self, model: str | None) -> Values | None:

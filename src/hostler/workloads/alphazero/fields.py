@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 from hostler.workloads.alphazero.game import Game, load
 
 MAX_SEED = 2**64 - 1
+LARGEST = sys.float_info.max  # beyond it a whole number of JSON is no float
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -51,7 +52,7 @@ class Fields:
     def number(self, name: str, least: float = 0.0, most: float = float("inf")) -> float:
         """A finite number in `least..most`."""
         value = self.any(name)
-        if type(value) not in (int, float) or not isfinite(value) or not least <= value <= most:
+        if type(value) not in (int, float) or not abs(value) <= LARGEST or not least <= value <= most:
             raise self._wrong(name, f"a number in {least:g}..{most:g}")
         return float(value)
 

@@ -9,7 +9,7 @@
 - `length`: of the sound games, those whose length lies near the config's own: see `length_bounds`.
 - `unique`: of the sound games, those that are no copy, up to symmetry, of one before them in the window.
 - `openings`: the chance that two sound games of the segment differ in their openings, relative to openings drawn evenly
-  from all there are: see `opening_diversity`.
+  from all there are: see `opening_diversity`. Small segments of a player are measured together.
 - `strength`: games of a player who is rated, and not below the floor; not measured in the bootstrap.
 """
 
@@ -41,6 +41,9 @@ VALUE_TOLERANCE = 0.05
 """By which a value may differ from the recorded one, which a GPU has computed in 16 bits: with bfloat16 emulated on a
 CPU, values of a small trained network moved by up to 0.03. Models whose values are closer than this at most positions
 cannot be told apart."""
+
+LEAST_OPENINGS = 10
+"""Games that say how different the openings of a segment are; one of a single game would say nothing."""
 
 MATCH = " vs "
 """Between the names of the two players of an evaluation's segment."""
@@ -84,7 +87,9 @@ class Measured:
     false_values: NDArray[np.bool_]
     """Whether a sampled position has a value that the named model does not give."""
     provenance: float | None
-    openings: float | None
+    openings: NDArray[np.int32]
+    """`(sound games, opening plies)`: the openings in canonical form."""
+    possible_openings: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +114,7 @@ def measure(game: Game, segment: Segment, possible_openings: float, values: Valu
     false_values, provenance = _provenance(segment, played, values, np.random.default_rng(seed))
     return Measured(
         segment.header, played.verdicts, segment.lengths(), keys, false_values, provenance,
-        openings=opening_diversity(forms[:, : opening_plies(game)], possible_openings),
+        _openings(forms, opening_plies(game)), possible_openings,
     )  # fmt: skip
 
 
@@ -119,8 +124,8 @@ def judge(window: Sequence[Measured], rules: Rules) -> list[Judgement]:
     bounds = length_bounds(np.concatenate([np.empty(0, np.int64), *lengths]), rules.lengths)
     seen: set[bytes] = set()
     judgements = []
-    for measured in window:
-        judgement = _judge_one(measured, rules, bounds, seen)
+    for measured, openings in zip(window, _diversities(window), strict=True):
+        judgement = _judge_one(measured, rules, bounds, openings, seen)
         seen.update(key for key, kept in zip(measured.keys, judgement.accepted, strict=True) if kept and key)
         judgements.append(judgement)
     return judgements
@@ -179,6 +184,26 @@ def overall(window: Sequence[tuple[int, Quality]]) -> Quality:
     return measures
 
 
+def _openings(forms: NDArray[np.int32], plies: int) -> NDArray[np.int32]:
+    return np.pad(forms[:, :plies], ((0, 0), (0, max(0, plies - forms.shape[1]))), constant_values=-1)
+
+
+def _diversities(window: Sequence[Measured]) -> list[float | None]:
+    """Of the openings of each segment, or, if it is small, of all small ones of its player together."""
+    small: dict[str, list[NDArray[np.int32]]] = {}
+    for each in window:
+        if len(each.openings) < LEAST_OPENINGS:
+            small.setdefault(each.header.player, []).append(each.openings)
+    pooled = {player: np.concatenate(openings) for player, openings in small.items()}
+    return [
+        opening_diversity(
+            each.openings if len(each.openings) >= LEAST_OPENINGS else pooled[each.header.player],
+            each.possible_openings,
+        )
+        for each in window
+    ]
+
+
 def _provenance(
     segment: Segment, played: Replay, values: Values | None, chance: np.random.Generator
 ) -> tuple[NDArray[np.bool_], float | None]:
@@ -191,7 +216,9 @@ def _provenance(
         rows = rows[~np.isnan(segment.network_value[rows]).any(axis=1)]
     if values is None or not len(rows):
         return false_games, None
-    sample = np.sort(chance.choice(rows, min(SAMPLED_POSITIONS, len(rows)), replace=False))
+    # One position of every game at least: else games that are not sampled would go unproved.
+    _, of_each = np.unique(game[shuffled := chance.permutation(rows)], return_index=True)
+    sample = np.union1d(shuffled[of_each], shuffled[:SAMPLED_POSITIONS])
     distance = np.abs(values(played.states[sample]) - segment.network_value[sample])
     false = ~(distance <= VALUE_TOLERANCE).all(axis=1)
     false_games[game[sample[false]]] = True
@@ -202,12 +229,14 @@ def _is_welcome(measured: Measured, rules: Rules) -> bool:
     return rules.include_evaluation or measured.header.purpose != "evaluation"
 
 
-def _judge_one(measured: Measured, rules: Rules, bounds: tuple[float, float], seen: set[bytes]) -> Judgement:
+def _judge_one(
+    measured: Measured, rules: Rules, bounds: tuple[float, float], openings: float | None, seen: set[bytes]
+) -> Judgement:
     sound = measured.verdicts == Verdict.SOUND
     within = (measured.lengths >= bounds[0]) & (measured.lengths <= bounds[1])
     fresh = _fresh(measured.keys, seen)
     strong = _is_strong(measured.header.player, rules)
-    quality = _quality(measured, sound, within, fresh, strong)
+    quality = {**_quality(measured, sound, within, fresh, strong), "openings": openings}
     score = min(share for share in quality.values() if share is not None)
     refused = _refusal(measured, rules, quality, score)
     reasons = _reasons(measured, within, fresh, strong is False)
@@ -249,7 +278,7 @@ def _quality(
         "decided": _share(~undecided, legal),
         "length": _share(within, sound),
         "unique": _share(fresh, sound),
-        "openings": measured.openings,
+        "openings": None,
         "strength": None if strong is None else float(strong),
     }
 

@@ -24,19 +24,21 @@ class Gathering:
         self._parts: dict[str, list[NDArray[Any]]] = {}
 
     def add(self, sha256: str, segment: Segment, games: NDArray[np.int64]) -> None:
-        """These games of a segment, all of which replay."""
-        lengths = segment.lengths()[games]
+        """These games of a segment, all of which replay. A position without a policy has nothing to teach."""
         rows = entries_of(segment.game_offsets, games)
+        number = np.repeat(np.arange(len(games), dtype=np.int32), segment.lengths()[games])
+        told = np.diff(segment.policy_offsets)[rows] > 0
+        rows, number = rows[told], number[told]
         entries = entries_of(segment.policy_offsets, rows)
         self._take(
             states=replay(self._game, segment).states[rows],
             policy_counts=np.diff(segment.policy_offsets)[rows],
             policy_action=segment.policy_action[entries],
             policy_probability=segment.policy_probability[entries],
-            places=np.repeat(segment.ranking[games], lengths, axis=0),
+            places=segment.ranking[games][number],
             root_value=segment.root_value[rows],
-            game=np.repeat(np.arange(self._games, self._games + len(games), dtype=np.int32), lengths),
-            ply=(rows - np.repeat(segment.game_offsets[games], lengths)).astype(np.int16),
+            game=self._games + number,
+            ply=(rows - segment.game_offsets[games][number]).astype(np.int16),
         )
         self._games += len(games)
         self._segments.append(sha256)

@@ -13,9 +13,14 @@ from numpy.typing import NDArray
 
 from hostler.workloads.alphazero.game import Game, States, values_of
 from hostler.workloads.alphazero.network import Network, relative_to_absolute
+from hostler.workloads.alphazero.stage import StageError
 
 CPU_CELLS = 4096  # at once: what a core's second-level cache holds of a block's work, measured on the boards of Beacons
 GPU_CELLS = 1 << 20  # at once: half a gigabyte in the widest step of a network of 32 channels
+
+
+class JudgementError(StageError):
+    """A network gives logits or values that are not finite; the text has the counts."""
 
 
 class Evaluator(Protocol):
@@ -47,14 +52,15 @@ class NetworkEvaluator:
         self._worth = values_of(np.arange(game.players, dtype=np.int8))
 
     def evaluate(self, states: States) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """See `Evaluator`."""
+        """See `Evaluator`; `JudgementError` if the network says what is no number."""
         planes = self._game.encode(states)
         began = self._clock()
         logits, places = self._forward(planes)
         self.seconds += self._clock() - began
+        legal = self._game.legal(states)
+        _check_finite(logits, places, legal)
         values = places @ self._worth
         values = np.clip(values - values.mean(axis=1, keepdims=True), -1.0, 1.0)
-        legal = self._game.legal(states)
         return np.where(legal, logits, np.float32(-np.inf)), relative_to_absolute(values, self._game.to_move(states))
 
     def _forward(self, planes: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -69,6 +75,17 @@ class NetworkEvaluator:
         on_gpu = self._device.type == "cuda"
         bfloat16 = not on_gpu or torch.cuda.is_bf16_supported(including_emulation=False)
         return torch.autocast(self._device.type, torch.bfloat16 if bfloat16 else torch.float16, enabled=on_gpu)
+
+
+def _check_finite(logits: NDArray[np.float32], places: NDArray[np.float32], legal: NDArray[np.bool_]) -> None:
+    """`logits` of illegal actions may be anything."""
+    bad_logits = (~np.isfinite(logits) & legal).any(axis=1)
+    bad_values = ~np.isfinite(places).all(axis=(1, 2))
+    if bad_logits.any() or bad_values.any():
+        raise JudgementError(
+            f"of {len(logits)} positions the network gives logits of legal actions that are not finite in "
+            f"{int(bad_logits.sum())}, values that are not in {int(bad_values.sum())}: its weights are of no use"
+        )
 
 
 def accelerator() -> torch.device:

@@ -34,6 +34,8 @@ class Record:
     seat: int
     seed: int
     actions: tuple[int, ...]
+    opening: int
+    """How many of the actions are the opening, which no player chose."""
     ranking: NDArray[np.int8]
 
 
@@ -48,6 +50,7 @@ class Tables:
     players: NDArray[np.int64]  # (games, seats): index of who sits there
     states: States
     actions: NDArray[np.int32]  # (games, max_plies), -1 where nothing was played
+    opening: NDArray[np.int64]  # plies that are the opening
 
 
 def play(
@@ -104,7 +107,8 @@ def _one_match(
     sits = np.where(np.arange(game.players) == seat[:, None], names.index(match.a), names.index(match.b))
     actions = np.full((len(group), max(game.max_plies, opening_plies)), -1, np.int32)
     actions[:, :opening_plies] = opened[group]
-    return np.full(len(group), number), group, seat, seeds, sits, states[group], actions
+    opening = (opened[group] >= 0).sum(axis=1)
+    return np.full(len(group), number), group, seat, seeds, sits, states[group], actions, opening
 
 
 def _move(game: Game, player: Player, tables: Tables, rows: NDArray[np.int64]) -> None:
@@ -126,6 +130,7 @@ def _records(game: Game, tables: Tables) -> list[Record]:
             int(tables.seat[row]),
             int(tables.seeds[row]),
             tuple(int(action) for action in tables.actions[row] if action >= 0),
+            int(tables.opening[row]),
             rankings[row],
         )
         for row in range(len(rankings))

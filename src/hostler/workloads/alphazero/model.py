@@ -15,11 +15,13 @@ from safetensors.torch import load, save
 from hostler import __version__
 from hostler.workloads.alphazero.artifacts import MODEL, Artifact, Artifacts
 from hostler.workloads.alphazero.game import Game
-from hostler.workloads.alphazero.network import Network, build
+from hostler.workloads.alphazero.network import Network, build, skeleton
 from hostler.workloads.alphazero.stage import StageError
 
 SCHEMA = 1
 METADATA_KEY = "hostler"
+MOST_CHANNELS, MOST_BLOCKS = 4096, 256
+DTYPE = "F32"  # of all tensors, as safetensors calls it
 LENGTH_BYTES = 8  # a safetensors file begins with the length of its JSON header
 TYPES = {
     **dict.fromkeys(("config", "game", "code"), (str,)),
@@ -87,6 +89,7 @@ def load_model(artifacts: Artifacts, sha256: str, game: Game, config: str) -> tu
     try:
         manifest = read_manifest(data)
         check_fits(manifest, game, config)
+        check_tensors(data, manifest, game)
         return _network(data, manifest, game), manifest
     except ModelError as error:
         raise ModelError(f"model {sha256}: {error}") from error
@@ -99,7 +102,7 @@ def read_manifest(data: bytes) -> Manifest:
         raise ModelError(f"no model of Hostler: its metadata has no {METADATA_KEY!r}")
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise ModelError(f"its manifest is no JSON ({error})") from error
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise ModelError(f"its manifest has schema {_of(found, 'schema')}, this version reads schema {SCHEMA}")
@@ -123,21 +126,27 @@ def check_fits(manifest: Manifest, game: Game, config: str) -> None:
             raise ModelError(f"its {name} is {found!r}, that of the order is {wanted!r}")
 
 
+def check_tensors(data: bytes, manifest: Manifest, game: Game) -> None:
+    """Raise `ModelError` unless the file has the tensors of such a network, by its header, before any is read."""
+    for name, least, most in (("channels", 1, MOST_CHANNELS), ("blocks", 0, MOST_BLOCKS)):
+        if not least <= (found := getattr(manifest, name)) <= most:
+            raise ModelError(f"its manifest says {name}: {found}, which is not in {least}..{most}")
+    expected = skeleton(game, channels=manifest.channels, blocks=manifest.blocks).state_dict()
+    told = {name: entry for name, entry in _header(data).items() if name != "__metadata__"}
+    if told.keys() != expected.keys():
+        missing, unknown = sorted(expected.keys() - told.keys()), sorted(told.keys() - expected.keys())
+        raise ModelError(f"its tensors are not those of the network: missing are {missing}, unknown are {unknown}")
+    for name, tensor in expected.items():
+        _check_entry(name, told[name], tensor)
+
+
 def safetensors_metadata(data: bytes) -> Mapping[str, str]:
     """The free-form metadata of a safetensors file held in memory, which the library reads from paths only.
 
     Format: an unsigned 64-bit little-endian length, then that many bytes of JSON (the safetensors README, "Format").
     Raises `ModelError` if the bytes are none.
     """
-    length = int.from_bytes(data[:LENGTH_BYTES], "little")
-    header = data[LENGTH_BYTES : LENGTH_BYTES + length]
-    if len(data) < LENGTH_BYTES or len(header) < length:
-        raise ModelError(f"no safetensors file: {len(data)} bytes, its header alone would take {length}")
-    try:
-        found = json.loads(header)
-    except ValueError as error:
-        raise ModelError(f"no safetensors file: its header is no JSON ({error})") from error
-    metadata = found.get("__metadata__", {}) if isinstance(found, dict) else {}
+    metadata = _header(data).get("__metadata__", {})
     return metadata if isinstance(metadata, dict) else {}
 
 
@@ -158,27 +167,38 @@ def _game_facts(game: Game) -> dict[str, Any]:
 
 
 def _network(data: bytes, manifest: Manifest, game: Game) -> Network:
-    network = build(game, channels=manifest.channels, blocks=manifest.blocks, seed=manifest.seed)
-    expected = network.state_dict()
     try:
         tensors = load(data)
-    except SafetensorError as error:
-        raise ModelError(f"its tensors cannot be read: {error}") from error
-    _check_tensors(tensors, expected)
-    network.load_state_dict(tensors)
+        network = build(game, channels=manifest.channels, blocks=manifest.blocks, seed=manifest.seed)
+        network.load_state_dict(tensors)
+    except (SafetensorError, RuntimeError, MemoryError, TypeError, ValueError, KeyError) as error:
+        raise ModelError(f"its tensors cannot be read: {type(error).__name__}: {error}") from error
+    for name, tensor in tensors.items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise ModelError(f"its tensor {name} holds values that are not finite")
     return network
 
 
-def _check_tensors(found: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor]) -> None:
-    if found.keys() != expected.keys():
-        missing, unknown = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
-        raise ModelError(f"its tensors are not those of the network: missing are {missing}, unknown are {unknown}")
-    for name, tensor in expected.items():
-        if found[name].shape != tensor.shape:
-            shapes = f"{tuple(found[name].shape)}, that of the network {tuple(tensor.shape)}"
-            raise ModelError(f"its tensor {name} has shape {shapes}")
-        if not bool(torch.isfinite(found[name]).all()):
-            raise ModelError(f"its tensor {name} holds values that are not finite")
+def _header(data: bytes) -> Mapping[str, Any]:
+    """The JSON with which a safetensors file begins. Raises `ModelError`."""
+    length = int.from_bytes(data[:LENGTH_BYTES], "little")
+    header = data[LENGTH_BYTES : LENGTH_BYTES + length]
+    if len(data) < LENGTH_BYTES or len(header) < length:
+        raise ModelError(f"no safetensors file: {len(data)} bytes, its header alone would take {length}")
+    try:
+        found = json.loads(header)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"no safetensors file: its header is no JSON ({error})") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _check_entry(name: str, entry: object, expected: torch.Tensor) -> None:
+    shape, dtype = _of(entry, "shape"), _of(entry, "dtype")
+    if shape != list(expected.shape):
+        told = tuple(shape) if isinstance(shape, list) else shape
+        raise ModelError(f"its tensor {name} has shape {told}, that of the network {tuple(expected.shape)}")
+    if dtype != DTYPE:
+        raise ModelError(f"its tensor {name} is of {dtype}, that of the network of {DTYPE}")
 
 
 def _of(found: object, name: str) -> object:

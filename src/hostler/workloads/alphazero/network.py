@@ -116,6 +116,12 @@ def build(game: Game, *, channels: int, blocks: int, seed: int) -> Network:
         return Network(game.graph, game.planes, game.actions, game.players, channels, blocks)
 
 
+def skeleton(game: Game, *, channels: int, blocks: int) -> Network:
+    """The network without its weights, which takes no memory: for the names, shapes and dtypes of its tensors."""
+    with torch.device("meta"):
+        return Network(game.graph, game.planes, game.actions, game.players, channels, blocks)
+
+
 def pool(x: Tensor) -> Tensor:
     """Mean and maximum over the cells: `(batch, cells, channels)` to `(batch, 2 * channels)`."""
     return torch.cat([x.mean(dim=1), x.amax(dim=1)], dim=1)

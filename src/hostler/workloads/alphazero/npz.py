@@ -38,6 +38,10 @@ _DAMAGE = (
     ValueError,
 )
 _FAST = 1
+_NPY_PRELUDE = 10  # bytes: magic, version and the length of an array's header
+_NPY_HEADER = _NPY_PRELUDE + 2**16
+MOST_BYTES = 1 << 33
+"""All arrays of a file together; far more than any dataset has, and less than would bring a node down."""
 
 
 class NpzError(Exception):
@@ -56,38 +60,54 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes
     return file.getvalue()
 
 
-def unpack(content: bytes, layout: Layout) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Header and arrays, which can be written to. Raises `NpzError`."""
-    members = _members(content)
+def unpack(content: bytes, layout: Layout, most: int = MOST_BYTES) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Header and arrays, which can be written to; no more than `most` bytes are decompressed. Raises `NpzError`."""
     due = {"header": ("uint8", 1), **layout}
-    if members.keys() != due.keys():
-        missing, unknown = sorted(due.keys() - members.keys()), sorted(members.keys() - due.keys())
-        raise NpzError(f"the arrays are not those of the format: missing {missing}, unknown {unknown}")
-    arrays = {name: _array(name, members[name], *due[name]) for name in due}
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            members = _members(archive, due, most)
+            arrays = {name: _array(name, archive, members[name], *due[name]) for name in due}
+    except _DAMAGE as error:
+        raise NpzError(f"the archive of {len(content)} bytes is damaged: {type(error).__name__}: {error}") from error
     return _header(arrays.pop("header").tobytes()), arrays
 
 
-def _members(content: bytes) -> dict[str, bytes]:
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            names = archive.namelist()
-            if len(set(names)) != len(names):
-                raise NpzError(f"an array is there twice: {sorted(names)}")
-            return {name.removesuffix(".npy"): archive.read(name) for name in names}
-    except _DAMAGE as error:
-        raise NpzError(f"the archive of {len(content)} bytes is damaged: {type(error).__name__}: {error}") from error
+def _members(archive: zipfile.ZipFile, due: Layout, most: int) -> dict[str, zipfile.ZipInfo]:
+    """What is in the archive, by the names of its arrays: looked at before anything is decompressed."""
+    members = {each.filename.removesuffix(".npy"): each for each in archive.infolist()}
+    if len(members) != len(archive.infolist()):
+        raise NpzError(f"an array is there twice: {sorted(archive.namelist())}")
+    if members.keys() != due.keys():
+        missing, unknown = sorted(due.keys() - members.keys()), sorted(members.keys() - due.keys())
+        raise NpzError(f"the arrays are not those of the format: missing {missing}, unknown {unknown}")
+    if (size := sum(each.file_size for each in members.values())) > most:
+        raise NpzError(f"its arrays would take {size} bytes, more than the {most} that are read")
+    for name, each in members.items():
+        if each.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise NpzError(f"{name}: compressed by method {each.compress_type}; store or deflate it")
+    return members
 
 
-def _array(name: str, member: bytes, dtype: str, dimensions: int) -> NDArray[Any]:
-    shape, fortran, found = _array_header(name, member)
-    if found != np.dtype(dtype) or len(shape) != dimensions or fortran:
+def _array(name: str, archive: zipfile.ZipFile, told: zipfile.ZipInfo, dtype: str, dimensions: int) -> NDArray[Any]:
+    with archive.open(told) as member:
+        # Never without a length: then zipfile would decompress all there is, whatever size the archive tells.
+        start = member.read(min(told.file_size, _NPY_HEADER))
+        shape, fortran, found = _array_header(name, start)
+        _check_array(name, shape, fortran, found, np.dtype(dtype), dimensions)
+        (length,) = struct.unpack_from("<H", start, _NPY_PRELUDE - 2)
+        size = int(np.prod(shape, dtype=object)) * found.itemsize
+        if (data := told.file_size - _NPY_PRELUDE - length) != size:
+            raise NpzError(f"{name}: {data} bytes of data, but {shape} of {found} are {size}")
+        content = start[_NPY_PRELUDE + length :] + member.read(told.file_size - len(start))
+    return np.frombuffer(content, found).reshape(shape).copy()
+
+
+def _check_array(
+    name: str, shape: tuple[int, ...], fortran: bool, found: np.dtype[Any], dtype: np.dtype[Any], dimensions: int
+) -> None:
+    if found != dtype or len(shape) != dimensions or fortran:
         order = " in Fortran order" if fortran else ""
         raise NpzError(f"{name}: {found} with {len(shape)} dimensions{order}, not {dtype} with {dimensions}")
-    data = _data(member)
-    size = int(np.prod(shape, dtype=object)) * found.itemsize
-    if len(data) != size:
-        raise NpzError(f"{name}: {len(data)} bytes of data, but {shape} of {found} are {size}")
-    return np.frombuffer(data, found).reshape(shape).copy()
 
 
 def _array_header(name: str, member: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -99,12 +119,6 @@ def _array_header(name: str, member: bytes) -> tuple[tuple[int, ...], bool, np.d
         return np.lib.format.read_array_header_1_0(stream)
     except _DAMAGE as error:
         raise NpzError(f"{name}: not an NPY array: {type(error).__name__}: {error}") from error
-
-
-def _data(member: bytes) -> bytes:
-    # Magic, version and the header's length take 10 bytes.
-    (length,) = struct.unpack_from("<H", member, 8)
-    return member[10 + length :]
 
 
 def _header(text: bytes) -> dict[str, Any]:

@@ -27,7 +27,10 @@ class Verdict(IntEnum):
     RANKING = 3
     """It ends, but not as recorded."""
     TARGETS = 4
-    """A policy is no distribution over legal actions, or a value lies outside -1..1."""
+    """A policy is no distribution over legal actions with the one played among them, or a value is outside -1..1.
+
+    In an evaluation, whose openings nobody chose, a position may have no policy at all, but not all of a game.
+    """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,12 +65,16 @@ def replay(game: Game, segment: Segment) -> Replay:
 
 def _targets(segment: Segment) -> NDArray[np.int8]:
     """`TARGETS` for the games with a policy or a value that cannot be in any position; `SOUND` for the others."""
-    bad = _no_distribution(segment) | _repeating(segment)
+    bad = _no_distribution(segment) | _repeating(segment) | _denying(segment)
+    none = np.diff(segment.policy_offsets) == 0
+    if segment.header.purpose == "evaluation":
+        bad &= ~none
     for values in (segment.root_value, segment.network_value):
         bad |= (np.abs(values) > 1 + _ROUNDING).any(axis=1)
     game = np.repeat(np.arange(segment.header.games), segment.lengths())
     verdicts = np.full(segment.header.games, Verdict.SOUND, np.int8)
     verdicts[game[bad]] = Verdict.TARGETS
+    verdicts[np.bincount(game[~none], minlength=len(verdicts)) == 0] = Verdict.TARGETS
     return verdicts
 
 
@@ -88,6 +95,13 @@ def _repeating(segment: Segment) -> NDArray[np.bool_]:
     repeating = np.zeros(segment.header.positions, np.bool_)
     repeating[(again + 2**31) >> 32] = True
     return repeating
+
+
+def _denying(segment: Segment) -> NDArray[np.bool_]:
+    """`(positions,)`: whether the action that was played has no probability in the policy."""
+    position = np.repeat(np.arange(segment.header.positions), np.diff(segment.policy_offsets))
+    tells = (segment.policy_action == segment.action[position]) & (segment.policy_probability > 0)
+    return np.asarray(np.bincount(position[tells], minlength=segment.header.positions) == 0)
 
 
 def _sums(values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:

@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 
 from hostler.workloads.alphazero import npz
 from hostler.workloads.alphazero.game import Game
+from hostler.workloads.alphazero.players import parse
 
 SCHEMA = 1
 LEAST_PROBABILITY = 1e-4
+MOST_BYTES = 1 << 30
+"""Of all arrays of a segment together; a hundred games with dense policies on the largest board take 60 MB."""
 PURPOSES = ("selfplay", "evaluation")
 
 LAYOUT: npz.Layout = {
@@ -84,6 +87,7 @@ class Ply:
 
     action: int
     policy_action: NDArray[np.int32]
+    """Nothing where no player chose the action, as in the opening of a match."""
     policy_probability: NDArray[np.float32]
     root_value: NDArray[np.float32]
     """`(players,)`, NaN where the engine knows none."""
@@ -114,9 +118,16 @@ class Maker:
     code: str
 
 
-def sparse(policies: NDArray[np.floating[Any]]) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
-    """Of each row of `(batch, actions)` the actions worth recording, and their probabilities, which sum to 1."""
+def sparse(
+    policies: NDArray[np.floating[Any]], played: NDArray[np.int32] | None = None
+) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
+    """Of each row of `(batch, actions)` the actions worth recording, and their probabilities, which sum to 1.
+
+    The action `played` `(batch,)` is recorded however improbable it was: without it the record would deny itself.
+    """
     worth = policies >= LEAST_PROBABILITY * policies.sum(axis=1, keepdims=True)
+    if played is not None:
+        worth[np.arange(len(played)), played] = True
     kept = np.where(worth, policies, 0.0).astype(np.float64)
     rows, actions = np.nonzero(worth)
     probabilities = (kept / kept.sum(axis=1, keepdims=True))[rows, actions].astype(np.float32)
@@ -154,7 +165,7 @@ def write(segment: Segment) -> bytes:
 def read(content: bytes) -> Segment:
     """The segment of a file, consistent in itself. Raises `SegmentError`."""
     try:
-        header, arrays = npz.unpack(content, LAYOUT)
+        header, arrays = npz.unpack(content, LAYOUT, MOST_BYTES)
     except npz.NpzError as error:
         raise SegmentError(str(error)) from error
     segment = Segment(_header(header), **arrays)
@@ -222,9 +233,22 @@ def _check_header(header: Header) -> None:
     for name, least in (("players", 2), ("actions", 1), ("games", 1), ("positions", 0), ("seed", 0)):
         if (found := getattr(header, name)) < least:
             raise SegmentError(f"header.{name}: {found} is less than {least}")
-    named = header.player.partition("@")[2] or None
-    if header.purpose == "selfplay" and header.model != named:
-        raise SegmentError(f"header: the player {header.player} does not play with the model {header.model}")
+    if header.purpose == "selfplay":
+        _check_player(header)
+
+
+def _check_player(header: Header) -> None:
+    try:
+        name = parse(header.player)
+    except ValueError as error:
+        raise SegmentError(f"header.player: {error}") from error
+    for field, found, due in (
+        ("engine", header.engine, name.engine),
+        ("simulations", header.simulations, name.budget),
+        ("model", header.model, name.model),
+    ):
+        if found != due:
+            raise SegmentError(f"header.{field} is {found!r}, but the player {header.player} has {due!r}")
 
 
 def _check_shapes(segment: Segment) -> None:

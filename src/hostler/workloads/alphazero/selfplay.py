@@ -13,7 +13,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -185,9 +185,21 @@ def _remembered(memory: Path, artifacts: Artifacts) -> tuple[dict[int, Closed], 
     """The segments that earlier lives have closed and that are still there, and what those lives had spent."""
     if not memory.exists():
         return {}, Seconds()
-    told = json.loads(memory.read_bytes())
+    try:
+        closed, spent = _told(memory.read_bytes())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
+        print(f"selfplay: {memory} is damaged ({type(error).__name__}: {error}); all is played again", file=sys.stderr)
+        return {}, Seconds()
+    return {segment: each for segment, each in closed.items() if _is_there(each, artifacts)}, spent
+
+
+def _told(content: bytes) -> tuple[dict[int, Closed], Seconds]:
+    told = json.loads(content)
     closed = {int(segment): Closed(**each) for segment, each in told["closed"].items()}
-    return {segment: each for segment, each in closed.items() if _is_there(each, artifacts)}, Seconds(**told["spent"])
+    for each in closed.values():
+        if type(each.sha256) is not str or any(type(n) is not int for n in (each.bytes, each.games, each.positions)):
+            raise ValueError(f"{each} is no closed segment")
+    return closed, Seconds(*(float(told["spent"][each.name]) for each in fields(Seconds)))
 
 
 def _is_there(segment: Closed, artifacts: Artifacts) -> bool:

@@ -112,13 +112,33 @@ def _guarded(stage: str, work: Work, inputs: Path, artifacts: Artifacts, report:
 
 def _attempted(stage: str, work: Work, order: Mapping[str, Any], artifacts: Artifacts, report: Report) -> int:
     status = DONE
-    try:
-        report(work(order, artifacts, report))
-    except StageError as error:
-        report({**report.so_far, **error.fields, "error": str(error)})
-        status = _complain(stage, error, FAILED)
-    _clear(stage, artifacts.work(order))
+    with artifacts.alone(order):
+        try:
+            with _ended_by_sigterm():
+                result = work(order, artifacts, report)
+            report(result)
+        except StageError as error:
+            report({**report.so_far, **error.fields, "error": str(error)})
+            status = _complain(stage, error, FAILED)
+        except OrderError:
+            _clear(stage, artifacts.work(order))
+            raise
+        _clear(stage, artifacts.work(order))
     return status
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Within it SIGTERM raises `Stopped`, wherever the stage is, unless the stage has a `termination` of its own."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise Stopped("stopped by SIGTERM")
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _clear(stage: str, folder: Path) -> None:
@@ -140,16 +160,16 @@ def _places(environ: Mapping[str, str]) -> tuple[Path, Report, Artifacts]:
 def _read_order(path: Path, stage: str) -> Mapping[str, Any]:
     try:
         order = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise OrderError(f"the order {path} cannot be read: {error}") from error
     if not isinstance(order, dict):
         raise OrderError(f"the order {path} must be a JSON object, not {type(order).__name__}")
     for name, due in (("schema", SCHEMA), ("stage", stage)):
-        if order.get(name) != due:
+        if type(order.get(name)) is not type(due) or order[name] != due:
             raise OrderError(f"order.{name}: {order.get(name)!r}, but this program does {due!r}")
     try:
         digest(order)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OrderError(f"the order {path} has no canonical form: {error}") from error
     return order
 

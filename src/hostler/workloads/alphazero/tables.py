@@ -93,7 +93,8 @@ class _Tables:
         )
 
     def _record(self, decided: Decided) -> None:
+        policies = sparse(decided.policy, decided.action)
         values = zip(decided.root_value, decided.network_value, strict=True)
-        decisions = zip(self._plies, decided.action.tolist(), sparse(decided.policy), values, strict=True)
+        decisions = zip(self._plies, decided.action.tolist(), policies, values, strict=True)
         for record, action, policy, (root_value, network_value) in decisions:
             record.append(Ply(action, *policy, root_value, network_value))

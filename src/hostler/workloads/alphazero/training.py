@@ -183,6 +183,12 @@ def _material(wanted: Order, dataset: Dataset) -> Material:
         raise StageError(f"{wanted.dataset.games} games: one to learn from and one to hold out are the least")
     out = held_out(dataset, wanted.options.validation)
     training = np.flatnonzero(~out)
+    if not len(training):
+        raise StageError(
+            f"all {len(out)} positions of the {wanted.dataset.games} games would be held out, for these games are "
+            "copies of each other: nothing is left to learn from",
+            positions_in=wanted.dataset.positions,
+        )
     visited = wanted.steps * wanted.batch
     if visited < len(training):
         raise StageError(
