@@ -106,8 +106,9 @@ def _export(config: Config, order: Order, result: ExportResult) -> Iterator[str]
     accepted = sum(verdict.accepted for verdict in result.segments)
     if accepted < order["min_games"]:
         yield f"the gate accepted {accepted} games, a dataset needs {order['min_games']}"
-    offered = sum(config.segments[verdict.sha256].positions for verdict in result.segments if verdict.accepted)
-    if result.dataset.positions > offered:
+    known = [config.segments.get(verdict.sha256) for verdict in result.segments if verdict.accepted]
+    offered = sum(segment.positions for segment in known if segment is not None)
+    if None not in known and result.dataset.positions > offered:
         yield f"its dataset is said to hold {result.dataset.positions} positions, the segments hold {offered}"
     if is_known(config, result):
         yield f"dataset {result.dataset.sha256} was made before: nothing is new in it"
