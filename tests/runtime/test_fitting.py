@@ -155,7 +155,9 @@ class TestFitter:
         fits, answers = Fits(), list[Fitted]()
         monkeypatch.setattr(fitting, "fit_in_background", fits)
         fitter = Fitter(answers.append)
-        fits.meanwhile = lambda: fitter.give(Fit(config="a", anchors={}, frozen={}, matches=MATCHES, through=len(MATCHES)))
+        fits.meanwhile = lambda: fitter.give(
+            Fit(config="a", anchors={}, frozen={}, matches=MATCHES, through=len(MATCHES))
+        )
         fitter.give(Fit(config="a", anchors={}, frozen={}, matches=MATCHES[:1], through=1))
         await run_until(fitter, lambda: len(answers) == 2)
         assert fits.done == [("a", 1), ("a", 2)]

@@ -16,7 +16,7 @@ POINTS = {
     "segment": ("os.rename", "*/objects/*.segment.npz"),
     "dataset": ("os.rename", "*/objects/*.dataset.npz"),
     "model": ("os.rename", "*/objects/*.safetensors"),
-    "checkpoint": ("os.rename", "*/work/*/checkpoint-*"),
+    "checkpoint": ("os.rename", "*/checkpoint-*"),
     "result": ("os.rename", os.environ.get("HOSTLER_RESULT", "")),
     # Before a segment is read.
     "reading": ("open", "*/objects/*.segment.npz"),
