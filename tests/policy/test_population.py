@@ -17,6 +17,7 @@ FRESH = Standing(
     min_games=200,
     rating=None,
     ahead=None,
+    finishing=False,
     refused_generator=None,
     jobs={},
     resting={},
@@ -138,3 +139,10 @@ def test_games_that_would_be_refused_are_not_wanted_and_that_is_told():
 def test_a_config_is_stuck_only_where_nothing_runs_and_nothing_will(hope):
     assert is_stuck(REFUSED)
     assert not is_stuck(replace(REFUSED, **hope))
+
+
+def test_once_the_goal_needs_no_more_promotions_only_the_rating_is_wanted() -> None:
+    done = replace(FRESH, finishing=True, dataset_waits=True, steps=10, fresh_games=500, promising_games=500)
+    assert stages(done) == []
+    assert stages(replace(done, rating="not rated yet")) == [WorkKind.EVALUATION]
+    assert stages(replace(done, candidate="ab" * 32)) == [WorkKind.EVALUATION]

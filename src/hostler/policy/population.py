@@ -34,6 +34,8 @@ class Standing:
     """Why self-play should wait; see `pacing`."""
     refused_generator: str | None
     """Why games of self-play would all be refused, whoever plays them now; they are not worth a device then."""
+    finishing: bool
+    """Whether its goal needs no more promotions: the current model is rated, and that is all."""
     jobs: Mapping[WorkKind, int]
     resting: Mapping[WorkKind, str]
 
@@ -73,12 +75,16 @@ def _needs(standing: Standing) -> Iterator[Want]:
     if standing.candidate is not None:
         why = f"candidate {standing.candidate[:12]} is being tested, {standing.test_groups} groups so far"
         yield Want(stage=WorkKind.EVALUATION, why=why)
+    elif standing.finishing:
+        pass
     elif standing.dataset_waits and standing.steps > 0:
         yield Want(stage=WorkKind.TRAINING, why=f"a dataset waits that allows {standing.steps} steps")
     elif _can_export(standing):
         yield Want(stage=WorkKind.EXPORT, why=f"{standing.fresh_games} games since the last export")
     if standing.rating is not None and standing.candidate is None:
         yield Want(stage=WorkKind.EVALUATION, why=standing.rating)
+    if standing.finishing:
+        return
     if standing.refused_generator is None and (standing.ahead is None or _is_short(standing)):
         yield Want(stage=WorkKind.SELFPLAY, why=_lacking(standing))
 

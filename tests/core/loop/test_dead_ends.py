@@ -401,3 +401,14 @@ def test_recorded_matches_are_promising_where_they_may_enter() -> None:
     assert "ab" * 32 not in {each.sha256 for each in promising(config)}
     config.spec = replace(config.spec, export=replace(config.spec.export, include_evaluation=True))
     assert "ab" * 32 in {each.sha256 for each in promising(config)}
+
+
+def test_once_the_promotions_of_the_goal_are_there_only_the_rating_is_awaited() -> None:
+    world = loop(small(goal=Goal(promotions=1)), devices=2)
+    world.decide(a_wins=True)
+    world.answer_fits = lambda: None  # type: ignore[method-assign]  # the rating takes its time
+    for _ in range(60):
+        if not [job for job in world.state.jobs.values() if job.attempt is not None]:
+            break
+        world.step()
+    assert world.config().candidates == 1

@@ -94,7 +94,7 @@ def test_from_declaration_to_goal() -> None:
     assert won.llr is not None
     assert "score 1.000 in 24 groups" in won.why
     assert all(world.job_state(job.id) is JobState.CANCELLED for job in stale), "ordered of the model before"
-    assert {order_of(job)["player"] for job in world.waiting(WorkKind.SELFPLAY)} == {f"gumbel-64@{candidate}"}
+    assert not world.waiting(WorkKind.SELFPLAY), "the goal needs no more games"
 
     # The goal wants the new model rated, too; then nothing is queued any more and what runs may end.
     assert NAME in world.core.index.open_configs

@@ -183,6 +183,7 @@ def standing(config: Config, now: float) -> Standing:
         rating=None if _is_fitting(config) else rating_wanted(config),
         ahead=pacing.ahead(pace(config), accepted + unseen),
         refused_generator=refused_generator(config),
+        finishing=config.spec.goal is not None and config.promotions >= config.spec.goal.promotions,
         jobs=Counter(config.jobs.values()),
         resting={stage: _told(rest) for stage, rest in config.rests.items() if rest.until > now},
     )
