@@ -68,7 +68,7 @@ def test_games_of_other_weights_than_they_name_are_found_out(tmp_path) -> None:
 def test_an_empty_dataset_is_found_out(tmp_path) -> None:
     run = run_loop(tmp_path, {"export": "empty_dataset.py"})
     assert run.status == 1, run.said
-    assert "holds no positions" in run.config.rests[WorkKind.TRAINING].why
+    assert "header tells of 0, its arrays hold 0" in run.config.rests[WorkKind.TRAINING].why
     assert run.config.candidates == 0
 
 
