@@ -18,7 +18,7 @@ test:
 	@scripts/make-env kernels,train,eval,report,dev
 	$(RUN) -m pytest --ignore tests/canary $(ARGS)
 
-# Whole loops on 19 cells, about 8 minutes on 2 cores: they must learn, and must not with a deliberate defect.
+# Whole loops on 19 cells, about 4 minutes on 2 cores: they must learn, and must not with a deliberate defect.
 canary:
 	@scripts/make-env kernels,train,eval,report,dev
 	$(RUN) -m pytest tests/canary $(ARGS)
