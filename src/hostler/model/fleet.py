@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
 
 from hostler.model.record import record
-from hostler.model.work import DeviceKind
+from hostler.model.work import GIGABYTES_MAX, DeviceKind, Rest, WorkKind
+
+Money = Annotated[float, Field(ge=0, le=1e9)]
+"""An amount in the currency of the fleet file, dollars say."""
 
 
 class Link(StrEnum):
@@ -52,6 +58,23 @@ class DeviceSpec:
 
 
 @record
+class NodeLimits:
+    """What may run on a node at the same time. `None` sets no limit."""
+
+    work: tuple[WorkKind, ...] | None = None
+    """Kinds of work allowed there."""
+    scripts: Annotated[int, Field(ge=0)] | None = None
+    """Script jobs at a time: hosts with weak CPUs choke on more."""
+    stagger_s: Rest = 0.0
+    """Least time between two starts of processes on its GPUs."""
+    memory_gb: Annotated[float, Field(gt=0, le=GIGABYTES_MAX)] | None = None
+    """Budget that the `memory_gb` of everything that runs there is reserved from."""
+
+
+NO_LIMITS = NodeLimits()
+
+
+@record
 class NodeSpec:
     """One machine of the fleet, as settings and its own probe describe it."""
 
@@ -62,6 +85,19 @@ class NodeSpec:
     """The interpreter that `{python}` stands for in a worker's command."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Laid under every process's own environment."""
+    provider: str | None = None
+    """Who rents it out; `None`: nobody, or nobody said."""
+    ephemeral: bool = False
+    """Whether it may vanish without notice."""
+    lifetime_s: Rest | None = None
+    """Mean time an ephemeral node lives, as far as its owner knows; `None`: the policy's usual."""
+    price_per_h: Money | None = None
+    """What the whole node costs per hour; `None`: unknown."""
+    ends_at: float | None = None
+    """Unix time at which it goes away: the end of a rental or of an allocation."""
+    cpus: Annotated[float, Field(gt=0)] | None = None
+    """Host cores that jobs may reserve; `None`: unknown, and then nothing is refused for them."""
+    limits: NodeLimits = NO_LIMITS
 
 
 BINDINGS: Mapping[DeviceKind, tuple[str, ...]] = {
@@ -76,8 +112,12 @@ HIDE_GPUS: Mapping[str, str] = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES
 """What a process on a CPU slot gets, so that it cannot take a GPU that another one holds."""
 
 
-def binding(device: DeviceSpec) -> dict[str, str]:
-    """Environment that confines a process to `device`. A CPU slot is one thread wide unless the job says otherwise."""
-    if device.kind is DeviceKind.CPU:
-        return {**HIDE_GPUS, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
-    return {name: str(device.index) for name in BINDINGS[device.kind]}
+def binding(*devices: DeviceSpec) -> dict[str, str]:
+    """Environment that confines a process to these devices, all of one kind and of one node.
+
+    A CPU slot is one thread wide unless the job says otherwise.
+    """
+    kind = devices[0].kind
+    if kind is DeviceKind.CPU:
+        return {**HIDE_GPUS, "OMP_NUM_THREADS": str(len(devices)), "NUMBA_NUM_THREADS": str(len(devices))}
+    return {name: ",".join(str(each.index) for each in devices) for name in BINDINGS[kind]}

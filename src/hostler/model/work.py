@@ -77,6 +77,12 @@ class FailureClass(StrEnum):
     WORKER = "worker"
     LOST = "lost"
     DEPENDENCY = "dependency"
+    IMPORT = "import"
+    """A program or a library it needs is not on that node."""
+    DEVICE = "device"
+    """The device or its driver failed."""
+    PROTOCOL = "protocol"
+    """It did not speak as it must: a worker's messages, a stage's contract."""
 
 
 class DeviceKind(StrEnum):
@@ -95,6 +101,18 @@ class Resources:
     vram_gb: Annotated[float, Field(ge=0, le=GIGABYTES_MAX)] = 0.0
     memory_gb: Annotated[float, Field(gt=0, le=GIGABYTES_MAX)] | None = None
     """Address-space limit of the process, enforced by the agent."""
+    gpus: Annotated[int, Field(ge=1, le=64)] = 1
+    """Devices of one node that it takes at once."""
+    shards: bool = False
+    """Whether `vram_gb` may be spread over devices of one node; it takes as many of them as that needs."""
+    shared: bool = False
+    """Whether others may run on its GPU at the same time, as far as the `vram_gb` of all of them fits."""
+    cpus: Annotated[float, Field(ge=0, le=4096)] = 0.0
+    """Host cores it keeps busy."""
+    tiers: tuple[Literal[1, 2, 3], ...] = ()
+    """Tiers of nodes it may run on, best first; none named: any."""
+    cpu_too: bool = False
+    """With `device: any`: whether a CPU slot does as well, whatever `vram_gb` and `tiers` ask of a GPU."""
 
 
 DEFAULT_BUDGETS: Mapping[FailureClass, int] = {
@@ -107,6 +125,9 @@ DEFAULT_BUDGETS: Mapping[FailureClass, int] = {
     FailureClass.WORKER: 5,
     FailureClass.LOST: 10,
     FailureClass.DEPENDENCY: 1,
+    FailureClass.IMPORT: 3,
+    FailureClass.DEVICE: 5,
+    FailureClass.PROTOCOL: 2,
 }
 
 
@@ -181,6 +202,7 @@ class StagePayload:
 
 
 ANYWHERE = Resources()
+UNEXPECTED: Mapping[str, float] = {}
 USUAL_RETRY = Retry()
 """What most jobs need and how most jobs retry; one object for all of them, because there may be very many."""
 
@@ -203,8 +225,21 @@ class JobSpec:
     retry: Retry = field(default_factory=lambda: USUAL_RETRY)
     walltime_s: Seconds | None = None
     grace_s: Rest = 10.0
+    work_as: WorkKind | None = None
+    """The work kind whose shares, tiers and preferences a script goes by; by default `script`."""
+    config: Annotated[str, Field(min_length=1, max_length=NAME_MAX)] | None = None
+    """The training config a script works for; two trainings of one config never run at the same time."""
+    expected_s: Mapping[str, Seconds] = field(default_factory=lambda: UNEXPECTED)
+    """How long it will take by model of device, `*` for any other, as far as its owner knows."""
+    checkpoints: bool = False
+    """Whether it may be stopped and started anew without losing its work: it saves it itself, on SIGTERM and often."""
 
     @property
     def work(self) -> WorkKind:
-        """The work kind the payload stands for."""
-        return WorkKind(self.payload.kind)
+        """The work kind it counts as."""
+        return self.work_as or WorkKind(self.payload.kind)
+
+    @property
+    def serves(self) -> str | None:
+        """The training config it works for."""
+        return self.payload.config if isinstance(self.payload, StagePayload) else self.config
