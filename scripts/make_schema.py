@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from hostler.settings.environment import SET_BY_HOSTLER, variables
+from hostler.settings.environment import ALIASES, SET_BY_HOSTLER, variables
 from hostler.settings.faults import ADVICE
 from hostler.settings.models import Fleet, Jobs
 from hostler.settings.schema import DIALECT, Schema, branches, schema_of, settings_of
@@ -23,7 +23,8 @@ REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
 INTRO = """# Settings
 
-Made by `scripts/make_schema.py` from `src/hostler/settings/models.py` and `loops.py`; do not edit.
+Made by `scripts/make_schema.py` from the models in `src/hostler/settings` (`models.py` and what it imports); do not
+edit.
 
 A fleet file is YAML (or JSON), read strictly: unknown keys, keys written twice, wrong types, anchors and tags are
 errors, each told with its file, line and column. `no`, `on` and `12:30` are texts, as in YAML 1.2. Paths start from the
@@ -41,6 +42,16 @@ ADVICE_INTRO = """
 
 Jobs files of `scripts_coordinator.py` are understood: `job_id`, `script`, `args`, `timeout`, `analysis_type: script`.
 These keys are refused, because Hostler would have to ignore them:
+"""
+
+ALIASES_INTRO = """
+## Variables of other systems
+
+These stand for settings of ours; percentages are told as such (`60`). Setting one by both names is an error. Others
+that begin with `RINGRIFT_` set nothing and are let be.
+
+| variable | setting | unit |
+|---|---|---|
 """
 
 PROCESS_INTRO = """
@@ -80,9 +91,8 @@ def settings_page() -> str:
     """The page of all settings: name, type, default, meaning."""
     advice = "".join(f"- `{key}`: {text}.\n" for key, text in ADVICE.items())
     given = ", ".join(f"`{name}`" for name in sorted(SET_BY_HOSTLER))
-    return "".join(
-        (INTRO, *_table(Fleet), *_variables(), ADVICE_INTRO, "\n", advice, PROCESS_INTRO, "\n", given, ".\n")
-    )
+    tables = (*_table(Fleet), *_variables(), ALIASES_INTRO, *_aliases())
+    return "".join((INTRO, *tables, ADVICE_INTRO, "\n", advice, PROCESS_INTRO, "\n", given, ".\n"))
 
 
 def _table(model: type[BaseModel]) -> Iterator[str]:
@@ -99,6 +109,13 @@ def _variables() -> Iterator[str]:
     yield "| variable | setting |\n|---|---|\n"
     for name, path in variables(Fleet).items():
         yield f"| `{name}` | `{'.'.join(map(str, path))}` |\n"
+
+
+def _aliases() -> Iterator[str]:
+    for name, alias in ALIASES.items():
+        setting = ".".join(alias.path)
+        unit = "%" if alias.percent else {"gb": "GiB", "s": "s"}[setting.rpartition("_")[2]]
+        yield f"| `{name}` | `{setting}` | {unit} |\n"
 
 
 def _type(schema: Schema, node: Schema) -> str:

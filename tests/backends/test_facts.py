@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.backends.facts import input_of, progress_of
-from hostler.model.inputs import Ended, Progress, Returned, Searched, Started, Trouble, WorkerRefused
+from hostler.backends.facts import input_of, progress_of, telemetry_of
+from hostler.model.codec import record_fault
+from hostler.model.inputs import Ended, Progress, Returned, Searched, Started, Telemetry, Trouble, WorkerRefused
+from hostler.model.telemetry import DeviceTelemetry
 
 ENDED = {
     "seq": 1,
@@ -92,3 +94,65 @@ def test_no_fact_breaks_the_controller(fact: dict[str, Any]) -> None:
 
 def test_progress_is_positions_and_numbers_of_hits() -> None:
     assert progress_of({"type": "progress", "chunks": {"j1.1": [5, 2]}}) == Progress(chunks={"j1.1": (5, 2)})
+
+
+class TestTelemetry:
+    MESSAGE: Any = {
+        "type": "telemetry",
+        "at": 5.0,
+        "load": 6.0,
+        "cores": 4,
+        "memory_bytes": 64 << 30,
+        "memory_free_bytes": 16 << 30,
+        "disk_bytes": 1 << 40,
+        "disk_free_bytes": 0,
+        "backlog_s": 0.0,
+        "devices": [
+            {"index": 1, "kind": "cuda", "at": 4.0, "utilization": 0.0, "vram_used_bytes": 1 << 30, "temperature_c": 40}
+        ],
+    }
+
+    def test_everything_is_taken_in_the_units_of_the_core(self) -> None:
+        assert telemetry_of("n", self.MESSAGE) == Telemetry(
+            node="n",
+            at=5.0,
+            load=1.5,
+            memory_total_gb=64.0,
+            memory_free_gb=16.0,
+            disk_total_gb=1024.0,
+            disk_free_gb=0.0,
+            backlog_s=0.0,
+            devices={"n/cuda1": DeviceTelemetry(utilization=0.0, vram_used_gb=1.0, temperature_c=40.0)},
+        )
+
+    def test_an_older_agent_tells_less(self) -> None:
+        old = {"type": "telemetry", "at": 5.0, "load": 1.2, "memory_free_bytes": 1 << 30, "disk_free_bytes": None}
+        assert telemetry_of("n", old) == Telemetry(node="n", at=5.0, memory_free_gb=1.0)
+
+    @pytest.mark.parametrize("nonsense", [None, "12", -1, float("nan"), float("inf"), True, [], {}, 10**400])
+    def test_what_is_no_sensible_number_is_unknown(self, nonsense: Any) -> None:
+        device = {"index": 0, "kind": "cuda", **dict.fromkeys(["utilization", "vram_used_bytes"], nonsense)}
+        told = {**dict.fromkeys(self.MESSAGE, nonsense), "devices": [device, nonsense]}
+        heard = telemetry_of("n", told)
+        assert heard == Telemetry(node="n", at=0.0, devices={"n/cuda0": DeviceTelemetry()})
+        assert record_fault(heard) is None
+        assert telemetry_of("n", {**self.MESSAGE, "devices": nonsense}).devices == {}
+
+    def test_more_than_all_is_unknown(self) -> None:
+        device = {"index": 0, "kind": "cuda", "utilization": 93}
+        assert telemetry_of("n", {**self.MESSAGE, "devices": [device]}).devices["n/cuda0"].utilization is None
+
+
+def test_last_words_are_taken_as_far_as_they_are_text() -> None:
+    def heard(evidence: Any) -> str | None:
+        ended = input_of("n", {**ENDED, "exit_code": 1, "evidence": evidence})
+        assert isinstance(ended, Ended)
+        assert (ended.exit_code, ended.reason) == (1, None)
+        return ended.evidence
+
+    assert heard("MemoryError") == "MemoryError"
+    assert heard("x" * 5000 + "\0y") == "x" * 2046 + "y"
+    assert [heard(each) for each in ("", None, 7, ["x"], {})] == [None] * 5
+    without = input_of("n", ENDED)
+    assert isinstance(without, Ended)
+    assert without.evidence is None

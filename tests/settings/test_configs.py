@@ -23,8 +23,9 @@ from hostler.model.learning import (
     StageSpec,
     TrainingSpec,
 )
-from hostler.model.work import FailureClass, Resources, Retry
-from hostler.settings import config_specs, describe, load
+from hostler.model.work import FailureClass, Resources, Retry, WorkKind
+from hostler.policy.fit import stage_need
+from hostler.settings import config_specs, describe, load, specs
 from hostler.settings.games import GameProgram, find_game
 
 Configs = Callable[..., tuple[ConfigSpec, ...]]
@@ -92,6 +93,7 @@ configs:
   weight: 2
   priority: -5
   seed: 7
+  target_elo: 1500
   selfplay:
     engine: heuristic
     simulations: 8
@@ -114,6 +116,7 @@ configs:
 def test_everything_that_is_written_arrives(configs: Configs, tmp_path: Path) -> None:
     (spec,) = configs(FULL, until_idle=True)
     assert (spec.name, spec.weight, spec.priority, spec.seed) == ("small_3p", 2.0, -5, 7)
+    assert spec.target_elo == 1500
     assert spec.game.params == {"board": "small", "players": 3}
     assert spec.game.players == 3
     assert spec.selfplay == SelfplaySpec(
@@ -153,6 +156,44 @@ def test_every_field_of_the_model_can_be_set(configs: Configs) -> None:
             if field.name != "stage":
                 there, usual = (getattr(getattr(spec, part), field.name) for spec in (full, bare))
                 assert there != usual, f"{part}.{field.name}"
+
+
+BOARD = "configs: [{name: small_2p, params: {board: square19}, "
+
+
+@pytest.mark.parametrize(
+    ("more", "search"),
+    [
+        ("selfplay: {}", "gumbel"),
+        ("selfplay: {engine: heuristic}", "heuristic"),
+        ("selfplay: {search: parallel}", "parallel"),
+        ("selfplay: {engine: heuristic, search: gumbel}", "gumbel"),
+    ],
+)
+def test_a_board_that_is_known_says_what_its_stages_need(configs: Configs, more: str, search: Any) -> None:
+    (spec,) = configs(f"{BOARD}{more}}}]")
+    assert spec.selfplay.stage.resources == stage_need(WorkKind.SELFPLAY, "square19", search)
+    assert spec.training.stage.resources == stage_need(WorkKind.TRAINING, "square19")
+    assert spec.evaluation.stage.resources == stage_need(WorkKind.EVALUATION, "square19")
+    assert spec.export.stage.resources == Resources()
+    assert spec.training.stage.resources.vram_gb == 16
+
+
+def test_what_a_stage_says_itself_is_all_that_counts(configs: Configs) -> None:
+    (spec,) = configs(BOARD + "training: {resources: {memory_gb: 4}}}]")
+    assert spec.training.stage.resources == Resources(memory_gb=4.0)
+
+
+def test_the_limit_of_memory_holds_where_nobody_said_another(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(
+        "limits: {memory_gb: 80}\njobs: [{name: a, run: [x]}, {name: b, run: [x], resources: {memory_gb: 4}}]\n"
+        "sweeps: [{name: s, worker: [w], range: [0, 9]}]\nconfigs: [{name: small_2p}]\n"
+    )
+    loaded = load(path, {})
+    assert [spec.resources.memory_gb for spec in specs(loaded)] == [80.0, 80.0, 4.0]
+    (config,) = config_specs(loaded, until_idle=False, find=game)
+    assert config.export.stage.resources == Resources(memory_gb=80.0)
 
 
 def test_specs_are_read_back_as_they_are(configs: Configs) -> None:
@@ -233,6 +274,9 @@ FAULTS = [
         "configs[0].anchors.x@1: the text should match pattern",
     ),
     ("[{name: a, players: 2, factory: 'm:f', anchors: §{}}]", "configs[0].anchors: the mapping should have at"),
+    ("[{name: a, target_elo: §.inf}]", "configs[0].target_elo: should be a valid number"),
+    ("[{name: a, selfplay: {search: §deep}}]", "configs[0].selfplay.search: should be 'gumbel', 'heuristic' or"),
+    ("[{name: a, training: {resources: §{shards: true}}}]", "configs[0].training.resources: shards spreads vram_gb"),
     ("[{name: a, game: §chess}]", "configs[0].game: no game 'chess' is installed (installed: hex)"),
     ("[§{name: a}]", "configs[0].params: the config 'a' names no board; there are small and large"),
     ("[{name: a, params: §{b: 1}}]", "configs[0].params: the config 'a' names no board"),

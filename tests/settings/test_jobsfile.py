@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hostler.model.errors import SettingsError
-from hostler.model.work import FailureClass, JobSpec, Resources, Retry, ScriptPayload
+from hostler.model.work import FailureClass, JobSpec, Resources, Retry, ScriptPayload, WorkKind
 from hostler.settings import load_jobs
 
 
@@ -29,9 +29,13 @@ def test_every_field_arrives(tmp_path: Path) -> None:
         "priority": -3,
         "walltime_s": 1.5,
         "grace_s": 0,
-        "resources": {"device": "gpu", "vram_gb": 8, "memory_gb": 2},
+        "resources": {"device": "gpu", "vram_gb": 8, "memory_gb": 2, "gpus": 2, "cpus": 1.5, "tiers": [2, 1]},
         "retry": {"max_attempts": {"exit": 4}, "backoff_s": 0, "backoff_max_s": 9},
         "require_result": True,
+        "work": "training",
+        "config": "hex8_2p",
+        "expected_s": {"RTX 4090": 60, "*": 90.5},
+        "checkpoints": True,
     }
     (spec,) = loaded(tmp_path, [job])
     assert spec == JobSpec(
@@ -48,9 +52,19 @@ def test_every_field_arrives(tmp_path: Path) -> None:
         priority=-3,
         walltime_s=1.5,
         grace_s=0.0,
-        resources=Resources(device="gpu", vram_gb=8.0, memory_gb=2.0),
+        resources=Resources(device="gpu", vram_gb=8.0, memory_gb=2.0, gpus=2, cpus=1.5, tiers=(2, 1)),
         retry=Retry(max_attempts={FailureClass.EXIT: 4}, backoff_s=0.0, backoff_max_s=9.0),
+        work_as=WorkKind.TRAINING,
+        config="hex8_2p",
+        expected_s={"RTX 4090": 60.0, "*": 90.5},
+        checkpoints=True,
     )
+
+
+def test_one_expectation_holds_on_any_device(tmp_path: Path) -> None:
+    (spec,) = loaded(tmp_path, [{"name": "a", "run": ["true"], "expected_s": 5}])
+    assert spec.expected_s == {"*": 5.0}
+    assert (spec.work, spec.work_as) == (WorkKind.SCRIPT, None)
 
 
 def test_what_is_left_out_has_the_defaults_of_the_model(tmp_path: Path) -> None:
@@ -112,6 +126,18 @@ FINE: dict[str, Any] = {"name": "a", "argv": ["x"]}
         ({**FINE, "key": "j7"}, "jobs[0]: the key 'j7' looks like the id of a job"),
         ({**FINE, "name": "j7"}, "jobs[0]: the key 'j7' looks like the id of a job"),
         (5, "jobs[0]: should be a mapping (found 5)"),
+        ({**FINE, "work": "sweep"}, "jobs[0].work: should be 'script', 'selfplay', 'training',"),
+        ({**FINE, "expected_s": 0}, "jobs[0].expected_s: should be greater than 0 or a mapping (found 0)"),
+        ({**FINE, "expected_s": {"T4": -1}}, "jobs[0].expected_s.T4: should be greater than 0 (found -1)"),
+        ({**FINE, "checkpoints": 1}, "jobs[0].checkpoints: should be a valid boolean"),
+        ({**FINE, "resources": {"gpus": 0}}, "jobs[0].resources.gpus: should be greater than or equal to 1"),
+        ({**FINE, "resources": {"tiers": [4]}}, "jobs[0].resources.tiers[0]: should be 1, 2 or 3 (found 4)"),
+        ({**FINE, "resources": {"tiers": [1, 1]}}, "jobs[0].resources: tiers names one twice; once is enough"),
+        (
+            {**FINE, "resources": {"shards": True}},
+            "jobs[0].resources: shards spreads vram_gb over several GPUs; give it",
+        ),
+        ({**FINE, "resources": {"device": "cpu", "cpu_too": True}}, "jobs[0].resources: cpu_too allows for a CPU slot"),
     ],
 )
 def test_a_fault_is_told(tmp_path: Path, job: object, message: str) -> None:

@@ -68,7 +68,7 @@ FAULTS = [
     (
         "jobs:\n- name: a\n  argv: [x]\n  resources: {devce: gpu}",
         "4:15",
-        "jobs[0].resources.devce: is no setting; did you mean 'device'? (allowed here: device, vram_gb, memory_gb)",
+        "jobs[0].resources.devce: is no setting; did you mean 'device'? (allowed here: device, vram_gb, memory_gb,",
     ),
     (
         "jobs:\n- name: a\n  argv: [x]\n  retry: {max_attempts: {crash: 3}}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from random import Random
 
 import pytest
@@ -10,6 +11,8 @@ from hostler.model.commands import AttemptOrder, ChunkOrder, CloseWorker, Launch
 from hostler.model.inputs import Ended, Input, Returned, Searched, Started
 from hostler.sim.agenda import Agenda
 from hostler.sim.agent import CHECKPOINT_S, WORKER_START_S, WRONG, Fact, VirtualAgent
+from hostler.sim.ground import firm_ground
+from hostler.sim.nature import Plain
 from tests.core.builders import node
 
 DIGEST = "1" * 64
@@ -22,8 +25,9 @@ class Bench:
     def __init__(self, devices: int = 1, wrong_digest: float = 0.0) -> None:
         self.agenda = Agenda()
         self.told: list[Input] = []
-        spec, speed = node(devices=devices), lambda device: SPEED
-        self.agent = VirtualAgent("a", spec, self.agenda, Random(1), speed, wrong_digest, self.hear)
+        self.ground = firm_ground(self.agenda, Plain(defaultdict(lambda: SPEED)))
+        self.ground.wrong_digest = wrong_digest
+        self.agent = VirtualAgent("a", node(devices=devices), self.ground, Random(1), self.hear)
 
     def hear(self, fact: Fact) -> None:
         self.told.append(fact.told)

@@ -97,7 +97,7 @@ class CoreDesk:
         return queue_rows(self._state, self._index, limit)
 
     def nodes(self) -> Sequence[NodeView]:
-        return node_views(self._state)
+        return node_views(self._state, self._index)
 
     def sweeps(self) -> Sequence[SweepView]:
         return [sweep_view(self._state, self._index, sweep) for sweep in self._state.sweeps.values()]

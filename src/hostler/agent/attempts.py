@@ -10,6 +10,7 @@ import stat
 from typing import AbstractSet, Any, Callable, Dict, List, Optional, Tuple
 
 from . import logs, procs
+from .evidence import last_words
 from .exits import recorded_exit
 from .folders import Folders
 from .loop import Timer
@@ -20,6 +21,7 @@ from .protocol import AttemptSpec, Json, RequestError, attempt_spec, encode, is_
 
 _OUT_OF_MEMORY = re.compile(rb"MemoryError|bad_alloc|Cannot allocate memory|[Oo]ut of memory")
 _RESULT = "result.json"
+_SHELL_SAYS_KILLED = 128 + signal.SIGKILL
 _POLL_S = 1.0
 _EXIT_TRIES = 30
 _EXIT_RETRY_S = 0.1
@@ -232,7 +234,8 @@ class Attempts:
         self, attempt: Attempt, code: Optional[int], number: Optional[int]
     ) -> Tuple[Optional[str], Optional[str]]:
         """Only positive evidence counts: the kernel's counter, or the program's own last words under a limit."""
-        if number == signal.SIGKILL and self._node.has_new_oom_kill():
+        is_killed = number == signal.SIGKILL or code == _SHELL_SAYS_KILLED
+        if is_killed and self._node.has_new_oom_kill():
             return "memory", "the kernel ended a process of this machine for want of memory just then"
         limit = attempt.spec.memory_bytes
         if code == 0 or limit is None:
@@ -253,6 +256,9 @@ class Attempts:
             if _RESULT in left:
                 path = self._path(name, _RESULT)
                 fields["result"], fields["result_error"] = _read_result(path, attempt.spec.result_bytes)
+            words = last_words(self._path(name, "err")) if _has_failed(fields) else None
+            if words is not None:
+                fields["evidence"] = words
         if place.running is attempt:
             place.running = None
         self._node.touch(place)
@@ -374,6 +380,11 @@ def _read_result(path: str, limit: int) -> Tuple[Any, Optional[str]]:
         return None, "cannot read the result: %s" % error
     finally:
         os.close(fd)
+
+
+def _has_failed(fields: Json) -> bool:
+    """Whether its own end was a failure; one that was asked to end needs no evidence."""
+    return fields.get("reason") != "stopped" and (fields.get("exit_code") != 0 or fields.get("reason") is not None)
 
 
 def _max_rss_bytes(usage: Any) -> Optional[int]:

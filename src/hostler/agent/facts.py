@@ -11,12 +11,16 @@ from .state import State
 
 
 class Fact(NamedTuple):
-    """One fact as it is sent. ``attempt`` and ``chunk`` name what the fact is the end of, if it is one."""
+    """One fact as it is sent. ``attempt`` and ``chunk`` name what the fact is the end of, if it is one.
+
+    ``at`` is when it happened, in Unix seconds.
+    """
 
     seq: int
     encoded: str
     attempt: Optional[str]
     chunk: Optional[str]
+    at: Optional[float]
 
 
 class Facts:
@@ -34,6 +38,11 @@ class Facts:
 
     def __len__(self) -> int:
         return len(self._pending)
+
+    @property
+    def oldest_at(self) -> Optional[float]:
+        """When the oldest of them happened; None if there is none, or it does not say."""
+        return self._pending[0].at if self._pending else None
 
     def add(self, fact: Json) -> None:
         """Number a fact, put it into the journal's buffer, and keep it."""
@@ -74,7 +83,7 @@ class Facts:
         encoded = encode(fact)
         attempt = fact["attempt"] if fact["fact"] == "ended" else None
         chunk = fact.get("chunk")
-        self._pending.append(Fact(fact["seq"], encoded, attempt, chunk))
+        self._pending.append(Fact(fact["seq"], encoded, attempt, chunk, fact.get("at")))
         if attempt is not None:
             self.attempts.add(attempt)
         if chunk is not None:

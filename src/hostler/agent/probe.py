@@ -13,10 +13,9 @@ import shutil
 from typing import Callable, Iterator, List, Optional
 
 from . import procs
-from .loop import Timer
 from .node import Node
-from .procs import SpawnError, Streams
 from .protocol import Json
+from .queries import Query, is_installed
 
 NVIDIA_QUERY = [
     "nvidia-smi",
@@ -24,7 +23,6 @@ NVIDIA_QUERY = [
     "--format=csv,noheader,nounits",
 ]
 _PATIENCE_S = 20.0
-_LONGEST_ANSWER = 1 << 20
 _AMD_VENDOR = "0x1002"
 _UNLIMITED = 1 << 60
 
@@ -44,14 +42,19 @@ def node_facts(directory: str, devices: Optional[List[Json]]) -> Json:
     }
 
 
-def telemetry(directory: str, now: float) -> Json:
+def telemetry(directory: str, now: float, backlog_s: float, devices: List[Json]) -> Json:
     """The ``telemetry`` message at ``now``, in Unix seconds."""
     return {
         "type": "telemetry",
         "at": now,
         "load": os.getloadavg()[0],
-        "memory_free_bytes": _meminfo("MemAvailable"),
+        "cores": os.cpu_count(),
+        "memory_bytes": memory_bytes(),
+        "memory_free_bytes": memory_free_bytes(),
+        "disk_bytes": disk_bytes(directory),
         "disk_free_bytes": disk_free_bytes(directory),
+        "backlog_s": round(backlog_s, 3),
+        "devices": devices,
     }
 
 
@@ -71,6 +74,23 @@ def memory_bytes() -> Optional[int]:
     return min(known) if known else None
 
 
+def memory_free_bytes() -> Optional[int]:
+    """Memory this process and its like could still take: the machine's, less where a cgroup allows less."""
+    known = list(_memory_left())
+    available = _meminfo("MemAvailable")
+    if available is not None:
+        known.append(available)
+    return min(known) if known else None
+
+
+def disk_bytes(directory: str) -> Optional[int]:
+    """Size of the file system of ``directory``."""
+    try:
+        return shutil.disk_usage(directory).total
+    except OSError:
+        return None
+
+
 def disk_free_bytes(directory: str) -> Optional[int]:
     """Bytes an ordinary user can still write in the file system of ``directory``."""
     try:
@@ -79,53 +99,20 @@ def disk_free_bytes(directory: str) -> Optional[int]:
         return None
 
 
-class DeviceQuery:
-    """Asks nvidia-smi without waiting for it, within a bound of time, and reads the AMD devices from /sys.
+def ask_devices(node: Node, on_devices: Callable[[Optional[List[Json]]], None]) -> None:
+    """Ask nvidia-smi without waiting for it, within a bound of time, and read the AMD devices from /sys.
 
     ``on_devices`` gets the list of devices, None when nvidia-smi is there but gave no answer.
     """
 
-    def __init__(self, node: Node, on_devices: Callable[[Optional[List[Json]]], None]) -> None:
-        self._loop = node.loop
-        self._on_devices = on_devices
-        self._answer = b""
-        self._output, theirs = os.pipe()
-        self._pid: Optional[int] = None
-        self._timer: Optional[Timer] = None
-        try:
-            if shutil.which(NVIDIA_QUERY[0], path=node.environ.get("PATH")) is None:
-                self._finish([])
-                return
-            self._pid = procs.spawn(
-                node.programs, NVIDIA_QUERY, node.environ, "/", Streams(node.null, theirs, os.devnull)
-            )
-        except SpawnError:
-            self._finish(None)
-            return
-        finally:
-            os.close(theirs)
-        self._timer = self._loop.call_later(_PATIENCE_S, self._give_up)
-        self._loop.watch(self._output, self._on_output)
+    def on_answer(text: Optional[str]) -> None:
+        found = None if text is None else nvidia_devices(text)
+        on_devices(None if found is None else found + amd_devices())
 
-    def _on_output(self, _events: int) -> None:
-        data = os.read(self._output, 1 << 16)
-        self._answer += data
-        if not data:
-            self._finish(nvidia_devices(self._answer.decode("utf-8", "replace")))
-        elif len(self._answer) > _LONGEST_ANSWER:
-            self._give_up()
-
-    def _give_up(self) -> None:
-        if self._pid is not None:
-            procs.signal_group(self._pid, 9)
-        self._finish(None)
-
-    def _finish(self, found: Optional[List[Json]]) -> None:
-        self._loop.unwatch(self._output)
-        os.close(self._output)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._on_devices(None if found is None else found + amd_devices())
+    if is_installed(node, NVIDIA_QUERY[0]):
+        Query(node, NVIDIA_QUERY, _PATIENCE_S, on_answer).start()
+    else:
+        on_answer("")
 
 
 def nvidia_devices(text: str) -> Optional[List[Json]]:
@@ -145,8 +132,7 @@ def nvidia_devices(text: str) -> Optional[List[Json]]:
 def amd_devices(root: str = "/sys/class/drm") -> List[Json]:
     """The AMD devices of the amdgpu driver, numbered by their bus address."""
     devices: List[Json] = []
-    paths = {os.path.realpath(path) for path in glob.glob(root + "/card*/device") if _is_amd(path)}
-    for path in sorted(paths):
+    for path in amd_folders(root):
         memory, unique = _text(path + "/mem_info_vram_total"), _text(path + "/unique_id")
         devices.append(
             {
@@ -158,6 +144,11 @@ def amd_devices(root: str = "/sys/class/drm") -> List[Json]:
             }
         )
     return devices
+
+
+def amd_folders(root: str = "/sys/class/drm") -> List[str]:
+    """The folders of the AMD devices, in the order of their bus addresses."""
+    return sorted({os.path.realpath(path) for path in glob.glob(root + "/card*/device") if _is_amd(path)})
 
 
 def _is_amd(path: str) -> bool:
@@ -184,6 +175,28 @@ def _memory_limits() -> Iterator[int]:
         text = _text(folder + "/memory.limit_in_bytes")
         if text:
             yield int(text)
+
+
+def _memory_left() -> Iterator[int]:
+    """What each cgroup with a limit has left; pages of files that nobody uses just now can be had at any time."""
+    names = (
+        ("", "/memory.max", "/memory.current", "inactive_file"),
+        ("memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file"),
+    )
+    for controller, limit, usage, idle in names:
+        for folder in _cgroup_folders(controller):
+            most, used = _text(folder + limit), _text(folder + usage)
+            if most and used and most.isdigit() and used.isdigit() and int(most) < _UNLIMITED:
+                spare = _row(_text(folder + "/memory.stat"), idle)
+                yield max(0, int(most) - int(used) + spare)
+
+
+def _row(text: Optional[str], name: str) -> int:
+    for row in (text or "").splitlines():
+        key, _, value = row.partition(" ")
+        if key == name and value.isdigit():
+            return int(value)
+    return 0
 
 
 def _cgroup_folders(controller: str) -> Iterator[str]:

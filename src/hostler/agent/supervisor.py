@@ -34,6 +34,7 @@ from .protocol import (
     is_id,
     is_shallow,
 )
+from .sampler import Sampler
 from .state import State
 from .workers import Workers
 
@@ -67,7 +68,9 @@ class Supervisor:
         self._agent, self._incarnation, self._boot = state.agent, state.incarnation, state.boot
         self._epoch = state.epoch
         self._node = Node(directory, self._loop, journal, state)
+        self._sampler = Sampler(self._node)
         self._connection: Optional[Connection] = None
+        self._connected_at = 0.0
         self._greeting: Set[Connection] = set()
         self._leaving: Optional[str] = None
         self._deliver_at = 0.0
@@ -112,6 +115,7 @@ class Supervisor:
         self._reap()
         while not self._may_exit():
             self._loop.turn(self._settle())
+        self._sampler.stop()
         self._deliver()
         self._node.journal.flush()
         if self._is_reachable():
@@ -276,11 +280,12 @@ class Supervisor:
         self._greeting.discard(connection)
         if self._connection is not None:
             self._connection.close()
-        self._connection = connection
+        self._connection, self._connected_at = connection, self._loop.wall()
         self._node.journal.flush()
         connection.sent_seq = self._node.facts.acked
         connection.send(self._inventory())
         connection.send(self._telemetry())
+        self._sampler.refresh()
 
     def _refuse(self, connection: Connection, reason: str) -> None:
         self._greeting.discard(connection)
@@ -362,7 +367,7 @@ class Supervisor:
             facts = probe.node_facts(self._directory, devices)
             self._answer({"type": "probe", "id": request.get("id"), "facts": facts})
 
-        probe.DeviceQuery(self._node, on_devices)
+        probe.ask_devices(self._node, on_devices)
 
     def _answer(self, message: Json) -> None:
         if self._connection is not None:
@@ -432,10 +437,17 @@ class Supervisor:
     def _send_telemetry(self) -> None:
         if self._connection is not None:
             self._connection.send(self._telemetry())
+            self._sampler.refresh()
         self._loop.call_later(_TELEMETRY_S, self._send_telemetry)
 
     def _telemetry(self) -> Json:
-        return probe.telemetry(self._directory, self._loop.wall())
+        now = self._loop.wall()
+        return probe.telemetry(self._directory, now, self._backlog_s(now), self._sampler.devices())
+
+    def _backlog_s(self, now: float) -> float:
+        """For how long the oldest fact has not been acknowledged, though there was a controller to do so."""
+        oldest = self._node.facts.oldest_at
+        return 0.0 if oldest is None else max(0.0, now - max(oldest, self._connected_at))
 
     def _send_progress(self) -> None:
         if self._connection is not None and self._workers.progress:

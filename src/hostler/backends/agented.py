@@ -10,7 +10,7 @@ from typing import Any
 
 from hostler.backends.base import Facts, Report
 from hostler.backends.channel import Channel, encoded
-from hostler.backends.facts import input_of, progress_of
+from hostler.backends.facts import input_of, progress_of, telemetry_of
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import LinkLost, NotFound
 from hostler.model.fleet import DeviceSpec, NodeSpec
@@ -153,6 +153,8 @@ class AgentedNode(ABC):
             yield Report(inputs=inputs, receipt=message["facts"][-1]["seq"])
         elif kind == "progress":
             yield Report(inputs=(progress_of(message),))
+        elif kind == "telemetry":
+            yield Report(inputs=(telemetry_of(self.name, message),))
         elif kind == "error":
             yield Report(inputs=(Trouble(where=f"agent on {self.name}", what=str(message.get("error"))),))
 

@@ -9,9 +9,24 @@ from pydantic import ValidationError
 
 from hostler.backends.base import Facts
 from hostler.model.codec import adapter, explain
-from hostler.model.inputs import Ended, Input, Progress, Returned, Searched, Started, Trouble, WorkerRefused
+from hostler.model.inputs import (
+    Ended,
+    Input,
+    Progress,
+    Returned,
+    Searched,
+    Started,
+    Telemetry,
+    Trouble,
+    WorkerRefused,
+)
+from hostler.model.telemetry import DeviceTelemetry
+from hostler.model.work import DeviceKind
 
 Shape = TypeVar("Shape")
+
+EVIDENCE_MOST = 2048
+"""Characters; an agent sends no more."""
 
 
 def input_of(node: str, fact: Facts) -> Input:
@@ -34,12 +49,61 @@ def progress_of(message: Facts) -> Progress:
     return Progress(chunks={str(chunk): (int(at), int(hits)) for chunk, (at, hits) in message["chunks"].items()})
 
 
+def telemetry_of(node: str, message: Facts) -> Telemetry:
+    """How a node is, from a `telemetry` message; what it does not say, or not as a sensible number, is unknown."""
+    load, cores = _number(message.get("load")), _number(message.get("cores"))
+    listed = message.get("devices")
+    devices = [each for each in listed if _is_device(each)] if isinstance(listed, list) else []
+    return Telemetry(
+        node=node,
+        at=_number(message.get("at")) or 0.0,
+        load=None if load is None or not cores else load / cores,
+        memory_total_gb=_gigabytes(message.get("memory_bytes")),
+        memory_free_gb=_gigabytes(message.get("memory_free_bytes")),
+        disk_total_gb=_gigabytes(message.get("disk_bytes")),
+        disk_free_gb=_gigabytes(message.get("disk_free_bytes")),
+        backlog_s=_number(message.get("backlog_s")),
+        devices={f"{node}/{each['kind']}{each['index']}": _device(each) for each in devices},
+    )
+
+
+def _is_device(told: object) -> bool:
+    return isinstance(told, dict) and type(told.get("index")) is int and told.get("kind") in tuple(DeviceKind)
+
+
+def _device(told: Facts) -> DeviceTelemetry:
+    utilization = _number(told.get("utilization"))
+    return DeviceTelemetry(
+        utilization=utilization if utilization is not None and utilization <= 1 else None,
+        vram_used_gb=_gigabytes(told.get("vram_used_bytes")),
+        temperature_c=_number(told.get("temperature_c")),
+    )
+
+
+def _number(value: object) -> float | None:
+    """A number that is not negative; `None` for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < 2**63 else None
+
+
+def _gigabytes(value: object) -> float | None:
+    count = _number(value)
+    return None if count is None else count / 2**30
+
+
 def _started(fact: Facts) -> Started:
     return Started(attempt=fact["attempt"], pid=fact["pid"], pid_start=fact["pid_start"])
 
 
 def _ended(fact: Facts) -> Ended:
-    return _checked(Ended, {**_without(fact, "at"), "ended_at": fact["at"]})
+    values = {**_without(fact, "at", "evidence"), "ended_at": fact["at"]}
+    return _checked(Ended, {**values, "evidence": _evidence(fact.get("evidence"))})
+
+
+def _evidence(told: object) -> str | None:
+    """Not worth losing an attempt for, whatever it is."""
+    return told[-EVIDENCE_MOST:].replace("\0", "") or None if isinstance(told, str) else None
 
 
 def _chunk_done(fact: Facts) -> Searched:

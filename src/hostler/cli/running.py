@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli.common import Json, StateDir, client, directory
-from hostler.cli.show import UNKNOWN, Column, compact, say, say_json, table
+from hostler.cli.show import UNKNOWN, Column, clean, compact, say, say_json, table
 
 if TYPE_CHECKING:
     from hostler.settings import Setting
@@ -48,24 +50,34 @@ def up(
 
 
 @commands.command()
-def check(fleet_file: FleetFile, as_json: Json = False) -> None:
-    """Validate a fleet file; tell where each value comes from.
+def check(fleet_file: FleetFile, as_json: Json = False) -> int:
+    """Validate a fleet file; tell where each value comes from, and what it may not have meant.
+
+    Exit status 1 where it contradicts itself; with --json that is told on standard error.
 
     \b
     Example:
       hostler check examples/laptop.yaml
     """
+    from hostler.cli.findings import findings
     from hostler.settings import config_specs, describe, load, specs
 
     loaded = load(fleet_file, os.environ)
     asked, configs = specs(loaded), config_specs(loaded, until_idle=False)
     settings = describe(loaded)
+    found = findings(loaded, time.time())
+    failed = int(any(each.wrong for each in found))
     if as_json:
         say_json([{**_plain(each), "doc": each.doc} for each in settings])
-        return
+        for each in found:
+            print(clean(each), file=sys.stderr)
+        return failed
     columns = (Column("SETTING"), Column("VALUE", yields=True), Column("FROM", yields=True))
     say(table(columns, _settings_rows(settings)))
-    print(f"good: {len(asked)} jobs and sweeps asked for, {len(configs)} training configs")
+    say(clean(each) for each in found)
+    verdict = "contradicts itself" if failed else "good"
+    print(f"{verdict}: {len(asked)} jobs and sweeps asked for, {len(configs)} training configs")
+    return failed
 
 
 @commands.command()

@@ -10,16 +10,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from hostler.core import accounts, forecast
+from hostler.core.care import folds as care
 from hostler.core.index import Index
 from hostler.core.ledger import new_ledger
 from hostler.core.loop import folds as loop
 from hostler.core.state import Attempt, ChunkLease, Device, Job, Node, State, Sweep, speed_key, sweep_payload
+from hostler.core.trust import folds as trust
 from hostler.model import events
 from hostler.model.errors import IllegalTransition
 from hostler.model.events import Entry, job_of
 from hostler.model.fleet import Link, Process
-from hostler.model.work import FailureClass, JobState, ScriptPayload, StagePayload, SweepPayload
-from hostler.policy import chunking, duration
+from hostler.model.work import FailureClass, JobState, StagePayload, SweepPayload
+from hostler.policy import chunking
 
 Fold: TypeAlias = Callable[[State, Index, Any], None]
 
@@ -35,17 +38,8 @@ def apply(state: State, index: Index, entry: Entry) -> None:
     index.before = state.at
     state.at = max(state.at, entry.at)
     index.now = max(index.now, state.at)
+    trust.note(state, index, entry.event)
     FOLDS[type(entry.event)](state, index, entry.event)
-
-
-def duration_key(state: State, job: Job, device: str) -> str:
-    """What a duration is kept under: family of scripts, or stage × training config, × class of devices."""
-    speed_class = state.devices[device].spec.speed_class
-    payload = job.spec.payload
-    if isinstance(payload, StagePayload):
-        return f"{speed_class} {payload.kind} {payload.config}"
-    assert isinstance(payload, ScriptPayload), f"{job.id} is no script"
-    return f"{speed_class} {duration.family(job.spec.name, payload.argv[0])}"
 
 
 def _controller_started(state: State, index: Index, event: events.ControllerStarted) -> None:
@@ -132,9 +126,11 @@ def _job_requeued(state: State, index: Index, event: events.JobRequeued) -> None
     _expect(job.state.held, event, f"the job is {job.state}")
     if event.failure is not None:
         job.failures[event.failure] = job.failures.get(event.failure, 0) + 1
+    job.preempted += job.attempt is not None and job.attempt.yielding is not None
     _release_device(state, index, job)
     job.not_before = event.not_before
     job.why = event.why
+    job.progress = job.progress if event.progress is None else event.progress
     _move(index, job, JobState.PENDING)
     index.enqueue(state, job)
 
@@ -151,9 +147,8 @@ def _job_done(state: State, index: Index, event: events.JobDone) -> None:
     job = state.jobs[event.job]
     held = job.attempt.id if job.attempt else None
     _expect(held == event.attempt, event, f"the result is of {event.attempt}, the device is held by {held}")
-    if job.attempt is not None and job.attempt.elapsed_s is not None:
-        key = duration_key(state, job, job.attempt.device)
-        state.durations[key] = duration.learn(state.durations.get(key), job.attempt.elapsed_s)
+    if job.attempt is not None and job.attempt.elapsed_s is not None and job.progress == 0:
+        forecast.learn(state, job, state.devices[job.attempt.device].spec, job.attempt.elapsed_s)
     job.result = event.result
     _finish(state, index, job, JobState.DONE, event)
     index.release_dependents(state, job.id)
@@ -162,15 +157,30 @@ def _job_done(state: State, index: Index, event: events.JobDone) -> None:
 def _attempt_leased(state: State, index: Index, event: events.AttemptLeased) -> None:
     job, device = state.jobs[event.job], state.devices[event.device]
     _expect(job.state is JobState.PENDING, event, f"the job is {job.state}")
-    predicted = duration.at_most(state.durations.get(duration_key(state, job, event.device)))
-    job.attempt = Attempt(id=event.attempt, device=event.device, leased_at=state.at, predicted_s=predicted)
+    job.attempt = Attempt(
+        id=event.attempt,
+        device=event.device,
+        others=event.others,
+        lane=event.lane,
+        leased_at=state.at,
+        predicted_s=forecast.at_most_s(state, job, device.spec),
+    )
     job.attempts += 1
     job.last_device = event.device
-    device.attempts.append(event.attempt)
-    index.attempt_put(event.device, predicted)
+    for name in job.attempt.devices:
+        state.devices[name].attempts.append(event.attempt)
+    index.attempt_put(state, job, job.attempt)
+    accounts.taken(index, job, job.attempt)
+    _note_devices(state, index, job.attempt)
     _move(index, job, JobState.LEASED)
     if isinstance(job.spec.payload, StagePayload):
         loop.job_leased(state, index, job)
+
+
+def _preempt_requested(state: State, index: Index, event: events.PreemptRequested) -> None:
+    _, attempt = _held(state, event.attempt, event)
+    attempt.yielding = event.why
+    _note_devices(state, index, attempt)
 
 
 def _attempt_launching(state: State, index: Index, event: events.AttemptLaunching) -> None:
@@ -225,6 +235,7 @@ def _chunk_done(state: State, index: Index, event: events.ChunkDone) -> None:
     sweep.hits += len(event.hits)
     sweep.served_s += event.elapsed_s
     index.attained_s[sweep.job] += event.elapsed_s
+    accounts.serve(state, index, lease.device, state.jobs[sweep.job], event.elapsed_s)
     key = speed_key(lease.device, sweep_payload(state.jobs[sweep.job]))
     state.speeds[key] = chunking.learn(state.speeds.get(key), stop - start, event.elapsed_s)
     device = state.devices[lease.device]
@@ -249,16 +260,18 @@ def _result_refused(state: State, index: Index, event: events.ResultRefused) -> 
 
 
 def _node_joined(state: State, index: Index, event: events.NodeJoined) -> None:
-    node = state.nodes.setdefault(event.node.name, Node(spec=event.node, since=state.at))
-    for spec in node.spec.devices:
-        index.places.discard(spec.id)
-        index.closed(spec.id)
+    node = state.nodes.get(event.node.name)
+    if node is None:
+        node = state.nodes[event.node.name] = Node(spec=event.node, since=state.at)
+    else:
+        index.part(node.spec)
     node.spec = event.node
+    index.join(event.node)
     for spec in event.node.devices:
-        index.places.add(spec.id)
         device = state.devices.setdefault(spec.id, Device(spec=spec))
         device.spec = spec
         index.opened(state, spec.id)
+    accounts.recount(state, index)
 
 
 def _node_linked(state: State, index: Index, event: events.NodeLinked) -> None:
@@ -271,6 +284,13 @@ def _node_linked(state: State, index: Index, event: events.NodeLinked) -> None:
 
 def _node_unreachable(state: State, index: Index, event: events.NodeUnreachable) -> None:
     _unlink(state, index, state.nodes[event.node], event.why, alive_at=state.at)
+
+
+def _rules_set(state: State, index: Index, event: events.RulesSet) -> None:
+    state.rules = event.rules
+    index.aims.clear()
+    index.claims.clear()
+    index.new_work = True
 
 
 def _trouble_recorded(state: State, index: Index, event: events.TroubleRecorded) -> None:
@@ -290,6 +310,8 @@ FOLDS: dict[type, Fold] = {
     events.JobFailed: _job_failed,
     events.JobDone: _job_done,
     events.AttemptLeased: _attempt_leased,
+    events.PreemptRequested: _preempt_requested,
+    events.RulesSet: _rules_set,
     events.AttemptLaunching: _attempt_launching,
     events.AttemptStarted: _attempt_started,
     events.AttemptEnded: _attempt_ended,
@@ -303,6 +325,8 @@ FOLDS: dict[type, Fold] = {
     events.NodeUnreachable: _node_unreachable,
     events.TroubleRecorded: _trouble_recorded,
     **loop.FOLDS,
+    **trust.FOLDS,
+    **care.FOLDS,
 }
 
 
@@ -369,16 +393,25 @@ def _remembered(payload: StagePayload) -> StagePayload:
 
 
 def _release_device(state: State, index: Index, job: Job) -> None:
-    if job.attempt is None:
+    attempt = job.attempt
+    if attempt is None:
         return
-    device = state.devices[job.attempt.device]
-    device.attempts.remove(job.attempt.id)
-    index.attempt_taken(device, job.attempt.predicted_s)
-    index.opened(state, device.spec.id)
-    held_s = state.at - job.attempt.leased_at
+    for name in attempt.devices:
+        state.devices[name].attempts.remove(attempt.id)
+    index.attempt_taken(state, job, attempt)
+    accounts.given_back(state, index, job, attempt)
+    for name in attempt.devices:
+        index.opened(state, name)
+    held_s = state.at - attempt.leased_at
     job.attempt = None
+    _note_devices(state, index, attempt)
     if isinstance(job.spec.payload, StagePayload):
         loop.job_released(state, index, job, held_s)
+
+
+def _note_devices(state: State, index: Index, attempt: Attempt) -> None:
+    for name in attempt.devices:
+        index.note_yieldable(state, state.devices[name])
 
 
 def _settle_chunk(state: State, index: Index, sweep: Sweep, chunk: str, position: int) -> None:

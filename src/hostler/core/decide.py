@@ -1,30 +1,69 @@
-"""What should happen now? Asks the policies, answers with decisions; each carries the values it was based on."""
+"""Which work on which device, now? Asks the policies, answers with decisions; each carries what it was based on.
+
+A device that is free looks at the heads of all groups that fit on it, new work at the devices that are open. Among
+what is left after the gates the owner's `priority` decides first, then which kind of work is owed time, then its own
+order: trainings and scripts by what the device is to them, self-play by what its config is owed of the tier.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from hostler.core.apply import duration_key
-from hostler.core.index import Index
-from hostler.core.state import Device, Job, State, Sweep, speed_key, sweep_payload
-from hostler.model.events import AttemptLeased, ChunkLeased, Event
-from hostler.model.work import Resources, SweepPayload, WorkKind
-from hostler.policy import chunking, duration, fit, placement
-from hostler.policy.chunking import Bounds
+from hostler.core import accounts, gates, sweeping
+from hostler.core.bidding import bid_of, desirability, fitting, market
+from hostler.core.gangs import partners
+from hostler.core.index import Group, Index
+from hostler.core.loop.ranking import next_selfplay
+from hostler.core.preempting import make_room
+from hostler.core.state import Device, Job, State
+from hostler.model.events import AttemptLeased, Event
+from hostler.model.record import record
+from hostler.model.work import WorkKind
+from hostler.policy import placement, share
+from hostler.policy.share import Account
 
 Emit: TypeAlias = Callable[[Event], None]
+
+HEADS = 4
+"""Jobs of one group that are looked at for a device: a first one that cannot go there must not hold up the next."""
+PRECEDENCE = (
+    WorkKind.EVALUATION,
+    WorkKind.EXPORT,
+    WorkKind.TRAINING,
+    WorkKind.RL,
+    WorkKind.SCRIPT,
+    WorkKind.SELFPLAY,
+    WorkKind.SWEEP,
+)
+"""Who goes first while nobody is owed time: what others wait for, then what ends, then what fills the rest."""
+SETTLED_S = 600.0
+"""Device time that must have been served before anybody is owed any of it."""
+
+
+@record
+class Offer:
+    """A job that could be put on the device."""
+
+    job: Job
+    group: Group
+    others: tuple[str, ...]
+    """Further devices that it would take."""
 
 
 def place_all(state: State, index: Index, emit: Emit) -> None:
     """Give every device that has room the work it should have, one piece each in turn until nothing more is to give."""
     if index.draining:
         return
-    candidates = list(index.open if index.new_work else index.fresh)
+    changed = list(index.open if index.new_work else index.fresh)
+    groups = sorted(index.fresh_groups, key=lambda each: PRECEDENCE.index(each.work))
     index.fresh.clear()
+    index.fresh_groups.clear()
     index.new_work = False
-    while candidates:
-        candidates = [name for name in candidates if _serve_or_close(state, index, state.devices[name], emit)]
+    _serve_all(state, index, changed, emit)
+    for group in groups:
+        _serve_all(state, index, list(_openings(state, index, group)), emit)
+    make_room(state, index, emit)
 
 
 def occupied(index: Index, device: Device) -> placement.Occupied:
@@ -38,16 +77,30 @@ def occupied(index: Index, device: Device) -> placement.Occupied:
     )
 
 
-def predicted_s(state: State, job: Job, device: Device) -> float | None:
-    """Seconds a script will last on a device at most; `None` if nobody can say yet."""
-    return duration.at_most(state.durations.get(duration_key(state, job, device.spec.id)))
+def _serve_all(state: State, index: Index, names: list[str], emit: Emit) -> None:
+    while names:
+        names = [name for name in names if _serve_or_close(state, index, state.devices[name], emit)]
+
+
+def _openings(state: State, index: Index, group: Group) -> Iterator[str]:
+    """Open devices for the jobs of a group, those first that suit it best; no more of a class than it has jobs."""
+    head = index.head(state, group) if group in index.ready else None
+    if head is None:
+        return
+    most = len(index.ready[group])
+    classes = [cls for cls in fitting(index, group) if index.open_in.get(cls)]
+    for cls in desirability(state, index, head, classes):
+        names = iter(index.open_in[cls])
+        yield from (name for _, name in zip(range(most), names, strict=False))
 
 
 def _serve_or_close(state: State, index: Index, device: Device, emit: Emit) -> bool:
     if _serve(state, index, device, emit):
         return True
     held = occupied(index, device)
-    if not placement.takes_attempt(held, 0.0) and not _has_room_for_chunks(held):
+    shares = device.attempts and index.uses[device.spec.id].unshared == 0
+    has_lane = shares and len(device.attempts) < gates.lanes(state, device.spec.id)
+    if not has_lane and not placement.takes_attempt(held, 0.0) and not sweeping.room(held):
         index.closed(device.spec.id)
     return False
 
@@ -55,23 +108,85 @@ def _serve_or_close(state: State, index: Index, device: Device, emit: Emit) -> b
 def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
     """Give the device one more piece of work; whether there was one."""
     held = occupied(index, device)
-    job = _best_script(state, index, device)
-    if job is not None and not placement.takes_attempt(held, predicted_s(state, job, device)):
-        return False
-    sweep = _best_sweep(state, index, device)
+    offers = list(_offers(state, index, device))
+    sweep = sweeping.best(state, index, device) if device.spec.id not in index.reserved else None
     sweep_priority = None if sweep is None else state.jobs[sweep.job].priority
-    if job is not None and _script_first(index, device, job, sweep_priority):
-        emit(_attempt_lease(index, held, device, job))
+    offer = _chosen(state, index, device, offers, sweep_priority)
+    if offer is not None:
+        emit(_lease(state, index, device, held, offer))
         return True
-    if sweep is not None and _has_room_for_chunks(held):
-        emit(_chunk_lease(state, index, device, sweep))
+    if sweep is not None and sweeping.room(held):
+        emit(sweeping.lease(state, index, device, sweep))
         return True
     return False
 
 
-def _script_first(index: Index, device: Device, job: Job, sweep_priority: int | None) -> bool:
-    if job.spec.work is not WorkKind.SELFPLAY or job.priority != sweep_priority:
-        return placement.script_first(job.priority, sweep_priority)
+def _offers(state: State, index: Index, device: Device) -> Iterator[Offer]:
+    """Jobs that could go to the device now: of each group that fits, the first that may."""
+    cls, node = index.classes.get(device.spec.id), device.spec.node
+    if cls is None:
+        return
+    for group in list(index.ready):
+        if index.head(state, group) is None:
+            continue
+        refused = index.misfit(group.need, group.work, cls)
+        if refused is not None:
+            index.gates[node, refused.gate] += 1
+            continue
+        for job in index.heads(state, group, HEADS):
+            refused = gates.misfit(state, index, job, device) or gates.standing_refusal(state, index, job, device)
+            refused = refused or gates.full(state, index, job, device)
+            others = partners(state, index, job, device) if refused is None else None
+            if others is not None:
+                yield Offer(job=job, group=group, others=others)
+                break
+            if refused is not None:
+                index.gates[node, refused.gate] += 1
+
+
+def _chosen(
+    state: State, index: Index, device: Device, offers: list[Offer], sweep_priority: int | None
+) -> Offer | None:
+    """Who gets the device; `None` leaves it to the sweep, if there is one."""
+    if not offers:
+        return None
+    first = max(offer.job.priority for offer in offers)
+    if sweep_priority is not None and sweep_priority > first:
+        return None
+    offers = [offer for offer in offers if offer.job.priority == first]
+    kinds = {offer.group.work for offer in offers}
+    if sweep_priority == first:
+        kinds.add(WorkKind.SWEEP)
+    kind = _kind(state, index, kinds)
+    if kind in (WorkKind.SELFPLAY, WorkKind.SWEEP) and kinds >= {WorkKind.SELFPLAY, WorkKind.SWEEP}:
+        kind = WorkKind.SELFPLAY if _selfplay_first(index, device) else WorkKind.SWEEP
+    if kind is WorkKind.SWEEP:
+        return None
+    return _best(state, index, device, [offer for offer in offers if offer.group.work is kind])
+
+
+def _kind(state: State, index: Index, kinds: set[WorkKind]) -> WorkKind:
+    """Whose turn it is: who is owed time, or else who goes before the others."""
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    held = [
+        Account(
+            name=kind,
+            share=weight,
+            served_s=accounts.served_s(state, index, accounts.kind_account(kind)),
+            wants=kind in kinds,
+            holds=index.devices_of(accounts.kind_account(kind)),
+        )
+        for kind, weight in state.rules.shares.items()
+    ]
+    if sum(account.served_s for account in held) > SETTLED_S:
+        owed = share.most_owed(held)
+        if owed is not None:
+            return WorkKind(owed)
+    return min(kinds, key=PRECEDENCE.index)
+
+
+def _selfplay_first(index: Index, device: Device) -> bool:
     return placement.selfplay_first(
         placement.Contest(
             selfplay_devices=index.selfplaying,
@@ -84,64 +199,34 @@ def _script_first(index: Index, device: Device, job: Job, sweep_priority: int | 
     )
 
 
-def _best_script(state: State, index: Index, device: Device) -> Job | None:
-    best: Job | None = None
-    for need in list(index.ready):
-        job = index.head(state, need)
-        if job is not None and (best is None or job.rank < best.rank) and _fits(need, device):
-            best = job
-    return best
+def _best(state: State, index: Index, device: Device, offers: list[Offer]) -> Offer | None:
+    """The one of a kind that comes first on this device."""
+    if len(offers) == 1:
+        return offers[0]
+    if offers[0].group.work is WorkKind.SELFPLAY:
+        by_job = {offer.job.id: offer for offer in offers}
+        return by_job[next_selfplay(state, index, device, [offer.job for offer in offers]).id]
+    offers.sort(key=lambda offer: offer.job.rank)
+    cls, now = index.classes[device.spec.id], market(state, index)
+
+    def worth(offer: Offer) -> float:
+        return placement.score(bid_of(state, index, offer.job), cls, now, state.rules.placement)
+
+    return max(offers, key=worth)
 
 
-def _best_sweep(state: State, index: Index, device: Device) -> Sweep | None:
-    candidates = [
-        job
-        for job in _open_sweeps(state, index)
-        if device.spec.id not in state.sweeps[job.id].barred and _fits(job.spec.resources, device)
-    ]
-    if not candidates:
-        return None
-    best = min(candidates, key=lambda job: (-job.priority, index.attained_s[job.id], job.number))
-    return state.sweeps[best.id]
-
-
-def _open_sweeps(state: State, index: Index) -> Iterator[Job]:
-    return (state.jobs[name] for name in index.active if state.sweeps[name].ledger.free)
-
-
-def _fits(need: Resources, device: Device) -> bool:
-    return fit.refusal(need, device.spec) is None
-
-
-def _has_room_for_chunks(held: placement.Occupied) -> bool:
-    return placement.takes_chunks(held) and chunking.wants_more(held.chunks, held.chunks_s)
-
-
-def _attempt_lease(index: Index, held: placement.Occupied, device: Device, job: Job) -> AttemptLeased:
+def _lease(state: State, index: Index, device: Device, held: placement.Occupied, offer: Offer) -> AttemptLeased:
+    job = offer.job
     waited = index.now - job.submitted_at
-    place = "idle" if held.attempts == 0 else f"{held.attempts} ahead, {held.attempts_s:.3g} s at most"
+    place = "idle" if held.attempts == 0 else f"{held.attempts} there already"
+    if held.attempts and held.attempts_s is not None and not job.spec.resources.shared:
+        place = f"{held.attempts} ahead, {held.attempts_s:.3g} s at most"
     why = f"first that fits: priority {job.priority}, number {job.number}, waited {waited:.1f} s; device {place}"
-    return AttemptLeased(job=job.id, attempt=f"{job.id}.{job.attempts + 1}", device=device.spec.id, why=why)
-
-
-def _chunk_lease(state: State, index: Index, device: Device, sweep: Sweep) -> ChunkLeased:
-    payload = sweep_payload(state.jobs[sweep.job])
-    speed = state.speeds.get(speed_key(device.spec.id, payload))
-    fleet_per_s = index.pace_per_s[sweep.job]
-    if speed is not None and device.spec.id not in index.fleet_per_s[sweep.job]:
-        fleet_per_s += speed.per_s
-    ledger = sweep.ledger
-    wanted = chunking.length(_bounds(payload), ledger.total, ledger.free_items, speed, fleet_per_s)
-    start, stop = ledger.next_free(wanted)
-    return ChunkLeased(
-        job=sweep.job,
-        chunk=f"{sweep.job}.{sweep.chunks + 1}",
+    return AttemptLeased(
+        job=job.id,
+        attempt=f"{job.id}.{job.attempts + 1}",
         device=device.spec.id,
-        start=start,
-        stop=stop,
-        expected_s=None if speed is None else (stop - start) / speed.per_s,
+        others=offer.others,
+        lane=gates.lane_of(state, index, job, device) or 0,
+        why=why,
     )
-
-
-def _bounds(payload: SweepPayload) -> Bounds:
-    return Bounds(target_s=payload.target_s, floor=payload.min_chunk, ceiling=payload.max_chunk)

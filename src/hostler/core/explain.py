@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hostler.core.decide import occupied, predicted_s
+from hostler.core import gates
+from hostler.core.gangs import partners
 from hostler.core.index import Index
 from hostler.core.state import Device, Job, State
 from hostler.model.fleet import Link
 from hostler.model.views import Explanation
 from hostler.model.work import JobState
-from hostler.policy import fit, placement
+from hostler.policy.fit import Gate
 
 
 def explain_job(state: State, index: Index, job: Job) -> Explanation:
@@ -78,24 +79,31 @@ def _reasons(state: State, index: Index, job: Job) -> Iterator[str]:
 
 
 def _device_says(state: State, index: Index, job: Job, device: Device) -> str:
-    refusal = fit.refusal(job.spec.resources, device.spec)
+    if job.attempt is not None and job.attempt.id in device.attempts:
+        place = device.attempts.index(job.attempt.id)
+        return "holds it" + (f", {place} before it" if place and not job.attempt.lane else "")
+    refusal = gates.misfit(state, index, job, device)
     if refusal is not None:
         return f"does not fit: {refusal}"
     sweep = state.sweeps.get(job.id)
     if sweep is not None and device.spec.id in sweep.barred:
         return f"barred for this sweep until `hostler retry {job.id}`: {sweep.barred[device.spec.id]}"
-    node = state.nodes[device.spec.node]
-    if node.link is not Link.UP:
-        return f"out of reach: {node.trouble or 'its node does not answer'}"
-    if job.attempt is not None and job.attempt.id in device.attempts:
-        place = device.attempts.index(job.attempt.id)
-        return "holds it" + (f", {place} before it" if place else "")
     if job.state is not JobState.PENDING or job.id in state.sweeps:
-        return _busy(device) or "free"
-    held = occupied(index, device)
-    if placement.takes_attempt(held, predicted_s(state, job, device)):
-        return "would take it" + (f" (runs {_busy(device)})" if device.chunks else "")
-    return f"taken: {_busy(device)}"
+        return _reach(state, device) or _busy(device) or "free"
+    refusal = gates.standing_refusal(state, index, job, device)
+    if refusal is not None:
+        return refusal.why if refusal.gate is Gate.LINK else str(refusal)
+    refusal = gates.full(state, index, job, device)
+    if refusal is not None:
+        return f"taken: {_busy(device)}" if refusal.gate is Gate.TAKEN else str(refusal)
+    if partners(state, index, job, device) is None:
+        return "would take it, but too few of its peers are free"
+    return "would take it" + (f" (runs {_busy(device)})" if device.chunks else "")
+
+
+def _reach(state: State, device: Device) -> str | None:
+    node = state.nodes[device.spec.node]
+    return None if node.link is Link.UP else f"out of reach: {node.trouble or 'its node does not answer'}"
 
 
 def _busy(device: Device) -> str:

@@ -6,21 +6,36 @@ Nothing here is journalled: `Index.rebuilt(state)` makes it anew, and `validate(
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import field
+from itertools import islice
+from typing import NamedTuple
 
-from hostler.core.state import Device, Job, State, Sweep, speed_key, sweep_payload
+from hostler.core.care.state import Heard
+from hostler.core.state import Attempt, Device, Job, State, Sweep, speed_key, sweep_payload
 from hostler.model.commands import WorkerOrder
-from hostler.model.fleet import Link
+from hostler.model.fleet import Link, NodeSpec
 from hostler.model.record import entity
-from hostler.model.work import JobState, Resources, SweepPayload, WorkKind
+from hostler.model.work import DeviceKind, JobState, Resources, ScriptPayload, SweepPayload, WorkKind
+from hostler.policy import duration, fit
+from hostler.policy.fit import Refusal, Site
+from hostler.policy.priority import Claim
+from hostler.policy.share import QuotaTarget
 
 Ranked = tuple[int, int, str]
 """A job in the ready queue: its rank, then its id."""
 
 LOOP = "loop "
 """What the name of a timer begins with that is due for a config, which follows; no job is called so."""
+DEVICE = "device "
+"""The same for a device that may be given something again then."""
+AGAIN = "again "
+"""The same for a job that keeps away from some devices until then."""
+CHORE = "chore "
+"""The same for what the core does from time to time."""
+CARE = "care "
+"""What the name of a chore begins with that looks whether a node, which follows, has fallen silent."""
 
 UNKNOWN_CHUNK_S = 1e-3
 """What a chunk of unknown duration counts in a sweep's attained service, so that equals take turns."""
@@ -46,17 +61,88 @@ class Load:
         return None if self.chunks_unknown else self.chunks_s
 
 
+class Group(NamedTuple):
+    """Work that looks the same to the scheduler, whose jobs go in the order of their rank."""
+
+    work: WorkKind
+    label: str
+    """The training config, or the family of scripts."""
+    need: Resources
+
+
+@entity
+class NodeUse:
+    """What runs on a node takes of it."""
+
+    scripts: int = 0
+    cpus: float = 0.0
+    memory_gb: float = 0.0
+    started_at: float | None = None
+    """When something was last put on one of its GPUs."""
+
+
+@entity
+class DeviceUse:
+    """What has been put on a device takes of it."""
+
+    vram_gb: float = 0.0
+    unshared: int = 0
+    """Attempts that share it with nobody."""
+
+
+@entity
+class Live:
+    """Attempts that an account has out now: how many devices, and the sum of the times since when they have them."""
+
+    devices: float = 0.0
+    since: float = 0.0
+
+
 @entity
 class Index:
-    """The queue by need, timers, dependencies, open devices, loads."""
+    """The queue by group, timers, dependencies, open devices, loads."""
 
     now: float = 0.0
     """The time of the input being handled, or of the newest event; never falls."""
     before: float = 0.0
     """The time of the event before the one being folded."""
     counts: dict[JobState, int] = field(default_factory=lambda: dict.fromkeys(JobState, 0))
-    ready: dict[Resources, list[Ranked]] = field(default_factory=dict)
-    """Heaps of scripts that could run now, by what they need. Entries go stale and are dropped when they surface."""
+    ready: dict[Group, list[Ranked]] = field(default_factory=dict)
+    """Heaps of jobs that could run now. Entries go stale and are dropped when they surface."""
+    fresh_groups: dict[Group, None] = field(default_factory=dict)
+    """Groups that have got something new to do since the last decision."""
+    sites: dict[str, Site] = field(default_factory=dict)
+    """What never changes about a device of the fleet."""
+    classes: dict[str, str] = field(default_factory=dict)
+    """The class of each device; devices of one class are the same to every policy."""
+    samples: dict[str, Site] = field(default_factory=dict)
+    """One device of each class."""
+    members: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """The devices of each class."""
+    fits: dict[tuple[WorkKind, Resources], dict[str, Refusal | None]] = field(default_factory=dict)
+    """Whether a need fits on a class, once asked."""
+    open_in: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    """The open devices of each class."""
+    nodes: dict[str, NodeUse] = field(default_factory=lambda: defaultdict(NodeUse))
+    uses: dict[str, DeviceUse] = field(default_factory=lambda: defaultdict(DeviceUse))
+    live: dict[str, Live] = field(default_factory=lambda: defaultdict(Live))
+    """By account (`core.accounts`)."""
+    trainings: Counter[str] = field(default_factory=Counter)
+    """Trainings that hold devices, by the config they are for."""
+    playing: Counter[str] = field(default_factory=Counter)
+    """Self-play jobs that hold devices, by the config they are for."""
+    yieldable: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    """Devices by class on which nothing but self-play runs that was not asked to go: they can be had, if need be."""
+    prices: Mapping[str, float] = field(default_factory=dict)
+    """What a device of each class is worth, the dearest 1. Volatile: made from the newest plan."""
+    aims: dict[str, Mapping[str, QuotaTarget]] = field(default_factory=dict)
+    """What is meant for each config of a tier's time, once asked; forgotten when configs or rules change."""
+    claims: dict[str, tuple[float, Claim]] = field(default_factory=dict)
+    """What speaks for each config, and when that was looked at."""
+    reserved: dict[str, str] = field(default_factory=dict)
+    """Devices kept for a job. Volatile: what is not in here after a restart is reserved again."""
+    gates: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How often each gate has refused something on each node since the controller began. Volatile, for show."""
     active: set[str] = field(default_factory=set)
     """Sweeps that may be given devices."""
     attained_s: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -76,6 +162,11 @@ class Index:
     fresh: dict[str, None] = field(default_factory=dict)
     """Open devices that have changed since the last decision."""
     new_work: bool = False
+    """Whether any open device may have got something to do, as when a sweep was submitted."""
+    doubted: set[str] = field(default_factory=set)
+    """Devices about which something was learnt since it was last asked whether they can be trusted."""
+    chores: set[str] = field(default_factory=set)
+    """What is due now of what the core does from time to time."""
     draining: bool = False
     """Nothing new is put on any device."""
     loops_due: set[str] = field(default_factory=set)
@@ -94,6 +185,8 @@ class Index:
     """Devices that hold chunks."""
     sweep_at: float = 0.0
     """When a device was last given a chunk."""
+    telemetry: dict[str, Heard] = field(default_factory=dict)
+    """By node: what it told last of how it is. Volatile: a controller that begins knows nothing."""
     loads: dict[str, Load] = field(default_factory=lambda: defaultdict(Load))
     workers: dict[tuple[str, str], WorkerOrder] = field(default_factory=dict)
 
@@ -110,11 +203,13 @@ class Index:
         if job.not_before > self.now:
             heapq.heappush(self.timers, (job.not_before, job.id))
             return
-        self.new_work = True
         if isinstance(job.spec.payload, SweepPayload):
+            self.new_work = True
             self._activate(state, job)
             return
-        heapq.heappush(self.ready.setdefault(job.spec.resources, []), (*job.rank, job.id))
+        group = group_of(job)
+        self.fresh_groups[group] = None
+        heapq.heappush(self.ready.setdefault(group, []), (*job.rank, job.id))
 
     def await_dependencies(self, state: State, job: Job) -> None:
         """Note what a job waits for."""
@@ -142,6 +237,12 @@ class Index:
             _, name = heapq.heappop(self.timers)
             if name.startswith(LOOP):
                 self.loops_due.add(name.removeprefix(LOOP))
+            elif name.startswith(DEVICE):
+                self.opened(state, name.removeprefix(DEVICE))
+            elif name.startswith(AGAIN):
+                self._look_at(state, state.jobs[name.removeprefix(AGAIN)])
+            elif name.startswith(CHORE):
+                self.chores.add(name.removeprefix(CHORE))
             else:
                 self._requeue(state, name)
 
@@ -150,20 +251,86 @@ class Index:
         heapq.heappush(self.timers, (until, LOOP + config))
         self.loops_due.add(config)
 
+    def devices_of(self, account: str) -> float:
+        """How many devices an account has out now."""
+        live = self.live.get(account)
+        return 0.0 if live is None else live.devices
+
+    def look_again(self, device: str, at: float) -> None:
+        """A device may be given something then that it may not be given now."""
+        heapq.heappush(self.timers, (at, DEVICE + device))
+
+    def reconsider(self, job: str, at: float) -> None:
+        """A job may be given devices then that it keeps away from now."""
+        heapq.heappush(self.timers, (at, AGAIN + job))
+
+    def do_later(self, chore: str, at: float) -> None:
+        """A chore is due then."""
+        heapq.heappush(self.timers, (at, CHORE + chore))
+
+    def expire_later(self, state: State, node: str, at: float | None = None) -> None:
+        """Something was decided on a node's telemetry: look then, or as soon as it may be, whether it still tells."""
+        heard = self.telemetry.setdefault(node, Heard())
+        if heard.armed:
+            return
+        targets = state.rules.targets
+        usual = (state.at if heard.at is None else heard.at) + targets.telemetry_max_age_s + targets.unknown_hold_s
+        heard.armed = True
+        self.do_later(CARE + node, usual if at is None else at)
+
     def next_timer(self) -> float | None:
         """When the next rest is over."""
         return self.timers[0][0] if self.timers else None
 
-    def head(self, state: State, need: Resources) -> Job | None:
-        """The first ready script of this need; a need that nothing ready has is forgotten."""
-        heap = self.ready[need]
+    def head(self, state: State, group: Group) -> Job | None:
+        """The first ready job of a group; a group that has none is forgotten."""
+        heap = self.ready[group]
         while heap:
             job = state.jobs[heap[0][2]]
             if self._is_ready(job, heap[0]):
                 return job
             heapq.heappop(heap)
-        del self.ready[need]
+        del self.ready[group]
+        self.fresh_groups.pop(group, None)
         return None
+
+    def heads(self, state: State, group: Group, most: int) -> Iterator[Job]:
+        """The first ready jobs of a group, in order, after `head`; so many entries of its heap are looked at."""
+        for entry in islice(_ascending(self.ready.get(group, [])), most):
+            job = state.jobs[entry[2]]
+            if self._is_ready(job, entry):
+                yield job
+
+    def misfit(self, need: Resources, work: WorkKind, cls: str) -> Refusal | None:
+        """Why work with this need will never run on devices of a class; `None` where it may."""
+        known = self.fits.setdefault((work, need), {})
+        if cls not in known:
+            known[cls] = fit.refusal(need, self.samples[cls], work)
+        return known[cls]
+
+    def suits(self, job: Job, device: str) -> bool:
+        """Whether the job may ever run on a device of the fleet."""
+        return device in self.places and self.misfit(job.spec.resources, job.spec.work, self.classes[device]) is None
+
+    def join(self, node: NodeSpec) -> None:
+        """A node is described: these are its devices."""
+        for spec in node.devices:
+            self.places.add(spec.id)
+            site = fit.site(node, spec)
+            self.sites[spec.id], cls = site, fit.device_class(site)
+            self.classes[spec.id] = cls
+            self.samples.setdefault(cls, site)
+            self.members[cls].add(spec.id)
+
+    def part(self, node: NodeSpec) -> None:
+        """The devices of a node, as it was described, are in the fleet no more."""
+        for spec in node.devices:
+            self.closed(spec.id)
+            self.places.discard(spec.id)
+            cls = self.classes[spec.id]
+            self.members[cls].discard(spec.id)
+            if not self.members[cls]:
+                del self.members[cls]
 
     def in_order(self, state: State) -> Iterator[Job]:
         """Ready scripts, first to last; the queue is left as it is, and what is not asked for is not sorted."""
@@ -176,14 +343,20 @@ class Index:
 
     def opened(self, state: State, name: str) -> None:
         """A device may have room again."""
-        if name in self.places and state.nodes[state.devices[name].spec.node].link is Link.UP:
+        device = state.devices[name]
+        if not state.trust.takes(name, self.now, busy=bool(device.attempts or device.chunks)):
+            return
+        if name in self.places and state.nodes[device.spec.node].link is Link.UP:
             self.open[name] = None
             self.fresh[name] = None
+            self.open_in[self.classes[name]][name] = None
 
     def closed(self, name: str) -> None:
         """A device is full, gone or out of reach."""
         self.open.pop(name, None)
         self.fresh.pop(name, None)
+        if name in self.classes:
+            self.open_in[self.classes[name]].pop(name, None)
 
     def at_work(self, sweep: str, device: str, per_s: float) -> None:
         """A device works on a sweep, this fast."""
@@ -198,17 +371,48 @@ class Index:
         if not speeds:
             del self.fleet_per_s[sweep], self.pace_per_s[sweep]
 
-    def attempt_put(self, device: str, predicted_s: float | None) -> None:
-        """An attempt was put on a device."""
-        load = self.loads[device]
-        load.attempts_s += predicted_s or 0.0
-        load.attempts_unknown += predicted_s is None
+    def attempt_put(self, state: State, job: Job, attempt: Attempt) -> None:
+        """An attempt was put on its devices."""
+        for name in attempt.devices:
+            load = self.loads[name]
+            load.attempts_s += attempt.predicted_s or 0.0
+            load.attempts_unknown += attempt.predicted_s is None
+        self._use(state, job, attempt, 1)
+        if state.devices[attempt.device].spec.kind is not DeviceKind.CPU:
+            self.nodes[state.devices[attempt.device].spec.node].started_at = attempt.leased_at
 
-    def attempt_taken(self, device: Device, predicted_s: float | None) -> None:
-        """An attempt left a device."""
-        load = self.loads[device.spec.id]
-        load.attempts_s = load.attempts_s - (predicted_s or 0.0) if device.attempts else 0.0
-        load.attempts_unknown -= predicted_s is None
+    def attempt_taken(self, state: State, job: Job, attempt: Attempt) -> None:
+        """An attempt left its devices."""
+        for name in attempt.devices:
+            load, device = self.loads[name], state.devices[name]
+            load.attempts_s = load.attempts_s - (attempt.predicted_s or 0.0) if device.attempts else 0.0
+            load.attempts_unknown -= attempt.predicted_s is None
+        self._use(state, job, attempt, -1)
+
+    def _use(self, state: State, job: Job, attempt: Attempt, sign: int) -> None:
+        """Note, or forget, what an attempt takes of its node and its devices."""
+        need, node = job.spec.resources, self.nodes[state.devices[attempt.device].spec.node]
+        node.scripts += sign * (job.spec.work is WorkKind.SCRIPT)
+        node.cpus += sign * need.cpus
+        node.memory_gb += sign * (need.memory_gb or 0.0)
+        for name in attempt.devices:
+            use = self.uses[name]
+            use.vram_gb += sign * need.vram_gb / (len(attempt.devices) if need.shards else 1)
+            use.unshared += sign * (not need.shared)
+        if job.spec.serves is not None and job.spec.work is WorkKind.TRAINING:
+            self.trainings[job.spec.serves] += sign
+        if job.spec.serves is not None and job.spec.work is WorkKind.SELFPLAY:
+            self.playing[job.spec.serves] += sign
+
+    def note_yieldable(self, state: State, device: Device) -> None:
+        """Note whether a device could be had from self-play, after something about it has changed."""
+        cls = self.classes.get(device.spec.id)
+        if cls is None:
+            return
+        if _is_yieldable(state, device):
+            self.yieldable[cls][device.spec.id] = None
+        else:
+            self.yieldable[cls].pop(device.spec.id, None)
 
     def chunk_put(self, sweep: str, device: str, expected_s: float | None) -> None:
         """A chunk was put on a device."""
@@ -234,10 +438,30 @@ class Index:
         if job.cancelling is None and state.sweeps[job.id].given_up is None:
             self.active.add(job.id)
 
+    def _look_at(self, state: State, job: Job) -> None:
+        if job.state is JobState.PENDING and job.id not in state.sweeps and group_of(job) in self.ready:
+            self.fresh_groups[group_of(job)] = None
+
     def _requeue(self, state: State, name: str) -> None:
         job = state.jobs[name]
         if job.state is JobState.PENDING:
             self.enqueue(state, job)
+
+
+def group_of(job: Job) -> Group:
+    """The group a job is in, while it waits."""
+    payload = job.spec.payload
+    if job.spec.serves is not None:
+        return Group(job.spec.work, job.spec.serves, job.spec.resources)
+    assert isinstance(payload, ScriptPayload), f"{job.id} is a sweep"
+    return Group(job.spec.work, duration.family(job.spec.name, payload.argv[0]), job.spec.resources)
+
+
+def _is_yieldable(state: State, device: Device) -> bool:
+    jobs = [state.jobs[name.rpartition(".")[0]] for name in device.attempts]
+    return bool(jobs) and all(
+        job.spec.work is WorkKind.SELFPLAY and job.attempt is not None and job.attempt.yielding is None for job in jobs
+    )
 
 
 def _ascending(heap: list[Ranked]) -> Iterator[Ranked]:
@@ -254,20 +478,25 @@ def _ascending(heap: list[Ranked]) -> Iterator[Ranked]:
 def rebuilt(state: State) -> Index:
     """The index of a state, from nothing."""
     index = Index(now=state.at)
+    for node in state.nodes.values():
+        index.join(node.spec)
     for job in state.jobs.values():
         index.count(None, job.state)
         index.await_dependencies(state, job)
+        if job.attempt is not None:
+            index.attempt_put(state, job, job.attempt)
     for job in sorted(state.jobs.values(), key=lambda each: each.rank):
         if job.state is JobState.PENDING or (job.id in state.sweeps and not job.state.final):
             index.enqueue(state, job)
-        if job.attempt is not None:
-            index.attempt_put(job.attempt.device, job.attempt.predicted_s)
     for sweep in state.sweeps.values():
         _index_sweep(state, index, sweep)
-    index.places = {device.id for node in state.nodes.values() for device in node.spec.devices}
-    for name in state.devices:
+    for name, device in state.devices.items():
         index.opened(state, name)
+        index.note_yieldable(state, device)
     _index_loops(state, index)
+    _index_trust(state, index)
+    for name in {*state.care.nodes, *state.care.lanes}:
+        index.expire_later(state, name)
     return index
 
 
@@ -278,6 +507,17 @@ def _index_loops(state: State, index: Index) -> None:
             index.rest_loop(config.spec.name, rest.until)
         for name, stage in config.jobs.items():
             index.selfplaying += stage is WorkKind.SELFPLAY and state.jobs[name].attempt is not None
+
+
+def _index_trust(state: State, index: Index) -> None:
+    for name, doubt in state.trust.doubts.items():
+        index.doubted.add(name)
+        if doubt.until is not None:
+            index.look_again(name, doubt.until)
+    for job in state.jobs.values():
+        if job.state is JobState.PENDING:
+            for until in {*job.avoid.values(), job.vram_until} - {0.0}:
+                index.reconsider(job.id, until)
 
 
 def _index_sweep(state: State, index: Index, sweep: Sweep) -> None:

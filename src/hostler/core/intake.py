@@ -10,19 +10,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from hostler.core import forecast
+from hostler.core.care import intake as care
 from hostler.core.index import Index
 from hostler.core.loop import intake as loop
 from hostler.core.orders import sweep_of_worker, worker_id
 from hostler.core.state import Device, Job, Node, State, Sweep, sweep_payload
 from hostler.core.submission import admit
+from hostler.core.trust import decide as trust
 from hostler.model import events, inputs
 from hostler.model.codec import legible, record_fault, unwritable
 from hostler.model.errors import Conflict, NotFound, SpecError
 from hostler.model.events import Event, job_of
 from hostler.model.fleet import Link
 from hostler.model.inputs import Input
-from hostler.model.work import DEFAULT_BUDGETS, FailureClass, JobState, ScriptPayload, StagePayload
-from hostler.policy import fit, retry
+from hostler.model.work import DEFAULT_BUDGETS, DeviceKind, FailureClass, JobState, ScriptPayload, StagePayload
+from hostler.policy import retry
 
 Emit: TypeAlias = Callable[[Event], None]
 Take: TypeAlias = Callable[[State, Index, Any, Emit], Any]
@@ -173,6 +176,7 @@ def _ended(state: State, index: Index, given: inputs.Ended, emit: Emit) -> None:
             result=None if isinstance(job.spec.payload, StagePayload) else given.result,
             result_error=given.result_error,
             left=given.left,
+            evidence=given.evidence,
         )
     )
     _judge(state, index, job, given, emit)
@@ -229,6 +233,11 @@ def _trouble(state: State, index: Index, given: inputs.Trouble, emit: Emit) -> N
     emit(events.TroubleRecorded(where=given.where, what=given.what))
 
 
+def _configure(state: State, index: Index, given: inputs.Configure, emit: Emit) -> None:
+    if given.rules != state.rules:
+        emit(events.RulesSet(rules=given.rules))
+
+
 def _drain(state: State, index: Index, given: inputs.Drain, emit: Emit) -> None:
     index.draining = True
 
@@ -253,23 +262,24 @@ TAKES: dict[type, Take] = {
     inputs.Returned: _returned,
     inputs.WorkerRefused: _worker_refused,
     inputs.Progress: _progress,
+    inputs.Telemetry: care.telemetry,
     inputs.Trouble: _trouble,
     inputs.Declare: loop.declare,
     inputs.Fitted: loop.fitted,
     inputs.RollBack: loop.roll_back,
+    inputs.Configure: _configure,
     inputs.Drain: _drain,
     inputs.Tick: _tick,
 }
 
 
-def failure_of(payload: ScriptPayload | StagePayload, ended: inputs.Ended) -> tuple[FailureClass, str] | None:
+def failure_of(
+    payload: ScriptPayload | StagePayload, ended: inputs.Ended, *, gpu: bool
+) -> tuple[FailureClass, str] | None:
     """Why an attempt that ended this way came to nothing; `None` if it succeeded, as far as its process tells."""
-    if ended.reason in REASONS:
-        return REASONS[ended.reason], ended.error or f"its node reported: {ended.reason}"
-    if ended.signal is not None:
-        return FailureClass.SIGNAL, f"ended by signal {ended.signal}"
-    if ended.exit_code != 0:
-        return FailureClass.EXIT, f"exit status {ended.exit_code}"
+    if ended.reason in retry.REASONS or ended.signal is not None or ended.exit_code != 0:
+        found = _diagnosis(ended, gpu)
+        return found.failure, (ended.reason and ended.error) or found.why
     if ended.result_error is not None:
         return FailureClass.RESULT, f"exit status 0, but its result is unusable: {ended.result_error}"
     if isinstance(payload, ScriptPayload) and payload.require_result and ended.result is None:
@@ -277,20 +287,15 @@ def failure_of(payload: ScriptPayload | StagePayload, ended: inputs.Ended) -> tu
     return None
 
 
-REASONS = {
-    "walltime": FailureClass.TIMEOUT,
-    "memory": FailureClass.MEMORY,
-    "spawn": FailureClass.SPAWN,
-    "lost": FailureClass.LOST,
-    "unknown": FailureClass.LOST,
-}
+def _diagnosis(ended: inputs.Ended, gpu: bool) -> retry.Diagnosis:
+    return retry.classify(ended.exit_code, ended.signal, ended.reason, ended.evidence, gpu=gpu)
 
 
 def _judge(state: State, index: Index, job: Job, ended: inputs.Ended, emit: Emit) -> None:
     """An attempt has ended: accept its result, try again, or give the job up."""
     payload = job.spec.payload
     assert isinstance(payload, ScriptPayload | StagePayload)
-    failure = failure_of(payload, ended)
+    failure = failure_of(payload, ended, gpu=_on_gpu(state, job))
     if isinstance(payload, StagePayload) and ended.reason is None:
         failure = loop.stage_failure(state, job, failure, ended.result)
     if failure is None and ended.reason is None:
@@ -302,9 +307,18 @@ def _judge(state: State, index: Index, job: Job, ended: inputs.Ended, emit: Emit
         emit(events.JobCancelled(job=job.id))
         _fail_dependents(state, index, job.id, emit)
     elif failure is None or ended.reason == "stopped":
-        emit(events.JobRequeued(job=job.id, failure=None, not_before=state.at, why=f"called back: {ended.reason}"))
+        _take_back(state, job, ended, emit)
     else:
-        _fail_attempt(state, index, job, *failure, emit)
+        _fail_attempt(state, index, job, *failure, emit, ended=ended)
+
+
+def _take_back(state: State, job: Job, ended: inputs.Ended, emit: Emit) -> None:
+    """An attempt that was asked to go has gone; what it saved need not be done again."""
+    attempt = job.attempt
+    assert attempt is not None
+    why = f"called back: {attempt.yielding or ended.reason}"
+    saved = forecast.saved(job, state.devices[attempt.device].spec, attempt.elapsed_s)
+    emit(events.JobRequeued(job=job.id, failure=None, not_before=state.at, why=why, progress=saved))
 
 
 def _accept(state: State, job: Job, ended: inputs.Ended, emit: Emit) -> None:
@@ -316,15 +330,31 @@ def _accept(state: State, job: Job, ended: inputs.Ended, emit: Emit) -> None:
     loop.after_done(state, job, emit)
 
 
-def _fail_attempt(state: State, index: Index, job: Job, failure: FailureClass, what: str, emit: Emit) -> None:
+def _on_gpu(state: State, job: Job) -> bool:
+    assert job.attempt is not None
+    return state.devices[job.attempt.device].spec.kind is not DeviceKind.CPU
+
+
+def _fail_attempt(
+    state: State,
+    index: Index,
+    job: Job,
+    failure: FailureClass,
+    what: str,
+    emit: Emit,
+    *,
+    ended: inputs.Ended | None = None,
+) -> None:
+    """`ended` is what the attempt's node saw of its end; `None` where it was not there to see it."""
     failures = {**job.failures, failure: job.failures.get(failure, 0) + 1}
-    verdict = retry.verdict(job.spec.retry, failures, failure)
-    why = f"{what} ({verdict.why})"
+    vram = failure is FailureClass.MEMORY and ended is not None and _diagnosis(ended, gpu=True).vram
+    verdict = retry.verdict(job.spec.retry, failures, failure, trust.where(state, job), vram=vram)
+    why, reported = f"{what} ({verdict.why})", ended is not None
     if verdict.again:
-        not_before = index.now + verdict.rest_s
-        emit(events.JobRequeued(job=job.id, failure=failure, not_before=not_before, why=why))
+        emit(trust.requeued(state, index, job, failure, verdict, why, reported=reported))
         return
-    emit(events.JobFailed(job=job.id, failure=failure, why=why))
+    against = trust.against(state, job, failure, reported=reported)
+    emit(events.JobFailed(job=job.id, failure=failure, why=why, against=against))
     _fail_dependents(state, index, job.id, emit)
     if isinstance(job.spec.payload, StagePayload):
         loop.after_failed(state, index, job, why, emit)
@@ -424,7 +454,7 @@ def _hopeless(state: State, index: Index, sweep: Sweep, job: Job) -> tuple[Failu
 
 
 def _barred_everywhere(state: State, index: Index, sweep: Sweep, job: Job) -> tuple[FailureClass, str] | None:
-    fitting = [name for name in index.places if fit.refusal(job.spec.resources, state.devices[name].spec) is None]
+    fitting = [name for name in index.places if index.suits(job, name)]
     if fitting and sweep.barred.keys() >= set(fitting):
         name = min(fitting)
         return FailureClass.WORKER, f"no device is left for it; {name}: {sweep.barred[name]}"

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from hostler.core.care.invariants import care_faults
 from hostler.core.index import Index, rebuilt
 from hostler.core.loop.invariants import loop_faults
 from hostler.core.state import Device, Job, State, Sweep, sweep_payload
 from hostler.model.errors import BrokenInvariant
 from hostler.model.fleet import Link
 from hostler.model.work import JobState
-from hostler.policy import fit
 
 
 def validate(state: State, index: Index) -> None:
     """Raise `BrokenInvariant` with everything that is wrong; return if nothing is."""
     problems = [*_jobs(state), *_devices(state), *_sweeps(state), *loop_faults(state), *_index(state, index)]
+    problems += care_faults(state, index)
     if problems:
         raise BrokenInvariant("; ".join(problems))
 
@@ -42,14 +43,18 @@ def _dependencies(state: State, job: Job) -> Iterator[str]:
 
 
 def _devices(state: State) -> Iterator[str]:
-    held = [name for device in state.devices.values() for name in (*device.attempts, *device.chunks)]
-    twice = [name for name, count in Counter(held).items() if count > 1]
+    """Everything that is out is on its own devices, once on each, and nowhere else."""
+    held = Counter(
+        (name, part) for name, device in state.devices.items() for part in (*device.attempts, *device.chunks)
+    )
+    attempts = [job.attempt for job in state.jobs.values() if job.attempt is not None]
+    leases = [(lease.device, chunk) for sweep in state.sweeps.values() for chunk, lease in sweep.leases.items()]
+    should = Counter([*leases, *((name, attempt.id) for attempt in attempts for name in attempt.devices)])
+    if held != should:
+        yield f"devices hold {sorted(held - should)} that they should not, and lack {sorted(should - held)}"
+    twice = {attempt.id for attempt in attempts} & {chunk for _, chunk in leases}
     if twice:
-        yield f"on two devices: {twice}"
-    attempts = {job.attempt.id for job in state.jobs.values() if job.attempt}
-    chunks = {name for sweep in state.sweeps.values() for name in sweep.leases}
-    if set(held) != attempts | chunks or attempts & chunks:
-        yield f"devices hold {sorted(held)}, jobs and sweeps say {sorted(attempts | chunks)}"
+        yield f"attempts and chunks at once: {sorted(twice)}"
 
 
 def _sweeps(state: State) -> Iterator[str]:
@@ -108,7 +113,7 @@ def _paces(index: Index, fresh: Index) -> Iterator[str]:
 def _bars(state: State, index: Index) -> Iterator[str]:
     """A sweep that goes on has a device to go on with, or none that it fits on."""
     for job in (state.jobs[name] for name in index.active if state.sweeps[name].barred):
-        fitting = {name for name in index.places if fit.refusal(job.spec.resources, state.devices[name].spec) is None}
+        fitting = {name for name in index.places if index.suits(job, name)}
         if fitting and fitting <= state.sweeps[job.id].barred.keys():
             yield f"{job.id} goes on and is barred everywhere"
 

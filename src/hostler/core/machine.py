@@ -9,10 +9,12 @@ from typing import Any
 
 from hostler.core import decide, intake, orders
 from hostler.core.apply import apply
+from hostler.core.care.decide import review
 from hostler.core.index import Index, rebuilt
 from hostler.core.invariants import validate
 from hostler.core.loop.decide import populate
 from hostler.core.state import State
+from hostler.core.trust import decide as trust
 from hostler.model.commands import Command
 from hostler.model.errors import CorruptState, HostlerError, IllegalTransition
 from hostler.model.events import Entry, Event, subject
@@ -87,6 +89,8 @@ class Core:
 
     def _decide(self, emit: decide.Emit) -> None:
         """Queue what the loops need and place what waits; what was placed makes room in the queue for more."""
+        review(self.state, self.index, emit)
+        trust.review(self.state, self.index, emit)
         while True:
             populate(self.state, self.index, emit)
             decide.place_all(self.state, self.index, emit)

@@ -78,6 +78,12 @@ def _attempt_leased(state: State, index: Index, event: events.AttemptLeased) -> 
             yield Recall(node=device.spec.node, chunk=chunk, reason=f"{event.attempt} takes the device")
 
 
+def _preempt_requested(state: State, index: Index, event: events.PreemptRequested) -> Iterator[Command]:
+    attempt = state.jobs[job_of(event.attempt)].attempt
+    assert attempt is not None
+    yield Stop(node=state.devices[attempt.device].spec.node, attempt=event.attempt, reason="preempted")
+
+
 def _attempt_ended(state: State, index: Index, event: events.AttemptEnded) -> Iterator[Command]:
     if event.left is False:
         attempt = state.jobs[job_of(event.attempt)].attempt
@@ -151,6 +157,7 @@ DERIVES: dict[type, Derive] = {
     events.ControllerStarted: _controller_started,
     events.MatchesPlayed: _matches_played,
     events.AttemptLeased: _attempt_leased,
+    events.PreemptRequested: _preempt_requested,
     events.AttemptEnded: _attempt_ended,
     events.ChunkLeased: _chunk_leased,
     events.CancelRequested: _cancel_requested,
@@ -168,6 +175,8 @@ def _reconcile_attempt(state: State, node: str, name: str, held: bool) -> Iterat
     assert job.attempt is not None
     if job.cancelling is not None:
         yield Stop(node=node, attempt=name, reason="cancelled")
+    elif job.attempt.yielding is not None:
+        yield Stop(node=node, attempt=name, reason="preempted")
     elif not held and job.state in (JobState.LEASED, JobState.LAUNCHING):
         yield _launch(state, job, job.attempt)
 
@@ -211,9 +220,9 @@ def _launch(state: State, job: Job, attempt: Attempt) -> Launch:
     memory = job.spec.resources.memory_gb
     order = AttemptOrder(
         id=attempt.id,
-        queue=device.spec.queue,
+        queue=_queue(state, attempt),
         argv=_resolved(payload.argv, node.python),
-        env={**node.env, **binding(device.spec), **payload.env},
+        env={**node.env, **binding(*(state.devices[name].spec for name in attempt.devices)), **payload.env},
         cwd=payload.cwd,
         walltime_s=job.spec.walltime_s,
         memory_bytes=None if memory is None else int(memory * 2**30),
@@ -221,6 +230,12 @@ def _launch(state: State, job: Job, attempt: Attempt) -> Launch:
         inputs=_inputs(state, job),
     )
     return Launch(node=node.name, order=order)
+
+
+def _queue(state: State, attempt: Attempt) -> str:
+    """Several devices, and each lane beside the first, are a queue of their own: the core sees that none overlap."""
+    name = "+".join(state.devices[each].spec.queue for each in attempt.devices)
+    return f"{name}.{attempt.lane}" if attempt.lane else name
 
 
 def _lend(state: State, index: Index, sweep: Sweep, chunk: str, device: str) -> Lend:

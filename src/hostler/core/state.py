@@ -9,13 +9,17 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any
 
+from hostler.core.care.state import Care
 from hostler.core.ledger import Ledger
 from hostler.core.loop.state import Config
+from hostler.core.trust.state import Trust
 from hostler.model.fleet import DeviceSpec, Link, NodeSpec, Process
-from hostler.model.record import entity
+from hostler.model.record import entity, record
+from hostler.model.rules import USUAL, Rules
 from hostler.model.work import FailureClass, JobSpec, JobState, SweepPayload
 from hostler.policy.chunking import Speed
 from hostler.policy.duration import Estimate
+from hostler.policy.share import Service
 
 
 @entity
@@ -26,12 +30,22 @@ class Attempt:
     device: str
     leased_at: float
     predicted_s: float | None
+    others: tuple[str, ...] = ()
+    """Further devices that it holds."""
+    lane: int = 0
+    yielding: str | None = None
+    """Why it was asked to give its devices up."""
     process: Process = Process.UNKNOWN
     started_at: float | None = None
     elapsed_s: float | None = None
     """How long its process lived, by its node's clock."""
     pid: int | None = None
     pid_start: int | None = None
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Everything it holds."""
+        return (self.device, *self.others)
 
 
 @entity
@@ -50,6 +64,13 @@ class Job:
     attempt: Attempt | None = None
     last_device: str | None = None
     failures: dict[FailureClass, int] = field(default_factory=dict)
+    avoid: dict[str, float] = field(default_factory=dict)
+    """Devices and nodes it failed on and keeps away from, and until when (`core.trust`)."""
+    vram_above: float | None = None
+    """GB of VRAM that were too few for it; until `vram_until` it waits for a device that has more."""
+    vram_until: float = 0.0
+    batch_scale: float = 1.0
+    """Share of its usual batch that it is to use where a device has no more VRAM than that."""
     cancelling: str | None = None
     wanted: str | None = None
     """What made the controller want it; `None` where somebody asked for it."""
@@ -58,6 +79,10 @@ class Job:
     started_at: float | None = None
     ended_at: float | None = None
     result: Any = None
+    progress: float = 0.0
+    """Share of it that attempts have done which were stopped and had saved their work, as far as its estimate tells."""
+    preempted: int = 0
+    """How often it gave its devices up for others."""
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -121,6 +146,15 @@ class Node:
     trouble: str | None = "never reached"
 
 
+@record
+class Spent:
+    """Device time, and what it cost where the price is known; `unpriced_s` is the part of unknown price."""
+
+    device_s: float = 0.0
+    cost: float = 0.0
+    unpriced_s: float = 0.0
+
+
 @entity
 class State:
     """The whole. `at` is the time of the newest event, `seq` its number."""
@@ -140,6 +174,13 @@ class State:
     configs: dict[str, Config] = field(default_factory=dict)
     durations: dict[str, Estimate] = field(default_factory=dict)
     """Learnt duration by `duration_key`."""
+    rules: Rules = USUAL
+    care: Care = field(default_factory=Care)
+    service: dict[str, Service] = field(default_factory=dict)
+    """Device time of work that is over, by account (`core.accounts`), fading."""
+    spent: dict[str, Spent] = field(default_factory=dict)
+    """What was used up in all, by work kind and whom it was for."""
+    trust: Trust = field(default_factory=Trust)
     refused: int = 0
     troubles: int = 0
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from hostler.core.index import Index
 from hostler.core.state import State
 from hostler.model.fleet import Link
-from hostler.model.work import Resources
-from hostler.policy import fit
+from hostler.model.work import Resources, WorkKind
 
 
 def is_stuck(state: State, index: Index, nodes: Iterable[str]) -> bool:
@@ -22,10 +21,12 @@ def is_stuck(state: State, index: Index, nodes: Iterable[str]) -> bool:
         return False
     needs = _needs(state, index)
     return bool(needs) and not any(
-        fit.refusal(need, device.spec) is None for need in needs for device in state.devices.values()
+        members and index.misfit(need, work, cls) is None
+        for work, need in needs
+        for cls, members in index.members.items()
     )
 
 
-def _needs(state: State, index: Index) -> set[Resources]:
-    scripts = {need for need in list(index.ready) if index.head(state, need) is not None}
-    return scripts | {state.jobs[name].spec.resources for name in index.active}
+def _needs(state: State, index: Index) -> set[tuple[WorkKind, Resources]]:
+    waiting = {(group.work, group.need) for group in list(index.ready) if index.head(state, group) is not None}
+    return waiting | {(state.jobs[name].spec.work, state.jobs[name].spec.resources) for name in index.active}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
+from hostler.core.care import views as care
 from hostler.core.index import Index
 from hostler.core.state import Attempt, Device, Job, Node, State, Sweep, sweep_payload
 from hostler.model.errors import NotFound
@@ -22,7 +23,6 @@ from hostler.model.views import (
     SweepView,
 )
 from hostler.model.work import JobState
-from hostler.policy import fit
 
 
 def find_job(state: State, name: str) -> Job:
@@ -58,6 +58,8 @@ def status_view(state: State, index: Index, version: str, fleet: str) -> Status:
         refused=state.refused,
         troubles=state.troubles,
         sweeps=tuple(sweep_view(state, index, state.sweeps[name]) for name in open_sweeps[:100]),
+        pressures=care.queue_pressures(state),
+        nodes_pressed=len(state.care.nodes),
     )
 
 
@@ -145,12 +147,12 @@ def ledger_view(state: State, index: Index, sweep: Sweep) -> LedgerView:
     )
 
 
-def node_views(state: State) -> Sequence[NodeView]:
+def node_views(state: State, index: Index) -> Sequence[NodeView]:
     """All nodes with their devices."""
     by_node: dict[str, list[Device]] = {name: [] for name in state.nodes}
     for device in state.devices.values():
         by_node[device.spec.node].append(device)
-    return [_node_view(node, by_node[name]) for name, node in state.nodes.items()]
+    return [_node_view(state, index, node, by_node[name]) for name, node in state.nodes.items()]
 
 
 def queue_rows(state: State, index: Index, limit: int) -> Sequence[QueueRow]:
@@ -170,8 +172,8 @@ def queue_rows(state: State, index: Index, limit: int) -> Sequence[QueueRow]:
 def _misfit(state: State, index: Index, job: Job) -> str | None:
     """Why no device of the fleet will ever take the job; `None` where one may, or there is none yet."""
     refusal = None
-    for name in sorted(index.places):
-        refusal = fit.refusal(job.spec.resources, state.devices[name].spec)
+    for cls in sorted(index.members):
+        refusal = index.misfit(job.spec.resources, job.spec.work, cls)
         if refusal is None:
             return None
     return None if refusal is None else f"fits on no device: {refusal}"
@@ -228,7 +230,7 @@ def _chunk_view(sweep: Sweep, chunk: str) -> ChunkView:
     )
 
 
-def _node_view(node: Node, devices: list[Device]) -> NodeView:
+def _node_view(state: State, index: Index, node: Node, devices: list[Device]) -> NodeView:
     return NodeView(
         name=node.spec.name,
         backend=node.spec.backend,
@@ -236,11 +238,12 @@ def _node_view(node: Node, devices: list[Device]) -> NodeView:
         since=node.since,
         trouble=node.trouble,
         agent=node.agent,
-        devices=tuple(_device_view(device) for device in devices),
+        devices=tuple(_device_view(state, index, device) for device in devices),
+        pressures=care.node_pressures(state, index, node.spec.name),
     )
 
 
-def _device_view(device: Device) -> DeviceView:
+def _device_view(state: State, index: Index, device: Device) -> DeviceView:
     return DeviceView(
         id=device.spec.id,
         kind=device.spec.kind,
@@ -248,4 +251,5 @@ def _device_view(device: Device) -> DeviceView:
         vram_gb=device.spec.vram_gb,
         attempts=tuple(device.attempts),
         chunks=tuple(device.chunks),
+        **care.device_facts(state, index, device.spec),
     )

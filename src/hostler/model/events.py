@@ -25,6 +25,8 @@ from hostler.model.learning import (
     TrainingResult,
 )
 from hostler.model.record import record
+from hostler.model.rules import Rules
+from hostler.model.telemetry import Level, Signal
 from hostler.model.work import FailureClass, JobSpec, Priority, WorkKind
 
 
@@ -113,6 +115,17 @@ class JobRequeued:
     """`None` where nobody is to blame, as when a queued attempt was called back."""
     not_before: float
     why: str
+    against: tuple[str, ...] = ()
+    """Devices that the failure speaks against."""
+    avoid: str | None = None
+    """Device or node that it keeps away from until `avoid_until`."""
+    avoid_until: float = 0.0
+    vram_above: float | None = None
+    """GB of VRAM that were too few; until `avoid_until` it waits for a device that has more."""
+    batch_scale: float = 1.0
+    """Share of its usual batch that it is to use from now on, where a device has no more VRAM than that."""
+    progress: float | None = None
+    """Share of the job that is done and saved now, as far as its estimate tells; `None`: as before."""
 
 
 @record
@@ -123,6 +136,8 @@ class JobFailed:
     job: str
     failure: FailureClass
     why: str
+    against: tuple[str, ...] = ()
+    """Devices that the failure of its last attempt speaks against."""
 
 
 @record
@@ -144,6 +159,29 @@ class AttemptLeased:
     attempt: str
     device: str
     why: str
+    others: tuple[str, ...] = ()
+    """Further devices of the same node that it holds."""
+    lane: int = 0
+    """Which of the jobs that share the device at the same time it is; they are queues of their own on the node."""
+
+
+@record
+class PreemptRequested:
+    """Decision: the attempt gives its devices up, gently; its job goes back to its place in the queue."""
+
+    kind: Literal["attempt.preempt_requested"] = "attempt.preempt_requested"
+    attempt: str
+    by: str | None
+    """The job that the devices are for; `None` where it is to run elsewhere itself."""
+    why: str
+
+
+@record
+class RulesSet:
+    """The fleet's owner decided how devices are to be given away."""
+
+    kind: Literal["rules.set"] = "rules.set"
+    rules: Rules
 
 
 @record
@@ -182,6 +220,8 @@ class AttemptEnded:
     result_error: str | None = None
     left: bool | None = None
     """Whether it left output or files on its node; if not, its folder there is given up at once."""
+    evidence: str | None = None
+    """The end of what it wrote to its standard error, where it failed."""
 
 
 @record
@@ -266,6 +306,27 @@ class NodeUnreachable:
 
     kind: Literal["node.unreachable"] = "node.unreachable"
     node: str
+    why: str
+
+
+@record
+class DeviceQuarantined:
+    """Decision: the device is not trusted: it is given nothing until then, and then one job at a time, as a probe."""
+
+    kind: Literal["device.quarantined"] = "device.quarantined"
+    device: str
+    why: str
+    until: float
+    strikes: int
+    """How often in a row it has been quarantined, this time included."""
+
+
+@record
+class DeviceTrusted:
+    """Decision: the quarantined device has done what it was given, and is as good as any other again."""
+
+    kind: Literal["device.trusted"] = "device.trusted"
+    device: str
     why: str
 
 
@@ -420,6 +481,86 @@ class RatingFailed:
     why: str
 
 
+@record
+class ConcurrencySet:
+    """Decision: so many self-play jobs may share the device from now on."""
+
+    kind: Literal["device.concurrency_set"] = "device.concurrency_set"
+    device: str
+    lanes: int
+    was: int
+    utilization: float | None
+    """What it was based on, 0..1; `None`: that has been unknown for too long."""
+    why: str
+
+
+@record
+class IdleResourceDetected:
+    """A device did next to nothing, though it had self-play to do or there was work for it."""
+
+    kind: Literal["resource.idle_detected"] = "resource.idle_detected"
+    node: str
+    device: str
+    utilization: float
+    idle_s: float
+    attempts: tuple[str, ...]
+    """What it had been given."""
+    gate: str | None
+    """What kept the waiting work off a device that had nothing; `None`: nothing is known to have."""
+    why: str
+
+
+@record
+class ResourceConstraint:
+    """A node's memory has reached a limit. What is held back for it is told by `BackpressureActivated`."""
+
+    kind: Literal["resource.constraint"] = "resource.constraint"
+    node: str
+    signal: Signal
+
+
+@record
+class NodeOverloaded:
+    """More processes of a node want a core than it has."""
+
+    kind: Literal["node.overloaded"] = "node.overloaded"
+    node: str
+    signal: Signal
+
+
+@record
+class DiskSpaceLow:
+    """A node's disk has reached a limit: of used share, of free space, or of the time until it is full."""
+
+    kind: Literal["disk.space_low"] = "disk.space_low"
+    node: str
+    signal: Signal
+
+
+@record
+class BackpressureActivated:
+    """Decision: from now on these signals press on a node, and no others, the worst first."""
+
+    kind: Literal["backpressure.activated"] = "backpressure.activated"
+    node: str | None
+    """`None`: on the queue."""
+    level: Level
+    """That of the worst; at `critical` work is held back."""
+    signals: tuple[Signal, ...]
+    why: str
+
+
+@record
+class BackpressureReleased:
+    """Decision: nothing presses on the node any more. `signals` are those that did, as they are now."""
+
+    kind: Literal["backpressure.released"] = "backpressure.released"
+    node: str | None
+    """`None`: on the queue."""
+    signals: tuple[Signal, ...]
+    why: str
+
+
 JobEvent = (
     JobSubmitted
     | PriorityChanged
@@ -432,9 +573,21 @@ JobEvent = (
     | JobFailed
     | JobDone
 )
-AttemptEvent = AttemptLeased | AttemptLaunching | AttemptStarted | AttemptEnded | AttemptLost
+AttemptEvent = (
+    AttemptLeased | PreemptRequested | AttemptLaunching | AttemptStarted | AttemptEnded | AttemptLost
+)
 ChunkEvent = ChunkLeased | ChunkDone | ChunkReturned
-FleetEvent = ControllerStarted | ResultRefused | NodeJoined | NodeLinked | NodeUnreachable | TroubleRecorded
+FleetEvent = (
+    ControllerStarted
+    | RulesSet
+    | ResultRefused
+    | NodeJoined
+    | NodeLinked
+    | NodeUnreachable
+    | DeviceQuarantined
+    | DeviceTrusted
+    | TroubleRecorded
+)
 LoopEvent = (
     ConfigDeclared
     | ConfigRetired
@@ -450,7 +603,28 @@ LoopEvent = (
     | StageResting
     | RatingFailed
 )
-Event = Annotated[JobEvent | AttemptEvent | ChunkEvent | FleetEvent | LoopEvent, Field(discriminator="kind")]
+CareEvent = (
+    ConcurrencySet
+    | IdleResourceDetected
+    | ResourceConstraint
+    | NodeOverloaded
+    | DiskSpaceLow
+    | BackpressureActivated
+    | BackpressureReleased
+)
+Event = Annotated[
+    JobEvent | AttemptEvent | ChunkEvent | FleetEvent | LoopEvent | CareEvent, Field(discriminator="kind")
+]
+
+EXTERNAL_NAMES: Mapping[type, str] = {
+    IdleResourceDetected: "IDLE_RESOURCE_DETECTED",
+    ResourceConstraint: "RESOURCE_CONSTRAINT",
+    NodeOverloaded: "NODE_OVERLOADED",
+    DiskSpaceLow: "DISK_SPACE_LOW",
+    BackpressureActivated: "BACKPRESSURE_ACTIVATED",
+    BackpressureReleased: "BACKPRESSURE_RELEASED",
+}
+"""The names that operators know events by."""
 
 
 def subject(event: Event) -> str | None:

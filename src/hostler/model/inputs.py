@@ -9,6 +9,8 @@ from typing import Any
 from hostler.model.fleet import NodeSpec
 from hostler.model.learning import ConfigSpec, Rating
 from hostler.model.record import record
+from hostler.model.rules import Rules
+from hostler.model.telemetry import DeviceTelemetry
 from hostler.model.work import JobSpec, Priority
 
 
@@ -109,6 +111,7 @@ class Ended:
     result: Any = None
     result_error: str | None = None
     left: bool | None = None
+    evidence: str | None = None
 
 
 @record
@@ -151,6 +154,28 @@ class Progress:
 
 
 @record
+class Telemetry:
+    """How a node is. Volatile: what is decided on it is journalled with the values used. What is unknown is `None`."""
+
+    node: str
+    at: float
+    """When it was measured, by any clock: a second one of the same time is a repetition and tells nothing."""
+    load: float | None = None
+    """Processes that run or want to, per core: the load average of one minute / cores."""
+    memory_total_gb: float | None = None
+    memory_free_gb: float | None = None
+    """What processes could still take, caches that would be dropped for them included."""
+    disk_total_gb: float | None = None
+    """Of the file system that attempts write to."""
+    disk_free_gb: float | None = None
+    """What may still be written there without privileges."""
+    backlog_s: float | None = None
+    """Age of the oldest result that is not yet where it should be; 0 where none waits."""
+    devices: Mapping[str, DeviceTelemetry] = field(default_factory=dict)
+    """By id of the device (`<node>/cuda0`)."""
+
+
+@record
 class Trouble:
     """Something of the controller's own failed."""
 
@@ -186,6 +211,13 @@ class RollBack:
 
 
 @record
+class Configure:
+    """The rules of scheduling that the settings give."""
+
+    rules: Rules
+
+
+@record
 class Drain:
     """The controller is about to leave: put nothing new on any device."""
 
@@ -211,10 +243,12 @@ Input = (
     | Returned
     | WorkerRefused
     | Progress
+    | Telemetry
     | Trouble
     | Declare
     | Fitted
     | RollBack
+    | Configure
     | Drain
     | Tick
 )

@@ -141,6 +141,8 @@ class ConfigSpec:
     """Of its self-play; the other stages go one before."""
     seed: Natural = 0
     goal: Goal | None = None
+    target_elo: float | None = None
+    """Rating of its current model from which on it only gets a trickle of games; `None`: there is always more to win."""
 
 
 @record

@@ -96,8 +96,12 @@ class Targets:
     """Jobs waiting."""
     backlog_max_s: Seconds = 1800.0
     """Age of the oldest result that is not yet where it should be."""
+    load_max: Annotated[float, Field(gt=0, le=1000)] = 2.0
+    """Processes that run or want to, per core of a node: as many are an overload."""
     telemetry_max_age_s: Seconds = 60.0
     """What was heard longer ago is unknown."""
+    unknown_hold_s: Rest = 300.0
+    """How long what was decided on telemetry holds once that is unknown; then it expires."""
 
 
 @record
@@ -125,10 +129,10 @@ class PlacementRules:
     """After so long without work a config goes first, ever more so."""
     preempt: bool = True
     """Whether training and evaluation may take a device from self-play."""
+    preempt_after_s: Rest = 60.0
+    """How long they wait before they do: a device may come free by itself."""
     hold_s: Rest = 900.0
     """How long a device may be kept free for work that needs more than one."""
-    patience_s: Rest = 1800.0
-    """How long work waits for a better tier before it takes a lesser one that it is allowed."""
 
 
 @record

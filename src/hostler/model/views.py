@@ -6,7 +6,7 @@ Every view is a plain value with a JSON form; times are Unix seconds, unknown is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from hostler.model.fleet import Link, Process
 from hostler.model.learning import CurvePoint, Goal, Losses, ModelStatus, Rating
@@ -135,6 +135,27 @@ class JobDetail:
 
 
 @record
+class PressureView:
+    """A signal that presses on a node or on the queue, and what is held back for it."""
+
+    signal: str
+    event: str
+    """The name that operators know it by, `DISK_SPACE_LOW` say."""
+    level: str
+    """`warning`, `clean` or `critical`."""
+    value: float | None
+    """As it was when this was decided."""
+    limit: float
+    unit: str
+    since: float
+    """When it got to this level."""
+    expires_at: float | None
+    """When it holds no more if nothing is heard of it; `None`: it is looked at all the time."""
+    holds_back: tuple[WorkKind, ...]
+    """Work that is not started there."""
+
+
+@record
 class DeviceView:
     """One device and what is on it."""
 
@@ -144,6 +165,14 @@ class DeviceView:
     vram_gb: float | None
     attempts: tuple[str, ...]
     chunks: tuple[str, ...]
+    lanes: int = 1
+    """Self-play jobs that may share it."""
+    utilization: float | None = None
+    """As its driver told last, 0..1; `None` where that is too long ago."""
+    told_at: float | None = None
+    """When its node last told of it."""
+    vram_used_gb: float | None = None
+    temperature_c: float | None = None
 
 
 @record
@@ -157,6 +186,8 @@ class NodeView:
     trouble: str | None
     agent: str | None
     devices: tuple[DeviceView, ...]
+    pressures: tuple[PressureView, ...] = ()
+    """What presses on it, the worst first."""
 
 
 @record
@@ -202,6 +233,10 @@ class Status:
     troubles: int
     sweeps: tuple[SweepView, ...]
     """Those that are not over."""
+    pressures: tuple[PressureView, ...] = ()
+    """What presses on the queue."""
+    nodes_pressed: int = 0
+    """Nodes on which something presses."""
 
 
 @record
@@ -349,6 +384,23 @@ class ConfigHistory:
     players: Mapping[str, Rating | None]
     """Everybody's rating as fitted last, anchors too."""
     hours: tuple[HourView, ...]
+
+
+@record
+class BanView:
+    """Something that is held back for a while because something failed, so that nobody has to wonder."""
+
+    kind: Literal["quarantine", "avoidance", "barred", "rest"]
+    what: str
+    """A device or a node, or the stage that rests."""
+    of: str | None
+    """For whom: a job or a training config; `None`: for everything."""
+    owner: str
+    """The part of Hostler that decided it."""
+    why: str
+    since: float | None
+    until: float | None
+    """`None`: until its sweep is tried again."""
 
 
 @record

@@ -119,7 +119,7 @@ DEFAULT_BUDGETS: Mapping[FailureClass, int] = {
     FailureClass.EXIT: 2,
     FailureClass.SIGNAL: 3,
     FailureClass.TIMEOUT: 1,
-    FailureClass.MEMORY: 1,
+    FailureClass.MEMORY: 3,
     FailureClass.SPAWN: 3,
     FailureClass.RESULT: 2,
     FailureClass.WORKER: 5,

@@ -7,7 +7,11 @@ Self-play never ends either, so the two share the devices evenly.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 from hostler.model.record import record
+from hostler.model.rules import PlacementRules
+from hostler.policy.assignment import Wish, assign
 
 LEAD_S = 0.5
 """Scripts that are over this soon are queued on a device ahead of time, so that it never waits for the controller."""
@@ -82,3 +86,156 @@ def script_first(script_priority: int | None, sweep_priority: int | None) -> boo
     if script_priority is None:
         return False
     return sweep_priority is None or script_priority >= sweep_priority
+
+
+@record
+class Bid:
+    """One job, or the head of a group of jobs alike, that wants devices."""
+
+    job: str
+    group: str
+    priority: int
+    value: float
+    """What a second of one of its devices is worth at its best; shares, ranks and quotas folded in. Above 0."""
+    waited_s: float
+    """Since it last had a device, or else since it was submitted; 0 while it has one."""
+    rates: Mapping[str, float]
+    """Relative speed by class of device, above 0, the best 1; a class that is not named does not fit."""
+    remaining_s: Mapping[str, float] | None = None
+    """Expected seconds still to run, by class; `None`: nobody knows."""
+    devices: int = 1
+    held: str | None = None
+    """The class it runs on now."""
+    restart_s: float = 0.0
+    """What it loses when it starts anywhere but where it is."""
+
+
+@record
+class Market:
+    """What the devices are worth, and how many want them."""
+
+    prices: Mapping[str, float]
+    """By class, the dearest 1; a class without one is neither sought nor avoided."""
+    pressure: float
+    """Active jobs per device."""
+
+
+USUAL = PlacementRules()
+EASY, CROWDED = 0.7, 1.2
+"""Active jobs per device below which prices count for nothing, and above which they count in full."""
+PRICE_LEAST = 0.02
+"""What nobody needs has no price; it counts as so much."""
+SIZE_POWER = 0.25
+"""How much sooner short work goes: at a hundredth of the length, a good three times."""
+SIZE_S = 3600.0
+"""Work of this length, and of unknown length, is neither preferred nor put back."""
+SIZE_LEAST_S = 60.0
+STAY_S = 1800.0
+"""For how long work stays where it is put, roughly: what a restart costs is spread over it."""
+REPAIRS = 64
+"""Steps that mend a plan, at most."""
+
+
+def exponent(beta: float, backlog: float) -> float:
+    """How strongly prices count at so many active jobs per device: not where there is room, in full in a queue."""
+    return beta * min(max((backlog - EASY) / (CROWDED - EASY), 0.0), 1.0)
+
+
+def score(bid: Bid, cls: str, market: Market, rules: PlacementRules = USUAL) -> float:
+    """What a device of this class is worth to the bid; among bids of one priority the highest gets it.
+
+    Never lower for having waited longer. Raises `KeyError` where the class does not fit.
+    """
+    return _Terms(market, rules).scores(bid)[cls]
+
+
+def explain_score(bid: Bid, cls: str, market: Market, rules: PlacementRules = USUAL) -> str:
+    """The score with its factors, for the log."""
+    terms = _Terms(market, rules)
+    restart = 0.0 if cls == bid.held else _restart(bid)
+    return (
+        f"score {terms.scores(bid)[cls]:.3g}: value {bid.value:.3g} · speed {bid.rates[cls]:.3g} · speed for the price "
+        f"{terms.edges(bid.rates)[cls]:.3g} ^ {terms.beta:.3g} · size {_size(bid):.3g} · "
+        f"ageing {_ageing(bid, rules):.3g} - restart {restart:.3g}"
+    )
+
+
+def best(bids: Iterable[Bid], cls: str, market: Market, rules: PlacementRules = USUAL) -> Bid | None:
+    """Who gets a device of this class that came free; `None` if it fits none of them."""
+    terms = _Terms(market, rules)
+    ranked = [(bid.priority, terms.scores(bid)[cls], bid) for bid in bids if cls in bid.rates]
+    if not ranked:
+        return None
+    return min(ranked, key=lambda entry: (-entry[0], -entry[1], entry[2].job))[2]
+
+
+def where(bid: Bid, classes: Iterable[str], market: Market, rules: PlacementRules = USUAL) -> str | None:
+    """Which of these classes, all with room, suits the bid best; `None` if none fits."""
+    scores = _Terms(market, rules).scores(bid)
+    return min((cls for cls in classes if cls in scores), key=lambda cls: (-scores[cls], cls), default=None)
+
+
+def plan(
+    bids: Sequence[Bid],
+    capacity: Mapping[str, int],
+    market: Market,
+    rules: PlacementRules = USUAL,
+    repairs: int = REPAIRS,
+) -> dict[str, str]:
+    """Which job gets which class; who is not named waits. `capacity` is in devices.
+
+    Priorities first, then scores; what a restart costs keeps those that run where they are.
+    """
+    terms = _Terms(market, rules)
+    wishes = [Wish(name=bid.job, priority=bid.priority, devices=bid.devices, worth=terms.scores(bid)) for bid in bids]
+    return assign(wishes, capacity, repairs)
+
+
+class _Terms:
+    """What of the scores is the same for many bids; kept for as long as one question is answered."""
+
+    def __init__(self, market: Market, rules: PlacementRules) -> None:
+        self.rules = rules
+        self.beta = exponent(rules.beta, market.pressure)
+        self.prices = {cls: max(price, PRICE_LEAST) for cls, price in market.prices.items()}
+        self.known: dict[int, tuple[Mapping[str, float], dict[str, float]]] = {}
+
+    def scores(self, bid: Bid) -> dict[str, float]:
+        """The score of each class that fits."""
+        worth = bid.value * _size(bid) * _ageing(bid, self.rules)
+        if not bid.restart_s:
+            return {cls: worth * speed for cls, speed in self._speeds(bid.rates).items()}
+        cost, held = _restart(bid), bid.held
+        return {cls: worth * s - (0.0 if cls == held else cost) for cls, s in self._speeds(bid.rates).items()}
+
+    def edges(self, rates: Mapping[str, float]) -> dict[str, float]:
+        """Speed for the price of each class, as a share of what the best class for this work has of it."""
+        ratios = {cls: rate / self.prices[cls] for cls, rate in rates.items() if cls in self.prices}
+        most = max(ratios.values(), default=1.0)
+        return {cls: ratios[cls] / most if cls in ratios else 1.0 for cls in rates}
+
+    def _speeds(self, rates: Mapping[str, float]) -> dict[str, float]:
+        # Many bids share one table of rates; the entry keeps the table alive, so that its id stays its own.
+        entry = self.known.get(id(rates))
+        if entry is None:
+            edges = self.edges(rates)
+            entry = self.known[id(rates)] = (
+                rates,
+                {cls: rate * edges[cls] ** self.beta for cls, rate in rates.items()},
+            )
+        return entry[1]
+
+
+def _size(bid: Bid) -> float:
+    if not bid.remaining_s:
+        return 1.0
+    return float((SIZE_S / max(min(bid.remaining_s.values()), SIZE_LEAST_S)) ** SIZE_POWER)
+
+
+def _ageing(bid: Bid, rules: PlacementRules) -> float:
+    """1 for as long as nobody starves, then ever more."""
+    return max(bid.waited_s / rules.starve_after_s, 1.0)
+
+
+def _restart(bid: Bid) -> float:
+    return bid.value * _size(bid) * bid.restart_s / STAY_S

@@ -1,5 +1,6 @@
-"""A page that shows what the self-improvement loops have learnt. Needs the extra `report`: matplotlib and Jinja2."""
+"""Pages of pictures: what the loops have learnt, what a virtual fleet did. Needs the extra `report` (matplotlib, Jinja2)."""
 
+from hostler.report.fleet_page import make_fleet_page
 from hostler.report.page import make_page
 
-__all__ = ["make_page"]
+__all__ = ["make_fleet_page", "make_page"]

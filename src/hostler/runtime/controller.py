@@ -150,7 +150,7 @@ class Controller:
 
     def nodes(self) -> Sequence[NodeView]:
         """All nodes."""
-        return node_views(self._core.state)
+        return node_views(self._core.state, self._core.index)
 
     def sweeps(self) -> Sequence[SweepView]:
         """All sweeps."""

@@ -16,7 +16,8 @@ import structlog
 
 from hostler.backends.base import Backend
 from hostler.backends.local import LocalNode
-from hostler.model.inputs import Declare, Submit, Tick
+from hostler.model.errors import SettingsError
+from hostler.model.inputs import Configure, Declare, Submit, Tick
 from hostler.model.units import printable
 from hostler.runtime.clock import Clock, SteadyClock
 from hostler.runtime.controller import Controller
@@ -25,7 +26,7 @@ from hostler.runtime.loops import every
 from hostler.runtime.pump import refused
 from hostler.runtime.report import Reporter
 from hostler.runtime.statedir import StateDir
-from hostler.settings import Loaded, config_specs, load, specs
+from hostler.settings import Loaded, config_specs, load, node_spec, rules, specs
 from hostler.web.app import make_app
 from hostler.web.server import Served, serve
 
@@ -49,6 +50,7 @@ def run(
     otherwise. Raises `SettingsError`, `StoreError` and other `HostlerError`s before anything runs.
     """
     loaded = load(fleet_file, os.environ, _overrides(state_dir, port))
+    _refuse_virtual(loaded)
     asked = Submit(specs=specs(loaded)), Declare(configs=config_specs(loaded, until_idle=until_idle))
     directory = StateDir(loaded.state_dir)
     directory.take()
@@ -56,6 +58,17 @@ def run(
         return asyncio.run(_run(loaded, directory, *asked, until_idle, out or sys.stdout))
     finally:
         directory.release()
+
+
+def _refuse_virtual(loaded: Loaded) -> None:
+    """Raise `SettingsError` at the first node that nobody can start anything on."""
+    for index, node in enumerate(loaded.fleet.nodes):
+        if node.backend == "virtual":
+            place = loaded.tree.at(("nodes", index, "backend"))
+            raise SettingsError(
+                f"{place}: node {node.name!r} is virtual, which `hostler plan` and `hostler sim` take into account but "
+                "nothing can be started on (nodes over SSH come with a later release); take it out, or make it local"
+            )
 
 
 def _overrides(state_dir: Path | None, port: int | None) -> Mapping[str, Any]:
@@ -85,9 +98,10 @@ async def _run(
             ) as controller,
             _listening(loaded, directory, controller, clock) as served,
         ):
+            await _tell(controller, Configure(rules=rules(loaded)))
             before = controller.newest_job
             names = await _submit(controller, asked)
-            await _declare(controller, loops)
+            await _tell(controller, loops)
             show = Reporter(controller, out, clock, loaded.fleet.name, f"http://{_host(loaded)}:{served.port}")
             await _serve_until_over(controller, show, until_idle)
             if until_idle:
@@ -108,6 +122,7 @@ def _backends(loaded: Loaded, directory: StateDir) -> Mapping[str, Backend]:
             env={"HOSTLER_ARTIFACTS": str(directory.artifacts.absolute()), **node.env},
             log_bytes=limits.log_bytes,
             result_bytes=limits.result_bytes,
+            terms=node_spec(node),
         )
         for node in loaded.fleet.nodes
     }
@@ -145,9 +160,9 @@ async def _submit(controller: Controller, asked: Submit) -> tuple[str, ...]:
     return names
 
 
-async def _declare(controller: Controller, loops: Declare) -> None:
-    """Bring the training configs to what the fleet file says."""
-    refusal = refused(await controller.tell(loops))
+async def _tell(controller: Controller, said: Configure | Declare) -> None:
+    """Bring the rules, or the training configs, to what the fleet file says."""
+    refusal = refused(await controller.tell(said))
     if refusal is not None:
         raise refusal
 

@@ -13,9 +13,23 @@ if TYPE_CHECKING:
     from hostler.settings.describing import Setting, describe
     from hostler.settings.jobsfile import load_jobs
     from hostler.settings.loading import Loaded, load, specs
+    from hostler.settings.machines import node_spec, virtual_nodes
+    from hostler.settings.rulebook import rules
     from hostler.settings.sweeps import sweep_spec
 
-__all__ = ["Loaded", "Setting", "config_specs", "describe", "load", "load_jobs", "specs", "sweep_spec"]
+__all__ = [
+    "Loaded",
+    "Setting",
+    "config_specs",
+    "describe",
+    "load",
+    "load_jobs",
+    "node_spec",
+    "rules",
+    "specs",
+    "sweep_spec",
+    "virtual_nodes",
+]
 
 _HOMES = {
     "Loaded": "loading",
@@ -24,8 +38,11 @@ _HOMES = {
     "describe": "describing",
     "load": "loading",
     "load_jobs": "jobsfile",
+    "node_spec": "machines",
+    "rules": "rulebook",
     "specs": "loading",
     "sweep_spec": "sweeps",
+    "virtual_nodes": "machines",
 }
 
 

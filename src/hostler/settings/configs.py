@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from hostler.model.errors import SettingsError, SpecError
@@ -18,10 +17,12 @@ from hostler.model.learning import (
     StageSpec,
     TrainingSpec,
 )
+from hostler.model.work import Resources, WorkKind
+from hostler.policy import fit
 from hostler.settings.games import GameProgram, find_game
-from hostler.settings.jobsfile import PYTHON
+from hostler.settings.jobsfile import PYTHON, bounded
 from hostler.settings.loading import Loaded
-from hostler.settings.loops import Config, Stage
+from hostler.settings.loops import Config, Selfplay, Stage
 from hostler.settings.reading import show
 from hostler.settings.section import Section
 
@@ -42,10 +43,11 @@ def config_specs(loaded: Loaded, *, until_idle: bool, find: FindGame = find_game
 
 def _spec(loaded: Loaded, index: int, until_idle: bool, find: FindGame) -> ConfigSpec:
     config = loaded.fleet.configs[index]
-    stages = {name: _stage(name, stage, loaded.base_dir) for name, stage in config.stages.items()}
+    game = _game(loaded, index, find)
+    stages = {name: _stage(name, stage, game, loaded) for name, stage in config.stages.items()}
     return ConfigSpec(
         name=config.name,
-        game=_game(loaded, index, find),
+        game=game,
         selfplay=SelfplaySpec(stage=stages["selfplay"], **_own(config.selfplay)),
         export=ExportSpec(stage=stages["export"], **_own(config.export)),
         training=TrainingSpec(stage=stages["training"], **_own(config.training)),
@@ -54,27 +56,37 @@ def _spec(loaded: Loaded, index: int, until_idle: bool, find: FindGame) -> Confi
         weight=config.weight,
         priority=config.priority,
         seed=config.seed,
+        target_elo=config.target_elo,
         goal=Goal(**_values(config.idle_after)) if until_idle else None,
     )
 
 
-def _stage(name: str, stage: Stage, base_dir: Path) -> StageSpec:
+def _stage(name: str, stage: Stage, game: GameRef, loaded: Loaded) -> StageSpec:
     """Hostler's own programs need no folder; somebody's own are looked for in that of the fleet file."""
     own = stage.command is None
     return StageSpec(
         command=(PYTHON, "-m", OWN_STAGES, name) if stage.command is None else stage.command,
-        cwd=None if own else str(base_dir),
+        cwd=None if own else str(loaded.base_dir),
         env=stage.env,
-        resources=stage.resources,
+        resources=bounded(stage.resources or _usual(name, stage, game), loaded.fleet.limits),
         retry=stage.retry,
         walltime_s=stage.walltime_s,
         options=_values(stage)["options"],
     )
 
 
+def _usual(name: str, stage: Stage, game: GameRef) -> Resources:
+    """What a stage needs that says nothing of it. Exports read and write files, whatever the board."""
+    board = game.params.get("board")
+    if board not in fit.BOARDS or name == "export":
+        return Resources()
+    search = (stage.search or stage.engine) if isinstance(stage, Selfplay) else "parallel"
+    return fit.stage_need(WorkKind(name), board, search)
+
+
 def _own(stage: Stage) -> dict[str, Any]:
     """What a stage has beyond all others."""
-    shared = {*Stage.model_fields, "options"}
+    shared = {*Stage.model_fields, "options", "search"}
     return {name: value for name, value in _values(stage).items() if name not in shared}
 
 

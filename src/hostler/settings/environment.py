@@ -1,13 +1,14 @@
-"""`HOSTLER_*` variables that set something: `HOSTLER_API__PORT=9000` sets `api.port`."""
+"""`HOSTLER_*` variables that set something: `HOSTLER_API__PORT=9000` sets `api.port`. Some go by older names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from pydantic import BaseModel
 
 from hostler.model.errors import SettingsError
-from hostler.settings.faults import near
+from hostler.settings.faults import near, shown
 from hostler.settings.reading import KeyPath, Origin, Tree, read_text, uniform
 from hostler.settings.schema import Schema, branches, schema_of, settings_of
 
@@ -17,6 +18,26 @@ SET_BY_HOSTLER = frozenset(
     PREFIX + name for name in ("ARTIFACTS", "ATTEMPT", "ATTEMPT_DIR", "INPUTS", "RESULT", "WORKER", "WORKER_DIR")
 )
 """What Hostler itself gives to the processes it starts. They set nothing, and may be there when one calls `hostler`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A variable of another system: the setting it stands for, and whether its number is a percentage of it."""
+
+    path: tuple[str, ...]
+    percent: bool = False
+
+
+ALIASES: Mapping[str, Alias] = {
+    "RINGRIFT_TARGET_UTIL_MIN": Alias(("scheduling", "targets", "gpu_min"), percent=True),
+    "RINGRIFT_TARGET_UTIL_MAX": Alias(("scheduling", "targets", "gpu_max"), percent=True),
+    "RINGRIFT_MAX_DISK_PERCENT": Alias(("scheduling", "targets", "disk_critical"), percent=True),
+    "RINGRIFT_MEMORY_LIMIT_GB": Alias(("limits", "memory_gb")),
+    "RINGRIFT_IDLE_CHECK_INTERVAL": Alias(("scheduling", "targets", "idle_check_s")),
+    "RINGRIFT_IDLE_GPU_THRESHOLD": Alias(("scheduling", "targets", "idle_below"), percent=True),
+    "RINGRIFT_IDLE_GRACE_PERIOD": Alias(("scheduling", "targets", "idle_after_s")),
+}
+"""Variables of the system that Hostler takes the place of. Its other ones set nothing and are let be."""
 
 
 def variables(model: type[BaseModel]) -> dict[str, KeyPath]:
@@ -36,6 +57,24 @@ def from_environment(model: type[BaseModel], environ: Mapping[str, str]) -> Iter
             raise SettingsError(f"environment variable {name}: sets nothing{near(name, list(known))}; unset it")
         path = known[name]
         yield path, _value(environ[name], f"environment variable {name}", _is_text(model, nodes, path))
+    yield from _from_elsewhere(environ, {path: name for name, path in known.items()})
+
+
+def _from_elsewhere(environ: Mapping[str, str], ours: Mapping[KeyPath, str]) -> Iterator[tuple[KeyPath, Tree]]:
+    """What variables with names from elsewhere set. Raises `SettingsError` where ours sets it, too."""
+    for name, alias in ALIASES.items():
+        if name not in environ:
+            continue
+        source = f"environment variable {name}"
+        if ours[alias.path] in environ:
+            raise SettingsError(f"{source}: sets the same as {ours[alias.path]}; unset one of them")
+        number = read_text(environ[name], source).value
+        if not alias.percent:
+            yield alias.path, uniform(number, Origin(source))
+            continue
+        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 100:
+            raise SettingsError(f"{source}: should be a percentage, 0 to 100 (found {shown(environ[name])})")
+        yield alias.path, uniform(number / 100, Origin(source))
 
 
 def _value(text: str, source: str, is_text: bool) -> Tree:

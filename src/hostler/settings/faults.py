@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -63,7 +63,7 @@ def _lines(error: ValidationError, model: type[BaseModel], tree: Tree) -> list[s
     for fault in map(dict, error.errors(include_url=False)):
         if not _follows(fault):
             faults.setdefault(_path(fault, tree), []).append(fault)
-    told = [_line(path, group, model, tree) for path, group in faults.items()]
+    told = [_line(path, group, model, tree) for path, group in faults.items() if not _is_superseded(path, faults)]
     more = [] if len(told) <= MOST else [f"... and {len(told) - MOST} more"]
     return told[:MOST] + more
 
@@ -71,6 +71,12 @@ def _lines(error: ValidationError, model: type[BaseModel], tree: Tree) -> list[s
 def _follows(fault: dict[str, Any]) -> bool:
     """Whether it only follows from another fault: a list is called too short when one of its items is refused."""
     return bool(fault["type"] == "too_short" and len(fault["input"]) >= fault["ctx"]["min_length"])
+
+
+def _is_superseded(path: KeyPath, faults: Mapping[KeyPath, Sequence[dict[str, Any]]]) -> bool:
+    """Whether one of the alternatives for a list or mapping read on into it: that is the one that was meant."""
+    container = isinstance(faults[path][0]["input"], (dict, list))
+    return container and any(len(other) > len(path) and other[: len(path)] == path for other in faults)
 
 
 def _path(fault: dict[str, Any], tree: Tree) -> KeyPath:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from hostler.model.errors import SettingsError
-from hostler.model.work import JobSpec, ScriptPayload
+from hostler.model.work import UNEXPECTED, JobSpec, Resources, ScriptPayload, WorkKind
 from hostler.settings.faults import checked
-from hostler.settings.models import Job, Jobs
+from hostler.settings.models import Job, Jobs, Limits
 from hostler.settings.reading import Origin, read_file
 
 OWN_DIRECTORY = "{attempt}"
@@ -60,7 +61,18 @@ def job_spec(job: Job, base_dir: Path) -> JobSpec:
         retry=job.retry,
         walltime_s=job.walltime_s or job.timeout,
         grace_s=job.grace_s,
+        work_as=None if job.work == "script" else WorkKind(job.work),
+        config=job.config,
+        expected_s=_expected_s(job),
+        checkpoints=job.checkpoints,
     )
+
+
+def bounded(resources: Resources, limits: Limits) -> Resources:
+    """The resources with the limit of memory that holds where nobody has said another."""
+    if resources.memory_gb is not None or limits.memory_gb is None:
+        return resources
+    return replace(resources, memory_gb=limits.memory_gb)
 
 
 def refuse_twins(what: str, placed: Iterable[tuple[str, Origin]]) -> None:
@@ -70,6 +82,12 @@ def refuse_twins(what: str, placed: Iterable[tuple[str, Origin]]) -> None:
         if word in first:
             raise SettingsError(f"{origin}: {what} {word!r} is used twice; the first is at {first[word]}")
         first[word] = origin
+
+
+def _expected_s(job: Job) -> Mapping[str, float]:
+    if job.expected_s is None:
+        return UNEXPECTED
+    return job.expected_s if isinstance(job.expected_s, dict) else {"*": job.expected_s}
 
 
 def _argv(job: Job) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from hostler.model.work import JobSpec
 from hostler.settings import where
 from hostler.settings.environment import from_environment
 from hostler.settings.faults import checked
-from hostler.settings.jobsfile import job_spec, placed_jobs, refuse_twins
+from hostler.settings.jobsfile import bounded, job_spec, placed_jobs, refuse_twins
 from hostler.settings.models import Fleet
 from hostler.settings.reading import KeyPath, Origin, Tree, grafted, read_file, uniform
 from hostler.settings.sweeps import sweep_spec
@@ -65,7 +65,9 @@ def specs(loaded: Loaded) -> tuple[JobSpec, ...]:
     for name in fleet.jobs_files:
         placed += placed_jobs(loaded.base_dir / name)
     refuse_twins("the key", ((spec.key or spec.name, origin) for spec, origin in placed))
-    return tuple(spec for spec, _ in placed)
+    if fleet.limits.memory_gb is None:
+        return tuple(spec for spec, _ in placed)
+    return tuple(replace(spec, resources=bounded(spec.resources, fleet.limits)) for spec, _ in placed)
 
 
 def _sweep(loaded: Loaded, index: int) -> JobSpec:

@@ -17,8 +17,8 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from hostler.model.learning import ConfigName, Natural, Positive, Share
-from hostler.model.work import Priority, Resources, Retry, Seconds
-from hostler.settings.section import Command, Environment, Section
+from hostler.model.work import Priority, Retry, Seconds
+from hostler.settings.section import Command, Environment, Needs, Section
 
 Elo: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 Chance: TypeAlias = Annotated[float, Field(gt=0, lt=0.5)]
@@ -93,8 +93,9 @@ class Stage(Section):
     `{python}` is the node's Python. It gets all `options` unread. By default Hostler's own."""
     env: Environment = {}
     """Environment variables on top of the node's."""
-    resources: Resources = Resources()
-    """What it needs of its device."""
+    resources: Needs | None = None
+    """What it needs of its device. By default what games and networks of its board are known to need, which
+    `hostler plan` shows, and nothing for a board that Hostler does not know."""
     retry: Retry = Retry()
     """How often a job may fail, and how long it rests before it tries again."""
     walltime_s: Seconds | None = None
@@ -116,6 +117,9 @@ class Selfplay(Stage):
 
     engine: Literal["gumbel", "heuristic"] = "gumbel"
     """`gumbel` searches with the current model, `heuristic` is the game's fast engine, for weak nodes."""
+    search: Literal["gumbel", "heuristic", "parallel"] | None = None
+    """Which devices suit it, where `resources` say nothing: `gumbel` the large ones, `heuristic` the small ones,
+    `parallel` any, with many games on each. By default as the `engine`."""
     simulations: Positive = 64
     """Simulations of the search for each move; `heuristic` makes none."""
     games: Positive = 64
@@ -259,6 +263,8 @@ class Config(Section):
     """Its place in the curriculum, against the other configs."""
     priority: Priority = 0
     """Of its self-play, higher goes first; the other stages go one before."""
+    target_elo: Elo | None = None
+    """Once the current model is rated so high, only a trickle of games goes on; by default there is no such mark."""
     seed: Natural = 0
     """What all chance in its loop comes from."""
     selfplay: Selfplay = Selfplay()

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from hostler.model.work import DEFAULT_BUDGETS, JOB_ID, Priority, Resources, Rest, Retry, Seconds
+from hostler.model.work import DEFAULT_BUDGETS, GIGABYTES_MAX, JOB_ID, Priority, Resources, Rest, Retry, Seconds
 from hostler.settings.loops import Config
-from hostler.settings.section import Command, Count, Environment, Integer, Name, NodeName, Section, Word
+from hostler.settings.nodes import Node
+from hostler.settings.scheduling import SCHEDULING_FIELDS, Providers, Quotas, Scheduling
+from hostler.settings.section import Command, Count, Environment, Integer, Name, Needs, Section, Word
 
 
 class Api(Section):
@@ -21,23 +23,6 @@ class Api(Section):
     """Address to listen on; loopback only."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8765
     """TCP port; 0 takes a free one."""
-
-
-class Node(Section):
-    """One machine of the fleet."""
-
-    name: NodeName
-    """Name of the node; letters, digits, dots, dashes and underscores."""
-    backend: Literal["local"] = "local"
-    """How attempts are run there: `local` is this machine."""
-    cpu_slots: Literal["auto"] | Annotated[int, Field(ge=0, le=4096)] = "auto"
-    """How many processes run on CPUs at the same time; `auto`: one for each core Hostler may use."""
-    gpus: Literal["auto", "none"] = "auto"
-    """`auto` uses the GPUs that the node's probe finds, `none` leaves them alone."""
-    python: Annotated[str, Field(min_length=1)] | None = None
-    """The interpreter that `{python}` stands for; by default the one that runs Hostler."""
-    env: Environment = {}
-    """Laid under the environment of every process on the node."""
 
 
 class Job(Section):
@@ -67,12 +52,21 @@ class Job(Section):
     """Longest time an attempt may run, in seconds."""
     grace_s: Rest = 10.0
     """Time between the request to stop and the kill, in seconds."""
-    resources: Resources = Resources()
+    resources: Needs = Resources()
     """What it needs of its device."""
     retry: Retry = Retry()
     """How often it may fail, and how long it rests before it tries again."""
     require_result: bool = False
     """Whether it has failed if it leaves no `$HOSTLER_RESULT`."""
+    work: Literal["script", "selfplay", "training", "evaluation", "export", "rl"] = "script"
+    """The kind of work whose shares, preferences and permissions it goes by."""
+    config: Name | None = None
+    """The training config it works for; two trainings of one config never run at the same time."""
+    expected_s: Seconds | dict[Name, Seconds] | None = None
+    """How long it will take, in seconds, as far as you know: on any device, or by model of device, `*` for any other.
+    What is measured counts for more."""
+    checkpoints: bool = False
+    """Whether it may be stopped and started anew without losing its work: it saves it itself, often and on SIGTERM."""
     job_id: Name | None = None
     """Another word for `name`, as in the jobs files of scripts_coordinator."""
     timeout: Seconds | None = None
@@ -122,7 +116,7 @@ class Sweep(Section):
     """Higher goes first."""
     after: tuple[Name, ...] = ()
     """Keys (or ids) of jobs that must be done first."""
-    resources: Resources = Resources()
+    resources: Needs = Resources()
     """What a worker needs of its device."""
     retry: Retry = Retry()
     """How often workers may fail before the sweep is given up."""
@@ -165,12 +159,15 @@ class Journal(Section):
 
 
 class Limits(Section):
-    """What one attempt may leave behind."""
+    """What one attempt may take and leave behind."""
 
     log_bytes: Annotated[Count, Field(lt=2**62)] = 10 << 20
     """Bytes kept of each output stream; older output makes room for newer."""
     result_bytes: Annotated[Count, Field(lt=2**62)] = 1 << 20
     """Longest result, in bytes; a longer one is a failure."""
+    memory_gb: Annotated[float, Field(gt=0, le=GIGABYTES_MAX)] | None = None
+    """Address space of each process of this file's work whose `resources.memory_gb` says nothing, in GiB; by default
+    no limit."""
 
 
 RECORD_FIELDS = {
@@ -178,6 +175,12 @@ RECORD_FIELDS = {
         "device": "`cpu`, `gpu`, or either.",
         "vram_gb": "Video memory the device must have, in GB.",
         "memory_gb": "Address space the process may take, in GiB; it is killed beyond.",
+        "gpus": "Devices of one node that it takes at once.",
+        "shards": "Whether `vram_gb` may be spread over GPUs of one node; it takes as many of them as that needs.",
+        "shared": "Whether others may run on its GPU at the same time, as far as the `vram_gb` of all of them fits.",
+        "cpus": "Host cores it keeps busy.",
+        "tiers": "Tiers of nodes it may run on, best first; by default any.",
+        "cpu_too": "With `device: any`: whether a CPU slot does as well, whatever `vram_gb` and `tiers` ask of a GPU.",
     },
     "Retry": {
         "max_attempts": "Attempts that may end in a class of failure before the job fails; by default "
@@ -186,6 +189,7 @@ RECORD_FIELDS = {
         "backoff_s": "Rest after the first failure, in seconds; doubled after each further one.",
         "backoff_max_s": "Longest rest, in seconds.",
     },
+    **SCHEDULING_FIELDS,
 }
 """Descriptions of the fields of records, which have no room for them."""
 
@@ -210,10 +214,30 @@ class Fleet(Section):
     """Files with more script jobs, YAML or JSON."""
     configs: tuple[Config, ...] = ()
     """Training configs: the learning problems, each with a self-improvement loop of its own."""
+    scheduling: Scheduling = Scheduling()
+    """How devices are given away."""
+    config_quotas: Quotas = {}
+    """Another word for `scheduling.quotas`."""
+    provider_preferences: Providers = {}
+    """Another word for `scheduling.cost.providers`."""
     journal: Journal = Journal()
     """The controller's memory."""
     limits: Limits = Limits()
-    """What one attempt may leave behind."""
+    """What one attempt may take and leave behind."""
+
+    @field_validator("config_quotas", "provider_preferences")
+    @classmethod
+    def _said_once(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        asked: Scheduling | None = info.data.get("scheduling")
+        if asked is None or not value:
+            return value
+        first, kept = {
+            "config_quotas": (asked.quotas, "scheduling.quotas"),
+            "provider_preferences": (asked.cost.providers, "scheduling.cost.providers"),
+        }[str(info.field_name)]
+        if first:
+            raise ValueError(f"means the same as {kept}, which is there, too; keep one of them")
+        return value
 
 
 def _refuse_id(key: str | None) -> None:

@@ -21,9 +21,10 @@ DIALECT = GenerateJsonSchema.schema_dialect
 def schema_of(model: type[BaseModel]) -> Schema:
     """The JSON Schema of a model, descriptions included."""
     schema = {"$schema": DIALECT, **model.model_json_schema(schema_generator=_Untitled)}
-    for record, fields in RECORD_FIELDS.items():
-        for name, text in fields.items():
-            schema["$defs"][record]["properties"][name]["description"] = text
+    for record in RECORD_FIELDS.keys() & schema["$defs"].keys():
+        properties = schema["$defs"][record]["properties"]
+        for name in RECORD_FIELDS[record].keys() & properties.keys():
+            properties[name]["description"] = RECORD_FIELDS[record][name]
     return schema
 
 
@@ -60,10 +61,14 @@ def branches(schema: Schema, node: Schema) -> Iterator[Schema]:
 
 
 class _Untitled(GenerateJsonSchema):
-    """Without the titles that only repeat the names."""
+    """Without the titles that only repeat the names; and what fits several alternatives, as `{}` may, fits."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
+
+    def tagged_union_schema(self, schema: Any) -> Schema:
+        made = super().tagged_union_schema(schema)
+        return {("anyOf" if key == "oneOf" else key): value for key, value in made.items()}
 
 
 def _settings(

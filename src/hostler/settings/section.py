@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from hostler.model.work import NAME_MAX
+from hostler.model.work import NAME_MAX, Resources
 from hostler.settings.ranges import parse_integer
+
+
+def _makes_sense(need: Resources) -> Resources:
+    if need.cpu_too and need.device != "any":
+        raise ValueError(f"cpu_too allows for a CPU slot where device is any; here it is {need.device}")
+    if need.shards and need.vram_gb == 0:
+        raise ValueError("shards spreads vram_gb over several GPUs; give it")
+    if len(set(need.tiers)) < len(need.tiers):
+        raise ValueError("tiers names one twice; once is enough")
+    return need
+
 
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX)]
 NodeName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -15,6 +26,7 @@ Integer: TypeAlias = Annotated[int, BeforeValidator(parse_integer, json_schema_i
 Count: TypeAlias = Annotated[Integer, Field(ge=1)]
 Word: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 Command: TypeAlias = Annotated[tuple[Word, ...], Field(min_length=1)]
+Needs: TypeAlias = Annotated[Resources, AfterValidator(_makes_sense)]
 Environment: TypeAlias = dict[Annotated[str, Field(pattern=r"^[^=\x00]+$")], Word]
 
 

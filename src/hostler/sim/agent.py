@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hostler.model.commands import (
     AttemptOrder,
@@ -20,16 +21,19 @@ from hostler.model.commands import (
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Ended, Input, LinkUp, Returned, Searched, Started, WorkerRefused
 from hostler.model.record import entity, record
-from hostler.sim.agenda import Agenda
+from hostler.sim.ground import Ground
+from hostler.sim.nature import Course, devices_of, saved_as
+from hostler.sim.engine import Task
 from hostler.sim.programs import script_of, search_of
-
-if TYPE_CHECKING:
-    from hostler.sim.lab import Lab
 
 CHECKPOINT_S = 2.0
 WORKER_START_S = 0.5
 GRACE_S = 0.1
+SAVE_S = 5.0
+"""How long a process that keeps its work takes to save it when it is asked to stop."""
 WRONG = "0" * 64
+NO_SPACE = "[Errno 28] No space left on device"
+EPSILON = 1e-6
 
 
 @record
@@ -42,10 +46,15 @@ class Fact:
 
 @entity
 class Process:
-    """An attempt the agent holds. `began` is `None` while it is queued."""
+    """An attempt the agent holds. `began` is `None` while it is queued, `task` until it has started up."""
 
     order: AttemptOrder
+    course: Course | None = None
     began: float | None = None
+    worked_since: float = 0.0
+    before: float = 0.0
+    """What earlier lives had done and kept."""
+    task: Task | None = None
     ended: bool = False
 
 
@@ -58,6 +67,7 @@ class Piece:
     start: int
     stop: int
     began: float | None = None
+    task: Task | None = None
     answered: bool = False
 
 
@@ -65,30 +75,20 @@ class VirtualAgent:
     """Runs one thing at a time per queue, attempts before chunks; keeps facts until they are acknowledged."""
 
     def __init__(
-        self,
-        identity: str,
-        node: NodeSpec,
-        agenda: Agenda,
-        random: Random,
-        speeds: Callable[[str], float],
-        wrong_digest: float,
-        tell: Callable[[Fact], None],
-        bad_devices: frozenset[str] = frozenset(),
-        lab: Lab | None = None,
+        self, identity: str, node: NodeSpec, ground: Ground, random: Random, tell: Callable[[Fact], None]
     ) -> None:
         self.identity = identity
         self.incarnation = 1
         self.boot = 1
-        self.busy_s = dict.fromkeys((device.queue for device in node.devices), 0.0)
+        self.busy_s: dict[str, float] = defaultdict(float, dict.fromkeys((each.queue for each in node.devices), 0.0))
         self.facts: list[Fact] = []
+        self.disk_full = False
+        """Whether what ends now cannot write its result."""
         self._node = node
-        self._agenda = agenda
+        self._ground = ground
+        self._agenda = ground.agenda
         self._random = random
-        self._speeds = speeds
-        self._wrong_digest = wrong_digest
         self._tell = tell
-        self._bad_devices = bad_devices
-        self._lab = lab
         self._seq = 0
         self._alive = True
         self._processes: dict[str, Process] = {}
@@ -144,12 +144,14 @@ class VirtualAgent:
     def reboot(self) -> None:
         """The machine restarts: what ran is dead."""
         self.boot += 1
-        for process in [each for each in self._at_work.values() if isinstance(each, Process)]:
+        for process in self.running():
             self._end(process, exit_code=None, reason="lost")
         self.restart()
 
     def vanish(self) -> None:
-        """The agent, its directory and all it ran are gone for good."""
+        """The agent, its directory and all it ran are gone for good, but for what was brought to safety before."""
+        for process in self.running():
+            self._keep(process, gently=False)
         self._alive = False
         for queue in list(self._at_work):
             self._leave(queue)
@@ -164,13 +166,17 @@ class VirtualAgent:
 
     def kill_process(self) -> None:
         """One of the attempts at work is killed."""
-        at_work = [each for each in self._at_work.values() if isinstance(each, Process)]
+        at_work = self.running()
         if at_work:
             self._end(self._random.choice(at_work), exit_code=None, signal=9)
 
     def workers(self) -> frozenset[str]:
         """Workers that are warm now."""
         return frozenset(self._warm)
+
+    def running(self) -> list[Process]:
+        """The attempts at work."""
+        return [each for each in self._at_work.values() if isinstance(each, Process)]
 
     def _launch(self, order: AttemptOrder) -> None:
         self._processes.setdefault(order.id, Process(order=order))
@@ -183,7 +189,9 @@ class VirtualAgent:
         elif process.began is None and not process.ended:
             self._end(process, exit_code=None, reason="stopped")
         elif not process.ended:
-            self._agenda.later(GRACE_S, lambda: self._end(process, exit_code=None, signal=15, reason="stopped"))
+            keeps = process.course is not None and process.course.keeps_every_s is not None
+            after_s = min(process.order.grace_s, SAVE_S) if keeps else GRACE_S
+            self._agenda.later(after_s, lambda: self._end(process, exit_code=None, signal=15, reason="stopped"))
 
     def _recall(self, name: str) -> None:
         piece = self._pieces.get(name)
@@ -206,39 +214,44 @@ class VirtualAgent:
             self._begin_piece(queue, piece)
 
     def _begin_process(self, queue: str, process: Process) -> None:
-        now = self._agenda.now
+        now, order = self._agenda.now, process.order
         process.began = now
         self._at_work[queue] = process
-        self._record(Started(attempt=process.order.id, pid=1000 + self._seq, pid_start=int(now)))
-        order, limit = process.order.inputs, process.order.walltime_s
-        if order is not None and "stage" in order:
-            assert self._lab is not None, "a world with training configs needs a lab"
-            self._agenda.later(self._lab.seconds(order), lambda: self._end(process, exit_code=0))
+        self._record(Started(attempt=order.id, pid=1000 + self._seq, pid_start=int(now)))
+        course = process.course = self._ground.nature.course(order, devices_of(self._node.name, queue))
+        if order.walltime_s is not None:
+            killed = {"exit_code": None, "signal": 9, "reason": "walltime"}
+            self._agenda.later(order.walltime_s, lambda: self._end(process, **killed))  # type: ignore[arg-type]
+        if course.start_s:
+            self._agenda.later(course.start_s, lambda: self._go_to_work(queue, process, course))
+        else:
+            self._go_to_work(queue, process, course)
+
+    def _go_to_work(self, queue: str, process: Process, course: Course) -> None:
+        if process.ended or not self._alive:
             return
-        script = script_of(process.order.argv)
-        if limit is not None and limit < script.seconds:
-            self._agenda.later(limit, lambda: self._end(process, exit_code=None, signal=9, reason="walltime"))
-            return
-        status = int(self._random.random() < script.fails)
-        self._agenda.later(script.seconds, lambda: self._end(process, exit_code=status))
+        script = None if "stage" in (process.order.inputs or ()) else script_of(process.order.argv)
+        status = 0 if script is None else int(self._random.random() < script.fails)
+        process.before = min(self._ground.kept.get(saved_as(process.order), 0.0), course.amount)
+        process.worked_since = self._agenda.now
+        process.task = self._ground.engine.begin(
+            devices_of(self._node.name, queue),
+            course.amount - process.before,
+            course.per_s,
+            lambda: self._end(process, exit_code=status),
+            course.share,
+        )
 
     def _end(
         self, process: Process, exit_code: int | None, signal: int | None = None, reason: str | None = None
     ) -> None:
         if process.ended or not self._alive:
             return
+        exit_code, result = self._outcome(process, exit_code, gently=reason == "stopped")
         process.ended = True
-        queue, order = process.order.queue, process.order
-        result: Any = {"attempt": order.id, "saw": sorted(order.inputs or ())} if exit_code == 0 else None
-        if order.inputs is not None and "stage" in order.inputs:
-            assert self._lab is not None
-            if exit_code == 0:
-                exit_code, result = self._lab.report(order.inputs)
-            elif process.began is not None:
-                result = self._lab.partial(order.inputs, self._agenda.now - process.began)
         self._record(
             Ended(
-                attempt=order.id,
+                attempt=process.order.id,
                 started_at=process.began,
                 ended_at=self._agenda.now,
                 exit_code=exit_code,
@@ -247,8 +260,49 @@ class VirtualAgent:
                 result=result,
             )
         )
-        if self._at_work.get(queue) is process:
-            self._leave(queue)
+        if self._at_work.get(process.order.queue) is process:
+            self._leave(process.order.queue)
+
+    def _outcome(self, process: Process, exit_code: int | None, gently: bool) -> tuple[int | None, Any]:
+        """Exit status and result of an attempt that ends now; what it had done so far is kept, if it keeps that."""
+        order = process.order
+        is_stage = "stage" in (order.inputs or ())
+        if exit_code is None:
+            done = self._done(process)
+            self._keep(process, gently)
+            return None, self._partial(process, done) if is_stage and process.began is not None else None
+        self._ground.kept.pop(saved_as(order), None)
+        if self.disk_full:
+            return 1, {"schema": 1, "error": NO_SPACE}
+        if is_stage:
+            assert self._ground.lab is not None and order.inputs is not None
+            return self._ground.lab.report(order.inputs)
+        return exit_code, {"attempt": order.id, "saw": sorted(order.inputs or ())} if exit_code == 0 else None
+
+    def _done(self, process: Process) -> float:
+        """What lives of the attempt's job have done of it."""
+        if process.task is None or process.course is None:
+            return process.before
+        return process.course.amount - self._ground.engine.left(process.task)
+
+    def _keep(self, process: Process, gently: bool) -> None:
+        """Note what survives of an attempt that ends before it is done."""
+        course, done = process.course, self._done(process)
+        if course is None or course.keeps_every_s is None or process.task is None:
+            return
+        worked_s = self._agenda.now - process.worked_since
+        if not gently and worked_s > 0:
+            saved_s = worked_s // course.keeps_every_s * course.keeps_every_s
+            done = process.before + (done - process.before) * saved_s / worked_s
+        self._ground.kept[saved_as(process.order)] = done
+
+    def _partial(self, process: Process, done: float) -> Any:
+        """What a stage that has done so much leaves."""
+        inputs = process.order.inputs
+        if inputs is None or "stage" not in inputs or process.course is None:
+            return None
+        assert self._ground.lab is not None
+        return self._ground.lab.partial(inputs, done / process.course.amount)
 
     def _refuse(self, worker: WorkerOrder) -> None:
         self._record(WorkerRefused(worker=worker.id, error="it does not start here"))
@@ -257,22 +311,31 @@ class VirtualAgent:
         self._go_on(worker.queue)
 
     def _begin_piece(self, queue: str, piece: Piece) -> None:
-        if f"{self._node.name}/{queue}" in self._bad_devices:
+        if f"{self._node.name}/{queue}" in self._ground.bad_devices:
             self._refuse(piece.worker)
             return
         warm_up = 0.0 if piece.worker.id in self._warm else WORKER_START_S
         self._warm.add(piece.worker.id)
         piece.began = self._agenda.now + warm_up
         self._at_work[queue] = piece
-        seconds = (piece.stop - piece.start) / self._speed(piece)
-        self._agenda.later(warm_up + seconds, lambda: self._finish(piece))
+        if warm_up:
+            self._agenda.later(warm_up, lambda: self._search(queue, piece))
+        else:
+            self._search(queue, piece)
+
+    def _search(self, queue: str, piece: Piece) -> None:
+        if piece.answered or not self._alive or self._at_work.get(queue) is not piece:
+            return
+        devices = devices_of(self._node.name, queue)
+        speed = self._ground.nature.items_per_s(devices[0])
+        piece.task = self._ground.engine.begin(devices, piece.stop - piece.start, speed, lambda: self._finish(piece))
 
     def _finish(self, piece: Piece) -> None:
         if piece.answered or not self._alive or self._at_work.get(piece.worker.queue) is not piece:
             return
         assert piece.began is not None
         piece.answered = True
-        wrong = self._random.random() < self._wrong_digest
+        wrong = self._random.random() < self._ground.wrong_digest
         self._record(
             Searched(
                 chunk=piece.chunk,
@@ -303,18 +366,22 @@ class VirtualAgent:
             self._leave(piece.worker.queue)
 
     def _checkpoint(self, piece: Piece) -> int | None:
-        if piece.began is None:
+        if piece.began is None or piece.task is None:
             return None
-        steps = max(self._agenda.now - piece.began, 0.0) // CHECKPOINT_S
-        return min(piece.start + int(steps * CHECKPOINT_S * self._speed(piece)), piece.stop) if steps else None
-
-    def _speed(self, piece: Piece) -> float:
-        return self._speeds(f"{self._node.name}/{piece.worker.queue}")
+        worked_s = self._agenda.now - piece.began
+        saved_s = worked_s // CHECKPOINT_S * CHECKPOINT_S
+        if not saved_s:
+            return None
+        done = piece.stop - piece.start - self._ground.engine.left(piece.task)
+        return min(piece.start + int(done * saved_s / worked_s + EPSILON), piece.stop)
 
     def _leave(self, queue: str) -> None:
         """The queue's process is over; the next one begins."""
-        began = self._at_work.pop(queue).began
-        self.busy_s[queue] += max(self._agenda.now - (self._agenda.now if began is None else began), 0.0)
+        over = self._at_work.pop(queue)
+        if over.task is not None:
+            self._ground.engine.leave(over.task)
+        began = self._agenda.now if over.began is None else over.began
+        self.busy_s[queue] += max(self._agenda.now - began, 0.0)
         self._go_on(queue)
 
     def _record(self, told: Input) -> None:

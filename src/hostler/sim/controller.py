@@ -31,7 +31,10 @@ class Line:
 
 
 class VirtualController:
-    """Takes inputs, writes what followed, and only then acts and answers. `skew_s` is how wrong its clock is."""
+    """Takes inputs, writes what followed, and only then acts and answers. `skew_s` is how wrong its clock is.
+
+    A `quick` one writes at once, and the entries themselves instead of their JSON.
+    """
 
     def __init__(
         self,
@@ -41,9 +44,10 @@ class VirtualController:
         validate: bool,
         act: Callable[[Command], None],
         crashed: Action,
+        quick: bool = False,
     ) -> None:
         self.core: Core | None = None
-        self.journal: list[Line] = []
+        self.journal: list[Line] | list[Entry] = []
         self.skew_s = 0.0
         self.life = 0
         self._agenda = agenda
@@ -52,6 +56,7 @@ class VirtualController:
         self._validate = validate
         self._act = act
         self._crashed = crashed
+        self._quick = quick
         self._timer = 0
 
     def start(self) -> None:
@@ -73,19 +78,28 @@ class VirtualController:
         if self._validate:
             self.core.validate()
         life = self.life
-        written = [Line(seq=each.seq, at=each.at, event=dump_event(each.event)) for each in outcome.entries]
+        written = outcome.entries if self._quick else [_line(each) for each in outcome.entries]
 
         def commit() -> None:
             if life == self.life:
                 self._commit(written, outcome.commands, (lambda: done(outcome.answers)) if done else None)
 
-        self._agenda.later(COMMIT_S, commit)
         self._set_timer()
+        if self._quick:
+            commit()
+        else:
+            self._agenda.later(COMMIT_S, commit)
 
-    def _commit(self, written: Sequence[Line], commands: Sequence[Command], done: Action | None) -> None:
+    def entries(self) -> list[Entry]:
+        """Everything that was written, read again."""
+        return [each if isinstance(each, Entry) else _entry(each) for each in self.journal]
+
+    def _commit(
+        self, written: Sequence[Line] | Sequence[Entry], commands: Sequence[Command], done: Action | None
+    ) -> None:
         dies, too_late = self._random.random() < self._crash_at_commit, self._random.random() < 0.5
         if not dies or too_late:
-            self.journal.extend(written)
+            self.journal.extend(written)  # type: ignore[arg-type]  # it is either all lines or all entries
         if dies:
             self._crashed()
             return
@@ -104,8 +118,16 @@ class VirtualController:
         self._agenda.later(delay_s, lambda: self.take(Tick()) if (own, life) == (self._timer, self.life) else None)
 
 
-def replayed(journal: Sequence[Line]) -> Core:
+def replayed(journal: Sequence[Line] | Sequence[Entry]) -> Core:
     """A core made from the journal alone."""
     core = Core()
-    core.replay(Entry(seq=line.seq, at=line.at, event=load_event(line.event)) for line in journal)
+    core.replay(each if isinstance(each, Entry) else _entry(each) for each in journal)
     return core
+
+
+def _line(entry: Entry) -> Line:
+    return Line(seq=entry.seq, at=entry.at, event=dump_event(entry.event))
+
+
+def _entry(line: Line) -> Entry:
+    return Entry(seq=line.seq, at=line.at, event=load_event(line.event))

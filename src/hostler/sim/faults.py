@@ -2,7 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from random import Random
+
 from hostler.model.record import record
+
+HOUR_S, DAY_S = 3600.0, 86_400.0
+REPLACE_S = 1200.0
+
+
+@record
+class Lives:
+    """How long ephemeral nodes live, and how long it takes until another one stands in for a dead one (seconds)."""
+
+    mean_s: float | None = None
+    """Of an exponential distribution; `None`: what the node says of itself, or `lives_s`."""
+    lives_s: tuple[float, ...] = ()
+    """Lives that were seen; each new one is drawn from them."""
+    scale: float = 1.0
+    replace_s: float = REPLACE_S
+    """Mean, of an exponential distribution."""
+
+    def drawn_s(self, random: Random, own_s: float | None) -> float | None:
+        """The life of a node that says so of itself; `None`: it does not die."""
+        if self.lives_s:
+            return random.choice(self.lives_s) * self.scale
+        mean_s = own_s if self.mean_s is None else self.mean_s
+        return None if mean_s is None else random.expovariate(1 / (mean_s * self.scale))
 
 
 @record
@@ -12,6 +38,9 @@ class Faults:
     link_cut_every_s: float | None = None
     outage_s: float = 20.0
     """Mean time until a cut link is there again."""
+    partition_every_s: float | None = None
+    """A link is cut for long, as behind a NAT that forgot it; what runs there runs on."""
+    partition_s: float = 2 * HOUR_S
     agent_lost_every_s: float | None = None
     """The node comes back with an empty directory: another agent, which knows nothing."""
     agent_restart_every_s: float | None = None
@@ -23,6 +52,19 @@ class Faults:
     clock_jump_every_s: float | None = None
     clock_jump_s: float = 7200.0
     """The controller's clock is set by at most this much, forwards or backwards."""
+    straggler_every_s: float | None = None
+    straggler_s: float = 2 * HOUR_S
+    straggler_speed: float = 0.35
+    """What is left of a device's speed for that long."""
+    hang_every_s: float | None = None
+    hang_s: float = 360.0
+    """A device does nothing for so long, and then goes on."""
+    disk_full_every_s: float | None = None
+    disk_full_s: float = HOUR_S
+    """Whatever ends on a node in this time cannot write its result."""
+    lie_every_s: float | None = None
+    lie_s: float = HOUR_S
+    """A node tells telemetry that is not true: nothing but zeros, never anything new, or nonsense."""
     crash_at_commit: float = 0.0
     """Share of the controller's steps in which it dies: before its journal is written, or after and before it acts."""
     told_again: float = 0.0
@@ -51,3 +93,62 @@ def all_kinds(scale: float = 1.0, until_s: float = 300.0) -> Faults:
         wrong_digest=0.03 / scale,
         until_s=until_s,
     )
+
+
+def usual(nodes: int, until_s: float, often: float = 1.0) -> Faults:
+    """What a rented fleet of so many nodes sees within days; `often` times as often as a good one does."""
+    unit_s = DAY_S / (max(nodes, 1) * often)
+    return Faults(
+        link_cut_every_s=unit_s / 2,
+        outage_s=60.0,
+        partition_every_s=unit_s * 5,
+        agent_restart_every_s=unit_s * 5,
+        reboot_every_s=unit_s * 10,
+        process_killed_every_s=unit_s * 2,
+        controller_crash_every_s=DAY_S * 3.5 / often,
+        straggler_every_s=unit_s * 3,
+        hang_every_s=unit_s * 5,
+        disk_full_every_s=unit_s * 15,
+        lie_every_s=unit_s * 5,
+        told_again=0.01 * often,
+        until_s=until_s,
+    )
+
+
+LEVELS = ("none", "light", "heavy")
+HEAVY = 6.0
+
+
+def level(name: str, nodes: int, until_s: float) -> Faults:
+    """The faults of one of the `LEVELS`."""
+    if name == "none":
+        return Faults(until_s=until_s)
+    return usual(nodes, until_s, HEAVY if name == "heavy" else 1.0)
+
+
+def lives_of(lines: Iterable[str]) -> tuple[float, ...]:
+    """Lives, in seconds, of the instances of a spot trace of lines `milliseconds,add|remove,instance`.
+
+    Instances that were still there at its end are left out. Raises `ValueError` for a line of another form, and for a
+    trace in which nothing ends.
+    """
+    since: dict[str, float] = {}
+    lives = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        at, event, name = _traced(line, number)
+        if event == "add":
+            since[name] = at
+        elif name in since:
+            lives.append(at - since.pop(name))
+    if not lives:
+        raise ValueError("no instance of it is removed: nothing to learn lives from")
+    return tuple(lives)
+
+
+def _traced(line: str, number: int) -> tuple[float, str, str]:
+    parts = [part.strip() for part in line.split(",")]
+    if len(parts) != 3 or not parts[0].isdigit() or parts[1] not in ("add", "remove"):
+        raise ValueError(f"line {number}: {line.strip()[:60]!r} is not `milliseconds,add|remove,instance`")
+    return int(parts[0]) / 1000, parts[1], parts[2]

@@ -6,6 +6,7 @@ The report of an order depends on the order alone, as the contract of the stages
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, TypeAlias
@@ -14,7 +15,7 @@ from hostler.learning.ratings import fit_live
 from hostler.model.codec import digest
 from hostler.model.commands import Fit
 from hostler.model.inputs import Fitted
-from hostler.model.learning import model_of
+from hostler.model.learning import INTERVAL_SD, Rating, model_of
 
 Order: TypeAlias = Mapping[str, Any]
 Result: TypeAlias = dict[str, Any]
@@ -24,10 +25,15 @@ GAIN_ELO = 60.0
 GAIN_SPREAD_ELO = 60.0
 SECONDS_PER_GAME = 0.5
 SECONDS_PER_STEP = 0.05
+GAME_SD_ELO = 400.0
+"""Standard deviation of a rating by one game against an equal: 400 / (ln 10 · sqrt(1/4)) is 347."""
 
 
 class Lab:
     """Does the orders of stages. `anchors` are the true strengths of players without a model, in Elo.
+
+    Where configs have anchors of their own, these are by config. A lab in which strength is `known` fits no ratings:
+    it tells the truth, as blurred as that many games would leave it, with the interval of as many.
 
     With probability `fails` an order breaks: the stage ends with status 1 and says so, every time it is tried. With
     probability `lies` it ends with status 0 and a result that breaks its contract. Games are for `params["players"]`,
@@ -36,12 +42,13 @@ class Lab:
 
     def __init__(
         self,
-        anchors: Mapping[str, float],
+        anchors: Mapping[str, float] | Mapping[str, Mapping[str, float]],
         fails: float = 0.0,
         lies: float = 0.0,
         *,
         plies: int = PLIES,
         lenient: bool = False,
+        known: bool = False,
     ) -> None:
         self.strength: dict[str, float] = {}
         """True strength by model."""
@@ -50,6 +57,7 @@ class Lab:
         self._lies = lies
         self._plies = plies
         self._lenient = lenient
+        self._known = known
         self._work: dict[str, Callable[[Order, Random], Result]] = {
             "selfplay": self._selfplay,
             "export": self._export,
@@ -78,12 +86,12 @@ class Lab:
         """Whether the report on an order is a failure or a lie, whatever it would have come to."""
         return not self._fails <= _chance(order).random() <= 1 - self._lies
 
-    def partial(self, order: Order, after_s: float) -> Result | None:
-        """What an order that was killed so long after its begin has left: self-play, the segments it had closed."""
+    def partial(self, order: Order, share: float) -> Result | None:
+        """What an order that was killed when this share of it was done has left: self-play, what it had closed."""
         if order["stage"] != "selfplay":
             return None
         status, result = self.report(order)
-        done = math.floor(after_s / self.seconds(order) * len(result.get("segments", ())))
+        done = math.floor(share * len(result.get("segments", ())))
         if status or not done:
             return None
         closed = result["segments"][:done]
@@ -92,6 +100,8 @@ class Lab:
 
     def fit(self, command: Fit) -> Fitted:
         """The answer to a `Fit`."""
+        if self._known:
+            return Fitted(config=command.config, matches=command.through, ratings=self._told(command))
         ratings = fit_live(command.matches, command.anchors, command.frozen)
         return Fitted(config=command.config, matches=command.through, ratings=ratings)
 
@@ -122,7 +132,7 @@ class Lab:
 
     def _verdict(self, segment: Mapping[str, Any]) -> Result:
         """A tenth of the segments is refused, and of the others a game is a duplicate, as their names will have it."""
-        luck = Random(segment["sha256"]).random()  # noqa: S311
+        luck = int(segment["sha256"][:8], 16) / 2**32
         games = segment["games"]
         refused, doubled = luck < 0.1 and not self._lenient, 0 if self._lenient else min(1, games - 1)
         return {
@@ -161,19 +171,44 @@ class Lab:
         }
 
     def _evaluation(self, order: Order, random: Random) -> Result:
-        matches = [self._match(match, _players(order), random) for match in order["matches"]]
+        matches = [self._match(match, order, random) for match in order["matches"]]
         games = sum(len(group) for match in matches for group in match["groups"])
         return {"matches": matches, "games": games}
 
-    def _match(self, match: Mapping[str, Any], players: int, random: Random) -> Result:
-        lead = self._true(match["a"]) - self._true(match["b"])
+    def _match(self, match: Mapping[str, Any], order: Order, random: Random) -> Result:
+        players = _players(order)
+        lead = self._true(match["a"], order["config"]) - self._true(match["b"], order["config"])
         chance = 1 / (1 + 10 ** (-lead / 400))
         groups = [[_game(seat, players, chance, random) for seat in range(players)] for _ in range(match["groups"])]
         return {"a": match["a"], "b": match["b"], "groups": groups}
 
-    def _true(self, player: str) -> float:
+    def _true(self, player: str, config: str) -> float:
         model = model_of(player)
-        return self._anchors[player] if model is None else self.strength[model]
+        if model is not None:
+            return self.strength[model]
+        own = self._anchors.get(config, self._anchors)
+        assert isinstance(own, Mapping)
+        return float(own[player])
+
+    def _told(self, command: Fit) -> dict[str, Rating | None]:
+        """The truth about everybody who is an anchor or played, but for those frozen."""
+        games: Counter[str] = Counter()
+        for match in command.matches:
+            played = len(match.groups) * (match.players or 0)
+            games[match.a] += played
+            games[match.b] += played
+        told = {
+            name: Rating(elo=elo, low=elo, high=elo, games=games[name]) for name, elo in command.anchors.items()
+        }
+        for name in sorted(games.keys() - command.anchors.keys() - command.frozen.keys()):
+            told[name] = self._blurred(name, command.config, games[name])
+        return dict(sorted(told.items()))
+
+    def _blurred(self, name: str, config: str, games: int) -> Rating:
+        sd = GAME_SD_ELO / math.sqrt(max(games, 1))
+        luck = Random(f"{config} {name}").gauss(0.0, 1.0)  # noqa: S311  reproducible, not secret
+        elo, half = self._true(name, config) + luck * sd, INTERVAL_SD * sd
+        return Rating(elo=elo, low=elo - half, high=elo + half, games=games)
 
 
 def _chance(order: Order) -> Random:

@@ -17,6 +17,8 @@ class Link:
         self.greeted = False
         """Whether the agent has told its inventory, before which it tells no facts."""
         self.connection = 0
+        self.away_until = 0.0
+        """No connection can be made before: there is nobody at the other end."""
         self._agenda = agenda
         self._random = random
         self._told_again = told_again

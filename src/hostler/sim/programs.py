@@ -16,6 +16,10 @@ class Script:
 
     seconds: float
     fails: float = 0.0
+    power: float | None = None
+    """Power (`policy.power`) of the device on which it lasts so long; `None`: equally long anywhere."""
+    checkpoint_s: float | None = None
+    """How often it saves its work, so that a later life goes on from there; `None`: never."""
 
 
 @record
@@ -31,7 +35,7 @@ class Search:
 
 def script_job(name: str, script: Script, **spec: Any) -> JobSpec:
     """A job that runs `script`."""
-    argv = ("virtual", repr(script.seconds), repr(script.fails))
+    argv = ("virtual", repr(script.seconds), repr(script.fails), repr(script.power), repr(script.checkpoint_s))
     return JobSpec(name=name, payload=ScriptPayload(schema=1, argv=argv), **spec)
 
 
@@ -46,9 +50,10 @@ def sweep_job(name: str, start: int, stop: int, planted: Sequence[int] = (), **f
 
 
 def script_of(argv: Sequence[str]) -> Script:
-    """The script a command stands for."""
-    _, seconds, fails = argv
-    return Script(seconds=float(seconds), fails=float(fails))
+    """The script a command stands for; what is not said of it is as usual."""
+    _, seconds, fails, *more = argv
+    power, checkpoint_s = (None if each == "None" else float(each) for each in (*more, "None", "None")[:2])
+    return Script(seconds=float(seconds), fails=float(fails), power=power, checkpoint_s=checkpoint_s)
 
 
 def search_of(params: Any) -> Search:

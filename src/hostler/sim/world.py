@@ -3,67 +3,101 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from hostler.model.codec import load_event
 from hostler.model.commands import Command, Fit
 from hostler.model.errors import HostlerError
-from hostler.model.events import Event
+from hostler.model.events import Entry, Event
 from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import Declare, Input, LinkDown, NodeFound, Submit
+from hostler.model.inputs import Configure, Declare, Input, LinkDown, NodeFound, Submit, Telemetry
 from hostler.model.learning import ConfigSpec
+from hostler.model.record import record
+from hostler.model.rules import Rules
 from hostler.model.work import JobSpec
+from hostler.sim import telemetry
 from hostler.sim.agenda import Agenda
 from hostler.sim.agent import Fact, VirtualAgent
 from hostler.sim.controller import VirtualController
-from hostler.sim.faults import Faults
+from hostler.sim.faults import Faults, Lives
+from hostler.sim.ground import firm_ground
 from hostler.sim.link import Link
+from hostler.sim.mishaps import Mishaps
+from hostler.sim.nature import Nature, Plain, devices_of
 from hostler.sim.report import Report, fold
+from hostler.sim.telemetry import Lie
 
 if TYPE_CHECKING:
     from hostler.sim.lab import Lab
 
 NOTICE_S = 5.0
 """A cut link is noticed after this long at most."""
-RECONNECT_S = 1.0
 FIT_S = 1.0
 PATIENCE_S = 5.0
 """Whoever submitted something asks again after that, until it is answered."""
 
 
+@record
+class Manner:
+    """How a world is played; what is left out makes it faster."""
+
+    quick: bool = False
+    """The journal is not written as JSON, and commands are under way for no time."""
+    telemetry_every_s: float | None = None
+    """How often nodes tell how they are; `None`: never."""
+
+
+FAITHFUL = Manner()
+
+
 class World:
     """Everything that happens between a core and its fleet.
 
-    `speeds` are the items per second of each device. With `validate` the core's invariants are asserted after every
-    step (it makes a step slower by what the state is big).
+    `speeds` are the items per second of each device, or a whole `Nature`. With `validate` the core's invariants are
+    asserted after every step (it makes a step slower by what the state is big). Ephemeral nodes die if `lives` tells
+    how long they live.
     """
 
     def __init__(
         self,
         seed: int,
         nodes: Sequence[NodeSpec],
-        speeds: Mapping[str, float],
+        speeds: Mapping[str, float] | Nature,
         faults: Faults | None = None,
         validate: bool = True,
         lab: Lab | None = None,
+        *,
+        rules: Rules | None = None,
+        lives: Lives | None = None,
+        manner: Manner = FAITHFUL,
     ) -> None:
         self.agenda = Agenda()
         self.faults = faults or Faults()
         self.happened: Counter[str] = Counter()
         self.agents: dict[str, VirtualAgent] = {}
+        self.lies: dict[str, Lie] = {}
+        self.ground = firm_ground(self.agenda, Plain(speeds, lab) if isinstance(speeds, Mapping) else speeds, lab)
+        self.ground.wrong_digest, self.ground.bad_devices = self.faults.wrong_digest, self.faults.bad_devices
         self._random = Random(seed)  # noqa: S311  reproducible, not secret
         self._nodes = {node.name: node for node in nodes}
-        self._speeds = speeds
-        self._lab = lab
+        self._manner = manner
+        self._rules = rules
         self._links: dict[str, Link] = {}
-        self._busy = dict.fromkeys(speeds, 0.0)
+        self._busy: Counter[str] = Counter()
+        self._told: dict[str, Telemetry] = {}
         self._unanswered = 0
         self._configs: tuple[ConfigSpec, ...] = ()
         self.controller = VirtualController(
-            self.agenda, self._random, self.faults.crash_at_commit, validate, self._act, self._crash
+            self.agenda,
+            self._random,
+            self.faults.crash_at_commit,
+            validate,
+            self._act,
+            self.crash,
+            quick=manner.quick,
         )
+        self._mishaps = Mishaps(self, nodes, self.faults, lives, self._random)
         for node in nodes:
             self._links[node.name] = Link(self.agenda, self._random, self.faults.told_again, self.faults.late_s)
             self.agents[node.name] = self._agent(node, 1)
@@ -84,11 +118,18 @@ class World:
 
     def run(self, max_virtual_s: float) -> Report:
         """Live until everything submitted is over, `max_virtual_s` at most."""
-        self._plan_faults()
-        self._start()
+        self._begin()
         while not self.idle() and self.agenda.step(max_virtual_s):
             pass
         return self._report()
+
+    def live(self, until_s: float) -> None:
+        """Live until then, whether or not there is anything to do. Go on with `live` or `rest`."""
+        if self.controller.life == 0:
+            self._begin()
+        while self.agenda.step(until_s):
+            pass
+        self.agenda.now = max(self.agenda.now, until_s)
 
     def rest(self, seconds: float) -> None:
         """Live on for a while after the last fault, so that everything late has come and everything left is tidied."""
@@ -106,17 +147,18 @@ class World:
         declared = all(spec.name in core.state.configs for spec in self._configs)
         return declared and sum(counts.values()) == final and not core.index.open_configs
 
-    # The controller's side.
+    def entries(self) -> list[Entry]:
+        """Every entry that was written, read again."""
+        return self.controller.entries()
 
-    def _start(self) -> None:
-        self.controller.start()
-        if self._configs:
-            self.controller.take(Declare(configs=self._configs), done=_raise_refusals)
-        for node in self._nodes.values():
-            self.controller.take(NodeFound(node=node))
-            self._reconnect(node.name)
+    def journal(self) -> list[Event]:
+        """Every event that was written, read again."""
+        return [entry.event for entry in self.entries()]
 
-    def _crash(self) -> None:
+    # What mishaps do.
+
+    def crash(self) -> None:
+        """The controller dies, and is started again soon."""
         if self.controller.core is None:
             return
         self.happened["controller crashed"] += 1
@@ -125,17 +167,64 @@ class World:
             link.cut()
         self.agenda.later(self._random.uniform(0.5, 10.0), self._start)
 
+    def cut(self, name: str, back_in_s: float) -> None:
+        """The link to a node is gone for so long."""
+        link = self._links[name]
+        link.cut()
+        lost = link.connection
+        down = LinkDown(node=name, why="the connection broke")
+        notice_s = self._random.uniform(0.0, NOTICE_S)
+        self.agenda.later(notice_s, lambda: self.controller.take(down) if link.connection == lost else None)
+        back_at = self.agenda.now + back_in_s
+        link.away_until = max(link.away_until, back_at)
+        self.agenda.later(back_in_s, lambda: self._reconnect(name))
+
+    def lose_agent(self, name: str, back_in_s: float) -> None:
+        """A node is gone for good; another one stands in for it after so long."""
+        old = self.agents[name]
+        old.vanish()
+        self._count_busy(name)
+        self.agents[name] = self._agent(self._nodes[name], int(old.identity.rpartition("#")[2]) + 1)
+        self.cut(name, back_in_s)
+
+    def set_clock(self, by_s: float) -> None:
+        """The controller's clock is set."""
+        self.controller.skew_s += by_s
+
+    # The controller's side.
+
+    def _begin(self) -> None:
+        self._mishaps.plan()
+        self._start()
+        if self._manner.telemetry_every_s is not None:
+            self._tell_telemetry(self._manner.telemetry_every_s)
+
+    def _start(self) -> None:
+        self.controller.start()
+        if self._rules is not None:
+            self.controller.take(Configure(rules=self._rules), done=_raise_refusals)
+        for node in self._nodes.values():
+            self.controller.take(NodeFound(node=node))
+        if self._configs:
+            self.controller.take(Declare(configs=self._configs), done=_raise_refusals)
+        for name in self._nodes:
+            self._reconnect(name)
+
     def _act(self, command: Command) -> None:
         if isinstance(command, Fit):
             self._fit(command)
             return
         name = command.node
-        self._links[name].carry(lambda: self.agents[name].obey(command))
+        link = self._links[name]
+        if not self._manner.quick:
+            link.carry(lambda: self.agents[name].obey(command))
+        elif link.up:
+            self.agents[name].obey(command)
 
     def _fit(self, command: Fit) -> None:
         """Ratings come back after a while, as from the process that fits them; it ends with its controller."""
-        assert self._lab is not None, "a world with training configs needs a lab"
-        lab, life = self._lab, self.controller.life
+        assert self.ground.lab is not None, "a world with training configs needs a lab"
+        lab, life = self.ground.lab, self.controller.life
 
         def answer() -> None:
             if life == self.controller.life:
@@ -165,9 +254,9 @@ class World:
 
     def _reconnect(self, name: str) -> None:
         """Reach the node's agent: it tells its inventory, then every fact that is not acknowledged."""
-        if self.controller.core is None or self._links[name].up:
-            return
         link = self._links[name]
+        if self.controller.core is None or link.up or self.agenda.now < link.away_until:
+            return
         link.open()
         link.carry(lambda: self._hello(name))
 
@@ -188,7 +277,10 @@ class World:
         told = [fact.told for fact in facts]
 
         def acknowledge(_: Sequence[Any]) -> None:
-            link.carry(lambda: self._acknowledge(name, identity, facts[-1].seq))
+            if self._manner.quick:
+                self._acknowledge(name, identity, facts[-1].seq)
+            else:
+                link.carry(lambda: self._acknowledge(name, identity, facts[-1].seq))
 
         link.carry(lambda: self.controller.take(*told, done=acknowledge))
         link.haunt(lambda: self.controller.take(*told))
@@ -197,90 +289,29 @@ class World:
         if self.agents[name].identity == identity:
             self.agents[name].acknowledge(seq)
 
-    def _cut(self, name: str, back_in_s: float) -> None:
-        link = self._links[name]
-        link.cut()
-        lost = link.connection
-        down = LinkDown(node=name, why="the connection broke")
-        notice_s = self._random.uniform(0.0, NOTICE_S)
-        self.agenda.later(notice_s, lambda: self.controller.take(down) if link.connection == lost else None)
-        self.agenda.later(back_in_s, lambda: self._reconnect(name))
-
-    # What goes wrong.
-
-    def _plan_faults(self) -> None:
-        faults = self.faults
-        kinds: dict[str, tuple[float | None, Callable[[str], None]]] = {
-            "link cut": (faults.link_cut_every_s, self._cut_link),
-            "agent lost": (faults.agent_lost_every_s, self._lose_agent),
-            "agent restarted": (faults.agent_restart_every_s, self._restart_agent),
-            "machine rebooted": (faults.reboot_every_s, self._reboot),
-            "worker killed": (faults.worker_killed_every_s, lambda name: self.agents[name].kill_worker()),
-            "process killed": (faults.process_killed_every_s, lambda name: self.agents[name].kill_process()),
-            "controller killed": (faults.controller_crash_every_s, lambda _: self._crash()),
-            "clock set": (faults.clock_jump_every_s, self._set_clock),
-        }
-        for kind, (every_s, strike) in kinds.items():
-            if every_s is not None:
-                self._plan(kind, every_s, strike)
-
-    def _plan(self, kind: str, every_s: float, strike: Callable[[str], None]) -> None:
-        delay_s = self._random.expovariate(1 / every_s)
-        if self.agenda.now + delay_s > self.faults.until_s:
-            return
-
-        def happen() -> None:
-            self.happened[kind] += 1
-            strike(self._random.choice(list(self._nodes)))
-            self._plan(kind, every_s, strike)
-
-        self.agenda.later(delay_s, happen)
-
-    def _cut_link(self, name: str) -> None:
-        self._cut(name, self._random.expovariate(1 / self.faults.outage_s))
-
-    def _lose_agent(self, name: str) -> None:
-        old = self.agents[name]
-        old.vanish()
-        self._count_busy(name)
-        self.agents[name] = self._agent(self._nodes[name], int(old.identity.rpartition("#")[2]) + 1)
-        self._cut_link(name)
-
-    def _restart_agent(self, name: str) -> None:
-        self._cut(name, RECONNECT_S)
-        self.agents[name].restart()
-
-    def _reboot(self, name: str) -> None:
-        self._cut_link(name)
-        self.agents[name].reboot()
-
-    def _set_clock(self, _: str) -> None:
-        self.controller.skew_s += self._random.uniform(-1.0, 1.0) * self.faults.clock_jump_s
+    def _tell_telemetry(self, every_s: float) -> None:
+        """All nodes that can be reached tell how they are; nobody tells it again."""
+        for name, node in self._nodes.items():
+            if self._links[name].greeted:
+                lie, before = self.lies.get(name), self._told.get(name)
+                self._told[name] = telemetry.told(node, self.agents[name], self.ground, lie, before)
+        reached = [told for name, told in self._told.items() if self._links[name].greeted]
+        if reached:
+            self.controller.take(*reached)
+        self.agenda.later(every_s, lambda: self._tell_telemetry(every_s))
 
     # What there is, and what came of it.
 
     def _agent(self, node: NodeSpec, number: int) -> VirtualAgent:
         identity = f"{node.name}#{number}"
-        wrong = self.faults.wrong_digest
         return VirtualAgent(
-            identity=identity,
-            node=node,
-            agenda=self.agenda,
-            random=self._random,
-            speeds=self._speeds.__getitem__,
-            wrong_digest=wrong,
-            bad_devices=self.faults.bad_devices,
-            lab=self._lab,
-            tell=lambda fact: self._tell(node.name, identity, fact),
+            identity, node, self.ground, self._random, lambda fact: self._tell(node.name, identity, fact)
         )
 
     def _count_busy(self, name: str) -> None:
         for queue, busy_s in self.agents[name].busy_s.items():
-            self._busy[f"{name}/{queue}"] += busy_s
-
-    def journal(self) -> list[Event]:
-        """Every event that was written, read again."""
-        return [load_event(line.event) for line in self.controller.journal]
+            for device in devices_of(name, queue):
+                self._busy[device] += busy_s  # type: ignore[assignment]  # a counter of seconds
 
     def _report(self) -> Report:
         for name in self._nodes:
@@ -288,6 +319,7 @@ class World:
         folded = fold(self.journal())
         core = self.controller.core
         span_s = self.agenda.now
+        devices = [device.id for node in self._nodes.values() for device in node.devices]
         return Report(
             idle=self.idle(),
             makespan_s=span_s,
@@ -295,7 +327,7 @@ class World:
             accepted=folded.accepted,
             coverage=folded.coverage(),
             hits={name: tuple(sorted(found)) for name, found in folded.hits.items()},
-            busy={name: self._busy[name] / span_s if span_s else 0.0 for name in self._speeds},
+            busy={name: self._busy[name] / span_s if span_s else 0.0 for name in devices},
             refused=folded.refused,
             events=folded.events,
             faults=self.happened,

@@ -154,7 +154,6 @@ def facts(world: Loop) -> Any:
     for counted in (*config.datasets.values(), *filter(None, [config.trial])):
         counted.failures = 0
     config.jobs, config.rests, config.ordered, config.served_at = {}, {}, 0, None
-    config.attained_s, config.attained_at, config.turn_s = 0.0, 0.0, None
     return config
 
 

@@ -22,7 +22,7 @@ def test_from_declaration_to_goal() -> None:
         "game": {"factory": "virtual:game", "params": {"players": 2}},
         "batch": 64, "options": {}, "base": None, "init": {"channels": 32, "blocks": 3}, "dataset": None, "steps": 0,
     }  # fmt: skip
-    assert first.spec.priority == 1
+    assert first.spec.priority == 0
     (launch,) = world.commands
     assert isinstance(launch, commands.Launch)
     assert launch.order.inputs == order_of(first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.core.loop.decide import velocity_of
+from hostler.core.loop.claims import velocity_of
 from hostler.core.loop.views import config_view
 from hostler.core.views import job_detail, queue_rows
 from hostler.learning.ratings import fit, fit_live

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from hostler.agent.build import build_zipapp
@@ -25,7 +26,8 @@ ALREADY_RUNNING = 3
 class LocalNode(AgentedNode):
     """The agent in `directory`, started from a zipapp beside it if none runs there.
 
-    `cpu_slots` overrides the number of CPU slots, `python` the interpreter of agent and workers.
+    `cpu_slots` overrides the number of CPU slots, `python` the interpreter of agent and workers. `terms` has what
+    settings say of the node: its provider, its price, its limits.
     """
 
     kind = "local"
@@ -42,6 +44,7 @@ class LocalNode(AgentedNode):
         env: Mapping[str, str] | None = None,
         log_bytes: int = 10 << 20,
         result_bytes: int = 1 << 20,
+        terms: NodeSpec | None = None,
     ) -> None:
         super().__init__(name, log_bytes=log_bytes, result_bytes=result_bytes)
         self._directory = directory
@@ -50,6 +53,7 @@ class LocalNode(AgentedNode):
         self._gpus = gpus
         self._python = python
         self._env = dict(env or {})
+        self._terms = terms or NodeSpec(name=name, backend=self.kind, devices=())
 
     async def connect(self, epoch: int) -> Channel:
         """A channel to the agent; the agent is started first if its socket does not answer."""
@@ -62,7 +66,8 @@ class LocalNode(AgentedNode):
         """This machine's GPUs and CPU slots."""
         seen = facts if self._gpus else {**facts, "devices": ()}
         devices = devices_of(self.name, seen, self._cpu_slots)
-        return NodeSpec(name=self.name, backend="local", devices=devices, python=self._python, env=self._env)
+        cpus = float(facts["cpus"]) if self._terms.cpus is None else self._terms.cpus
+        return replace(self._terms, devices=devices, python=self._python, env=self._env, cpus=cpus)
 
     async def _dial(self, epoch: int) -> Channel:
         try:

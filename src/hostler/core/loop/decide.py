@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
-from itertools import islice
 from typing import TypeAlias
 
+from hostler.core.care import effects as care
 from hostler.core.index import Index
+from hostler.core.loop.claims import score_of
 from hostler.core.loop.stages import (
     generator_refused,
     job_for,
@@ -23,7 +23,6 @@ from hostler.core.loop.stages import (
 from hostler.core.loop.state import Config, Rest
 from hostler.core.state import Job, State
 from hostler.learning import sprt
-from hostler.learning.velocity import Point, Velocity, velocity
 from hostler.model.events import (
     CancelRequested,
     Event,
@@ -33,19 +32,14 @@ from hostler.model.events import (
     ModelRejected,
 )
 from hostler.model.learning import Rating
-from hostler.model.work import JobState, Resources, StagePayload, WorkKind
-from hostler.policy import fit, pacing, population, priority
+from hostler.model.work import JobState, StagePayload, WorkKind
+from hostler.policy import pacing, population
 from hostler.policy.population import Standing
-from hostler.policy.priority import Claim
 
 Emit: TypeAlias = Callable[[Event], None]
 
-TURN_S = 60.0
-"""How long self-play of a config is expected to hold a device of which none has ended yet."""
 TEST_FAILURES_MAX = 5
 """Evaluations that may fail in a row for one candidate."""
-WAITING_MAX = 64
-"""Self-play jobs kept ready for devices that come free; the rest is decided when it is needed."""
 
 
 def populate(state: State, index: Index, emit: Emit) -> None:
@@ -189,15 +183,6 @@ def standing(config: Config, now: float) -> Standing:
     )
 
 
-def velocity_of(config: Config) -> Velocity | None:
-    """How fast the current model's rating moves; `None` while nobody can say.
-
-    A model counts whenever it became current, by what is known of it now: fits of the same games are no news.
-    """
-    rated = ((switch.at, config.ratings.get(config.evaluated_as(switch.model))) for switch in config.switches)
-    return velocity([Point(at_s=at, rating=rating) for at, rating in rated if rating is not None])
-
-
 def _half_width(rating: Rating) -> float:
     return (rating.high - rating.low) / 2
 
@@ -241,63 +226,22 @@ def _queue_stages(state: State, index: Index, config: Config, emit: Emit) -> str
 
 
 def _queue_selfplay(state: State, index: Index, emit: Emit) -> None:
-    """Keep as many self-play jobs ready as devices could take at once: for each need, as many as it fits on."""
-    eager = index.eager
-    if not eager:
+    """Keep a job of self-play ready for each config that wants it: which of them gets a device is decided there."""
+    if care.queue_blocked(state) is not None:
         return
-    jobs = {name: _Selfplay(state, state.configs[name], index.now) for name in index.open_configs}
-    able = sorted(name for name in eager if not jobs[name].is_failing)
-    ready: Counter[Resources] = Counter()
-    for each in jobs.values():
-        ready.update({each.need: each.ready})
-    room = {jobs[name].need: _room(state, index, jobs[name].need) for name in able}
-    heaviest = max(state.configs[name].spec.weight for name in eager)
-    claims = {name: _claim(state.configs[name], jobs[name], heaviest, index.now) for name in able}
-    while takers := [claims[name] for name in able if ready[jobs[name].need] < room[jobs[name].need]]:
-        least = min(claim.served for claim in takers)
-        claim, score = priority.first([replace(claim, least_served=least) for claim in takers])
-        why = f"{eager[claim.name]}; score {score}"
-        _submit(state, state.configs[claim.name], WorkKind.SELFPLAY, why, index.now, emit)
-        claims[claim.name] = replace(claim, served=claim.served + jobs[claim.name].turn_s / claim.weight)
-        ready[jobs[claim.name].need] += 1
+    for name, why in sorted(index.eager.items()):
+        config = state.configs[name]
+        if not _has_selfplay_waiting(state, index, config):
+            score = score_of(state, index, config)
+            _submit(state, config, WorkKind.SELFPLAY, f"{why}; score {score}", index.now, emit)
 
 
-class _Selfplay:
-    """The self-play jobs of a config: device seconds they have had and will have, and how many could begin at once."""
-
-    def __init__(self, state: State, config: Config, now: float) -> None:
-        mine = [state.jobs[name] for name, stage in config.jobs.items() if stage is WorkKind.SELFPLAY]
-        waiting = [job for job in mine if job.state is JobState.PENDING]
-        resting = sum(job.not_before > now for job in waiting)
-        self.need = config.spec.selfplay.stage.resources
-        self.turn_s = TURN_S if config.turn_s is None else config.turn_s
-        held_s = sum(max(now - job.attempt.leased_at, self.turn_s) for job in mine if job.attempt is not None)
-        attained_s = priority.faded(config.attained_s, now - config.attained_at)
-        self.served_s = attained_s + held_s + len(waiting) * self.turn_s
-        self.ready = len(waiting) - resting
-        self.is_failing = resting > len(mine) - len(waiting)
-        """Whether more of them rest after a failure than run: others of their kind would only join them."""
-
-
-def _room(state: State, index: Index, need: Resources) -> int:
-    """How many jobs of this need are to be ready: one for each open device it fits on, one at least."""
-    fitting = (name for name in index.open if fit.refusal(need, state.devices[name].spec) is None)
-    return max(sum(1 for _ in islice(fitting, WAITING_MAX)), 1)
-
-
-def _claim(config: Config, jobs: _Selfplay, heaviest: float, now: float) -> Claim:
-    newest = next(reversed(config.datasets.values()), None)
-    moving = velocity_of(config)
-    return Claim(
-        name=config.spec.name,
-        weight=config.spec.weight,
-        heaviest=heaviest,
-        served=jobs.served_s / config.spec.weight,
-        least_served=0.0,
-        idle_s=None if config.served_at is None else now - config.served_at,
-        data_age_s=None if newest is None else now - newest.at,
-        velocity=None if moving is None else moving.elo_per_day,
-    )
+def _has_selfplay_waiting(state: State, index: Index, config: Config) -> bool:
+    """Whether a job is ready, or so many rest after a failure that others of their kind would only join them."""
+    mine = [state.jobs[name] for name, stage in config.jobs.items() if stage is WorkKind.SELFPLAY]
+    waiting = [job for job in mine if job.state is JobState.PENDING]
+    resting = sum(job.not_before > index.now for job in waiting)
+    return resting < len(waiting) or resting > len(mine) - len(waiting)
 
 
 def _submit(state: State, config: Config, stage: WorkKind, why: str, now: float, emit: Emit) -> None:

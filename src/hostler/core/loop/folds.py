@@ -25,7 +25,6 @@ from hostler.model import events
 from hostler.model.errors import IllegalTransition
 from hostler.model.learning import Match, ModelStatus, SegmentRef, SegmentVerdict
 from hostler.model.work import FailureClass, JobState, StagePayload, WorkKind
-from hostler.policy import priority
 
 FAULTS_OF_NODES = frozenset({FailureClass.LOST, FailureClass.SPAWN})
 """Failures that say nothing of what a job was ordered to do."""
@@ -54,9 +53,7 @@ def job_leased(state: State, index: Index, job: Job) -> None:
 def job_released(state: State, index: Index, job: Job, held_s: float) -> None:
     """A stage's job has its device no more, which it held that long."""
     if job.spec.work is WorkKind.SELFPLAY:
-        config = state.configs[stage_of(job).config]
-        attained_s = priority.faded(config.attained_s, state.at - config.attained_at) + held_s
-        config.attained_s, config.attained_at, config.turn_s = attained_s, state.at, held_s
+        state.configs[stage_of(job).config].served_at = state.at
         index.selfplaying -= 1
         index.selfplay_at, index.selfplay_turn_s = state.at, held_s
     index.loops_due.add(stage_of(job).config)
@@ -90,12 +87,14 @@ def config_declared(state: State, index: Index, event: events.ConfigDeclared) ->
         dataset.failures = 0
     if config.trial is not None:
         config.trial.failures = 0
+    index.aims.clear()
     index.loops_due.add(event.config)
 
 
 def config_retired(state: State, index: Index, event: events.ConfigRetired) -> None:
     """A config is no longer asked for."""
     state.configs[event.config].retired = True
+    index.aims.clear()
     index.loops_due.add(event.config)
 
 

@@ -12,9 +12,6 @@ from hostler.model.learning import ModelStatus, Rating, StageSpec, player_of
 from hostler.model.work import FailureClass, JobSpec, Retry, StagePayload, WorkKind
 from hostler.policy.pacing import Pace, steps_allowed
 
-AHEAD_OF_SELFPLAY = 1
-"""What waits for a device to end a round of the loop goes before the self-play of the next."""
-PRIORITY_MAX = 2**31 - 1
 ACCEPTED_AT_LEAST = 0.75
 """Share of what was accepted last time that the quality gate is counted on to accept of games it has not seen."""
 WINDOW_SEGMENTS = 2000
@@ -39,7 +36,7 @@ def job_for(config: Config, stage: WorkKind, now: float) -> JobSpec:
         name=f"{stage} {config.spec.name}",
         payload=payload,
         resources=spec.resources,
-        priority=min(config.spec.priority + (stage is not WorkKind.SELFPLAY) * AHEAD_OF_SELFPLAY, PRIORITY_MAX),
+        priority=config.spec.priority,
         retry=_retry(spec.retry),
         walltime_s=spec.walltime_s,
     )

@@ -157,12 +157,7 @@ class Config:
     lengths: Lengths | None = None
     rests: dict[WorkKind, Rest] = field(default_factory=dict)
     served_at: float | None = None
-    """When it was last given self-play."""
-    attained_s: float = 0.0
-    attained_at: float = 0.0
-    """Device seconds of its self-play that is over, fading (`policy.priority.faded`), as of then."""
-    turn_s: float | None = None
-    """How long its last self-play held a device."""
+    """When a device last began or ended self-play of it."""
     fresh_games: int = 0
     """Games since the last export: of segments that are newer than all that were judged."""
 

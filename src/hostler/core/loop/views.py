@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from hostler.core.loop.decide import over, standing, trial_verdict, velocity_of
+from hostler.core.loop.claims import velocity_of
+from hostler.core.loop.decide import over, standing, trial_verdict
 from hostler.core.loop.state import Config, Dataset, Model, Segment
 from hostler.model.learning import ModelStatus, Rating
 from hostler.model.views import (

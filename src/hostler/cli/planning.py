@@ -1,0 +1,240 @@
+"""What the scheduler would do with a fleet file, before anything starts."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hostler.cli.common import Json
+from hostler.cli.show import Column, clean, maybe, say, say_json, shortened, table, terminal_width, wrapped
+
+if TYPE_CHECKING:
+    from hostler.model.fleet import NodeSpec
+    from hostler.settings import Loaded
+    from hostler.sim.preview import Asked, ClassPlan, DevicePlan, Preview, Run
+
+commands = typer.Typer()
+
+TIER_COLUMNS = (
+    Column("TIER", right=True),
+    Column("NODES", right=True),
+    Column("GPUS", right=True),
+    Column("CPU SLOTS", right=True),
+    Column("VRAM GB", right=True),
+    Column("AN HOUR", right=True),
+)
+QUOTA_COLUMNS = (
+    Column("TIER", right=True),
+    Column("QUOTA", yields=True),
+    Column("TARGET", right=True),
+    Column("WITH MODELS", right=True),
+    Column("BEST PLAN", right=True),
+)
+NEED_COLUMNS = (
+    Column("CONFIG", yields=True),
+    Column("SELF-PLAY", yields=True),
+    Column("TRAINING", yields=True),
+    Column("EVALUATION", yields=True),
+)
+INDENT = "    "
+
+
+@commands.command()
+def plan(
+    fleet_file: Annotated[Path, typer.Argument(metavar="FILE", help="A fleet file (YAML).")],
+    nodes: Annotated[
+        bool, typer.Option("--nodes", help="Tell of every device, not of classes that are alike.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what the scheduler would do with a fleet file.
+
+    Nothing is started, and no state directory is touched. It tells what runs at once, and as soon as training configs
+    have their first models; what waits, and the gate that keeps it waiting; whether the quotas can be met.
+
+    \b
+    Example:
+      hostler plan examples/multi-provider.yaml
+      hostler plan examples/multi-provider.yaml --nodes
+    """
+    from hostler.cli.findings import findings
+    from hostler.model.codec import plain
+    from hostler.settings import load
+    from hostler.sim.preview import preview
+
+    now = time.time()
+    loaded = load(fleet_file, os.environ)
+    asked, unknown = _asked(loaded)
+    found = preview(asked, now)
+    notes = [*map(str, findings(loaded, now)), *(f"note: {text}" for text in unknown)]
+    if as_json:
+        say_json({**plain(found), "notes": notes})
+        return
+    say(_lines(loaded.fleet.name, asked, found, nodes))
+    if found.quotas:
+        notes = [*_verdict(found, bool(notes and notes[0].startswith("wrong"))), *notes]
+    say(line for note in notes for line in _worded("", note))
+
+
+def _asked(loaded: Loaded) -> tuple[Asked, list[str]]:
+    """What is looked at, and what is not known of it without a probe."""
+    from hostler.settings import config_specs, node_spec, rules, specs
+    from hostler.sim.preview import Asked
+
+    nodes, unknown = [], []
+    for node in loaded.fleet.nodes:
+        spec = node_spec(node)
+        nodes.append(spec if node.backend == "virtual" else _local(spec, node.cpu_slots))
+        if node.backend == "local" and node.gpus == "auto":
+            unknown.append(
+                f"the GPUs of {node.name} are found by a probe when it starts; planned with its CPU slots alone"
+            )
+    return Asked(
+        nodes=tuple(nodes),
+        rules=rules(loaded),
+        configs=config_specs(loaded, until_idle=False),
+        jobs=specs(loaded),
+    ), unknown
+
+
+def _local(spec: NodeSpec, cpu_slots: int | str) -> NodeSpec:
+    """This machine as far as it is known without starting anything: its CPU slots."""
+    from dataclasses import replace
+
+    from hostler.agent.probe import cpus
+    from hostler.model.fleet import DeviceSpec
+    from hostler.model.work import DeviceKind
+
+    slots = cpus() if isinstance(cpu_slots, str) else cpu_slots
+    devices = tuple(
+        DeviceSpec(id=f"{spec.name}/cpu{at}", node=spec.name, kind=DeviceKind.CPU, index=at) for at in range(slots)
+    )
+    return replace(spec, devices=devices, cpus=float(cpus()) if spec.cpus is None else spec.cpus)
+
+
+def _lines(fleet: str, asked: Asked, found: Preview, by_device: bool) -> Iterator[str]:
+    gpus, slots = (sum(getattr(tier, name) for tier in found.tiers) for name in ("gpus", "cpu_slots"))
+    counts = [_plural(found.nodes, "node"), _plural(gpus, "GPU"), _plural(slots, "CPU slot")]
+    price = [] if found.price_per_h is None else [f"{found.price_per_h:.2f} an hour"]
+    yield shortened(f"{clean(fleet)}: {', '.join(counts + price)}", terminal_width())
+    yield from _titled(table(TIER_COLUMNS, map(_tier_row, found.tiers)))
+    if asked.configs:
+        yield from _titled(table(NEED_COLUMNS, map(_need_row, asked.configs)))
+    yield ""
+    yield from _devices(found.devices) if by_device else _classes(found.classes)
+    if not (asked.configs or asked.jobs):
+        yield "nothing is asked for: the file has no configs, no sweeps and no jobs"
+    yield from _waiting(found)
+    if found.quotas:
+        yield from _titled(table(QUOTA_COLUMNS, map(_quota_row, found.quotas)))
+
+
+def _titled(lines: Iterable[str]) -> Iterator[str]:
+    yield ""
+    yield from lines
+
+
+def _tier_row(tier: Any) -> Sequence[object]:
+    vram = maybe(None if tier.vram_gb is None else f"{tier.vram_gb:g}") if tier.gpus else "-"
+    price = maybe(None if tier.price_per_h is None else f"{tier.price_per_h:.2f}")
+    return tier.tier or "-", tier.nodes, tier.gpus, tier.cpu_slots, vram, price
+
+
+def _need_row(config: Any) -> Sequence[object]:
+    return config.name, *(_need(getattr(config, stage)) for stage in ("selfplay", "training", "evaluation"))
+
+
+def _need(spec: Any) -> str:
+    """What a stage needs, in a few words: the tiers in the order of its liking."""
+    need = spec.stage.resources
+    parts = [
+        {"cpu": "CPU", "gpu": "" if need.vram_gb else "GPU", "any": ""}[need.device],
+        f"{need.gpus} devices" if need.gpus > 1 else "",
+        f"{need.vram_gb:g} GB" + (" sharded" if need.shards else "") if need.vram_gb else "",
+        " ".join(f"t{tier}" for tier in need.tiers),
+    ]
+    return ", ".join(part for part in parts if part) or "anything"
+
+
+def _classes(classes: Sequence[ClassPlan]) -> Iterator[str]:
+    for each in classes:
+        yield shortened(f"{each.devices} x {clean(each.cls)}", terminal_width())
+        yield from _two_looks(_counted(each.first), _counted(each.then))
+
+
+def _counted(runs: Mapping[str, int]) -> str:
+    """`training: hex8_2p; selfplay: 4 square8_2p, hex8_3p`, with the devices of each where these are more than one."""
+    by_work: defaultdict[str, list[str]] = defaultdict(list)
+    for name, count in runs.items():
+        work, _, what = name.partition(" ")
+        by_work[work].append(what if count == 1 else f"{count} {what}")
+    return "; ".join(f"{work}: {', '.join(names)}" for work, names in by_work.items()) or "idle"
+
+
+def _devices(devices: Sequence[DevicePlan]) -> Iterator[str]:
+    for each in devices:
+        yield shortened(clean(each.id), terminal_width())
+        yield from _two_looks(_explained(each.first), _explained(each.then))
+
+
+def _explained(runs: Sequence[Run]) -> str:
+    return "; ".join(f"{each.work} {each.name}{_with(each)}: {each.why}" for each in runs) or "idle"
+
+
+def _with(run: Run) -> str:
+    return f" on {' '.join(run.with_others)}" if run.with_others else ""
+
+
+def _two_looks(first: str, then: str) -> Iterator[str]:
+    if first == then:
+        yield from _worded(INDENT, first)
+        return
+    yield from _worded(f"{INDENT}at once      ", first)
+    yield from _worded(f"{INDENT}with models  ", then)
+
+
+def _worded(title: str, text: str) -> Iterator[str]:
+    """A text beside its title, broken between words; further lines stand under the first."""
+    text = clean(text)
+    if not text.isascii():
+        yield from wrapped(title, text)
+        return
+    lines = textwrap.wrap(text, terminal_width(), initial_indent=title, subsequent_indent=" " * (len(title) or 2))
+    yield from lines or [title.rstrip()]
+
+
+def _waiting(found: Preview) -> Iterator[str]:
+    if found.waiting or found.blocked:
+        yield ""
+    for each in found.waiting:
+        count = "" if each.jobs == 1 else f" ({_plural(each.jobs, 'job')})"
+        yield from _worded("", f"waits: {each.work} {each.name}{count}: {each.why}")
+    if found.blocked:
+        yield f"waits: {_plural(found.blocked, 'job')} after others that are not done"
+
+
+def _quota_row(quota: Any) -> Sequence[object]:
+    return quota.tier, quota.pattern, *map(_percent, (quota.target, quota.then, quota.best))
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+def _percent(part: float | None) -> str:
+    return maybe(None if part is None else f"{100 * part:.3g} %")
+
+
+def _verdict(found: Preview, wrong: bool) -> Iterator[str]:
+    """Whether the quotas can be met; where they contradict each other, that is told already."""
+    yield ""
+    yield from (f"cannot be met: {text}" for text in found.conflicts)
+    if found.solved and not found.conflicts and not wrong:
+        yield "all quotas can be met at the same time"

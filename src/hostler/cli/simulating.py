@@ -1,0 +1,383 @@
+"""What would the scheduler make of a fleet? Days of it in virtual time, before anything is rented."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hostler import __version__
+from hostler.cli.common import Json
+from hostler.cli.show import UNKNOWN, Column, duration, maybe, quantity, say, say_json, table
+from hostler.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from hostler.model.fleet import NodeSpec
+    from hostler.model.simulated import Measures
+    from hostler.settings import Loaded
+    from hostler.sim.faults import Faults, Lives
+    from hostler.sim.fleet import Scenario
+
+commands = typer.Typer()
+
+HOUR_S = 3600.0
+AS_IT_IS, CHANGED = "as it is", "changed"
+TIER_COLUMNS = (
+    Column("TIER", right=True),
+    Column("DEVICES", right=True),
+    Column("BUSY", right=True),
+    Column("USEFUL", right=True),
+    Column("COST", right=True),
+    Column("QUOTA ERROR", right=True),
+)
+WAIT_COLUMNS = (
+    Column("WORK"),
+    Column("TIMES", right=True),
+    Column("HOURS", right=True),
+    Column("LOST H", right=True),
+    Column("WAIT MEAN", right=True),
+    Column("P50", right=True),
+    Column("P95", right=True),
+    Column("LONGEST", right=True),
+)
+CONFIG_COLUMNS = (
+    Column("CONFIG", yields=True),
+    Column("HOURS", right=True),
+    Column("GAMES", right=True),
+    Column("GAMES/H", right=True),
+    Column("TRAIN", right=True),
+    Column("PROMO", right=True),
+    Column("STARVED", right=True),
+)
+QUOTA_COLUMNS = (
+    Column("QUOTA", yields=True),
+    Column("TIER", right=True),
+    Column("MEANT", right=True),
+    Column("HAD", right=True),
+)
+COMPARISON_COLUMNS = (
+    Column("", yields=True),
+    Column(AS_IT_IS.upper(), right=True),
+    Column(CHANGED.upper(), right=True),
+    Column("DIFFERENCE", right=True),
+)
+_ADDED = re.compile(
+    r"\s*(?:(?P<count>\d+)\s*x\s+)?(?P<model>[^@:]+?)\s*@\s*(?P<provider>[\w.-]+)\s*(?::\s*(?P<price>\d+(?:\.\d+)?))?\s*"
+)
+_VRAM = re.compile(r"\b(\d+(?:\.\d+)?)\s*GB\b", re.IGNORECASE)
+
+
+@commands.command()
+def sim(
+    fleet: Annotated[Path, typer.Argument(metavar="FLEET", help="The fleet file.")],
+    days: Annotated[float, typer.Option(min=0.01, max=365, help="How many virtual days.")] = 7.0,
+    seed: Annotated[int, typer.Option(min=0, help="What all chance comes from.")] = 0,
+    faults: Annotated[str, typer.Option(metavar="LEVEL", help="What goes wrong: none, light, heavy, or a JSON file.")] = "light",
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="Lives of ephemeral nodes are drawn from this spot trace (milliseconds,add|remove,instance)."),
+    ] = None,
+    lifetime_scale: Annotated[float, typer.Option(min=0.001, help="Ephemeral nodes live so many times as long.")] = 1.0,
+    training_load: Annotated[
+        float, typer.Option(min=0, max=2, help="Further trainings that would keep this share of tiers 1 and 2 busy.")
+    ] = 0.0,
+    add: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help='Compare with a node more: "2x RTX 4090@vast:0.45".')
+    ] = None,
+    remove: Annotated[list[str] | None, typer.Option(metavar="NODE", help="Compare with a node less.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a page of pictures to this file.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Play days of a fleet in virtual time, and tell what came of them.
+
+    The scheduler is the real one; machines, durations and failures are drawn by chance. All nodes of the file are
+    played, whether they are there or not. Of its jobs, those are played whose expected_s says how long they last.
+
+    With --add and --remove the changed fleet is played as well, and both are set side by side. The price is per GPU
+    and hour; the memory of a model that the fleet does not have is written behind it ("RTX 6000 48GB@vast:0.8").
+
+    \b
+    Example:
+      hostler sim examples/multi-provider.yaml --days 2 --report week.html
+      hostler sim fleet.yaml --add "2x RTX 4090@vast:0.45" --training-load 0.3
+    """
+    from hostler.sim.fleet import play
+
+    scenario = _scenario(fleet, days, seed)
+    changes = {"add": add or [], "remove": remove or []}
+    changed = _changed(scenario, **changes) if add or remove else None
+    runs = []
+    for title, each in ((AS_IT_IS, scenario), (CHANGED, changed)):
+        if each is not None:
+            runs.append((title, play(_with_troubles(each, faults, _lives(trace, lifetime_scale), training_load))))
+    comparison = [] if changed is None else list(_comparison(runs[0][1], runs[1][1]))
+    if report is not None:
+        _write_report(report, runs, comparison)
+    if as_json:
+        say_json({title: _document(measured) for title, measured in runs})
+        return
+    say(_lines(runs[0][1], faults))
+    if comparison:
+        say(["", *table(COMPARISON_COLUMNS, comparison)])
+    if report is not None:
+        say(["", f"pictures: {report}"])
+
+
+def _scenario(path: Path, days: float, seed: int) -> Scenario:
+    from hostler.settings import config_specs, load, rules, specs
+    from hostler.sim.fleet import Scenario, virtual
+
+    loaded = load(path, os.environ)
+    jobs = (virtual(spec) for spec in specs(loaded))
+    return Scenario(
+        name=loaded.fleet.name,
+        nodes=_nodes(loaded),
+        configs=config_specs(loaded, until_idle=False),
+        rules=rules(loaded),
+        jobs=tuple((0.0, spec) for spec in jobs if spec is not None),
+        days=days,
+        seed=seed,
+    )
+
+
+def _nodes(loaded: Loaded) -> tuple[NodeSpec, ...]:
+    """All nodes of the file, as if they were there; of those that are not described, their CPU slots."""
+    from hostler.settings import node_spec
+
+    nodes = loaded.fleet.nodes
+    return tuple(node_spec(node.model_copy(update={"backend": "virtual"})) for node in nodes)
+
+
+def _changed(scenario: Scenario, add: Sequence[str], remove: Sequence[str]) -> Scenario:
+    names = {node.name for node in scenario.nodes}
+    for name in remove:
+        if name not in names:
+            raise UsageError(f"there is no node {name!r} to remove (there are: {', '.join(sorted(names))})")
+    kept = tuple(node for node in scenario.nodes if node.name not in remove)
+    more = tuple(_added(text, f"added-{number}", scenario.nodes) for number, text in enumerate(add, 1))
+    if not kept + more:
+        raise UsageError("no node is left; remove fewer")
+    return replace(scenario, nodes=(*kept, *more))
+
+
+def _added(text: str, name: str, nodes: Sequence[NodeSpec]) -> NodeSpec:
+    """The node that `2x RTX 4090@vast:0.45` describes; as ephemeral as its provider's others."""
+    from hostler.sim.fleet import added
+
+    match = _ADDED.fullmatch(text)
+    if match is None:
+        raise UsageError(f'{text!r} describes no node; write it as "2x RTX 4090@vast:0.45" (price per GPU and hour)')
+    provider, price = match["provider"], match["price"]
+    made = added(
+        name,
+        _VRAM.sub("", match["model"]).strip(),
+        int(match["count"] or 1),
+        _vram_gb(match["model"], nodes),
+        provider,
+        None if price is None else float(price),
+    )
+    siblings = [node for node in nodes if node.provider == provider]
+    return replace(
+        made,
+        ephemeral=any(node.ephemeral for node in siblings),
+        lifetime_s=next((node.lifetime_s for node in siblings if node.lifetime_s is not None), None),
+    )
+
+
+def _vram_gb(model: str, nodes: Sequence[NodeSpec]) -> float:
+    from hostler.sim.fleet import usual_vram_gb
+
+    written = _VRAM.search(model)
+    if written is not None:
+        return float(written[1])
+    known = [device.vram_gb for node in nodes for device in node.devices if device.model == model.strip()]
+    found = next((size for size in known if size is not None), None) or usual_vram_gb(model)
+    if found is None:
+        raise UsageError(f'the memory of a {model.strip()} is not known; write it behind the model: "{model} 24GB@…"')
+    return found
+
+
+def _with_troubles(scenario: Scenario, faults: str, lives: Lives, load: float) -> Scenario:
+    from hostler.sim.fleet import trainings
+
+    need = {config.name: config.training.stage.resources for config in scenario.configs}
+    return replace(
+        scenario,
+        faults=_faults(faults, scenario),
+        lives=None if faults == "none" else lives,
+        jobs=(*scenario.jobs, *trainings(scenario, load, need)),
+    )
+
+
+def _faults(name: str, scenario: Scenario) -> Faults:
+    from hostler.model import codec
+    from hostler.sim.faults import LEVELS, Faults, level
+
+    if name in LEVELS:
+        return level(name, len(scenario.nodes), scenario.span_s)
+    try:
+        text = Path(name).read_text("utf-8")
+    except OSError as error:
+        raise UsageError(f"--faults {name}: neither one of {', '.join(LEVELS)} nor a readable file ({error.strerror})") from error
+    try:
+        given: Faults = codec.adapter(Faults).validate_json(text)
+    except ValueError as error:
+        raise UsageError(f"--faults {name}: {error}") from error
+    return replace(given, until_s=min(given.until_s, scenario.span_s))
+
+
+def _lives(trace: Path | None, scale: float) -> Lives:
+    from hostler.sim.faults import Lives, lives_of
+
+    if trace is None:
+        return Lives(scale=scale)
+    try:
+        return Lives(lives_s=lives_of(trace.read_text("utf-8").splitlines()), scale=scale)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--trace {trace}: {error}") from error
+
+
+def _lines(measured: Measures, faults: str) -> Iterator[str]:
+    days = measured.span_s / 86_400
+    wall = "" if measured.wall_s is None else f", played in {measured.wall_s:.0f} s"
+    yield f"{measured.fleet}: {days:g} days, seed {measured.seed}, faults {faults}{wall}"
+    yield ""
+    yield from table(TIER_COLUMNS, _tier_rows(measured))
+    yield ""
+    yield from table(WAIT_COLUMNS, _wait_rows(measured))
+    if measured.configs:
+        yield ""
+        yield from table(CONFIG_COLUMNS, _config_rows(measured))
+    if measured.quotas:
+        yield ""
+        yield from table(QUOTA_COLUMNS, _quota_rows(measured))
+    yield ""
+    yield (
+        f"cost {quantity(round(measured.cost, 1))}, {_small(measured.cost_per_unit)} per 100 power hours; "
+        f"{measured.preemptions} preemptions, {quantity(round(measured.start_s / HOUR_S))} h of start-ups"
+    )
+    yield "faults: " + (", ".join(f"{name} {count}" for name, count in sorted(measured.faults.items())) or "none")
+
+
+def _tier_rows(measured: Measures) -> Iterator[Sequence[str]]:
+    from hostler.model.simulated import busy_share, useful_share
+
+    tier_of = {each.node: name for name, devices in measured.tiers.items() for each in devices if name != "-"}
+    for name, devices in measured.tiers.items():
+        costs = [node.cost for node in measured.nodes if tier_of.get(node.node, "-") == name]
+        error = measured.quota_error.get(int(name)) if name != "-" else None
+        yield (
+            name,
+            str(len(devices)),
+            _share(busy_share(devices)),
+            _share(useful_share(devices)),
+            UNKNOWN if None in costs else _small(sum(cost or 0.0 for cost in costs)),
+            "-" if error is None else f"{error:.1f}",
+        )
+    yield "all", str(len(measured.counted)), _share(measured.busy), _share(measured.useful_share), "", ""
+
+
+def _wait_rows(measured: Measures) -> Iterator[Sequence[str]]:
+    for each in measured.waits:
+        yield (
+            each.kind,
+            quantity(each.count),
+            quantity(round(measured.kinds.get(each.kind, 0.0) / HOUR_S)),
+            quantity(round(measured.lost_s.get(each.kind, 0.0) / HOUR_S, 1)),
+            *(duration(seconds) for seconds in (each.mean_s, each.p50_s, each.p95_s, each.max_s)),
+        )
+
+
+def _config_rows(measured: Measures) -> Iterator[Sequence[str]]:
+    for each in measured.configs:
+        yield (
+            each.config,
+            quantity(round(each.device_s / HOUR_S)),
+            quantity(each.games),
+            quantity(round(each.games * HOUR_S / measured.span_s)),
+            quantity(each.trainings),
+            quantity(each.promotions),
+            duration(each.longest_without_s),
+        )
+
+
+def _quota_rows(measured: Measures) -> Iterator[Sequence[str]]:
+    for each in measured.quotas:
+        yield each.pattern, str(each.tier), _share(each.target), _share(each.achieved)
+
+
+def _comparison(before: Measures, after: Measures) -> Iterator[tuple[str, str, str, str]]:
+    """What there is of both, and the difference."""
+    for name, value in _compared(before):
+        other = dict(_compared(after))[name]
+        difference = None if value is None or other is None else other - value
+        yield name, _small(value), _small(other), UNKNOWN if difference is None else _signed(difference)
+
+
+def _compared(measured: Measures) -> Iterator[tuple[str, float | None]]:
+    """The numbers that decide; shares in per cent, waits in minutes."""
+    from hostler.model.work import WorkKind
+
+    yield "GPUs", float(sum(each.gpu for each in measured.devices))
+    yield "busy, %", _percent(measured.busy)
+    yield "useful, %", _percent(measured.useful_share)
+    yield "useful work, power hours", measured.useful
+    yield "games/h", measured.games_per_h
+    yield "cost", measured.cost
+    yield "cost per 100 power hours", measured.cost_per_unit
+    yield "quota error, points", max((each for each in measured.quota_error.values() if each is not None), default=None)
+    for kind in (WorkKind.TRAINING, WorkKind.EVALUATION, WorkKind.SCRIPT):
+        waits = measured.waits_of(kind)
+        if waits is not None:
+            yield f"{kind} waits, mean min", waits.mean_s / 60
+            yield f"{kind} waits, 95 % within min", waits.p95_s / 60
+    starved = max((config.longest_without_s for config in measured.configs), default=None)
+    yield "longest without work, h", None if starved is None else starved / HOUR_S
+
+
+def _document(measured: Measures) -> dict[str, Any]:
+    plain = asdict(replace(measured, spans=()))
+    del plain["spans"]
+    return {**plain, "totals": measured.totals()}
+
+
+def _share(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{100 * value:.1f}%"
+
+
+def _percent(value: float | None) -> float | None:
+    return None if value is None else 100 * value
+
+
+def _small(value: float | None) -> str:
+    return maybe(None) if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+,.0f}" if abs(value) >= 1000 else f"{value:+.3g}"
+
+
+def _write_report(path: Path, runs: Sequence[tuple[str, Measures]], comparison: Sequence[Sequence[str]]) -> None:
+    try:
+        from hostler.report import make_fleet_page
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("matplotlib", "jinja2"):
+            raise
+        raise UsageError(
+            f"a report needs {error.name}, which is not installed; install what it needs with "
+            "`pip install 'hostler[report]'`"
+        ) from error
+    titles = [[column.title for column in COMPARISON_COLUMNS], *comparison] if comparison else []
+    page = make_fleet_page(runs, titles, __version__)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_text(page, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise UsageError(f"{path} cannot be written ({error.strerror}); choose another file with --report") from error

@@ -1,0 +1,99 @@
+"""Who has had how much device time, and what it cost: by work kind, by tier × training config, and in all.
+
+An account is `/<kind>` or `<tier>:<config>`; the tier of a CPU slot is `cpu`. What is over is folded into the state,
+and fades; what is out now is counted from two sums, so that asking costs the same however much runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hostler.core.index import Index
+from hostler.core.state import Attempt, Job, Spent, State
+from hostler.model.work import WorkKind
+from hostler.policy import cost, share
+
+COUNTS_AS = {WorkKind.EXPORT: WorkKind.TRAINING}
+"""An export is a part of training."""
+
+
+def kind_account(work: WorkKind) -> str:
+    """The account of a kind of work in the whole fleet."""
+    return f"/{COUNTS_AS.get(work, work)}"
+
+
+def config_account(tier: str, config: str) -> str:
+    """The account of a training config in a tier."""
+    return f"{tier}:{config}"
+
+
+def tier_of(index: Index, device: str) -> str:
+    """`1`, `2`, `3`, or `cpu`."""
+    site = index.sites.get(device)
+    return "cpu" if site is None or site.tier is None else str(site.tier)
+
+
+def served_s(state: State, index: Index, account: str) -> float:
+    """Device seconds an account has had, fading, with those of what it has out now."""
+    past = share.charged(state.service.get(account, share.NOTHING), index.now)
+    live = index.live.get(account)
+    return past if live is None else past + max(live.devices * index.now - live.since, 0.0)
+
+
+def taken(index: Index, job: Job, attempt: Attempt) -> None:
+    """An attempt has its devices from now on."""
+    _count(index, job, attempt, 1)
+
+
+def given_back(state: State, index: Index, job: Job, attempt: Attempt) -> None:
+    """An attempt has given its devices back."""
+    _count(index, job, attempt, -1)
+    held_s = max(state.at - attempt.leased_at, 0.0)
+    for name in attempt.devices:
+        serve(state, index, name, job, held_s)
+
+
+def serve(state: State, index: Index, device: str, job: Job, seconds: float) -> None:
+    """A device has worked for a job so long, and is done with it."""
+    for account in _accounts(index, device, job):
+        state.service[account] = share.add(state.service.get(account, share.NOTHING), seconds, state.at)
+    whom = job.spec.serves or (job.id if job.id in state.sweeps else "")
+    key = f"{job.spec.work} {whom}".strip()
+    state.spent[key] = _spent(state.spent.get(key, Spent()), index, device, seconds)
+
+
+def recount(state: State, index: Index) -> None:
+    """Count anew what is out: at a start, and when nodes have changed their tiers."""
+    index.live.clear()
+    for device in state.devices.values():
+        for name in device.attempts:
+            job = state.jobs[name.rpartition(".")[0]]
+            if job.attempt is not None and job.attempt.device == device.spec.id:
+                taken(index, job, job.attempt)
+
+
+def _count(index: Index, job: Job, attempt: Attempt, sign: int) -> None:
+    for name in attempt.devices:
+        for account in _accounts(index, name, job):
+            live = index.live[account]
+            live.devices += sign
+            live.since += sign * attempt.leased_at
+            if not live.devices:
+                del index.live[account]
+
+
+def _accounts(index: Index, device: str, job: Job) -> Iterator[str]:
+    tier = tier_of(index, device)
+    yield kind_account(job.spec.work)
+    if job.spec.serves is not None:
+        yield config_account(tier, job.spec.serves)
+
+
+def _spent(before: Spent, index: Index, device: str, seconds: float) -> Spent:
+    site = index.sites.get(device)
+    price = None if site is None else cost.device_price(site.node, site.device)
+    return Spent(
+        device_s=before.device_s + seconds,
+        cost=before.cost + (price or 0.0) * seconds / 3600,
+        unpriced_s=before.unpriced_s + (seconds if price is None else 0.0),
+    )

@@ -1,0 +1,114 @@
+"""What devices are to a job, in the numbers that `policy.placement` works with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from hostler.core import forecast
+from hostler.core.index import Group, Index, group_of
+from hostler.core.state import Job, State
+from hostler.model.work import JobState, WorkKind
+from hostler.policy import cost, placement, power
+from hostler.policy.placement import Bid, Market
+from hostler.policy.power import Measured
+
+RESTART_S = 60.0
+"""What starting anew is taken to cost a job that can be stopped."""
+USUAL_CHECKPOINT_S = 900.0
+"""What a job that saves its work is taken to lose with its node."""
+
+
+def bid_of(state: State, index: Index, job: Job) -> Bid:
+    """What a waiting or running job offers for each class of devices that it fits on."""
+    group = group_of(job)
+    classes = fitting(index, group)
+    seconds = remaining_s(state, index, job, classes)
+    return Bid(
+        job=job.id,
+        group=group.label,
+        priority=job.priority,
+        value=1.0,
+        waited_s=max(index.now - job.submitted_at, 0.0),
+        rates=rates(state, index, group, seconds, classes),
+        remaining_s=seconds,
+        devices=job.spec.resources.gpus,
+        held=None if job.attempt is None else index.classes.get(job.attempt.device),
+        restart_s=RESTART_S if job.spec.checkpoints else 0.0,
+    )
+
+
+def market(state: State, index: Index) -> Market:
+    """What devices are worth now, and how many jobs there are for each."""
+    waiting = index.counts[JobState.PENDING] - len(index.blocked) - len(index.eager)
+    held = sum(index.counts[each] for each in JobState if each.held)
+    active = max(waiting, 0) + held - index.selfplaying
+    return Market(prices=index.prices, pressure=active / max(len(index.places), 1))
+
+
+def desirability(state: State, index: Index, job: Job, classes: Iterable[str]) -> list[str]:
+    """Classes that the job fits on, the one it should rather have first: by tier, then by what it is worth there."""
+    classes = list(classes)
+    if len(classes) < 2:
+        return classes
+    bid, tiers = bid_of(state, index, job), job.spec.resources.tiers
+    now = market(state, index)
+    preferences = state.rules.cost.providers.get(job.spec.work)
+    likings = {cls: cost.liking(preferences, index.samples[cls].node.provider) for cls in classes}
+
+    def place(cls: str) -> tuple[int, float]:
+        tier = index.samples[cls].tier
+        rank = tiers.index(tier) if tier in tiers else len(tiers)
+        worth = placement.score(bid, cls, now, state.rules.placement) * likings[cls] * _odds(index, bid, job, cls)
+        return rank, -worth
+
+    return sorted(classes, key=place)
+
+
+def fitting(index: Index, group: Group) -> list[str]:
+    """Classes in the fleet that a group fits on."""
+    return [
+        cls for cls, names in index.members.items() if names and index.misfit(group.need, group.work, cls) is None
+    ]
+
+
+def remaining_s(state: State, index: Index, job: Job, classes: Iterable[str]) -> Mapping[str, float] | None:
+    """Seconds that the rest of the job takes by class, as its owner expects; `None`: nothing is expected."""
+    if not job.spec.expected_s:
+        return None
+    found = {}
+    for cls in classes:
+        whole = forecast.expected(job, index.samples[cls].device.speed_class)
+        if whole is not None:
+            found[cls] = max(whole * (1.0 - job.progress), 1.0)
+    return found or None
+
+
+def rates(
+    state: State, index: Index, group: Group, seconds: Mapping[str, float] | None, classes: list[str]
+) -> Mapping[str, float]:
+    """Relative speeds by class, the best 1: as its owner expects, as measured, or as the ranking table has it."""
+    if seconds is not None:
+        best = min(seconds.values())
+        return {cls: best / each for cls, each in seconds.items()}
+    if group.work is WorkKind.SCRIPT:
+        return dict.fromkeys(classes, 1.0)
+    models = {cls: index.samples[cls].device.speed_class for cls in classes}
+    family = f"{group.work} {group.label}"
+    measured = {
+        model: Measured(per_s=1 / known.seconds, samples=known.samples)
+        for model in set(models.values())
+        if (known := state.durations.get(f"{model} {family}")) is not None
+    }
+    found = power.relative(power.rates(measured, models.values()))
+    return {cls: found[model] for cls, model in models.items()}
+
+
+def _odds(index: Index, bid: Bid, job: Job, cls: str) -> float:
+    """Odds that the node outlives what would be lost with it."""
+    node = index.samples[cls].node
+    if not node.ephemeral:
+        return 1.0
+    at_risk_s = USUAL_CHECKPOINT_S if bid.remaining_s is None else bid.remaining_s.get(cls, USUAL_CHECKPOINT_S)
+    if job.spec.checkpoints or job.spec.work is WorkKind.SELFPLAY:
+        at_risk_s = min(at_risk_s, USUAL_CHECKPOINT_S)
+    return cost.survival(node.lifetime_s or cost.USUAL_LIFETIME_S, at_risk_s)

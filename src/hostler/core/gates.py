@@ -1,0 +1,163 @@
+"""What keeps a job off a device now: every gate, asked in one place, for decisions and for explanations alike."""
+
+from __future__ import annotations
+
+from hostler.core.care import effects as care
+from hostler.core.forecast import prediction
+from hostler.core.index import Index, group_of
+from hostler.core.state import Device, Job, State
+from hostler.core.trust import decide as trust
+from hostler.model.fleet import Link, NodeSpec
+from hostler.model.work import JobState, WorkKind
+from hostler.policy import cost, fit, placement
+from hostler.policy.fit import DeviceLoad, Gate, NodeLoad, Refusal
+
+SOON_S = 60.0
+"""A node that goes away sooner gets nothing whose duration is unknown."""
+
+
+def misfit(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
+    """Why the job will never run on the device, in words about this very device; `None` where it may."""
+    site = index.sites.get(device.spec.id)
+    if site is None:
+        return Refusal(gate=Gate.LINK, why=f"{device.spec.id} is not in the fleet any more")
+    refused = fit.refusal(job.spec.resources, site, job.spec.work)
+    return refused or _price_cap(state, index, job, device)
+
+
+def refusal(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
+    """What keeps a waiting job off a device now; `None` where it can be put there."""
+    return misfit(state, index, job, device) or standing_refusal(state, index, job, device) or full(
+        state, index, job, device
+    )
+
+
+def standing_refusal(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
+    """What would keep the job off the device even if nothing ran there."""
+    node = state.nodes[device.spec.node]
+    if node.link is not Link.UP:
+        return Refusal(gate=Gate.LINK, why=f"out of reach: {node.trouble or 'its node does not answer'}")
+    kept_for = index.reserved.get(device.spec.id)
+    if kept_for is not None and kept_for != job.id:
+        return Refusal(gate=Gate.RESERVED, why=f"{device.spec.id} is kept for {kept_for}")
+    return (
+        trust.gate(state, device.spec.id, index.now)
+        or trust.retry_gate(job, index.sites[device.spec.id], index.now)
+        or care.blocked(state, device.spec.node, job.spec.work)
+        or _one_per_config(index, job)
+        or _wall(state, index, job, device, node.spec)
+        or _survival(state, index, job, device, node.spec)
+    )
+
+
+def full(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
+    """Why there is no room for the job on the device beside what has been put there already."""
+    spec, need = device.spec, job.spec.resources
+    lane = lane_of(state, index, job, device)
+    if lane is None:
+        return Refusal(gate=Gate.TAKEN, why=f"{spec.id} has {_held(device)}")
+    use = index.uses[spec.id]
+    load = DeviceLoad(
+        attempts=len(device.attempts) if need.shared else 0,  # others are queued behind what is there
+        vram_gb=use.vram_gb,
+        unshared=use.unshared > 0,
+        lanes=lanes(state, spec.id),
+    )
+    return fit.crowded(need, job.spec.work, index.sites[spec.id], node_load(index, spec.node), load)
+
+
+def lane_of(state: State, index: Index, job: Job, device: Device) -> int | None:
+    """The lane that the job would take: 0 on a device that is free for it (or soon), more beside others; `None`: taken.
+
+    Several in lane 0 run one after the other.
+    """
+    if not device.attempts:
+        return 0
+    if job.spec.resources.shared and index.uses[device.spec.id].unshared == 0:
+        return None if device.chunks else _free_lane(state, device)
+    if job.spec.resources.gpus > 1 or job.spec.resources.shards or job.spec.resources.shared:
+        return None
+    load = index.loads[device.spec.id]
+    held = placement.Occupied(attempts=len(device.attempts), attempts_s=load.attempts, chunks=0, chunks_s=None)
+    known = prediction(state, index, job, device)
+    return 0 if placement.takes_attempt(held, None if known is None else known.at_most_s) else None
+
+
+def lanes(state: State, device: str) -> int:
+    """How many jobs may share the device now."""
+    return care.lanes(state, device)
+
+
+def node_load(index: Index, node: str) -> NodeLoad:
+    """What is reserved on a node."""
+    use = index.nodes[node]
+    since = None if use.started_at is None else index.now - use.started_at
+    return NodeLoad(scripts=use.scripts, cpus=use.cpus, memory_gb=use.memory_gb, since_start_s=since)
+
+
+def _free_lane(state: State, device: Device) -> int:
+    taken = {
+        job.attempt.lane
+        for name in device.attempts
+        if (job := state.jobs[name.rpartition(".")[0]]).attempt is not None
+    }
+    return next(lane for lane in range(len(taken) + 1) if lane not in taken)
+
+
+def _held(device: Device) -> str:
+    first = device.attempts[0]
+    return first if len(device.attempts) == 1 else f"{first} and {len(device.attempts) - 1} more"
+
+
+def _price_cap(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
+    if not state.rules.cost.max_price_per_h:
+        return None
+    site = index.sites[device.spec.id]
+    why = cost.over_cap(state.rules.cost, job.spec.work, cost.device_price(site.node, site.device))
+    return None if why is None else Refusal(gate=Gate.PRICE, why=why)
+
+
+def _one_per_config(index: Index, job: Job) -> Refusal | None:
+    config = job.spec.serves
+    if job.spec.work is not WorkKind.TRAINING or config is None or not index.trainings[config]:
+        return None
+    return Refusal(gate=Gate.CONFIG, why=f"{config} is in training already")
+
+
+def _wall(state: State, index: Index, job: Job, device: Device, node: NodeSpec) -> Refusal | None:
+    if node.ends_at is None:
+        return None
+    left_s = node.ends_at - index.now
+    known = prediction(state, index, job, device)
+    needs_s = SOON_S if known is None else min(known.p90_s, job.spec.walltime_s or known.p90_s)
+    if needs_s <= left_s or (job.spec.checkpoints and left_s > SOON_S):
+        return None
+    return Refusal(gate=Gate.WALL, why=f"{node.name} goes away in {max(left_s, 0):.0f} s, it needs {needs_s:.0f} s")
+
+
+def _survival(state: State, index: Index, job: Job, device: Device, node: NodeSpec) -> Refusal | None:
+    """Long work does not go to a node that hardly lives so long, where there is another that it fits on."""
+    if not node.ephemeral or job.spec.checkpoints or job.spec.work is WorkKind.SELFPLAY:
+        return None
+    known = prediction(state, index, job, device)
+    lifetime_s = node.lifetime_s or cost.USUAL_LIFETIME_S
+    if known is None or cost.survival(lifetime_s, known.p50_s) >= cost.SURVIVAL_MIN:
+        return None
+    if not _fits_somewhere_safe(index, job):
+        return None
+    why = f"{node.name} lives {lifetime_s / 3600:.1f} h on average, it takes {known.p50_s / 3600:.1f} h"
+    return Refusal(gate=Gate.SURVIVAL, why=why)
+
+
+def _fits_somewhere_safe(index: Index, job: Job) -> bool:
+    group = group_of(job)
+    return any(
+        index.misfit(group.need, group.work, cls) is None
+        for cls, members in index.members.items()
+        if members and not index.samples[cls].node.ephemeral
+    )
+
+
+def is_waiting(job: Job) -> bool:
+    """Whether the job waits for a device."""
+    return job.state is JobState.PENDING

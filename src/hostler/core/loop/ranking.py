@@ -1,0 +1,70 @@
+"""Which training config gets the next self-play on a device: shares of the tier first, then the configs' ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from hostler.core import accounts
+from hostler.core.index import Index
+from hostler.core.loop.claims import claim_of, idle_s
+from hostler.core.state import Device, Job, State
+from hostler.model.rules import Tier
+from hostler.model.work import WorkKind
+from hostler.policy import priority, share
+from hostler.policy.priority import Claim
+from hostler.policy.share import Account, QuotaTarget
+
+NOBODY_S = 1e12
+"""Added to what a config without a share had, so that all that have one come before it."""
+TIERS: Mapping[str, Tier] = {"1": 1, "2": 2, "3": 3}
+
+
+def next_selfplay(state: State, index: Index, device: Device, jobs: list[Job]) -> Job:
+    """The job of the config that starves, or is owed most of the device's tier, or has the best rank of several."""
+    by_config = {job.spec.serves or "": job for job in sorted(jobs, key=lambda each: each.rank, reverse=True)}
+    tier = accounts.tier_of(index, device.spec.id)
+    claims = [_claim(state, index, tier, name) for name in by_config]
+    rules = state.rules
+    turn_s = _turn_s(state, device, by_config)
+    chosen, _ = priority.first(claims, rules.priority, rules.placement.starve_after_s, turn_s)
+    return by_config[chosen.name]
+
+
+def targets(state: State, index: Index, tier: str) -> Mapping[str, QuotaTarget]:
+    """What is meant for each config of a tier's time."""
+    if tier not in index.aims:
+        weights = {name: config.spec.weight for name, config in state.configs.items() if not config.retired}
+        quotas = state.rules.quotas if tier in TIERS else ()
+        index.aims[tier] = share.targets(quotas, list(weights), TIERS.get(tier, 0), weights)
+    return index.aims[tier]
+
+
+def config_accounts(state: State, index: Index, tier: str) -> list[Account]:
+    """Each config's account of a tier's time."""
+    return [
+        Account(
+            name=name,
+            share=aim.share,
+            served_s=accounts.served_s(state, index, accounts.config_account(tier, name)),
+            wants=name in index.open_configs,
+        )
+        for name, aim in targets(state, index, tier).items()
+    ]
+
+
+def _turn_s(state: State, device: Device, names: Iterable[str]) -> float:
+    """Half of what the shortest self-play of these takes on such a device: who is less apart is equal."""
+    known = (state.durations.get(f"{device.spec.speed_class} {WorkKind.SELFPLAY} {name}") for name in names)
+    return min((each.seconds / 2 for each in known if each is not None), default=0.0)
+
+
+def _claim(state: State, index: Index, tier: str, name: str) -> Claim:
+    """The config's claim to a device of the tier: what it had there counts against its share of it."""
+    config, aims = state.configs.get(name), targets(state, index, tier)
+    had = accounts.served_s(state, index, accounts.config_account(tier, name))
+    aim = aims.get(name)
+    served = NOBODY_S + had if aim is None or aim.share <= 0 else had / (aim.share * len(aims))
+    if config is None:
+        return Claim(name=name, weight=1.0, heaviest=1.0, served=served, idle_s=0.0, data_age_s=None, velocity=None)
+    return replace(claim_of(state, index, config), served=served, idle_s=idle_s(index, config))

@@ -1,0 +1,1 @@
+"""Which devices are trusted, and which jobs keep away from which."""

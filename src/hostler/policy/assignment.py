@@ -1,0 +1,209 @@
+"""Given what every pair is worth, who gets what?
+
+The best pairs first; then whoever can make room by moving does so; then swaps, as long as the sum grows. Within one
+priority: what a higher one has got stays as it is. A few milliseconds for hundreds of bidders, no solver.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from hostler.model.record import record
+
+EPSILON = 1e-9
+"""A gain must be larger than this, or rounding would swap two equals for ever."""
+
+
+@record
+class Wish:
+    """Who wants devices, how many of one class at once, and what one device of each class that fits is worth."""
+
+    name: str
+    priority: int
+    devices: int
+    worth: Mapping[str, float]
+
+
+def assign(wishes: Sequence[Wish], capacity: Mapping[str, int], repairs: int) -> dict[str, str]:
+    """Name -> class, for those that get devices; at most so many `repairs` of the first draft.
+
+    Deterministic: equals go by name. Nobody gets what a higher priority would take, and while there is one size only,
+    as many of the highest priority are served as can be at all.
+    """
+    left = {cls: room for cls, room in capacity.items() if room > 0}
+    placed: dict[str, str] = {}
+    for priority in sorted({wish.priority for wish in wishes}, reverse=True):
+        level = _Level([wish for wish in wishes if wish.priority == priority], left)
+        level.fill()
+        level.make_room()
+        level.mend(repairs)
+        placed.update(level.placed)
+    return placed
+
+
+class _Step(NamedTuple):
+    """A change of the draft: everyone named goes to that class, or (`None`) waits."""
+
+    gain: float
+    moves: tuple[tuple[str, str | None], ...]
+
+
+class _Level:
+    """The draft of one priority; takes what it uses out of `left`."""
+
+    def __init__(self, wishes: Sequence[Wish], left: dict[str, int]) -> None:
+        self.wishes = {wish.name: wish for wish in wishes}
+        self.left = left
+        self.placed: dict[str, str] = {}
+
+    def fill(self) -> None:
+        """The best pair that still has room, again and again."""
+        left = self.left
+        pairs = [
+            (-worth, wish.name, cls)
+            for wish in self.wishes.values()
+            for cls, worth in wish.worth.items()
+            if left.get(cls, 0) >= wish.devices
+        ]
+        pairs.sort()
+        for _, name, cls in pairs:
+            if name not in self.placed and left[cls] >= self.wishes[name].devices:
+                self.put(name, cls)
+
+    def make_room(self) -> None:
+        """Serve more of those that take one device: others move on, to where they fit as well, nobody is evicted."""
+        if not any(self.left.values()):
+            return
+        closed: set[str] = set()
+        for wish in sorted(self._waiting(1), key=lambda wish: (-max(wish.worth.values(), default=0.0), wish.name)):
+            if not any(self.left.values()):
+                return
+            if not closed.issuperset(wish.worth):
+                closed |= self._chain(wish)
+
+    def mend(self, steps: int) -> None:
+        """Moves and swaps that gain something, at most so many for each size."""
+        for devices in sorted({wish.devices for wish in self.wishes.values()}):
+            bench = _Bench(self, devices)
+            for _ in range(steps):
+                step = bench.next()
+                if step is None:
+                    break
+                bench.take(step)
+
+    def _chain(self, wish: Wish) -> set[str]:
+        """Move along the shortest chain of classes that ends where there is room; the classes seen if there is none."""
+        came: dict[str, tuple[str, str] | None] = {cls: None for cls in wish.worth if cls in self.left}
+        queue = deque(came)
+        while queue:
+            cls = queue.popleft()
+            if self.left[cls] > 0:
+                self._shift(wish.name, cls, came)
+                return set()
+            for name in [name for name, at in self.placed.items() if at == cls and self.wishes[name].devices == 1]:
+                for onward in self.wishes[name].worth:
+                    if onward not in came and onward in self.left:
+                        came[onward] = (name, cls)
+                        queue.append(onward)
+        return set(came)
+
+    def _shift(self, name: str, cls: str, came: Mapping[str, tuple[str, str] | None]) -> None:
+        while (step := came[cls]) is not None:
+            mover, before = step
+            self.put(mover, cls)
+            cls = before
+        self.put(name, cls)
+
+    def _waiting(self, devices: int) -> list[Wish]:
+        return [wish for name, wish in self.wishes.items() if wish.devices == devices and name not in self.placed]
+
+    def put(self, name: str, cls: str | None) -> None:
+        """Give it devices of this class, or none, instead of those it has."""
+        before = self.placed.pop(name, None)
+        if before is not None:
+            self.left[before] += self.wishes[name].devices
+        if cls is not None:
+            self.placed[name] = cls
+            self.left[cls] -= self.wishes[name].devices
+
+
+class _Bench:
+    """What could be gained by moving those of one size: for each two classes, the movers from one to the other.
+
+    Heaps that are cleaned when looked at: who has left its class since is dropped then.
+    """
+
+    def __init__(self, level: _Level, devices: int) -> None:
+        self.level = level
+        self.devices = devices
+        self.classes = sorted(level.left)
+        self.movers: dict[tuple[str | None, str], list[tuple[float, str]]] = {}
+        self.weakest: dict[str, list[tuple[float, str]]] = {}
+        for name in sorted(level.wishes):
+            if level.wishes[name].devices == devices:
+                self._enter(name)
+        for heap in (*self.movers.values(), *self.weakest.values()):
+            heapify(heap)
+        self.rest = self._pairs()
+
+    def next(self) -> _Step | None:
+        """The next step that gains something, in a round through all pairs of classes; `None` after a round of none."""
+        for _ in range(2):
+            for one, other in self.rest:
+                step = self._step(one, other)
+                if step is not None and step.gain > EPSILON:
+                    return step
+            self.rest = self._pairs()
+        return None
+
+    def take(self, step: _Step) -> None:
+        """Change the draft, and enter those who moved where they are now."""
+        for name, _ in step.moves:
+            self.level.put(name, None)
+        for name, cls in step.moves:
+            self.level.put(name, cls)
+        for name, _ in step.moves:
+            self._enter(name, heappush)
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        return ((one, other) for one in self.classes for other in self.classes if (one, other) in self.movers)
+
+    def _step(self, one: str, other: str) -> _Step | None:
+        """The best of: one moves on; two swap; one moves on, the weakest there waits, a waiting one takes the place."""
+        mover = self._first(self.movers[one, other], one)
+        if mover is None:
+            return None
+        gain, name = -mover[0], mover[1]
+        if self.level.left[other] >= self.devices:
+            return _Step(gain, ((name, other),))
+        steps = []
+        back = self._first(self.movers.get((other, one), []), other)
+        if back is not None:
+            steps.append(_Step(gain - back[0], ((name, other), (back[1], one))))
+        weakest = self._first(self.weakest.get(other, []), other)
+        waiting = self._first(self.movers.get((None, one), []), None)
+        if weakest is not None and waiting is not None:
+            moves = ((name, other), (weakest[1], None), (waiting[1], one))
+            steps.append(_Step(gain - weakest[0] - waiting[0], moves))
+        return max(steps, key=lambda step: step.gain, default=None)
+
+    def _enter(
+        self, name: str, add: Callable[[list[tuple[float, str]], tuple[float, str]], None] = list.append
+    ) -> None:
+        cls = self.level.placed.get(name)
+        worth = self.level.wishes[name].worth
+        here = 0.0
+        if cls is not None:
+            here = worth[cls]
+            add(self.weakest.setdefault(cls, []), (here, name))
+        for other, there in worth.items():
+            if other != cls and other in self.level.left:
+                add(self.movers.setdefault((cls, other), []), (here - there, name))
+
+    def _first(self, heap: list[tuple[float, str]], cls: str | None) -> tuple[float, str] | None:
+        while heap and self.level.placed.get(heap[0][1]) != cls:
+            heappop(heap)
+        return heap[0] if heap else None

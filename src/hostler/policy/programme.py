@@ -1,0 +1,375 @@
+"""What is the best that could be done, and what is each class of devices worth?
+
+A linear programme over (group of work, class of devices), solved by HiGHS through `highspy` (extra `opt`). It gives the
+shares of the best plan, the bound that nothing can exceed, the price of each class (the dual value of its capacity:
+what one more device of it would bring), and which quotas cannot be met, and why. Without the solver there is a rough
+guess of the prices and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from importlib.util import find_spec
+from typing import Any, TypeAlias
+
+from hostler.model.record import entity, record
+
+TIGHT = 1e-6
+"""Amounts below this are rounding of the solver."""
+STRONG = 10.0
+"""How many times the best work a device could do a missed quota device, or a share of the backlog, counts."""
+
+Key: TypeAlias = tuple[str, ...]
+"""The name of a column or a row of the programme; what a basis is kept under."""
+
+
+@record
+class Demand:
+    """A group of work alike that wants devices."""
+
+    name: str
+    worth: Mapping[str, float]
+    """What a second of one device of a class brings: value rate times relative speed. A class not named does not fit."""
+    rates: Mapping[str, float] | None = None
+    """Relative speed by class, the best 1; only for groups with `work`. `None`: `worth` over its largest."""
+    most: float | None = None
+    """Devices it can use at the same time; `None`: any number."""
+    devices: int = 1
+    """Devices that each of its jobs takes at once."""
+    work: float | None = None
+    """What is to be done of it in all, in device seconds of its best class; `None`: it never ends."""
+
+
+@record
+class QuotaRow:
+    """A share of the devices of some classes that some groups are owed together."""
+
+    name: str
+    groups: frozenset[str]
+    classes: frozenset[str]
+    share: float
+    penalty: float | None = None
+    """What a missing device costs per second; `None`: more than any work could bring."""
+
+
+@record
+class Instance:
+    """What there is and who wants it."""
+
+    classes: Mapping[str, float]
+    """Devices by class; fractions are those that are there for a part of the time."""
+    demands: tuple[Demand, ...]
+    quotas: tuple[QuotaRow, ...] = ()
+    cost: Mapping[str, float] = field(default_factory=dict)
+    """What a second of a device of a class costs, in the unit of `worth`."""
+    drain_least_s: float = 0.0
+    """The backlog need not be done sooner than that."""
+
+
+@record
+class Plan:
+    """The best that could be done."""
+
+    status: str
+    """`optimal`, the solver's word for why not, or `no solver`."""
+    shares: Mapping[str, Mapping[str, float]]
+    """Group -> class -> devices; empty unless optimal."""
+    prices: Mapping[str, float]
+    """By class, the dearest 1."""
+    raw_prices: Mapping[str, float]
+    """By class, what one more device would bring per second, in the unit of the objective; empty unless optimal."""
+    bound: float | None
+    """What all work together can bring per second with the quotas kept as well as they can be; `None`: unknown."""
+    drain_s: float | None
+    """How long the backlog takes at least when all groups end together; `None`: there is none, or unknown."""
+    quota_slack: Mapping[str, float]
+    """Devices by which each quota is missed even by the best plan."""
+    conflicts: tuple[str, ...]
+    """In words: each quota that cannot be met, and what stands in its way."""
+    seconds: float | None = None
+    """How long the solver took, by its own clock."""
+
+
+def available() -> bool:
+    """Whether the solver is installed."""
+    return find_spec("highspy") is not None
+
+
+def solve(instance: Instance, time_limit_s: float = 1.0) -> Plan:
+    """The best plan, from scratch. Raises `ImportError` without the solver."""
+    return Solver().solve(instance, time_limit_s)
+
+
+def plan_without_solver(instance: Instance) -> Plan | None:
+    """Prices alone: the mean relative speed of each class, weighted by work where it is known. `None`: no work fits."""
+    weights = {demand.name: demand.work or 0.0 for demand in instance.demands}
+    if not any(weights.values()):
+        weights = dict.fromkeys(weights, 1.0)
+    means = {
+        cls: sum(weights[demand.name] * _rates(demand).get(cls, 0.0) for demand in instance.demands)
+        for cls in instance.classes
+    }
+    if not any(means.values()):
+        return None
+    return _no_plan("no solver", _normal(means), None)
+
+
+class Solver:
+    """Solves one instance after the other, each starting from where the last one ended."""
+
+    def __init__(self) -> None:
+        import highspy
+
+        self._names: Any = highspy
+        self._highs: Any = highspy.Highs()
+        for option, value in (("output_flag", False), ("threads", 1), ("parallel", "off"), ("solver", "simplex")):
+            self._highs.setOptionValue(option, value)
+        self._basis: dict[Key, Any] = {}
+
+    def solve(self, instance: Instance, time_limit_s: float = 1.0) -> Plan:
+        """The best plan. The same instances in the same order give the same plans unless time runs out."""
+        model = _modelled(instance)
+        self._pass(model)
+        # HiGHS counts the time of all runs of one object together.
+        before_s = float(self._highs.getRunTime())
+        self._highs.setOptionValue("time_limit", before_s + time_limit_s)
+        self._highs.run()
+        seconds = float(self._highs.getRunTime()) - before_s
+        status = self._highs.getModelStatus()
+        if status != self._names.HighsModelStatus.kOptimal:
+            self._basis = {}
+            guess = plan_without_solver(instance)
+            words = str(self._highs.modelStatusToString(status)).lower()
+            return _no_plan(words, {} if guess is None else guess.prices, seconds)
+        self._keep_basis(model)
+        found = self._highs.getSolution()
+        values = dict(zip(model.columns, found.col_value, strict=True))
+        duals = dict(zip(model.rows, found.row_dual, strict=True))
+        return _plan(instance, model, values, duals, seconds)
+
+    def _pass(self, model: _Model) -> None:
+        names = self._names
+        programme = names.HighsLp()
+        programme.num_col_, programme.num_row_ = len(model.columns), len(model.rows)
+        programme.sense_ = names.ObjSense.kMaximize
+        programme.col_cost_, programme.col_lower_ = model.gains, [0.0] * len(model.columns)
+        programme.col_upper_ = [names.kHighsInf if most is None else most for most in model.mosts]
+        programme.row_lower_ = [-names.kHighsInf if low is None else low for low in model.lows]
+        programme.row_upper_ = [names.kHighsInf if high is None else high for high in model.highs]
+        programme.a_matrix_.format_ = names.MatrixFormat.kRowwise
+        programme.a_matrix_.start_ = model.starts
+        programme.a_matrix_.index_, programme.a_matrix_.value_ = model.indices, model.factors
+        self._highs.passModel(programme)
+        if self._basis:
+            self._highs.setBasis(self._old_basis(model))
+
+    def _old_basis(self, model: _Model) -> Any:
+        """What the last solution says about the columns and rows that are still there; new ones are out of use."""
+        names, basis = self._names, self._names.HighsBasis()
+        lower, basic = names.HighsBasisStatus.kLower, names.HighsBasisStatus.kBasic
+        basis.col_status = [self._basis.get(key, lower) for key in model.columns]
+        basis.row_status = [self._basis.get(key, basic) for key in model.rows]
+        # It need not be square any more; HiGHS mends it.
+        basis.alien, basis.valid = True, True
+        return basis
+
+    def _keep_basis(self, model: _Model) -> None:
+        basis = self._highs.getBasis()
+        self._basis = dict(zip(model.columns, basis.col_status, strict=True))
+        self._basis.update(zip(model.rows, basis.row_status, strict=True))
+
+
+@entity
+class _Model:
+    """The programme in the solver's form: maximise `gains` within the rows; all columns at least 0."""
+
+    columns: list[Key] = field(default_factory=list)
+    gains: list[float] = field(default_factory=list)
+    mosts: list[float | None] = field(default_factory=list)
+    rows: list[Key] = field(default_factory=list)
+    lows: list[float | None] = field(default_factory=list)
+    highs: list[float | None] = field(default_factory=list)
+    starts: list[int] = field(default_factory=lambda: [0])
+    indices: list[int] = field(default_factory=list)
+    factors: list[float] = field(default_factory=list)
+
+    def column(self, key: Key, gain: float, most: float | None = None) -> int:
+        """Add a column; its number."""
+        self.columns.append(key)
+        self.gains.append(gain)
+        self.mosts.append(most)
+        return len(self.columns) - 1
+
+    def row(self, key: Key, low: float | None, high: float | None, entries: Iterable[tuple[int, float]]) -> None:
+        """Add a row: the sum of columns times factors lies between `low` and `high`."""
+        self.rows.append(key)
+        self.lows.append(low)
+        self.highs.append(high)
+        for index, factor in entries:
+            self.indices.append(index)
+            self.factors.append(factor)
+        self.starts.append(len(self.indices))
+
+
+def _modelled(instance: Instance) -> _Model:
+    model = _Model()
+    cells = _cells(model, instance)
+    by_class: dict[str, list[int]] = {cls: [] for cls in instance.classes}
+    for of_demand in cells.values():
+        for cls, index in of_demand.items():
+            by_class[cls].append(index)
+    for cls, room in instance.classes.items():
+        model.row(("room", cls), None, room, [(index, 1.0) for index in by_class[cls]])
+    for demand in instance.demands:
+        if demand.most is not None:
+            model.row(("most", demand.name), None, demand.most, [(index, 1.0) for index in cells[demand.name].values()])
+    strong = STRONG * max((max(demand.worth.values(), default=0.0) for demand in instance.demands), default=0.0)
+    for quota in instance.quotas:
+        _add_quota(model, instance, quota, cells, strong or 1.0)
+    _add_backlog(model, instance, cells, strong or 1.0)
+    return model
+
+
+def _cells(model: _Model, instance: Instance) -> dict[str, dict[str, int]]:
+    """One column for each group and each class that it fits and that has devices enough for one of its jobs."""
+    cells: dict[str, dict[str, int]] = {}
+    for demand in instance.demands:
+        cells[demand.name] = {
+            cls: model.column(("cell", demand.name, cls), worth - instance.cost.get(cls, 0.0))
+            for cls, worth in demand.worth.items()
+            if instance.classes.get(cls, 0.0) >= demand.devices - 1 + TIGHT
+        }
+    return cells
+
+
+def _add_quota(
+    model: _Model, instance: Instance, quota: QuotaRow, cells: Mapping[str, Mapping[str, int]], strong: float
+) -> None:
+    penalty = strong if quota.penalty is None else quota.penalty
+    missing = model.column(("missing", quota.name), -penalty)
+    entries = [
+        (index, 1.0)
+        for demand in instance.demands
+        if demand.name in quota.groups
+        for cls, index in cells[demand.name].items()
+        if cls in quota.classes
+    ]
+    model.row(("quota", quota.name), _owed(quota, instance), None, [*entries, (missing, 1.0)])
+
+
+def _add_backlog(model: _Model, instance: Instance, cells: Mapping[str, Mapping[str, int]], strong: float) -> None:
+    """Every group with work gets speed in proportion to it: at least the common pace, which is to be high."""
+    unit = _unit_s(instance)
+    if unit is None:
+        return
+    most = unit / instance.drain_least_s if instance.drain_least_s > 0 else None
+    pace = model.column(("pace",), strong * sum(instance.classes.values()), most)
+    for demand in instance.demands:
+        if demand.work and cells[demand.name]:
+            rates = _rates(demand)
+            entries = [(index, rates[cls]) for cls, index in cells[demand.name].items()]
+            model.row(("work", demand.name), 0.0, None, [*entries, (pace, -demand.work / unit)])
+
+
+def _unit_s(instance: Instance) -> float | None:
+    """How long the backlog would take if every device were everyone's best; pace 1 is that. `None`: no backlog."""
+    work = sum(
+        demand.work or 0.0 for demand in instance.demands if any(cls in demand.worth for cls in instance.classes)
+    )
+    devices = sum(instance.classes.values())
+    return work / devices if work > 0 and devices > 0 else None
+
+
+def _plan(
+    instance: Instance, model: _Model, values: Mapping[Key, float], duals: Mapping[Key, float], seconds: float
+) -> Plan:
+    shares: dict[str, dict[str, float]] = {demand.name: {} for demand in instance.demands}
+    bound = 0.0
+    worth = {demand.name: demand.worth for demand in instance.demands}
+    for key in model.columns:
+        if key[0] == "cell" and values[key] > TIGHT:
+            shares[key[1]][key[2]] = values[key]
+            bound += worth[key[1]][key[2]] * values[key]
+    raw = {cls: abs(duals["room", cls]) for cls in instance.classes}
+    missing = {quota.name: max(values["missing", quota.name], 0.0) for quota in instance.quotas}
+    unit, pace = _unit_s(instance), values.get(("pace",), 0.0)
+    return Plan(
+        status="optimal",
+        shares=shares,
+        prices=_normal(raw),
+        raw_prices=raw,
+        bound=bound,
+        drain_s=unit / pace if unit is not None and pace > TIGHT else None,
+        quota_slack={name: (lack if lack > TIGHT else 0.0) for name, lack in missing.items()},
+        conflicts=tuple(
+            _conflict(q, instance, shares, missing[q.name]) for q in instance.quotas if missing[q.name] > TIGHT
+        ),
+        seconds=seconds,
+    )
+
+
+def _no_plan(status: str, prices: Mapping[str, float], seconds: float | None) -> Plan:
+    return Plan(
+        status=status,
+        shares={},
+        prices=prices,
+        raw_prices={},
+        bound=None,
+        drain_s=None,
+        quota_slack={},
+        conflicts=(),
+        seconds=seconds,
+    )
+
+
+def _conflict(quota: QuotaRow, instance: Instance, shares: Mapping[str, Mapping[str, float]], missing: float) -> str:
+    owed = _owed(quota, instance)
+    head = f"quota {quota.name}: {quota.share:.3g} of {_devices(owed / quota.share)} asks for {owed:.3g}, {missing:.3g} too many"
+    mine = [demand for demand in instance.demands if demand.name in quota.groups]
+    fitting = {cls for demand in mine for cls in demand.worth if cls in quota.classes and instance.classes.get(cls)}
+    room = sum(instance.classes[cls] for cls in fitting)
+    if room < owed - TIGHT:
+        return f"{head}; its work fits {_devices(room)} of them only ({_listed(fitting) or 'no class'})"
+    usable = sum(_usable(demand, room) for demand in mine)
+    if usable < owed - TIGHT:
+        return f"{head}; its work can use {_devices(usable)} at the same time"
+    others = [
+        other.name
+        for other in instance.quotas
+        if other.name != quota.name and other.classes & fitting and _held(other, shares, fitting) > TIGHT
+    ]
+    return f"{head}; the devices it fits ({_listed(fitting)}) are owed to other quotas as well: {', '.join(others) or 'none'}"
+
+
+def _usable(demand: Demand, room: float) -> float:
+    return room if demand.most is None else demand.most
+
+
+def _held(quota: QuotaRow, shares: Mapping[str, Mapping[str, float]], classes: Iterable[str]) -> float:
+    return sum(shares.get(name, {}).get(cls, 0.0) for name in quota.groups for cls in classes if cls in quota.classes)
+
+
+def _owed(quota: QuotaRow, instance: Instance) -> float:
+    return quota.share * sum(instance.classes.get(cls, 0.0) for cls in quota.classes)
+
+
+def _devices(count: float) -> str:
+    return f"{count:.4g} device{'' if count == 1 else 's'}"
+
+
+def _listed(classes: Iterable[str]) -> str:
+    return ", ".join(sorted(classes))
+
+
+def _rates(demand: Demand) -> Mapping[str, float]:
+    if demand.rates is not None:
+        return demand.rates
+    most = max(demand.worth.values(), default=0.0)
+    return {cls: worth / most for cls, worth in demand.worth.items()} if most > 0 else demand.worth
+
+
+def _normal(prices: Mapping[str, float]) -> dict[str, float]:
+    """Prices with the dearest 1; none at all if nothing has one."""
+    most = max(prices.values(), default=0.0)
+    return {cls: price / most for cls, price in prices.items()} if most > TIGHT else {}

@@ -1,0 +1,64 @@
+"""Machines of a fleet file, to the specs that the core works on."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hostler.model.fleet import DeviceSpec, NodeLimits, NodeSpec
+from hostler.model.work import DeviceKind
+from hostler.settings.models import Fleet
+from hostler.settings.nodes import Node
+
+AMD = re.compile(r"\b(?:AMD|Radeon|Instinct|MI ?\d{2,3}[A-Z]?|RX ?\d{3,4}\w*|gfx\d+)\b", re.IGNORECASE)
+"""What AMD's GPUs are called; all others are taken for Nvidia's."""
+
+
+def virtual_nodes(fleet: Fleet) -> tuple[NodeSpec, ...]:
+    """The nodes that are only described, complete with their devices, in the order of the file."""
+    return tuple(node_spec(node) for node in fleet.nodes if node.backend == "virtual")
+
+
+def node_spec(node: Node) -> NodeSpec:
+    """The node as its settings describe it; the devices of any but a virtual one are for its probe to find."""
+    spec = NodeSpec(
+        name=node.name,
+        backend=node.backend,
+        devices=tuple(_devices(node)) if node.backend == "virtual" else (),
+        env=node.env,
+        provider=node.provider,
+        ephemeral=node.ephemeral,
+        lifetime_s=node.lifetime_s,
+        price_per_h=node.price_per_h,
+        ends_at=node.ends_at,
+        cpus=node.cpus,
+        limits=NodeLimits(work=node.work, scripts=node.scripts, stagger_s=node.stagger_s, memory_gb=node.memory_gb),
+    )
+    return spec if node.python is None else replace(spec, python=node.python)
+
+
+def _devices(node: Node) -> Iterator[DeviceSpec]:
+    """GPUs and CPU slots under the ids that a probe would give them: each kind counts from 0."""
+    seen: Counter[DeviceKind] = Counter()
+    for gpus in node.gpus if isinstance(node.gpus, tuple) else ():
+        kind = DeviceKind.ROCM if AMD.search(gpus.model) else DeviceKind.CUDA
+        for _ in range(gpus.count):
+            yield _device(node, kind, seen[kind], gpus.model, gpus.vram_gb)
+            seen[kind] += 1
+    for index in range(_cpu_slots(node)):
+        yield _device(node, DeviceKind.CPU, index)
+
+
+def _device(
+    node: Node, kind: DeviceKind, index: int, model: str | None = None, vram_gb: float | None = None
+) -> DeviceSpec:
+    name = f"{node.name}/{kind}{index}"
+    return DeviceSpec(id=name, node=node.name, kind=kind, index=index, model=model, vram_gb=vram_gb)
+
+
+def _cpu_slots(node: Node) -> int:
+    if node.cpu_slots != "auto":
+        return node.cpu_slots
+    return 0 if isinstance(node.gpus, tuple) else max(1, int(node.cpus or 1))

@@ -1,0 +1,83 @@
+"""The machines as they are written in a fleet file. Nothing here does anything but refuse contradictions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from hostler.model.fleet import Money
+from hostler.model.work import GIGABYTES_MAX, Rest, Seconds, WorkKind
+from hostler.settings.moments import LATEST, parse_moment
+from hostler.settings.section import Environment, Name, NodeName, Section
+
+Moment: TypeAlias = Annotated[
+    float, Field(ge=0, le=LATEST), BeforeValidator(parse_moment, json_schema_input_type=float | str)
+]
+Gigabytes: TypeAlias = Annotated[float, Field(gt=0, le=GIGABYTES_MAX)]
+
+
+class Gpus(Section):
+    """Some equal GPUs of a virtual node."""
+
+    model: Name
+    """What its driver calls it, such as `RTX 4090`; AMD's are told by their names."""
+    count: Annotated[int, Field(ge=1, le=1024)] = 1
+    """How many."""
+    vram_gb: Gigabytes | None = None
+    """Video memory of each, in GB; by default unknown, which keeps away whatever asks for some."""
+
+
+class Node(Section):
+    """One machine of the fleet."""
+
+    name: NodeName
+    """Name of the node; letters, digits, dots, dashes and underscores."""
+    backend: Literal["local", "virtual"] = "local"
+    """How attempts are run there: `local` is this machine. A `virtual` one is only described: `hostler plan`,
+    `hostler sim` and `hostler check` take it into account, `hostler up` refuses it."""
+    cpu_slots: Literal["auto"] | Annotated[int, Field(ge=0, le=4096)] = "auto"
+    """How many processes run on CPUs at the same time; `auto`: one for each core Hostler may use, and on a virtual node
+    with GPUs none."""
+    gpus: Literal["auto", "none"] | Annotated[tuple[Gpus, ...], Field(min_length=1)] = "auto"
+    """`auto` uses the GPUs that the node's probe finds, `none` leaves them alone. A virtual node lists its own."""
+    python: Annotated[str, Field(min_length=1)] | None = None
+    """The interpreter that `{python}` stands for; by default the one that runs Hostler."""
+    env: Environment = {}
+    """Laid under the environment of every process on the node."""
+    provider: Name | None = None
+    """Who rents it out; preferences in `scheduling.cost` go by it."""
+    ephemeral: bool = False
+    """Whether it may vanish without notice."""
+    lifetime_s: Seconds | None = None
+    """Mean time an ephemeral node lives, in seconds; by default unknown."""
+    price_per_h: Money | None = None
+    """What the whole node costs per hour, in any one currency; by default unknown."""
+    ends_at: Moment | None = None
+    """When it goes away: date and time with their offset (`2026-12-31T18:00:00Z`), or Unix seconds."""
+    cpus: Annotated[float, Field(gt=0, le=4096)] | None = None
+    """Host cores that jobs may reserve by `resources.cpus`; by default those that the probe counts, and of a virtual
+    node unknown: nothing is refused for them then."""
+    memory_gb: Gigabytes | None = None
+    """Budget that the `resources.memory_gb` of everything that runs there is reserved from, in GiB; by default none."""
+    work: Annotated[tuple[WorkKind, ...], Field(min_length=1)] | None = None
+    """Kinds of work allowed there; by default all."""
+    scripts: Annotated[int, Field(ge=0, le=4096)] | None = None
+    """Script jobs at a time, whatever devices they are on: hosts with weak CPUs choke on more; by default no limit."""
+    stagger_s: Rest = 0.0
+    """Least time between two starts of processes on its GPUs, in seconds."""
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        listed = isinstance(self.gpus, tuple)
+        if self.backend == "local" and listed:
+            raise ValueError("the GPUs of a local node are those that its probe finds; write `gpus: auto` or `none`")
+        if self.backend == "virtual" and self.gpus == "auto":
+            raise ValueError("nobody can probe a virtual node; list its `gpus`, or write `none`")
+        if self.backend == "virtual" and not listed and self.cpu_slots == "auto" and self.cpus is None:
+            raise ValueError("nobody can count the cores of a virtual node; give its `cpus` or its `cpu_slots`")
+        if self.lifetime_s is not None and not self.ephemeral:
+            raise ValueError("lifetime_s is for nodes that may vanish; write `ephemeral: true`, too")
+        if self.work is not None and len(set(self.work)) < len(self.work):
+            raise ValueError("work names a kind twice; once is enough")
+        return self

@@ -1,0 +1,116 @@
+"""Small rented fleets with loops, trainings and scripts, each made from its seed: some days of them with every fault."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from hostler.model.fleet import DeviceSpec, NodeSpec
+from hostler.model.learning import (
+    ConfigSpec,
+    EvaluationSpec,
+    ExportSpec,
+    GameRef,
+    PromotionSpec,
+    SelfplaySpec,
+    StageSpec,
+    TrainingSpec,
+)
+from hostler.model.rules import Quota, Rules
+from hostler.model.work import DeviceKind, FailureClass, JobSpec, Resources, Retry
+from hostler.sim import Script, script_job
+from hostler.sim.faults import HOUR_S, Lives, level
+from hostler.sim.fleet import Scenario, trainings
+
+DAYS = 2.0
+QUIET_S = 0.25 * 86_400
+PATIENT = Retry(max_attempts={kind: 1000 for kind in FailureClass}, backoff_s=5.0, backoff_max_s=60.0)
+MODELS = (("H100", 80.0), ("A100", 80.0), ("RTX 4090", 24.0), ("RTX 3090", 24.0), ("RTX 3060", 12.0))
+BOARDS = (("hex8", 8.0), ("square8", 8.0), ("square19", 16.0))
+GPU = Resources(device="gpu")
+
+
+def fleet(seed: int, days: float = DAYS) -> Scenario:
+    """A fleet of 6 to 8 GPUs and what it has to do; nothing goes wrong any more in the last quarter of a day."""
+    random = Random(seed)
+    nodes = _nodes(random)
+    configs = tuple(_config(random, number) for number in range(random.randint(2, 3)))
+    scenario = Scenario(
+        name=f"fleet-{seed}",
+        nodes=nodes,
+        configs=configs,
+        rules=Rules(quotas=(Quota(pattern=configs[0].name, share=random.choice([0.2, 0.5])),)),
+        days=days,
+        seed=seed,
+        faults=level(random.choice(["light", "heavy", "heavy"]), len(nodes), days * 86_400 - QUIET_S),
+        lives=Lives(mean_s=random.choice([2.0, 8.0]) * HOUR_S),
+        validate=True,
+        telemetry_every_s=random.choice([None, 300.0]),
+    )
+    need = {config.name: config.training.stage.resources for config in configs}
+    arrivals = trainings(replace(scenario, days=days - 1.0), random.choice([0.1, 0.3]), need)
+    return replace(scenario, jobs=(*_patient(arrivals), *_scripts(random, (days - 1.0) * 86_400)))
+
+
+def _nodes(random: Random) -> tuple[NodeSpec, ...]:
+    nodes, left = [_node("home", "RTX 3090", 24.0, 1, ephemeral=False)], random.randint(5, 7)
+    while left:
+        model, vram_gb = random.choice(MODELS)
+        count = min(random.choice([1, 2, 4]), left)
+        nodes.append(_node(f"n{len(nodes)}", model, vram_gb, count, ephemeral=random.random() < 0.6))
+        left -= count
+    return tuple(nodes)
+
+
+def _node(name: str, model: str, vram_gb: float, count: int, ephemeral: bool) -> NodeSpec:
+    devices = tuple(
+        DeviceSpec(id=f"{name}/cuda{at}", node=name, kind=DeviceKind.CUDA, index=at, model=model, vram_gb=vram_gb)
+        for at in range(count)
+    )
+    provider = "vast" if ephemeral else "runpod"
+    return NodeSpec(
+        name=name,
+        backend="virtual",
+        devices=devices,
+        ephemeral=ephemeral,
+        provider=provider,
+        price_per_h=0.3 * count,
+        cpus=8.0,
+    )
+
+
+def _config(random: Random, number: int) -> ConfigSpec:
+    board, vram_gb = random.choice(BOARDS)
+    players = 2 + number
+    stage = StageSpec(command=("virtual",), resources=Resources(device="gpu", vram_gb=vram_gb, shared=True))
+    alone = replace(stage, resources=Resources(device="gpu", vram_gb=vram_gb))
+    games = 8 if board == "square19" else 256
+    return ConfigSpec(
+        name=f"{board}_{players}p",
+        game=GameRef(
+            factory="virtual:game",
+            params={"board": board, "players": players},
+            players=players,
+            anchors={"random": 0.0, "greedy": 300.0},
+        ),
+        selfplay=SelfplaySpec(stage=stage, games=games, segment_games=max(games // 8, 1)),
+        export=ExportSpec(stage=alone, min_games=4 * games, fresh_games=4 * games, window_games=24 * games),
+        training=TrainingSpec(stage=alone, batch=256, max_steps=2000),
+        evaluation=EvaluationSpec(stage=alone, groups=8, max_groups=16),
+        promotion=PromotionSpec(max_groups=40),
+        seed=random.randrange(1000),
+    )
+
+
+def _scripts(random: Random, span_s: float) -> tuple[tuple[float, JobSpec], ...]:
+    made = []
+    for number in range(6):
+        script = Script(seconds=random.uniform(60.0, 3 * HOUR_S), fails=random.choice([0.0, 0.3]))
+        need = Resources(device="gpu", gpus=random.choice([1, 1, 1, 2]))
+        spec = script_job(f"script-{number}", script, key=f"script-{number}", resources=need, retry=PATIENT)
+        made.append((random.uniform(0.0, span_s), replace(spec, priority=random.choice([0, 1]))))
+    return tuple(made)
+
+
+def _patient(arrivals: tuple[tuple[float, JobSpec], ...]) -> tuple[tuple[float, JobSpec], ...]:
+    return tuple((at_s, replace(spec, retry=PATIENT)) for at_s, spec in arrivals)

@@ -1,0 +1,95 @@
+"""Days of small rented fleets in which everything goes wrong: the invariants hold after every step, and all gets done.
+
+`FLEET_DAYS` is how many fleet-days are played; a long campaign sets it to a thousand and more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from hostler.model import events
+from hostler.model.simulated import Measures
+from hostler.model.work import JobState
+from hostler.sim.controller import replayed
+from hostler.sim.fleet import Scenario, build, measured
+from hostler.sim.world import World
+from tests.simulation.fleets import DAYS, QUIET_S, fleet
+
+FLEET_DAYS = float(os.environ.get("FLEET_DAYS", "40"))
+BLOCKS = 10
+FLEETS = max(round(FLEET_DAYS / DAYS), 1)
+LONGEST_S = 10 * 86_400.0
+STARVED_S = 4 * 3600.0
+
+
+@pytest.mark.parametrize("block", range(min(BLOCKS, FLEETS)))
+def test_days_of_a_fleet(block: int) -> None:
+    for seed in range(block, FLEETS, BLOCKS):
+        try:
+            check(*run(seed))
+        except Exception as error:
+            error.add_note(f"fleet of seed {seed}; again: tests.simulation.test_fleets.check(*run({seed}))")
+            raise
+
+
+def run(seed: int) -> tuple[Scenario, World, Measures]:
+    """One fleet, played until everything is done that was asked for."""
+    scenario = fleet(seed)
+    world = build(scenario)
+    world.live(scenario.span_s)
+    found = measured(scenario, world)
+    until_s = scenario.span_s
+    while unfinished(world) and until_s < LONGEST_S:
+        until_s += 3600.0
+        world.live(until_s)
+    return scenario, world, found
+
+
+def unfinished(world: World) -> list[str]:
+    """Jobs that somebody asked for and that are not over; all of them while the controller is away."""
+    core = world.controller.core
+    if core is None:
+        return ["the controller is away"]
+    return [job.spec.name for job in core.state.jobs.values() if job.wanted is None and not job.state.final]
+
+
+def check(scenario: Scenario, world: World, found: Measures) -> None:
+    """Everything that must hold of a fleet that was played."""
+    core = world.controller.core
+    assert core is not None
+    core.validate()
+    assert not unfinished(world)
+    asked = [job for job in core.state.jobs.values() if job.wanted is None]
+    assert len(asked) == len(scenario.jobs)
+    assert {job.state for job in asked} <= {JobState.DONE}, Counter((job.state, job.why) for job in asked)
+    check_nothing_counts_twice(world)
+    check_nobody_starved(scenario, found)
+    assert replayed(world.controller.journal).state == core.state
+
+
+def check_nothing_counts_twice(world: World) -> None:
+    """Every job is done once, every segment told once, and what is done has one accepted attempt."""
+    done: Counter[str] = Counter()
+    segments: Counter[str] = Counter()
+    for event in world.journal():
+        if isinstance(event, events.JobDone):
+            done[event.job] += 1
+        elif isinstance(event, events.SegmentsMade):
+            segments.update(each.sha256 for each in event.segments)
+    assert set(done.values()) <= {1}
+    assert set(segments.values()) <= {1}
+    core = world.controller.core
+    assert core is not None
+    known = sum(len(config.segments) for config in core.state.configs.values())
+    assert known == len(segments), "segments that were told are not known any more"
+
+
+def check_nobody_starved(scenario: Scenario, found: Measures) -> None:
+    """No config is without work for longer than starvation allows, plus the longest that anything held the fleet."""
+    longest_s = max((span.end - span.begin for span in found.spans), default=0.0)
+    for config in found.configs:
+        assert config.longest_without_s <= STARVED_S + longest_s, config
+    assert found.span_s == scenario.span_s > QUIET_S
