@@ -15,16 +15,16 @@ demo:
 	@.venv/bin/hostler up --until-idle --state-dir $(STATE) --port 0 examples/laptop.yaml
 
 test:
-	@scripts/make-env kernels,train,eval,report,dev
+	@scripts/make-env kernels,train,eval,report,opt,dev
 	$(RUN) -m pytest --ignore tests/canary $(ARGS)
 
 # Whole loops on 19 cells, about 4 minutes on 2 cores: they must learn, and must not with a deliberate defect.
 canary:
-	@scripts/make-env kernels,train,eval,report,dev
+	@scripts/make-env kernels,train,eval,report,opt,dev
 	$(RUN) -m pytest tests/canary $(ARGS)
 
 lint:
-	@scripts/make-env kernels,train,eval,report,dev
+	@scripts/make-env kernels,train,eval,report,opt,dev
 	$(RUN) -m ruff format --check src tests benchmarks scripts
 	$(RUN) -m ruff check src tests benchmarks scripts
 	$(RUN) -m mypy
@@ -42,12 +42,12 @@ reference:
 	$(RUN) scripts/make_schema.py
 
 bench:
-	@scripts/make-env kernels,train,eval,report,dev
+	@scripts/make-env kernels,train,eval,report,opt,dev
 	$(RUN) benchmarks/run_all.py $(ARGS)
 
 # The long version of the crash test: 100 kills of each kind. `make test` runs a short one.
 campaign:
-	@scripts/make-env kernels,train,eval,report,dev
+	@scripts/make-env kernels,train,eval,report,opt,dev
 	CHAOS_KILLS=100 $(RUN) -m pytest tests/chaos $(ARGS)
 
 clean:

@@ -6,7 +6,7 @@ import csv
 import json
 import os
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -72,8 +72,14 @@ def published_list(place: Path, tables: Tables, per_h: float) -> list[Job]:
     """The list of seed 0 as it is stored with the data, to check the generator against."""
     with (place / "continuous_single_seed0.csv").open(encoding="utf-8") as lines:
         return [
-            _job(tables, int(row["job"]), float(row["t_unit"]) * 3600 / per_h, tables.models[int(row["model"])], 1,
-                 float(row["v100_seconds"]))
+            _job(
+                tables,
+                int(row["job"]),
+                float(row["t_unit"]) * 3600 / per_h,
+                tables.models[int(row["model"])],
+                1,
+                float(row["v100_seconds"]),
+            )
             for row in csv.DictReader(lines)
         ]
 

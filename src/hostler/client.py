@@ -7,7 +7,7 @@
     for entry in client.events(after=0):
         print(entry["seq"], entry["event"]["kind"])
 
-Answers are decoded JSON, field by field the views of `hostler.model.views`; docs/reference/openapi.json describes
+Answers are decoded JSON, field by field the views of `hostler.model.views` and `steering`; docs/reference/openapi.json describes
 them. Nothing here imports more than the standard library, because every command of the command line pays for it.
 """
 
@@ -181,6 +181,26 @@ class Client:
     def nodes(self) -> list[View]:
         """All nodes with their devices: `NodeView`."""
         return self._get_list("/nodes")
+
+    def explain_device(self, name: str) -> View:
+        """Why a device does what it does, or nothing: `DeviceExplanation`."""
+        return self._get(f"/devices/{_part(name)}/explain")
+
+    def quotas(self) -> View:
+        """Shares of device time, target against achieved: `QuotaView`."""
+        return self._get("/quotas")
+
+    def durations(self) -> View:
+        """Learnt durations, and how good predictions were: `Durations`."""
+        return self._get("/durations")
+
+    def costs(self) -> View:
+        """What work that is over has used up: `CostView`."""
+        return self._get("/costs")
+
+    def bans(self) -> list[View]:
+        """Everything that is held back or put first for a while: `BanView`."""
+        return self._get_list("/bans")
 
     def log(self, attempt: str, stream: str = "out", offset: int = 0, limit: int = 1 << 20) -> LogPiece:
         """A piece of what an attempt wrote to `out` or `err`; a negative offset counts from the end."""

@@ -338,3 +338,16 @@ def test_discard_of_a_running_attempt_is_refused(agent: Agent) -> None:
     client.send(type="discard", attempts=["j1.1"])
     assert "not ended" in client.message("error")["error"]
     client.send(type="stop", attempts=["j1.1"], reason="cancelled")
+
+
+def test_lanes_and_jobs_on_several_devices_are_queues_of_their_own(agent: Agent) -> None:
+    client = agent.client()
+    queues = ("cuda0", "cuda0.1", "cuda0.2", "cuda0+cuda1")
+    client.launch(*(shell(f"j{at}.1", "sleep 60", grace_s=0.1, queue=queue) for at, queue in enumerate(queues)))
+    for at in range(len(queues)):
+        client.fact("started", attempt=f"j{at}.1")
+    client.launch(shell("j9.1", "true", queue="cuda0.1"))
+    client.sync()
+    assert not [fact for fact in client.facts if fact["attempt"] == "j9.1"], "a lane is a queue like any other"
+    client.send(type="stop", attempts=["j1.1"], reason="cancelled")
+    assert client.ended("j9.1")["exit_code"] == 0

@@ -205,5 +205,8 @@ def test_telemetry_comes_by_itself(agent: Agent) -> None:
     assert telemetry["type"] == "telemetry"
     assert client.message("telemetry")["at"] > telemetry["at"]
     assert telemetry["load"] >= 0
-    assert telemetry["disk_free_bytes"] > 0
+    assert telemetry["cores"] >= 1
+    assert 0 < telemetry["disk_free_bytes"] < telemetry["disk_bytes"]
+    assert 0 < telemetry["memory_free_bytes"] < telemetry["memory_bytes"]
+    assert telemetry["backlog_s"] == 0.0
     client.close()

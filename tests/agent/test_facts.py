@@ -39,3 +39,17 @@ def test_batches_are_bounded_and_never_empty(tmp_path: Path) -> None:
     assert facts.after(5, 400) == []
     assert facts.chunks == {f"c.{number}" for number in range(5)}
     journal.close()
+
+
+def test_the_oldest_is_known_by_its_time(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path / "journal"))
+    facts = Facts(journal, State())
+    assert facts.oldest_at is None
+    for at in (5.0, 6.0):
+        facts.add({"fact": "ended", "attempt": f"j{at:g}", "at": at})
+    assert facts.oldest_at == 5.0
+    facts.acknowledge(1)
+    assert facts.oldest_at == 6.0
+    journal.flush()
+    assert Facts(journal, State(journal.replay())).oldest_at == 5.0
+    journal.close()

@@ -65,28 +65,89 @@ def test_one_sample_moves_the_speed_by_a_bounded_factor(samples: list[tuple[int,
     for items, seconds in samples:
         before, speed = speed, chunking.learn(speed, items, seconds)
         if before is not None:
-            most = 1 + chunking.ALPHA * (chunking.MAX_CORRECTION - 1)
-            least = 1 - chunking.ALPHA * (1 - 1 / chunking.MAX_CORRECTION)
-            assert least * 0.999 <= speed.per_s / before.per_s <= most * 1.001
+            most = chunking.MAX_CORRECTION
+            assert 0.999 / most <= speed.per_s / before.per_s <= most * 1.001
         assert speed.longest >= items
     assert speed is not None
     assert speed.samples == len(samples)
 
 
 @pytest.mark.parametrize(
-    ("queued", "queued_s", "more"),
+    ("queued", "left_s", "more"),
     [
         (0, 0.0, True),
         (1, None, True),
-        (1, 100.0, True),
+        (1, 100.0, False),
+        (1, 1.9, True),
         (2, None, False),
         (2, 0.6, False),
         (2, 0.4, True),
         (64, 0.0, False),
     ],
 )
-def test_a_device_holds_two_chunks_or_half_a_second(queued: int, queued_s: float | None, more: bool) -> None:
-    assert chunking.wants_more(queued, queued_s) is more
+def test_the_next_chunk_comes_shortly_before_it_is_needed(queued: int, left_s: float | None, more: bool) -> None:
+    assert chunking.wants_more(queued, left_s) is more
+
+
+AUTOMATIC = Bounds(target_s=None, floor=1, ceiling=None)
+
+
+def known(per_s: float = 1000.0, overhead_s: float | None = None, longest: int = 10**9) -> Speed:
+    return Speed(per_s=per_s, longest=longest, samples=9, overhead_s=overhead_s)
+
+
+@pytest.mark.parametrize(("overhead_s", "seconds"), [(0.0, 10), (0.01, 10), (0.5, 100), (4.0, 600), (15.0, 600)])
+def test_a_chunk_is_as_long_as_its_overhead_is_worth(overhead_s: float, seconds: int) -> None:
+    assert chunking.length(AUTOMATIC, 10**12, 10**12, known(overhead_s=overhead_s), 1000.0) == seconds * 1000
+
+
+def test_what_its_owner_asked_for_holds_whatever_the_overhead() -> None:
+    assert chunking.length(BOUNDS, 10**12, 10**12, known(overhead_s=4.0), 1000.0) == 10_000
+
+
+def test_a_short_chunk_that_cannot_tell_its_overhead_is_followed_by_a_longer_one() -> None:
+    assert chunking.length(AUTOMATIC, 10**12, 10**12, known(longest=1000), 1000.0) == 8000
+    assert chunking.length(AUTOMATIC, 10**12, 10**12, known(longest=6000), 1000.0) == 10_000
+
+
+def test_a_rest_that_is_worth_no_chunk_goes_with_the_last() -> None:
+    shortest = int(1000 * chunking.shortest_s(known(overhead_s=4.0)))
+    assert chunking.length(AUTOMATIC, 10**12, shortest + shortest // 3, known(overhead_s=4.0), 1e9) == shortest * 4 // 3
+    assert chunking.length(AUTOMATIC, 10**12, 2 * shortest, known(overhead_s=4.0), 1e9) == shortest
+
+
+def test_a_device_that_failed_is_tried_with_little() -> None:
+    assert chunking.trial(AUTOMATIC, 10**12, 10**12, known(overhead_s=4.0)) == 40_000
+    assert chunking.trial(AUTOMATIC, 10**12, 10**12, None) == chunking.PROBE_MAX
+
+
+def test_overhead_is_no_part_of_the_speed() -> None:
+    speed = chunking.learn(None, 60_000, 64.0, 4.0)
+    assert (speed.per_s, speed.overhead_s) == (1000.0, 4.0)
+    assert speed.seconds(6000) == 10.0
+    speed = chunking.learn(speed, 60_000, 64.0)
+    assert (speed.per_s, speed.overhead_s) == (1000.0, 4.0)
+
+
+@given(st.floats(0.1, 1e5), st.floats(1.0, 1e9), st.floats(1.0, 1e9), st.none() | st.floats(0, 60))
+def test_relief_lets_both_end_together_and_earlier(
+    left_s: float, owner_per_s: float, per_s: float, overhead_s: float | None
+) -> None:
+    helper = known(per_s=per_s, overhead_s=overhead_s)
+    items = chunking.relief(left_s, owner_per_s, helper)
+    assert 0 <= items <= left_s * owner_per_s
+    if items:
+        owner_ends, helper_ends = left_s - items / owner_per_s, helper.seconds(items)
+        assert helper_ends <= owner_ends + 2 / per_s + 2 / owner_per_s + 1e-6 * left_s
+        assert left_s - owner_ends >= chunking.GAIN_S
+
+
+def test_silence_is_judged_by_what_was_heard_before() -> None:
+    speed = known(overhead_s=4.0)
+    assert not chunking.is_silent(18.9, speed, None)
+    assert chunking.is_silent(19.1, speed, None)
+    assert not chunking.is_silent(60.0, speed, 30.0)
+    assert chunking.is_silent(80.0, speed, 30.0)
 
 
 @given(st.lists(st.floats(100.0, 1e5), min_size=2, max_size=12), st.integers(10**6, 10**8))

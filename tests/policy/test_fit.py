@@ -52,7 +52,7 @@ GPU_CPU = at(rig(), 1)
         (Resources(vram_gb=24), GPU, None),
         (Resources(device="cpu"), GPU, "device kind: needs a CPU slot, n/cuda0 is cuda"),
         (Resources(device="gpu"), CPU, "device kind: needs a GPU, n/cpu0 is a CPU slot"),
-        (Resources(vram_gb=24.5), GPU, "VRAM: needs 24.5 GB, n/cuda0 has 24 GB"),
+        (Resources(vram_gb=25), GPU, "VRAM: needs 25 GB, n/cuda0 has 24 GB"),
         (Resources(vram_gb=1), at(rig((None,))), "VRAM: needs 1 GB, that of n/cuda0 is unknown"),
         (Resources(vram_gb=1), CPU, "VRAM: needs 1 GB, that of n/cpu0 is unknown"),
         (Resources(vram_gb=30, shards=True), at(rig((24.0, 24.0))), None),
@@ -104,7 +104,7 @@ def test_host_cpus_are_refused_only_where_they_are_known() -> None:
 
 @pytest.mark.parametrize(
     ("vram_gb", "tier"),
-    [(None, None), (80.0, 1), (192.0, 1), (79.9, 2), (32.0, 2), (31.9, 3), (8.0, 3), (0.0, 3)],
+    [(None, None), (80.0, 1), (192.0, 1), (77.5, 2), (32.0, 2), (31.0, 3), (8.0, 3), (0.0, 3)],
 )
 def test_tiers(vram_gb: float | None, tier: int | None) -> None:
     assert fit.tier(vram_gb) == tier
@@ -132,7 +132,7 @@ def test_devices_needed() -> None:
     assert fit.devices_needed(Resources(), EIGHT) == 1
     assert fit.devices_needed(Resources(gpus=3), EIGHT) == 3
     assert fit.devices_needed(Resources(vram_gb=48, shards=True), EIGHT) == 2
-    assert fit.devices_needed(Resources(vram_gb=49, shards=True), EIGHT) == 3
+    assert fit.devices_needed(Resources(vram_gb=50, shards=True), EIGHT) == 3
     assert fit.devices_needed(Resources(vram_gb=1, shards=True, gpus=2), EIGHT) == 2
     uneven = at(rig((24.0, 8.0, 8.0)))
     assert fit.devices_needed(Resources(vram_gb=20, shards=True), uneven) == 3, "any so many must be enough"

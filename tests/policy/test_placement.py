@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hostler.model.rules import PlacementRules
 from hostler.policy import placement
-from hostler.policy.placement import LEAD_ATTEMPTS, SLICE_S, Contest, Occupied
+from hostler.policy.placement import LEAD_ATTEMPTS, SLICE_S, Bid, Contest, Market, Occupied
 
 IDLE = Occupied(attempts=0, attempts_s=0.0, chunks=0, chunks_s=0.0)
 
@@ -99,3 +100,146 @@ def test_shares_become_even_and_stay_so(devices: int, start: int) -> None:
         if selfplay < devices:
             selfplay += first(holds_chunks=True, selfplay_devices=selfplay, sweep_devices=devices - selfplay)
     assert abs(2 * selfplay - devices) <= 1
+
+
+# The score: what a device is worth to a bid.
+
+PRICES = {"fast": 1.0, "slow": 0.25}
+EASY = Market(prices=PRICES, pressure=0.5)
+CROWDED = Market(prices=PRICES, pressure=2.0)
+RULES = PlacementRules()
+ROOM = {"fast": 2, "slow": 2}
+FEW = settings(max_examples=50, deadline=None)
+MARKETS = st.builds(
+    Market,
+    prices=st.fixed_dictionaries({}, optional={cls: st.floats(0.0, 1.0) for cls in ROOM}),
+    pressure=st.floats(0.0, 3.0),
+    drain_s=st.none() | st.floats(60.0, 1e6),
+)
+
+
+def bid(job: str = "j1", **fields: object) -> Bid:
+    usual = Bid(job=job, group="g", priority=0, value=1.0, waited_s=0.0, rates={"fast": 1.0, "slow": 0.5})
+    return replace(usual, **fields)  # type: ignore[arg-type]
+
+
+@st.composite
+def bids(draw: st.DrawFn) -> Bid:
+    rates = draw(st.dictionaries(st.sampled_from(sorted(ROOM)), st.floats(0.01, 1.0), min_size=1))
+    return bid(
+        value=draw(st.floats(0.01, 10.0)),
+        waited_s=draw(st.floats(0.0, 1e6)),
+        rates=rates,
+        remaining_s=draw(st.none() | st.fixed_dictionaries({cls: st.floats(1.0, 1e6) for cls in rates})),
+        held=draw(st.sampled_from([None, *rates])),
+        restart_s=draw(st.floats(0.0, 600.0)),
+    )
+
+
+@pytest.mark.parametrize(("backlog", "part"), [(0.0, 0.0), (0.7, 0.0), (0.95, 0.5), (1.2, 1.0), (9.0, 1.0)])
+def test_prices_fade_in_with_the_backlog(backlog: float, part: float) -> None:
+    assert placement.exponent(4.0, backlog) == pytest.approx(4.0 * part)
+
+
+def test_where_there_is_room_everybody_has_what_is_fastest() -> None:
+    assert placement.where(bid(), ROOM, EASY) == "fast"
+
+
+def test_in_a_queue_everybody_has_what_is_fastest_for_its_price() -> None:
+    assert placement.where(bid(), ROOM, CROWDED) == "slow"
+    assert placement.where(bid(rates={"fast": 1.0, "slow": 0.1}), ROOM, CROWDED) == "fast"
+
+
+def test_a_class_without_a_price_is_neither_sought_nor_avoided() -> None:
+    market = replace(CROWDED, prices={"fast": 1.0})
+    assert placement.score(bid(), "slow", market) == pytest.approx(0.5)
+
+
+def test_what_nobody_needs_is_not_infinitely_attractive() -> None:
+    market = replace(CROWDED, prices={"fast": 1.0, "slow": 0.0})
+    assert 0.0 < placement.score(bid(), "fast", market) < placement.score(bid(), "slow", market) < 1.0
+
+
+def test_a_freed_device_goes_to_whom_it_is_worth_most() -> None:
+    picky = bid("picky", rates={"fast": 1.0, "slow": 0.1})
+    assert placement.best([bid(), picky], "fast", CROWDED) == picky
+    assert placement.best([bid(), picky], "slow", CROWDED) == bid()
+    assert placement.best([bid(rates={"fast": 1.0})], "slow", CROWDED) is None
+    assert placement.where(bid(), ["other"], CROWDED) is None
+
+
+def test_a_priority_goes_before_every_score() -> None:
+    low, high = bid("low", value=100.0), bid("high", priority=1, value=0.01)
+    assert placement.best([low, high], "fast", EASY) == high
+    assert placement.plan([low, high], {"fast": 1}, EASY) == {"high": "fast"}
+
+
+def test_short_work_goes_before_long_work_and_what_is_unknown_between() -> None:
+    short, long = bid("short", remaining_s={"fast": 600.0}), bid("long", remaining_s={"fast": 60000.0})
+    scores = [placement.score(each, "fast", EASY) for each in (long, bid(), short)]
+    assert scores == sorted(scores)
+
+
+def test_where_nothing_more_comes_long_work_goes_first() -> None:
+    short, long = bid("short", remaining_s={"fast": 600.0}), bid("long", remaining_s={"fast": 60000.0})
+    market = replace(CROWDED, drain_s=80000.0)
+    assert placement.best([short, long], "fast", market) == long
+
+
+def test_what_has_no_time_to_spare_gets_what_is_fastest_whatever_its_price() -> None:
+    bound = bid(remaining_s={"fast": 1000.0, "slow": 2000.0})
+    assert placement.where(bound, ROOM, replace(CROWDED, drain_s=1e6)) == "slow"
+    assert placement.where(bound, ROOM, replace(CROWDED, drain_s=1000.0)) == "fast"
+
+
+@pytest.mark.parametrize(("quiet_s", "closes"), [(0.0, False), (400.0, False), (600.0, True)])
+def test_nothing_more_is_coming_when_nothing_came_for_some_jobs_time(quiet_s: float, closes: bool) -> None:
+    """Ten jobs in 1000 s: one each 100 s; quiet for five of them is quiet for good."""
+    assert placement.closing(1000.0, 10, quiet_s) == (1000.0 if closes else None)
+
+
+def test_what_runs_stays_unless_moving_gains_more_than_it_costs() -> None:
+    running = bid(held="slow", restart_s=60.0)
+    assert placement.where(running, ROOM, EASY) == "fast", "twice as fast, for a minute"
+    nearly = bid(held="slow", restart_s=60.0, rates={"fast": 1.0, "slow": 0.98})
+    assert placement.where(nearly, ROOM, EASY) == "slow"
+    assert placement.plan([nearly, bid("waits", rates={"slow": 1.0, "fast": 0.99})], {"slow": 1}, EASY) == {
+        "j1": "slow"
+    }
+
+
+def test_a_gang_counts_as_many_as_it_takes() -> None:
+    gang = bid("gang", devices=2, value=2.0)
+    assert placement.plan([gang, bid("one")], {"fast": 2}, EASY) == {"gang": "fast"}
+    assert placement.plan([gang, bid("one")], {"fast": 3}, EASY) == {"gang": "fast", "one": "fast"}
+
+
+def test_the_score_is_told_with_its_factors() -> None:
+    words = placement.explain_score(bid(waited_s=8 * 3600.0, held="slow", restart_s=60.0), "slow", CROWDED)
+    assert words == (
+        "score 1.03: value 1 · speed 0.5 · size 1 · length 1 · ageing 2 · speed for the price 1 ^ 4 + no restart 0.0333"
+    )
+
+
+@FEW
+@given(offer=bids(), market=MARKETS, longer=st.floats(0.0, 1e6))
+def test_waiting_never_lowers_a_score(offer: Bid, market: Market, longer: float) -> None:
+    waited = replace(offer, waited_s=offer.waited_s + longer)
+    for cls in offer.rates:
+        assert placement.score(waited, cls, market) >= placement.score(offer, cls, market)
+
+
+@FEW
+@given(offer=bids(), market=MARKETS)
+def test_staying_is_never_worth_less_for_having_run_there(offer: Bid, market: Market) -> None:
+    for cls in offer.rates:
+        assert placement.score(replace(offer, held=cls), cls, market) >= placement.score(offer, cls, market)
+
+
+@FEW
+@given(offers=st.lists(bids(), max_size=8), market=MARKETS)
+def test_a_plan_is_the_same_whatever_the_order_of_the_bids(offers: list[Bid], market: Market) -> None:
+    named = [replace(offer, job=f"j{number}") for number, offer in enumerate(offers)]
+    plan = placement.plan(named, ROOM, market, RULES)
+    assert plan == placement.plan(named[::-1], ROOM, market, RULES)
+    assert all(cls in named[int(job[1:])].rates for job, cls in plan.items())

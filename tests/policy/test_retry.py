@@ -184,10 +184,17 @@ class TestLastWords:
         assert classify(1, None, None, TRACE + "cupy.cuda.memory.OutOfMemoryError: Out of memory").vram
         assert not classify(1, None, None, TRACE + "MemoryError").vram
         assert not classify(None, 9, "memory", None).vram
+        assert not classify(1, None, "memory", TRACE + "MemoryError").vram
+        assert classify(1, None, "memory", TRACE + "torch.OutOfMemoryError: CUDA out of memory.").vram
 
     def test_it_says_what_it_concluded_from(self) -> None:
         found = classify(1, None, None, TRACE + "RuntimeError: No CUDA GPUs are available")
         assert found.why == "exit status 1: RuntimeError: No CUDA GPUs are available"
+        own = classify(1, None, None, TRACE + "RuntimeError: CUDA error: device-side assert triggered\n" + TORCH_HINTS)
+        assert own.why == "exit status 1: RuntimeError: CUDA error: device-side assert triggered"
+        assert classify(2, None, None, "usage: x\nx: error: no y\n").why == "exit status 2: x: error: no y"
+        assert classify(None, 9, None, "").why == "ended by signal 9"
+        assert classify(1, None, None, "y" * 5000).why == "exit status 1: " + "y" * retry.TOLD
 
     @given(st.text(max_size=300), st.sampled_from([None, 6, 9, 11]))
     def test_any_text_is_read(self, text: str, signal: int | None) -> None:

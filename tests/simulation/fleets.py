@@ -1,4 +1,4 @@
-"""Small rented fleets with loops, trainings and scripts, each made from its seed: some days of them with every fault."""
+"""Small rented fleets with loops, trainings and scripts, each made from its seed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hostler.sim.fleet import Scenario, trainings
 
 DAYS = 2.0
 QUIET_S = 0.25 * 86_400
-PATIENT = Retry(max_attempts={kind: 1000 for kind in FailureClass}, backoff_s=5.0, backoff_max_s=60.0)
+PATIENT = Retry(max_attempts=dict.fromkeys(FailureClass, 1000), backoff_s=5.0, backoff_max_s=60.0)
 MODELS = (("H100", 80.0), ("A100", 80.0), ("RTX 4090", 24.0), ("RTX 3090", 24.0), ("RTX 3060", 12.0))
 BOARDS = (("hex8", 8.0), ("square8", 8.0), ("square19", 16.0))
 GPU = Resources(device="gpu")

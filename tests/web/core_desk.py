@@ -11,7 +11,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from hostler.core import shown
 from hostler.core.explain import explain_job
+from hostler.core.explain_device import explain_device, find_device
 from hostler.core.loop.intake import find_config
 from hostler.core.loop.views import config_view, history_view, model_views
 from hostler.core.machine import story
@@ -29,9 +31,12 @@ from hostler.core.views import (
 from hostler.model.errors import LinkLost, NotFound
 from hostler.model.events import Entry
 from hostler.model.inputs import Input
+from hostler.model.steering import CostView, Durations, QuotaView
 from hostler.model.views import (
+    BanView,
     ConfigHistory,
     ConfigView,
+    DeviceExplanation,
     Explanation,
     HitView,
     JobDetail,
@@ -98,6 +103,21 @@ class CoreDesk:
 
     def nodes(self) -> Sequence[NodeView]:
         return node_views(self._state, self._index)
+
+    def explain_device(self, name: str) -> DeviceExplanation:
+        return explain_device(self._state, self._index, find_device(self._state, name))
+
+    def quotas(self) -> QuotaView:
+        return shown.quotas(self._state, self._index)
+
+    def durations(self) -> Durations:
+        return shown.durations(self._state)
+
+    def costs(self) -> CostView:
+        return shown.costs(self._state)
+
+    def bans(self) -> Sequence[BanView]:
+        return shown.bans(self._state, self._index)
 
     def sweeps(self) -> Sequence[SweepView]:
         return [sweep_view(self._state, self._index, sweep) for sweep in self._state.sweeps.values()]

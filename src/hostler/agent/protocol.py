@@ -154,6 +154,15 @@ def chunk_specs(raw: object) -> Tuple[List[ChunkSpec], List[str], Optional[Reque
     return good, bad, RequestError("chunks must be a list of [id, start, stop] with integers start <= stop")
 
 
+def ends(raw: object) -> Tuple[List[Tuple[str, int]], Optional[RequestError]]:
+    """The good ones of ``[id, stop]`` pairs, and what is wrong with the others."""
+    items = raw if type(raw) is list else []
+    good = [(item[0], item[1]) for item in items if _is_end(item)]
+    if type(raw) is list and len(good) == len(raw):
+        return good, None
+    return good, RequestError("chunks must be a list of [id, stop] with an integer stop")
+
+
 def id_list(raw: object, what: str) -> Tuple[List[str], Optional[RequestError]]:
     """The good ones of a list of ids, and what is wrong with the others."""
     good = [item for item in raw if is_id(item)] if type(raw) is list else []
@@ -245,6 +254,10 @@ def _is_open(value: object) -> bool:
 
 def _is_field(value: object) -> bool:
     return is_shallow(value, _FIELD_LEVELS)
+
+
+def _is_end(value: object) -> bool:
+    return type(value) is list and len(value) == 2 and is_id(value[0]) and type(value[1]) is int
 
 
 def _is_chunk(value: object) -> bool:

@@ -29,6 +29,7 @@ from .protocol import (
     RequestError,
     chunk_specs,
     decode,
+    ends,
     id_list,
     integer,
     is_id,
@@ -85,6 +86,7 @@ class Supervisor:
             "open": lambda request: self._workers.open(request.get("worker")),
             "chunks": self._queue_chunks,
             "recall": self._recall,
+            "trim": self._trim,
             "close": lambda request: self._workers.close(str(request.get("worker"))),
             "ack": self._acknowledge,
             "discard": self._discard,
@@ -337,6 +339,11 @@ class Supervisor:
     def _recall(self, request: Json) -> None:
         names, error = id_list(request.get("chunks"), "chunks")
         self._workers.recall(names, str(request.get("reason")))
+        _complain(error)
+
+    def _trim(self, request: Json) -> None:
+        good, error = ends(request.get("chunks"))
+        self._workers.trim(good)
         _complain(error)
 
     def _acknowledge(self, request: Json) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Deque, List, Optional
+from typing import Any, Deque, List, Optional, Tuple
 
 from .loop import Timer
 from .pipes import WorkerPipes
@@ -14,21 +14,32 @@ _MOST_AHEAD = 32
 _LONG_CHUNK_S = 0.5
 _SHORT_CHUNK_S = 0.02
 _AHEAD_S = 0.25
+_TELLING_S = 2.0
 
 
 class Chunk:
     """One chunk: its interval, and how far it is known to be searched."""
 
-    __slots__ = ("hits", "id", "position", "recalled", "saved_at", "since", "start", "stop", "worker")
+    __slots__ = ("first", "hits", "id", "position", "recalled", "saved_at", "since", "start", "stop", "until", "worker")
 
     def __init__(self, spec: ChunkSpec, worker: Worker) -> None:
         self.id, self.start, self.stop = spec
+        self.until = self.stop  # nearer than the stop its worker was told, where the rest is another's by now
         self.worker = worker
+        self.first: Optional[Tuple[float, int]] = None  # seconds until its first checkpoint, and where that was
         self.position: Optional[int] = None
         self.hits: List[Any] = []
         self.recalled: Optional[str] = None
         self.since = 0.0
         self.saved_at = 0.0
+
+    def overhead_s(self, elapsed: float, stop: int) -> Optional[float]:
+        """Seconds it took beyond the searching; None if it was too short to tell."""
+        if self.first is None or elapsed - self.first[0] < _TELLING_S or stop <= self.first[1]:
+            return None
+        first_s, position = self.first
+        pace_s = (elapsed - first_s) / (stop - position)
+        return round(max(first_s - (position - self.start) * pace_s, 0.0), 6)
 
 
 class Worker:
@@ -50,6 +61,7 @@ class Worker:
         "queued",
         "spec",
         "timers",
+        "trims",
     )
 
     def __init__(self, spec: WorkerSpec, place: Place) -> None:
@@ -60,6 +72,7 @@ class Worker:
         self.pipe: Deque[Chunk] = deque()
         self.queued = 0
         self.is_ready = False
+        self.trims = False  # whether it reads requests while it searches, and ends a chunk earlier when asked to
         self.may_start = True
         self.closing = False
         self.failures = 0
@@ -109,8 +122,10 @@ def position_of(answer: Json, chunk: Chunk) -> int:
 
 
 def check_interval(answer: Json, chunk: Chunk) -> None:
-    """Raise RequestError unless the answer is for the chunk's own interval."""
-    if (answer.get("start"), answer.get("stop")) != (chunk.start, chunk.stop):
+    """Raise RequestError unless the answer is for the chunk's own interval; of one that was shortened, any end will do
+    between the new and the old."""
+    stop = answer.get("stop")
+    if answer.get("start") != chunk.start or type(stop) is not int or not chunk.until <= stop <= chunk.stop:
         raise RequestError("done for another interval")
 
 

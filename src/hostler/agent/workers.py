@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 from functools import partial
-from typing import AbstractSet, Any, Callable, Dict, List, Optional
+from typing import AbstractSet, Any, Callable, Dict, List, Optional, Tuple
 
 from . import logs, procs
 from .node import Node
@@ -25,6 +25,7 @@ _CHECKPOINT_EVERY_S = 1.0
 _EXIT_WITHIN_S = 2.0
 _LIMIT_OF_ERROR = 4096
 _LAST_WORDS_BYTES = 500
+_MOST_HITS_TOLD = 16  # with the progress of a chunk; more of them are told with its end only
 
 
 class Workers:
@@ -34,7 +35,7 @@ class Workers:
         self._node = node
         self.live: Dict[str, Worker] = {}
         self.chunks: Dict[str, Chunk] = {}
-        self.progress: Dict[str, List[int]] = {}
+        self.progress: Dict[str, List[Any]] = {}
         self._by_pid: Dict[int, Worker] = {}
         self._refused: Dict[str, str] = {}
         self._unsent: List[Worker] = []
@@ -102,6 +103,18 @@ class Workers:
             else:
                 self._unqueue(chunk)
                 self._return(chunk, "recalled", reason)
+
+    def trim(self, ends: List[Tuple[str, int]]) -> None:
+        """Let chunks end earlier. A worker that cannot be told is ended when it has got there."""
+        for name, stop in ends:
+            chunk = self.chunks.get(name)
+            if chunk is None or not chunk.start < stop < chunk.until:
+                continue
+            chunk.until = stop
+            worker = chunk.worker
+            if chunk in worker.pipe and worker.trims and worker.pipes is not None:
+                self._write(worker, {"type": "trim", "id": name, "stop": stop})
+            self._end_if_reached(worker)
 
     def close(self, name: str) -> None:
         """End a worker once its chunks are done, and forget it; an unknown one is forgotten already."""
@@ -312,7 +325,7 @@ class Workers:
             worker.pipes.drain()
         was_ready, reason = worker.is_ready, worker.end_reason or "worker_died"
         error = worker.end_error or "the worker ended with %s" % how
-        if reason not in ("recalled", "closed"):
+        if reason not in ("recalled", "closed", "trimmed"):
             error = error[: _LIMIT_OF_ERROR - 2 * _LAST_WORDS_BYTES] + self._last_words(worker)
         del self._by_pid[worker.pid]
         self._close_pipes(worker)
@@ -359,10 +372,15 @@ class Workers:
         if not worker.pipe:
             worker.place.working = worker
             self._begin(worker, chunk)
+        chunk.stop = chunk.until
+        worker.pipe.append(chunk)
+        self._write(worker, {"type": "chunk", "id": chunk.id, "start": chunk.start, "stop": chunk.stop})
+
+    def _write(self, worker: Worker, request: Json) -> None:
+        assert worker.pipes is not None
         if not worker.pipes.has_unsent:
             self._unsent.append(worker)
-        worker.pipe.append(chunk)
-        worker.pipes.write(line({"type": "chunk", "id": chunk.id, "start": chunk.start, "stop": chunk.stop}))
+        worker.pipes.write(line(request))
 
     def _begin(self, worker: Worker, chunk: Chunk) -> None:
         chunk.since = worker.heard = self._node.loop.monotonic()
@@ -370,6 +388,12 @@ class Workers:
     def _end_if_recalled(self, worker: Worker) -> None:
         if worker.pipe and worker.pipe[0].recalled is not None:
             self._terminate(worker, "recalled", worker.pipe[0].recalled)
+
+    def _end_if_reached(self, worker: Worker) -> None:
+        """What it would search next is another's."""
+        chunk = worker.pipe[0] if worker.pipe and not worker.trims else None
+        if chunk is not None and chunk.position is not None and chunk.until <= chunk.position < chunk.stop:
+            self._terminate(worker, "trimmed", "the rest of the chunk was given to another worker")
 
     def _unqueue(self, chunk: Chunk) -> None:
         chunk.worker.place.chunks.remove(chunk)
@@ -439,6 +463,7 @@ class Workers:
             raise RequestError("expected opened, got %.80r" % answer.get("type"))
         check_digest(answer, worker)
         worker.is_ready, worker.failures, worker.pace_s = True, 0, None
+        worker.trims = answer.get("trims") is True
         for timer in worker.timers:
             timer.cancel()
         self._rewatch(worker)
@@ -448,10 +473,14 @@ class Workers:
         chunk = in_work(worker, answer)
         position, hits = position_of(answer, chunk), hits_of(answer, chunk)
         chunk.position, chunk.hits = position, hits
-        self.progress[chunk.id] = [position, len(hits)]
+        if chunk.first is None:
+            chunk.first = (worker.heard - chunk.since, position)
+        told = [worker.spec.open["digest"], hits] if len(hits) <= _MOST_HITS_TOLD else []
+        self.progress[chunk.id] = [position, len(hits), *told]
         if worker.heard - chunk.saved_at >= _CHECKPOINT_EVERY_S:
             chunk.saved_at = worker.heard
             self._node.record({"op": "checkpoint", "chunk": chunk.id, "position": position, "hits": hits})
+        self._end_if_reached(worker)
 
     def _on_done(self, worker: Worker, answer: Json) -> None:
         chunk = in_work(worker, answer)
@@ -465,10 +494,11 @@ class Workers:
                 "chunk": chunk.id,
                 "digest": answer["digest"],
                 "start": chunk.start,
-                "stop": chunk.stop,
+                "stop": answer["stop"],
                 "hits": hits,
                 "at": self._node.loop.wall(),
                 "elapsed_s": round(elapsed, 6),
+                "overhead_s": chunk.overhead_s(elapsed, answer["stop"]),
             }
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -90,6 +90,10 @@ class AgentedNode(ABC):
     async def recall(self, chunks: Sequence[str], reason: str) -> None:
         """Ask for chunks back."""
         await self._open_channel().send({"type": "recall", "chunks": list(chunks), "reason": reason})
+
+    async def trim(self, ends: Mapping[str, int]) -> None:
+        """Let chunks end earlier."""
+        await self._open_channel().send({"type": "trim", "chunks": [list(end) for end in ends.items()]})
 
     async def close_worker(self, worker: str) -> None:
         """End a worker that has no more to do."""

@@ -68,6 +68,9 @@ class RunsChunks(Protocol):
     async def recall(self, chunks: Sequence[str], reason: str) -> None:
         """Ask for chunks back; each comes back with a `Returned`, or with its result if it is done by then."""
 
+    async def trim(self, ends: Mapping[str, int]) -> None:
+        """Let chunks, by id, end there; one that is further by then, or is not there, is no error."""
+
     async def close_worker(self, worker: str) -> None:
         """End a worker once its queue is empty; one that is not there is no error."""
 

@@ -11,6 +11,7 @@ from hostler.backends.base import Facts
 from hostler.model.codec import adapter, explain
 from hostler.model.inputs import (
     Ended,
+    Found,
     Input,
     Progress,
     Returned,
@@ -46,7 +47,13 @@ def input_of(node: str, fact: Facts) -> Input:
 
 def progress_of(message: Facts) -> Progress:
     """How far chunks are, from a `progress` message."""
-    return Progress(chunks={str(chunk): (int(at), int(hits)) for chunk, (at, hits) in message["chunks"].items()})
+    chunks = {str(chunk): (int(told[0]), int(told[1])) for chunk, told in message["chunks"].items()}
+    found = {
+        str(chunk): _checked(Found, {"digest": told[2], "hits": told[3]})
+        for chunk, told in message["chunks"].items()
+        if len(told) == 4
+    }
+    return Progress(chunks=chunks, found=found)
 
 
 def telemetry_of(node: str, message: Facts) -> Telemetry:

@@ -77,10 +77,14 @@ def sim(
     fleet: Annotated[Path, typer.Argument(metavar="FLEET", help="The fleet file.")],
     days: Annotated[float, typer.Option(min=0.01, max=365, help="How many virtual days.")] = 7.0,
     seed: Annotated[int, typer.Option(min=0, help="What all chance comes from.")] = 0,
-    faults: Annotated[str, typer.Option(metavar="LEVEL", help="What goes wrong: none, light, heavy, or a JSON file.")] = "light",
+    faults: Annotated[
+        str, typer.Option(metavar="LEVEL", help="What goes wrong: none, light, heavy, or a JSON file.")
+    ] = "light",
     trace: Annotated[
         Path | None,
-        typer.Option(help="Lives of ephemeral nodes are drawn from this spot trace (milliseconds,add|remove,instance)."),
+        typer.Option(
+            help="Lives of ephemeral nodes are drawn from this spot trace (milliseconds,add|remove,instance)."
+        ),
     ] = None,
     lifetime_scale: Annotated[float, typer.Option(min=0.001, help="Ephemeral nodes live so many times as long.")] = 1.0,
     training_load: Annotated[
@@ -223,7 +227,9 @@ def _faults(name: str, scenario: Scenario) -> Faults:
     try:
         text = Path(name).read_text("utf-8")
     except OSError as error:
-        raise UsageError(f"--faults {name}: neither one of {', '.join(LEVELS)} nor a readable file ({error.strerror})") from error
+        raise UsageError(
+            f"--faults {name}: neither one of {', '.join(LEVELS)} nor a readable file ({error.strerror})"
+        ) from error
     try:
         given: Faults = codec.adapter(Faults).validate_json(text)
     except ValueError as error:

@@ -60,7 +60,9 @@ def sweep(
     device: Device = "any",
     vram_gb: VramGb = 0.0,
     max_attempts: MaxAttempts = None,
-    target_s: Annotated[float, typer.Option(help="How long a chunk should take, in seconds.")] = 10.0,
+    target_s: Annotated[
+        float | None, typer.Option(help="How long a chunk should take, in seconds; by default what is good for it.")
+    ] = None,
     chance: Annotated[
         float | None, typer.Option(help="With --worker: the probability that an item is a hit by chance.")
     ] = None,

@@ -148,7 +148,10 @@ def _job_done(state: State, index: Index, event: events.JobDone) -> None:
     held = job.attempt.id if job.attempt else None
     _expect(held == event.attempt, event, f"the result is of {event.attempt}, the device is held by {held}")
     if job.attempt is not None and job.attempt.elapsed_s is not None and job.progress == 0:
+        forecast.judge(state, job, job.attempt.expected_s, job.attempt.elapsed_s)
         forecast.learn(state, job, state.devices[job.attempt.device].spec, job.attempt.elapsed_s)
+        if job.spec.serves is not None:
+            index.lessons[forecast.family_of(job)] += 1
     job.result = event.result
     _finish(state, index, job, JobState.DONE, event)
     index.release_dependents(state, job.id)
@@ -162,8 +165,10 @@ def _attempt_leased(state: State, index: Index, event: events.AttemptLeased) -> 
         device=event.device,
         others=event.others,
         lane=event.lane,
+        why=event.why,
         leased_at=state.at,
         predicted_s=forecast.at_most_s(state, job, device.spec),
+        expected_s=forecast.median_s(state, index, job, device),
     )
     job.attempts += 1
     job.last_device = event.device
@@ -214,11 +219,16 @@ def _attempt_lost(state: State, index: Index, event: events.AttemptLost) -> None
 def _chunk_leased(state: State, index: Index, event: events.ChunkLeased) -> None:
     job, sweep, device = state.jobs[event.job], state.sweeps[event.job], state.devices[event.device]
     sweep.ledger.lease(event.chunk, event.start, event.stop)
-    sweep.leases[event.chunk] = ChunkLease(device=event.device, leased_at=state.at, expected_s=event.expected_s)
+    lease = ChunkLease(device=event.device, leased_at=state.at, expected_s=event.expected_s)
+    lease.began_at = None if device.chunks else state.at
+    sweep.leases[event.chunk] = lease
     sweep.workers.add(event.device)
     sweep.chunks += 1
     device.chunks.append(event.chunk)
     index.chunk_put(sweep.job, event.device, event.expected_s)
+    queued_s = index.loads[event.device].chunks
+    if queued_s is not None and queued_s > chunking.AHEAD_S:
+        index.look_again(event.device, state.at + queued_s - chunking.AHEAD_S)
     index.sweep_at = state.at
     _note_work(state, index, sweep, device)
     if job.state is JobState.PENDING:
@@ -237,11 +247,34 @@ def _chunk_done(state: State, index: Index, event: events.ChunkDone) -> None:
     index.attained_s[sweep.job] += event.elapsed_s
     accounts.serve(state, index, lease.device, state.jobs[sweep.job], event.elapsed_s)
     key = speed_key(lease.device, sweep_payload(state.jobs[sweep.job]))
-    state.speeds[key] = chunking.learn(state.speeds.get(key), stop - start, event.elapsed_s)
+    state.speeds[key] = chunking.learn(state.speeds.get(key), stop - start, event.elapsed_s, event.overhead_s)
+    sweep.silent.pop(lease.device, None)
     device = state.devices[lease.device]
     for name in {job_of(chunk) for chunk in device.chunks}:
         # Sweeps of one kernel share what was learnt.
         _note_work(state, index, state.sweeps[name], device)
+
+
+def _chunk_shortened(state: State, index: Index, event: events.ChunkShortened) -> None:
+    sweep, lease = _leased(state, event.chunk, event)
+    start, stop = sweep.ledger.leased[event.chunk]
+    had_free = bool(sweep.ledger.free)
+    sweep.ledger.shorten(event.chunk, event.stop)
+    lease.lent_stop = lease.lent_stop or stop
+    if lease.expected_s is not None:
+        left_s = lease.expected_s * (event.stop - start) / (stop - start)
+        index.chunk_shortened(sweep.job, lease.device, lease.expected_s - left_s)
+        lease.expected_s = left_s
+    if not had_free:
+        index.new_work = True
+
+
+def _chunk_taken(state: State, index: Index, event: events.ChunkTaken) -> None:
+    sweep, _ = _leased(state, event.chunk, event)
+    _settle_chunk(state, index, sweep, event.chunk, event.position)
+    sweep.hits += len(event.hits)
+    if event.silent:
+        sweep.silent[event.device] = state.at
 
 
 def _chunk_returned(state: State, index: Index, event: events.ChunkReturned) -> None:
@@ -260,18 +293,20 @@ def _result_refused(state: State, index: Index, event: events.ResultRefused) -> 
 
 
 def _node_joined(state: State, index: Index, event: events.NodeJoined) -> None:
-    node = state.nodes.get(event.node.name)
-    if node is None:
-        node = state.nodes[event.node.name] = Node(spec=event.node, since=state.at)
-    else:
-        index.part(node.spec)
+    known = state.nodes.get(event.node.name)
+    node = known or Node(spec=event.node, since=state.at)
+    state.nodes[event.node.name] = node
+    if known is not None:
+        index.part(known.spec)
     node.spec = event.node
     index.join(event.node)
     for spec in event.node.devices:
         device = state.devices.setdefault(spec.id, Device(spec=spec))
         device.spec = spec
         index.opened(state, spec.id)
-    accounts.recount(state, index)
+        index.note_yieldable(state, device)
+    if known is not None:
+        accounts.recount(state, index)
 
 
 def _node_linked(state: State, index: Index, event: events.NodeLinked) -> None:
@@ -318,6 +353,8 @@ FOLDS: dict[type, Fold] = {
     events.AttemptLost: _attempt_lost,
     events.ChunkLeased: _chunk_leased,
     events.ChunkDone: _chunk_done,
+    events.ChunkShortened: _chunk_shortened,
+    events.ChunkTaken: _chunk_taken,
     events.ChunkReturned: _chunk_returned,
     events.ResultRefused: _result_refused,
     events.NodeJoined: _node_joined,
@@ -360,6 +397,7 @@ def _strike(sweep: Sweep, lease: ChunkLease, position: int, forward: bool, at: f
 
 def _forgive(sweep: Sweep) -> None:
     sweep.given_up, sweep.strikes, sweep.struck, sweep.in_a_row, sweep.barred = None, {}, {}, {}, {}
+    sweep.silent = {}
 
 
 def _forget_workers(state: State, node: str, before: float) -> None:
@@ -420,11 +458,18 @@ def _settle_chunk(state: State, index: Index, sweep: Sweep, chunk: str, position
     lease = sweep.leases.pop(chunk)
     device = state.devices[lease.device]
     device.chunks.remove(chunk)
+    _note_first(state, device)
     index.chunk_taken(sweep.job, device, lease.expected_s)
     index.opened(state, lease.device)
     _note_work(state, index, sweep, device)
     if sweep.ledger.free and not had_free:
         index.new_work = True
+
+
+def _note_first(state: State, device: Device) -> None:
+    if device.chunks:
+        lease = state.sweeps[job_of(device.chunks[0])].leases[device.chunks[0]]
+        lease.began_at = lease.began_at or state.at
 
 
 def _note_work(state: State, index: Index, sweep: Sweep, device: Device) -> None:

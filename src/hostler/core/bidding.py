@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from hostler.core import forecast
-from hostler.core.index import Group, Index, group_of
+from hostler.core.index import Group, Index, Table, group_of
 from hostler.core.state import Job, State
 from hostler.model.work import JobState, WorkKind
 from hostler.policy import cost, placement, power
@@ -18,19 +18,18 @@ USUAL_CHECKPOINT_S = 900.0
 """What a job that saves its work is taken to lose with its node."""
 
 
-def bid_of(state: State, index: Index, job: Job) -> Bid:
-    """What a waiting or running job offers for each class of devices that it fits on."""
-    group = group_of(job)
-    classes = fitting(index, group)
-    seconds = remaining_s(state, index, job, classes)
+def bid_of(state: State, index: Index, job: Job, group: Group | None = None) -> Bid:
+    """What a waiting or running job, of the group, offers for each class of devices that it fits on."""
+    group = group_of(job) if group is None else group
+    known = _table(state, index, job, group)
     return Bid(
         job=job.id,
         group=group.label,
         priority=job.priority,
         value=1.0,
         waited_s=max(index.now - job.submitted_at, 0.0),
-        rates=rates(state, index, group, seconds, classes),
-        remaining_s=seconds,
+        rates=known.rates,
+        remaining_s=known.seconds,
         devices=job.spec.resources.gpus,
         held=None if job.attempt is None else index.classes.get(job.attempt.device),
         restart_s=RESTART_S if job.spec.checkpoints else 0.0,
@@ -51,24 +50,27 @@ def desirability(state: State, index: Index, job: Job, classes: Iterable[str]) -
     if len(classes) < 2:
         return classes
     bid, tiers = bid_of(state, index, job), job.spec.resources.tiers
-    now = market(state, index)
+    worths = placement.scores(bid, market(state, index), state.rules.placement)
     preferences = state.rules.cost.providers.get(job.spec.work)
     likings = {cls: cost.liking(preferences, index.samples[cls].node.provider) for cls in classes}
 
     def place(cls: str) -> tuple[int, float]:
         tier = index.samples[cls].tier
         rank = tiers.index(tier) if tier in tiers else len(tiers)
-        worth = placement.score(bid, cls, now, state.rules.placement) * likings[cls] * _odds(index, bid, job, cls)
-        return rank, -worth
+        return rank, -worths[cls] * likings[cls] * _odds(index, bid, job, cls)
 
     return sorted(classes, key=place)
 
 
 def fitting(index: Index, group: Group) -> list[str]:
     """Classes in the fleet that a group fits on."""
-    return [
-        cls for cls, names in index.members.items() if names and index.misfit(group.need, group.work, cls) is None
-    ]
+    key = group.work, group.need
+    known = index.fitting.get(key)
+    if known is None:
+        known = index.fitting[key] = [
+            cls for cls, names in index.members.items() if names and index.misfit(group.need, group.work, cls) is None
+        ]
+    return known
 
 
 def remaining_s(state: State, index: Index, job: Job, classes: Iterable[str]) -> Mapping[str, float] | None:
@@ -101,6 +103,23 @@ def rates(
     }
     found = power.relative(power.rates(measured, models.values()))
     return {cls: found[model] for cls, model in models.items()}
+
+
+def _table(state: State, index: Index, job: Job, group: Group) -> Table:
+    """What the classes are to a job; asked for at every decision, and mostly for the same job of the group."""
+    lessons = index.lessons[f"{group.work} {group.label}"] if group.work is not WorkKind.SCRIPT else 0
+    known = index.tables.get(group)
+    if known is not None and (known.job, known.progress, known.lessons) == (job.id, job.progress, lessons):
+        return known
+    classes = fitting(index, group)
+    seconds = remaining_s(state, index, job, classes)
+    found = rates(state, index, group, seconds, classes)
+    made = Table(
+        job=job.id, progress=job.progress, lessons=lessons, classes=classes, seconds=seconds, rates=found
+    )  # fmt: skip
+    if group in index.ready:
+        index.tables[group] = made
+    return made
 
 
 def _odds(index: Index, bid: Bid, job: Job, cls: str) -> float:

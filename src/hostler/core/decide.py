@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from hostler.core import accounts, gates, sweeping
+from hostler.core import accounts, gates, reasons, rounds, sweeping
 from hostler.core.bidding import bid_of, desirability, fitting, market
 from hostler.core.gangs import partners
 from hostler.core.index import Group, Index
@@ -21,6 +21,7 @@ from hostler.model.events import AttemptLeased, Event
 from hostler.model.record import record
 from hostler.model.work import WorkKind
 from hostler.policy import placement, share
+from hostler.policy.fit import Gate, Refusal
 from hostler.policy.share import Account
 
 Emit: TypeAlias = Callable[[Event], None]
@@ -37,6 +38,8 @@ PRECEDENCE = (
     WorkKind.SWEEP,
 )
 """Who goes first while nobody is owed time: what others wait for, then what ends, then what fills the rest."""
+CHOOSY = frozenset(PRECEDENCE) - {WorkKind.SELFPLAY, WorkKind.SWEEP}
+"""Kinds that look for the device that suits them best before devices look for work; the rest fills what is left."""
 SETTLED_S = 600.0
 """Device time that must have been served before anybody is owed any of it."""
 
@@ -55,14 +58,19 @@ def place_all(state: State, index: Index, emit: Emit) -> None:
     """Give every device that has room the work it should have, one piece each in turn until nothing more is to give."""
     if index.draining:
         return
+    rounds.play(state, index, emit)
     changed = list(index.open if index.new_work else index.fresh)
-    groups = sorted(index.fresh_groups, key=lambda each: PRECEDENCE.index(each.work))
+    groups = index.fresh_groups if len(changed) < 2 else {**index.ready, **index.fresh_groups}
+    choosy = sorted((each for each in groups if each.work in CHOOSY), key=lambda each: PRECEDENCE.index(each.work))
+    others = [each for each in index.fresh_groups if each.work not in CHOOSY]
     index.fresh.clear()
     index.fresh_groups.clear()
     index.new_work = False
+    for group in choosy:
+        _serve_group(state, index, group, emit)
     _serve_all(state, index, changed, emit)
-    for group in groups:
-        _serve_all(state, index, list(_openings(state, index, group)), emit)
+    for group in others:
+        _serve_group(state, index, group, emit)
     make_room(state, index, emit)
 
 
@@ -77,9 +85,22 @@ def occupied(index: Index, device: Device) -> placement.Occupied:
     )
 
 
-def _serve_all(state: State, index: Index, names: list[str], emit: Emit) -> None:
+def _serve_group(state: State, index: Index, group: Group, emit: Emit) -> None:
+    """Serve devices that suit the group, until it has no more jobs or they have no more room.
+
+    What they are given may be of another group, to which they are more.
+    """
+    while _serve_all(state, index, list(_openings(state, index, group)), emit):
+        pass
+
+
+def _serve_all(state: State, index: Index, names: list[str], emit: Emit) -> bool:
+    """Serve devices in turn until there is nothing more to give; whether there was anything."""
+    served = False
     while names:
         names = [name for name in names if _serve_or_close(state, index, state.devices[name], emit)]
+        served = served or bool(names)
+    return served
 
 
 def _openings(state: State, index: Index, group: Group) -> Iterator[str]:
@@ -100,7 +121,7 @@ def _serve_or_close(state: State, index: Index, device: Device, emit: Emit) -> b
     held = occupied(index, device)
     shares = device.attempts and index.uses[device.spec.id].unshared == 0
     has_lane = shares and len(device.attempts) < gates.lanes(state, device.spec.id)
-    if not has_lane and not placement.takes_attempt(held, 0.0) and not sweeping.room(held):
+    if not has_lane and not placement.takes_attempt(held, 0.0) and not sweeping.room(state, index, device, held):
         index.closed(device.spec.id)
     return False
 
@@ -113,9 +134,9 @@ def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
     sweep_priority = None if sweep is None else state.jobs[sweep.job].priority
     offer = _chosen(state, index, device, offers, sweep_priority)
     if offer is not None:
-        emit(_lease(state, index, device, held, offer))
+        emit(_lease(state, index, device, held, offer, offers))
         return True
-    if sweep is not None and sweeping.room(held):
+    if sweep is not None and sweeping.room(state, index, device, held):
         emit(sweeping.lease(state, index, device, sweep))
         return True
     return False
@@ -142,6 +163,14 @@ def _offers(state: State, index: Index, device: Device) -> Iterator[Offer]:
                 break
             if refused is not None:
                 index.gates[node, refused.gate] += 1
+                _look_again(index, device, refused)
+
+
+def _look_again(index: Index, device: Device, refused: Refusal) -> None:
+    """What only time keeps off a device is tried when that time is over."""
+    if refused.gate is Gate.STAGGER:
+        use, limits = index.nodes[device.spec.node], index.sites[device.spec.id].node.limits
+        index.look_again(device.spec.id, (use.started_at or index.now) + limits.stagger_s)
 
 
 def _chosen(
@@ -187,11 +216,12 @@ def _kind(state: State, index: Index, kinds: set[WorkKind]) -> WorkKind:
 
 
 def _selfplay_first(index: Index, device: Device) -> bool:
+    at_sweep = sweeping.is_at_one(index, device)
     return placement.selfplay_first(
         placement.Contest(
             selfplay_devices=index.selfplaying,
-            sweep_devices=len(index.sweeping),
-            holds_chunks=bool(device.chunks),
+            sweep_devices=len(index.sweeping) + (at_sweep and not device.chunks),
+            holds_chunks=at_sweep,
             selfplay_waited_s=index.now - index.selfplay_at,
             selfplay_turn_s=index.selfplay_turn_s,
             sweep_waited_s=index.now - index.sweep_at,
@@ -215,18 +245,19 @@ def _best(state: State, index: Index, device: Device, offers: list[Offer]) -> Of
     return max(offers, key=worth)
 
 
-def _lease(state: State, index: Index, device: Device, held: placement.Occupied, offer: Offer) -> AttemptLeased:
+def _lease(
+    state: State, index: Index, device: Device, held: placement.Occupied, offer: Offer, offers: list[Offer]
+) -> AttemptLeased:
     job = offer.job
-    waited = index.now - job.submitted_at
-    place = "idle" if held.attempts == 0 else f"{held.attempts} there already"
+    place = f"{held.attempts} on the device already" if held.attempts else "the device is idle"
     if held.attempts and held.attempts_s is not None and not job.spec.resources.shared:
         place = f"{held.attempts} ahead, {held.attempts_s:.3g} s at most"
-    why = f"first that fits: priority {job.priority}, number {job.number}, waited {waited:.1f} s; device {place}"
+    rivals = [each.job for each in offers]
     return AttemptLeased(
         job=job.id,
         attempt=f"{job.id}.{job.attempts + 1}",
         device=device.spec.id,
         others=offer.others,
         lane=gates.lane_of(state, index, job, device) or 0,
-        why=why,
+        why=reasons.of_lease(state, index, device, job, rivals, place),
     )

@@ -2,63 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 
 from hostler.core import gates
+from hostler.core.care import effects as care
+from hostler.core.changes import changes_of
 from hostler.core.gangs import partners
 from hostler.core.index import Index
+from hostler.core.starting import Verdict, ends_at, start_of
 from hostler.core.state import Device, Job, State
+from hostler.core.trust import decide as trust
 from hostler.model.fleet import Link
-from hostler.model.views import Explanation
+from hostler.model.units import duration
+from hostler.model.views import DeviceGroup, Explanation, StartView
 from hostler.model.work import JobState
-from hostler.policy.fit import Gate
+from hostler.policy.fit import Gate, Refusal
+
+BARRED = "barred"
+"""The gate of a device that keeps failing at a sweep."""
+LISTED = 8
 
 
 def explain_job(state: State, index: Index, job: Job) -> Explanation:
     """What keeps the job from running, or what gave it its place; and what each device says to it."""
+    verdicts = verdicts_of(state, index, job)
+    waits = job.state is JobState.PENDING and job.cancelling is None
+    start = start_of(state, index, job, verdicts) if waits else None
     return Explanation(
         job=job.id,
         state=job.state,
-        summary=_summary(state, index, job),
+        summary=_summary(state, index, job, verdicts, start),
         reasons=tuple(_reasons(state, index, job)),
-        devices={name: _device_says(state, index, job, device) for name, device in state.devices.items()},
+        devices={name: verdict.says for name, verdict in verdicts.items()},
+        groups=tuple(_grouped(index, verdicts)),
+        gates=dict(Counter(str(each.gate) for each in verdicts.values() if each.gate is not None).most_common()),
+        changes=() if start is None else tuple(changes_of(state, index, job, verdicts, start)),
+        start=start,
     )
 
 
-def _summary(state: State, index: Index, job: Job) -> str:
+def verdicts_of(state: State, index: Index, job: Job) -> dict[str, Verdict]:
+    """What each device of the fleet says to a job; of a job that is over, nobody says anything."""
+    if job.state.final:
+        return {}
+    return {
+        name: _device_says(state, index, job, device)
+        for name, device in state.devices.items()
+        if name in index.places or _holds(job, device)
+    }
+
+
+def _holds(job: Job, device: Device) -> bool:
+    return job.attempt is not None and job.attempt.id in device.attempts
+
+
+def _summary(state: State, index: Index, job: Job, verdicts: Mapping[str, Verdict], start: StartView | None) -> str:
     if job.state.final:
         return f"{job.id} is {job.state}" + (f": {job.why}" if job.why else "")
     if job.cancelling is not None:
         return f"{job.id} is being cancelled ({job.cancelling}); its process is being ended"
     if job.id in state.sweeps and state.sweeps[job.id].leases:
         devices = sorted({lease.device for lease in state.sweeps[job.id].leases.values()})
-        return f"{job.id} runs on {len(devices)} devices: {', '.join(devices[:8])}"
+        return f"{job.id} runs on {len(devices)} devices: {_listed(devices)}"
     if job.attempt is not None:
-        return f"{job.id} is {job.state} on {job.attempt.device} as {job.attempt.id}"
-    return f"{job.id} waits: {_why_waiting(state, index, job)}"
+        return f"{job.id} is {job.state} on {', '.join(job.attempt.devices)} as {job.attempt.id}"
+    return f"{job.id} waits: {_why_waiting(index, job, verdicts, start)}{_expected(index, start)}"
 
 
-def _why_waiting(state: State, index: Index, job: Job) -> str:
+def _why_waiting(index: Index, job: Job, verdicts: Mapping[str, Verdict], start: StartView | None) -> str:
     if job.id in index.blocked:
         return f"it comes after {', '.join(sorted(index.blocked[job.id]))}, not done yet"
     if job.not_before > index.now:
         return f"it rests for {job.not_before - index.now:.0f} s more after a failure"
-    verdicts = [_device_says(state, index, job, device) for device in state.devices.values()]
     if not verdicts:
         return "the fleet has no devices yet"
-    if all(verdict.startswith(("does not fit", "barred")) for verdict in verdicts):
+    fitting = [verdict for verdict in verdicts.values() if not verdict.never]
+    if not fitting:
         return "it fits on no device of the fleet; `hostler explain` tells what each says"
-    ahead = _ahead(state, index, job)
-    return f"every device it fits on is taken; {ahead} jobs are ahead of it in the queue"
+    ahead = 0 if start is None else start.ahead
+    jobs = f"{ahead} {'job is' if ahead == 1 else 'jobs are'} ahead of it in the queue"
+    if all(verdict.gate == Gate.TAKEN for verdict in fitting):
+        return f"every device it fits on is taken; {jobs}"
+    kept = Counter(str(verdict.gate) for verdict in fitting if verdict.gate is not None).most_common(3)
+    if not kept:
+        return jobs
+    return f"of {len(fitting)} devices it fits on, {_counted(dict(kept))}; {jobs}"
 
 
-def _ahead(state: State, index: Index, job: Job) -> int:
-    count = 0
-    for other in index.in_order(state):
-        if other.rank >= job.rank:
-            break
-        count += 1
-    return count
+def _counted(gates_now: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {'says' if count == 1 else 'say'} {gate}" for gate, count in gates_now.items())
+
+
+def _expected(index: Index, start: StartView | None) -> str:
+    if start is None or start.at is None:
+        return ""
+    return f"; expected to start in about {duration(max(start.at - index.now, 0.0))}"
 
 
 def _reasons(state: State, index: Index, job: Job) -> Iterator[str]:
@@ -69,44 +108,89 @@ def _reasons(state: State, index: Index, job: Job) -> Iterator[str]:
         yield "failed so far: " + ", ".join(f"{count} × {kind}" for kind, count in job.failures.items())
     if job.why and not job.state.final:
         yield f"last time: {job.why}"
-    if job.attempt is not None:
-        node = state.nodes[state.devices[job.attempt.device].spec.node]
-        yield f"its process is {job.attempt.process}, the link to {node.spec.name} is {node.link}"
+    yield from _of_attempt(state, index, job)
     sweep = state.sweeps.get(job.id)
     if sweep is not None:
         ledger = sweep.ledger
         yield f"{ledger.done_items} of {ledger.total} items done, {len(sweep.leases)} chunks out, {sweep.hits} hits"
 
 
-def _device_says(state: State, index: Index, job: Job, device: Device) -> str:
-    if job.attempt is not None and job.attempt.id in device.attempts:
+def _of_attempt(state: State, index: Index, job: Job) -> Iterator[str]:
+    attempt = job.attempt
+    if attempt is None:
+        return
+    if attempt.why:
+        yield f"put there: {attempt.why}"
+    device = state.devices[attempt.device]
+    node = state.nodes[device.spec.node]
+    yield f"its process is {attempt.process}, the link to {node.spec.name} is {node.link}"
+    if attempt.yielding is not None:
+        yield f"was asked to leave: {attempt.yielding}"
+    ends = ends_at(state, index, device, device.attempts[: device.attempts.index(attempt.id) + 1])
+    if ends is not None and not attempt.lane:
+        half, most = (duration(at - index.now) for at in ends)
+        yield f"expected to end in about {half}, hardly later than in {most}"
+
+
+def _device_says(state: State, index: Index, job: Job, device: Device) -> Verdict:
+    name = device.spec.id
+    if job.attempt is not None and _holds(job, device):
         place = device.attempts.index(job.attempt.id)
-        return "holds it" + (f", {place} before it" if place and not job.attempt.lane else "")
+        return Verdict(gate=None, says="holds it" + (f", {place} before it" if place and not job.attempt.lane else ""))
     refusal = gates.misfit(state, index, job, device)
     if refusal is not None:
-        return f"does not fit: {refusal}"
+        return Verdict(gate=refusal.gate, says=f"does not fit: {refusal}", never=True)
     sweep = state.sweeps.get(job.id)
-    if sweep is not None and device.spec.id in sweep.barred:
-        return f"barred for this sweep until `hostler retry {job.id}`: {sweep.barred[device.spec.id]}"
-    if job.state is not JobState.PENDING or job.id in state.sweeps:
-        return _reach(state, device) or _busy(device) or "free"
-    refusal = gates.standing_refusal(state, index, job, device)
+    if sweep is not None and name in sweep.barred:
+        says = f"barred for this sweep until `hostler retry {job.id}`: {sweep.barred[name]}"
+        return Verdict(gate=BARRED, says=says, never=True)
+    if job.state is not JobState.PENDING or sweep is not None:
+        return _to_others(state, index, job, device)
+    refusal = gates.standing_refusal(state, index, job, device) or gates.full(state, index, job, device)
     if refusal is not None:
-        return refusal.why if refusal.gate is Gate.LINK else str(refusal)
-    refusal = gates.full(state, index, job, device)
-    if refusal is not None:
-        return f"taken: {_busy(device)}" if refusal.gate is Gate.TAKEN else str(refusal)
+        return _refused(device, refusal)
     if partners(state, index, job, device) is None:
-        return "would take it, but too few of its peers are free"
-    return "would take it" + (f" (runs {_busy(device)})" if device.chunks else "")
+        return Verdict(gate=Gate.GPUS, says="would take it, but too few of its peers are free")
+    return Verdict(gate=None, says="would take it" + (f" (runs {busy(device)})" if device.chunks else ""))
 
 
-def _reach(state: State, device: Device) -> str | None:
-    node = state.nodes[device.spec.node]
-    return None if node.link is Link.UP else f"out of reach: {node.trouble or 'its node does not answer'}"
+def _refused(device: Device, refusal: Refusal) -> Verdict:
+    if refusal.gate is Gate.LINK:
+        return Verdict(gate=refusal.gate, says=refusal.why)
+    says = f"taken: {busy(device)}" if refusal.gate is Gate.TAKEN else str(refusal)
+    return Verdict(gate=refusal.gate, says=says)
 
 
-def _busy(device: Device) -> str:
+def _to_others(state: State, index: Index, job: Job, device: Device) -> Verdict:
+    """What a device says to a job that has its place elsewhere, and to a sweep, which is given what is free."""
+    node, name = state.nodes[device.spec.node], device.spec.id
+    if node.link is not Link.UP:
+        return Verdict(
+            gate=None if job.attempt else Gate.LINK, says=f"out of reach: {node.trouble or 'its node does not answer'}"
+        )
+    held_back = None
+    if job.id in state.sweeps and not device.chunks:
+        held_back = trust.gate(state, name, index.now) or care.blocked(state, node.spec.name, job.spec.work)
+    if held_back is not None:
+        return _refused(device, held_back)
+    if job.id in state.sweeps and name in index.reserved:
+        return Verdict(gate=Gate.RESERVED, says=f"reserved: kept for {index.reserved[name]}")
+    taken = device.attempts and job.id in state.sweeps
+    return Verdict(gate=Gate.TAKEN if taken else None, says=busy(device) or "free")
+
+
+def _grouped(index: Index, verdicts: Mapping[str, Verdict]) -> Iterator[DeviceGroup]:
+    found: defaultdict[tuple[str, str | None], list[str]] = defaultdict(list)
+    for name, verdict in verdicts.items():
+        found[index.classes[name], verdict.gate].append(name)
+    for (cls, gate), names in sorted(found.items(), key=lambda item: -len(item[1])):
+        yield DeviceGroup(
+            cls=cls, gate=gate, count=len(names), says=verdicts[names[0]].says, devices=tuple(names)
+        )  # fmt: skip
+
+
+def busy(device: Device) -> str:
+    """What is on a device, in words; nothing where nothing is."""
     parts = []
     if device.attempts:
         parts.append(f"attempt {device.attempts[0]}" + _more(len(device.attempts)))
@@ -117,3 +201,7 @@ def _busy(device: Device) -> str:
 
 def _more(count: int) -> str:
     return f" and {count - 1} more" if count > 1 else ""
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 from hostler.core.index import Index
 from hostler.core.state import Device, Job, State
@@ -15,6 +16,10 @@ OWNERS_SPREAD = 0.5
 """Standard deviation of the log of what jobs take, around what their owners expect."""
 Z90 = 1.2816
 """The 0.9 quantile of the normal distribution."""
+NORMAL = NormalDist()
+LEAST_SPREAD = 0.01
+SURELY = 1 - 1e-12
+"""Quantiles beyond that are no numbers."""
 
 
 @record
@@ -66,6 +71,26 @@ def prediction(state: State, index: Index, job: Job, device: Device) -> Forecast
     return owners(job, device.spec)
 
 
+def median_s(state: State, index: Index, job: Job, device: Device) -> float | None:
+    """Seconds that the rest of a job takes on a device, as likely more as less; `None` while nobody can say."""
+    known = prediction(state, index, job, device)
+    return None if known is None else known.p50_s
+
+
+def left_s(known: Forecast, elapsed_s: float) -> tuple[float, float]:
+    """Seconds that something still takes which was expected to take `known` and has run so long: P50 and P90 of them.
+
+    Quantiles of the log-normal distribution, given that it is not over yet: who is overdue is not expected any moment.
+    """
+    spread = max(math.log(known.p90_s / known.p50_s) / Z90, LEAST_SPREAD) if known.p50_s > 0 else LEAST_SPREAD
+    mean = math.log(max(known.p50_s, duration.SHORTEST_S))
+    gone = NORMAL.cdf((math.log(max(elapsed_s, duration.SHORTEST_S)) - mean) / spread)
+    half, most = (
+        math.exp(mean + spread * NORMAL.inv_cdf(min(gone + part * (1 - gone), SURELY))) for part in (0.5, 0.9)
+    )
+    return max(half - elapsed_s, 0.0), max(most - elapsed_s, 0.0)
+
+
 def at_most_s(state: State, job: Job, device: DeviceSpec) -> float | None:
     """Seconds that a job will hardly exceed on a device; `None` while too few of its like were seen to say."""
     return duration.at_most(state.durations.get(keys(job, device)[0]))
@@ -105,6 +130,12 @@ def learn(state: State, job: Job, device: DeviceSpec, elapsed_s: float) -> None:
     state.durations[here] = duration.learn(state.durations.get(here), elapsed_s)
     in_reference_s = elapsed_s * strength(device)
     state.durations[anywhere] = duration.learn(state.durations.get(anywhere), in_reference_s)
+
+
+def judge(state: State, job: Job, expected_s: float | None, elapsed_s: float) -> None:
+    """A job that was expected to take so long was done in one go and took so long."""
+    if expected_s is not None:
+        state.accuracy[job.spec.work] = duration.judge(state.accuracy.get(job.spec.work), expected_s, elapsed_s)
 
 
 def is_stage(job: Job) -> bool:

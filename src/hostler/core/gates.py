@@ -44,7 +44,7 @@ def standing_refusal(state: State, index: Index, job: Job, device: Device) -> Re
         trust.gate(state, device.spec.id, index.now)
         or trust.retry_gate(job, index.sites[device.spec.id], index.now)
         or care.blocked(state, device.spec.node, job.spec.work)
-        or _one_per_config(index, job)
+        or one_per_config(index, job)
         or _wall(state, index, job, device, node.spec)
         or _survival(state, index, job, device, node.spec)
     )
@@ -117,7 +117,7 @@ def _price_cap(state: State, index: Index, job: Job, device: Device) -> Refusal 
     return None if why is None else Refusal(gate=Gate.PRICE, why=why)
 
 
-def _one_per_config(index: Index, job: Job) -> Refusal | None:
+def one_per_config(index: Index, job: Job) -> Refusal | None:
     config = job.spec.serves
     if job.spec.work is not WorkKind.TRAINING or config is None or not index.trainings[config]:
         return None

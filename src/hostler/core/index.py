@@ -6,16 +6,18 @@ Nothing here is journalled: `Index.rebuilt(state)` makes it anew, and `validate(
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from hostler.core.care.state import Heard
 from hostler.core.state import Attempt, Device, Job, State, Sweep, speed_key, sweep_payload
 from hostler.model.commands import WorkerOrder
 from hostler.model.fleet import Link, NodeSpec
+from hostler.model.planning import Plan
 from hostler.model.record import entity
 from hostler.model.work import DeviceKind, JobState, Resources, ScriptPayload, SweepPayload, WorkKind
 from hostler.policy import duration, fit
@@ -25,6 +27,7 @@ from hostler.policy.share import QuotaTarget
 
 Ranked = tuple[int, int, str]
 """A job in the ready queue: its rank, then its id."""
+EntryT = TypeVar("EntryT", Ranked, tuple[float, str])
 
 LOOP = "loop "
 """What the name of a timer begins with that is due for a config, which follows; no job is called so."""
@@ -37,6 +40,8 @@ CHORE = "chore "
 CARE = "care "
 """What the name of a chore begins with that looks whether a node, which follows, has fallen silent."""
 
+BEGUN_MOST = 64
+"""Stale entries of a heap that are not worth dropping."""
 UNKNOWN_CHUNK_S = 1e-3
 """What a chunk of unknown duration counts in a sweep's attained service, so that equals take turns."""
 
@@ -99,6 +104,18 @@ class Live:
 
 
 @entity
+class Table:
+    """What the classes of the fleet are to the first job of a group, as long as nothing about either changes."""
+
+    job: str
+    progress: float
+    lessons: int
+    classes: list[str]
+    seconds: Mapping[str, float] | None
+    rates: Mapping[str, float]
+
+
+@entity
 class Index:
     """The queue by group, timers, dependencies, open devices, loads."""
 
@@ -121,6 +138,12 @@ class Index:
     """The devices of each class."""
     fits: dict[tuple[WorkKind, Resources], dict[str, Refusal | None]] = field(default_factory=dict)
     """Whether a need fits on a class, once asked."""
+    fitting: dict[tuple[WorkKind, Resources], list[str]] = field(default_factory=dict)
+    """Classes in the fleet that a need fits on, once asked; forgotten when the classes change."""
+    tables: dict[Group, Table] = field(default_factory=dict)
+    """What classes are to the first job of a group, once asked; forgotten when the classes change."""
+    lessons: Counter[str] = field(default_factory=Counter)
+    """By work kind × training config: durations learnt."""
     open_in: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     """The open devices of each class."""
     nodes: dict[str, NodeUse] = field(default_factory=lambda: defaultdict(NodeUse))
@@ -133,12 +156,28 @@ class Index:
     """Self-play jobs that hold devices, by the config they are for."""
     yieldable: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     """Devices by class on which nothing but self-play runs that was not asked to go: they can be had, if need be."""
+    begun: dict[str, list[tuple[float, str]]] = field(default_factory=lambda: defaultdict(list))
+    """Heaps of those by class: minus when the newest work was put there, and the device. Entries go stale."""
+    newly_yieldable: dict[str, None] = field(default_factory=dict)
+    """Devices that have joined them since it was last asked."""
+    roomless: dict[str, float] = field(default_factory=dict)
+    """Jobs for which no device was to be had, and until when only new ones are looked at."""
+    room_at: float = math.inf
+    """When a job that waits may take devices; there is a timer for it."""
+    plan: Plan | None = None
+    """The slow loop's newest answer. Volatile."""
+    next_round: float | None = None
+    """When what can be stopped is placed anew. Volatile."""
+    planned_at: float | None = None
+    """When the slow loop was last asked."""
     prices: Mapping[str, float] = field(default_factory=dict)
     """What a device of each class is worth, the dearest 1. Volatile: made from the newest plan."""
     aims: dict[str, Mapping[str, QuotaTarget]] = field(default_factory=dict)
     """What is meant for each config of a tier's time, once asked; forgotten when configs or rules change."""
     claims: dict[str, tuple[float, Claim]] = field(default_factory=dict)
     """What speaks for each config, and when that was looked at."""
+    tier_s: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """When it was last summed up what all configs had of a tier, and the sum in device seconds. For reasons alone."""
     reserved: dict[str, str] = field(default_factory=dict)
     """Devices kept for a job. Volatile: what is not in here after a restart is reserved again."""
     gates: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -151,6 +190,12 @@ class Index:
     """Measured speed of each device at work on a sweep; 0 where it is not measured yet."""
     pace_per_s: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """The sum of these speeds."""
+    swept_at: dict[str, float] = field(default_factory=dict)
+    """When a device last handed in a chunk."""
+    unmeasured: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """How many of the devices at work on a sweep have no measured speed yet."""
+    tails_at: float = 0.0
+    """When the ends of sweeps may be looked at again."""
     timers: list[tuple[float, str]] = field(default_factory=list)
     blocked: dict[str, set[str]] = field(default_factory=dict)
     """Unfinished dependencies of a job."""
@@ -165,6 +210,8 @@ class Index:
     """Whether any open device may have got something to do, as when a sweep was submitted."""
     doubted: set[str] = field(default_factory=set)
     """Devices about which something was learnt since it was last asked whether they can be trusted."""
+    looks: dict[str, float] = field(default_factory=dict)
+    """When devices are to be looked at again."""
     chores: set[str] = field(default_factory=set)
     """What is due now of what the core does from time to time."""
     draining: bool = False
@@ -187,6 +234,8 @@ class Index:
     """When a device was last given a chunk."""
     telemetry: dict[str, Heard] = field(default_factory=dict)
     """By node: what it told last of how it is. Volatile: a controller that begins knows nothing."""
+    devices_at: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    """Devices by node, those that it had once among them."""
     loads: dict[str, Load] = field(default_factory=lambda: defaultdict(Load))
     workers: dict[tuple[str, str], WorkerOrder] = field(default_factory=dict)
 
@@ -258,6 +307,9 @@ class Index:
 
     def look_again(self, device: str, at: float) -> None:
         """A device may be given something then that it may not be given now."""
+        if self.looks.get(device, -1.0) >= at:
+            return
+        self.looks[device] = at
         heapq.heappush(self.timers, (at, DEVICE + device))
 
     def reconsider(self, job: str, at: float) -> None:
@@ -287,10 +339,11 @@ class Index:
         heap = self.ready[group]
         while heap:
             job = state.jobs[heap[0][2]]
-            if self._is_ready(job, heap[0]):
+            if self.is_ready(job, heap[0]):
                 return job
             heapq.heappop(heap)
         del self.ready[group]
+        self.tables.pop(group, None)
         self.fresh_groups.pop(group, None)
         return None
 
@@ -298,7 +351,7 @@ class Index:
         """The first ready jobs of a group, in order, after `head`; so many entries of its heap are looked at."""
         for entry in islice(_ascending(self.ready.get(group, [])), most):
             job = state.jobs[entry[2]]
-            if self._is_ready(job, entry):
+            if self.is_ready(job, entry):
                 yield job
 
     def misfit(self, need: Resources, work: WorkKind, cls: str) -> Refusal | None:
@@ -316,10 +369,13 @@ class Index:
         """A node is described: these are its devices."""
         for spec in node.devices:
             self.places.add(spec.id)
+            self.devices_at[node.name][spec.id] = None
             site = fit.site(node, spec)
             self.sites[spec.id], cls = site, fit.device_class(site)
             self.classes[spec.id] = cls
             self.samples.setdefault(cls, site)
+            if not self.members[cls]:
+                self._forget_classes()
             self.members[cls].add(spec.id)
 
     def part(self, node: NodeSpec) -> None:
@@ -328,16 +384,22 @@ class Index:
             self.closed(spec.id)
             self.places.discard(spec.id)
             cls = self.classes[spec.id]
+            self.yieldable[cls].pop(spec.id, None)
             self.members[cls].discard(spec.id)
             if not self.members[cls]:
                 del self.members[cls]
+                self._forget_classes()
+
+    def _forget_classes(self) -> None:
+        self.fitting.clear()
+        self.tables.clear()
 
     def in_order(self, state: State) -> Iterator[Job]:
         """Ready scripts, first to last; the queue is left as it is, and what is not asked for is not sorted."""
         previous = None
         for entry in heapq.merge(*map(_ascending, self.ready.values())):
             job = state.jobs[entry[2]]
-            if entry != previous and self._is_ready(job, entry):
+            if entry != previous and self.is_ready(job, entry):
                 yield job
             previous = entry
 
@@ -361,15 +423,19 @@ class Index:
     def at_work(self, sweep: str, device: str, per_s: float) -> None:
         """A device works on a sweep, this fast."""
         speeds = self.fleet_per_s[sweep]
-        self.pace_per_s[sweep] += per_s - speeds.get(device, 0.0)
+        before = speeds.get(device)
+        self.pace_per_s[sweep] += per_s - (before or 0.0)
+        self.unmeasured[sweep] += (per_s == 0.0) - (before == 0.0)
         speeds[device] = per_s
 
     def off_work(self, sweep: str, device: str) -> None:
         """A device has nothing of a sweep any more."""
         speeds = self.fleet_per_s[sweep]
-        self.pace_per_s[sweep] -= speeds.pop(device, 0.0)
+        before = speeds.pop(device, None)
+        self.pace_per_s[sweep] -= before or 0.0
+        self.unmeasured[sweep] -= before == 0.0
         if not speeds:
-            del self.fleet_per_s[sweep], self.pace_per_s[sweep]
+            del self.fleet_per_s[sweep], self.pace_per_s[sweep], self.unmeasured[sweep]
 
     def attempt_put(self, state: State, job: Job, attempt: Attempt) -> None:
         """An attempt was put on its devices."""
@@ -409,10 +475,26 @@ class Index:
         cls = self.classes.get(device.spec.id)
         if cls is None:
             return
-        if _is_yieldable(state, device):
-            self.yieldable[cls][device.spec.id] = None
-        else:
+        if not _is_yieldable(state, device):
             self.yieldable[cls].pop(device.spec.id, None)
+            return
+        self.yieldable[cls][device.spec.id] = None
+        self.newly_yieldable[device.spec.id] = None
+        heap = self.begun[cls]
+        if len(heap) > 2 * len(self.yieldable[cls]) + BEGUN_MOST:
+            heap[:] = [(-begun_at(state, name), name) for name in self.yieldable[cls]]
+            heapq.heapify(heap)
+        else:
+            heapq.heappush(heap, (-begun_at(state, device.spec.id), device.spec.id))
+
+    def last_begun(self, state: State, cls: str) -> Iterator[tuple[float, str]]:
+        """Yieldable devices of a class, those first that were put to work last, with when that was."""
+        previous = None
+        for entry in _ascending(self.begun[cls]):
+            name = entry[1]
+            if entry != previous and name in self.yieldable[cls] and -entry[0] == begun_at(state, name):
+                yield -entry[0], name
+            previous = entry
 
     def chunk_put(self, sweep: str, device: str, expected_s: float | None) -> None:
         """A chunk was put on a device."""
@@ -422,6 +504,11 @@ class Index:
         self.sweeping.add(device)
         self.attained_s[sweep] += expected_s or UNKNOWN_CHUNK_S
 
+    def chunk_shortened(self, sweep: str, device: str, by_s: float) -> None:
+        """A chunk on a device is expected to last so much less."""
+        self.loads[device].chunks_s -= by_s
+        self.attained_s[sweep] -= by_s
+
     def chunk_taken(self, sweep: str, device: Device, expected_s: float | None) -> None:
         """A chunk left a device."""
         load = self.loads[device.spec.id]
@@ -430,8 +517,10 @@ class Index:
         if not device.chunks:
             self.sweeping.discard(device.spec.id)
         self.attained_s[sweep] -= expected_s or UNKNOWN_CHUNK_S
+        self.swept_at[device.spec.id] = self.now
 
-    def _is_ready(self, job: Job, entry: Ranked) -> bool:
+    def is_ready(self, job: Job, entry: Ranked) -> bool:
+        """Whether an entry of a heap is its job's own, and the job could run now."""
         return job.state is JobState.PENDING and entry[:2] == job.rank and job.not_before <= self.now
 
     def _activate(self, state: State, job: Job) -> None:
@@ -457,6 +546,12 @@ def group_of(job: Job) -> Group:
     return Group(job.spec.work, duration.family(job.spec.name, payload.argv[0]), job.spec.resources)
 
 
+def begun_at(state: State, device: str) -> float:
+    """When the newest attempt was put on a device that has some."""
+    found = (state.jobs[name.rpartition(".")[0]].attempt for name in state.devices[device].attempts)
+    return max(attempt.leased_at for attempt in found if attempt is not None)
+
+
 def _is_yieldable(state: State, device: Device) -> bool:
     jobs = [state.jobs[name.rpartition(".")[0]] for name in device.attempts]
     return bool(jobs) and all(
@@ -464,7 +559,7 @@ def _is_yieldable(state: State, device: Device) -> bool:
     )
 
 
-def _ascending(heap: list[Ranked]) -> Iterator[Ranked]:
+def _ascending(heap: list[EntryT]) -> Iterator[EntryT]:
     """The entries of a heap in order: each child is looked at only after its parent."""
     front = [(heap[0], 0)] if heap else []
     while front:
@@ -491,6 +586,7 @@ def rebuilt(state: State) -> Index:
     for sweep in state.sweeps.values():
         _index_sweep(state, index, sweep)
     for name, device in state.devices.items():
+        index.devices_at[device.spec.node][name] = None
         index.opened(state, name)
         index.note_yieldable(state, device)
     _index_loops(state, index)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import forecast
+from hostler.core import forecast, sweeping
 from hostler.core.care import intake as care
 from hostler.core.index import Index
 from hostler.core.loop import intake as loop
@@ -30,7 +30,7 @@ from hostler.policy import retry
 Emit: TypeAlias = Callable[[Event], None]
 Take: TypeAlias = Callable[[State, Index, Any, Emit], Any]
 
-UNBLAMED_RETURNS = frozenset({"recalled", "agent_restarted", "node_lost"})
+UNBLAMED_RETURNS = frozenset({"recalled", "trimmed", "agent_restarted", "node_lost"})
 """Reasons for a chunk's return that say nothing against the sweep or its worker."""
 
 
@@ -112,7 +112,7 @@ def _link_up(state: State, index: Index, given: inputs.LinkUp, emit: Emit) -> No
     known = node.agent in (None, given.agent)
     shrunk: dict[str, None] = {}
     evidence = f"{given.node} runs agent {given.agent} ({given.incarnation}); the attempt was put on agent {node.agent}"
-    for device in _devices(state, given.node):
+    for device in _devices(state, index, given.node):
         for name in [each for each in device.attempts if each not in given.attempts]:
             if not known or state.jobs[job_of(name)].state is JobState.RUNNING:
                 _lose(state, index, name, evidence, emit)
@@ -188,13 +188,20 @@ def _searched(state: State, index: Index, given: inputs.Searched, emit: Emit) ->
         emit(events.ResultRefused(of=given.chunk, why="the chunk is not leased: it is done already, or was given up"))
         return
     job = state.jobs[sweep.job]
+    given = sweeping.searched_within(sweep, given)
     fault = _result_fault(job, sweep.ledger.leased[given.chunk], given)
     if fault is not None:
         emit(events.ResultRefused(of=given.chunk, why=fault))
         _give_back(state, given.chunk, "refused", emit, error=fault)
     else:
-        emit(events.ChunkDone(chunk=given.chunk, hits=given.hits, elapsed_s=given.elapsed_s))
+        emit(_chunk_done(given))
     _review_sweep(state, index, job, emit)
+
+
+def _chunk_done(given: inputs.Searched) -> events.ChunkDone:
+    return events.ChunkDone(
+        chunk=given.chunk, hits=given.hits, elapsed_s=given.elapsed_s, overhead_s=given.overhead_s
+    )
 
 
 def _returned(state: State, index: Index, given: inputs.Returned, emit: Emit) -> None:
@@ -202,6 +209,7 @@ def _returned(state: State, index: Index, given: inputs.Returned, emit: Emit) ->
     if sweep is None or given.chunk not in sweep.leases:
         return
     job, (start, stop) = state.jobs[sweep.job], sweep.ledger.leased[given.chunk]
+    given = sweeping.returned_within(sweep, given)
     position, hits = given.position, given.hits
     if position is not None and not _checkpoint_holds(job, start, stop, given):
         emit(events.ResultRefused(of=given.chunk, why=f"its checkpoint at {position} does not belong to the sweep"))
@@ -226,7 +234,7 @@ def _progress(state: State, index: Index, given: inputs.Progress, emit: Emit) ->
     for chunk, (position, hits) in given.chunks.items():
         sweep = state.sweeps.get(job_of(chunk))
         if sweep is not None and chunk in sweep.leases:
-            sweep.leases[chunk].position, sweep.leases[chunk].hits = position, hits
+            sweeping.note_progress(sweep.leases[chunk], index.now, position, hits, given.found.get(chunk))
 
 
 def _trouble(state: State, index: Index, given: inputs.Trouble, emit: Emit) -> None:
@@ -236,6 +244,10 @@ def _trouble(state: State, index: Index, given: inputs.Trouble, emit: Emit) -> N
 def _configure(state: State, index: Index, given: inputs.Configure, emit: Emit) -> None:
     if given.rules != state.rules:
         emit(events.RulesSet(rules=given.rules))
+
+
+def _planned(state: State, index: Index, given: inputs.Planned, emit: Emit) -> None:
+    index.plan, index.prices = given.plan, given.plan.prices
 
 
 def _drain(state: State, index: Index, given: inputs.Drain, emit: Emit) -> None:
@@ -268,6 +280,7 @@ TAKES: dict[type, Take] = {
     inputs.Fitted: loop.fitted,
     inputs.RollBack: loop.roll_back,
     inputs.Configure: _configure,
+    inputs.Planned: _planned,
     inputs.Drain: _drain,
     inputs.Tick: _tick,
 }
@@ -481,23 +494,14 @@ def _result_fault(job: Job, leased: tuple[int, int], given: inputs.Searched) -> 
         return f"searched with other parameters: digest {given.digest[:12]}…, not {payload.digest[:12]}…"
     if (given.start, given.stop) != leased:
         return f"searched [{given.start}, {given.stop}), not [{leased[0]}, {leased[1]})"
-    return _hits_fault(given.hits, given.start, given.stop)
+    return sweeping.hits_fault(given.hits, given.start, given.stop)
 
 
 def _checkpoint_holds(job: Job, start: int, stop: int, given: inputs.Returned) -> bool:
     assert given.position is not None
     if not start <= given.position <= stop or given.digest != sweep_payload(job).digest:
         return False
-    return _hits_fault(given.hits, start, given.position) is None
-
-
-def _hits_fault(hits: tuple[dict[str, Any], ...], start: int, stop: int) -> str | None:
-    for hit in hits:
-        at = hit.get("at")
-        if type(at) is not int or not start <= at < stop:
-            return f"hit {ascii(hit)[:80]} does not lie in [{start}, {stop})"
-    fault = unwritable(list(hits)) if hits else None
-    return None if fault is None else f"its hits cannot be kept: {fault}"
+    return sweeping.hits_fault(given.hits, start, given.position) is None
 
 
 def _fail_dependents(state: State, index: Index, job: str, emit: Emit) -> None:
@@ -559,5 +563,5 @@ def _stale(state: State, attempt: str) -> str:
     return f"the job is {job.state}, its current attempt is {current}"
 
 
-def _devices(state: State, node: str) -> list[Device]:
-    return [device for device in state.devices.values() if device.spec.node == node]
+def _devices(state: State, index: Index, node: str) -> list[Device]:
+    return [state.devices[name] for name in index.devices_at.get(node, ())]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hostler.core.care.invariants import care_faults
+from hostler.core.holdings import holding_faults
 from hostler.core.index import Index, rebuilt
 from hostler.core.loop.invariants import loop_faults
 from hostler.core.state import Device, Job, State, Sweep, sweep_payload
@@ -50,8 +51,11 @@ def _devices(state: State) -> Iterator[str]:
     attempts = [job.attempt for job in state.jobs.values() if job.attempt is not None]
     leases = [(lease.device, chunk) for sweep in state.sweeps.values() for chunk, lease in sweep.leases.items()]
     should = Counter([*leases, *((name, attempt.id) for attempt in attempts for name in attempt.devices)])
-    if held != should:
-        yield f"devices hold {sorted(held - should)} that they should not, and lack {sorted(should - held)}"
+    names = {part for _, part in should}
+    for name, part in sorted(held - should):
+        yield f"on two devices: {part}, on {name} as well" if part in names else f"{part} is on {name}, and is not out"
+    for name, part in sorted(should - held):
+        yield f"{part} is not on its device {name}"
     twice = {attempt.id for attempt in attempts} & {chunk for _, chunk in leases}
     if twice:
         yield f"attempts and chunks at once: {sorted(twice)}"
@@ -93,6 +97,7 @@ def _index(state: State, index: Index) -> Iterator[str]:
         yield f"active sweeps are {index.active}, should be {fresh.active}"
     if index.blocked != fresh.blocked:
         yield f"blocked jobs are {index.blocked}, should be {fresh.blocked}"
+    yield from holding_faults(state, index, fresh)
     yield from _queue(state, index)
     yield from _bars(state, index)
     yield from _paces(index, fresh)

@@ -52,6 +52,17 @@ class Ledger:
         self.free_items -= stop - start
         self.leased[chunk] = (start, stop)
 
+    def shorten(self, chunk: str, stop: int) -> None:
+        """Let a lease end at `stop`, which lies in it; what lies behind is free again."""
+        if chunk not in self.leased:
+            raise IllegalTransition(f"chunk {chunk} holds no lease")
+        start, end = self.leased[chunk]
+        if not start < stop < end:
+            raise IllegalTransition(f"chunk {chunk}: [{start}, {end}) cannot be made to end at {stop}")
+        self.leased[chunk] = (start, stop)
+        _merge(self.free, (stop, end))
+        self.free_items += end - stop
+
     def settle(self, chunk: str, position: int) -> None:
         """End a lease: `[start, position)` of it is done, the rest is free again."""
         if chunk not in self.leased:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hostler.core import decide, intake, orders
+from hostler.core import accounts, decide, intake, orders, planning, sweeping
 from hostler.core.apply import apply
 from hostler.core.care.decide import review
 from hostler.core.index import Index, rebuilt
@@ -47,6 +47,7 @@ class Core:
     def __init__(self, state: State | None = None) -> None:
         self.state = State() if state is None else state
         self.index: Index = rebuilt(self.state)
+        accounts.recount(self.state, self.index)
         self._clock: float | None = None
         self._ahead_s = 0.0
         self._recent: deque[Entry] = deque(maxlen=STORY_LENGTH)
@@ -69,6 +70,9 @@ class Core:
 
         answers = [self._take(given, emit) for given in inputs]
         self._decide(emit)
+        question = planning.due(self.state, self.index)
+        if question is not None:
+            commands.append(question)
         wanted = [each for each in commands if orders.still_wanted(self.state, each)]
         return Outcome(entries=entries, commands=wanted, answers=answers)
 
@@ -95,7 +99,8 @@ class Core:
             populate(self.state, self.index, emit)
             decide.place_all(self.state, self.index, emit)
             if self.index.draining or not self.index.loops_due:
-                return
+                break
+        sweeping.share_tails(self.state, self.index, emit)
 
     def _time(self, now: float) -> float:
         before = self.index.now if self._clock is None else self._clock

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from hostler.core.index import Index
 from hostler.core.loop.state import Config
 from hostler.core.state import Attempt, Device, Job, State, Sweep, sweep_payload
+from hostler.core.trust import decide as trust
 from hostler.model import events
 from hostler.model.commands import (
     AttemptOrder,
@@ -24,6 +25,7 @@ from hostler.model.commands import (
     Lend,
     Recall,
     Stop,
+    Trim,
     WorkerOrder,
 )
 from hostler.model.events import Event, job_of
@@ -53,6 +55,8 @@ def still_wanted(state: State, command: Command) -> bool:
             return _current(state, order.id)
         case Lend(chunk=chunk):
             return _leased(state, chunk.id)
+        case Trim(chunk=name):
+            return _leased(state, name)
         case Fit(config=name, through=through):
             return through == len(state.configs[name].matches)
     return True
@@ -95,6 +99,14 @@ def _chunk_leased(state: State, index: Index, event: events.ChunkLeased) -> Iter
     yield _lend(state, index, state.sweeps[event.job], event.chunk, event.device)
 
 
+def _chunk_shortened(state: State, index: Index, event: events.ChunkShortened) -> Iterator[Command]:
+    yield Trim(node=state.devices[event.device].spec.node, chunk=event.chunk, stop=event.stop)
+
+
+def _chunk_taken(state: State, index: Index, event: events.ChunkTaken) -> Iterator[Command]:
+    yield Recall(node=state.devices[event.device].spec.node, chunk=event.chunk, reason=event.why)
+
+
 def _cancel_requested(state: State, index: Index, event: events.CancelRequested) -> Iterator[Command]:
     job = state.jobs[event.job]
     if job.attempt is not None:
@@ -128,7 +140,7 @@ def _job_over(
 def _node_linked(state: State, index: Index, event: events.NodeLinked) -> Iterator[Command]:
     """Bring the node to what it should hold: send what it never got, end what it should not have."""
     held, chunks = set(event.attempts), set(event.chunks)
-    for device in _devices(state, event.node):
+    for device in _devices(state, index, event.node):
         for name in device.attempts:
             yield from _reconcile_attempt(state, event.node, name, name in held)
         for name in device.chunks:
@@ -160,6 +172,8 @@ DERIVES: dict[type, Derive] = {
     events.PreemptRequested: _preempt_requested,
     events.AttemptEnded: _attempt_ended,
     events.ChunkLeased: _chunk_leased,
+    events.ChunkShortened: _chunk_shortened,
+    events.ChunkTaken: _chunk_taken,
     events.CancelRequested: _cancel_requested,
     events.SweepBarred: _sweep_barred,
     events.SweepGivenUp: _sweep_given_up,
@@ -188,6 +202,8 @@ def _reconcile_chunk(state: State, index: Index, node: str, name: str, held: boo
         yield Recall(node=node, chunk=name, reason=barred or "the sweep is being ended")
     elif not held:
         yield _lend(state, index, sweep, name, sweep.leases[name].device)
+    elif sweep.leases[name].lent_stop is not None:
+        yield Trim(node=node, chunk=name, stop=sweep.ledger.leased[name][1])
 
 
 def _close_workers(state: State, sweep: Sweep, node: str | None = None) -> Iterator[CloseWorker]:
@@ -222,7 +238,12 @@ def _launch(state: State, job: Job, attempt: Attempt) -> Launch:
         id=attempt.id,
         queue=_queue(state, attempt),
         argv=_resolved(payload.argv, node.python),
-        env={**node.env, **binding(*(state.devices[name].spec for name in attempt.devices)), **payload.env},
+        env={
+            **node.env,
+            **binding(*(state.devices[name].spec for name in attempt.devices)),
+            **trust.environment(job, device.spec),
+            **payload.env,
+        },
         cwd=payload.cwd,
         walltime_s=job.spec.walltime_s,
         memory_bytes=None if memory is None else int(memory * 2**30),
@@ -282,8 +303,8 @@ def _resolved(argv: tuple[str, ...], python: str) -> tuple[str, ...]:
     return (python if argv[0] == PYTHON else argv[0], *argv[1:])
 
 
-def _devices(state: State, node: str) -> list[Device]:
-    return [device for device in state.devices.values() if device.spec.node == node]
+def _devices(state: State, index: Index, node: str) -> list[Device]:
+    return [state.devices[name] for name in index.devices_at.get(node, ())]
 
 
 def _current(state: State, attempt: str) -> bool:

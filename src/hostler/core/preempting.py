@@ -6,34 +6,47 @@ again, if it is still wanted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from hostler.core import accounts, gates
 from hostler.core.bidding import desirability, fitting
-from hostler.core.index import Group, Index
+from hostler.core.index import Group, Index, begun_at
 from hostler.core.state import Attempt, Device, Job, State
 from hostler.model.events import Event, PreemptRequested
-from hostler.model.work import JobState, WorkKind
+from hostler.model.work import WorkKind
 from hostler.policy import fit, preemption
 
 Emit: TypeAlias = Callable[[Event], None]
 
 URGENT = (WorkKind.EVALUATION, WorkKind.TRAINING)
+CHORE = "room"
 LOOKED_AT = 4
 """Waiting jobs of a group for which room is made in one decision."""
+ASK_AGAIN_S = 30.0
+"""Where no device was to be had for a job, all are looked at again after that, and before it those that are new."""
+ROOMLESS_MOST = 10_000
+"""Notes of that kind that are kept."""
 
 
 def make_room(state: State, index: Index, emit: Emit) -> None:
     """Ask self-play to leave devices for the urgent work that got none."""
+    if CHORE in index.chores:
+        index.chores.discard(CHORE)
+        index.room_at = math.inf
     drop_stale(state, index)
     if not state.rules.placement.preempt or not any(index.yieldable.values()):
         return
-    for group in [each for each in index.ready if each.work in URGENT]:
-        if index.head(state, group) is None:
-            continue
-        for job in list(index.heads(state, group, LOOKED_AT)):
-            if not _has_reservation(index, job) and _may_take(state, index, job):
+    waiting = _without_devices(state, index)
+    if not waiting:
+        index.roomless.clear()
+        index.newly_yieldable.clear()
+    elif _may_yield(state, index):
+        newly = list(index.newly_yieldable)
+        index.newly_yieldable.clear()
+        for group, job in waiting:
+            if _is_worth_a_try(index, group, job, newly):
                 _take_device(state, index, group, job, emit)
 
 
@@ -41,22 +54,53 @@ def drop_stale(state: State, index: Index) -> None:
     """Give up reservations for jobs that wait no more, and those on devices that are gone."""
     for name, kept_for in list(index.reserved.items()):
         job = state.jobs.get(kept_for)
-        if name not in index.places or job is None or job.state is not JobState.PENDING:
+        if name not in index.places or job is None or not _still_wants(job):
             del index.reserved[name]
             index.opened(state, name)
 
 
-def _has_reservation(index: Index, job: Job) -> bool:
-    return job.id in index.reserved.values()
-
-
-def _may_take(state: State, index: Index, job: Job) -> bool:
-    """Whether the job has waited for long enough, and self-play has its own share though it leaves."""
-    rules = state.rules.placement
-    since = max(job.submitted_at, job.not_before)
-    if index.now - since < rules.preempt_after_s:
-        index.do_later("room", since + rules.preempt_after_s)
+def _still_wants(job: Job) -> bool:
+    """Whether the job waits, or will as soon as it has left where it is."""
+    if job.state.final or job.cancelling is not None:
         return False
+    return job.attempt is None or job.attempt.yielding is not None
+
+
+def _without_devices(state: State, index: Index) -> list[tuple[Group, Job]]:
+    """Urgent jobs that have waited for long enough, for which nothing is kept and that may run as far as they go."""
+    found = []
+    served = set(index.reserved.values())
+    for group, heap in [each for each in index.ready.items() if each[0].work in URGENT]:
+        if (len(heap) == 1 and heap[0][2] in served) or index.head(state, group) is None:
+            continue
+        for job in index.heads(state, group, LOOKED_AT):
+            if job.id not in served and gates.one_per_config(index, job) is None and _is_due(state, index, job):
+                found.append((group, job))
+    return found
+
+
+def _is_due(state: State, index: Index, job: Job) -> bool:
+    """Whether the job has waited for long enough; if not, it is looked at again when it has."""
+    at = max(job.submitted_at, job.not_before) + state.rules.placement.preempt_after_s
+    if at <= index.now:
+        return True
+    if at < index.room_at:
+        index.room_at = at
+        index.do_later(CHORE, at)
+    return False
+
+
+def _is_worth_a_try(index: Index, group: Group, job: Job, newly: list[str]) -> bool:
+    """Whether devices may be had for the job: where there were none a moment ago, only if new ones have come."""
+    until = index.roomless.get(job.id)
+    if until is None or index.now >= until:
+        index.roomless.pop(job.id, None)
+        return True
+    return any(index.misfit(group.need, group.work, index.classes[name]) is None for name in newly)
+
+
+def _may_yield(state: State, index: Index) -> bool:
+    """Whether self-play has its own share though it leaves."""
     shares = {kind: accounts.served_s(state, index, accounts.kind_account(kind)) for kind in state.rules.shares}
     return preemption.may_yield(WorkKind.SELFPLAY, shares, state.rules.shares)
 
@@ -67,33 +111,43 @@ def _take_device(state: State, index: Index, group: Group, job: Job, emit: Emit)
         wanted = fit.devices_needed(job.spec.resources, index.samples[cls])
         chosen = _cheapest(state, index, job, cls, wanted)
         if chosen:
+            index.roomless.pop(job.id, None)
             _ask(state, index, job, chosen, emit)
             return
+    index.roomless[job.id] = index.now + ASK_AGAIN_S
+    if len(index.roomless) > ROOMLESS_MOST:
+        index.roomless.clear()
 
 
 def _cheapest(state: State, index: Index, job: Job, cls: str, wanted: int) -> list[str]:
     """Devices of one node which lose least when they are taken: those that were begun last."""
+    if gates.misfit(state, index, job, state.devices[next(iter(index.yieldable[cls]))]) is not None:
+        return []
+    if wanted == 1:
+        return _newest_of_all(state, index, job, cls)
     by_node: dict[str, list[str]] = {}
     for name in index.yieldable[cls]:
         device = state.devices[name]
         if job.priority >= _priority(state, device) and _could_have(state, index, job, device):
             by_node.setdefault(device.spec.node, []).append(name)
     able = [_newest(state, names)[:wanted] for names in by_node.values() if len(names) >= wanted]
-    return max(able, key=lambda names: min(_begun(state, name) for name in names), default=[])
+    return max(able, key=lambda names: min(begun_at(state, name) for name in names), default=[])
+
+
+def _newest_of_all(state: State, index: Index, job: Job, cls: str) -> list[str]:
+    for _, name in index.last_begun(state, cls):
+        device = state.devices[name]
+        if job.priority >= _priority(state, device) and _could_have(state, index, job, device):
+            return [name]
+    return []
 
 
 def _could_have(state: State, index: Index, job: Job, device: Device) -> bool:
-    return gates.misfit(state, index, job, device) is None and (
-        gates.standing_refusal(state, index, job, device) is None
-    )
+    return gates.standing_refusal(state, index, job, device) is None
 
 
 def _newest(state: State, names: Iterable[str]) -> list[str]:
-    return sorted(names, key=lambda name: (-_begun(state, name), name))
-
-
-def _begun(state: State, name: str) -> float:
-    return max(attempt.leased_at for attempt in _attempts(state, state.devices[name]))
+    return sorted(names, key=lambda name: (-begun_at(state, name), name))
 
 
 def _priority(state: State, device: Device) -> int:

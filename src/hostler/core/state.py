@@ -14,11 +14,12 @@ from hostler.core.ledger import Ledger
 from hostler.core.loop.state import Config
 from hostler.core.trust.state import Trust
 from hostler.model.fleet import DeviceSpec, Link, NodeSpec, Process
+from hostler.model.inputs import Found
 from hostler.model.record import entity, record
 from hostler.model.rules import USUAL, Rules
 from hostler.model.work import FailureClass, JobSpec, JobState, SweepPayload
 from hostler.policy.chunking import Speed
-from hostler.policy.duration import Estimate
+from hostler.policy.duration import Accuracy, Estimate
 from hostler.policy.share import Service
 
 
@@ -33,6 +34,10 @@ class Attempt:
     others: tuple[str, ...] = ()
     """Further devices that it holds."""
     lane: int = 0
+    why: str = ""
+    """What made the scheduler put it there."""
+    expected_s: float | None = None
+    """How long it was expected to take when it was put there: as likely more as less."""
     yielding: str | None = None
     """Why it was asked to give its devices up."""
     process: Process = Process.UNKNOWN
@@ -92,13 +97,22 @@ class Job:
 
 @entity
 class ChunkLease:
-    """A chunk on a device. `position` and `hits` are its last reported progress: volatile, for show."""
+    """A chunk on a device. What it was last reported to have done is volatile: `position`, `hits` and all behind."""
 
     device: str
     leased_at: float
     expected_s: float | None
+    began_at: float | None = None
+    """Since when it is the first chunk of its device."""
+    lent_stop: int | None = None
+    """Where it ended when it was lent, if it has been shortened: a result up to there is good."""
     position: int | None = None
     hits: int = 0
+    found: Found | None = None
+    heard_at: float | None = None
+    """When its position last moved."""
+    pace_per_s: float | None = None
+    """How fast it moves, in items per second."""
 
 
 @entity
@@ -119,6 +133,8 @@ class Sweep:
     """The devices on which they happened."""
     in_a_row: dict[str, tuple[int, float]] = field(default_factory=dict)
     """By device: worker failures since its last step forward, and when the latest was counted."""
+    silent: dict[str, float] = field(default_factory=dict)
+    """Devices that a chunk was taken from because they told nothing of it, and when; until they finish one."""
     barred: dict[str, str] = field(default_factory=dict)
     """Devices that are given nothing more of the sweep, and why; until it is tried again."""
     given_up: tuple[FailureClass, str] | None = None
@@ -174,6 +190,8 @@ class State:
     configs: dict[str, Config] = field(default_factory=dict)
     durations: dict[str, Estimate] = field(default_factory=dict)
     """Learnt duration by `duration_key`."""
+    accuracy: dict[str, Accuracy] = field(default_factory=dict)
+    """How good predictions of durations were, by work kind."""
     rules: Rules = USUAL
     care: Care = field(default_factory=Care)
     service: dict[str, Service] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hostler.core.index import Index
+from hostler.core.index import CHORE, Index
 from hostler.core.state import State
 from hostler.model.fleet import Link
 from hostler.model.work import Resources, WorkKind
@@ -15,7 +15,9 @@ def is_stuck(state: State, index: Index, nodes: Iterable[str]) -> bool:
 
     `nodes` are those the fleet should have: while one of them is out of reach, its devices may yet come.
     """
-    if index.timers or any(device.attempts or device.chunks for device in state.devices.values()):
+    if any(not name.startswith(CHORE) for _, name in index.timers):
+        return False
+    if any(device.attempts or device.chunks for device in state.devices.values()):
         return False
     if not all(name in state.nodes and state.nodes[name].link is Link.UP for name in nodes):
         return False

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from hostler.core.care import views as care
 from hostler.core.index import Index
 from hostler.core.state import Attempt, Device, Job, Node, State, Sweep, sweep_payload
+from hostler.core.trust import views as trust
 from hostler.model.errors import NotFound
 from hostler.model.fleet import Link
 from hostler.model.views import (
@@ -152,7 +154,23 @@ def node_views(state: State, index: Index) -> Sequence[NodeView]:
     by_node: dict[str, list[Device]] = {name: [] for name in state.nodes}
     for device in state.devices.values():
         by_node[device.spec.node].append(device)
-    return [_node_view(state, index, node, by_node[name]) for name, node in state.nodes.items()]
+    refused = gates_by_node(index)
+    return [_node_view(state, index, node, by_node[name], refused.get(name, {})) for name, node in state.nodes.items()]
+
+
+def device_view(state: State, index: Index, device: Device) -> DeviceView:
+    """One device and what is on it, what it is kept for, and whether it is trusted."""
+    return DeviceView(
+        id=device.spec.id,
+        kind=device.spec.kind,
+        model=device.spec.model,
+        vram_gb=device.spec.vram_gb,
+        attempts=tuple(device.attempts),
+        chunks=tuple(device.chunks),
+        reserved_for=index.reserved.get(device.spec.id),
+        quarantine=trust.quarantine(state, device.spec.id, index.now),
+        **care.device_facts(state, index, device.spec),
+    )
 
 
 def queue_rows(state: State, index: Index, limit: int) -> Sequence[QueueRow]:
@@ -167,6 +185,14 @@ def queue_rows(state: State, index: Index, limit: int) -> Sequence[QueueRow]:
     queue = sorted([*ready, *sweeps], key=lambda job: -job.priority)
     rows = [(job, _misfit(state, index, job)) for job in queue[:limit]] + list(_held_back(state, index, limit))
     return [_row(place, job, waits, now) for place, (job, waits) in enumerate(rows[:limit], start=1)]
+
+
+def gates_by_node(index: Index) -> Mapping[str, Mapping[str, int]]:
+    """How often each gate has refused work on each node, the busiest first."""
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for (node, gate), times in index.gates.items():
+        found[node][gate] += times
+    return {node: {str(gate): times for gate, times in counts.most_common()} for node, counts in found.items()}
 
 
 def _misfit(state: State, index: Index, job: Job) -> str | None:
@@ -230,7 +256,7 @@ def _chunk_view(sweep: Sweep, chunk: str) -> ChunkView:
     )
 
 
-def _node_view(state: State, index: Index, node: Node, devices: list[Device]) -> NodeView:
+def _node_view(state: State, index: Index, node: Node, devices: list[Device], gates: Mapping[str, int]) -> NodeView:
     return NodeView(
         name=node.spec.name,
         backend=node.spec.backend,
@@ -238,18 +264,7 @@ def _node_view(state: State, index: Index, node: Node, devices: list[Device]) ->
         since=node.since,
         trouble=node.trouble,
         agent=node.agent,
-        devices=tuple(_device_view(state, index, device) for device in devices),
+        devices=tuple(device_view(state, index, device) for device in devices),
         pressures=care.node_pressures(state, index, node.spec.name),
-    )
-
-
-def _device_view(state: State, index: Index, device: Device) -> DeviceView:
-    return DeviceView(
-        id=device.spec.id,
-        kind=device.spec.kind,
-        model=device.spec.model,
-        vram_gb=device.spec.vram_gb,
-        attempts=tuple(device.attempts),
-        chunks=tuple(device.chunks),
-        **care.device_facts(state, index, device.spec),
+        gates=gates,
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hostler.model.learning import Match
+from hostler.model.planning import Instance
 from hostler.model.record import record
 
 
@@ -84,6 +85,15 @@ class Recall:
 
 
 @record
+class Trim:
+    """Let a chunk end earlier: what lies from `stop` on is another's."""
+
+    node: str
+    chunk: str
+    stop: int
+
+
+@record
 class CloseWorker:
     """End a worker that has no more to do."""
 
@@ -99,7 +109,7 @@ class Discard:
     attempt: str
 
 
-NodeCommand = Launch | Stop | Lend | Recall | CloseWorker | Discard
+NodeCommand = Launch | Stop | Lend | Recall | Trim | CloseWorker | Discard
 """What a backend does on a node."""
 
 
@@ -117,4 +127,11 @@ class Fit:
     through: int
 
 
-Command = NodeCommand | Fit
+@record
+class Solve:
+    """Find the best plan for the whole fleet; the answer is `Planned`. Asked for anew where none comes."""
+
+    instance: Instance
+
+
+Command = NodeCommand | Fit | Solve

@@ -254,6 +254,36 @@ class ChunkDone:
     chunk: str
     hits: tuple[dict[str, Any], ...]
     elapsed_s: float
+    overhead_s: float | None = None
+    """How much of it was spent before the searching began; `None`: too short to tell."""
+
+
+@record
+class ChunkShortened:
+    """Decision: the chunk ends at `stop`; what lies behind is pending again."""
+
+    kind: Literal["chunk.shortened"] = "chunk.shortened"
+    chunk: str
+    device: str
+    stop: int
+    why: str
+
+
+@record
+class ChunkTaken:
+    """Decision: the device is to search no more of the chunk.
+
+    `[start, position)` is searched and accepted, as far as the device has told of it; the rest is pending again.
+    """
+
+    kind: Literal["chunk.taken"] = "chunk.taken"
+    chunk: str
+    device: str
+    position: int
+    hits: tuple[dict[str, Any], ...]
+    why: str
+    silent: bool
+    """Whether that was because the device told nothing of it any more."""
 
 
 @record
@@ -576,7 +606,7 @@ JobEvent = (
 AttemptEvent = (
     AttemptLeased | PreemptRequested | AttemptLaunching | AttemptStarted | AttemptEnded | AttemptLost
 )
-ChunkEvent = ChunkLeased | ChunkDone | ChunkReturned
+ChunkEvent = ChunkLeased | ChunkDone | ChunkShortened | ChunkTaken | ChunkReturned
 FleetEvent = (
     ControllerStarted
     | RulesSet

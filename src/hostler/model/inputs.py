@@ -8,6 +8,7 @@ from typing import Any
 
 from hostler.model.fleet import NodeSpec
 from hostler.model.learning import ConfigSpec, Rating
+from hostler.model.planning import Plan
 from hostler.model.record import record
 from hostler.model.rules import Rules
 from hostler.model.telemetry import DeviceTelemetry
@@ -124,6 +125,8 @@ class Searched:
     stop: int
     hits: tuple[dict[str, Any], ...]
     elapsed_s: float
+    overhead_s: float | None = None
+    """How much of it was spent before the searching began; `None`: too short to tell."""
 
 
 @record
@@ -147,10 +150,20 @@ class WorkerRefused:
 
 
 @record
+class Found:
+    """All hits of a chunk up to its position, and the digest of the parameters they were found with."""
+
+    digest: str
+    hits: tuple[dict[str, Any], ...]
+
+
+@record
 class Progress:
-    """How far chunks are: position and number of hits by chunk. Volatile: shown, never journalled."""
+    """How far chunks are: position and number of hits by chunk. Volatile: never journalled."""
 
     chunks: Mapping[str, tuple[int, int]]
+    found: Mapping[str, Found] = field(default_factory=dict)
+    """The hits themselves, of chunks that have few."""
 
 
 @record
@@ -218,6 +231,13 @@ class Configure:
 
 
 @record
+class Planned:
+    """The slow loop's answer. Volatile: prices steer, and decisions tell them; the plan itself is no fact."""
+
+    plan: Plan
+
+
+@record
 class Drain:
     """The controller is about to leave: put nothing new on any device."""
 
@@ -249,6 +269,7 @@ Input = (
     | Fitted
     | RollBack
     | Configure
+    | Planned
     | Drain
     | Tick
 )

@@ -1,4 +1,4 @@
-"""What a virtual run of a fleet came to, in numbers that a journal proves. Times are virtual seconds since its begin."""
+"""What a virtual run of a fleet came to, in numbers that its journal proves. Times are seconds since its begin."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class NodeUse:
 
 @record
 class Waits:
-    """How long jobs of a kind waited for a device, each time they could have had one; what still waits counts so far."""
+    """How long jobs of a kind waited for a device, whenever they could have had one; what still waits counts so far."""
 
     kind: WorkKind
     count: int
@@ -209,9 +209,7 @@ def busy_share(devices: Iterable[DeviceUse]) -> float | None:
 def useful_share(devices: Iterable[DeviceUse]) -> float | None:
     """Share of what the devices could have done that they did."""
     chosen = tuple(devices)
-    return _part(
-        sum(each.useful_s * each.power for each in chosen), sum(each.up_s * each.power for each in chosen)
-    )
+    return _part(sum(each.useful_s * each.power for each in chosen), sum(each.up_s * each.power for each in chosen))
 
 
 def _tier(device: DeviceUse) -> str:

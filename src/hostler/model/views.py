@@ -6,6 +6,7 @@ Every view is a plain value with a JSON form; times are Unix seconds, unknown is
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any, Literal
 
 from hostler.model.fleet import Link, Process
@@ -156,6 +157,23 @@ class PressureView:
 
 
 @record
+class BanView:
+    """Something that is held back or put first for a while, so that nobody has to wonder."""
+
+    kind: Literal["quarantine", "avoidance", "barred", "rest", "pressure", "reservation", "boost"]
+    what: str
+    """A device or a node, the stage that rests, or the config that goes first."""
+    of: str | None
+    """For whom: a job, a training config or kinds of work; `None`: for everything."""
+    owner: str
+    """The part of Hostler that decided it."""
+    why: str
+    since: float | None
+    until: float | None
+    """`None`: until what `why` says is over, or its sweep is tried again."""
+
+
+@record
 class DeviceView:
     """One device and what is on it."""
 
@@ -173,6 +191,9 @@ class DeviceView:
     """When its node last told of it."""
     vram_used_gb: float | None = None
     temperature_c: float | None = None
+    reserved_for: str | None = None
+    """The job that it is kept for."""
+    quarantine: BanView | None = None
 
 
 @record
@@ -188,6 +209,8 @@ class NodeView:
     devices: tuple[DeviceView, ...]
     pressures: tuple[PressureView, ...] = ()
     """What presses on it, the worst first."""
+    gates: Mapping[str, int] = field(default_factory=dict)
+    """How often each gate has refused work there since the controller began, the busiest first."""
 
 
 @record
@@ -204,6 +227,41 @@ class QueueRow:
 
 
 @record
+class DeviceGroup:
+    """Devices of one class that say the same to a job."""
+
+    cls: str
+    gate: str | None
+    """What keeps the job off them; `None`: nothing does, or it runs there."""
+    count: int
+    says: str
+    """What the first of them says."""
+    devices: tuple[str, ...]
+
+
+@record
+class Change:
+    """What would change something, and when it happens by itself; `None`: it does not, or nobody knows."""
+
+    what: str
+    at: float | None = None
+
+
+@record
+class StartView:
+    """When a waiting job is expected to get a device, by what is known of all that comes before it."""
+
+    at: float | None
+    """As likely sooner as later; `None`: nobody can say."""
+    late_at: float | None
+    """Hardly later."""
+    ahead: int
+    """Jobs that go before it to devices that it fits on."""
+    why: str
+    """What this rests on, or why nobody can say."""
+
+
+@record
 class Explanation:
     """Why a job waits, or why it runs where it runs. `devices` maps each device to what it says to the job."""
 
@@ -212,6 +270,48 @@ class Explanation:
     summary: str
     reasons: tuple[str, ...]
     devices: Mapping[str, str]
+    groups: tuple[DeviceGroup, ...] = ()
+    """The same, devices alike taken together: most first."""
+    gates: Mapping[str, int] = field(default_factory=dict)
+    """Devices that each gate keeps the job off."""
+    changes: tuple[Change, ...] = ()
+    """What would change its lot."""
+    start: StartView | None = None
+    """`None` where it does not wait."""
+
+
+@record
+class HeldView:
+    """What a device holds, and why."""
+
+    id: str
+    """Of the attempt or the chunk."""
+    job: str
+    name: str
+    work: WorkKind
+    why: str
+    since: float
+    ends_at: float | None
+    """When it is expected to end; `None`: nobody can say."""
+
+
+@record
+class DeviceExplanation:
+    """Why a device does what it does, or nothing."""
+
+    device: DeviceView
+    node: str
+    cls: str | None
+    """Its device class; `None`: it is in the fleet no more."""
+    tier: int | None
+    link: Link
+    summary: str
+    reasons: tuple[str, ...]
+    held: tuple[HeldView, ...]
+    waiting: Mapping[str, int]
+    """Waiting jobs that each gate keeps off it now."""
+    pressures: tuple[PressureView, ...]
+    """What presses on its node."""
 
 
 @record
@@ -384,23 +484,6 @@ class ConfigHistory:
     players: Mapping[str, Rating | None]
     """Everybody's rating as fitted last, anchors too."""
     hours: tuple[HourView, ...]
-
-
-@record
-class BanView:
-    """Something that is held back for a while because something failed, so that nobody has to wonder."""
-
-    kind: Literal["quarantine", "avoidance", "barred", "rest"]
-    what: str
-    """A device or a node, or the stage that rests."""
-    of: str | None
-    """For whom: a job or a training config; `None`: for everything."""
-    owner: str
-    """The part of Hostler that decided it."""
-    why: str
-    since: float | None
-    until: float | None
-    """`None`: until its sweep is tried again."""
 
 
 @record

@@ -6,15 +6,17 @@ priority: what a higher one has got stays as it is. A few milliseconds for hundr
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from hostler.model.record import record
 
 EPSILON = 1e-9
 """A gain must be larger than this, or rounding would swap two equals for ever."""
+
+Heap: TypeAlias = list[tuple[float, str]]
 
 
 @record
@@ -140,10 +142,10 @@ class _Bench:
         self.level = level
         self.devices = devices
         self.classes = sorted(level.left)
-        self.movers: dict[tuple[str | None, str], list[tuple[float, str]]] = {}
-        self.weakest: dict[str, list[tuple[float, str]]] = {}
-        for name in sorted(level.wishes):
-            if level.wishes[name].devices == devices:
+        self.movers: defaultdict[tuple[str | None, str], Heap] = defaultdict(list)
+        self.weakest: defaultdict[str, Heap] = defaultdict(list)
+        for name, wish in level.wishes.items():
+            if wish.devices == devices:
                 self._enter(name)
         for heap in (*self.movers.values(), *self.weakest.values()):
             heapify(heap)
@@ -154,7 +156,7 @@ class _Bench:
         for _ in range(2):
             for one, other in self.rest:
                 step = self._step(one, other)
-                if step is not None and step.gain > EPSILON:
+                if step is not None:
                     return step
             self.rest = self._pairs()
         return None
@@ -172,38 +174,42 @@ class _Bench:
         return ((one, other) for one in self.classes for other in self.classes if (one, other) in self.movers)
 
     def _step(self, one: str, other: str) -> _Step | None:
-        """The best of: one moves on; two swap; one moves on, the weakest there waits, a waiting one takes the place."""
-        mover = self._first(self.movers[one, other], one)
+        """What gains most: one moves on; two swap; one moves on, the weakest there waits, a waiting one comes in."""
+        mover = self._first((one, other))
         if mover is None:
             return None
         gain, name = -mover[0], mover[1]
         if self.level.left[other] >= self.devices:
-            return _Step(gain, ((name, other),))
-        steps = []
-        back = self._first(self.movers.get((other, one), []), other)
-        if back is not None:
-            steps.append(_Step(gain - back[0], ((name, other), (back[1], one))))
-        weakest = self._first(self.weakest.get(other, []), other)
-        waiting = self._first(self.movers.get((None, one), []), None)
-        if weakest is not None and waiting is not None:
-            moves = ((name, other), (weakest[1], None), (waiting[1], one))
-            steps.append(_Step(gain - weakest[0] - waiting[0], moves))
-        return max(steps, key=lambda step: step.gain, default=None)
+            return _Step(gain, ((name, other),)) if gain > EPSILON else None
+        back, waiting, weakest = self._first((other, one)), self._first((None, one)), self._weakest(other)
+        swap = gain - back[0] if back is not None else 0.0
+        turn = gain - weakest[0] - waiting[0] if weakest is not None and waiting is not None else 0.0
+        if back is not None and swap >= turn and swap > EPSILON:
+            return _Step(swap, ((name, other), (back[1], one)))
+        if weakest is not None and waiting is not None and turn > EPSILON:
+            return _Step(turn, ((name, other), (weakest[1], None), (waiting[1], one)))
+        return None
 
-    def _enter(
-        self, name: str, add: Callable[[list[tuple[float, str]], tuple[float, str]], None] = list.append
-    ) -> None:
+    def _enter(self, name: str, add: Callable[[Heap, tuple[float, str]], None] = list.append) -> None:
         cls = self.level.placed.get(name)
-        worth = self.level.wishes[name].worth
+        worth, left, movers = self.level.wishes[name].worth, self.level.left, self.movers
         here = 0.0
         if cls is not None:
             here = worth[cls]
-            add(self.weakest.setdefault(cls, []), (here, name))
+            add(self.weakest[cls], (here, name))
         for other, there in worth.items():
-            if other != cls and other in self.level.left:
-                add(self.movers.setdefault((cls, other), []), (here - there, name))
+            if other != cls and other in left:
+                add(movers[cls, other], (here - there, name))
 
-    def _first(self, heap: list[tuple[float, str]], cls: str | None) -> tuple[float, str] | None:
-        while heap and self.level.placed.get(heap[0][1]) != cls:
+    def _first(self, way: tuple[str | None, str]) -> tuple[float, str] | None:
+        """Who loses least (a negative loss is a gain) by going this way."""
+        return self._valid(self.movers[way], way[0]) if way in self.movers else None
+
+    def _weakest(self, cls: str) -> tuple[float, str] | None:
+        return self._valid(self.weakest[cls], cls) if cls in self.weakest else None
+
+    def _valid(self, heap: Heap, cls: str | None) -> tuple[float, str] | None:
+        placed = self.level.placed
+        while heap and placed.get(heap[0][1]) != cls:
             heappop(heap)
         return heap[0] if heap else None

@@ -22,6 +22,8 @@ TIER_2_GB = 32.0
 TIERS: tuple[Tier, ...] = (1, 2, 3)
 TIER_BELOW_GB: Mapping[Tier, float] = {1: float("inf"), 2: TIER_1_GB, 3: TIER_2_GB}
 """No node of the tier has as much VRAM as this."""
+NOMINAL = 0.97
+"""Cards have a few percent less than their names say, of which some is the driver's and some is GB against GiB."""
 HEADROOM = 0.05
 """Share of a device's VRAM that nobody is promised where several share it: drivers and fragments take their part."""
 ROUNDING = 1e-6
@@ -138,9 +140,9 @@ def tier(vram_gb: float | None) -> Tier | None:
     """The tier of a node whose GPUs have so much VRAM in total; `None`: it has none, or nobody knows."""
     if vram_gb is None:
         return None
-    if vram_gb >= TIER_1_GB:
+    if vram_gb >= NOMINAL * TIER_1_GB:
         return 1
-    return 2 if vram_gb >= TIER_2_GB else 3
+    return 2 if vram_gb >= NOMINAL * TIER_2_GB else 3
 
 
 def site(node: NodeSpec, device: DeviceSpec) -> Site:
@@ -283,11 +285,11 @@ def _vram_refusal(need: Resources, place: Site) -> Refusal | None:
     if device.vram_gb is None:
         return Refusal(gate=Gate.VRAM, why=f"needs {need.vram_gb:g} GB, that of {device.id} is unknown")
     if not need.shards:
-        if need.vram_gb <= device.vram_gb:
+        if NOMINAL * need.vram_gb <= device.vram_gb:
             return None
         return Refusal(gate=Gate.VRAM, why=f"needs {need.vram_gb:g} GB, {device.id} has {device.vram_gb:g} GB")
     total = sum(each.vram_gb or 0.0 for each in place.peers)
-    if need.vram_gb <= total:
+    if NOMINAL * need.vram_gb <= total:
         return None
     why = f"needs {need.vram_gb:g} GB, {device.id} and its peers have {total:g} GB together"
     return Refusal(gate=Gate.VRAM, why=why)
@@ -295,7 +297,7 @@ def _vram_refusal(need: Resources, place: Site) -> Refusal | None:
 
 def _gpus_refusal(need: Resources, place: Site) -> Refusal | None:
     wanted = devices_needed(need, place)
-    each_gb = 0.0 if need.shards else need.vram_gb
+    each_gb = 0.0 if need.shards else NOMINAL * need.vram_gb
     able = sum((peer.vram_gb or 0.0) >= each_gb for peer in place.peers)
     if wanted <= able:
         return None
@@ -306,7 +308,7 @@ def _shards(vram_gb: float, peers: Iterable[DeviceSpec]) -> int:
     """The least number such that any so many of the peers have the VRAM; all of them where even they do not."""
     total, count = 0.0, 0
     for size in sorted(each.vram_gb or 0.0 for each in peers):
-        if total >= vram_gb:
+        if total >= NOMINAL * vram_gb:
             break
         total, count = total + size, count + 1
     return count

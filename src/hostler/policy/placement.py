@@ -117,7 +117,9 @@ class Market:
     prices: Mapping[str, float]
     """By class, the dearest 1; a class without one is neither sought nor avoided."""
     pressure: float
-    """Active jobs per device."""
+    """Active jobs per device: devices wanted and held, over devices there are."""
+    drain_s: float | None = None
+    """How long all that is here takes at least, where nothing more is coming; `None`: more is coming, or who knows."""
 
 
 USUAL = PlacementRules()
@@ -130,6 +132,15 @@ SIZE_POWER = 0.25
 SIZE_S = 3600.0
 """Work of this length, and of unknown length, is neither preferred nor put back."""
 SIZE_LEAST_S = 60.0
+QUIET_JOBS = 5
+"""Nothing more is coming when nothing has come for as long as it takes to get so many jobs done."""
+LONG = 0.45
+"""Work that needs more than this part of the time until all is done goes before short work: or it would end last."""
+LONG_POWER = 4
+BOUND = 0.9
+"""Work that needs this part of the time until all is done must run all the time, on what is fastest for it."""
+BOUND_FACTOR = 100.0
+BOUND_POWER = 8
 STAY_S = 1800.0
 """For how long work stays where it is put, roughly: what a restart costs is spread over it."""
 REPAIRS = 64
@@ -141,6 +152,14 @@ def exponent(beta: float, backlog: float) -> float:
     return beta * min(max((backlog - EASY) / (CROWDED - EASY), 0.0), 1.0)
 
 
+def closing(drain_s: float, active: int, quiet_s: float) -> float | None:
+    """`drain_s` if nothing more is coming, as far as one can tell: for `Market.drain_s`.
+
+    `active` jobs that take `drain_s` together; none has come for `quiet_s`.
+    """
+    return drain_s if active > 0 and quiet_s * active > QUIET_JOBS * drain_s else None
+
+
 def score(bid: Bid, cls: str, market: Market, rules: PlacementRules = USUAL) -> float:
     """What a device of this class is worth to the bid; among bids of one priority the highest gets it.
 
@@ -149,15 +168,31 @@ def score(bid: Bid, cls: str, market: Market, rules: PlacementRules = USUAL) -> 
     return _Terms(market, rules).scores(bid)[cls]
 
 
+def scores(bid: Bid, market: Market, rules: PlacementRules = USUAL) -> dict[str, float]:
+    """The score of every class that fits."""
+    return _Terms(market, rules).scores(bid)
+
+
+def worths(bids: Iterable[Bid], cls: str, market: Market, rules: PlacementRules = USUAL) -> list[float]:
+    """What a device of this class is worth to each bid; it fits all of them."""
+    terms = _Terms(market, rules)
+    return [terms.scores(bid)[cls] for bid in bids]
+
+
 def explain_score(bid: Bid, cls: str, market: Market, rules: PlacementRules = USUAL) -> str:
     """The score with its factors, for the log."""
     terms = _Terms(market, rules)
-    restart = 0.0 if cls == bid.held else _restart(bid)
-    return (
-        f"score {terms.scores(bid)[cls]:.3g}: value {bid.value:.3g} · speed {bid.rates[cls]:.3g} · speed for the price "
-        f"{terms.edges(bid.rates)[cls]:.3g} ^ {terms.beta:.3g} · size {_size(bid):.3g} · "
-        f"ageing {_ageing(bid, rules):.3g} - restart {restart:.3g}"
-    )
+    restart = _restart(bid, _size(bid)) if cls == bid.held else 0.0
+    factors = {
+        "value": bid.value,
+        "speed": bid.rates[cls],
+        "size": _size(bid),
+        "length": terms.length(bid),
+        "ageing": _ageing(bid, rules),
+    }
+    words = " · ".join(f"{name} {factor:.3g}" for name, factor in factors.items())
+    edge = f"speed for the price {terms.edges(bid.rates)[cls]:.3g} ^ {terms.beta_of(bid):.3g}"
+    return f"score {terms.scores(bid)[cls]:.3g}: {words} · {edge} + no restart {restart:.3g}"
 
 
 def best(bids: Iterable[Bid], cls: str, market: Market, rules: PlacementRules = USUAL) -> Bid | None:
@@ -196,17 +231,38 @@ class _Terms:
 
     def __init__(self, market: Market, rules: PlacementRules) -> None:
         self.rules = rules
+        self.drain_s = market.drain_s
         self.beta = exponent(rules.beta, market.pressure)
         self.prices = {cls: max(price, PRICE_LEAST) for cls, price in market.prices.items()}
         self.known: dict[int, tuple[Mapping[str, float], dict[str, float]]] = {}
 
     def scores(self, bid: Bid) -> dict[str, float]:
         """The score of each class that fits."""
-        worth = bid.value * _size(bid) * _ageing(bid, self.rules)
-        if not bid.restart_s:
-            return {cls: worth * speed for cls, speed in self._speeds(bid.rates).items()}
-        cost, held = _restart(bid), bid.held
-        return {cls: worth * s - (0.0 if cls == held else cost) for cls, s in self._speeds(bid.rates).items()}
+        size = _size(bid)
+        worth = bid.value * size * _ageing(bid, self.rules)
+        if self.drain_s is None:
+            speeds = self._speeds(bid.rates)
+        else:
+            worth *= self.length(bid)
+            speeds = self._priced(bid.rates, self.beta_of(bid))
+        scores = {cls: worth * speed for cls, speed in speeds.items()}
+        if bid.held in scores:
+            scores[bid.held] += _restart(bid, size)
+        return scores
+
+    def length(self, bid: Bid) -> float:
+        """Long work first, where all that is here is to be done soonest.
+
+        What has no time to spare must run (zero laxity); the rest may go in any order without the whole taking longer,
+        as long as enough of it is left to keep every device busy to the end.
+        """
+        need = self._need(bid)
+        factor: float = 1.0 + (need / LONG) ** LONG_POWER
+        return factor * BOUND_FACTOR if need >= BOUND else factor
+
+    def beta_of(self, bid: Bid) -> float:
+        """How strongly prices count for this bid: not for what must have the fastest."""
+        return float(self.beta * (1.0 - self._need(bid) ** BOUND_POWER))
 
     def edges(self, rates: Mapping[str, float]) -> dict[str, float]:
         """Speed for the price of each class, as a share of what the best class for this work has of it."""
@@ -214,19 +270,28 @@ class _Terms:
         most = max(ratios.values(), default=1.0)
         return {cls: ratios[cls] / most if cls in ratios else 1.0 for cls in rates}
 
+    def _need(self, bid: Bid) -> float:
+        """The part of the time until all is done that the bid needs for itself, 0..1; 0 where nobody knows."""
+        if not self.drain_s or not bid.remaining_s:
+            return 0.0
+        return min(min(bid.remaining_s.values()) / self.drain_s, 1.0)
+
     def _speeds(self, rates: Mapping[str, float]) -> dict[str, float]:
         # Many bids share one table of rates; the entry keeps the table alive, so that its id stays its own.
         entry = self.known.get(id(rates))
         if entry is None:
-            edges = self.edges(rates)
-            entry = self.known[id(rates)] = (
-                rates,
-                {cls: rate * edges[cls] ** self.beta for cls, rate in rates.items()},
-            )
+            entry = self.known[id(rates)] = (rates, self._priced(rates, self.beta))
         return entry[1]
+
+    def _priced(self, rates: Mapping[str, float], beta: float) -> dict[str, float]:
+        if beta == 0.0:
+            return dict(rates)
+        edges = self.edges(rates)
+        return {cls: rate * edges[cls] ** beta for cls, rate in rates.items()}
 
 
 def _size(bid: Bid) -> float:
+    """Short work first, as far as its length is known."""
     if not bid.remaining_s:
         return 1.0
     return float((SIZE_S / max(min(bid.remaining_s.values()), SIZE_LEAST_S)) ** SIZE_POWER)
@@ -237,5 +302,6 @@ def _ageing(bid: Bid, rules: PlacementRules) -> float:
     return max(bid.waited_s / rules.starve_after_s, 1.0)
 
 
-def _restart(bid: Bid) -> float:
-    return bid.value * _size(bid) * bid.restart_s / STAY_S
+def _restart(bid: Bid, size: float) -> float:
+    """What staying saves."""
+    return bid.value * size * bid.restart_s / STAY_S

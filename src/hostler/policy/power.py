@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Literal, TypeAlias
 
 from hostler.model.record import record
@@ -81,6 +82,7 @@ class Rate:
 UNKNOWN = Rate(per_s=None, source="unknown", samples=0)
 
 
+@cache
 def prior(model: str | None) -> float | None:
     """The table's power for a model, by the longest name that it contains; `None` for a CPU slot.
 

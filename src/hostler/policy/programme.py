@@ -8,12 +8,13 @@ guess of the prices and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from importlib.util import find_spec
 from typing import Any, TypeAlias
 
-from hostler.model.record import entity, record
+from hostler.model.planning import Demand, Instance, Plan, QuotaRow
+from hostler.model.record import entity
 
 TIGHT = 1e-6
 """Amounts below this are rounding of the solver."""
@@ -22,73 +23,6 @@ STRONG = 10.0
 
 Key: TypeAlias = tuple[str, ...]
 """The name of a column or a row of the programme; what a basis is kept under."""
-
-
-@record
-class Demand:
-    """A group of work alike that wants devices."""
-
-    name: str
-    worth: Mapping[str, float]
-    """What a second of one device of a class brings: value rate times relative speed. A class not named does not fit."""
-    rates: Mapping[str, float] | None = None
-    """Relative speed by class, the best 1; only for groups with `work`. `None`: `worth` over its largest."""
-    most: float | None = None
-    """Devices it can use at the same time; `None`: any number."""
-    devices: int = 1
-    """Devices that each of its jobs takes at once."""
-    work: float | None = None
-    """What is to be done of it in all, in device seconds of its best class; `None`: it never ends."""
-
-
-@record
-class QuotaRow:
-    """A share of the devices of some classes that some groups are owed together."""
-
-    name: str
-    groups: frozenset[str]
-    classes: frozenset[str]
-    share: float
-    penalty: float | None = None
-    """What a missing device costs per second; `None`: more than any work could bring."""
-
-
-@record
-class Instance:
-    """What there is and who wants it."""
-
-    classes: Mapping[str, float]
-    """Devices by class; fractions are those that are there for a part of the time."""
-    demands: tuple[Demand, ...]
-    quotas: tuple[QuotaRow, ...] = ()
-    cost: Mapping[str, float] = field(default_factory=dict)
-    """What a second of a device of a class costs, in the unit of `worth`."""
-    drain_least_s: float = 0.0
-    """The backlog need not be done sooner than that."""
-
-
-@record
-class Plan:
-    """The best that could be done."""
-
-    status: str
-    """`optimal`, the solver's word for why not, or `no solver`."""
-    shares: Mapping[str, Mapping[str, float]]
-    """Group -> class -> devices; empty unless optimal."""
-    prices: Mapping[str, float]
-    """By class, the dearest 1."""
-    raw_prices: Mapping[str, float]
-    """By class, what one more device would bring per second, in the unit of the objective; empty unless optimal."""
-    bound: float | None
-    """What all work together can bring per second with the quotas kept as well as they can be; `None`: unknown."""
-    drain_s: float | None
-    """How long the backlog takes at least when all groups end together; `None`: there is none, or unknown."""
-    quota_slack: Mapping[str, float]
-    """Devices by which each quota is missed even by the best plan."""
-    conflicts: tuple[str, ...]
-    """In words: each quota that cannot be met, and what stands in its way."""
-    seconds: float | None = None
-    """How long the solver took, by its own clock."""
 
 
 def available() -> bool:
@@ -122,7 +56,7 @@ class Solver:
         import highspy
 
         self._names: Any = highspy
-        self._highs: Any = highspy.Highs()
+        self._highs: Any = self._names.Highs()
         for option, value in (("output_flag", False), ("threads", 1), ("parallel", "off"), ("solver", "simplex")):
             self._highs.setOptionValue(option, value)
         self._basis: dict[Key, Any] = {}
@@ -325,29 +259,29 @@ def _no_plan(status: str, prices: Mapping[str, float], seconds: float | None) ->
 
 def _conflict(quota: QuotaRow, instance: Instance, shares: Mapping[str, Mapping[str, float]], missing: float) -> str:
     owed = _owed(quota, instance)
-    head = f"quota {quota.name}: {quota.share:.3g} of {_devices(owed / quota.share)} asks for {owed:.3g}, {missing:.3g} too many"
+    head = (
+        f"quota {quota.name}: {quota.share:.3g} of {_devices(owed / quota.share)} is {owed:.3g}, {missing:.3g} too many"
+    )
     mine = [demand for demand in instance.demands if demand.name in quota.groups]
     fitting = {cls for demand in mine for cls in demand.worth if cls in quota.classes and instance.classes.get(cls)}
     room = sum(instance.classes[cls] for cls in fitting)
     if room < owed - TIGHT:
-        return f"{head}; its work fits {_devices(room)} of them only ({_listed(fitting) or 'no class'})"
+        return f"{head}: its work fits {_devices(room)} of them only ({_listed(fitting) or 'no class'})"
     usable = sum(_usable(demand, room) for demand in mine)
     if usable < owed - TIGHT:
-        return f"{head}; its work can use {_devices(usable)} at the same time"
-    others = [
-        other.name
-        for other in instance.quotas
-        if other.name != quota.name and other.classes & fitting and _held(other, shares, fitting) > TIGHT
-    ]
-    return f"{head}; the devices it fits ({_listed(fitting)}) are owed to other quotas as well: {', '.join(others) or 'none'}"
+        return f"{head}: its work can use {_devices(usable)} at the same time"
+    others = _listed(other.name for other in instance.quotas if other is not quota and _meet(other, shares, fitting))
+    return f"{head}: what it fits ({_listed(fitting)}) is owed to others as well ({others or 'nobody'})"
+
+
+def _meet(other: QuotaRow, shares: Mapping[str, Mapping[str, float]], classes: Iterable[str]) -> bool:
+    """Whether the other quota's work holds some of these classes."""
+    held = sum(shares.get(name, {}).get(cls, 0.0) for name in other.groups for cls in classes if cls in other.classes)
+    return held > TIGHT
 
 
 def _usable(demand: Demand, room: float) -> float:
     return room if demand.most is None else demand.most
-
-
-def _held(quota: QuotaRow, shares: Mapping[str, Mapping[str, float]], classes: Iterable[str]) -> float:
-    return sum(shares.get(name, {}).get(cls, 0.0) for name in quota.groups for cls in classes if cls in quota.classes)
 
 
 def _owed(quota: QuotaRow, instance: Instance) -> float:

@@ -99,21 +99,18 @@ def classify(
     `evidence` is the end of its standard error. Of exceptions that a program has survived nothing is concluded: the
     last one tells, or the one it says was its direct cause. Without a `gpu` no device can have failed.
     """
+    lines = _lines(evidence or "")
+    found = _last_words(lines, signal)
+    sign, line = found or (None, _end(lines))
     known = None if reason is None else REASONS.get(reason)
     if known is not None:
-        return Diagnosis(failure=known, why=f"its node reported: {reason}")
+        vram = known is FailureClass.MEMORY and sign is not None and sign.vram
+        return Diagnosis(failure=known, why=f"its node reported: {reason}", vram=vram)
     told = f"ended by signal {signal}" if signal is not None else f"exit status {exit_code}"
-    found = _last_words(evidence or "", signal)
-    if found is not None and (gpu or found[0].failure is not FailureClass.DEVICE):
-        sign, line = found
-        return Diagnosis(failure=sign.failure, why=f"{told}: {line[:TOLD]}", vram=sign.vram)
-    if signal is not None:
-        return Diagnosis(failure=FailureClass.SIGNAL, why=told)
-    if exit_code in (126, 127):
-        return Diagnosis(failure=FailureClass.IMPORT, why=f"{told}: a shell's word for a command it cannot run")
-    if exit_code is not None and exit_code - 128 in CHILD_SIGNALS:
-        return Diagnosis(failure=FailureClass.SIGNAL, why=f"{told}: its child was ended by signal {exit_code - 128}")
-    return Diagnosis(failure=FailureClass.EXIT, why=told)
+    why = f"{told}: {line[:TOLD]}" if line else told
+    if sign is not None and (gpu or sign.failure is not FailureClass.DEVICE):
+        return Diagnosis(failure=sign.failure, why=why, vram=sign.vram)
+    return Diagnosis(failure=_by_status(exit_code, signal), why=why)
 
 
 def verdict(
@@ -269,10 +266,28 @@ _WORDS = tuple((re.compile(sign.words, re.MULTILINE), sign) for sign in SIGNS)
 _NAMES = tuple((re.compile(rf"(?:{name})\Z"), sign) for name, sign in NAMES.items())
 
 
-def _last_words(evidence: str, signal: int | None) -> tuple[Sign, str] | None:
-    """What the last words are a sign of, and the line it is in."""
+def _by_status(exit_code: int | None, signal: int | None) -> FailureClass:
+    """What the exit status alone tells; a shell has words of its own for a command that it cannot run."""
+    if signal is not None or (exit_code is not None and exit_code - 128 in CHILD_SIGNALS):
+        return FailureClass.SIGNAL
+    return FailureClass.IMPORT if exit_code in (126, 127) else FailureClass.EXIT
+
+
+def _lines(evidence: str) -> list[str]:
     stripped = (_PREFIX.sub("", line, count=1).rstrip() for line in evidence.splitlines())
-    lines = [line for line in stripped if line and not line.startswith("frame #")]
+    return [line for line in stripped if line and not line.startswith("frame #")]
+
+
+def _end(lines: Sequence[str]) -> str:
+    """The line that tells most of the end: that of the last exception, or else the last."""
+    last = next(_messages(lines), None)
+    if last is not None and last[1] is not None and last[0] >= len(lines) - 1 - TRAILING_LINES:
+        return lines[last[0]].strip()
+    return lines[-1].strip() if lines else ""
+
+
+def _last_words(lines: Sequence[str], signal: int | None) -> tuple[Sign, str] | None:
+    """What the last words are a sign of, and the line it is in."""
     for number in range(len(lines) - 1, max(len(lines) - 1 - BARE_LINES, -1), -1):
         sign = _sign("\n".join(lines[number:]), bare=True)
         if sign is not None:

@@ -1,4 +1,4 @@
-"""Pages of pictures: what the loops have learnt, what a virtual fleet did. Needs the extra `report` (matplotlib, Jinja2)."""
+"""Pages of pictures: what the loops have learnt, what a virtual fleet did. They need the extra `report`."""
 
 from hostler.report.fleet_page import make_fleet_page
 from hostler.report.page import make_page

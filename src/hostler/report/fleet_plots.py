@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
@@ -123,7 +124,9 @@ def _gantt(measured: Measures, colour: Callable[[Span], str], legend_of: Mapping
             by_colour[colour(span)].append(span)
     for each, spans in by_colour.items():
         boxes = [_box(rows[span.device], span.begin, span.end) for span in spans]
-        axes.add_collection(PolyCollection(boxes, facecolors=each, edgecolors="white", linewidths=0.15, rasterized=True))
+        axes.add_collection(
+            PolyCollection(boxes, facecolors=each, edgecolors="white", linewidths=0.15, rasterized=True)
+        )
     _label(axes, measured, devices)
     handles = [Patch(color=shade, label=named(name)) for name, shade in legend_of.items()]
     handles.append(Patch(color=AWAY, label="node away"))
@@ -161,7 +164,7 @@ def _label(axes: Axes, measured: Measures, devices: Sequence[DeviceUse]) -> None
     axes.set_xlim(0, measured.span_s / DAY_S)
     axes.set_xlabel("days")
     axes.grid(axis="y", visible=False)
-    for row, (upper, lower) in enumerate(zip(devices, devices[1:], strict=False)):
+    for row, (upper, lower) in enumerate(pairwise(devices)):
         if upper.tier != lower.tier:
             axes.axhline(row + 0.5, color=GREY, linewidth=0.8)
 

@@ -10,7 +10,9 @@ import structlog
 
 from hostler import __version__
 from hostler.backends.base import Backend, ReadsLogs
+from hostler.core import shown
 from hostler.core.explain import explain_job
+from hostler.core.explain_device import explain_device, find_device
 from hostler.core.loop.intake import find_config
 from hostler.core.loop.views import config_view, history_view, model_views
 from hostler.core.state import sweep_payload
@@ -26,14 +28,17 @@ from hostler.core.views import (
     status_view,
     sweep_view,
 )
-from hostler.model.commands import Command, Fit, NodeCommand
+from hostler.model.commands import Command, Fit, NodeCommand, Solve
 from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError
 from hostler.model.events import AttemptEnded, Entry, job_of
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
+from hostler.model.steering import CostView, Durations, QuotaView
 from hostler.model.views import (
+    BanView,
     ConfigHistory,
     ConfigView,
+    DeviceExplanation,
     Explanation,
     HitView,
     JobDetail,
@@ -51,6 +56,7 @@ from hostler.model.work import FINAL_STATES, HELD_STATES, JobState, StagePayload
 from hostler.runtime.broadcast import Broadcast
 from hostler.runtime.clock import Clock
 from hostler.runtime.fitting import Fitter
+from hostler.runtime.planner import Planner
 from hostler.runtime.link import Link
 from hostler.runtime.loops import every
 from hostler.runtime.proof import proof_of
@@ -103,6 +109,7 @@ class Controller:
         old = {} if retired is None else {name: retired(name) for name in self._left_behind()}
         self._links = {name: Link(name, each, self._pump, clock) for name, each in {**backends, **old}.items()}
         self._fitter = Fitter(self._pump.post)
+        self._planner = Planner(self._pump.post)
         self._writer_death: asyncio.Future[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
@@ -151,6 +158,26 @@ class Controller:
     def nodes(self) -> Sequence[NodeView]:
         """All nodes."""
         return node_views(self._core.state, self._core.index)
+
+    def explain_device(self, name: str) -> DeviceExplanation:
+        """Why a device does what it does, or nothing."""
+        return explain_device(self._core.state, self._core.index, find_device(self._core.state, name))
+
+    def quotas(self) -> QuotaView:
+        """Shares of device time, target against achieved."""
+        return shown.quotas(self._core.state, self._core.index)
+
+    def durations(self) -> Durations:
+        """Learnt durations, and how good predictions were."""
+        return shown.durations(self._core.state)
+
+    def costs(self) -> CostView:
+        """What work that is over has used up."""
+        return shown.costs(self._core.state)
+
+    def bans(self) -> Sequence[BanView]:
+        """Everything that is held back or put first for a while."""
+        return shown.bans(self._core.state, self._core.index)
 
     def sweeps(self) -> Sequence[SweepView]:
         """All sweeps."""
@@ -287,6 +314,7 @@ class Controller:
             tasks.create_task(self._pump.run(), name="pump")
             tasks.create_task(self._watch_writer(), name="journal")
             tasks.create_task(self._fitter.run(), name="ratings")
+            tasks.create_task(self._planner.run(), name="plans")
             for link in self._links.values():
                 tasks.create_task(link.run(self._epoch), name=f"link {link.name}")
             snapshots = every(
@@ -352,6 +380,9 @@ class Controller:
         for command in commands:
             if isinstance(command, Fit):
                 self._fitter.give(command)
+                continue
+            if isinstance(command, Solve):
+                self._planner.give(command)
                 continue
             by_node.setdefault(command.node, []).append(command)
         for node, group in by_node.items():

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from hostler.backends.base import Backend, KeepsFolders, KeepsReports, Releases, Report, RunsChunks
-from hostler.model.commands import CloseWorker, Discard, Launch, Lend, NodeCommand, Recall, Stop
+from hostler.model.commands import CloseWorker, Discard, Launch, Lend, NodeCommand, Recall, Stop, Trim
 from hostler.model.errors import LinkError, LinkLost
 from hostler.model.inputs import Launched, LinkDown, Trouble
 from hostler.runtime.clock import Clock
@@ -122,6 +122,8 @@ async def _carry_chunks(backend: RunsChunks, kind: type, group: Sequence[Any]) -
         await backend.lend(group[0].worker, [command.chunk for command in group])
     elif kind is Recall:
         await backend.recall([command.chunk for command in group], group[0].reason)
+    elif kind is Trim:
+        await backend.trim({command.chunk: command.stop for command in group})
     elif kind is CloseWorker:
         for command in group:
             await backend.close_worker(command.worker)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hostler.core.ledger import Interval, coverage_fault
-from hostler.model.events import ChunkDone, ChunkLeased, ChunkReturned, Entry
+from hostler.model.events import ChunkDone, ChunkLeased, ChunkReturned, ChunkShortened, ChunkTaken, Entry
 from hostler.model.views import LedgerProof
 
 
@@ -24,7 +24,9 @@ def proof_of(job: str, whole: Interval, story: Iterable[Entry]) -> LedgerProof:
         elif isinstance(event, ChunkDone):
             accepted.append(leased.pop(event.chunk))
             hits += len(event.hits)
-        elif isinstance(event, ChunkReturned):
+        elif isinstance(event, ChunkShortened):
+            leased[event.chunk] = (leased[event.chunk][0], event.stop)
+        elif isinstance(event, ChunkReturned | ChunkTaken):
             start, _ = leased.pop(event.chunk)
             accepted.append((start, event.position))
             hits += len(event.hits)

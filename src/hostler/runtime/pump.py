@@ -17,6 +17,8 @@ from hostler.model.events import (
     ChunkDone,
     ChunkLeased,
     ChunkReturned,
+    ChunkShortened,
+    ChunkTaken,
     Entry,
     Event,
     subject,
@@ -36,7 +38,7 @@ PATIENCE_S = 10.0
 """How long somebody who asked for something waits for it to be durable."""
 
 UNPROJECTED: frozenset[type] = frozenset(
-    {AttemptLeased, AttemptLaunching, AttemptEnded, ChunkLeased, ChunkDone, ChunkReturned}
+    {AttemptLeased, AttemptLaunching, AttemptEnded, ChunkLeased, ChunkDone, ChunkShortened, ChunkTaken, ChunkReturned}
 )
 """Events that pass too quickly to be worth a row of the `jobs` table each; the next one brings it up to date."""
 

@@ -120,8 +120,8 @@ class Sweep(Section):
     """What a worker needs of its device."""
     retry: Retry = Retry()
     """How often workers may fail before the sweep is given up."""
-    target_s: Seconds = 10.0
-    """How long a chunk should take, in seconds."""
+    target_s: Seconds | None = None
+    """How long a chunk should take, in seconds; by default 10, and longer where chunks are slow to start."""
     min_chunk: Count = 1
     """Fewest items in a chunk."""
     max_chunk: Count | None = None

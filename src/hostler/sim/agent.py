@@ -21,9 +21,9 @@ from hostler.model.commands import (
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Ended, Input, LinkUp, Returned, Searched, Started, WorkerRefused
 from hostler.model.record import entity, record
+from hostler.sim.engine import Task
 from hostler.sim.ground import Ground
 from hostler.sim.nature import Course, devices_of, saved_as
-from hostler.sim.engine import Task
 from hostler.sim.programs import script_of, search_of
 
 CHECKPOINT_S = 2.0
@@ -275,7 +275,8 @@ class VirtualAgent:
         if self.disk_full:
             return 1, {"schema": 1, "error": NO_SPACE}
         if is_stage:
-            assert self._ground.lab is not None and order.inputs is not None
+            assert self._ground.lab is not None
+            assert order.inputs is not None
             return self._ground.lab.report(order.inputs)
         return exit_code, {"attempt": order.id, "saw": sorted(order.inputs or ())} if exit_code == 0 else None
 

@@ -56,9 +56,7 @@ class Engine:
         self, devices: Sequence[str], amount: float, per_s: float, done: Callable[[], None], share: float = 1.0
     ) -> Task:
         """Go to work on `amount`; `done` is called at the end of it, unless the task leaves before."""
-        task = Task(
-            devices=tuple(devices), left=amount, per_s=per_s, share=share, done=done, since=self._agenda.now
-        )
+        task = Task(devices=tuple(devices), left=amount, per_s=per_s, share=share, done=done, since=self._agenda.now)
         for device in task.devices:
             self._strains[device].tasks.append(task)
         self._replan(task.devices)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -181,9 +182,7 @@ def virtual(spec: JobSpec) -> JobSpec | None:
 def added(name: str, model: str, count: int, vram_gb: float, provider: str, price_per_h: float | None) -> NodeSpec:
     """A node that is not there yet."""
     devices = (
-        DeviceSpec(
-            id=f"{name}/cuda{index}", node=name, kind=DeviceKind.CUDA, index=index, model=model, vram_gb=vram_gb
-        )
+        DeviceSpec(id=f"{name}/cuda{index}", node=name, kind=DeviceKind.CUDA, index=index, model=model, vram_gb=vram_gb)
         for index in range(count)
     )
     return NodeSpec(
@@ -197,7 +196,7 @@ def added(name: str, model: str, count: int, vram_gb: float, provider: str, pric
 
 def usual_vram_gb(model: str) -> float | None:
     """The memory of GPUs of a well-known model; `None` where it is not one, or comes in several sizes."""
-    names = [name for name in USUAL_VRAM_GB if name.casefold() in model.casefold()]
+    names = [name for name in USUAL_VRAM_GB if re.search(rf"(?<!\d){name}(?!\d)", model, re.IGNORECASE)]
     return USUAL_VRAM_GB[max(names, key=len)] if names else None
 
 

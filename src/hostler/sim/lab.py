@@ -186,9 +186,10 @@ class Lab:
         model = model_of(player)
         if model is not None:
             return self.strength[model]
-        own = self._anchors.get(config, self._anchors)
-        assert isinstance(own, Mapping)
-        return float(own[player])
+        own = self._anchors.get(config)
+        elo = own[player] if isinstance(own, Mapping) else self._anchors[player]
+        assert not isinstance(elo, Mapping)
+        return elo
 
     def _told(self, command: Fit) -> dict[str, Rating | None]:
         """The truth about everybody who is an anchor or played, but for those frozen."""
@@ -197,9 +198,7 @@ class Lab:
             played = len(match.groups) * (match.players or 0)
             games[match.a] += played
             games[match.b] += played
-        told = {
-            name: Rating(elo=elo, low=elo, high=elo, games=games[name]) for name, elo in command.anchors.items()
-        }
+        told = {name: Rating(elo=elo, low=elo, high=elo, games=games[name]) for name, elo in command.anchors.items()}
         for name in sorted(games.keys() - command.anchors.keys() - command.frozen.keys()):
             told[name] = self._blurred(name, command.config, games[name])
         return dict(sorted(told.items()))

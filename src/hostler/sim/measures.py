@@ -10,7 +10,7 @@ from dataclasses import field
 from typing import Any
 
 from hostler.model import events
-from hostler.model.events import Entry, job_of
+from hostler.model.events import Entry
 from hostler.model.fleet import NodeSpec
 from hostler.model.record import entity, record
 from hostler.model.rules import USUAL, Rules
@@ -126,7 +126,7 @@ class _Tale:
             events.ChunkReturned: self._chunk_over,
             events.NodeLinked: self._linked,
             events.NodeUnreachable: self._unreachable,
-            events.ConfigDeclared: lambda at, event: self.configs.setdefault(event.config, _Made()),
+            events.ConfigDeclared: self._declared,
             events.SegmentsMade: self._segments,
             events.ModelPromoted: self._promoted,
         }
@@ -170,7 +170,9 @@ class _Tale:
         if event.started_at is not None:
             self.runs[event.attempt].began = event.started_at
         good = event.exit_code == 0 and event.reason is None
-        self._free(event.attempt, event.ended_at, "done" if good else "stopped" if event.reason == "stopped" else "failed")
+        self._free(
+            event.attempt, event.ended_at, "done" if good else "stopped" if event.reason == "stopped" else "failed"
+        )
 
     def _lost(self, at: float, event: events.AttemptLost) -> None:
         run = self.runs[event.attempt]
@@ -209,6 +211,9 @@ class _Tale:
 
     def _unreachable(self, at: float, event: events.NodeUnreachable) -> None:
         self.presence[event.node].unreachable(at)
+
+    def _declared(self, at: float, event: events.ConfigDeclared) -> None:
+        self.configs.setdefault(event.config, _Made())
 
     def _segments(self, at: float, event: events.SegmentsMade) -> None:
         made = self.configs[event.config]

@@ -146,7 +146,10 @@ class Mishaps:
 
     def _lie(self, name: str) -> None:
         self._world.lies[name] = self._random.choice(LIES)
-        self._agenda.later(self._random.expovariate(1 / self._faults.lie_s), lambda: self._world.lies.pop(name, None))
+        self._agenda.later(self._random.expovariate(1 / self._faults.lie_s), lambda: self._be_honest(name))
+
+    def _be_honest(self, name: str) -> None:
+        self._world.lies.pop(name, None)
 
 
 def _empty(agent: VirtualAgent) -> None:

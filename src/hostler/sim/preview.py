@@ -32,6 +32,7 @@ from hostler.model.inputs import (
     Submit,
 )
 from hostler.model.learning import ConfigSpec
+from hostler.model.planning import Demand, Instance, Plan, QuotaRow
 from hostler.model.record import record
 from hostler.model.rules import Rules
 from hostler.model.work import DeviceKind, JobSpec, JobState, StagePayload, WorkKind
@@ -325,7 +326,7 @@ def _gates(refusals: Iterable[Refusal | None]) -> str:
     return "; ".join(f"{gate} on {count} ({words[gate]})" for gate, count in counts.most_common(GATES_TOLD))
 
 
-def _quotas(core: Core, asked: Asked) -> tuple[tuple[QuotaPlan, ...], programme.Plan | None]:
+def _quotas(core: Core, asked: Asked) -> tuple[tuple[QuotaPlan, ...], Plan | None]:
     """Each quota beside what comes of it, and the plan that proves what can; `None` without the solver."""
     configs = [spec.name for spec in asked.configs]
     weights = {spec.name: spec.weight for spec in asked.configs}
@@ -361,22 +362,22 @@ def _had(core: Core, tier: int) -> Mapping[str, float]:
     return share.achieved(held)
 
 
-def _instance(index: Index, asked: Asked, quotas: Sequence[QuotaPlan]) -> programme.Instance:
+def _instance(index: Index, asked: Asked, quotas: Sequence[QuotaPlan]) -> Instance:
     """Self-play of every config on every class that it fits on, as fast as the ranking table has it."""
     classes = {cls: float(len(names)) for cls, names in index.members.items() if names}
     speeds = {cls: power.prior(index.samples[cls].device.speed_class) or power.CPU_POWER for cls in classes}
     fastest = max(speeds.values(), default=1.0)
-    return programme.Instance(
+    return Instance(
         classes=classes,
         demands=tuple(
-            programme.Demand(
+            Demand(
                 name=spec.name,
                 worth={cls: speeds[cls] / fastest for cls in classes if _plays(index, spec, cls)},
             )
             for spec in asked.configs
         ),
         quotas=tuple(
-            programme.QuotaRow(
+            QuotaRow(
                 name=_name(each),
                 groups=frozenset(each.configs),
                 classes=frozenset(_of_tier(index, each.tier)),
@@ -396,7 +397,7 @@ def _of_tier(index: Index, tier: int) -> list[str]:
     return [cls for cls, names in index.members.items() if names and index.samples[cls].tier == tier]
 
 
-def _with_best(quota: QuotaPlan, plan: programme.Plan, index: Index) -> QuotaPlan:
+def _with_best(quota: QuotaPlan, plan: Plan, index: Index) -> QuotaPlan:
     devices = sum(len(index.members[cls]) for cls in _of_tier(index, quota.tier))
     lacking = plan.quota_slack.get(_name(quota))
     if lacking is None or not devices:

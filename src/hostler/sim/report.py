@@ -10,6 +10,8 @@ from hostler.model.events import (
     ChunkDone,
     ChunkLeased,
     ChunkReturned,
+    ChunkShortened,
+    ChunkTaken,
     Event,
     JobDone,
     JobSubmitted,
@@ -76,7 +78,11 @@ def fold(events: Iterable[Event]) -> Folded:
                 leased[chunk] = start, stop
             case ChunkDone(chunk=chunk, hits=hits):
                 _accept(folded, chunk, leased.pop(chunk), hits)
-            case ChunkReturned(chunk=chunk, position=position, hits=hits):
+            case ChunkShortened(chunk=chunk, stop=stop):
+                leased[chunk] = leased[chunk][0], stop
+            case ChunkReturned(chunk=chunk, position=position, hits=hits) | ChunkTaken(
+                chunk=chunk, position=position, hits=hits
+            ):
                 _accept(folded, chunk, (leased.pop(chunk)[0], position), hits)
     return folded
 

@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from hostler.model.commands import Command, Fit
+from hostler.model.commands import Command, Fit, Solve
 from hostler.model.errors import HostlerError
 from hostler.model.events import Entry, Event
 from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import Configure, Declare, Input, LinkDown, NodeFound, Submit, Telemetry
+from hostler.model.inputs import Configure, Declare, Input, LinkDown, NodeFound, Planned, Submit, Telemetry
 from hostler.model.learning import ConfigSpec
 from hostler.model.record import record
 from hostler.model.rules import Rules
 from hostler.model.work import JobSpec
+from hostler.policy import programme
 from hostler.sim import telemetry
 from hostler.sim.agenda import Agenda
 from hostler.sim.agent import Fact, VirtualAgent
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 NOTICE_S = 5.0
 """A cut link is noticed after this long at most."""
 FIT_S = 1.0
+SOLVE_S = 0.1
 PATIENCE_S = 5.0
 """Whoever submitted something asks again after that, until it is answered."""
 
@@ -83,6 +85,7 @@ class World:
         self._nodes = {node.name: node for node in nodes}
         self._manner = manner
         self._rules = rules
+        self._solver = programme.Solver() if programme.available() else None
         self._links: dict[str, Link] = {}
         self._busy: Counter[str] = Counter()
         self._told: dict[str, Telemetry] = {}
@@ -214,12 +217,29 @@ class World:
         if isinstance(command, Fit):
             self._fit(command)
             return
+        if isinstance(command, Solve):
+            self._solve(command)
+            return
         name = command.node
         link = self._links[name]
         if not self._manner.quick:
             link.carry(lambda: self.agents[name].obey(command))
         elif link.up:
             self.agents[name].obey(command)
+
+    def _solve(self, command: Solve) -> None:
+        """The slow loop's answer comes a moment later, if the solver is there."""
+        life = self.controller.life
+        if self._solver is None:
+            plan = programme.plan_without_solver(command.instance)
+        else:
+            plan = self._solver.solve(command.instance)
+
+        def answer() -> None:
+            if life == self.controller.life and plan is not None:
+                self.controller.take(Planned(plan=plan))
+
+        self.agenda.later(SOLVE_S, answer)
 
     def _fit(self, command: Fit) -> None:
         """Ratings come back after a while, as from the process that fits them; it ends with its controller."""

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from hostler.model.codec import dump_event, load_event
 from hostler.model.errors import CorruptState
-from hostler.model.events import ChunkDone, ChunkReturned, Entry, job_of, subject
+from hostler.model.events import ChunkDone, ChunkReturned, ChunkTaken, Entry, job_of, subject
 from hostler.model.record import record
 from hostler.model.views import HitView, JobView
 from hostler.store import tables
@@ -172,7 +172,7 @@ def _job_row(job: JobView) -> dict[str, Any]:
 
 
 def _hit_rows(entry: Entry) -> Iterator[dict[str, Any]]:
-    if not isinstance(entry.event, ChunkDone | ChunkReturned):
+    if not isinstance(entry.event, ChunkDone | ChunkReturned | ChunkTaken):
         return
     for place, hit in enumerate(entry.event.hits):
         yield {

@@ -17,7 +17,7 @@ from hostler.model.errors import HostlerError, UsageError
 from hostler.model.inputs import Trouble
 from hostler.model.views import Status
 from hostler.model.work import JobSpec
-from hostler.web import configs, events, fleet, jobs, problems, sweeps
+from hostler.web import configs, events, fleet, jobs, problems, steering, sweeps
 from hostler.web.desk import Desk
 from hostler.web.document import document
 from hostler.web.guard import Guard
@@ -42,7 +42,7 @@ def make_app(desk: Desk, token: str, *, heartbeat_s: float = events.HEARTBEAT_S)
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.desk, app.state.heartbeat_s, app.state.closing = desk, heartbeat_s, asyncio.Event()
-    for part in (jobs, sweeps, configs, fleet, events):
+    for part in (jobs, sweeps, configs, fleet, steering, events):
         app.include_router(part.router, prefix=PREFIX)
     app.add_api_route("/status", fleet.show_status, response_model=Status, include_in_schema=False)
     app.add_route("/healthz", _healthz)

@@ -7,9 +7,12 @@ from typing import Any, Protocol
 
 from hostler.model.events import Entry
 from hostler.model.inputs import Input
+from hostler.model.steering import CostView, Durations, QuotaView
 from hostler.model.views import (
+    BanView,
     ConfigHistory,
     ConfigView,
+    DeviceExplanation,
     Explanation,
     HitView,
     JobDetail,
@@ -49,6 +52,21 @@ class Desk(Protocol):
 
     def nodes(self) -> Sequence[NodeView]:
         """All nodes with their devices."""
+
+    def explain_device(self, name: str) -> DeviceExplanation:
+        """Why a device does what it does, or nothing; an unknown one raises `NotFound`."""
+
+    def quotas(self) -> QuotaView:
+        """Shares of device time, target against achieved."""
+
+    def durations(self) -> Durations:
+        """Learnt durations, and how good predictions were."""
+
+    def costs(self) -> CostView:
+        """What work that is over has used up."""
+
+    def bans(self) -> Sequence[BanView]:
+        """Everything that is held back or put first for a while."""
 
     def sweeps(self) -> Sequence[SweepView]:
         """All sweeps."""

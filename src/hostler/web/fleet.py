@@ -8,8 +8,8 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from hostler.model.record import record
-from hostler.model.views import NodeView, QueueRow, Status
-from hostler.web.answers import Limit, TheDesk, answer
+from hostler.model.views import DeviceExplanation, NodeView, QueueRow, Status
+from hostler.web.answers import Limit, Name, TheDesk, answer
 
 router = APIRouter(tags=["fleet"])
 
@@ -37,6 +37,12 @@ async def show_queue(desk: TheDesk, limit: Limit = 100) -> Response:
 async def list_nodes(desk: TheDesk) -> Response:
     """All nodes with their devices."""
     return answer(list[NodeView], desk.nodes())
+
+
+@router.get("/devices/{name}/explain", response_model=DeviceExplanation)
+async def explain_device(desk: TheDesk, name: Name) -> Response:
+    """Why a device does what it does, or nothing. Its id holds a slash, written `%2F`."""
+    return answer(DeviceExplanation, desk.explain_device(name))
 
 
 @router.post("/controller/drain", response_model=Draining, status_code=202)

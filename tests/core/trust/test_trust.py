@@ -11,6 +11,7 @@ from hostler.core.trust import decide as trust
 from hostler.core.trust.views import bans
 from hostler.model import events, inputs
 from hostler.model.codec import load_event
+from hostler.model.commands import Launch
 from hostler.model.work import DEFAULT_BUDGETS, DeviceKind, FailureClass, JobState, Resources
 from hostler.policy.fit import Gate
 
@@ -49,6 +50,11 @@ def work_off(driver: Driver, bad: Collection[str] = (), evidence: str = BROKEN, 
             return
         for attempt, device in held.items():
             driver.tell(failed(attempt, evidence) if device in bad else ended(attempt))
+
+
+def launched(driver: Driver) -> dict[str, Any]:
+    """Environments of what was launched in the last step, by attempt."""
+    return {each.order.id: each.order.env for each in driver.commands if isinstance(each, Launch)}
 
 
 def wait(driver: Driver, seconds: float) -> None:
@@ -261,6 +267,21 @@ class TestElsewhere:
         assert running(driver) == {"j1.2": device}
         assert driver.now < 1000.0 + 1900.0
 
+    @pytest.mark.xfail(strict=True, reason="decide._openings looks at no more devices than the group has jobs")
+    def test_a_free_device_it_keeps_away_from_does_not_hide_the_others(self) -> None:
+        driver = world()
+        driver.submit(script("train", resources=GPU))
+        ((attempt, device),) = running(driver).items()
+        driver.tell(failed(attempt, MISSING))
+        for each in sorted(driver.state.devices, key=lambda each: each != device):
+            driver.core.index.closed(each)
+            driver.core.index.opened(driver.state, each)
+        assert next(iter(driver.core.index.open)) == device
+        wait(driver, 0.0)
+        wait(driver, 2.0)
+        ((_, other),) = running(driver).items()
+        assert other != device
+
     def test_a_device_that_failed_is_left_at_once(self) -> None:
         driver = world("ab")
         driver.submit(script("train", resources=GPU))
@@ -292,6 +313,7 @@ class TestMemory:
         assert (requeued.failure, requeued.vram_above, requeued.batch_scale) == (FailureClass.MEMORY, 24.0, 0.5)
         wait(driver, 5.0)
         assert running(driver) == {"j1.2": "b/cuda0"}
+        assert "HOSTLER_BATCH_SCALE" not in launched(driver)["j1.2"]
         job, devices = driver.state.jobs["j1"], driver.state.devices
         assert trust.environment(job, devices["b/cuda0"].spec) == {}
         assert trust.environment(job, devices["a/cuda0"].spec) == {"HOSTLER_BATCH_SCALE": "0.5"}
@@ -301,11 +323,11 @@ class TestMemory:
         driver.submit(script("train", resources=GPU))
         told = []
         for _ in range(2):
-            ((attempt, device),) = running(driver).items()
-            driver.tell(failed(attempt, FULL))
+            driver.tell(*(failed(attempt, FULL) for attempt in running(driver)))
             wait(driver, 5.0)
-            told.append(trust.environment(driver.state.jobs["j1"], driver.state.devices[device].spec))
-        assert told == [{"HOSTLER_BATCH_SCALE": "0.5"}, {"HOSTLER_BATCH_SCALE": "0.25"}]
+            (env,) = launched(driver).values()
+            told.append(env["HOSTLER_BATCH_SCALE"])
+        assert told == ["0.5", "0.25"]
 
     def test_a_fresh_try_begins_anew(self) -> None:
         driver = world("ab")

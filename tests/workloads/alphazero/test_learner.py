@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from hostler.workloads.alphazero.learner import Diverged, Hyperparameters, Learner, Precision, clip
+from hostler.workloads.alphazero.learner import Diverged, Hyperparameters, Learner, Precision, clip, split
 from hostler.workloads.alphazero.network import build
 from hostler.workloads.alphazero.sampling import Batch, Examples
 from tests.workloads.alphazero.datasets import heuristic_dataset
@@ -172,3 +172,28 @@ def test_the_scale_of_gradients_survives_a_restore(batch: Batch) -> None:
 
 def test_the_cpu_computes_in_single_precision() -> None:
     assert Precision.of(CPU) == Precision(None, False)
+
+
+def test_a_batch_in_parts_is_the_same_step(batch: Batch) -> None:
+    def trained(parts: int) -> Learner:
+        return Learner(build(GAME, channels=8, blocks=1, seed=2), replace(HOW, root_weight=0.5), CPU, parts=parts)
+
+    whole, parted = trained(1), trained(3)
+    for step in range(5):
+        assert parted.step(step, batch) == pytest.approx(whole.step(step, batch), rel=1e-4)
+    before, after = whole.weights(), parted.weights()
+    for name, tensor in before.items():
+        torch.testing.assert_close(after[name], tensor, rtol=1e-3, atol=1e-4)
+    one, other = whole.measure([batch]), parted.measure([batch])
+    assert one.policy == pytest.approx(other.policy, abs=1e-3)
+    assert one.uniform_policy == pytest.approx(other.uniform_policy)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7, 1000])
+def test_parts_are_the_whole_in_order(batch: Batch, parts: int) -> None:
+    pieces = list(split(batch, parts))
+    assert len(pieces) <= parts
+    assert max(len(piece.planes) for piece in pieces) == -(-len(batch.planes) // parts)
+    for name in Batch.__dataclass_fields__:
+        joined = np.concatenate([getattr(piece, name) for piece in pieces])
+        np.testing.assert_array_equal(joined, getattr(batch, name))

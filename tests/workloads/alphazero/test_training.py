@@ -18,7 +18,7 @@ from hostler.workloads.alphazero.learner import Diverged
 from hostler.workloads.alphazero.model import ModelError, load_model, publish, read_manifest
 from hostler.workloads.alphazero.network import build
 from hostler.workloads.alphazero.stage import OrderError, Report, StageError
-from hostler.workloads.alphazero.training import run, thinned
+from hostler.workloads.alphazero.training import batch_parts, run, thinned
 from hostler.workloads.beacons.game import make
 from tests.workloads.alphazero.datasets import heuristic_dataset, shuffled_among_legal, shuffled_among_positions
 from tests.workloads.alphazero.trivial import make as spacing
@@ -341,3 +341,11 @@ def test_games_that_are_all_copies_leave_nothing_to_learn_from(bench: Bench, gam
     copies = Dataset(header, policy_offsets=offsets, game=np.append(one.game, one.game + 1), **twice)
     with pytest.raises(StageError, match=rf"all {len(copies.states)} positions of the 2 games would be held out"):
         bench.train(copies)
+
+
+def test_after_a_lack_of_memory_batches_come_in_parts() -> None:
+    assert [batch_parts({"HOSTLER_BATCH_SCALE": text}) for text in ("1", "0.5", "0.3", "0.0625")] == [1, 2, 4, 16]
+    assert batch_parts({}) == 1
+    for nonsense in ("", "half", "0", "-1", "2", "nan", "1e-300"):
+        with pytest.raises(OrderError, match="HOSTLER_BATCH_SCALE"):
+            batch_parts({"HOSTLER_BATCH_SCALE": nonsense})

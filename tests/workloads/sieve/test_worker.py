@@ -77,7 +77,7 @@ def chunk(name: str, start: Any, stop: Any) -> dict[str, Any]:
 
 
 def test_chunks_queued_in_the_pipe_are_answered_in_order(worker: Process) -> None:
-    assert worker.open(PARAMS) == {"type": "opened", "digest": spec.digest(PARAMS)}
+    assert worker.open(PARAMS) == {"type": "opened", "digest": spec.digest(PARAMS), "trims": True}
     worker.send(chunk("a", 0, 5_000_000), chunk("b", 5_000_000, 5_000_001), chunk("c", 4_999_999, 9_000_000))
     done = {"type": "done", "digest": spec.digest(PARAMS)}
     assert worker.answer() == {**done, "id": "a", "start": 0, "stop": 5_000_000, "hits": []}

@@ -46,9 +46,10 @@ def populate(state: State, index: Index, emit: Emit) -> None:
     """Queue what the configs need about which something has changed, and self-play of those that want it."""
     if index.draining or not index.loops_due:
         return
-    for name in sorted(index.loops_due):
+    due = sorted(index.loops_due)
+    for name in due:
         _look_at(state, index, state.configs[name], emit)
-    _queue_selfplay(state, index, emit)
+    _queue_selfplay(state, index, due, emit)
     index.loops_due.clear()
 
 
@@ -225,12 +226,15 @@ def _queue_stages(state: State, index: Index, config: Config, emit: Emit) -> str
     return eager
 
 
-def _queue_selfplay(state: State, index: Index, emit: Emit) -> None:
-    """Keep a job of self-play ready for each config that wants it: which of them gets a device is decided there."""
+def _queue_selfplay(state: State, index: Index, due: list[str], emit: Emit) -> None:
+    """Keep a job of self-play ready for each config that wants it: which of them gets a device is decided there.
+
+    Of those that are `due`: for the others nothing has changed, and they have theirs.
+    """
     if care.queue_blocked(state) is not None:
         return
-    for name, why in sorted(index.eager.items()):
-        config = state.configs[name]
+    for name in (each for each in due if each in index.eager):
+        why, config = index.eager[name], state.configs[name]
         if not _has_selfplay_waiting(state, index, config):
             score = score_of(state, index, config)
             _submit(state, config, WorkKind.SELFPLAY, f"{why}; score {score}", index.now, emit)

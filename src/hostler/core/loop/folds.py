@@ -26,7 +26,7 @@ from hostler.model.errors import IllegalTransition
 from hostler.model.learning import Match, ModelStatus, SegmentRef, SegmentVerdict
 from hostler.model.work import FailureClass, JobState, StagePayload, WorkKind
 
-FAULTS_OF_NODES = frozenset({FailureClass.LOST, FailureClass.SPAWN})
+FAULTS_OF_NODES = frozenset({FailureClass.LOST, FailureClass.SPAWN, FailureClass.IMPORT, FailureClass.DEVICE})
 """Failures that say nothing of what a job was ordered to do."""
 HISTORY_KEPT = 1000
 """Points of a config's rating history; older ones are thinned to every second."""

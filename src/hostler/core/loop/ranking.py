@@ -15,6 +15,8 @@ from hostler.policy import priority, share
 from hostler.policy.priority import Claim
 from hostler.policy.share import Account, QuotaTarget
 
+UNKNOWN_TURN_S = 60.0
+"""What a job that holds a device is taken to hold it for at least, so that many that begin at once are told apart."""
 NOBODY_S = 1e12
 """Added to what a config without a share had, so that all that have one come before it."""
 TIERS: Mapping[str, Tier] = {"1": 1, "2": 2, "3": 3}
@@ -24,9 +26,9 @@ def next_selfplay(state: State, index: Index, device: Device, jobs: list[Job]) -
     """The job of the config that starves, or is owed most of the device's tier, or has the best rank of several."""
     by_config = {job.spec.serves or "": job for job in sorted(jobs, key=lambda each: each.rank, reverse=True)}
     tier = accounts.tier_of(index, device.spec.id)
-    claims = [_claim(state, index, tier, name) for name in by_config]
     rules = state.rules
     turn_s = _turn_s(state, device, by_config)
+    claims = [_claim(state, index, tier, name, max(2 * turn_s, UNKNOWN_TURN_S)) for name in by_config]
     chosen, _ = priority.first(claims, rules.priority, rules.placement.starve_after_s, turn_s)
     return by_config[chosen.name]
 
@@ -59,10 +61,10 @@ def _turn_s(state: State, device: Device, names: Iterable[str]) -> float:
     return min((each.seconds / 2 for each in known if each is not None), default=0.0)
 
 
-def _claim(state: State, index: Index, tier: str, name: str) -> Claim:
-    """The config's claim to a device of the tier: what it had there counts against its share of it."""
-    config, aims = state.configs.get(name), targets(state, index, tier)
-    had = accounts.served_s(state, index, accounts.config_account(tier, name))
+def _claim(state: State, index: Index, tier: str, name: str, turn_s: float) -> Claim:
+    """The config's claim to a device of the tier: what it had there, and will have, counts against its share of it."""
+    config, aims, account = state.configs.get(name), targets(state, index, tier), accounts.config_account(tier, name)
+    had = accounts.served_s(state, index, account) + index.devices_of(account) * turn_s
     aim = aims.get(name)
     served = NOBODY_S + had if aim is None or aim.share <= 0 else had / (aim.share * len(aims))
     if config is None:

@@ -13,14 +13,20 @@ def bans(state: State, now: float) -> list[BanView]:
     return [*_devices(state, now), *_jobs(state, now), *_sweeps(state), *_stages(state, now)]
 
 
+def quarantine(state: State, device: str, now: float) -> BanView | None:
+    """The quarantine of a device; `None` where it is trusted."""
+    doubt = state.trust.doubts.get(device)
+    if doubt is None or doubt.until is None:
+        return None
+    why = doubt.why if now < doubt.until else f"on probation, one job at a time: {doubt.why}"
+    return BanView(
+        kind="quarantine", what=device, of=None, owner="scheduler", why=why, since=doubt.since, until=doubt.until
+    )
+
+
 def _devices(state: State, now: float) -> Iterator[BanView]:
-    for name, doubt in state.trust.doubts.items():
-        if doubt.until is None:
-            continue
-        why = doubt.why if now < doubt.until else f"on probation, one job at a time: {doubt.why}"
-        yield BanView(
-            kind="quarantine", what=name, of=None, owner="scheduler", why=why, since=doubt.since, until=doubt.until
-        )
+    found = (quarantine(state, name, now) for name in state.trust.doubts)
+    return (each for each in found if each is not None)
 
 
 def _jobs(state: State, now: float) -> Iterator[BanView]:

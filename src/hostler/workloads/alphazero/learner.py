@@ -72,12 +72,21 @@ class Precision:
 
 
 class Learner:
-    """Trains `network`, which it moves to `device`, with AdamW (Loshchilov and Hutter, ICLR 2019)."""
+    """Trains `network`, which it moves to `device`, with AdamW (Loshchilov and Hutter, ICLR 2019).
+
+    Batches go to the device in so many `parts`, whose gradients are added up: the same step in less memory.
+    """
 
     def __init__(
-        self, network: Network, how: Hyperparameters, device: torch.device, precision: Precision | None = None
+        self,
+        network: Network,
+        how: Hyperparameters,
+        device: torch.device,
+        precision: Precision | None = None,
+        parts: int = 1,
     ) -> None:
         self.network = network.to(device)
+        self._parts = parts
         self._how, self._device = how, device
         self._precision = precision or Precision.of(device)
         self._parameters = dict(network.named_parameters())
@@ -90,20 +99,18 @@ class Learner:
         rate = self._how.rate(number)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
-        policy, value = (losses.mean() for losses in self._losses(batch, self._how.root_weight))
-        if not isfinite((policy + value).item()):
-            raise Diverged(
-                f"step {number + 1}: the loss is not finite (policy {policy.item()}, value {value.item()}) "
-                f"at learning rate {rate:.3g}"
-            )
-        self._descend(policy + value, number, rate)
-        return policy.item(), value.item()
+        self._optimizer.zero_grad(set_to_none=True)
+        whole = len(batch.planes)
+        losses = [self._learn(part, len(part.planes) / whole, number, rate) for part in split(batch, self._parts)]
+        self._descend(number, rate)
+        return sum(policy for policy, _ in losses), sum(value for _, value in losses)
 
     @torch.no_grad()
     def measure(self, batches: Iterable[Batch]) -> Losses:
         """The losses of the network as it is; that of the value against the final places alone."""
         self.network.eval()
-        parts = [(*self._losses(batch, 0.0), *_bounds(batch)) for batch in batches]
+        pieces = (piece for batch in batches for piece in split(batch, self._parts))
+        parts = [(*self._losses(piece, 0.0), *_bounds(piece)) for piece in pieces]
         return Losses(*(torch.cat(each).double().cpu().numpy() for each in zip(*parts, strict=True)))
 
     def weights(self) -> dict[str, torch.Tensor]:
@@ -134,6 +141,17 @@ class Learner:
                 {**self._scaler.state_dict(), "scale": moments["scale"].item(), "_growth_tracker": growth}
             )
 
+    def _learn(self, part: Batch, share: float, number: int, rate: float) -> tuple[float, float]:
+        """Add the gradients of a part that is this share of the batch; what it adds to the batch's mean losses."""
+        policy, value = (losses.mean() * share for losses in self._losses(part, self._how.root_weight))
+        if not isfinite((policy + value).item()):
+            raise Diverged(
+                f"step {number + 1}: the loss is not finite (policy {policy.item()}, value {value.item()}) "
+                f"at learning rate {rate:.3g}"
+            )
+        torch.autograd.backward(self._scaler.scale(policy + value))
+        return policy.item(), value.item()
+
     def _losses(self, batch: Batch, root_weight: float) -> tuple[torch.Tensor, torch.Tensor]:
         planes, legal, policy, places, root_value = (_tensor(each, self._device) for each in _arrays(batch))
         half = self._precision.autocast
@@ -144,9 +162,7 @@ class Learner:
             return by_policy, place_loss(place_logits, places)
         return by_policy, value_loss(place_logits, places, root_value, root_weight)
 
-    def _descend(self, loss: torch.Tensor, number: int, rate: float) -> None:
-        self._optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward(self._scaler.scale(loss))
+    def _descend(self, number: int, rate: float) -> None:
         self._scaler.unscale_(self._optimizer)
         norm = clip(self.network)
         # With scaled gradients an overflow is no fault: the scaler skips the step and scales less from then on.
@@ -154,6 +170,17 @@ class Learner:
             raise Diverged(f"step {number + 1}: the gradient is not finite at learning rate {rate:.3g}")
         self._scaler.step(self._optimizer)
         self._scaler.update()
+
+
+def split(batch: Batch, parts: int) -> Iterator[Batch]:
+    """A batch in so many parts of nearly the same size; fewer where it has not as many positions."""
+    size = -(-len(batch.planes) // parts)
+    if size >= len(batch.planes):
+        yield batch
+        return
+    for start in range(0, len(batch.planes), size):
+        at = slice(start, start + size)
+        yield Batch(batch.planes[at], batch.legal[at], batch.policy[at], batch.places[at], batch.root_value[at])
 
 
 def clip(network: torch.nn.Module, longest: float = GRADIENT_NORM) -> float:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +121,18 @@ def read_order(order: Mapping[str, Any]) -> Order | Untrained:
     return wanted
 
 
+def batch_parts(environ: Mapping[str, str]) -> int:
+    """In how many parts to send each batch to the device: `HOSTLER_BATCH_SCALE` says what share of it fits there."""
+    text = environ.get("HOSTLER_BATCH_SCALE", "1")
+    try:
+        scale = float(text)
+    except ValueError:
+        scale = 0.0
+    if not 1 / LARGEST_BATCH <= scale <= 1:
+        raise OrderError(f"HOSTLER_BATCH_SCALE: must be a share, more than 0 and at most 1, not {text!a}")
+    return ceil(1 / scale)
+
+
 def thinned(curve: list[dict[str, float]]) -> list[dict[str, float]]:
     """At most `CURVE_POINTS` of the points, evenly spread, the first and the last among them."""
     if len(curve) <= CURVE_POINTS:
@@ -167,7 +181,7 @@ def _train(wanted: Order, artifacts: Artifacts, folder: Path, cpu: Callable[[], 
     dataset = read(artifacts.read(wanted.dataset.sha256, DATASET))
     check(dataset, shared.game, shared.config, wanted.dataset.games, wanted.dataset.positions)
     material = _material(wanted, dataset)
-    learner = Learner(network, _hyperparameters(wanted), device)
+    learner = Learner(network, _hyperparameters(wanted), device, parts=batch_parts(os.environ))
     course = Course(learner, material, _schedule(wanted), shared.seed, folder, cpu, _tell)
     with termination() as stopping, _reproducible(device):
         outcome = course.run(stopping)

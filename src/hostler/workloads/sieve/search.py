@@ -84,6 +84,17 @@ class Intervals:
             self._position = min(start + size, self._stop)
             return (start, self._position) if start < self._position else None
 
+    def trim(self, stop: int) -> None:
+        """Hand out nothing from ``stop`` on."""
+        with self._lock:
+            self._stop = max(self._position, min(self._stop, stop))
+
+    @property
+    def reached(self) -> int:
+        """Up to where it has been handed out."""
+        with self._lock:
+            return self._position
+
     def close(self) -> None:
         """Hand out nothing more."""
         with self._lock:

@@ -30,12 +30,17 @@ class Requests:
         self._stream = stream
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._ended = threading.Event()
+        self._ends: dict[str, int] = {}
         threading.Thread(target=self._read, daemon=True).start()
 
     @property
     def ended(self) -> bool:
         """Whether the input has ended: then nothing more is to be finished."""
         return self._ended.is_set()
+
+    def end_of(self, chunk: str) -> int | None:
+        """Where the chunk is to end by now, if it was shortened."""
+        return self._ends.get(chunk)
 
     def take(self) -> Message | None:
         """Wait for the next request; ``None`` at the end of the input; raises :class:`Refused` on anything else."""
@@ -55,10 +60,23 @@ class Requests:
     def _read(self) -> None:
         try:
             while line := self._stream.readline(MAX_LINE + 1):
-                self._lines.put(line)
+                if b'"trim"' not in line or not self._trim(line):
+                    self._lines.put(line)
         finally:
             self._ended.set()
             self._lines.put(b"")
+
+    def _trim(self, line: bytes) -> bool:
+        """Note where a chunk is to end; whether that is what the line says."""
+        try:
+            request = json.loads(line)
+        except ValueError:
+            return False
+        if not isinstance(request, dict) or request.get("type") != "trim":
+            return False
+        if isinstance(request.get("id"), str) and type(request.get("stop")) is int:
+            self._ends[request["id"]] = request["stop"]
+        return True
 
 
 class Worker:
@@ -85,7 +103,7 @@ class Worker:
         if request["digest"] != digest:
             raise Refused(f"open: the parameters have the digest {digest}, not {request['digest']!r}; open with theirs")
         searcher = Searcher(checked)
-        self._send({"type": "opened", "digest": digest})
+        self._send({"type": "opened", "digest": digest, "trims": True})
         return searcher, checked, digest
 
     def _serve(self, searcher: Searcher, checked: spec.Spec, digest: str) -> None:
@@ -93,15 +111,15 @@ class Worker:
         while (request := self._requests.take()) is not None:
             try:
                 start, stop = _interval(request, checked.generator.seeds)
-                hits = self._chunk(request["id"], searcher, Intervals(start, stop), facts)
+                intervals = Intervals(start, stop)
+                hits = self._chunk(request["id"], searcher, intervals, facts)
             except (SpecError, TooManyHits) as error:
                 self._send({"type": "failed", "id": _id(request), "error": str(error)})
                 continue
             if hits is None:
                 return
-            self._send(
-                {"type": "done", "id": request["id"], "digest": digest, "start": start, "stop": stop, "hits": hits}
-            )
+            whole = {"start": start, "stop": intervals.reached}
+            self._send({"type": "done", "id": request["id"], "digest": digest, **whole, "hits": hits})
 
     def _chunk(
         self, chunk: str, searcher: Searcher, intervals: Intervals, facts: Mapping[str, Any]
@@ -112,6 +130,8 @@ class Worker:
         for part in slices(searcher, intervals, self._clock):
             if self._requests.ended:
                 return None
+            if (end := self._requests.end_of(chunk)) is not None:
+                intervals.trim(end)
             hits += [{"at": seed, **facts} for seed in part.seeds]
             if len(hits) > MAX_HITS:
                 raise TooManyHits(too_many(hits[0]["at"], part.stop))

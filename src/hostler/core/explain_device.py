@@ -1,0 +1,160 @@
+"""Why does a device do what it does, or nothing?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from hostler.core import accounts, gates, views
+from hostler.core.care import effects
+from hostler.core.care import views as care
+from hostler.core.gangs import partners
+from hostler.core.index import Group, Index
+from hostler.core.starting import ends_at, ready_jobs
+from hostler.core.state import Device, Job, State
+from hostler.core.trust import decide as trust
+from hostler.model.errors import NotFound
+from hostler.model.fleet import Link
+from hostler.model.views import DeviceExplanation, DeviceView, HeldView
+from hostler.model.work import WorkKind
+from hostler.policy.fit import Gate
+
+BEHIND = "behind others"
+"""What keeps work off a device that would take it: somebody else is served first."""
+BARRED = "barred"
+
+
+def find_device(state: State, name: str) -> Device:
+    """The device of this id. Raises `NotFound`."""
+    if name not in state.devices:
+        raise NotFound(f"there is no device {name!r}; `hostler nodes` lists them")
+    return state.devices[name]
+
+
+def explain_device(state: State, index: Index, device: Device) -> DeviceExplanation:
+    """What a device has and why, what it is kept for, what presses on it, and what keeps waiting work off it."""
+    node, name = state.nodes[device.spec.node], device.spec.id
+    view, waiting = views.device_view(state, index, device), _waiting(state, index, device)
+    site = index.sites.get(name)
+    return DeviceExplanation(
+        device=view,
+        node=node.spec.name,
+        cls=index.classes.get(name) if name in index.places else None,
+        tier=None if site is None else site.tier,
+        link=node.link,
+        summary=f"{name} {_summary(state, index, device, waiting)}",
+        reasons=tuple(_reasons(state, index, device, view)),
+        held=tuple(_held(state, index, device)),
+        waiting=waiting,
+        pressures=care.node_pressures(state, index, node.spec.name),
+    )
+
+
+def _summary(state: State, index: Index, device: Device, waiting: dict[str, int]) -> str:
+    node, name = state.nodes[device.spec.node], device.spec.id
+    held = len(device.attempts) + len(device.chunks)
+    has = f"holds {held} {_kinds(state, device)}" if held else "is idle"
+    if name not in index.places:
+        return f"is in the fleet no more and {has}"
+    if node.link is not Link.UP:
+        return f"{has}; {node.spec.name} is out of reach: {node.trouble or 'it does not answer'}"
+    refused = trust.gate(state, name, index.now)
+    if refused is not None:
+        return f"{has}: {refused.why.removeprefix(f'{name} ')}"
+    if held:
+        return has
+    if index.draining:
+        return f"{has}: the controller is ending and starts nothing"
+    if name in index.reserved:
+        return f"{has}, kept for {index.reserved[name]}"
+    if not waiting:
+        return f"{has}: nothing waits"
+    kept = ", ".join(f"{count} by {gate}" for gate, count in list(waiting.items())[:3])
+    return f"{has}: of what waits, {kept} kept off it"
+
+
+def _kinds(state: State, device: Device) -> str:
+    kinds = {state.jobs[name.rpartition(".")[0]].spec.work for name in device.attempts}
+    return " and ".join(sorted(kinds | ({WorkKind.SWEEP} if device.chunks else set())))
+
+
+def _reasons(state: State, index: Index, device: Device, view: DeviceView) -> Iterator[str]:
+    name = device.spec.id
+    if name in index.places:
+        yield f"class {index.classes[name]}, tier {accounts.tier_of(index, name)}"
+    if index.classes.get(name) in index.prices:
+        yield f"worth {index.prices[index.classes[name]]:.2f} of the dearest class, as last planned"
+    used = "?" if view.utilization is None else f"{view.utilization:.0%}"
+    if index.uses[name].unshared == 0 and len(device.attempts) and view.vram_gb is not None:
+        yield f"{len(device.attempts)} of {view.lanes} lanes taken, utilisation {used}"
+    else:
+        yield f"utilisation {used}"
+    if name in index.reserved:
+        yield f"kept for {index.reserved[name]}"
+    for work in (WorkKind.SELFPLAY, WorkKind.TRAINING, WorkKind.SCRIPT):
+        blocked = effects.blocked(state, device.spec.node, work)
+        if blocked is not None:
+            yield f"{work} is not started there: {blocked.why}"
+
+
+def _held(state: State, index: Index, device: Device) -> Iterator[HeldView]:
+    for place, name in enumerate(device.attempts):
+        job = state.jobs[name.rpartition(".")[0]]
+        attempt = job.attempt
+        assert attempt is not None, f"{name} is on {device.spec.id}"
+        before = device.attempts[: place + 1] if not attempt.lane else [name]
+        ends = ends_at(state, index, device, before)
+        why = attempt.why if attempt.yielding is None else f"asked to leave: {attempt.yielding}"
+        begun = attempt.leased_at if attempt.started_at is None else attempt.started_at
+        yield _view(job, name, why, begun, None if ends is None else ends[0])
+    free_at: float | None = index.now
+    for place, name in enumerate(device.chunks):
+        job = state.jobs[name.rpartition(".")[0]]
+        lease = state.sweeps[job.id].leases[name]
+        known = free_at is not None and lease.expected_s is not None
+        begun = lease.leased_at if place == 0 else free_at or lease.leased_at
+        free_at = max(begun + (lease.expected_s or 0.0), index.now) if known else None
+        why = "the next free part of the sweep whose turn it was"
+        yield _view(job, name, why, lease.leased_at, free_at)
+
+
+def _view(job: Job, name: str, why: str, since: float, ends: float | None) -> HeldView:
+    return HeldView(id=name, job=job.id, name=job.spec.name, work=job.spec.work, why=why, since=since, ends_at=ends)
+
+
+def _waiting(state: State, index: Index, device: Device) -> dict[str, int]:
+    """How many waiting jobs each gate keeps off the device; of a group, all by what is said to its first."""
+    counts: Counter[str] = Counter()
+    if device.spec.id not in index.places:
+        return {}
+    for group in index.ready:
+        names = ready_jobs(state, index, group)
+        if names:
+            counts[_keeps_off(state, index, group, names, device)] += len(names)
+    for name in index.active:
+        if state.sweeps[name].ledger.free and not any(chunk.startswith(f"{name}.") for chunk in device.chunks):
+            counts[_keeps_sweep_off(state, index, state.jobs[name], device)] += 1
+    return dict(counts.most_common())
+
+
+def _keeps_off(state: State, index: Index, group: Group, names: set[str], device: Device) -> str:
+    refused = index.misfit(group.need, group.work, index.classes[device.spec.id])
+    if refused is not None:
+        return str(refused.gate)
+    first = min((state.jobs[name] for name in names), key=lambda job: job.rank)
+    refused = gates.refusal(state, index, first, device)
+    if refused is not None:
+        return str(refused.gate)
+    return BEHIND if partners(state, index, first, device) is not None else str(Gate.GPUS)
+
+
+def _keeps_sweep_off(state: State, index: Index, job: Job, device: Device) -> str:
+    if device.spec.id in state.sweeps[job.id].barred:
+        return BARRED
+    site = index.classes[device.spec.id]
+    refused = index.misfit(job.spec.resources, job.spec.work, site)
+    refused = refused or trust.gate(state, device.spec.id, index.now)
+    refused = refused or effects.blocked(state, device.spec.node, job.spec.work)
+    if refused is not None:
+        return str(refused.gate)
+    return str(Gate.TAKEN) if device.attempts else BEHIND

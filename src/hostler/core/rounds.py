@@ -1,0 +1,161 @@
+"""Placing anew, round by round, what can be stopped: who should run where, of those that run and those that wait.
+
+Only jobs that save their own work take part, and only where the owner has asked for rounds (`placement.round_s`). One
+plan is made for all of them together; who is to move or to make way is asked to, and the devices are kept for whom
+they are meant.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+from hostler.core import gates
+from hostler.core.bidding import bid_of, market
+from hostler.core.index import Index
+from hostler.core.state import Device, Job, State
+from hostler.model.events import AttemptLeased, Event, PreemptRequested
+from hostler.model.record import record
+from hostler.model.work import JobState
+from hostler.policy import placement
+
+Emit: TypeAlias = Callable[[Event], None]
+
+CHORE = "round"
+STOPPABLE = (JobState.LAUNCHING, JobState.RUNNING)
+"""An order that its node may not have yet is not called back in the same breath."""
+
+
+@record
+class Move:
+    """A job that should have a device of a class; `None` keeps it waiting."""
+
+    job: Job
+    to: str | None
+
+
+def play(state: State, index: Index, emit: Emit) -> None:
+    """Place anew, if a round has begun."""
+    round_s = state.rules.placement.round_s
+    if not round_s or not _has_begun(index, round_s):
+        return
+    jobs = _movable(state, index)
+    if not jobs:
+        return
+    now = market(state, index)
+    wanted = placement.plan(
+        [bid_of(state, index, job) for job in jobs], _capacity(state, index), now, state.rules.placement
+    )
+    moves = [Move(job=job, to=wanted.get(job.id)) for job in jobs if _is_elsewhere(index, job, wanted.get(job.id))]
+    _carry_out(state, index, moves, emit)
+
+
+def _has_begun(index: Index, round_s: float) -> bool:
+    """Whether a round begins now; the next one is on the clock then."""
+    first = index.next_round is None
+    if not first and CHORE not in index.chores:
+        return False
+    index.chores.discard(CHORE)
+    due = index.now + round_s if index.next_round is None else index.next_round
+    while due <= index.now:
+        due += round_s
+    index.next_round = due
+    index.do_later(CHORE, due)
+    return True
+
+
+def _movable(state: State, index: Index) -> list[Job]:
+    """Jobs that can be stopped: those that wait, and those that run and were not asked to go."""
+    waiting = [
+        job
+        for heap in list(index.ready.values())
+        for entry in heap
+        if (job := state.jobs[entry[2]]).spec.checkpoints and index.is_ready(job, entry)
+    ]
+    running = [job for job in _running(state) if job.spec.checkpoints]
+    return sorted({job.id: job for job in (*waiting, *running)}.values(), key=lambda job: job.rank)
+
+
+def _running(state: State) -> Iterable[Job]:
+    for device in state.devices.values():
+        for name in device.attempts:
+            job = state.jobs[name.rpartition(".")[0]]
+            attempt = job.attempt
+            if attempt is None or attempt.device != device.spec.id or attempt.yielding is not None:
+                continue
+            if job.state in STOPPABLE:
+                yield job
+
+
+def _capacity(state: State, index: Index) -> Mapping[str, int]:
+    """Devices by class that are free, or held by what can be stopped."""
+    found: Counter[str] = Counter()
+    for name in index.places:
+        device = state.devices[name]
+        if _is_to_be_had(state, index, device):
+            found[index.classes[name]] += 1
+    return found
+
+
+def _is_to_be_had(state: State, index: Index, device: Device) -> bool:
+    jobs = [state.jobs[name.rpartition(".")[0]] for name in device.attempts]
+    if device.spec.id in index.reserved or (not jobs and device.spec.id not in index.open):
+        return False
+    return all(job.spec.checkpoints and job.state in STOPPABLE for job in jobs)
+
+
+def _is_elsewhere(index: Index, job: Job, cls: str | None) -> bool:
+    if job.attempt is None:
+        return cls is not None
+    return index.classes.get(job.attempt.device) != cls
+
+
+def _carry_out(state: State, index: Index, moves: list[Move], emit: Emit) -> None:
+    """Ask those to go whose place is meant for others, and put the others there, or keep it for them."""
+    free: defaultdict[str, list[str]] = defaultdict(list)
+    for name in index.open:
+        if not state.devices[name].attempts and name not in index.reserved:
+            free[index.classes[name]].append(name)
+    for move in moves:
+        if move.job.attempt is not None:
+            for name in move.job.attempt.devices:
+                free[index.classes[name]].append(name)
+            why = "waits for others" if move.to is None else f"does better on {move.to}"
+            emit(PreemptRequested(attempt=move.job.attempt.id, by=None, why=f"{move.job.id} {why}, this round"))
+    for move in moves:
+        if move.to is not None:
+            _give(state, index, move.job, move.to, free[move.to], emit)
+
+
+def _give(state: State, index: Index, job: Job, cls: str, free: list[str], emit: Emit) -> None:
+    wanted = job.spec.resources.gpus
+    names = _of_one_node(state, free, wanted)
+    if len(names) < wanted:
+        return
+    for name in names:
+        free.remove(name)
+        index.reserved[name] = job.id
+    first = state.devices[names[0]]
+    ready = job.state is JobState.PENDING and not any(state.devices[name].attempts for name in names)
+    if ready and gates.refusal(state, index, job, first) is None:
+        for name in names:
+            del index.reserved[name]
+        emit(
+            AttemptLeased(
+                job=job.id,
+                attempt=f"{job.id}.{job.attempts + 1}",
+                device=names[0],
+                others=tuple(names[1:]),
+                why=f"planned for {cls} this round, waited {index.now - job.submitted_at:.0f} s",
+            )
+        )
+
+
+def _of_one_node(state: State, free: list[str], wanted: int) -> list[str]:
+    """Free devices of one node, the fullest one that has enough; those that are empty now first."""
+    by_node: defaultdict[str, list[str]] = defaultdict(list)
+    for name in sorted(free, key=lambda each: (len(state.devices[each].attempts), each)):
+        by_node[state.devices[name].spec.node].append(name)
+    able = [names for names in by_node.values() if len(names) >= wanted]
+    return min(able, key=lambda names: (len(names), names[0]), default=[])[:wanted]

@@ -1,0 +1,245 @@
+"""Motley fleets: several jobs on a device, several devices for a job, who must yield, and rounds that place anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hostler.core.explain import explain_job
+from hostler.model import commands, events, inputs
+from hostler.model.fleet import DeviceSpec, NodeLimits, NodeSpec
+from hostler.model.rules import Cost, PlacementRules, Preferences, Rules, Targets
+from hostler.model.work import DeviceKind, JobSpec, JobState, Resources, WorkKind
+from tests.core.builders import Driver, ended, link_up, script
+
+RULES = Rules(targets=Targets(), placement=PlacementRules(preempt_after_s=60.0))
+
+
+def rig(name: str, model: str = "RTX 4090", count: int = 1, vram_gb: float = 24.0, **fields: object) -> NodeSpec:
+    devices = tuple(
+        DeviceSpec(id=f"{name}/cuda{n}", node=name, kind=DeviceKind.CUDA, index=n, model=model, vram_gb=vram_gb)
+        for n in range(count)
+    )
+    return NodeSpec(name=name, backend="test", devices=devices, **fields)  # type: ignore[arg-type]
+
+
+def fleet(*nodes: NodeSpec, rules: Rules = RULES) -> Driver:
+    world = Driver()
+    world.tell(inputs.Configure(rules=rules))
+    for node in nodes:
+        world.tell(inputs.NodeFound(node=node), link_up(node.name, agent=node.name))
+    return world
+
+
+def play(name: str = "p", config: str = "hex8_2p", **fields: object) -> JobSpec:
+    return script(name, work_as=WorkKind.SELFPLAY, config=config, **fields)
+
+
+def train(name: str = "t", config: str = "hex8_2p", **fields: object) -> JobSpec:
+    return script(name, work_as=WorkKind.TRAINING, config=config, **fields)
+
+
+def places(world: Driver) -> dict[str, tuple[str, ...]]:
+    """Devices by job that has some."""
+    return {job.id: job.attempt.devices for job in world.state.jobs.values() if job.attempt is not None}
+
+
+def run(world: Driver, *jobs: str) -> None:
+    for name in jobs:
+        attempt = world.state.jobs[name].attempt
+        assert attempt is not None
+        world.tell(inputs.Started(attempt=attempt.id, pid=1, pid_start=1))
+
+
+class TestGangs:
+    def test_it_takes_devices_of_one_node_and_sees_them_all(self) -> None:
+        world = fleet(rig("a"), rig("b", count=4))
+        world.submit(script("g", resources=Resources(gpus=3)))
+        assert places(world) == {"j1": ("b/cuda0", "b/cuda1", "b/cuda2")}
+        (launch,) = [each for each in world.commands if isinstance(each, commands.Launch)]
+        assert launch.order.queue == "cuda0+cuda1+cuda2"
+        assert launch.order.env["CUDA_VISIBLE_DEVICES"] == "0,1,2"
+
+    def test_shards_take_as_many_as_their_memory_needs(self) -> None:
+        world = fleet(rig("b", count=4))
+        world.submit(script("g", resources=Resources(vram_gb=60, shards=True)))
+        assert len(places(world)["j1"]) == 3
+
+    def test_it_waits_for_its_last_device_and_others_go_on(self) -> None:
+        world = fleet(rig("b", count=2))
+        world.submit(script("s"))
+        world.submit(script("g", resources=Resources(gpus=2)))
+        assert places(world) == {"j1": ("b/cuda0",)}
+        world.tell(ended("j1.1"))
+        assert places(world) == {"j2": ("b/cuda0", "b/cuda1")}
+        world.tell(ended("j2.1"))
+        assert places(world) == {}
+
+    def test_what_fits_nowhere_says_so(self) -> None:
+        world = fleet(rig("b", count=2))
+        world.submit(script("g", resources=Resources(gpus=3)))
+        told = explain_job(world.state, world.core.index, world.state.jobs["j1"])
+        assert "fits on no device" in told.summary
+
+
+class TestLanes:
+    def shared(self, name: str) -> JobSpec:
+        return play(name, config=name, resources=Resources(vram_gb=8, shared=True))
+
+    def test_several_share_a_device_as_far_as_lanes_and_memory_go(self) -> None:
+        world = fleet(rig("a"))
+        world.submit(*[self.shared(f"c{n}") for n in range(4)])
+        assert len(places(world)) == 1
+        assert len(world.state.devices["a/cuda0"].attempts) == 1, "one lane, until its utilisation says more"
+
+    def test_who_shares_with_nobody_is_alone(self) -> None:
+        world = fleet(rig("a"))
+        world.submit(self.shared("c"), script("s", resources=Resources(vram_gb=1)))
+        assert len(places(world)) == 1
+
+
+class TestLimits:
+    def test_kinds_of_work(self) -> None:
+        world = fleet(rig("a", limits=NodeLimits(work=(WorkKind.SELFPLAY,))))
+        world.submit(script("s"), play())
+        assert places(world) == {"j2": ("a/cuda0",)}
+
+    def test_scripts_at_a_time(self) -> None:
+        world = fleet(rig("a", count=4, limits=NodeLimits(scripts=2)))
+        world.submit(*[script(f"s{n}") for n in range(4)])
+        assert len(places(world)) == 2
+        world.tell(ended("j1.1"))
+        assert len(places(world)) == 2
+
+    def test_host_cpus_are_a_resource(self) -> None:
+        world = fleet(rig("a", count=12, cpus=4))
+        world.submit(*[script(f"s{n}", resources=Resources(cpus=1.5)) for n in range(4)])
+        assert len(places(world)) == 2
+
+    def test_starts_are_staggered(self) -> None:
+        world = fleet(rig("a", count=2, limits=NodeLimits(stagger_s=30)))
+        world.submit(script("s1"), script("s2"))
+        assert len(places(world)) == 1
+        wake = world.core.wake_at()
+        assert wake is not None
+        world.tell(inputs.Tick(), after_s=wake - world.now)
+        assert len(places(world)) == 2
+
+    def test_a_node_that_goes_away_gets_nothing_longer(self) -> None:
+        world = fleet(rig("a", ends_at=2_000.0))
+        world.submit(script("long", expected_s={"*": 5_000.0}), script("short", expected_s={"*": 100.0}))
+        assert places(world) == {"j2": ("a/cuda0",)}
+
+    def test_too_dear(self) -> None:
+        world = fleet(
+            rig("a", price_per_h=3.0), rules=replace(RULES, cost=Cost(max_price_per_h={WorkKind.SELFPLAY: 1.0}))
+        )
+        world.submit(play())
+        assert places(world) == {}
+        told = explain_job(world.state, world.core.index, world.state.jobs["j1"])
+        assert "price cap" in told.devices["a/cuda0"]
+
+
+class TestYielding:
+    def test_training_takes_a_device_from_self_play_after_a_while(self) -> None:
+        world = fleet(rig("a"))
+        world.submit(play())
+        run(world, "j1")
+        world.submit(train())
+        assert world.of(events.PreemptRequested) == []
+        world.tell(inputs.Tick(), after_s=61)
+        (asked,) = world.of(events.PreemptRequested)
+        assert (asked.attempt, asked.by) == ("j1.1", "j2")
+        assert [each for each in world.commands if isinstance(each, commands.Stop)]
+        world.tell(ended("j1.1", signal=15, reason="stopped"))
+        assert places(world) == {"j2": ("a/cuda0",)}
+        assert world.state.jobs["j1"].failures == {}, "nobody is to blame"
+        assert world.state.jobs["j1"].preempted == 1
+
+    def test_nothing_is_taken_from_training(self) -> None:
+        world = fleet(rig("a"))
+        world.submit(train())
+        run(world, "j1")
+        world.submit(train("u", config="other"), play("q"), script("s"))
+        world.tell(inputs.Tick(), after_s=600)
+        assert world.of(events.PreemptRequested) == []
+
+    def test_a_job_that_found_a_place_gives_its_reservation_up(self) -> None:
+        world = fleet(rig("a"), rig("b"))
+        world.submit(play("p1"), play("p2", config="other"))
+        run(world, "j1", "j2")
+        world.submit(train())
+        world.tell(inputs.Tick(), after_s=61)
+        (asked,) = world.of(events.PreemptRequested)
+        stays, goes = ("j2", "j1") if asked.attempt == "j1.1" else ("j1", "j2")
+        world.tell(ended(f"{stays}.1"))
+        assert "j3" in places(world)
+        world.tell(ended(f"{goes}.1", signal=15, reason="stopped"))
+        assert world.core.index.reserved == {}
+        assert goes in places(world)
+
+    def test_two_trainings_of_one_config_never_run_together(self) -> None:
+        world = fleet(rig("a"), rig("b"))
+        world.submit(train("t1"), train("t2"))
+        assert len(places(world)) == 1
+        told = explain_job(world.state, world.core.index, world.state.jobs["j2"])
+        assert any("one per config" in says for says in told.devices.values())
+        world.tell(ended("j1.1"))
+        assert "j2" in places(world)
+
+
+class TestPreferences:
+    def test_training_goes_to_the_provider_it_likes(self) -> None:
+        liked = Cost(providers={WorkKind.TRAINING: Preferences(prefer=("runpod",), avoid=("vast",))})
+        nodes = rig("v", provider="vast"), rig("r", provider="runpod")
+        world = fleet(*nodes, rules=replace(RULES, cost=liked))
+        world.submit(train())
+        assert places(world) == {"j1": ("r/cuda0",)}
+
+    def test_training_goes_to_the_best_tier_and_falls_back(self) -> None:
+        world = fleet(rig("small"), rig("big", "A100", vram_gb=80))
+        need = Resources(tiers=(1, 3))
+        world.submit(train("t1", "a", resources=need), train("t2", "b", resources=need))
+        assert places(world) == {"j1": ("big/cuda0",), "j2": ("small/cuda0",)}
+
+
+class TestRounds:
+    rules = Rules(placement=PlacementRules(round_s=360.0))
+
+    def job(self, name: str, fast_s: float, slow_s: float) -> JobSpec:
+        return script(name, expected_s={"A100": fast_s, "RTX 3060": slow_s}, checkpoints=True)
+
+    def world(self) -> Driver:
+        return fleet(rig("f", "A100"), rig("s", "RTX 3060"), rules=self.rules)
+
+    def test_who_gains_most_from_the_fast_device_gets_it_in_the_next_round(self) -> None:
+        world = self.world()
+        world.submit(self.job("even", 90_000.0, 100_000.0))
+        run(world, "j1")
+        world.submit(self.job("keen", 10_000.0, 400_000.0))
+        run(world, "j2")
+        assert places(world) == {"j1": ("f/cuda0",), "j2": ("s/cuda0",)}
+        world.tell(inputs.Tick(), after_s=360)
+        assert {event.attempt for event in world.of(events.PreemptRequested)} == {"j1.1", "j2.1"}
+        world.tell(ended("j1.1", signal=15, reason="stopped", started_at=0.0, ended_at=360.0))
+        world.tell(ended("j2.1", signal=15, reason="stopped", started_at=0.0, ended_at=360.0))
+        assert places(world) == {"j2": ("f/cuda0",), "j1": ("s/cuda0",)}
+        assert world.state.jobs["j1"].progress == pytest.approx(360 / 90_000)
+
+    def test_a_round_in_which_nothing_gains_moves_nothing(self) -> None:
+        world = self.world()
+        world.submit(self.job("a", 10_000.0, 100_000.0))
+        run(world, "j1")
+        for _ in range(5):
+            world.tell(inputs.Tick(), after_s=360)
+        assert world.of(events.PreemptRequested) == []
+
+    def test_what_cannot_be_stopped_is_left_alone(self) -> None:
+        world = self.world()
+        world.submit(replace(self.job("a", 90_000.0, 100_000.0), checkpoints=False))
+        run(world, "j1")
+        world.submit(self.job("keen", 10_000.0, 400_000.0))
+        world.tell(inputs.Tick(), after_s=360)
+        assert world.of(events.PreemptRequested) == []
+        assert all(job.state is not JobState.FAILED for job in world.state.jobs.values())
