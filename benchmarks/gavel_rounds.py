@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gavel_data import TYPES, Job
+from hostler.model.planning import Demand, Instance, Plan
 from hostler.model.rules import PlacementRules
 from hostler.policy import placement, programme
 
@@ -101,7 +102,7 @@ class PriceGuided:
         """Rounds between two solutions of the programme, and between two plans while nothing comes or ends."""
         self.rules = PlacementRules(round_s=ROUND_S)
         self.solver = programme.Solver()
-        self.slow: programme.Plan | None = None
+        self.slow: Plan | None = None
         self.solved_at = -math.inf
         self.planned_at = -math.inf
         self.seen: frozenset[int] = frozenset()
@@ -121,7 +122,7 @@ class PriceGuided:
         self.placed = {int(name): cls for name, cls in plan.items()}
         return self.placed
 
-    def _instance(self, running: Mapping[int, Running]) -> programme.Instance:
+    def _instance(self, running: Mapping[int, Running]) -> Instance:
         work: dict[tuple[str, int], float] = {}
         rates: dict[tuple[str, int], Mapping[str, float]] = {}
         for each in running.values():
@@ -129,7 +130,7 @@ class PriceGuided:
             work[family] = work.get(family, 0.0) + each.remaining_s * each.job.devices
             rates[family] = each.rates
         demands = tuple(
-            programme.Demand(
+            Demand(
                 name=f"{family[0]} x {family[1]}",
                 worth=dict.fromkeys(rates[family], 0.0),
                 rates=rates[family],
@@ -138,7 +139,7 @@ class PriceGuided:
             )
             for family, seconds in work.items()
         )
-        return programme.Instance(classes=self.capacity, demands=demands)
+        return Instance(classes=self.capacity, demands=demands)
 
     def _market(self, now: float, running: Mapping[int, Running], arrived_s: float) -> placement.Market:
         assert self.slow is not None
@@ -221,6 +222,12 @@ def isolated_h(jobs: Sequence[Job], capacity: Mapping[str, int], window: range) 
     return {number: hours for number, hours in found.items() if number in window}
 
 
+def relative(per_s: Mapping[str, float]) -> dict[str, float]:
+    """Relative speeds by type, the best 1."""
+    best = max(per_s.values())
+    return {cls: per_s[cls] / best for cls in TYPES if cls in per_s}
+
+
 class _World:
     """The jobs that are there, and the clock."""
 
@@ -241,7 +248,7 @@ class _World:
             self.arrived_s = job.arrival_s
             self.running[job.number] = Running(
                 job=job,
-                rates=self.tables.setdefault((job.model, job.devices), _relative(job.per_s)),
+                rates=self.tables.setdefault((job.model, job.devices), relative(job.per_s)),
                 predicted_s=job.best_s * self.errors.lognormvariate(0.0, self.sigma),
                 steps_left=job.steps,
                 last_s=job.arrival_s,
@@ -272,8 +279,3 @@ class _World:
         for number in ended:
             del self.running[number]
         return ended
-
-
-def _relative(per_s: Mapping[str, float]) -> dict[str, float]:
-    best = max(per_s.values())
-    return {cls: per_s[cls] / best for cls in TYPES if cls in per_s}

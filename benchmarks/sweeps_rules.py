@@ -113,15 +113,15 @@ def run(method: Method, fleet: Fleet, work: int, overhead_s: float) -> Run:
     pool = Pool(work=work, free=[(0, work)], gpus=len(fleet.gpus), left=work)
     pool.rates = {gpu.name: gpu.profile_per_s for gpu in fleet.gpus}
     outages = {gpu.name: list(gpu.outages()) for gpu in fleet.gpus}
-    events: list[tuple[float, int, tuple[int, int] | None]] = [(0.0, at, None) for at in range(pool.gpus)]
+    events: list[tuple[float, int, int, int]] = [(0.0, at, 0, 0) for at in range(pool.gpus)]
     waiting: list[int] = []
     done, end, chunks = 0, 0.0, 0
     while done < work:
-        now, at, lost = heapq.heappop(events)
-        if lost is not None:
-            pool.free.append(lost)
+        now, at, *lost = heapq.heappop(events)
+        if lost[0] < lost[1]:
+            pool.free.append((lost[0], lost[1]))
             pool.left += lost[1] - lost[0]
-            events += [(now, idle, None) for idle in waiting]
+            events += [(now, idle, 0, 0) for idle in waiting]
             waiting.clear()
             heapq.heapify(events)
             continue
@@ -135,13 +135,13 @@ def run(method: Method, fleet: Fleet, work: int, overhead_s: float) -> Run:
             done += part[1] - part[0]
             end = max(end, finished)
             _learn(pool, gpu, part[1] - part[0], finished - now)
-            heapq.heappush(events, (finished, at, None))
+            heapq.heappush(events, (finished, at, 0, 0))
             continue
         down, up, searched = fails
         kept = searched if method.keeps_checkpoints else 0
         done += kept
-        heapq.heappush(events, (down + method.detected_s, at, (part[0] + kept, part[1])))
-        heapq.heappush(events, (max(up, down + method.detected_s), at, None))
+        heapq.heappush(events, (down + method.detected_s, at, part[0] + kept, part[1]))
+        heapq.heappush(events, (max(up, down + method.detected_s), at, 0, 0))
     return Run(makespan_s=end, chunks=chunks)
 
 

@@ -7,8 +7,9 @@
     for entry in client.events(after=0):
         print(entry["seq"], entry["event"]["kind"])
 
-Answers are decoded JSON, field by field the views of `hostler.model.views` and `steering`; docs/reference/openapi.json describes
-them. Nothing here imports more than the standard library, because every command of the command line pays for it.
+Answers are decoded JSON, field by field the views of `hostler.model.views` and `hostler.model.steering`;
+docs/reference/openapi.json describes them. Nothing here imports more than the standard library, because every command
+of the command line pays for it.
 """
 
 from __future__ import annotations

@@ -83,7 +83,8 @@ def test_big_integers_and_empty_chunks(agent: Agent) -> None:
 def test_killed_worker_gives_its_chunk_back_from_its_last_checkpoint(agent: Agent) -> None:
     client = opened(agent, worker(params={"every": 10, "delay_s": 3600}))
     client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100], ["c.2", 100, 100]])
-    assert client.message("progress")["chunks"] == {"c.1": [50, 5]}
+    (told,) = client.message("progress")["chunks"].values()
+    assert (told[:2], len(told[2]), len(told[3])) == ([50, 5], 64, 5)
     first = worker_pid(agent)
     os.kill(first, signal.SIGKILL)
     returned = client.fact("returned", chunk="c.1")
@@ -243,6 +244,34 @@ def test_recall(agent: Agent) -> None:
     assert (returned["reason"], returned["position"], len(returned["hits"])) == ("recalled", 50, 5)
     assert client.fact("returned", chunk="c.3")["reason"] == "recalled"
     assert not alive(pid)
+
+
+def test_a_worker_that_is_past_the_new_end_of_its_chunk_is_ended(agent: Agent) -> None:
+    client = opened(agent, worker(params={"every": 10, "delay_s": 3600}))
+    client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100], ["c.2", 100, 101]])
+    client.message("progress")
+    pid = worker_pid(agent)
+    client.send(type="trim", chunks=[["c.1", 40], ["c.9", 5]])
+    returned = client.fact("returned", chunk="c.1")
+    assert (returned["reason"], returned["position"], len(returned["hits"])) == ("trimmed", 50, 5)
+    assert not alive(pid)
+
+
+def test_a_worker_that_is_not_there_yet_goes_on_and_a_waiting_chunk_is_cut(agent: Agent) -> None:
+    client = opened(agent, worker(params={"every": 10, "delay_s": 0.5}))
+    client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100], ["c.2", 100, 200]])
+    client.send(type="trim", chunks=[["c.1", 80], ["c.2", 120], ["c.2", 300], ["c.1", 0]])
+    whole = client.fact("chunk_done", chunk="c.1")
+    assert whole["stop"] in (80, 100)  # it may have been cut before it was begun
+    assert client.fact("chunk_done", chunk="c.2")["stop"] == 120
+
+
+def test_ends_that_cannot_be_read_are_told_of_and_the_others_taken(agent: Agent) -> None:
+    client = opened(agent, worker(params={"every": 10, "delay_s": 0.2}))
+    client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100], ["c.2", 100, 200]])
+    client.send(type="trim", chunks=[["c.2", 120], ["c.1", "x"]])
+    assert "[id, stop]" in client.message("error")["error"]
+    assert client.fact("chunk_done", chunk="c.2")["stop"] == 120
 
 
 @pytest.mark.parametrize("habit", ["", "stubborn"])

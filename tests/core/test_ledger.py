@@ -54,6 +54,18 @@ class LedgerMachine(RuleBasedStateMachine):
         return "bad"
 
     @precondition(lambda self: self.colour)
+    @rule(chunk=chunks, step=st.integers(-1, ITEMS))
+    def shorten(self, chunk: str, step: int) -> None:
+        mine = self._of(chunk)
+        stop = self.base + (min(mine) if mine else 0) + step
+        if not mine or not 0 < step < len(mine):
+            with pytest.raises(IllegalTransition):
+                self.ledger.shorten(chunk, stop)
+            return
+        self.ledger.shorten(chunk, stop)
+        self.colour.update(dict.fromkeys(mine[step:], "free"))
+
+    @precondition(lambda self: self.colour)
     @rule(chunk=consumes(chunks), step=st.integers(-1, ITEMS))
     def settle(self, chunk: str, step: int) -> None:
         mine = self._of(chunk)

@@ -40,7 +40,7 @@ def facts(state: State) -> State:
     copy = snapshot(state)
     for each in copy.sweeps.values():
         for lease in each.leases.values():
-            lease.position, lease.hits = None, 0
+            lease.position, lease.hits, lease.found, lease.heard_at, lease.pace_per_s = None, 0, None, None, None
     return copy
 
 

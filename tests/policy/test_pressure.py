@@ -32,7 +32,7 @@ from hostler.policy.pressure import (
 TARGETS = Targets()
 LIMITS: Mapping[str, float] = {
     "memory": 0.8,
-    "load": 2.0,
+    "load": 16.0,
     "disk": 0.7,
     "disk free": 5.0,
     "disk full in": 3600.0,
@@ -84,7 +84,7 @@ class TestWorstOf:
         assert worst([one("memory", 0.1)]) is None
 
     def test_the_worst_is_that_of_the_highest_level_then_the_farthest_beyond(self) -> None:
-        signals = (one("disk", 0.64), one("memory", 0.85), one("load", 9.0), one("disk free", 0.0))
+        signals = (one("disk", 0.64), one("memory", 0.85), one("load", 30.0), one("disk free", 0.0))
         assert [each.name for each in pressing(signals)] == ["disk free", "load", "memory", "disk"]
 
     def test_a_signal_nobody_knows_is_an_error(self) -> None:

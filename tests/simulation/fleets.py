@@ -16,7 +16,7 @@ from hostler.model.learning import (
     StageSpec,
     TrainingSpec,
 )
-from hostler.model.rules import Quota, Rules
+from hostler.model.rules import PlacementRules, Quota, Rules
 from hostler.model.work import DeviceKind, FailureClass, JobSpec, Resources, Retry
 from hostler.sim import Script, script_job
 from hostler.sim.faults import HOUR_S, Lives, level
@@ -39,7 +39,10 @@ def fleet(seed: int, days: float = DAYS) -> Scenario:
         name=f"fleet-{seed}",
         nodes=nodes,
         configs=configs,
-        rules=Rules(quotas=(Quota(pattern=configs[0].name, share=random.choice([0.2, 0.5])),)),
+        rules=Rules(
+            quotas=(Quota(pattern=configs[0].name, share=random.choice([0.2, 0.5])),),
+            placement=PlacementRules(plan_every_s=1800.0),
+        ),
         days=days,
         seed=seed,
         faults=level(random.choice(["light", "heavy", "heavy"]), len(nodes), days * 86_400 - QUIET_S),
@@ -84,7 +87,7 @@ def _config(random: Random, number: int) -> ConfigSpec:
     players = 2 + number
     stage = StageSpec(command=("virtual",), resources=Resources(device="gpu", vram_gb=vram_gb, shared=True))
     alone = replace(stage, resources=Resources(device="gpu", vram_gb=vram_gb))
-    games = 8 if board == "square19" else 256
+    games = 8 if board == "square19" else 1024
     return ConfigSpec(
         name=f"{board}_{players}p",
         game=GameRef(
@@ -96,7 +99,7 @@ def _config(random: Random, number: int) -> ConfigSpec:
         selfplay=SelfplaySpec(stage=stage, games=games, segment_games=max(games // 8, 1)),
         export=ExportSpec(stage=alone, min_games=4 * games, fresh_games=4 * games, window_games=24 * games),
         training=TrainingSpec(stage=alone, batch=256, max_steps=2000),
-        evaluation=EvaluationSpec(stage=alone, groups=8, max_groups=16),
+        evaluation=EvaluationSpec(stage=alone, groups=20, max_groups=20),
         promotion=PromotionSpec(max_groups=40),
         seed=random.randrange(1000),
     )

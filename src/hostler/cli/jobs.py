@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hostler.cli.common import JobName, JobNames, Json, StateDir, client
+from hostler.cli.common import JobName, JobNames, Json, StateDir, client, complete_job
 from hostler.cli.entries import entry_line
+from hostler.cli.explaining import device_lines, job_lines
 from hostler.cli.fleet import SWEEP_COLUMNS, sweep_row
 from hostler.cli.show import (
     Column,
@@ -27,6 +28,7 @@ from hostler.cli.show import (
     terminal_width,
     wrapped,
 )
+from hostler.model.errors import NotFound
 
 if TYPE_CHECKING:
     from hostler.client import Client, View
@@ -61,7 +63,6 @@ JOB_COLUMNS = (
     Column("NAME", yields=True),
     Column("WHY", yields=True),
 )
-DEVICE_COLUMNS = (Column("DEVICE", yields=True), Column("SAYS", yields=True))
 
 
 @commands.command()
@@ -109,21 +110,27 @@ def job(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> Non
 
 
 @commands.command()
-def explain(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> None:
-    """Tell why a job waits, or why it runs where it runs, per device.
+def explain(
+    name: Annotated[
+        str, typer.Argument(metavar="ID", help="Id or key of a job, or id of a device.", autocompletion=complete_job)
+    ],
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Tell why a job waits, or why it runs where it runs, per device; or why a device does what it does.
+
+    Of a job that waits it tells what would change that, and when it is expected to start.
 
     \b
     Example:
       hostler explain j17
+      hostler explain rig-1/cuda0
     """
-    told = client(state_dir).explain(name)
+    told, lines = _explained(client(state_dir), name)
     if as_json:
         say_json(told)
         return
-    say([clean(told["summary"]), *(f"- {clean(reason)}" for reason in told["reasons"])])
-    if told["devices"]:
-        print()
-        say(table(DEVICE_COLUMNS, told["devices"].items()))
+    say(lines(told, time.time()))
 
 
 @commands.command()
@@ -175,6 +182,16 @@ def priority(
       hostler priority j17 10
     """
     _tell_each([client(state_dir).set_priority(name, value)], as_json)
+
+
+def _explained(asked: Client, name: str) -> tuple[View, Callable[[View, float], Iterator[str]]]:
+    """What is told of a job, or else of a device; and how to say it. Raises `NotFound`."""
+    try:
+        return asked.explain(name), job_lines
+    except NotFound:
+        if "/" not in name:
+            raise
+    return asked.explain_device(name), device_lines
 
 
 def _newest(asked: Client, states: Sequence[str], limit: int | None) -> tuple[Sequence[View], int]:

@@ -12,7 +12,19 @@ from typing import Annotated
 import typer
 
 from hostler import __version__
-from hostler.cli import fleet, jobs, models, output, planning, running, simulating, submitting, sweeps, training
+from hostler.cli import (
+    fleet,
+    jobs,
+    models,
+    output,
+    planning,
+    running,
+    simulating,
+    steering,
+    submitting,
+    sweeps,
+    training,
+)
 from hostler.cli.show import clean
 from hostler.model.errors import ControllerAbsent, HostlerError, UsageError
 
@@ -25,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for group in (running, planning, simulating, fleet, submitting, sweeps, jobs, output, training, models):
+for group in (running, planning, simulating, fleet, steering, submitting, sweeps, jobs, output, training, models):
     app.add_typer(group.commands)
 
 

@@ -10,6 +10,8 @@ import json
 import re
 import shutil
 import sys
+import textwrap
+import time
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -111,6 +113,22 @@ def wrapped(title: str, text: str) -> list[str]:
     pieces = list(islice(_pieces(text, width), LINES + 1)) or [""]
     lines = [title + pieces[0], *(" " * len(title) + piece for piece in pieces[1:LINES])]
     return lines if len(pieces) <= LINES else [*lines[:-1], shortened(lines[-1] + pieces[LINES], terminal_width())]
+
+
+def paragraph(text: str, first: str = "", rest: str = "") -> list[str]:
+    """`text` in lines that break between words; the first begins with `first`, the others with `rest`."""
+    return textwrap.wrap(clean(text), terminal_width(), initial_indent=first, subsequent_indent=rest)
+
+
+def share(part: float | None) -> str:
+    """A part of 1 as a percentage."""
+    return UNKNOWN if part is None else f"{100 * part:.1f}%"
+
+
+def clock(at: float, now: float) -> str:
+    """A time of the day, with the day where that is another one."""
+    there, here = time.localtime(at), time.localtime(now)
+    return time.strftime("%H:%M" if there[:3] == here[:3] else "%d %b %H:%M", there)
 
 
 def terminal_width() -> int:

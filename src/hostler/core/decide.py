@@ -8,9 +8,10 @@ order: trainings and scripts by what the device is to them, self-play by what it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TypeAlias
 
-from hostler.core import accounts, gates, reasons, rounds, sweeping
+from hostler.core import accounts, gangs, gates, reasons, rounds, sweeping
 from hostler.core.bidding import bid_of, desirability, fitting, market
 from hostler.core.gangs import partners
 from hostler.core.index import Group, Index
@@ -50,8 +51,8 @@ class Offer:
 
     job: Job
     group: Group
-    others: tuple[str, ...]
-    """Further devices that it would take."""
+    others: tuple[str, ...] | None
+    """Further devices that it would take; `None`: too few of them are free."""
 
 
 def place_all(state: State, index: Index, emit: Emit) -> None:
@@ -108,11 +109,16 @@ def _openings(state: State, index: Index, group: Group) -> Iterator[str]:
     head = index.head(state, group) if group in index.ready else None
     if head is None:
         return
-    most = len(index.ready[group])
+    heads, most = list(index.heads(state, group, HEADS)), len(index.ready[group])
     classes = [cls for cls in fitting(index, group) if index.open_in.get(cls)]
     for cls in desirability(state, index, head, classes):
-        names = iter(index.open_in[cls])
-        yield from (name for _, name in zip(range(most), names, strict=False))
+        able = (name for name in index.open_in[cls] if _may_have(state, index, heads, state.devices[name]))
+        yield from islice(able, most)
+
+
+def _may_have(state: State, index: Index, jobs: list[Job], device: Device) -> bool:
+    """Whether one of these jobs could have the device if nothing ran there."""
+    return any(gates.standing_refusal(state, index, job, device) is None for job in jobs)
 
 
 def _serve_or_close(state: State, index: Index, device: Device, emit: Emit) -> bool:
@@ -129,10 +135,13 @@ def _serve_or_close(state: State, index: Index, device: Device, emit: Emit) -> b
 def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
     """Give the device one more piece of work; whether there was one."""
     held = occupied(index, device)
-    offers = list(_offers(state, index, device))
+    every = list(_offers(state, index, device))
+    offers = [offer for offer in every if offer.others is not None]
     sweep = sweeping.best(state, index, device) if device.spec.id not in index.reserved else None
     sweep_priority = None if sweep is None else state.jobs[sweep.job].priority
     offer = _chosen(state, index, device, offers, sweep_priority)
+    if offer is not None and _is_kept(state, index, device, offer, every):
+        return False
     if offer is not None:
         emit(_lease(state, index, device, held, offer, offers))
         return True
@@ -158,12 +167,22 @@ def _offers(state: State, index: Index, device: Device) -> Iterator[Offer]:
             refused = gates.misfit(state, index, job, device) or gates.standing_refusal(state, index, job, device)
             refused = refused or gates.full(state, index, job, device)
             others = partners(state, index, job, device) if refused is None else None
-            if others is not None:
+            if refused is None:
                 yield Offer(job=job, group=group, others=others)
                 break
             if refused is not None:
                 index.gates[node, refused.gate] += 1
                 _look_again(index, device, refused)
+
+
+def _is_kept(state: State, index: Index, device: Device, offer: Offer, every: list[Offer]) -> bool:
+    """Keep the device for self-play on several that is owed it more, if the others that it lacks will soon be free."""
+    if offer.group.work is not WorkKind.SELFPLAY or all(each.others is not None for each in every):
+        return False
+    rivals = {each.job.id: each for each in every if each.group.work is WorkKind.SELFPLAY}
+    rivals = {name: each for name, each in rivals.items() if each.job.priority == offer.job.priority}
+    first = rivals[next_selfplay(state, index, device, [each.job for each in rivals.values()]).id]
+    return first.others is None and gangs.keep(state, index, first.job, device)
 
 
 def _look_again(index: Index, device: Device, refused: Refusal) -> None:
@@ -257,7 +276,7 @@ def _lease(
         job=job.id,
         attempt=f"{job.id}.{job.attempts + 1}",
         device=device.spec.id,
-        others=offer.others,
+        others=offer.others or (),
         lane=gates.lane_of(state, index, job, device) or 0,
         why=reasons.of_lease(state, index, device, job, rivals, place),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
 from itertools import islice
 from typing import NamedTuple, TypeVar
@@ -180,6 +180,8 @@ class Index:
     """When it was last summed up what all configs had of a tier, and the sum in device seconds. For reasons alone."""
     reserved: dict[str, str] = field(default_factory=dict)
     """Devices kept for a job. Volatile: what is not in here after a restart is reserved again."""
+    kept_until: dict[str, float] = field(default_factory=dict)
+    """When reservations that wait for other devices to come free are given up."""
     gates: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often each gate has refused something on each node since the controller began. Volatile, for show."""
     active: set[str] = field(default_factory=set)
@@ -570,17 +572,25 @@ def _ascending(heap: list[EntryT]) -> Iterator[EntryT]:
                 heapq.heappush(front, (heap[child], child))
 
 
-def rebuilt(state: State) -> Index:
-    """The index of a state, from nothing."""
+def rebuilt(state: State, jobs: Collection[Job] | None = None, like: Index | None = None) -> Index:
+    """The index of a state, from nothing.
+
+    To be compared only, it may be made of fewer `jobs`, without some that are over; and what nodes say of themselves
+    may be taken over from another index, which is `like` it.
+    """
     index = Index(now=state.at)
-    for node in state.nodes.values():
+    jobs = state.jobs.values() if jobs is None else jobs
+    if like is not None:
+        index.places, index.sites, index.classes = like.places, like.sites, like.classes
+        index.samples, index.members = like.samples, like.members
+    for node in state.nodes.values() if like is None else ():
         index.join(node.spec)
-    for job in state.jobs.values():
+    for job in jobs:
         index.count(None, job.state)
         index.await_dependencies(state, job)
         if job.attempt is not None:
             index.attempt_put(state, job, job.attempt)
-    for job in sorted(state.jobs.values(), key=lambda each: each.rank):
+    for job in sorted(jobs, key=lambda each: each.rank):
         if job.state is JobState.PENDING or (job.id in state.sweeps and not job.state.final):
             index.enqueue(state, job)
     for sweep in state.sweeps.values():
@@ -590,7 +600,7 @@ def rebuilt(state: State) -> Index:
         index.opened(state, name)
         index.note_yieldable(state, device)
     _index_loops(state, index)
-    _index_trust(state, index)
+    _index_trust(state, index, jobs)
     for name in {*state.care.nodes, *state.care.lanes}:
         index.expire_later(state, name)
     return index
@@ -605,12 +615,12 @@ def _index_loops(state: State, index: Index) -> None:
             index.selfplaying += stage is WorkKind.SELFPLAY and state.jobs[name].attempt is not None
 
 
-def _index_trust(state: State, index: Index) -> None:
+def _index_trust(state: State, index: Index, jobs: Collection[Job]) -> None:
     for name, doubt in state.trust.doubts.items():
         index.doubted.add(name)
         if doubt.until is not None:
             index.look_again(name, doubt.until)
-    for job in state.jobs.values():
+    for job in jobs:
         if job.state is JobState.PENDING:
             for until in {*job.avoid.values(), job.vram_until} - {0.0}:
                 index.reconsider(job.id, until)

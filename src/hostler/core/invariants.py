@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from operator import is_
 
 from hostler.core.care.invariants import care_faults
 from hostler.core.holdings import holding_faults
@@ -11,20 +12,56 @@ from hostler.core.index import Index, rebuilt
 from hostler.core.loop.invariants import loop_faults
 from hostler.core.state import Device, Job, State, Sweep, sweep_payload
 from hostler.model.errors import BrokenInvariant
-from hostler.model.fleet import Link
+from hostler.model.fleet import Link, NodeSpec
 from hostler.model.work import JobState
 
 
 def validate(state: State, index: Index) -> None:
     """Raise `BrokenInvariant` with everything that is wrong; return if nothing is."""
-    problems = [*_jobs(state), *_devices(state), *_sweeps(state), *loop_faults(state), *_index(state, index)]
-    problems += care_faults(state, index)
-    if problems:
-        raise BrokenInvariant("; ".join(problems))
+    Audit().check(state, index)
 
 
-def _jobs(state: State) -> Iterator[str]:
-    for name, job in state.jobs.items():
+class Audit:
+    """The same after every step of one core: what was found right and cannot have changed since is not looked at again.
+
+    That is a job that is over, until it is tried again; what a node says of itself, until it says something else; and
+    the segments of a config, until they are judged anew.
+    """
+
+    def __init__(self) -> None:
+        self._settled: dict[str, JobState] = {}
+        self._specs: list[NodeSpec] = []
+        self._judged: Counter[str] = Counter()
+
+    def check(self, state: State, index: Index) -> None:
+        """Raise `BrokenInvariant` with everything that is wrong; return if nothing is."""
+        by_name = {name: job for name, job in state.jobs.items() if self._settled.get(name) is not job.state}
+        jobs = by_name.values()
+        specs = [node.spec for node in state.nodes.values()]
+        same = len(specs) == len(self._specs) and all(map(is_, specs, self._specs))
+        before = Counter(self._settled[job.id] for job in jobs if job.id in self._settled)
+        settled = Counter(self._settled.values()) - before
+        fresh = rebuilt(state, jobs, index if same else None)
+        fresh.counts = {each: fresh.counts[each] + settled[each] for each in JobState}
+        problems = [
+            *_jobs(state, by_name),
+            *_devices(state, jobs),
+            *_sweeps(state),
+            *loop_faults(state, jobs, self._judged),
+            *_index(state, index, fresh, jobs),
+            *care_faults(state, index),
+        ]
+        if problems:
+            raise BrokenInvariant("; ".join(problems))
+        self._specs = specs
+        for job in jobs:
+            self._settled.pop(job.id, None)
+            if job.state.final:
+                self._settled[job.id] = job.state
+
+
+def _jobs(state: State, jobs: Mapping[str, Job]) -> Iterator[str]:
+    for name, job in jobs.items():
         if job.id != name or job.number >= state.next_job:
             yield f"{name}: wrong id or number"
         if name not in state.sweeps and job.state.held != (job.attempt is not None):
@@ -43,12 +80,12 @@ def _dependencies(state: State, job: Job) -> Iterator[str]:
         yield f"{job.id} is {job.state} before {undone}"
 
 
-def _devices(state: State) -> Iterator[str]:
+def _devices(state: State, jobs: Collection[Job]) -> Iterator[str]:
     """Everything that is out is on its own devices, once on each, and nowhere else."""
     held = Counter(
         (name, part) for name, device in state.devices.items() for part in (*device.attempts, *device.chunks)
     )
-    attempts = [job.attempt for job in state.jobs.values() if job.attempt is not None]
+    attempts = [job.attempt for job in jobs if job.attempt is not None]
     leases = [(lease.device, chunk) for sweep in state.sweeps.values() for chunk, lease in sweep.leases.items()]
     should = Counter([*leases, *((name, attempt.id) for attempt in attempts for name in attempt.devices)])
     names = {part for _, part in should}
@@ -84,9 +121,8 @@ def _lease_places(state: State, sweep: Sweep) -> Iterator[str]:
             yield f"{chunk} is not on its device {lease.device}"
 
 
-def _index(state: State, index: Index) -> Iterator[str]:
+def _index(state: State, index: Index, fresh: Index, jobs: Collection[Job]) -> Iterator[str]:
     """The index says what it would say if it were made anew."""
-    fresh = rebuilt(state)
     if index.counts != fresh.counts:
         yield f"counts are {index.counts}, should be {fresh.counts}"
     if index.selfplaying != fresh.selfplaying:
@@ -97,8 +133,8 @@ def _index(state: State, index: Index) -> Iterator[str]:
         yield f"active sweeps are {index.active}, should be {fresh.active}"
     if index.blocked != fresh.blocked:
         yield f"blocked jobs are {index.blocked}, should be {fresh.blocked}"
-    yield from holding_faults(state, index, fresh)
-    yield from _queue(state, index)
+    yield from holding_faults(state, index, fresh, jobs)
+    yield from _queue(state, index, jobs)
     yield from _bars(state, index)
     yield from _paces(index, fresh)
     for name, device in state.devices.items():
@@ -123,11 +159,11 @@ def _bars(state: State, index: Index) -> Iterator[str]:
             yield f"{job.id} goes on and is barred everywhere"
 
 
-def _queue(state: State, index: Index) -> Iterator[str]:
+def _queue(state: State, index: Index, jobs: Collection[Job]) -> Iterator[str]:
     ready = [job.id for job in index.in_order(state)]
     should = {
         job.id
-        for job in state.jobs.values()
+        for job in jobs
         if job.state is JobState.PENDING and job.id not in state.sweeps and job.id not in index.blocked
     }
     resting = {name for at, name in index.timers if at > index.now}

@@ -11,7 +11,7 @@ from hostler.core import accounts, decide, intake, orders, planning, sweeping
 from hostler.core.apply import apply
 from hostler.core.care.decide import review
 from hostler.core.index import Index, rebuilt
-from hostler.core.invariants import validate
+from hostler.core.invariants import Audit, validate
 from hostler.core.loop.decide import populate
 from hostler.core.state import State
 from hostler.core.trust import decide as trust
@@ -51,6 +51,7 @@ class Core:
         self._clock: float | None = None
         self._ahead_s = 0.0
         self._recent: deque[Entry] = deque(maxlen=STORY_LENGTH)
+        self._audit = Audit()
 
     def handle(self, now: float, *inputs: Input) -> Outcome:
         """Take inputs in order at `now` (Unix seconds), then decide once what follows from all of them.
@@ -90,6 +91,10 @@ class Core:
     def validate(self) -> None:
         """Assert every invariant; raises `BrokenInvariant` with what contradicts what."""
         validate(self.state, self.index)
+
+    def audit(self) -> None:
+        """The same, for whoever does it after every step: nothing is looked at again that only events could change."""
+        self._audit.check(self.state, self.index)
 
     def _decide(self, emit: decide.Emit) -> None:
         """Queue what the loops need and place what waits; what was placed makes room in the queue for more."""

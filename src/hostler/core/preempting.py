@@ -54,8 +54,10 @@ def drop_stale(state: State, index: Index) -> None:
     """Give up reservations for jobs that wait no more, and those on devices that are gone."""
     for name, kept_for in list(index.reserved.items()):
         job = state.jobs.get(kept_for)
-        if name not in index.places or job is None or not _still_wants(job):
+        over = index.kept_until.get(name, math.inf) <= index.now
+        if over or name not in index.places or job is None or not _still_wants(job):
             del index.reserved[name]
+            index.kept_until.pop(name, None)
             index.opened(state, name)
 
 

@@ -96,7 +96,7 @@ class Targets:
     """Jobs waiting."""
     backlog_max_s: Seconds = 1800.0
     """Age of the oldest result that is not yet where it should be."""
-    load_max: Annotated[float, Field(gt=0, le=1000)] = 2.0
+    load_max: Annotated[float, Field(gt=0, le=1000)] = 16.0
     """Processes that run or want to, per core of a node: as many are an overload."""
     telemetry_max_age_s: Seconds = 60.0
     """What was heard longer ago is unknown."""

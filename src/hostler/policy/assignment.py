@@ -16,6 +16,9 @@ from hostler.model.record import record
 EPSILON = 1e-9
 """A gain must be larger than this, or rounding would swap two equals for ever."""
 
+LOOKS_MAX = 5000
+"""Pairs of classes that are looked at for a better plan, at most: some milliseconds, one round for 64 classes."""
+
 Heap: TypeAlias = list[tuple[float, str]]
 
 
@@ -142,6 +145,7 @@ class _Bench:
         self.level = level
         self.devices = devices
         self.classes = sorted(level.left)
+        self.looks = 0
         self.movers: defaultdict[tuple[str | None, str], Heap] = defaultdict(list)
         self.weakest: defaultdict[str, Heap] = defaultdict(list)
         for name, wish in level.wishes.items():
@@ -152,9 +156,12 @@ class _Bench:
         self.rest = self._pairs()
 
     def next(self) -> _Step | None:
-        """The next step that gains something, in a round through all pairs of classes; `None` after a round of none."""
+        """The next step that gains something, in a round through all pairs of classes; `None` when there is none left."""
         for _ in range(2):
             for one, other in self.rest:
+                self.looks += 1
+                if self.looks > LOOKS_MAX:
+                    return None
                 step = self._step(one, other)
                 if step is not None:
                     return step

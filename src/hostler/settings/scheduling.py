@@ -156,7 +156,7 @@ SCHEDULING_FIELDS = {
         "disk_full_within_s": "So is a disk that will be full so soon, in seconds, as it fills now.",
         "queue_max": "Jobs that may wait before less is made for them to do.",
         "backlog_max_s": "Age, in seconds, of the oldest result that is not where it should be, before less is made.",
-        "load_max": "Processes per core that run or want to; with as many a node gets nothing more.",
+        "load_max": "Processes per core that run or want to; with as many a node gets no more scripts.",
         "telemetry_max_age_s": "What a node told longer ago than this, in seconds, is unknown.",
         "unknown_hold_s": "How long what was decided on telemetry holds once that is unknown, in seconds.",
     },

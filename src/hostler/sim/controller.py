@@ -20,6 +20,9 @@ COMMIT_S = 0.01
 TICK_S = 0.001
 """The shortest sleep; a timer that rings a rounding error too early must not ring for ever at the same moment."""
 
+ALL_EVERY = 500
+"""Steps between two at which invariants are asserted of everything, whether or not it can have changed."""
+
 
 @record
 class Line:
@@ -58,6 +61,7 @@ class VirtualController:
         self._crashed = crashed
         self._quick = quick
         self._timer = 0
+        self._steps = 0
 
     def start(self) -> None:
         """A new life: replay the journal, through JSON, and take it up."""
@@ -76,7 +80,7 @@ class VirtualController:
             return
         outcome = self.core.handle(self._agenda.now + self.skew_s, *inputs)
         if self._validate:
-            self.core.validate()
+            self._assert_invariants(self.core)
         life = self.life
         written = outcome.entries if self._quick else [_line(each) for each in outcome.entries]
 
@@ -93,6 +97,14 @@ class VirtualController:
     def entries(self) -> list[Entry]:
         """Everything that was written, read again."""
         return [each if isinstance(each, Entry) else _entry(each) for each in self.journal]
+
+    def _assert_invariants(self, core: Core) -> None:
+        """After every step what could have changed, and everything now and then."""
+        self._steps += 1
+        if self._steps % ALL_EVERY:
+            core.audit()
+        else:
+            core.validate()
 
     def _commit(
         self, written: Sequence[Line] | Sequence[Entry], commands: Sequence[Command], done: Action | None

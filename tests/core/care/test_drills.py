@@ -179,7 +179,7 @@ class TestIdle:
 
 NODE_DRILLS: list[tuple[str, dict[str, Any], type[Any], set[WorkKind]]] = [
     ("memory", {"memory_free_gb": 12.0}, events.ResourceConstraint, set(WorkKind)),
-    ("load", {"load": 2.5}, events.NodeOverloaded, {SCRIPT}),
+    ("load", {"load": 17.5}, events.NodeOverloaded, {SCRIPT}),
     ("disk", {"disk_free_gb": 290.0}, events.DiskSpaceLow, {TRAINING, EXPORT}),
     ("disk free", {"disk_total_gb": 10.0, "disk_free_gb": 4.5}, events.DiskSpaceLow, set(WorkKind)),
     ("backlog", {"backlog_s": 2000.0}, events.BackpressureActivated, {SELFPLAY}),
@@ -281,7 +281,7 @@ class TestPressure:
 
     def test_the_worst_of_two_counts_and_one_gone_leaves_the_other(self) -> None:
         world = ward()
-        world.hear(load=2.5, disk_free_gb=390.0)
+        world.hear(load=17.5, disk_free_gb=390.0)
         (activated,) = world.of(events.BackpressureActivated)
         assert [each.name for each in activated.signals] == ["load", "disk"]
         world.hear(disk_free_gb=390.0)

@@ -138,7 +138,7 @@ class TestRestart:
 class TestShown:
     def test_a_node_shows_its_pressures_and_its_devices(self) -> None:
         world = ward()
-        world.hear(load=2.5, disk_free_gb=390.0, busy=0.4)
+        world.hear(load=17.5, disk_free_gb=390.0, busy=0.4)
         (shown,) = node_views(world.state, world.core.index)
         load, disk = shown.pressures
         assert (load.signal, load.event, load.level) == ("load", "NODE_OVERLOADED", "critical")

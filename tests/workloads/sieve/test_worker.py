@@ -97,6 +97,18 @@ def test_checkpoints_carry_all_hits_so_far_and_the_end_of_input_ends_a_running_c
     assert worker.finish() == 0
 
 
+def test_a_chunk_that_is_shortened_ends_soon_and_says_where(worker: Process) -> None:
+    worker.open(PARAMS)
+    worker.send(chunk("long", 0, 2**48), chunk("next", 0, 10))
+    worker.answer()
+    worker.send({"type": "trim", "id": "long", "stop": 6_000_000})
+    while (answer := worker.answer())["type"] == "checkpoint":
+        pass
+    assert (answer["type"], answer["id"], answer["start"]) == ("done", "long", 0)
+    assert (6_000_000 <= answer["stop"] < 2**48, answer["hits"]) == (True, [HIT])
+    assert worker.answer()["id"] == "next"
+
+
 def test_end_of_input_at_once_is_a_clean_exit(worker: Process) -> None:
     assert worker.finish() == 0
 

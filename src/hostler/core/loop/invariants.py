@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from hostler.core.loop.folds import fresh_segments
 from hostler.core.loop.state import Config
-from hostler.core.state import State
+from hostler.core.state import Job, State
 from hostler.model.learning import ModelStatus
 from hostler.model.work import StagePayload, WorkKind
 
 
-def loop_faults(state: State) -> Iterator[str]:
-    """Everything that is wrong with the loops, in words."""
+def loop_faults(state: State, jobs: Collection[Job], known: Counter[str]) -> Iterator[str]:
+    """Everything that is wrong with the loops, in words.
+
+    `known` has the judgements of each config whose segments were looked at before; it is brought up to date.
+    """
     alive = {
-        name: (job.spec.payload.config, job.spec.work)
-        for name, job in state.jobs.items()
+        job.id: (job.spec.payload.config, job.spec.work)
+        for job in jobs
         if isinstance(job.spec.payload, StagePayload) and not job.state.final
     }
-    known = {
-        name: (config.spec.name, stage) for config in state.configs.values() for name, stage in config.jobs.items()
-    }
-    if alive != known:
-        yield f"jobs of loops are {alive}, the configs say {known}"
+    told = {name: (config.spec.name, stage) for config in state.configs.values() for name, stage in config.jobs.items()}
+    if alive != told:
+        yield f"jobs of loops are {alive}, the configs say {told}"
     for config in state.configs.values():
         yield from (f"{config.spec.name}: {fault}" for fault in (*_jobs(config), *_models(config), *_games(config)))
+        if known[config.spec.name] != len(config.judgements) + 1:
+            yield from (f"{config.spec.name}: {fault}" for fault in _segments(config))
+            known[config.spec.name] = len(config.judgements) + 1
 
 
 def _jobs(config: Config) -> Iterator[str]:
@@ -56,8 +60,12 @@ def _games(config: Config) -> Iterator[str]:
     fresh = sum(segment.games for segment in fresh_segments(config))
     if fresh != config.fresh_games:
         yield f"fresh games are {config.fresh_games}, should be {fresh}"
+    if config.rated_matches > len(config.matches):
+        yield f"rated by {config.rated_matches} matches of {len(config.matches)}"
+
+
+def _segments(config: Config) -> Iterator[str]:
+    """Only a judgement changes what of a segment is accepted."""
     too_many = [each.sha256 for each in config.segments.values() if (each.accepted or 0) > each.games]
     if too_many:
         yield f"more games accepted than played of {too_many}"
-    if config.rated_matches > len(config.matches):
-        yield f"rated by {config.rated_matches} matches of {len(config.matches)}"

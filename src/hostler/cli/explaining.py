@@ -1,0 +1,80 @@
+"""Explanations of jobs and devices as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hostler.cli.fleet import pressure_text
+from hostler.cli.show import Column, clock, duration, paragraph, table
+
+if TYPE_CHECKING:
+    from hostler.client import View
+
+LISTED = 12
+"""With more devices than that, those alike are told of together."""
+WHEN = 12
+"""Columns for when something changes."""
+DEVICE_COLUMNS = (Column("DEVICE", yields=True), Column("SAYS", yields=True))
+GROUP_COLUMNS = (
+    Column("DEVICES", right=True),
+    Column("CLASS", yields=True),
+    Column("GATE"),
+    Column("SAYS, THE FIRST OF THEM", yields=True),
+)
+
+
+def job_lines(told: View, now: float) -> Iterator[str]:
+    """Why a job waits or runs, when it should start, what would change that, and what the devices say."""
+    yield from paragraph(told["summary"], rest="  ")
+    for reason in told["reasons"]:
+        yield from paragraph(reason, "- ", "  ")
+    if told["start"] is not None:
+        yield from paragraph(_start(told["start"], now), "- ", "  ")
+    if told["changes"]:
+        yield from ("", "what would change it:")
+        for change in told["changes"]:
+            yield from paragraph(change["what"], f"  {_when(change['at'], now):<{WHEN}}  ", " " * (WHEN + 4))
+    if len(told["devices"]) > LISTED:
+        yield ""
+        rows = [(each["count"], each["cls"], each["gate"] or "-", each["says"]) for each in told["groups"]]
+        yield from table(GROUP_COLUMNS, rows)
+        yield "`--json` has what each device says"
+    elif told["devices"]:
+        yield ""
+        yield from table(DEVICE_COLUMNS, told["devices"].items())
+
+
+def device_lines(told: View, now: float) -> Iterator[str]:
+    """Why a device does what it does: what it holds and why, what presses, what is kept off it."""
+    yield from paragraph(told["summary"], rest="  ")
+    for reason in told["reasons"]:
+        yield from paragraph(reason, "- ", "  ")
+    for each in told["pressures"]:
+        yield from paragraph(pressure_text(each, now), "- ", "  ")
+    for held in told["held"]:
+        ends = "nobody knows until when" if held["ends_at"] is None else f"until about {clock(held['ends_at'], now)}"
+        about = f"{held['id']} {held['work']} {held['name']}, for {duration(now - held['since'])}, {ends}"
+        yield ""
+        yield from paragraph(about, rest="  ")
+        yield from paragraph(held["why"], "  ", "  ")
+    if told["waiting"]:
+        yield ""
+        counts = ", ".join(f"{count} by {gate}" for gate, count in told["waiting"].items())
+        yield from paragraph(f"waiting jobs kept off it: {counts}", rest="  ")
+
+
+def _start(start: View, now: float) -> str:
+    if start["at"] is None:
+        return f"when it starts, nobody can say: {start['why']}"
+    soon = f"expected to start about {_clock_in(start['at'], now)}"
+    late = "" if start["late_at"] is None else f", hardly later than {_clock_in(start['late_at'], now)}"
+    return f"{soon}{late}: {start['why']}"
+
+
+def _clock_in(at: float, now: float) -> str:
+    return f"{clock(at, now)} (in {duration(max(at - now, 0.0))})"
+
+
+def _when(at: float | None, now: float) -> str:
+    return "" if at is None else f"{clock(at, now)} ({duration(max(at - now, 0.0))})"
