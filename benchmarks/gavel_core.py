@@ -26,13 +26,11 @@ from hostler.model.rules import PlacementRules, Rules
 from hostler.model.work import DeviceKind, JobSpec, Resources, ScriptPayload
 from hostler.policy import programme
 
-PLAN_EVERY_S = 3600.0
-
 
 class ProductCore:
     """One node for each type of GPU, since in Gavel's cluster a job may take any GPUs of one type."""
 
-    def __init__(self, capacity: Mapping[str, int], conditions: Conditions, plan_every_s: float = PLAN_EVERY_S) -> None:
+    def __init__(self, capacity: Mapping[str, int], conditions: Conditions, every_s: float = 3600.0) -> None:
         self.core = Core()
         self.solver = programme.Solver()
         self.restart_s = conditions.restart_s
@@ -40,7 +38,7 @@ class ProductCore:
         self.places: dict[str, str] = {}
         """Attempt -> type of GPU it runs on."""
         self.began: dict[str, float] = {}
-        rules = Rules(placement=PlacementRules(round_s=ROUND_S, plan_every_s=plan_every_s))
+        rules = Rules(placement=PlacementRules(round_s=ROUND_S, plan_every_s=every_s))
         self._tell(0.0, Begin(version="bench", epoch=1), Configure(rules=rules))
         for cls, count in capacity.items():
             hello = LinkUp(node=cls, agent=cls, incarnation=1, boot=None, attempts=(), chunks=())

@@ -95,11 +95,11 @@ class Outcome:
 class PriceGuided:
     """The product's two loops: the programme over families of jobs for prices, the plan for each round."""
 
-    def __init__(self, capacity: Mapping[str, int], conditions: Conditions, every: int = 10) -> None:
+    def __init__(self, capacity: Mapping[str, int], conditions: Conditions, every_s: float = 3600.0) -> None:
         self.capacity = capacity
         self.restart_s = conditions.restart_s
-        self.every = every
-        """Rounds between two solutions of the programme, and between two plans while nothing comes or ends."""
+        self.every_s = every_s
+        """Time between two solutions of the programme, and between two plans while nothing comes or ends."""
         self.rules = PlacementRules(round_s=ROUND_S)
         self.solver = programme.Solver()
         self.slow: Plan | None = None
@@ -111,9 +111,9 @@ class PriceGuided:
     def place(self, now: float, running: Mapping[int, Running], arrived_s: float) -> Mapping[int, str]:
         """The plan; that of the last round again if nobody has come or gone since and it is not old."""
         jobs = frozenset(running)
-        if jobs == self.seen and now - self.planned_at < self.every * ROUND_S:
+        if jobs == self.seen and now - self.planned_at < self.every_s:
             return self.placed
-        if now - self.solved_at >= self.every * ROUND_S or self.slow is None:
+        if now - self.solved_at >= self.every_s or self.slow is None:
             self.slow = self.solver.solve(self._instance(running))
             self.solved_at = now
         self.seen, self.planned_at = jobs, now

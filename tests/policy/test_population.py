@@ -2,18 +2,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hostler.model.work import WorkKind
 from hostler.policy.population import (
-    EXPLORATION_SHARE,
     Standing,
     is_stuck,
-    mix,
     target_reached,
-    top_up,
-    trickle_due,
     waits,
     wanted,
 )
@@ -201,69 +195,3 @@ def test_a_target_is_met_by_what_is_certain() -> None:
     assert not target_reached(1999.0, 2000.0)
     assert not target_reached(None, 2000.0)
     assert not target_reached(3000.0, None)
-
-
-def test_exploration_gets_its_share_of_a_device() -> None:
-    assert trickle_due(None, EXPLORATION_SHARE, 600.0)
-    assert not trickle_due(11_999.0, EXPLORATION_SHARE, 600.0)
-    assert trickle_due(12_001.0, EXPLORATION_SHARE, 600.0)
-    assert not trickle_due(None, 0.0, 600.0)
-    assert not trickle_due(1e9, 0.0, 600.0)
-
-
-# --- the mix of the queue ---------------------------------------------------------------------------------------------
-
-USUAL = {WorkKind.SELFPLAY: 0.6, WorkKind.TRAINING: 0.3, WorkKind.EVALUATION: 0.1}
-weights = st.dictionaries(st.sampled_from(WorkKind), st.integers(1, 50), min_size=1)
-
-
-def test_the_usual_mix_from_an_empty_queue() -> None:
-    found = top_up({}, USUAL, 10)
-    assert {kind: found.count(kind) for kind in USUAL} == {
-        WorkKind.SELFPLAY: 6,
-        WorkKind.TRAINING: 3,
-        WorkKind.EVALUATION: 1,
-    }
-    assert found[:3] == [WorkKind.SELFPLAY, WorkKind.TRAINING, WorkKind.SELFPLAY]
-
-
-@given(weights, st.integers(1, 60))
-def test_for_every_length_the_counts_are_within_one_of_the_shares(shares: dict[WorkKind, int], depth: int) -> None:
-    found, whole = top_up({}, shares, depth), sum(shares.values())
-    for length in range(1, depth + 1):
-        for kind, share in shares.items():
-            assert abs(found[:length].count(kind) * whole - share * length) < whole
-
-
-@pytest.mark.parametrize("depth", [1, 2, 3])
-def test_a_short_queue_is_refilled_with_the_same_mix_as_a_long_one(depth: int) -> None:
-    """A queue that is kept at one, two or three jobs: what runs counts, so that no kind takes all its places."""
-    done = dict.fromkeys(USUAL, 0)
-    for _ in range(20):
-        for kind in top_up(done, USUAL, sum(done.values()) + depth):
-            done[kind] += 1
-    length = sum(done.values())
-    assert all(abs(count - USUAL[kind] * length) < 1 for kind, count in done.items())
-
-
-@given(st.dictionaries(st.sampled_from(WorkKind), st.integers(0, 100)), weights)
-def test_the_next_job_is_always_of_a_kind_below_its_share(
-    counts: dict[WorkKind, int], shares: dict[WorkKind, int]
-) -> None:
-    kind = mix(counts, shares)
-    after = 1 + sum(counts.get(each, 0) for each in shares)
-    assert counts.get(kind, 0) * sum(shares.values()) < shares[kind] * after
-    assert mix(dict(reversed(counts.items())), dict(reversed(shares.items()))) == kind
-
-
-def test_the_true_queue_counts_and_other_kinds_do_not() -> None:
-    full = {WorkKind.SELFPLAY: 100, WorkKind.SCRIPT: 1000}
-    assert mix(full, USUAL) is WorkKind.TRAINING
-    assert top_up({WorkKind.SCRIPT: 1000}, USUAL, 1) == [WorkKind.SELFPLAY]
-    assert top_up(full, USUAL, 50) == []
-
-
-def test_who_has_no_share_is_never_queued() -> None:
-    assert mix({}, {WorkKind.TRAINING: 0.0, WorkKind.EVALUATION: 0.1}) is WorkKind.EVALUATION
-    with pytest.raises(ValueError, match="no kind of work has a share"):
-        mix({}, {WorkKind.TRAINING: 0.0})

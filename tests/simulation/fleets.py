@@ -109,8 +109,7 @@ def _scripts(random: Random, span_s: float) -> tuple[tuple[float, JobSpec], ...]
     made = []
     for number in range(6):
         script = Script(seconds=random.uniform(60.0, 3 * HOUR_S), fails=random.choice([0.0, 0.3]))
-        need = Resources(device="gpu", gpus=random.choice([1, 1, 1, 2]))
-        spec = script_job(f"script-{number}", script, key=f"script-{number}", resources=need, retry=PATIENT)
+        spec = script_job(f"script-{number}", script, key=f"script-{number}", resources=GPU, retry=PATIENT)
         made.append((random.uniform(0.0, span_s), replace(spec, priority=random.choice([0, 1]))))
     return tuple(made)
 

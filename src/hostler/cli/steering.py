@@ -70,7 +70,6 @@ BAN_COLUMNS = (
     Column("FOR", right=True),
     Column("LEFT", right=True),
     Column("BY"),
-    Column("WHY", yields=True),
 )
 
 
@@ -152,8 +151,7 @@ def bans(as_json: Json = False, state_dir: StateDir = None) -> None:
     if as_json:
         say_json(told)
         return
-    now = time.time()
-    say(table(BAN_COLUMNS, [_ban_row(each, now) for each in told]) if told else ["nothing is held back"])
+    say(_ban_lines(told, time.time()) if told else ["nothing is held back"])
 
 
 def _quota_lines(told: View) -> Iterator[str]:
@@ -190,13 +188,14 @@ def _share_rows(tier: View) -> Iterator[Sequence[object]]:
     """Each quota, with its configs below it where it has several."""
     rows = {row["name"]: row for row in tier["configs"]}
     for pattern in tier["patterns"]:
-        if len(tier["patterns"]) > 1 or pattern["pattern"] is not None:
+        alone = len(tier["patterns"]) == 1 and pattern["pattern"] is None
+        if not alone:
             yield _share_row(pattern["name"], pattern)
         mine = [rows[name] for name in pattern["configs"]]
         if [row["name"] for row in mine] == [pattern["name"]]:
             continue
         furthest = sorted(mine, key=lambda row: -abs((row["had"] or 0.0) - row["target"]))[:CONFIGS_SHOWN]
-        yield from (_share_row(f"  {row['name']}", row) for row in furthest)
+        yield from (_share_row(row["name"] if alone else f"  {row['name']}", row) for row in furthest)
         if len(mine) > CONFIGS_SHOWN:
             yield f"  and {len(mine) - CONFIGS_SHOWN} more", "", "", "", "", ""
 
@@ -265,14 +264,24 @@ def _cost_row(row: View) -> Sequence[object]:
     return row["work"], whom, _hours(row["device_s"]), quantity(row["cost"]), share(row["unpriced"]), each or UNKNOWN
 
 
+def _ban_lines(told: Sequence[View], now: float) -> Iterator[str]:
+    """Each ban with its reason below it."""
+    titles, *lines = table(BAN_COLUMNS, [_ban_row(each, now) for each in told])
+    yield titles
+    for line, each in zip(lines, told, strict=True):
+        yield line
+        yield from paragraph(each["why"], "  ", "  ")
+
+
 def _ban_row(row: View, now: float) -> Sequence[object]:
     since = UNKNOWN if row["since"] is None else age(row["since"], now)
     left = "-" if row["until"] is None else duration(max(row["until"] - now, 0.0))
-    return row["kind"], row["what"], row["of"] or "all", since, left, row["owner"], row["why"]
+    return row["kind"], row["what"], row["of"] or "all", since, left, row["owner"]
 
 
 def _hours(seconds: float) -> str:
-    return quantity(round(seconds / HOUR_S, 2))
+    hours = seconds / HOUR_S
+    return f"{hours:.2f}" if hours < 100 else quantity(hours)
 
 
 def _seconds(seconds: float | None) -> str:

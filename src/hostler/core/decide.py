@@ -13,22 +13,18 @@ from typing import TypeAlias
 
 from hostler.core import accounts, gangs, gates, reasons, rounds, sweeping
 from hostler.core.bidding import bid_of, desirability, fitting, market
-from hostler.core.gangs import partners
 from hostler.core.index import Group, Index
 from hostler.core.loop.ranking import next_selfplay
+from hostler.core.offers import HEADS, Offer, has_room, offers_for
 from hostler.core.preempting import make_room
 from hostler.core.state import Device, Job, State
 from hostler.model.events import AttemptLeased, Event
-from hostler.model.record import record
 from hostler.model.work import WorkKind
 from hostler.policy import placement, share
-from hostler.policy.fit import Gate, Refusal
 from hostler.policy.share import Account
 
 Emit: TypeAlias = Callable[[Event], None]
 
-HEADS = 4
-"""Jobs of one group that are looked at for a device: a first one that cannot go there must not hold up the next."""
 PRECEDENCE = (
     WorkKind.EVALUATION,
     WorkKind.EXPORT,
@@ -43,16 +39,6 @@ CHOOSY = frozenset(PRECEDENCE) - {WorkKind.SELFPLAY, WorkKind.SWEEP}
 """Kinds that look for the device that suits them best before devices look for work; the rest fills what is left."""
 SETTLED_S = 600.0
 """Device time that must have been served before anybody is owed any of it."""
-
-
-@record
-class Offer:
-    """A job that could be put on the device."""
-
-    job: Job
-    group: Group
-    others: tuple[str, ...] | None
-    """Further devices that it would take; `None`: too few of them are free."""
 
 
 def place_all(state: State, index: Index, emit: Emit) -> None:
@@ -124,10 +110,7 @@ def _may_have(state: State, index: Index, jobs: list[Job], device: Device) -> bo
 def _serve_or_close(state: State, index: Index, device: Device, emit: Emit) -> bool:
     if _serve(state, index, device, emit):
         return True
-    held = occupied(index, device)
-    shares = device.attempts and index.uses[device.spec.id].unshared == 0
-    has_lane = shares and len(device.attempts) < gates.lanes(state, device.spec.id)
-    if not has_lane and not placement.takes_attempt(held, 0.0) and not sweeping.room(state, index, device, held):
+    if not has_room(state, index, device) and not sweeping.room(state, index, device, occupied(index, device)):
         index.closed(device.spec.id)
     return False
 
@@ -135,44 +118,20 @@ def _serve_or_close(state: State, index: Index, device: Device, emit: Emit) -> b
 def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
     """Give the device one more piece of work; whether there was one."""
     held = occupied(index, device)
-    every = list(_offers(state, index, device))
-    offers = [offer for offer in every if offer.others is not None]
+    every = offers_for(state, index, device)
+    able = [offer for offer in every if offer.others is not None]
     sweep = sweeping.best(state, index, device) if device.spec.id not in index.reserved else None
     sweep_priority = None if sweep is None else state.jobs[sweep.job].priority
-    offer = _chosen(state, index, device, offers, sweep_priority)
+    offer = _chosen(state, index, device, able, sweep_priority)
     if offer is not None and _is_kept(state, index, device, offer, every):
         return False
     if offer is not None:
-        emit(_lease(state, index, device, held, offer, offers))
+        emit(_lease(state, index, device, held, offer, able))
         return True
     if sweep is not None and sweeping.room(state, index, device, held):
         emit(sweeping.lease(state, index, device, sweep))
         return True
     return False
-
-
-def _offers(state: State, index: Index, device: Device) -> Iterator[Offer]:
-    """Jobs that could go to the device now: of each group that fits, the first that may."""
-    cls, node = index.classes.get(device.spec.id), device.spec.node
-    if cls is None:
-        return
-    for group in list(index.ready):
-        if index.head(state, group) is None:
-            continue
-        refused = index.misfit(group.need, group.work, cls)
-        if refused is not None:
-            index.gates[node, refused.gate] += 1
-            continue
-        for job in index.heads(state, group, HEADS):
-            refused = gates.misfit(state, index, job, device) or gates.standing_refusal(state, index, job, device)
-            refused = refused or gates.full(state, index, job, device)
-            others = partners(state, index, job, device) if refused is None else None
-            if refused is None:
-                yield Offer(job=job, group=group, others=others)
-                break
-            if refused is not None:
-                index.gates[node, refused.gate] += 1
-                _look_again(index, device, refused)
 
 
 def _is_kept(state: State, index: Index, device: Device, offer: Offer, every: list[Offer]) -> bool:
@@ -183,13 +142,6 @@ def _is_kept(state: State, index: Index, device: Device, offer: Offer, every: li
     rivals = {name: each for name, each in rivals.items() if each.job.priority == offer.job.priority}
     first = rivals[next_selfplay(state, index, device, [each.job for each in rivals.values()]).id]
     return first.others is None and gangs.keep(state, index, first.job, device)
-
-
-def _look_again(index: Index, device: Device, refused: Refusal) -> None:
-    """What only time keeps off a device is tried when that time is over."""
-    if refused.gate is Gate.STAGGER:
-        use, limits = index.nodes[device.spec.node], index.sites[device.spec.id].node.limits
-        index.look_again(device.spec.id, (use.started_at or index.now) + limits.stagger_s)
 
 
 def _chosen(
@@ -256,12 +208,10 @@ def _best(state: State, index: Index, device: Device, offers: list[Offer]) -> Of
         by_job = {offer.job.id: offer for offer in offers}
         return by_job[next_selfplay(state, index, device, [offer.job for offer in offers]).id]
     offers.sort(key=lambda offer: offer.job.rank)
-    cls, now = index.classes[device.spec.id], market(state, index)
-
-    def worth(offer: Offer) -> float:
-        return placement.score(bid_of(state, index, offer.job), cls, now, state.rules.placement)
-
-    return max(offers, key=worth)
+    bids = [bid_of(state, index, offer.job, offer.group) for offer in offers]
+    cls, rules = index.classes[device.spec.id], state.rules.placement
+    worths = placement.worths(bids, cls, market(state, index), rules)
+    return offers[worths.index(max(worths))]
 
 
 def _lease(

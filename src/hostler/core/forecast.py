@@ -18,8 +18,8 @@ Z90 = 1.2816
 """The 0.9 quantile of the normal distribution."""
 NORMAL = NormalDist()
 LEAST_SPREAD = 0.01
-SURELY = 1 - 1e-12
-"""Quantiles beyond that are no numbers."""
+SURELY = 1 - 1e-6
+"""What is less likely than the rest of that did not happen: something else did."""
 
 
 @record
@@ -77,17 +77,18 @@ def median_s(state: State, index: Index, job: Job, device: Device) -> float | No
     return None if known is None else known.p50_s
 
 
-def left_s(known: Forecast, elapsed_s: float) -> tuple[float, float]:
+def left_s(known: Forecast, elapsed_s: float) -> tuple[float, float] | None:
     """Seconds that something still takes which was expected to take `known` and has run so long: P50 and P90 of them.
 
     Quantiles of the log-normal distribution, given that it is not over yet: who is overdue is not expected any moment.
+    `None`: it is so long overdue that the expectation was of something else.
     """
     spread = max(math.log(known.p90_s / known.p50_s) / Z90, LEAST_SPREAD) if known.p50_s > 0 else LEAST_SPREAD
     mean = math.log(max(known.p50_s, duration.SHORTEST_S))
     gone = NORMAL.cdf((math.log(max(elapsed_s, duration.SHORTEST_S)) - mean) / spread)
-    half, most = (
-        math.exp(mean + spread * NORMAL.inv_cdf(min(gone + part * (1 - gone), SURELY))) for part in (0.5, 0.9)
-    )
+    if gone > SURELY:
+        return None
+    half, most = (math.exp(mean + spread * NORMAL.inv_cdf(gone + part * (1 - gone))) for part in (0.5, 0.9))
     return max(half - elapsed_s, 0.0), max(most - elapsed_s, 0.0)
 
 

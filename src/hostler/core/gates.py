@@ -45,9 +45,13 @@ def standing_refusal(state: State, index: Index, job: Job, device: Device) -> Re
         or trust.retry_gate(job, index.sites[device.spec.id], index.now)
         or care.blocked(state, device.spec.node, job.spec.work)
         or one_per_config(index, job)
-        or _wall(state, index, job, device, node.spec)
-        or _survival(state, index, job, device, node.spec)
+        or too_long(state, index, job, device, node.spec)
     )
+
+
+def too_long(state: State, index: Index, job: Job, device: Device, node: NodeSpec) -> Refusal | None:
+    """Why the job would hardly be done before the node goes away."""
+    return _wall(state, index, job, device, node) or _survival(state, index, job, device, node)
 
 
 def full(state: State, index: Index, job: Job, device: Device) -> Refusal | None:

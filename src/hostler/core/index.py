@@ -22,6 +22,7 @@ from hostler.model.record import entity
 from hostler.model.work import DeviceKind, JobState, Resources, ScriptPayload, SweepPayload, WorkKind
 from hostler.policy import duration, fit
 from hostler.policy.fit import Refusal, Site
+from hostler.policy.population import EXPLORATION_GAP_S
 from hostler.policy.priority import Claim
 from hostler.policy.share import QuotaTarget
 
@@ -332,6 +333,10 @@ class Index:
         heard.armed = True
         self.do_later(CARE + node, usual if at is None else at)
 
+    def wake_loop(self, config: str, at: float) -> None:
+        """A config may want something then."""
+        heapq.heappush(self.timers, (at, LOOP + config))
+
     def next_timer(self) -> float | None:
         """When the next rest is over."""
         return self.timers[0][0] if self.timers else None
@@ -611,6 +616,8 @@ def _index_loops(state: State, index: Index) -> None:
     for config in state.configs.values():
         for rest in config.rests.values():
             index.rest_loop(config.spec.name, rest.until)
+        if config.explored_at is not None:
+            index.wake_loop(config.spec.name, config.explored_at + EXPLORATION_GAP_S)
         for name, stage in config.jobs.items():
             index.selfplaying += stage is WorkKind.SELFPLAY and state.jobs[name].attempt is not None
 

@@ -1,4 +1,4 @@
-"""What should be queued? Which stages of one training config's loop should run next, and which kind of work.
+"""What should be queued? Which stages of one training config's loop should run next.
 
 The order of need: a model to begin with; the verdict on a candidate; training on what is there; a dataset of what was
 played; a rating for the current model; and self-play with all that is left. A stage that rests is passed over. Once
@@ -7,18 +7,15 @@ a config is as strong as it is meant to be, it goes on with one job now and then
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 
 from hostler.model.record import record
 from hostler.model.work import WorkKind
 
-EXPLORATION_SHARE = 0.05
-"""Of a device's time, for a config that has reached its Elo target."""
+EXPLORATION_GAP_S = 12_000.0
+"""Between two jobs of exploration of a config that has reached its Elo target: one of 10 minutes has 5 % of a device."""
 EXPLORING = (WorkKind.TRAINING, WorkKind.EXPORT, WorkKind.SELFPLAY)
 """The stages that are done but now and then once the target is met; verdicts and ratings are always wanted."""
-ROUNDING = 1e-12
-"""A kind whose share of the queue is this close to what it has is not below it: 0.1 · 10 is 1."""
 
 
 @record
@@ -50,7 +47,7 @@ class Standing:
     target_met: bool = False
     """Whether its current model is as strong as it is meant to be; see `target_reached`."""
     trickle: bool = False
-    """Whether a job of exploration is due once the target is met; see `trickle_due`."""
+    """Whether a job of exploration is due once the target is met."""
 
 
 @record
@@ -99,43 +96,6 @@ def target_reached(elo_low: float | None, target_elo: float | None) -> bool:
     Not its best rating ever, and not the middle of one: both are reached by chance. Without a rating, or a target: no.
     """
     return elo_low is not None and target_elo is not None and elo_low >= target_elo
-
-
-def trickle_due(last_s: float | None, share: float, turn_s: float) -> bool:
-    """Whether a job of exploration that takes `turn_s` is due, so that these get `share` of a device's time.
-
-    `last_s`: how long ago the last one was queued; `None`: there was none. Without a share none is ever due.
-    """
-    if share <= 0:
-        return False
-    return last_s is None or last_s >= turn_s / share
-
-
-def mix(counts: Mapping[WorkKind, int], shares: Mapping[WorkKind, float]) -> WorkKind:
-    """The kind of job to queue next, so that the queue keeps to the shares as it stands.
-
-    `counts` is what really waits and runs, all of it; kinds without a share do not count. Of the kinds that would be
-    below their share of one job more, the one whose next job is due first: counts that came about so differ from
-    `share · n` by less than 1 for every n (the quota method, Balinski & Young 1975). Nothing is rounded.
-    ValueError: no kind has a share.
-    """
-    whole = math.fsum(share for share in shares.values() if share > 0)
-    if whole <= 0:
-        raise ValueError("no kind of work has a share of the queue")
-    parts = {kind: share / whole for kind, share in shares.items() if share > 0}
-    after = 1 + sum(counts.get(kind, 0) for kind in parts)
-    lack = {kind: parts[kind] * after - counts.get(kind, 0) for kind in parts}
-    below = [kind for kind in WorkKind if lack.get(kind, 0.0) > ROUNDING * after]
-    return min(below, key=lambda kind: ((counts.get(kind, 0) + 1) / parts[kind], -lack[kind]))
-
-
-def top_up(counts: Mapping[WorkKind, int], shares: Mapping[WorkKind, float], depth: int) -> list[WorkKind]:
-    """The kinds of the jobs that fill the queue up to so many, in the order to queue them."""
-    standing, added = dict(counts), list[WorkKind]()
-    for _ in range(depth - sum(counts.get(kind, 0) for kind, share in shares.items() if share > 0)):
-        added.append(mix(standing, shares))
-        standing[added[-1]] = standing.get(added[-1], 0) + 1
-    return added
 
 
 def _needs(standing: Standing) -> Iterator[Want]:

@@ -74,7 +74,7 @@ class TestJournal:
         before = len(world.entries)
         for _ in range(2000):
             world.hear(
-                load=chance.uniform(1.7, 2.3),
+                load=chance.uniform(15.7, 16.3),
                 memory_free_gb=64 * chance.uniform(0.19, 0.21),
                 disk_free_gb=1000 * chance.uniform(0.295, 0.305),
                 backlog_s=chance.uniform(1700, 1900),
@@ -142,7 +142,7 @@ class TestShown:
         (shown,) = node_views(world.state, world.core.index)
         load, disk = shown.pressures
         assert (load.signal, load.event, load.level) == ("load", "NODE_OVERLOADED", "critical")
-        assert (load.value, load.limit, load.unit) == (2.5, 2.0, "processes per core")
+        assert (load.value, load.limit, load.unit) == (17.5, 16.0, "processes per core")
         assert (load.since, load.expires_at) == (world.now, world.now + 360)
         assert load.holds_back == (WorkKind.SCRIPT,)
         assert (disk.event, disk.level, disk.holds_back) == ("DISK_SPACE_LOW", "warning", ())

@@ -12,6 +12,7 @@ from hostler.core.loop.stages import steps_for, untrained_positions, window
 from hostler.core.loop.views import config_view
 from hostler.model import inputs
 from hostler.model.work import DeviceKind, JobState, Resources, StagePayload, WorkKind
+from hostler.policy.population import EXPLORATION_GAP_S
 from tests.core.builders import link_up, node, replayed, script, sweep
 from tests.core.loop.builders import Loop, loop, order_of, small
 
@@ -303,3 +304,23 @@ def test_a_loop_replays_to_the_same_state_wherever_it_stands() -> None:
     assert replayed(world.entries).state == world.state
     kinds = {entry.event.kind for entry in world.entries}
     assert {"config.segments", "config.judged", "config.dataset", "config.model", "config.played"} <= kinds
+
+
+class TestTarget:
+    def test_a_config_that_is_strong_enough_goes_on_as_a_trickle(self) -> None:
+        world = loop(small(target_elo=-5000.0), devices=2)
+        world.step_s = 60.0
+        world.until(lambda: any(rating is not None for rating in world.config().ratings.values()))
+        world.until(lambda: not any(world.running(stage) for stage in (S, X, T)))
+        games = sum(each.games for each in world.config().segments.values())
+        ordered, then = world.config().ordered, world.now
+        for _ in range(400):
+            world.step()
+        gaps = (world.now - then) / EXPLORATION_GAP_S
+        # Of what is explored, a training brings evaluations.
+        assert world.config().ordered - ordered <= 4 * gaps + 4
+        assert sum(each.games for each in world.config().segments.values()) > games, "but it goes on"
+
+    def test_a_config_that_is_not_yet_goes_on_as_ever(self) -> None:
+        world = loop(small(target_elo=9000.0), devices=2)
+        world.until(lambda: len(world.config().segments) > 20)

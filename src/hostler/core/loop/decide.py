@@ -181,7 +181,15 @@ def standing(config: Config, now: float) -> Standing:
         finishing=config.spec.goal is not None and config.promotions >= config.spec.goal.promotions,
         jobs=Counter(config.jobs.values()),
         resting={stage: _told(rest) for stage, rest in config.rests.items() if rest.until > now},
+        target_met=_has_met_target(config),
+        trickle=config.explored_at is None or now >= config.explored_at + population.EXPLORATION_GAP_S,
     )
+
+
+def _has_met_target(config: Config) -> bool:
+    """Whether the current model is as strong as the config is meant to become, beyond doubt."""
+    rating = None if config.current is None else config.ratings.get(config.evaluated_as(config.current))
+    return population.target_reached(None if rating is None else rating.low, config.spec.target_elo)
 
 
 def _half_width(rating: Rating) -> float:

@@ -25,6 +25,7 @@ from hostler.model import events
 from hostler.model.errors import IllegalTransition
 from hostler.model.learning import Match, ModelStatus, SegmentRef, SegmentVerdict
 from hostler.model.work import FailureClass, JobState, StagePayload, WorkKind
+from hostler.policy.population import EXPLORATION_GAP_S, EXPLORING
 
 FAULTS_OF_NODES = frozenset({FailureClass.LOST, FailureClass.SPAWN, FailureClass.IMPORT, FailureClass.DEVICE})
 """Failures that say nothing of what a job was ordered to do."""
@@ -38,6 +39,9 @@ def job_queued(state: State, index: Index, job: Job) -> None:
     config = state.configs[payload.config]
     config.ordered += 1
     config.jobs[job.id] = WorkKind(payload.kind)
+    if job.spec.work in EXPLORING and config.spec.target_elo is not None:
+        config.explored_at = state.at
+        index.wake_loop(payload.config, state.at + EXPLORATION_GAP_S)
     index.loops_due.add(payload.config)
 
 

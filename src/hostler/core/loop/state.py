@@ -158,6 +158,8 @@ class Config:
     rests: dict[WorkKind, Rest] = field(default_factory=dict)
     served_at: float | None = None
     """When a device last began or ended self-play of it."""
+    explored_at: float | None = None
+    """When self-play, an export or a training was last queued."""
     fresh_games: int = 0
     """Games since the last export: of segments that are newer than all that were judged."""
 

@@ -1,0 +1,158 @@
+"""Which jobs could go to a device now? Asked for every device that comes free, whatever waits.
+
+The first job of each group is asked, one priority after the other until somebody may; and what the gates say is asked
+once for all work that is alike to them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import islice
+from typing import TypeAlias
+
+from hostler.core import gates
+from hostler.core.gangs import partners
+from hostler.core.index import Group, Index
+from hostler.core.state import Device, Job, State
+from hostler.model.record import record
+from hostler.model.work import Resources, WorkKind
+from hostler.policy import placement
+from hostler.policy.fit import Gate, Refusal
+
+HEADS = 4
+"""Jobs of one group that are looked at for a device: a first one that cannot go there must not hold up the next."""
+LOOKED_THROUGH = 2**HEADS - 1
+"""Entries of a heap among which its first `HEADS` are."""
+TOO_LONG = (Gate.WALL, Gate.SURVIVAL)
+"""Gates that ask how long the very job takes."""
+
+
+@record
+class Offer:
+    """A job that could be put on the device."""
+
+    job: Job
+    group: Group
+    others: tuple[str, ...] | None
+    """Further devices that it would take; `None`: too few of them are free."""
+
+
+Levels: TypeAlias = defaultdict[int, list[Group | Offer]]
+
+
+def offers_for(state: State, index: Index, device: Device) -> list[Offer]:
+    """Jobs that could go to the device now: of each group that fits, the first that may.
+
+    Of the highest priority of which one can go there at once all, of higher ones those that lack further devices; and
+    of the next lower one a single one, to be compared with.
+    """
+    if device.spec.id not in index.classes or not has_room(state, index, device):
+        return []
+    asked, found, first = _Asked(state, index, device), list[Offer](), None
+    levels = _by_priority(state, index, device)
+    while levels:
+        priority = max(levels)
+        for each in levels.pop(priority):
+            offer = each if isinstance(each, Offer) else asked.first_of(each, priority, levels)
+            if offer is None:
+                continue
+            found.append(offer)
+            if offer.others is not None and first is None:
+                first = priority
+            elif first is not None and offer.others is not None and priority < first:
+                return found
+    return found
+
+
+def has_room(state: State, index: Index, device: Device) -> bool:
+    """Whether the device could take one more attempt of any kind."""
+    if not device.attempts:
+        return True
+    shares = index.uses[device.spec.id].unshared == 0
+    if shares and len(device.attempts) < gates.lanes(state, device.spec.id):
+        return True
+    load = index.loads[device.spec.id]
+    held = placement.Occupied(attempts=len(device.attempts), attempts_s=load.attempts, chunks=0, chunks_s=None)
+    return placement.takes_attempt(held, 0.0)
+
+
+def _by_priority(state: State, index: Index, device: Device) -> Levels:
+    """Groups by the priority of their first jobs, as far as one can tell without looking at the jobs."""
+    levels: Levels = defaultdict(list)
+    kept_for = index.reserved.get(device.spec.id)
+    for group, heap in index.ready.items():
+        if kept_for is None or any(entry[2] == kept_for for entry in heap[:LOOKED_THROUGH]):
+            levels[-heap[0][0]].append(group)
+    return levels
+
+
+class _Asked:
+    """What the gates of one device say, kept while one decision is made."""
+
+    def __init__(self, state: State, index: Index, device: Device) -> None:
+        self.state, self.index, self.device = state, index, device
+        self.cls, self.node = index.classes[device.spec.id], state.nodes[device.spec.node].spec
+        self.special = bool(device.attempts) or device.spec.id in index.reserved
+        self.answers: dict[tuple[WorkKind, Resources], Refusal | None] = {}
+
+    def first_of(self, group: Group, priority: int, levels: Levels) -> Offer | None:
+        """The first job of a group that may go to the device, if it is of this priority; lower ones are put there."""
+        head = self.index.head(self.state, group)
+        if head is None:
+            return None
+        if head.priority < priority:
+            levels[head.priority].append(group)
+            return None
+        offer = self._offer(group, head)
+        if offer is None or offer.job.priority == priority:
+            return offer
+        levels[offer.job.priority].append(offer)
+        return None
+
+    def _offer(self, group: Group, head: Job) -> Offer | None:
+        refused = self.index.misfit(group.need, group.work, self.cls)
+        if refused is not None:
+            self._count(refused)
+            return None
+        if self._may(group, head):
+            return self._made(group, head)
+        others = islice(self.index.heads(self.state, group, HEADS), 1, None)
+        job = next((each for each in others if self._may(group, each)), None)
+        return None if job is None else self._made(group, job)
+
+    def _made(self, group: Group, job: Job) -> Offer:
+        alone = group.need.gpus == 1 and not group.need.shards
+        others = () if alone else partners(self.state, self.index, job, self.device)
+        return Offer(job=job, group=group, others=others)
+
+    def _may(self, group: Group, job: Job) -> bool:
+        refused = self._refusal(group, job)
+        if refused is not None:
+            self._count(refused)
+            _look_again(self.index, self.device, refused)
+        return refused is None
+
+    def _refusal(self, group: Group, job: Job) -> Refusal | None:
+        """The gates' answer: the same for all work of a kind with one need, but for what a job itself is kept from."""
+        refused = gates.one_per_config(self.index, job) if group.work is WorkKind.TRAINING else None
+        if refused is not None:
+            return refused
+        if self.special or job.avoid or job.vram_above is not None:
+            return gates.refusal(self.state, self.index, job, self.device)
+        key = group.work, group.need
+        if key in self.answers:
+            return self.answers[key] or gates.too_long(self.state, self.index, job, self.device, self.node)
+        refused = gates.refusal(self.state, self.index, job, self.device)
+        if refused is None or refused.gate not in TOO_LONG:
+            self.answers[key] = refused
+        return refused
+
+    def _count(self, refused: Refusal) -> None:
+        self.index.gates[self.node.name, refused.gate] += 1
+
+
+def _look_again(index: Index, device: Device, refused: Refusal) -> None:
+    """What only time keeps off a device is tried when that time is over."""
+    if refused.gate is Gate.STAGGER:
+        use, limits = index.nodes[device.spec.node], index.sites[device.spec.id].node.limits
+        index.look_again(device.spec.id, (use.started_at or index.now) + limits.stagger_s)
