@@ -118,7 +118,7 @@ class PriceGuided:
             self.solved_at = now
         self.seen, self.planned_at = jobs, now
         bids = [self._bid(now, number, job) for number, job in running.items()]
-        plan = placement.plan(bids, self.capacity, self._market(now, running, arrived_s), self.rules)
+        plan = placement.plan(bids, self.capacity, self._market(now, bids, arrived_s), self.rules)
         self.placed = {int(name): cls for name, cls in plan.items()}
         return self.placed
 
@@ -141,15 +141,13 @@ class PriceGuided:
         )
         return Instance(classes=self.capacity, demands=demands)
 
-    def _market(self, now: float, running: Mapping[int, Running], arrived_s: float) -> placement.Market:
-        assert self.slow is not None
-        wanted = sum(each.job.devices for each in running.values())
-        longest = max(each.remaining_s for each in running.values())
-        drain_s = max(self.slow.drain_s or 0.0, longest)
+    def _market(self, now: float, bids: Sequence[placement.Bid], arrived_s: float) -> placement.Market:
+        prices = {} if self.slow is None else self.slow.prices
+        drain_s = placement.drain_s(bids, self.capacity, prices)
         return placement.Market(
-            prices=self.slow.prices,
-            pressure=wanted / sum(self.capacity.values()),
-            drain_s=placement.closing(drain_s, len(running), now - arrived_s),
+            prices=prices,
+            pressure=sum(bid.devices for bid in bids) / sum(self.capacity.values()),
+            drain_s=placement.closing(drain_s, len(bids), now - arrived_s),
         )
 
     def _bid(self, now: float, number: int, each: Running) -> placement.Bid:

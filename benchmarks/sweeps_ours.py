@@ -7,6 +7,7 @@ with a checkpoint every 2 s, notices after 15 s that a worker hangs or a machine
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from hostler.core import Core
 from hostler.model import events, inputs
@@ -115,10 +116,10 @@ class Driver:
         )
         for name, outages in self._fleet.reboots.items():
             for down, up in outages:
-                self._at(down, lambda name=name, up=up: self._reboot(name, up))
+                self._at(down, partial(self._reboot, name, up))
         for worker in self._workers.values():
             for down, up in worker.gpu.outages():
-                self._at(down, lambda worker=worker, up=up: self._hang(worker, up))
+                self._at(down, partial(self._hang, worker, up))
         self._later(PROGRESS_S, self._progress)
         self._tell(inputs.Submit(specs=(JobSpec(name="sweep", payload=payload),)))
 
@@ -134,7 +135,7 @@ class Driver:
         outcome = self._core.handle(self._now, *given)
         self._entries += outcome.entries
         for command in outcome.commands:
-            self._later(LATENCY_S, lambda command=command: self._obey(command))
+            self._later(LATENCY_S, partial(self._obey, command))
         wake_at = self._core.wake_at()
         if wake_at is not None and wake_at != self._wake_at:
             self._wake_at = wake_at

@@ -54,6 +54,11 @@ def test_every_reader_gives_what_the_desk_shows(client: Client, served: Window) 
     assert client.explain("j1") == codec.plain(desk.explain("j1"))
     assert client.queue() == [codec.plain(row) for row in desk.queue(100)]
     assert client.nodes() == [codec.plain(node) for node in desk.nodes()]
+    assert client.explain_device("n/cpu0") == codec.plain(desk.explain_device("n/cpu0"))
+    assert client.quotas() == codec.plain(desk.quotas())
+    assert client.durations() == codec.plain(desk.durations())
+    assert client.costs() == codec.plain(desk.costs())
+    assert client.bans() == [codec.plain(ban) for ban in desk.bans()]
     assert client.sweeps() == [codec.plain(each) for each in desk.sweeps()] == [client.sweep("j2")]
     assert client.ledger("j2") == json.loads(json.dumps(codec.plain(desk.ledger("j2"))))
     assert client.proof("j2")["total"] == 2**100

@@ -209,7 +209,7 @@ class TestTaking:
         assert {lease.device for lease in world.of(events.ChunkLeased)} == {"m/cpu0"}
         payload = world.state.jobs["j2"].spec.payload
         assert isinstance(payload, SweepPayload)
-        whole = {"digest": payload.digest, "start": start, "stop": stop, "hits": (), "elapsed_s": 1.0}
+        whole: dict[str, Any] = {"digest": payload.digest, "start": start, "stop": stop, "hits": (), "elapsed_s": 1.0}
         world.tell(inputs.Searched(chunk=owned, **whole))
         assert len(world.of(events.ResultRefused)) == 1
         world.tell(link_up("n", chunks=[owned]))

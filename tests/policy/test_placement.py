@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hostler.model.planning import Demand, Instance
 from hostler.model.rules import PlacementRules
-from hostler.policy import placement
+from hostler.policy import placement, programme
 from hostler.policy.placement import LEAD_ATTEMPTS, SLICE_S, Bid, Contest, Market, Occupied
 
 IDLE = Occupied(attempts=0, attempts_s=0.0, chunks=0, chunks_s=0.0)
@@ -196,6 +198,38 @@ def test_what_has_no_time_to_spare_gets_what_is_fastest_whatever_its_price() -> 
 def test_nothing_more_is_coming_when_nothing_came_for_some_jobs_time(quiet_s: float, closes: bool) -> None:
     """Ten jobs in 1000 s: one each 100 s; quiet for five of them is quiet for good."""
     assert placement.closing(1000.0, 10, quiet_s) == (1000.0 if closes else None)
+
+
+def test_all_together_take_what_they_cost_or_as_long_as_the_longest() -> None:
+    """Ten hours of work at a price of 0.5 each, on devices worth 2.5 an hour together."""
+    short = [bid(f"j{number}", remaining_s={"fast": 3600.0}) for number in range(10)]
+    prices = {"fast": 1.0, "slow": 0.25}
+    assert placement.drain_s(short, ROOM, prices) == pytest.approx(10 * 0.5 / 2.5 * 3600.0)
+    assert placement.drain_s([*short, bid("long", remaining_s={"fast": 36000.0})], ROOM, prices) == 36000.0
+    assert placement.drain_s([bid()], ROOM, prices) is None
+    assert placement.closing(None, 1, 1e9) is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_prices_make_it_take_longer_than_the_best_plan(seed: int) -> None:
+    pytest.importorskip("highspy")
+    random = Random(seed)
+    bids_ = [
+        bid(
+            f"j{n}", rates={"fast": 1.0, "slow": random.uniform(0.1, 1.0)}, remaining_s={"fast": random.uniform(1, 1e5)}
+        )
+        for n in range(12)
+    ]
+    demands = tuple(
+        Demand(
+            name=each.job, worth={"fast": 0.0, "slow": 0.0}, rates=each.rates, most=1.0, work=each.remaining_s["fast"]
+        )
+        for each in bids_
+        if each.remaining_s is not None
+    )
+    best = programme.solve(Instance(classes=ROOM, demands=demands))
+    for prices in (best.prices, {"fast": 1.0, "slow": random.random()}):
+        assert placement.drain_s(bids_, ROOM, prices) <= best.drain_s * (1 + 1e-6)
 
 
 def test_what_runs_stays_unless_moving_gains_more_than_it_costs() -> None:

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from hostler.model.commands import AttemptOrder, ChunkOrder, CloseWorker, Launch, Lend, Recall, Stop, WorkerOrder
+from hostler.model.commands import AttemptOrder, ChunkOrder, CloseWorker, Launch, Lend, Recall, Stop, Trim, WorkerOrder
 from hostler.model.inputs import Ended, Input, Returned, Searched, Started
 from hostler.sim.agenda import Agenda
 from hostler.sim.agent import CHECKPOINT_S, WORKER_START_S, WRONG, Fact, VirtualAgent
@@ -160,6 +160,17 @@ class TestChunks:
         assert list(bench.returns()) == ["j7.2", "j7.1", "j7.9"]
         bench.until(50.0)
         assert bench.results() == {}
+
+    def test_a_chunk_that_is_shortened_ends_earlier(self) -> None:
+        bench = Bench()
+        bench.lend("j7.1", 0, 10_000)
+        bench.lend("j7.2", 10_000, 20_000)
+        bench.until(1.0)
+        for name, stop in (("j7.1", 500), ("j7.2", 10_010), ("j7.2", 10_500), ("j7.9", 5)):
+            bench.agent.obey(Trim(node="n", chunk=name, stop=stop))
+        bench.until(1000.0)
+        told = [(each.start, each.stop) for each in bench.told if isinstance(each, Searched)]
+        assert told == [(0, 500), (10_000, 10_010)]
 
     def test_a_worker_is_warm_until_it_is_closed(self) -> None:
         bench = Bench()

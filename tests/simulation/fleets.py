@@ -17,7 +17,8 @@ from hostler.model.learning import (
     TrainingSpec,
 )
 from hostler.model.rules import PlacementRules, Quota, Rules
-from hostler.model.work import DeviceKind, FailureClass, JobSpec, Resources, Retry
+from hostler.model.work import DeviceKind, FailureClass, JobSpec, Resources, Retry, WorkKind
+from hostler.policy import fit
 from hostler.sim import Script, script_job
 from hostler.sim.faults import HOUR_S, Lives, level
 from hostler.sim.fleet import Scenario, trainings
@@ -26,7 +27,7 @@ DAYS = 2.0
 QUIET_S = 0.25 * 86_400
 PATIENT = Retry(max_attempts=dict.fromkeys(FailureClass, 1000), backoff_s=5.0, backoff_max_s=60.0)
 MODELS = (("H100", 80.0), ("A100", 80.0), ("RTX 4090", 24.0), ("RTX 3090", 24.0), ("RTX 3060", 12.0))
-BOARDS = (("hex8", 8.0), ("square8", 8.0), ("square19", 16.0))
+BOARDS = ("hex8", "square8", "square19")
 GPU = Resources(device="gpu")
 
 
@@ -51,7 +52,7 @@ def fleet(seed: int, days: float = DAYS) -> Scenario:
         telemetry_every_s=random.choice([None, 300.0]),
     )
     need = {config.name: config.training.stage.resources for config in configs}
-    arrivals = trainings(replace(scenario, days=days - 1.0), random.choice([0.1, 0.3]), need)
+    arrivals = trainings(replace(scenario, days=days - 1.0), random.choice([0.02, 0.08]), need)
     return replace(scenario, jobs=(*_patient(arrivals), *_scripts(random, (days - 1.0) * 86_400)))
 
 
@@ -83,10 +84,9 @@ def _node(name: str, model: str, vram_gb: float, count: int, ephemeral: bool) ->
 
 
 def _config(random: Random, number: int) -> ConfigSpec:
-    board, vram_gb = random.choice(BOARDS)
+    board = random.choice(BOARDS)
     players = 2 + number
-    stage = StageSpec(command=("virtual",), resources=Resources(device="gpu", vram_gb=vram_gb, shared=True))
-    alone = replace(stage, resources=Resources(device="gpu", vram_gb=vram_gb))
+    stages = {kind: _stage(kind, board) for kind in WorkKind}
     games = 8 if board == "square19" else 1024
     return ConfigSpec(
         name=f"{board}_{players}p",
@@ -96,13 +96,20 @@ def _config(random: Random, number: int) -> ConfigSpec:
             players=players,
             anchors={"random": 0.0, "greedy": 300.0},
         ),
-        selfplay=SelfplaySpec(stage=stage, games=games, segment_games=max(games // 8, 1)),
-        export=ExportSpec(stage=alone, min_games=4 * games, fresh_games=4 * games, window_games=24 * games),
-        training=TrainingSpec(stage=alone, batch=256, max_steps=2000),
-        evaluation=EvaluationSpec(stage=alone, groups=20, max_groups=20),
+        selfplay=SelfplaySpec(stage=stages[WorkKind.SELFPLAY], games=games, segment_games=max(games // 8, 1)),
+        export=ExportSpec(
+            stage=stages[WorkKind.EXPORT], min_games=4 * games, fresh_games=4 * games, window_games=24 * games
+        ),
+        training=TrainingSpec(stage=stages[WorkKind.TRAINING], batch=256, max_steps=2000),
+        evaluation=EvaluationSpec(stage=stages[WorkKind.EVALUATION], groups=20, max_groups=20),
         promotion=PromotionSpec(max_groups=40),
         seed=random.randrange(1000),
     )
+
+
+def _stage(kind: WorkKind, board: str) -> StageSpec:
+    """As a fleet file has it that says nothing of it."""
+    return StageSpec(command=("virtual",), resources=fit.stage_need(kind, board))
 
 
 def _scripts(random: Random, span_s: float) -> tuple[tuple[float, JobSpec], ...]:

@@ -26,6 +26,11 @@ READERS = [
     "sweeps/j2/hits",
     "queue",
     "nodes",
+    "devices/n%2Fcpu0/explain",
+    "quotas",
+    "durations",
+    "costs",
+    "bans",
     "attempts/j1.1/log",
 ]
 

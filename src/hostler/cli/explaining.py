@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hostler.cli.fleet import pressure_text
@@ -37,12 +37,13 @@ def job_lines(told: View, now: float) -> Iterator[str]:
             yield from paragraph(change["what"], f"  {_when(change['at'], now):<{WHEN}}  ", " " * (WHEN + 4))
     if len(told["devices"]) > LISTED:
         yield ""
-        rows = [(each["count"], each["cls"], each["gate"] or "-", each["says"]) for each in told["groups"]]
-        yield from table(GROUP_COLUMNS, rows)
+        yield from table(GROUP_COLUMNS, map(_group_row, told["groups"]))
         yield "`--json` has what each device says"
     elif told["devices"]:
         yield ""
-        yield from table(DEVICE_COLUMNS, told["devices"].items())
+        yield from table(
+            DEVICE_COLUMNS, [(name, says.replace(f"{name} ", "")) for name, says in told["devices"].items()]
+        )
 
 
 def device_lines(told: View, now: float) -> Iterator[str]:
@@ -54,7 +55,8 @@ def device_lines(told: View, now: float) -> Iterator[str]:
         yield from paragraph(pressure_text(each, now), "- ", "  ")
     for held in told["held"]:
         ends = "nobody knows until when" if held["ends_at"] is None else f"until about {clock(held['ends_at'], now)}"
-        about = f"{held['id']} {held['work']} {held['name']}, for {duration(now - held['since'])}, {ends}"
+        name = held["name"] if held["name"].startswith(held["work"]) else f"{held['work']} {held['name']}"
+        about = f"{held['id']}: {name}, for {duration(now - held['since'])}, {ends}"
         yield ""
         yield from paragraph(about, rest="  ")
         yield from paragraph(held["why"], "  ", "  ")
@@ -62,6 +64,12 @@ def device_lines(told: View, now: float) -> Iterator[str]:
         yield ""
         counts = ", ".join(f"{count} by {gate}" for gate, count in told["waiting"].items())
         yield from paragraph(f"waiting jobs kept off it: {counts}", rest="  ")
+
+
+def _group_row(group: View) -> Sequence[object]:
+    gate = group["gate"] or "-"
+    says = group["says"].removeprefix("does not fit: ").removeprefix(f"{gate}: ")
+    return group["count"], group["cls"], gate, says.replace(f"{group['devices'][0]} ", "")
 
 
 def _start(start: View, now: float) -> str:

@@ -69,6 +69,7 @@ def _job_submitted(state: State, index: Index, event: events.JobSubmitted) -> No
     if isinstance(payload, StagePayload):
         loop.job_queued(state, index, job)
     index.count(None, JobState.PENDING)
+    index.expect(job, 1)
     index.await_dependencies(state, job)
     index.enqueue(state, job)
 
@@ -113,6 +114,7 @@ def _job_retried(state: State, index: Index, event: events.JobRetried) -> None:
     _expect(job.state in (JobState.FAILED, JobState.CANCELLED), event, f"the job is {job.state}")
     job.failures, job.failure, job.why, job.cancelling, job.ended_at = {}, None, None, None, None
     job.not_before = state.at
+    index.expect(job, 1)
     _move(index, job, JobState.PENDING)
     index.blocked.pop(job.id, None)
     missing = {name for name in job.after if state.jobs[name].state is not JobState.DONE}
@@ -130,7 +132,10 @@ def _job_requeued(state: State, index: Index, event: events.JobRequeued) -> None
     _release_device(state, index, job)
     job.not_before = event.not_before
     job.why = event.why
-    job.progress = job.progress if event.progress is None else event.progress
+    if event.progress is not None:
+        index.expect(job, -1)
+        job.progress = event.progress
+        index.expect(job, 1)
     _move(index, job, JobState.PENDING)
     index.enqueue(state, job)
 
@@ -416,6 +421,7 @@ def _move(index: Index, job: Job, new: JobState) -> None:
 def _finish(state: State, index: Index, job: Job, new: JobState, event: object) -> None:
     _expect(not job.state.final, event, f"the job is {job.state}")
     _release_device(state, index, job)
+    index.expect(job, -1)
     index.active.discard(job.id)
     index.blocked.pop(job.id, None)
     job.ended_at = state.at

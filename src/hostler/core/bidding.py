@@ -16,6 +16,8 @@ RESTART_S = 60.0
 """What starting anew is taken to cost a job that can be stopped."""
 USUAL_CHECKPOINT_S = 900.0
 """What a job that saves its work is taken to lose with its node."""
+LOWER_TIER = 0.5
+"""What a device of the next tier that a job names is to it, beside an equal one of the tier before."""
 
 
 def bid_of(state: State, index: Index, job: Job, group: Group | None = None) -> Bid:
@@ -45,7 +47,11 @@ def market(state: State, index: Index) -> Market:
 
 
 def desirability(state: State, index: Index, job: Job, classes: Iterable[str]) -> list[str]:
-    """Classes that the job fits on, the one it should rather have first: by tier, then by what it is worth there."""
+    """Classes that the job fits on, the one it should rather have first, by what it is worth there.
+
+    What waits for a result weighs its tiers against speed, provider and risk: the fast card of a node that lives is
+    better than the slow one of a node that may vanish. Self-play keeps to its tiers: it leaves the big ones to others.
+    """
     classes = list(classes)
     if len(classes) < 2:
         return classes
@@ -57,7 +63,10 @@ def desirability(state: State, index: Index, job: Job, classes: Iterable[str]) -
     def place(cls: str) -> tuple[int, float]:
         tier = index.samples[cls].tier
         rank = tiers.index(tier) if tier in tiers else len(tiers)
-        return rank, -worths[cls] * likings[cls] * _odds(index, bid, job, cls)
+        worth = worths[cls] * likings[cls] * _odds(index, bid, job, cls)
+        if job.spec.work is WorkKind.SELFPLAY:
+            return rank, -worth
+        return 0, -worth * LOWER_TIER**rank
 
     return sorted(classes, key=place)
 

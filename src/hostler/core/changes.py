@@ -25,7 +25,7 @@ def changes_of(
     """What would help the job: what comes first by itself, then what takes somebody."""
     by_gate: defaultdict[str, list[str]] = defaultdict(list)
     for name, verdict in verdicts.items():
-        if verdict.gate is not None:
+        if verdict.gate is not None and not verdict.never:
             by_gate[verdict.gate].append(name)
     yield from _before_all(state, index, job)
     yield from _by_time(state, index, job, by_gate)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TypeAlias
 
-from hostler.core import accounts, gangs, gates, reasons, rounds, sweeping
+from hostler.core import accounts, gangs, gates, moving, reasons, rounds, sweeping
 from hostler.core.bidding import bid_of, desirability, fitting, market
 from hostler.core.index import Group, Index
 from hostler.core.loop.ranking import next_selfplay
@@ -123,6 +123,9 @@ def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
     sweep = sweeping.best(state, index, device) if device.spec.id not in index.reserved else None
     sweep_priority = None if sweep is None else state.jobs[sweep.job].priority
     offer = _chosen(state, index, device, able, sweep_priority)
+    fills = offer is None or offer.group.work not in CHOOSY
+    if fills and index.movable and moving.improve(state, index, device, emit):
+        return False
     if offer is not None and _is_kept(state, index, device, offer, every):
         return False
     if offer is not None:
@@ -136,10 +139,12 @@ def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
 
 def _is_kept(state: State, index: Index, device: Device, offer: Offer, every: list[Offer]) -> bool:
     """Keep the device for self-play on several that is owed it more, if the others that it lacks will soon be free."""
-    if offer.group.work is not WorkKind.SELFPLAY or all(each.others is not None for each in every):
+    if offer.group.work is not WorkKind.SELFPLAY:
         return False
     rivals = {each.job.id: each for each in every if each.group.work is WorkKind.SELFPLAY}
     rivals = {name: each for name, each in rivals.items() if each.job.priority == offer.job.priority}
+    if all(each.others is not None for each in rivals.values()):
+        return False
     first = rivals[next_selfplay(state, index, device, [each.job for each in rivals.values()]).id]
     return first.others is None and gangs.keep(state, index, first.job, device)
 

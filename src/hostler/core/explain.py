@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from hostler.core import gates
 from hostler.core.care import effects as care
 from hostler.core.changes import changes_of
 from hostler.core.gangs import partners
 from hostler.core.index import Index
-from hostler.core.starting import Verdict, ends_at, start_of
+from hostler.core.starting import HELD, Verdict, ends_at, start_of
 from hostler.core.state import Device, Job, State
 from hostler.core.trust import decide as trust
 from hostler.model.fleet import Link
@@ -79,19 +79,19 @@ def _why_waiting(index: Index, job: Job, verdicts: Mapping[str, Verdict], start:
         return "the fleet has no devices yet"
     fitting = [verdict for verdict in verdicts.values() if not verdict.never]
     if not fitting:
-        return "it fits on no device of the fleet; `hostler explain` tells what each says"
+        return f"it fits on no device of the fleet: {_counted(verdicts.values())}"
     ahead = 0 if start is None else start.ahead
     jobs = f"{ahead} {'job is' if ahead == 1 else 'jobs are'} ahead of it in the queue"
-    if all(verdict.gate == Gate.TAKEN for verdict in fitting):
+    if all(verdict.gate in HELD for verdict in fitting):
         return f"every device it fits on is taken; {jobs}"
-    kept = Counter(str(verdict.gate) for verdict in fitting if verdict.gate is not None).most_common(3)
-    if not kept:
-        return jobs
-    return f"of {len(fitting)} devices it fits on, {_counted(dict(kept))}; {jobs}"
+    kept = _counted(fitting)
+    return f"of {len(fitting)} devices it fits on, {kept}; {jobs}" if kept else jobs
 
 
-def _counted(gates_now: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {'says' if count == 1 else 'say'} {gate}" for gate, count in gates_now.items())
+def _counted(verdicts: Iterable[Verdict]) -> str:
+    """How many devices say no, by gate; the most frequent ones."""
+    counts = Counter(str(verdict.gate) for verdict in verdicts if verdict.gate is not None).most_common(3)
+    return ", ".join(f"{count} {'says' if count == 1 else 'say'} {gate}" for gate, count in counts)
 
 
 def _expected(index: Index, start: StartView | None) -> str:

@@ -105,6 +105,17 @@ class Live:
 
 
 @entity
+class Backlog:
+    """What is left of jobs alike whose owners expect how long they take."""
+
+    jobs: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """By model of device; `*`: any other."""
+    serves: bool = False
+    """Whether they work for a training config."""
+
+
+@entity
 class Table:
     """What the classes of the fleet are to the first job of a group, as long as nothing about either changes."""
 
@@ -137,6 +148,8 @@ class Index:
     """One device of each class."""
     members: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """The devices of each class."""
+    backlog: dict[tuple[Group, tuple[str, ...]], Backlog] = field(default_factory=dict)
+    """By group, and by the models that their owners name: jobs that are not over."""
     fits: dict[tuple[WorkKind, Resources], dict[str, Refusal | None]] = field(default_factory=dict)
     """Whether a need fits on a class, once asked."""
     fitting: dict[tuple[WorkKind, Resources], list[str]] = field(default_factory=dict)
@@ -155,6 +168,8 @@ class Index:
     """Trainings that hold devices, by the config they are for."""
     playing: Counter[str] = field(default_factory=Counter)
     """Self-play jobs that hold devices, by the config they are for."""
+    movable: dict[str, None] = field(default_factory=dict)
+    """Jobs that hold devices and can be stopped without losing their work."""
     yieldable: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     """Devices by class on which nothing but self-play runs that was not asked to go: they can be had, if need be."""
     begun: dict[str, list[tuple[float, str]]] = field(default_factory=lambda: defaultdict(list))
@@ -262,6 +277,19 @@ class Index:
         group = group_of(job)
         self.fresh_groups[group] = None
         heapq.heappush(self.ready.setdefault(group, []), (*job.rank, job.id))
+
+    def expect(self, job: Job, sign: int) -> None:
+        """There is a job more to do, or one less; how much there is of it is what its owner expects."""
+        expected_s = job.spec.expected_s
+        if not expected_s or isinstance(job.spec.payload, SweepPayload):
+            return
+        key = group_of(job), tuple(sorted(expected_s))
+        left = self.backlog.setdefault(key, Backlog(serves=job.spec.serves is not None))
+        left.jobs += sign
+        for model, seconds in expected_s.items():
+            left.seconds[model] += sign * seconds * (1.0 - job.progress)
+        if not left.jobs:
+            del self.backlog[key]
 
     def await_dependencies(self, state: State, job: Job) -> None:
         """Note what a job waits for."""
@@ -472,6 +500,10 @@ class Index:
             use = self.uses[name]
             use.vram_gb += sign * need.vram_gb / (len(attempt.devices) if need.shards else 1)
             use.unshared += sign * (not need.shared)
+        if job.spec.checkpoints and sign > 0:
+            self.movable[job.id] = None
+        elif job.spec.checkpoints:
+            self.movable.pop(job.id, None)
         if job.spec.serves is not None and job.spec.work is WorkKind.TRAINING:
             self.trainings[job.spec.serves] += sign
         if job.spec.serves is not None and job.spec.work is WorkKind.SELFPLAY:
@@ -593,6 +625,8 @@ def rebuilt(state: State, jobs: Collection[Job] | None = None, like: Index | Non
     for job in jobs:
         index.count(None, job.state)
         index.await_dependencies(state, job)
+        if not job.state.final:
+            index.expect(job, 1)
         if job.attempt is not None:
             index.attempt_put(state, job, job.attempt)
     for job in sorted(jobs, key=lambda each: each.rank):

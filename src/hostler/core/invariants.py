@@ -137,6 +137,7 @@ def _index(state: State, index: Index, fresh: Index, jobs: Collection[Job]) -> I
     yield from _queue(state, index, jobs)
     yield from _bars(state, index)
     yield from _paces(index, fresh)
+    yield from _backlog(index, fresh)
     for name, device in state.devices.items():
         yield from _load(index, fresh, name, device)
         if name in index.open and state.nodes[device.spec.node].link is not Link.UP:
@@ -149,6 +150,18 @@ def _paces(index: Index, fresh: Index) -> Iterator[str]:
     for name, pace in fresh.pace_per_s.items():
         if abs(index.pace_per_s[name] - pace) > 1e-6 * (1 + pace):
             yield f"{name} goes at {index.pace_per_s[name]}, should go at {pace}"
+
+
+def _backlog(index: Index, fresh: Index) -> Iterator[str]:
+    if {key: left.jobs for key, left in index.backlog.items()} != {
+        key: left.jobs for key, left in fresh.backlog.items()
+    }:
+        yield f"what is left to do is {index.backlog}, should be {fresh.backlog}"
+        return
+    for key, left in fresh.backlog.items():
+        for model, seconds in left.seconds.items():
+            if abs(index.backlog[key].seconds[model] - seconds) > 1e-6 * (1 + seconds):
+                yield f"of {key}, {index.backlog[key]} is left to do, should be {left}"
 
 
 def _bars(state: State, index: Index) -> Iterator[str]:

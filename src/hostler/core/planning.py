@@ -6,16 +6,17 @@ What comes of it is volatile: shares and prices are made anew after a restart. N
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
-from hostler.core import bidding, forecast
+from hostler.core import bidding
 from hostler.core.index import Group, Index, group_of
 from hostler.core.loop.ranking import targets
-from hostler.core.state import Job, State
+from hostler.core.state import State
 from hostler.model.commands import Solve
 from hostler.model.fleet import Link
 from hostler.model.planning import Demand, Instance, QuotaRow
-from hostler.model.work import JobState, WorkKind
+from hostler.model.work import WorkKind
 from hostler.policy import fit
 
 CHORE = "plan"
@@ -39,7 +40,8 @@ def due(state: State, index: Index) -> Solve | None:
 def instance(state: State, index: Index) -> Instance:
     """The fleet and all work that is known of, as the programme sees them."""
     classes = _classes(state, index)
-    demands = [*_loops(state, index, classes), *_families(state, index, classes)]
+    loops = list(_loops(state, index, classes))
+    demands = [*loops, *_families(index, classes, {demand.name for demand in loops})]
     return Instance(
         classes=classes,
         demands=tuple(demand for demand in demands if demand.worth),
@@ -93,36 +95,31 @@ def _demand(
     return Demand(name=name, worth=worth, most=most)
 
 
-def _families(state: State, index: Index, classes: Mapping[str, float]) -> Iterator[Demand]:
-    """Scripts whose owners expect how long they take: what is left of each family, in seconds of its best class."""
-    work: defaultdict[str, float] = defaultdict(float)
-    samples: dict[str, Job] = {}
-    for job in _estimated(state, index):
-        seconds = bidding.remaining_s(state, index, job, bidding.fitting(index, group_of(job)))
-        if seconds:
-            family = forecast.family_of(job)
-            work[family] += min(seconds.values())
-            samples[family] = job
-    for family in sorted(work, key=lambda name: -work[name])[:FAMILIES_MAX]:
-        group = group_of(samples[family])
-        able = [cls for cls in classes if index.misfit(group.need, group.work, cls) is None]
-        seconds = bidding.remaining_s(state, index, samples[family], able)
-        rates = bidding.rates(state, index, group, seconds, able)
-        yield Demand(name=family, worth=dict(rates), rates=rates, work=work[family], devices=group.need.gpus)
+def _families(index: Index, classes: Mapping[str, float], but: Collection[str]) -> Iterator[Demand]:
+    """Work whose owners expect how long it takes: what is left of each family, in seconds of its best class.
+
+    A family is taken as one: its rates are those of all its jobs together.
+    """
+    found = [each for each in _left(index, classes) if each.name not in but]
+    found.sort(key=lambda each: (-(each.work or 0.0), each.name))
+    taken: Counter[str] = Counter()
+    for each in found[:FAMILIES_MAX]:
+        taken[each.name] += 1
+        number = taken[each.name]
+        yield each if number == 1 else replace(each, name=f"{each.name} #{number}")
 
 
-def _estimated(state: State, index: Index) -> Iterator[Job]:
-    for heap in list(index.ready.values()):
-        yield from (job for entry in heap if _has_estimate(job := state.jobs[entry[2]]))
-    for device in state.devices.values():
-        for name in device.attempts:
-            job = state.jobs[name.rpartition(".")[0]]
-            if job.attempt is not None and job.attempt.device == device.spec.id and _has_estimate(job):
-                yield job
-
-
-def _has_estimate(job: Job) -> bool:
-    return bool(job.spec.expected_s) and job.state is not JobState.DONE and not job.state.final
+def _left(index: Index, classes: Mapping[str, float]) -> Iterator[Demand]:
+    for (group, _), left in index.backlog.items():
+        told, any_s = left.seconds, left.seconds.get("*")
+        models = {cls: index.samples[cls].device.speed_class for cls in bidding.fitting(index, group) if cls in classes}
+        seconds = {cls: told.get(model, any_s) for cls, model in models.items()}
+        known = {cls: each for cls, each in seconds.items() if each}
+        if known:
+            least = min(known.values())
+            rates = {cls: least / each for cls, each in known.items()}
+            name = f"{group.work} {group.label}" if left.serves else group.label
+            yield Demand(name=name, worth=rates, rates=rates, work=least, devices=group.need.gpus)
 
 
 def _quotas(state: State, index: Index, classes: Mapping[str, float]) -> Iterator[QuotaRow]:

@@ -46,7 +46,7 @@ def _over_kinds(state: State, index: Index, job: Job, rivals: Sequence[Job]) -> 
     served = {
         kind: accounts.served_s(state, index, accounts.kind_account(kind))
         for kind in state.rules.shares
-        if index.devices_of(accounts.kind_account(kind)) or accounts.kind_account(kind) in state.service
+        if kind in (work, *others) or accounts.kind_account(kind) in state.service
     }
     total_s, whole = math.fsum(served.values()), math.fsum(state.rules.shares[kind] for kind in served)
     rest = f" and {len(others) - 2} more" if len(others) > 2 else ""

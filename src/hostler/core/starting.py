@@ -20,7 +20,7 @@ from hostler.core.state import Attempt, Device, Job, State
 from hostler.model.record import record
 from hostler.model.views import StartView
 from hostler.model.work import WorkKind
-from hostler.policy import fit, preemption
+from hostler.policy import cost, fit, preemption
 from hostler.policy.fit import Gate
 
 AHEAD_MAX = 10_000
@@ -69,7 +69,7 @@ def ahead_of(state: State, index: Index, job: Job, classes: set[str]) -> dict[Gr
     found = {}
     mine = -job.priority, PRECEDENCE.index(job.spec.work), job.number
     for group, heap in index.ready.items():
-        if classes.isdisjoint(fitting(index, group)):
+        if classes.isdisjoint(_affordable(state, index, group)):
             continue
         place = PRECEDENCE.index(group.work)
         names = {
@@ -119,7 +119,7 @@ def _unknowable(state: State, index: Index, job: Job, places: list[str], ahead: 
 def _all_unknown(verdicts: Mapping[str, Verdict], places: list[str]) -> str:
     gates = sorted({verdicts[name].gate or "" for name in places})
     if set(gates) <= {*HELD, *NODE_WIDE}:
-        return "nobody knows yet how long what has its devices takes: too little of the kind has ended"
+        return "nobody knows how long what has its devices takes: too few of its like have ended, or it is overdue"
     return f"nobody knows how long this lasts: {', '.join(gates)}"
 
 
@@ -187,9 +187,11 @@ def _left(
         return None
     begun = attempt.leased_at if attempt.started_at is None else attempt.started_at
     elapsed_s = 0.0 if waits else max(index.now - begun, 0.0)
-    half, most = forecast.left_s(known, elapsed_s)
+    left = forecast.left_s(known, elapsed_s)
+    if left is None:
+        return None
     limit = math.inf if job.spec.walltime_s is None else max(job.spec.walltime_s - elapsed_s, 0.0)
-    return min(half, limit), min(most, limit)
+    return min(left[0], limit), min(left[1], limit)
 
 
 def _training_ends(state: State, index: Index, job: Job) -> Times | None:
@@ -244,19 +246,29 @@ def _after(
     """When and where the first place is free, once all that goes before has been given one. Raises `_Unknown`."""
     heaps = {cls: sorted((at[which], name) for at, name in places) for cls, places in pools.items() if places}
     for group, names in before.items():
-        able = [cls for cls in fitting(index, group) if cls in heaps]
-        for first in names[: _part(index, group, len(names), heaps)] if able else ():
+        able = [cls for cls in _affordable(state, index, group) if cls in heaps]
+        for first in names[: _part(state, index, group, len(names), heaps)] if able else ():
             cls = min(able, key=lambda each: heaps[each][0])
             at, name = heaps[cls][0]
             heapq.heapreplace(heaps[cls], (at + _takes(state, index, state.jobs[first], cls)[which], name))
     return min(heap[0] for heap in heaps.values())
 
 
-def _part(index: Index, group: Group, count: int, heaps: Mapping[str, object]) -> int:
+def _affordable(state: State, index: Index, group: Group) -> list[str]:
+    """Classes that a group may ever go to."""
+    return [
+        cls
+        for cls in fitting(index, group)
+        if cost.over_cap(
+            state.rules.cost, group.work, cost.device_price(index.samples[cls].node, index.samples[cls].device)
+        )
+        is None
+    ]
+
+
+def _part(state: State, index: Index, group: Group, count: int, heaps: Mapping[str, object]) -> int:
     """How many of a group's jobs go to these classes, if they are spread evenly over all that fit."""
-    able = {
-        cls: len(names) for cls, names in index.members.items() if index.misfit(group.need, group.work, cls) is None
-    }
+    able = {cls: len(index.members[cls]) for cls in _affordable(state, index, group)}
     mine = sum(able.get(cls, 0) for cls in heaps)
     return math.ceil(count * mine / max(sum(able.values()), 1))
 

@@ -152,12 +152,30 @@ def exponent(beta: float, backlog: float) -> float:
     return beta * min(max((backlog - EASY) / (CROWDED - EASY), 0.0), 1.0)
 
 
-def closing(drain_s: float, active: int, quiet_s: float) -> float | None:
+def drain_s(bids: Iterable[Bid], capacity: Mapping[str, int], prices: Mapping[str, float]) -> float | None:
+    """How long these take at least, all together; `None` if nobody knows of any.
+
+    By weak duality of the programme: at no prices can devices do more than they are worth, nor work cost less than on
+    the class that is cheapest for it. And no job ends sooner than by itself on its best class.
+    """
+    cost, longest_s = 0.0, 0.0
+    for bid in bids:
+        if bid.remaining_s:
+            best_s = min(bid.remaining_s.values())
+            longest_s = max(longest_s, best_s)
+            cost += best_s * bid.devices * min(prices.get(cls, 1.0) / rate for cls, rate in bid.rates.items())
+    worth = sum(prices.get(cls, 1.0) * count for cls, count in capacity.items())
+    return max(longest_s, cost / worth if worth > 0 else 0.0) or None
+
+
+def closing(drain_s: float | None, active: int, quiet_s: float) -> float | None:
     """`drain_s` if nothing more is coming, as far as one can tell: for `Market.drain_s`.
 
     `active` jobs that take `drain_s` together; none has come for `quiet_s`.
     """
-    return drain_s if active > 0 and quiet_s * active > QUIET_JOBS * drain_s else None
+    if drain_s is None:
+        return None
+    return drain_s if quiet_s * active > QUIET_JOBS * drain_s else None
 
 
 def score(bid: Bid, cls: str, market: Market, rules: PlacementRules = USUAL) -> float:

@@ -8,8 +8,9 @@ that no factor can drown the others, and the decision is logged with all of them
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from hostler.model.learning import INTERVAL_SD
 from hostler.model.record import record
@@ -108,6 +109,27 @@ def progress(claim: Claim) -> float | None:
     return (1 + math.erf(deviations / math.sqrt(2))) / 2
 
 
+class Place(NamedTuple):
+    """What decides before the score: see `Claim`."""
+
+    name: str
+    served: float
+    idle_s: float | None
+
+
+def contenders(places: Sequence[Place], starve_after_s: float | None = None, turn_s: float = TURN_S) -> list[str]:
+    """Among whom the score decides: those that have starved longest or else, of all, those that had least.
+
+    Equals are those that had no more than `turn_s` above the least.
+    """
+    starved: list[Place] = []
+    if starve_after_s is not None:
+        starved = [place for place in places if starvation(place.idle_s, starve_after_s) > 0]
+    eligible = _longest(starved) or places
+    least = min(place.served for place in eligible)
+    return [place.name for place in eligible if place.served <= least + turn_s]
+
+
 def first(
     claims: list[Claim],
     weights: PriorityWeights = USUAL_WEIGHTS,
@@ -116,16 +138,13 @@ def first(
 ) -> tuple[Claim, Score]:
     """The config that comes next: who starves, the longest first; else, of those that had least, the best score.
 
-    Shares come before the score, because a score alone would give everything to one config; those are equals that had
-    no more than `turn_s` above the least. `starve_after_s` puts who has waited that long before all others, once: where
+    Shares come before the score, because a score alone would give everything to one config. `starve_after_s` puts who has waited that long before all others, once: where
     several jobs are given at a time, each has to be told by `given`.
     """
     after_s = STARVED_S if starve_after_s is None else starve_after_s
-    starved = [claim for claim in claims if starve_after_s is not None and starvation(claim.idle_s, after_s) > 0]
-    eligible = _longest(starved) or claims
-    least = min(claim.served for claim in eligible)
-    equals = [claim for claim in eligible if claim.served <= least + turn_s]
-    scored = [(claim, score(claim, weights, after_s)) for claim in equals]
+    places = [Place(claim.name, claim.served, claim.idle_s) for claim in claims]
+    equals = set(contenders(places, starve_after_s, turn_s))
+    scored = [(claim, score(claim, weights, after_s)) for claim in claims if claim.name in equals]
     return max(scored, key=lambda pair: (pair[1].total, pair[0].name))
 
 
@@ -139,14 +158,14 @@ def faded(attained_s: float, after_s: float) -> float:
     return attained_s * float(0.5 ** (after_s / HALF_LIFE_S))
 
 
-def _longest(starved: list[Claim]) -> list[Claim]:
+def _longest(starved: list[Place]) -> list[Place]:
     """Those that have starved longest; who never had anything has starved longer than anybody."""
-    longest = max((_idle(claim) for claim in starved), default=math.inf)
-    return [claim for claim in starved if _idle(claim) >= longest]
+    longest = max((_idle(place) for place in starved), default=math.inf)
+    return [place for place in starved if _idle(place) >= longest]
 
 
-def _idle(claim: Claim) -> float:
-    return math.inf if claim.idle_s is None else claim.idle_s
+def _idle(place: Place) -> float:
+    return math.inf if place.idle_s is None else place.idle_s
 
 
 def _shares(weights: PriorityWeights) -> dict[str, float]:

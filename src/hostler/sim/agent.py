@@ -16,6 +16,7 @@ from hostler.model.commands import (
     NodeCommand,
     Recall,
     Stop,
+    Trim,
     WorkerOrder,
 )
 from hostler.model.fleet import NodeSpec
@@ -129,6 +130,8 @@ class VirtualAgent:
                 self._go_on(worker.queue)
             case Recall(chunk=name):
                 self._recall(name)
+            case Trim(chunk=name, stop=stop):
+                self._trim(name, stop)
             case CloseWorker(worker=name):
                 self._warm.discard(name)
             case Discard():
@@ -201,6 +204,14 @@ class VirtualAgent:
             if piece.began is not None:
                 self._warm.discard(piece.worker.id)
             self._return(piece, "recalled")
+
+    def _trim(self, name: str, stop: int) -> None:
+        piece = self._pieces.get(name)
+        if piece is None or piece.answered or not piece.start < stop < piece.stop:
+            return
+        if piece.task is not None:
+            self._ground.engine.lessen(piece.task, piece.stop - stop)
+        piece.stop = stop
 
     def _go_on(self, queue: str) -> None:
         """Begin the next thing of a free queue."""

@@ -71,6 +71,12 @@ class Engine:
             strain.tasks = [each for each in strain.tasks if each is not task]
         self._replan(task.devices)
 
+    def lessen(self, task: Task, by: float) -> None:
+        """A task has so much less to do."""
+        self._settle(task)
+        task.left = max(task.left - by, 0.0)
+        self._plan_end(task)
+
     def left(self, task: Task) -> float:
         """What is not done yet of a task."""
         self._settle(task)

@@ -12,7 +12,7 @@ from hostler.core.state import Device, Job, State
 from hostler.model.rules import Tier
 from hostler.model.work import WorkKind
 from hostler.policy import priority, share
-from hostler.policy.priority import Claim
+from hostler.policy.priority import Claim, Place
 from hostler.policy.share import Account, QuotaTarget
 
 UNKNOWN_TURN_S = 60.0
@@ -28,7 +28,9 @@ def next_selfplay(state: State, index: Index, device: Device, jobs: list[Job]) -
     tier = accounts.tier_of(index, device.spec.id)
     rules = state.rules
     turn_s = _turn_s(state, device, by_config)
-    claims = [_claim(state, index, tier, name, max(2 * turn_s, UNKNOWN_TURN_S)) for name in by_config]
+    places = _places(state, index, tier, by_config, max(2 * turn_s, UNKNOWN_TURN_S))
+    equals = set(priority.contenders(places, rules.placement.starve_after_s, turn_s))
+    claims = [_claim(state, index, place) for place in places if place.name in equals]
     chosen, _ = priority.first(claims, rules.priority, rules.placement.starve_after_s, turn_s)
     return by_config[chosen.name]
 
@@ -61,12 +63,22 @@ def _turn_s(state: State, device: Device, names: Iterable[str]) -> float:
     return min((each.seconds / 2 for each in known if each is not None), default=0.0)
 
 
-def _claim(state: State, index: Index, tier: str, name: str, turn_s: float) -> Claim:
-    """The config's claim to a device of the tier: what it had there, and will have, counts against its share of it."""
-    config, aims, account = state.configs.get(name), targets(state, index, tier), accounts.config_account(tier, name)
-    had = accounts.served_s(state, index, account) + index.devices_of(account) * turn_s
-    aim = aims.get(name)
-    served = NOBODY_S + had if aim is None or aim.share <= 0 else had / (aim.share * len(aims))
+def _places(state: State, index: Index, tier: str, names: Iterable[str], turn_s: float) -> list[Place]:
+    """The configs' places in the tier: what each had there, and will have, against its share of it."""
+    aims, found = targets(state, index, tier), []
+    for name in names:
+        account, config, aim = accounts.config_account(tier, name), state.configs.get(name), aims.get(name)
+        had = accounts.served_s(state, index, account) + index.devices_of(account) * turn_s
+        served = NOBODY_S + had if aim is None or aim.share <= 0 else had / (aim.share * len(aims))
+        found.append(Place(name, served, 0.0 if config is None else idle_s(index, config)))
+    return found
+
+
+def _claim(state: State, index: Index, place: Place) -> Claim:
+    """The config's claim to a device, from its place in the tier."""
+    config = state.configs.get(place.name)
     if config is None:
-        return Claim(name=name, weight=1.0, heaviest=1.0, served=served, idle_s=0.0, data_age_s=None, velocity=None)
-    return replace(claim_of(state, index, config), served=served, idle_s=idle_s(index, config))
+        return Claim(
+            name=place.name, weight=1.0, heaviest=1.0, served=place.served, idle_s=0.0, data_age_s=None, velocity=None
+        )  # fmt: skip
+    return replace(claim_of(state, index, config), served=place.served, idle_s=place.idle_s)

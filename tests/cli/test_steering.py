@@ -1,0 +1,130 @@
+"""Shares, durations, costs and bans on a terminal of 80 columns; explanations of large fleets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hostler.cli.steering import _cost_lines, _history_lines, _quota_lines
+from hostler.model import inputs
+from hostler.model.work import Resources, WorkKind
+from tests.cli.conftest import Hostler
+from tests.core.builders import script
+from tests.core.care.builders import told
+from tests.core.test_explain import fleet, long, rig
+from tests.core.test_shown import learning
+from tests.core.trust.test_trust import in_quarantine
+from tests.test_client import announce
+from tests.web.core_desk import CoreDesk, Window, window
+
+
+@pytest.fixture
+def steered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Window]:
+    """Two configs that learn on a fleet with quotas and prices, one node of which has a full disk."""
+    monkeypatch.setenv("HOSTLER_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "80")
+    world = learning("hex_4p", "sq_2p", "sq_4p", price_per_h=1.0)
+    for _ in range(60):
+        world.step()
+    world.submit(*[long(f"prep{n}", resources=Resources(device="gpu", vram_gb=20)) for n in range(4)])
+    world.tell(told(name="a", at=world.now, disk_free_gb=250.0, busy=0.73))
+    with window(CoreDesk(world)) as made:
+        announce(tmp_path / "state", made.port)
+        yield made
+
+
+@pytest.mark.parametrize(
+    "command", ["quota", "history", "costs", "bans", "nodes", "nodes a", "explain a/cuda0", "queue"]
+)
+def test_what_is_shown_fits_and_is_printable(steered: Window, hostler: Hostler, command: str) -> None:
+    said = hostler(*command.split())
+    assert (said.status, said.err) == (0, "")
+    assert all(line.isprintable() and len(line) <= 80 for line in said.out.splitlines())
+    assert hostler(*command.split(), "--json").json
+
+
+def test_shares_stand_with_their_quota(steered: Window, hostler: Hostler) -> None:
+    lines = hostler("quota").out.splitlines()
+    heads = [line.split()[0] for line in lines if "%" in line]
+    assert heads[:5] == ["hex_4p", "sq_*", "sq_2p", "sq_4p", "selfplay"] or set(heads[1:4]) == {
+        "sq_*",
+        "sq_2p",
+        "sq_4p",
+    }
+    assert "whether the quotas can be met is not known" in hostler("quota").out
+
+
+def test_history_of_some_families(steered: Window, hostler: Hostler) -> None:
+    rows = hostler("history", "sq_2p", "--json").json["rows"]
+    assert {row["family"] for row in rows} == {"sq_2p"}
+    assert "hex_4p" not in hostler("history", "sq_2p").out
+    assert "how good predictions were" in hostler("history").out
+
+
+def test_costs_say_what_a_game_costs(steered: Window, hostler: Hostler) -> None:
+    assert " a game (" in hostler("costs").out
+
+
+def test_nodes_tell_pressure_and_utilisation(steered: Window, hostler: Hostler) -> None:
+    out = hostler("nodes").out
+    assert "73% " in out
+    assert "a: DISK_SPACE_LOW critical" in out
+    assert "starts no export, training" in " ".join(out.split())
+    assert hostler("nodes", "nowhere").status == 1
+    assert "refused there since" in hostler("nodes", "a").out
+
+
+def test_nothing_is_known_at_first(served: Window, hostler: Hostler) -> None:
+    assert hostler("bans").out == "nothing is held back\n"
+    assert hostler("costs").out == "in all: device-hours 0.00, cost ?, unpriced ?\n"
+    assert "nothing has been learnt yet" in hostler("history").out
+    assert "no training configs" in hostler("quota").out
+    assert "is idle: nothing waits" in hostler("explain", "n/cpu0").out
+    assert hostler("explain", "n/cpu9").status == 1
+    assert "no device" in hostler("explain", "n/cpu9").err
+    assert "no job" in hostler("explain", "j9").err
+
+
+def test_a_quarantine_is_told_with_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hostler: Hostler) -> None:
+    monkeypatch.setenv("HOSTLER_STATE_DIR", str(tmp_path / "state"))
+    with window(CoreDesk(in_quarantine())) as made:
+        announce(tmp_path / "state", made.port)
+        assert "a/cuda0: in quarantine" in hostler("nodes").out
+        assert "quarantine" in hostler("bans").out
+
+
+def test_many_devices_are_told_of_by_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hostler: Hostler) -> None:
+    monkeypatch.setenv("HOSTLER_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "80")
+    world = fleet(*(rig(f"n{number}", count=4) for number in range(10)), rig("big", vram_gb=80.0))
+    need = Resources(vram_gb=48)
+    world.submit(script("first", resources=need), script("e", resources=need, work_as=WorkKind.EVALUATION, config="c"))
+    world.tell(inputs.Tick())
+    with window(CoreDesk(world)) as made:
+        announce(tmp_path / "state", made.port)
+        waits = next(job["id"] for job in hostler("jobs", "--state", "pending", "--json").json)
+        said = hostler("explain", waits)
+        assert "     40  RTX 4090 24GB" in said.out
+        assert len(said.out.splitlines()) < 30
+        assert len(hostler("explain", waits, "--json").json["devices"]) == 41
+
+
+def test_a_plan_that_cannot_be_met_is_told() -> None:
+    told_of = {"tiers": [], "kinds": [], "contradictions": [], "plan": None}
+    plan = {"status": "optimal", "conflicts": ["sq_*: too few"], "slack": {}, "prices": {}}
+    assert "cannot be met: sq_*: too few" in list(_quota_lines({**told_of, "plan": plan}))
+    assert "the quotas can be met, as last planned" in list(
+        _quota_lines({**told_of, "plan": {**plan, "conflicts": []}})
+    )
+    unsolved = {**plan, "status": "no solver", "conflicts": []}
+    assert any("not known: no solver" in line for line in _quota_lines({**told_of, "plan": unsolved}))
+
+
+def test_unknown_is_a_question_mark() -> None:
+    row = {"work": "script", "of": None, "name": None, "device_s": 3600.0, "cost": None, "unpriced": 1.0, "units": []}
+    lines = list(_cost_lines({"device_s": 3600.0, "cost": None, "unpriced": 1.0, "kinds": [row], "rows": [row]}))
+    assert lines[0] == "in all: device-hours 1.00, cost ?, unpriced 100.0%"
+    assert lines[-1].split() == ["script", "-", "1.00", "?", "100.0%", "?"]
+    assert "not known yet" in list(_history_lines({"rows": [], "accuracy": []}))[-1]
