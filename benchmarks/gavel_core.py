@@ -26,6 +26,8 @@ from hostler.model.rules import PlacementRules, Rules
 from hostler.model.work import DeviceKind, JobSpec, Resources, ScriptPayload
 from hostler.policy import programme
 
+VRAM_GB = {"v100": 16.0, "p100": 16.0, "k80": 12.0}
+
 
 class ProductCore:
     """One node for each type of GPU, since in Gavel's cluster a job may take any GPUs of one type."""
@@ -102,7 +104,8 @@ def _spec(number: int, each: Running) -> JobSpec:
         name=f"{each.job.model} #{number}",
         key=str(number),
         payload=ScriptPayload(schema=1, argv=(each.job.model,)),
-        resources=Resources(device="gpu", gpus=each.job.devices),
+        # What has no speed on a type does not fit its memory: a large batch on the K80.
+        resources=Resources(device="gpu", gpus=each.job.devices, vram_gb=0.0 if "k80" in each.rates else 14.0),
         expected_s={cls: each.predicted_s / rate for cls, rate in each.rates.items()},
         checkpoints=True,
     )
@@ -110,7 +113,9 @@ def _spec(number: int, each: Running) -> JobSpec:
 
 def _node(cls: str, count: int) -> NodeSpec:
     devices = (
-        DeviceSpec(id=f"{cls}/cuda{index}", node=cls, kind=DeviceKind.CUDA, index=index, model=cls, vram_gb=16.0)
+        DeviceSpec(
+            id=f"{cls}/cuda{index}", node=cls, kind=DeviceKind.CUDA, index=index, model=cls, vram_gb=VRAM_GB[cls]
+        )
         for index in range(count)
     )
     return NodeSpec(name=cls, backend="bench", devices=tuple(devices))

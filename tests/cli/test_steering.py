@@ -30,6 +30,7 @@ def steered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Window]
         world.step()
     world.submit(*[long(f"prep{n}", resources=Resources(device="gpu", vram_gb=20)) for n in range(4)])
     world.tell(told(name="a", at=world.now, disk_free_gb=250.0, busy=0.73))
+    world.core.index.gates["a", "VRAM"] += 3
     with window(CoreDesk(world)) as made:
         announce(tmp_path / "state", made.port)
         yield made
@@ -72,8 +73,8 @@ def test_nodes_tell_pressure_and_utilisation(steered: Window, hostler: Hostler) 
     assert "73% " in out
     assert "a: DISK_SPACE_LOW critical" in out
     assert "starts no export, training" in " ".join(out.split())
-    assert hostler("nodes", "nowhere").status == 1
-    assert "refused there since" in hostler("nodes", "a").out
+    assert hostler("nodes", "nowhere").status == 2
+    assert "refused there since the controller began: VRAM 3" in hostler("nodes", "a").out
 
 
 def test_nothing_is_known_at_first(served: Window, hostler: Hostler) -> None:
@@ -82,7 +83,7 @@ def test_nothing_is_known_at_first(served: Window, hostler: Hostler) -> None:
     assert "nothing has been learnt yet" in hostler("history").out
     assert "no training configs" in hostler("quota").out
     assert "is idle: nothing waits" in hostler("explain", "n/cpu0").out
-    assert hostler("explain", "n/cpu9").status == 1
+    assert hostler("explain", "n/cpu9").status == 2
     assert "no device" in hostler("explain", "n/cpu9").err
     assert "no job" in hostler("explain", "j9").err
 

@@ -15,7 +15,7 @@ from hostler.model.rules import Quota, Rules
 from hostler.model.steering import QuotaView, TierShares
 from hostler.model.work import JobState, Resources, WorkKind
 from hostler.policy import share
-from tests.core.builders import Driver, ended, link_up, node, replayed, script, sweep
+from tests.core.builders import Driver, ended, link_up, replayed, script, sweep
 from tests.core.care.builders import told, work
 from tests.core.loop.builders import Loop, small
 from tests.core.test_explain import fleet, long, rig
@@ -189,12 +189,13 @@ class TestBans:
         assert (ban.kind, ban.what, ban.of, ban.owner) == ("pressure", "n", "export, training", "care")
         assert ban.why.startswith("DISK_SPACE_LOW: disk 0.75 of 0.7")
         assert ban.until is not None
-        world.tell(told(disk_free_gb=380.0))
+        world.tell(told(at=1.0, disk_free_gb=380.0))
         assert shown.bans(world.state, world.core.index) == [], "a warning holds nothing back"
 
     def test_devices_that_are_kept(self) -> None:
         world = fleet(rig("n"))
-        world.submit(work(WorkKind.SELFPLAY, config="c"), work(WorkKind.TRAINING, name="t", config="c"))
+        world.submit(work(WorkKind.SELFPLAY, config="c"))
+        world.submit(work(WorkKind.TRAINING, name="t", config="c"))
         world.tell(inputs.Tick(), after_s=100)
         kept = [ban for ban in shown.bans(world.state, world.core.index) if ban.kind == "reservation"]
         assert [(ban.what, ban.of) for ban in kept] == [("n/cuda0", "j2")]
@@ -215,7 +216,7 @@ class TestBans:
 def test_gates_are_counted_by_node() -> None:
     world = fleet(rig("a"), rig("b", vram_gb=80.0))
     world.submit(*[script(resources=Resources(vram_gb=48)) for _ in range(2)])
-    world.tell(inputs.NodeFound(node=node("m")), link_up("m"))
+    world.submit(script())
     found = {view.name: view.gates for view in node_views(world.state, world.core.index)}
     assert found["a"]["VRAM"] > 0
     assert "VRAM" not in found["b"]

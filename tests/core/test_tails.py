@@ -13,7 +13,7 @@ from hostler.model.fleet import Link
 from hostler.model.work import FailureClass, JobState, Retry, SweepPayload
 from hostler.policy import chunking
 from hostler.runtime.proof import proof_of
-from tests.core.builders import Driver, fleet, link_up, node, replayed, snapshot, sweep
+from tests.core.builders import Driver, ended, fleet, link_up, node, replayed, script, snapshot, sweep
 
 PER_S = 100.0
 EVERY = 7
@@ -189,6 +189,30 @@ def wait_until_taken(world: Driver) -> None:
         if world.of(events.ChunkTaken):
             return
         world.tell(result(world, of(world, "m/cpu0")), after_s=0.2)
+
+
+class TestGivingWay:
+    def test_a_script_does_not_wait_for_the_end_of_a_long_chunk(self) -> None:
+        world = trained()
+        world.submit(sweep("second", stop=100_000, kernel="k", target_s=1e9))
+        owned = of(world, "n/cpu0")
+        start, stop = world.state.sweeps["j2"].ledger.leased[owned]
+        world.submit(script())
+        (shortened,) = world.of(events.ChunkShortened)
+        assert (shortened.chunk, shortened.why.startswith("j3 waits for the device")) == (owned, True)
+        assert start < shortened.stop < start + 10 * PER_S < stop
+        assert [type(each) for each in world.commands] == [commands.Launch, commands.Trim]
+        world.tell(result(world, owned))
+        assert world.of(events.ChunkLeased) == []
+        world.tell(ended("j3.1"))
+        finish(world)
+
+    def test_the_end_of_a_short_one_is_waited_for(self) -> None:
+        world = trained()
+        world.submit(sweep("second", stop=100_000, kernel="k"))
+        world.submit(script())
+        assert world.of(events.AttemptLeased)
+        assert world.of(events.ChunkShortened) == []
 
 
 class TestTaking:

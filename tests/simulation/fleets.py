@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from statistics import fmean
 
 from hostler.model.fleet import DeviceSpec, NodeSpec
 from hostler.model.learning import (
@@ -21,7 +22,8 @@ from hostler.model.work import DeviceKind, FailureClass, JobSpec, Resources, Ret
 from hostler.policy import fit
 from hostler.sim import Script, script_job
 from hostler.sim.faults import HOUR_S, Lives, level
-from hostler.sim.fleet import Scenario, trainings
+from hostler.sim.fleet import Scenario, prior, trainings
+from hostler.sim.nature import REFERENCE_POWER, game_seconds
 
 DAYS = 2.0
 QUIET_S = 0.25 * 86_400
@@ -35,7 +37,8 @@ def fleet(seed: int, days: float = DAYS) -> Scenario:
     """A fleet of 6 to 8 GPUs and what it has to do; nothing goes wrong any more in the last quarter of a day."""
     random = Random(seed)
     nodes = _nodes(random)
-    configs = tuple(_config(random, number) for number in range(random.randint(2, 3)))
+    speed = fmean(prior(nodes).values()) / REFERENCE_POWER
+    configs = tuple(_config(random, number, speed) for number in range(random.randint(2, 3)))
     scenario = Scenario(
         name=f"fleet-{seed}",
         nodes=nodes,
@@ -83,11 +86,12 @@ def _node(name: str, model: str, vram_gb: float, count: int, ephemeral: bool) ->
     )
 
 
-def _config(random: Random, number: int) -> ConfigSpec:
+def _config(random: Random, number: int, speed: float) -> ConfigSpec:
+    """One whose self-play takes two hours on a device of that speed, as a share of an A100's."""
     board = random.choice(BOARDS)
     players = 2 + number
     stages = {kind: _stage(kind, board) for kind in WorkKind}
-    games = 8 if board == "square19" else 1024
+    games = max(round(2 * HOUR_S * speed / game_seconds(board)), 8)
     return ConfigSpec(
         name=f"{board}_{players}p",
         game=GameRef(

@@ -312,6 +312,8 @@ def _node_joined(state: State, index: Index, event: events.NodeJoined) -> None:
         index.note_yieldable(state, device)
     if known is not None:
         accounts.recount(state, index)
+    # What is fitting for a job may depend on which other nodes there are.
+    index.new_work = True
 
 
 def _node_linked(state: State, index: Index, event: events.NodeLinked) -> None:
@@ -446,6 +448,7 @@ def _release_device(state: State, index: Index, job: Job) -> None:
     accounts.given_back(state, index, job, attempt)
     for name in attempt.devices:
         index.opened(state, name)
+    index.made_way(state, job, state.nodes[state.devices[attempt.device].spec.node])
     held_s = state.at - attempt.leased_at
     job.attempt = None
     _note_devices(state, index, attempt)

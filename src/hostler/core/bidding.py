@@ -98,20 +98,31 @@ def rates(
     state: State, index: Index, group: Group, seconds: Mapping[str, float] | None, classes: list[str]
 ) -> Mapping[str, float]:
     """Relative speeds by class, the best 1: as its owner expects, as measured, or as the ranking table has it."""
+    models = {cls: index.samples[cls].device.speed_class for cls in classes}
     if seconds is not None:
-        best = min(seconds.values())
-        return {cls: best / each for cls, each in seconds.items()}
+        return _as_expected(seconds, models)
     if group.work is WorkKind.SCRIPT:
         return dict.fromkeys(classes, 1.0)
-    models = {cls: index.samples[cls].device.speed_class for cls in classes}
     family = f"{group.work} {group.label}"
     measured = {
         model: Measured(per_s=1 / known.seconds, samples=known.samples)
-        for model in set(models.values())
+        for model in dict.fromkeys(models.values())
         if (known := state.durations.get(f"{model} {family}")) is not None
     }
-    found = power.relative(power.rates(measured, models.values()))
+    found = power.relative(power.rates(measured, dict.fromkeys(models.values())))
     return {cls: found[model] for cls, model in models.items()}
+
+
+def _as_expected(seconds: Mapping[str, float], models: Mapping[str, str]) -> Mapping[str, float]:
+    """What the owner expects of some classes; others as the ranking table compares them with these."""
+    speeds = {models[cls]: 1 / each for cls, each in seconds.items()}
+    if len(seconds) < len(models):
+        told = {model: Measured(per_s=per_s, samples=1) for model, per_s in speeds.items()}
+        others = power.rates(told, (model for model in models.values() if model not in told))
+        slowest = power.UNKNOWN_RELATIVE * max(speeds.values())
+        speeds |= {model: rate.per_s or slowest for model, rate in others.items()}
+    best = max(speeds.values())
+    return {cls: speeds[model] / best for cls, model in models.items()}
 
 
 def _table(state: State, index: Index, job: Job, group: Group) -> Table:

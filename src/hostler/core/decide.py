@@ -91,11 +91,15 @@ def _serve_all(state: State, index: Index, names: list[str], emit: Emit) -> bool
 
 
 def _openings(state: State, index: Index, group: Group) -> Iterator[str]:
-    """Open devices for the jobs of a group, those first that suit it best; no more of a class than it has jobs."""
+    """Open devices for the jobs of a group: what is kept for the first, then those that suit it best.
+
+    No more of a class than it has jobs.
+    """
     head = index.head(state, group) if group in index.ready else None
     if head is None:
         return
     heads, most = list(index.heads(state, group, HEADS)), len(index.ready[group])
+    yield from [name for name, kept_for in index.reserved.items() if kept_for == head.id and name in index.open]
     classes = [cls for cls in fitting(index, group) if index.open_in.get(cls)]
     for cls in desirability(state, index, head, classes):
         able = (name for name in index.open_in[cls] if _may_have(state, index, heads, state.devices[name]))
@@ -130,6 +134,8 @@ def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
         return False
     if offer is not None:
         emit(_lease(state, index, device, held, offer, able))
+        for name in (device.spec.id, *(offer.others or ())):
+            sweeping.give_way(state, state.devices[name], index.now, offer.job.id, emit)
         return True
     if sweep is not None and sweeping.room(state, index, device, held):
         emit(sweeping.lease(state, index, device, sweep))
@@ -226,7 +232,7 @@ def _lease(
     place = f"{held.attempts} on the device already" if held.attempts else "the device is idle"
     if held.attempts and held.attempts_s is not None and not job.spec.resources.shared:
         place = f"{held.attempts} ahead, {held.attempts_s:.3g} s at most"
-    rivals = [each.job for each in offers]
+    rivals = [(each.group.work, each.job.priority) for each in offers]
     return AttemptLeased(
         job=job.id,
         attempt=f"{job.id}.{job.attempts + 1}",

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from hostler.core.care.state import Heard
-from hostler.core.state import Attempt, Device, Job, State, Sweep, speed_key, sweep_payload
+from hostler.core.state import Attempt, Device, Job, Node, State, Sweep, speed_key, sweep_payload
 from hostler.model.commands import WorkerOrder
 from hostler.model.fleet import Link, NodeSpec
 from hostler.model.planning import Plan
@@ -214,6 +214,8 @@ class Index:
     """How many of the devices at work on a sweep have no measured speed yet."""
     tails_at: float = 0.0
     """When the ends of sweeps may be looked at again."""
+    tails_due: float = 0.0
+    """When they will be, whatever happens."""
     timers: list[tuple[float, str]] = field(default_factory=list)
     blocked: dict[str, set[str]] = field(default_factory=dict)
     """Unfinished dependencies of a job."""
@@ -418,7 +420,8 @@ class Index:
         for spec in node.devices:
             self.closed(spec.id)
             self.places.discard(spec.id)
-            cls = self.classes[spec.id]
+            del self.sites[spec.id]
+            cls = self.classes.pop(spec.id)
             self.yieldable[cls].pop(spec.id, None)
             self.members[cls].discard(spec.id)
             if not self.members[cls]:
@@ -534,6 +537,17 @@ class Index:
             if entry != previous and name in self.yieldable[cls] and -entry[0] == begun_at(state, name):
                 yield -entry[0], name
             previous = entry
+
+    def made_way(self, state: State, job: Job, node: Node) -> None:
+        """A job that has left its devices may have been what kept others off devices that it did not hold."""
+        limits = node.spec.limits
+        if node.spec.cpus is not None or limits.scripts is not None or limits.memory_gb is not None:
+            for device in node.spec.devices:
+                if device.id in self.open:
+                    self.fresh[device.id] = None
+        if job.spec.work is WorkKind.TRAINING and job.spec.serves is not None:
+            kept = (each for each in self.ready if each.work is WorkKind.TRAINING and each.label == job.spec.serves)
+            self.fresh_groups.update(dict.fromkeys(kept))
 
     def chunk_put(self, sweep: str, device: str, expected_s: float | None) -> None:
         """A chunk was put on a device."""

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from hostler.core import forecast, gates
-from hostler.core.bidding import RESTART_S
+from hostler.core.bidding import RESTART_S, desirability
 from hostler.core.index import Index, group_of
 from hostler.core.state import Device, Job, State
 from hostler.model.events import Event, PreemptRequested
@@ -67,11 +67,15 @@ def _gain_s(state: State, index: Index, job: Job, device: Device) -> float | Non
     there = forecast.prediction(state, index, job, device)
     if here is None or there is None or here.p50_s <= 0:
         return None
-    left_s, _ = forecast.left_s(here, index.now - attempt.leased_at)
-    after_s = min(left_s / here.p50_s, 1.0) * there.p50_s + RESTART_S
-    if left_s < SOONER * after_s or left_s - after_s < LEAST_S or not _may_go(state, index, job, device):
+    left = forecast.left_s(here, index.now - attempt.leased_at)
+    if left is None:
         return None
-    return left_s - after_s
+    left_s = left[0]
+    after_s = min(left_s / here.p50_s, 1.0) * there.p50_s + RESTART_S
+    if left_s < SOONER * after_s or left_s - after_s < LEAST_S:
+        return None
+    first = desirability(state, index, job, (index.classes[attempt.device], cls))[0]
+    return left_s - after_s if first == cls and _may_go(state, index, job, device) else None
 
 
 def _may_go(state: State, index: Index, job: Job, device: Device) -> bool:

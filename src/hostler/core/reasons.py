@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from hostler.core import accounts
 from hostler.core.bidding import bid_of, market
@@ -18,7 +19,11 @@ LONGEST = 200
 """Characters: it is written into the journal at every lease."""
 
 
-def of_lease(state: State, index: Index, device: Device, job: Job, rivals: Sequence[Job], place: str) -> str:
+Rival: TypeAlias = tuple[WorkKind, int]
+"""Kind and priority of a job that could have had the device."""
+
+
+def of_lease(state: State, index: Index, device: Device, job: Job, rivals: Sequence[Rival], place: str) -> str:
     """Why the job goes to the device rather than one of `rivals`, the first of each group that could (it is one)."""
     parts = [
         *_over_ranks(job, rivals),
@@ -31,16 +36,16 @@ def of_lease(state: State, index: Index, device: Device, job: Job, rivals: Seque
     return why if len(why) <= LONGEST else why[: LONGEST - 1] + "…"
 
 
-def _over_ranks(job: Job, rivals: Sequence[Job]) -> Iterator[str]:
-    below = [each.priority for each in rivals if each.priority < job.priority]
+def _over_ranks(job: Job, rivals: Sequence[Rival]) -> Iterator[str]:
+    below = [priority for _, priority in rivals if priority < job.priority]
     if below:
         yield f"priority {job.priority} before {max(below)}"
 
 
-def _over_kinds(state: State, index: Index, job: Job, rivals: Sequence[Job]) -> Iterator[str]:
+def _over_kinds(state: State, index: Index, job: Job, rivals: Sequence[Rival]) -> Iterator[str]:
     """What the kinds that could have had the device had of late, against their shares."""
     work = job.spec.work
-    others = sorted({each.spec.work for each in rivals if each.priority == job.priority} - {work})
+    others = sorted({kind for kind, priority in rivals if priority == job.priority} - {work})
     if not others:
         return
     served = {
@@ -60,11 +65,11 @@ def _standing(state: State, kind: WorkKind, served_s: float, total_s: float, who
     return f"{kind} (had {served_s / total_s:.0%} of the time, {weight / whole:.0%} meant)"
 
 
-def _over_its_like(state: State, index: Index, device: Device, job: Job, rivals: Sequence[Job]) -> Iterator[str]:
+def _over_its_like(state: State, index: Index, device: Device, job: Job, rivals: Sequence[Rival]) -> Iterator[str]:
     if job.spec.work is WorkKind.SELFPLAY and job.spec.serves is not None:
         yield from _of_config(state, index, accounts.tier_of(index, device.spec.id), job.spec.serves)
         return
-    like = sum(each.spec.work is job.spec.work and each.priority == job.priority for each in rivals)
+    like = rivals.count((job.spec.work, job.priority))
     if like < 2:
         yield f"first {job.spec.work} that may go there"
         return

@@ -27,9 +27,13 @@ TAILS = "tails"
 """The chore of looking at the ends of sweeps."""
 LOOK_EVERY_S = 0.1
 LOOK_PER_DEVICE_S = 0.001
-"""How often they are looked at: less often where that takes longer."""
+"""How often they are looked at, at most: less often where that takes longer."""
+LOOK_ANYWAY_S = 1.0
+"""How often they are looked at, at least."""
 TRIED_AGAIN_S = 60.0
 """A device whose last chunk came to nothing rests for so long before it helps others with a trial."""
+BORDER_S = 2 * chunking.USUAL_S
+"""For so long others wait for the end of a chunk."""
 PACE_S = 5.0
 """Over what time the pace of a chunk at work is averaged."""
 
@@ -88,14 +92,28 @@ def share_tails(state: State, index: Index, emit: Emit) -> None:
     tails = [job for job in _active(state, index) if not state.sweeps[job.id].ledger.free]
     if not tails:
         return
-    index.tails_at = index.now + max(LOOK_EVERY_S, LOOK_PER_DEVICE_S * len(index.sweeping))
-    index.do_later(TAILS, index.tails_at)
+    _look_again(index)
     new_work = index.new_work
     for job in sorted(tails, key=lambda each: (-each.priority, index.attained_s[each.id], each.number)):
         helpers = [device for device in _idle(state, index) if _helps(state, index, job, device)]
         if helpers:
             _share_tail(state, index, state.sweeps[job.id], helpers, emit)
     index.new_work = new_work or any(state.sweeps[job.id].ledger.free for job in tails)
+
+
+def give_way(state: State, device: Device, now: float, to: str, emit: Emit) -> None:
+    """Let the chunk at work on a device end soon if it would last long yet: something else waits for the device."""
+    if not device.chunks:
+        return
+    chunk = device.chunks[0]
+    sweep = state.sweeps[job_of(chunk)]
+    start, stop = sweep.ledger.leased[chunk]
+    speed, lease = _speed(state, sweep, device), sweep.leases[chunk]
+    per_s = lease.pace_per_s or (0.0 if speed is None else speed.per_s)
+    end = _reached(lease, start, per_s, speed, now) + int(per_s * chunking.MARGIN_S) + 1
+    if per_s and end - start >= sweep_payload(state.jobs[sweep.job]).min_chunk and (stop - end) / per_s > BORDER_S:
+        why = f"{to} waits for the device, and {(stop - end) / per_s:.0f} s are too long"
+        emit(ChunkShortened(chunk=chunk, device=device.spec.id, stop=end, why=why))
 
 
 def note_progress(lease: ChunkLease, now: float, position: int, hits: int, found: Found | None) -> None:
@@ -142,6 +160,15 @@ def _reaches_beyond(sweep: Sweep, chunk: str, reached: int) -> bool:
 
 def _before(hits: Hits, stop: int) -> Hits:
     return tuple(hit for hit in hits if type(hit.get("at")) is not int or hit["at"] < stop)
+
+
+def _look_again(index: Index) -> None:
+    """Not at once, and not only when something happens: a device that tells nothing makes nothing happen."""
+    pause_s = max(LOOK_EVERY_S, LOOK_PER_DEVICE_S * len(index.sweeping))
+    index.tails_at = index.now + pause_s
+    if index.tails_due <= index.now:
+        index.tails_due = index.now + max(LOOK_ANYWAY_S, pause_s)
+        index.do_later(TAILS, index.tails_due)
 
 
 def _active(state: State, index: Index) -> Iterator[Job]:

@@ -138,8 +138,9 @@ def first(
 ) -> tuple[Claim, Score]:
     """The config that comes next: who starves, the longest first; else, of those that had least, the best score.
 
-    Shares come before the score, because a score alone would give everything to one config. `starve_after_s` puts who has waited that long before all others, once: where
-    several jobs are given at a time, each has to be told by `given`.
+    Shares come before the score, because a score alone would give everything to one config. `starve_after_s` puts who
+    has waited that long before all others, once: where several jobs are given at a time, each has to be told by
+    `given`.
     """
     after_s = STARVED_S if starve_after_s is None else starve_after_s
     places = [Place(claim.name, claim.served, claim.idle_s) for claim in claims]

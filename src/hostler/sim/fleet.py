@@ -23,7 +23,7 @@ from hostler.sim.nature import REFERENCE_POWER, Habits, Rated, drawn_powers, is_
 from hostler.sim.programs import Script, script_job
 from hostler.sim.world import Manner, World
 
-TELEMETRY_S = 50.0
+TELEMETRY_S = 55.0
 CHECKPOINT_S = 900.0
 TRAINING_MEAN_S, TRAINING_SPREAD = 2 * HOUR_S, 0.8
 ITEMS_PER_S = 1e6
