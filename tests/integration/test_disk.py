@@ -18,6 +18,9 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with small_disk(tmp_path_factory.mktemp("small") / "disk", "24m") as made:
         yield made
 
+SMALL = {"targets": {"disk_free_gb": 0, "disk_roomy_gb": 0, "disk_full_within_s": 1}}
+"""So small a disk would be critical from the first."""
+
 
 def fill(disk: Path) -> Path:
     """Leave no byte on it; returns the file that does."""
@@ -44,7 +47,7 @@ def submitted_until_full(fleet: Fleet, hostler: Hostler) -> tuple[list[str], Sai
 
 
 def test_a_full_disk_is_waited_out(disk: Path, tmp_path: Path, hostler: Hostler) -> None:
-    with a_fleet(tmp_path, state=disk / "state") as fleet:
+    with a_fleet(tmp_path, state=disk / "state", scheduling=SMALL) as fleet:
         fleet.start()
         first = fleet.script("true", key="first")
         assert fleet.over(first)["job"]["state"] == "done"

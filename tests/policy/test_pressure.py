@@ -34,7 +34,7 @@ LIMITS: Mapping[str, float] = {
     "memory": 0.8,
     "load": 16.0,
     "disk": 0.7,
-    "disk free": 5.0,
+    "disk free": 1.0,
     "disk full in": 3600.0,
     "backlog": 1800.0,
     "queue": 200_000.0,
@@ -208,7 +208,7 @@ class TestEffects:
 
     def test_words(self) -> None:
         assert words(one("disk", 0.71)) == "disk 0.71 share used, critical from 0.7"
-        assert words(one("disk free", 1.5)) == "disk free 1.5 GB free, critical below 5"
+        assert words(one("disk free", 0.5)) == "disk free 0.5 GB free, critical below 1"
         assert words(one("disk full in", 1234.5)) == "disk full in 1234 s, critical below 3600"
         assert words(one("memory", 0.5)) == "memory 0.5 share used, no pressure"
         assert words(one("memory", None)) == "memory unknown share used, no pressure"

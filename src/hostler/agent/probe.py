@@ -86,7 +86,9 @@ def memory_free_bytes() -> Optional[int]:
 def disk_bytes(directory: str) -> Optional[int]:
     """Size of the file system of ``directory``."""
     try:
-        return shutil.disk_usage(directory).total
+        usage = shutil.disk_usage(directory)
+        # As df reckons: what is kept back for root, or by a quota, is neither used nor free.
+        return usage.used + usage.free
     except OSError:
         return None
 

@@ -68,7 +68,7 @@ def _job_submitted(state: State, index: Index, event: events.JobSubmitted) -> No
         state.sweeps[job.id] = Sweep(job=job.id, ledger=new_ledger(payload.start, payload.stop))
     if isinstance(payload, StagePayload):
         loop.job_queued(state, index, job)
-    index.count(None, JobState.PENDING)
+    index.count(job, None, JobState.PENDING)
     index.expect(job, 1)
     index.await_dependencies(state, job)
     index.enqueue(state, job)
@@ -416,7 +416,7 @@ def _forget_workers(state: State, node: str, before: float) -> None:
 
 
 def _move(index: Index, job: Job, new: JobState) -> None:
-    index.count(job.state, new)
+    index.count(job, job.state, new)
     job.state = new
 
 

@@ -40,7 +40,7 @@ def bid_of(state: State, index: Index, job: Job, group: Group | None = None) -> 
 
 def market(state: State, index: Index) -> Market:
     """What devices are worth now, and how many jobs there are for each."""
-    waiting = index.counts[JobState.PENDING] - len(index.blocked) - len(index.eager)
+    waiting = index.counts[JobState.PENDING] - len(index.blocked) - index.waiting_play
     held = sum(index.counts[each] for each in JobState if each.held)
     active = max(waiting, 0) + held - index.selfplaying
     return Market(prices=index.prices, pressure=active / max(len(index.places), 1))

@@ -127,8 +127,8 @@ def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
     sweep = sweeping.best(state, index, device) if device.spec.id not in index.reserved else None
     sweep_priority = None if sweep is None else state.jobs[sweep.job].priority
     offer = _chosen(state, index, device, able, sweep_priority)
-    fills = offer is None or offer.group.work not in CHOOSY
-    if fills and index.movable and moving.improve(state, index, device, emit):
+    rival = offer.job if offer is not None and offer.group.work in CHOOSY else None
+    if index.movable and moving.improve(state, index, device, rival, emit):
         return False
     if offer is not None and _is_kept(state, index, device, offer, every):
         return False

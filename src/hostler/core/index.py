@@ -242,6 +242,8 @@ class Index:
     """Training configs that want something more."""
     eager: dict[str, str] = field(default_factory=dict)
     """Those that want self-play, and why."""
+    waiting_play: int = 0
+    """Jobs of self-play that wait. They fill what others leave, however many they are."""
     selfplaying: int = 0
     """Devices at self-play."""
     selfplay_at: float = 0.0
@@ -259,11 +261,13 @@ class Index:
     loads: dict[str, Load] = field(default_factory=lambda: defaultdict(Load))
     workers: dict[tuple[str, str], WorkerOrder] = field(default_factory=dict)
 
-    def count(self, old: JobState | None, new: JobState) -> None:
+    def count(self, job: Job, old: JobState | None, new: JobState) -> None:
         """A job went from one state to another."""
         if old is not None:
             self.counts[old] -= 1
         self.counts[new] += 1
+        if job.spec.work is WorkKind.SELFPLAY:
+            self.waiting_play += (new is JobState.PENDING) - (old is JobState.PENDING)
 
     def enqueue(self, state: State, job: Job) -> None:
         """A pending job is to be considered as soon as its dependencies and its rest allow."""
@@ -637,7 +641,7 @@ def rebuilt(state: State, jobs: Collection[Job] | None = None, like: Index | Non
     for node in state.nodes.values() if like is None else ():
         index.join(node.spec)
     for job in jobs:
-        index.count(None, job.state)
+        index.count(job, None, job.state)
         index.await_dependencies(state, job)
         if not job.state.final:
             index.expect(job, 1)

@@ -127,6 +127,8 @@ def _index(state: State, index: Index, fresh: Index, jobs: Collection[Job]) -> I
         yield f"counts are {index.counts}, should be {fresh.counts}"
     if index.selfplaying != fresh.selfplaying:
         yield f"devices at self-play are {index.selfplaying}, should be {fresh.selfplaying}"
+    if index.waiting_play != fresh.waiting_play:
+        yield f"waiting jobs of self-play are {index.waiting_play}, should be {fresh.waiting_play}"
     if index.sweeping != fresh.sweeping:
         yield f"devices that hold chunks are {index.sweeping}, should be {fresh.sweeping}"
     if index.active != fresh.active:

@@ -7,6 +7,7 @@ Where the owner has asked for rounds (`placement.round_s`), those place anew, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import islice
 from typing import TypeAlias
@@ -14,68 +15,115 @@ from typing import TypeAlias
 from hostler.core import forecast, gates
 from hostler.core.bidding import RESTART_S, desirability
 from hostler.core.index import Index, group_of
-from hostler.core.state import Device, Job, State
+from hostler.core.state import Attempt, Device, Job, State
 from hostler.model.events import Event, PreemptRequested
-from hostler.model.work import JobState
+from hostler.model.record import record
+from hostler.model.work import JobState, WorkKind
 from hostler.policy import fit
 from hostler.policy.fit import Gate
 
 Emit: TypeAlias = Callable[[Event], None]
 
-SOONER = 1.5
+SOONER = 1.25
 """How many times sooner it must be done here, the restart included, to be worth the trouble."""
-LEAST_S = 900.0
-"""What that must save."""
+LEAST_S = 600.0
+"""What that must save, of its own time and of those that wait for it."""
 KEPT_S = 120.0
 """How long the device is kept for it, its grace and the way back to the queue."""
 LOOKED_AT = 256
 """Jobs that are looked at, those first that have run longest."""
 
 
-def improve(state: State, index: Index, device: Device, emit: Emit) -> bool:
-    """Ask the job to move here that gains most by it; whether there was one."""
+@record
+class Move:
+    """A running job that would be done `saved_s` sooner on another device, counted for all that wait for it as well."""
+
+    job: Job
+    saved_s: float
+
+
+def improve(state: State, index: Index, device: Device, rival: Job | None, emit: Emit) -> bool:
+    """Ask the job to move here that gains most by it, more than the rival loses by taking its place; whether one was.
+
+    `rival` is the urgent job that would get the device otherwise.
+    """
     name = device.spec.id
     if state.rules.placement.round_s or device.attempts or device.chunks or name in index.reserved:
         return False
-    gains = [
-        (gain, job)
-        for job in (state.jobs[each] for each in islice(index.movable, LOOKED_AT))
-        if (gain := _gain_s(state, index, job, device)) is not None
-    ]
-    if not gains:
+    looked_at = (state.jobs[each] for each in islice(index.movable, LOOKED_AT))
+    moves = [move for job in looked_at if (move := _move(state, index, job, device, rival)) is not None]
+    if not moves:
         return False
-    gain_s, job = max(gains, key=lambda each: (each[0], each[1].rank))
-    assert job.attempt is not None
-    index.reserved[name] = job.id
-    index.kept_until[name] = index.now + job.spec.grace_s + KEPT_S
+    move = max(moves, key=lambda each: (each.saved_s, each.job.rank))
+    attempt = move.job.attempt
+    assert attempt is not None
+    index.reserved[name] = move.job.id
+    index.kept_until[name] = index.now + move.job.spec.grace_s + KEPT_S
     index.look_again(name, index.kept_until[name])
-    emit(PreemptRequested(attempt=job.attempt.id, by=None, why=f"is done {gain_s:.0f} s sooner on {name}"))
+    emit(PreemptRequested(attempt=attempt.id, by=None, why=f"goes on faster on {name}: {move.saved_s:.0f} s are saved"))
     return True
 
 
-def _gain_s(state: State, index: Index, job: Job, device: Device) -> float | None:
-    """How much sooner the job would be done on the device; `None`: it may not go there, or that is not worth it."""
-    attempt, group = job.attempt, group_of(job)
+def _move(state: State, index: Index, job: Job, device: Device, rival: Job | None) -> Move | None:
+    """What is saved if the job goes on here; `None`: it may not, or that is not worth it."""
+    attempt = job.attempt
     if attempt is None or attempt.yielding is not None or job.state is not JobState.RUNNING:
         return None
-    cls = index.classes[device.spec.id]
-    if index.misfit(group.need, group.work, cls) is not None or index.classes.get(attempt.device) == cls:
+    held, cls = index.classes.get(attempt.device), index.classes[device.spec.id]
+    if held is None or held == cls or not _fits(index, job, cls):
         return None
-    if fit.devices_needed(group.need, index.samples[cls]) > 1:
+    here, there = (_median_s(state, index, job, each) for each in (state.devices[attempt.device], device))
+    if here is None or there is None or job.priority < (job.priority if rival is None else rival.priority):
         return None
-    here = forecast.prediction(state, index, job, state.devices[attempt.device])
-    there = forecast.prediction(state, index, job, device)
-    if here is None or there is None or here.p50_s <= 0:
+    left_s = _left_s(state, index, job, attempt)
+    if left_s is None:
         return None
-    left = forecast.left_s(here, index.now - attempt.leased_at)
-    if left is None:
+    after_s = min(left_s / here, 1.0) * there + RESTART_S
+    if left_s < SOONER * after_s:
         return None
-    left_s = left[0]
-    after_s = min(left_s / here.p50_s, 1.0) * there.p50_s + RESTART_S
-    if left_s < SOONER * after_s or left_s - after_s < LEAST_S:
+    saved_s = (left_s - after_s) * _waiting_for(index, job)
+    if rival is not None:
+        lost_s = _lost_s(state, index, rival, device, state.devices[attempt.device])
+        saved_s = -math.inf if lost_s is None else saved_s - lost_s
+    if saved_s < LEAST_S or not _may_go(state, index, job, device):
         return None
-    first = desirability(state, index, job, (index.classes[attempt.device], cls))[0]
-    return left_s - after_s if first == cls and _may_go(state, index, job, device) else None
+    first = desirability(state, index, job, (held, cls))[0]
+    return Move(job=job, saved_s=saved_s) if first == cls else None
+
+
+def _left_s(state: State, index: Index, job: Job, attempt: Attempt) -> float | None:
+    """Seconds that the job still takes where it is, as likely more as less."""
+    known = forecast.prediction(state, index, job, state.devices[attempt.device])
+    left = None if known is None else forecast.left_s(known, index.now - attempt.leased_at)
+    return None if left is None else left[0]
+
+
+def _lost_s(state: State, index: Index, rival: Job, device: Device, instead: Device) -> float | None:
+    """What the rival loses by running there instead of here; `None`: it cannot."""
+    if not _fits(index, rival, index.classes[instead.spec.id]) or not _may_go(state, index, rival, instead):
+        return None
+    here, there = (_median_s(state, index, rival, each) for each in (device, instead))
+    if here is None or there is None:
+        return None
+    return max(there - here, 0.0) * _waiting_for(index, rival)
+
+
+def _median_s(state: State, index: Index, job: Job, device: Device) -> float | None:
+    seconds = forecast.median_s(state, index, job, device)
+    return seconds if seconds else None
+
+
+def _waiting_for(index: Index, job: Job) -> int:
+    """How many jobs are done sooner if this one is: itself, and of its config those that may not run beside it."""
+    if job.spec.work is not WorkKind.TRAINING or job.spec.serves is None:
+        return 1
+    return 1 + len(index.ready.get(group_of(job), ()))
+
+
+def _fits(index: Index, job: Job, cls: str) -> bool:
+    """Whether a device of the class does for the job, all by itself."""
+    need, work = job.spec.resources, job.spec.work
+    return index.misfit(need, work, cls) is None and fit.devices_needed(need, index.samples[cls]) == 1
 
 
 def _may_go(state: State, index: Index, job: Job, device: Device) -> bool:

@@ -88,8 +88,10 @@ class Targets:
     disk_warning: Fraction = 0.6
     disk_clean: Fraction = 0.65
     disk_critical: Fraction = 0.7
-    disk_free_gb: Annotated[float, Field(ge=0, le=GIGABYTES_MAX)] = 5.0
+    disk_free_gb: Annotated[float, Field(ge=0, le=GIGABYTES_MAX)] = 1.0
     """Less free space than this is critical, whatever its share."""
+    disk_roomy_gb: Annotated[float, Field(ge=0, le=GIGABYTES_MAX)] = 50.0
+    """With so much free space the share that is taken warns, and nothing more: a tenth of a large disk is a lot."""
     disk_full_within_s: Seconds = 3600.0
     """A disk that will be full so soon, as it fills now, is critical."""
     queue_max: Annotated[int, Field(ge=1)] = 200_000

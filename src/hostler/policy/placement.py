@@ -134,9 +134,9 @@ SIZE_S = 3600.0
 SIZE_LEAST_S = 60.0
 QUIET_JOBS = 5
 """Nothing more is coming when nothing has come for as long as it takes to get so many jobs done."""
-LONG = 0.45
+LONG = 0.38
 """Work that needs more than this part of the time until all is done goes before short work: or it would end last."""
-LONG_POWER = 4
+LONG_POWER = 8
 BOUND = 0.9
 """Work that needs this part of the time until all is done must run all the time, on what is fastest for it."""
 BOUND_FACTOR = 100.0

@@ -72,6 +72,8 @@ class Reading:
     value: float | None
     """`None`: it was never known."""
     age_s: float = 0.0
+    most: Level = Level.CRITICAL
+    """The highest level that its value may mean."""
 
 
 def judge(readings: Iterable[Reading], previous: Mapping[str, Level], targets: Targets) -> tuple[Signal, ...]:
@@ -105,6 +107,11 @@ def used_share(total_gb: float | None, free_gb: float | None) -> float | None:
     if total_gb is None or free_gb is None or not 0 <= free_gb <= total_gb or total_gb == 0:
         return None
     return 1 - free_gb / total_gb
+
+
+def most_of_share(free_gb: float | None, targets: Targets) -> Level:
+    """The highest level that the share taken of a disk may mean, with so much left."""
+    return Level.WARNING if free_gb is not None and free_gb >= targets.disk_roomy_gb else Level.CRITICAL
 
 
 def full_in_s(free_gb: Sequence[Point]) -> float | None:
@@ -157,7 +164,7 @@ def _judged(reading: Reading, previous: Level, targets: Targets) -> Signal:
         level = previous if unknown_s < targets.unknown_hold_s else Level.NONE
         stale_s: float | None = unknown_s
     else:
-        level, stale_s = _level(reading.name, reading.value, rungs, previous), None
+        level, stale_s = min(_level(reading.name, reading.value, rungs, previous), reading.most), None
     limit = dict(rungs).get(level, rungs[0][1])
     return Signal(name=reading.name, value=reading.value, limit=limit, level=level, stale_s=stale_s)
 

@@ -153,6 +153,7 @@ SCHEDULING_FIELDS = {
         "disk_clean": "On one that is fuller, what may be deleted is.",
         "disk_critical": "On one that is fuller, nothing is trained.",
         "disk_free_gb": "Less free space than this, in GB, is critical, too.",
+        "disk_roomy_gb": "With so many GB free the share that is taken warns, and nothing more.",
         "disk_full_within_s": "So is a disk that will be full so soon, in seconds, as it fills now.",
         "queue_max": "Jobs that may wait before less is made for them to do.",
         "backlog_max_s": "Age, in seconds, of the oldest result that is not where it should be, before less is made.",

@@ -7,7 +7,7 @@ from typing import Any
 
 from hostler.model import inputs
 from hostler.model.events import Event
-from hostler.model.rules import USUAL
+from hostler.model.rules import USUAL, Targets
 from hostler.model.telemetry import DeviceTelemetry
 from hostler.model.work import DeviceKind, JobSpec, Resources, WorkKind
 from tests.core.builders import Driver, link_up, node, script
@@ -72,9 +72,9 @@ class Ward(Driver):
 
 
 def ward(gpus: int = 1) -> Ward:
-    """A driver with one linked node `n` of GPUs with 24 GB each, under the usual rules."""
+    """A driver with one linked node `n` of GPUs with 24 GB each; its disk of 1000 GB is not taken for roomy."""
     driver = Ward()
     found = inputs.NodeFound(node=node(devices=gpus, kind=DeviceKind.CUDA, vram_gb=24.0))
     driver.tell(inputs.Begin(version="test", epoch=1), found, link_up())
-    assert driver.state.rules == USUAL
+    driver.tell(inputs.Configure(rules=replace(USUAL, targets=Targets(disk_free_gb=5.0, disk_roomy_gb=50_000.0))))
     return driver

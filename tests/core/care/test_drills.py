@@ -12,6 +12,7 @@ import pytest
 
 from hostler.core.care import effects
 from hostler.model import events, inputs
+from hostler.model.rules import USUAL
 from hostler.model.telemetry import DeviceTelemetry, Level
 from hostler.model.work import WorkKind
 from tests.core.builders import ended, script, sweep
@@ -334,3 +335,14 @@ class TestQueue:
         world.tell(*(inputs.Cancel(job=name) for name in scripts[2:]))
         assert len(world.of(events.BackpressureReleased)) == 1
         assert len(world.waiting(SELFPLAY)) + len(world.running(SELFPLAY)) > 0
+
+
+def test_a_disk_with_much_room_is_not_held_against_its_node() -> None:
+    world = ward()
+    world.tell(inputs.Configure(rules=USUAL))
+    world.hear(disk_total_gb=1000.0, disk_free_gb=120.0)
+    (activated,) = world.of(events.BackpressureActivated)
+    assert activated.level is Level.WARNING
+    assert effects.blocked(world.state, "n", WorkKind.TRAINING) is None
+    world.hear(disk_total_gb=1000.0, disk_free_gb=40.0)
+    assert effects.blocked(world.state, "n", WorkKind.TRAINING) is not None

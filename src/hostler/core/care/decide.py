@@ -43,7 +43,7 @@ def review(state: State, index: Index, emit: Emit) -> None:
 def judge_node(state: State, index: Index, node: str, emit: Emit) -> None:
     """Judge the signals of a node, each by its newest known value."""
     before = state.care.nodes.get(node, {})
-    signals = _judge(state, _readings(index, index.telemetry[node], before), before)
+    signals = _judge(state, _readings(state, index, index.telemetry[node], before), before)
     _change(node, before, signals, emit)
 
 
@@ -71,12 +71,17 @@ def _judge(state: State, readings: list[Reading], before: Mapping[str, Pressed])
     return pressure.judge(readings, _levels(each.signal for each in before.values()), state.rules.targets)
 
 
-def _readings(index: Index, heard: Heard, before: Mapping[str, Pressed]) -> list[Reading]:
+def _readings(state: State, index: Index, heard: Heard, before: Mapping[str, Pressed]) -> list[Reading]:
     for name, pressed in before.items():
         if name not in heard.known and pressed.signal.value is not None:
             # Decided in an earlier life of the controller: it holds as if it was heard when this one began.
             heard.known[name] = (pressed.signal.value, index.now)
-    return [Reading(name=name, value=value, age_s=index.now - at) for name, (value, at) in heard.known.items()]
+    free_gb, _ = heard.known.get(pressure.DISK_FREE, (None, 0.0))
+    most = {pressure.DISK: pressure.most_of_share(free_gb, state.rules.targets)}
+    return [
+        Reading(name=name, value=value, age_s=index.now - at, most=most.get(name, Level.CRITICAL))
+        for name, (value, at) in heard.known.items()
+    ]
 
 
 def _change(node: str | None, before: Mapping[str, Pressed], signals: tuple[Signal, ...], emit: Emit) -> None:
