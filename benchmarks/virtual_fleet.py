@@ -310,7 +310,7 @@ def _config(board: str, number: int) -> ConfigSpec:
             anchors={"random": 0.0, "greedy": 300.0},
         ),
         selfplay=SelfplaySpec(stage=stage(WorkKind.SELFPLAY), games=64, segment_games=16),
-        export=ExportSpec(stage=stage(WorkKind.EXPORT), min_games=192, fresh_games=128, window_games=1024),
+        export=ExportSpec(stage=stage(WorkKind.EXPORT), min_games=128, fresh_games=192, window_games=1024),
         training=TrainingSpec(stage=stage(WorkKind.TRAINING), batch=256, max_steps=2000),
         evaluation=EvaluationSpec(stage=stage(WorkKind.EVALUATION), groups=8, max_groups=16),
         promotion=PromotionSpec(max_groups=40),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def steered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Window]
     for _ in range(60):
         world.step()
     world.submit(*[long(f"prep{n}", resources=Resources(device="gpu", vram_gb=20)) for n in range(4)])
-    world.tell(told(name="a", at=world.now, disk_free_gb=250.0, busy=0.73))
+    world.tell(told(name="a", at=world.now, disk_free_gb=100.0, busy=0.73))
     world.core.index.gates["a", "VRAM"] += 3
     with window(CoreDesk(world)) as made:
         announce(tmp_path / "state", made.port)
@@ -113,7 +114,7 @@ def test_many_devices_are_told_of_by_class(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_plan_that_cannot_be_met_is_told() -> None:
-    told_of = {"tiers": [], "kinds": [], "contradictions": [], "plan": None}
+    told_of: dict[str, Any] = {"tiers": [], "kinds": [], "contradictions": [], "plan": None}
     plan = {"status": "optimal", "conflicts": ["sq_*: too few"], "slack": {}, "prices": {}}
     assert "cannot be met: sq_*: too few" in list(_quota_lines({**told_of, "plan": plan}))
     assert "the quotas can be met, as last planned" in list(
@@ -124,7 +125,8 @@ def test_a_plan_that_cannot_be_met_is_told() -> None:
 
 
 def test_unknown_is_a_question_mark() -> None:
-    row = {"work": "script", "of": None, "name": None, "device_s": 3600.0, "cost": None, "unpriced": 1.0, "units": []}
+    row: dict[str, Any] = {"work": "script", "of": None, "name": None, "device_s": 3600.0}
+    row |= {"cost": None, "unpriced": 1.0, "units": []}
     lines = list(_cost_lines({"device_s": 3600.0, "cost": None, "unpriced": 1.0, "kinds": [row], "rows": [row]}))
     assert lines[0] == "in all: device-hours 1.00, cost ?, unpriced 100.0%"
     assert lines[-1].split() == ["script", "-", "1.00", "?", "100.0%", "?"]

@@ -122,7 +122,8 @@ class TestDurations:
         world.submit(long("a", 10.0))
         world.tell(ended("j1.1", started_at=1.0, ended_at=31.0))
         (judged,) = shown.durations(world.state).accuracy
-        assert (judged.factor, judged.within_2, judged.samples) == (pytest.approx(3.0), 0.0, 1)
+        assert judged.factor == pytest.approx(3.0)
+        assert (judged.within_2, judged.samples) == (0.0, 1)
         assert shown.durations(replayed(world.entries).state) == shown.durations(world.state)
 
 
@@ -165,7 +166,8 @@ class TestCosts:
         (row,) = shown.costs(world.state).rows
         assert (row.of, row.name) == ("j1", "primes")
         chunk, items = row.units
-        assert (chunk.unit, chunk.count, chunk.cost) == ("chunk", 1, pytest.approx(0.002))
+        assert (chunk.unit, chunk.count) == ("chunk", 1)
+        assert chunk.cost == pytest.approx(0.002)
         assert items.unit == "10^9 items"
         assert items.cost == pytest.approx(0.002 / (world.state.sweeps["j1"].ledger.done_items / 1e9))
 
@@ -184,10 +186,10 @@ class TestBans:
 
     def test_pressures_that_hold_something_back(self) -> None:
         world = fleet(rig("n"))
-        world.tell(told(disk_free_gb=250.0))
+        world.tell(told(disk_free_gb=100.0))
         (ban,) = shown.bans(world.state, world.core.index)
         assert (ban.kind, ban.what, ban.of, ban.owner) == ("pressure", "n", "export, training", "care")
-        assert ban.why.startswith("DISK_SPACE_LOW: disk 0.75 of 0.7")
+        assert ban.why.startswith("DISK_SPACE_LOW: disk 0.9 of 0.")
         assert ban.until is not None
         world.tell(told(at=1.0, disk_free_gb=380.0))
         assert shown.bans(world.state, world.core.index) == [], "a warning holds nothing back"

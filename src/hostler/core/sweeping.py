@@ -248,9 +248,9 @@ def _share_tail(state: State, index: Index, sweep: Sweep, helpers: list[Device],
         while not sweep.ledger.free and ends:
             _, at = heapq.heappop(ends)
             relieved = _relieve(state, index, sweep, owners[at], device, emit)
-            if relieved and owners[at].left_s < float("inf"):
+            if relieved and _last(sweep, owners[at].device) is not None:
                 heapq.heappush(ends, (-owners[at].left_s, at))
-            if not relieved or device.chunks:
+            if device.chunks:
                 break
         if sweep.ledger.free:
             emit(lease(state, index, device, sweep))
@@ -301,12 +301,18 @@ def _relieve(state: State, index: Index, sweep: Sweep, owner: Owner, helper: Dev
         return False
     speed = _known(state, sweep, helper)
     items = chunking.relief(owner.left_s, owner.per_s, speed)
-    if _doubtful(sweep, helper):
-        items = chunking.trial(_bounds(sweep_payload(state.jobs[sweep.job])), sweep.ledger.total, items, speed)
     if not items:
         return False
-    chunk = next(name for name in reversed(owner.device.chunks) if job_of(name) == sweep.job)
+    if _doubtful(sweep, helper):
+        items = chunking.trial(_bounds(sweep_payload(state.jobs[sweep.job])), sweep.ledger.total, items, speed)
+    chunk = _last(sweep, owner.device)
+    assert chunk is not None, f"{owner.device.spec.id} has nothing of {sweep.job}"
     return _divide(state, index, sweep, chunk, items, owner, helper, emit)
+
+
+def _last(sweep: Sweep, device: Device) -> str | None:
+    """The last chunk that a device has of a sweep."""
+    return next((name for name in reversed(device.chunks) if job_of(name) == sweep.job), None)
 
 
 def _take_all(state: State, index: Index, sweep: Sweep, device: Device, emit: Emit) -> None:

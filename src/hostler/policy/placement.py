@@ -1,8 +1,11 @@
 """Which work on which device, now?
 
-The first version answers for one device at a time: the first script in rank order that fits, or the sweep that has
-had the least device time. At one priority a script goes before a sweep: it ends, a sweep takes what is left over.
-Self-play never ends either, so the two share the devices evenly.
+Work that is compared by score goes where it is worth most: value x speed x (speed for the price)^beta x shortness x
+ageing, and a bonus for staying where it is. `best` answers for one freed device, `where` for one arrival, `plan` for
+all at once. Prices are the slow loop's (`policy.programme`); without any it is speed alone that counts.
+
+The first part of the file answers for what is not compared by score: at one priority a script goes before a sweep: it
+ends, a sweep takes what is left over; self-play never ends either, so the two share the devices evenly.
 """
 
 from __future__ import annotations
