@@ -11,7 +11,7 @@ from hostler.model import commands, events, inputs
 from hostler.model.fleet import DeviceSpec, NodeLimits, NodeSpec
 from hostler.model.rules import Cost, PlacementRules, Preferences, Rules, Targets
 from hostler.model.work import DeviceKind, JobSpec, JobState, Resources, WorkKind
-from tests.core.builders import Driver, ended, link_up, script
+from tests.core.builders import Driver, ended, link_up, script, sweep
 
 RULES = Rules(targets=Targets(), placement=PlacementRules(preempt_after_s=60.0))
 
@@ -243,3 +243,131 @@ class TestRounds:
         world.tell(inputs.Tick(), after_s=360)
         assert world.of(events.PreemptRequested) == []
         assert all(job.state is not JobState.FAILED for job in world.state.jobs.values())
+
+
+class TestKept:
+    """Devices kept for work that needs more than one, or that makes way for it."""
+
+    def test_a_gang_of_higher_rank_gets_its_devices_from_a_stream_of_others(self) -> None:
+        world = fleet(rig("a", count=2))
+        world.submit(*[script(f"s{n}") for n in range(2)])
+        (gang,) = world.submit(script("g", resources=Resources(gpus=2), priority=10))
+        for _ in range(6):
+            world.submit(script("s"))
+            first = min(
+                name for name in world.state.devices["a/cuda0"].attempts + world.state.devices["a/cuda1"].attempts
+            )
+            world.tell(ended(first), after_s=100)
+            if gang in places(world):
+                return
+        raise AssertionError(f"{gang} never ran")
+
+    def test_a_device_is_not_kept_for_ever_beside_one_that_is_overdue(self) -> None:
+        world = fleet(rig("a", count=2))
+        for _ in range(4):
+            (job,) = world.submit(play("q", config="one"))
+            world.tell(ended(f"{job}.1", started_at=world.now - 100, ended_at=world.now), after_s=100)
+        world.submit(play("q", config="one"))
+        run(world, *places(world))
+        world.tell(inputs.Tick(), after_s=5000)
+        world.submit(play("g", config="zz", resources=Resources(gpus=2)), play("r", config="two"))
+        idle = 0
+        for _ in range(100):
+            world.tell(inputs.Tick(), after_s=60)
+            idle += not world.state.devices["a/cuda1"].attempts
+        assert idle < 60, f"idle for {idle} of 100 minutes"
+
+    def test_what_a_reservation_leaves_is_given_away_in_the_same_step(self) -> None:
+        world = fleet(rig("a"))
+        world.submit(play())
+        run(world, "j1")
+        world.submit(train(), script("s"))
+        world.tell(inputs.Tick(), after_s=61)
+        assert world.core.index.reserved
+        world.tell(ended("j1.1", signal=15, reason="stopped"), inputs.Cancel(job="j2"))
+        assert world.state.devices["a/cuda0"].attempts
+        assert not world.core.index.reserved
+
+    def test_a_device_of_a_node_that_went_away_is_kept_for_nobody(self) -> None:
+        world = fleet(rig("a"), rig("b"))
+        world.submit(play("p1", config="x"), play("p2", config="y"))
+        run(world, "j1", "j2")
+        world.submit(train())
+        world.tell(inputs.Tick(), after_s=61)
+        (kept,) = world.core.index.reserved
+        world.tell(inputs.LinkDown(node=kept[0], why="gone"))
+        world.tell(inputs.Tick(), after_s=61)
+        assert list(world.core.index.reserved) == [device for device in ("a/cuda0", "b/cuda0") if device != kept]
+
+    def test_nobody_makes_way_for_ever(self) -> None:
+        world = fleet(rig("a"))
+        (played,) = world.submit(play())
+        for number in range(20):
+            if played in places(world):
+                run(world, played)
+            world.submit(train(f"t{number}", config=f"c{number}"))
+            for _ in range(3):
+                world.tell(inputs.Tick(), after_s=61)
+                stops = [each.attempt for each in world.commands if isinstance(each, commands.Stop)]
+                world.tell(*[ended(each, signal=15, reason="stopped") for each in stops])
+            world.tell(*[ended(world.state.jobs[name].attempt.id) for name in places(world) if name != played])
+        assert world.state.jobs[played].preempted <= 5
+
+
+class TestShares:
+    def test_a_sweep_and_scripts_share_a_large_fleet(self) -> None:
+        world = fleet(rig("a", count=20))
+        world.submit(sweep("big", 0, 10**12))
+        halves = []
+        for _ in range(120):
+            over = [
+                ended(job.attempt.id, started_at=job.attempt.leased_at, ended_at=world.now)
+                for job in world.state.jobs.values()
+                if job.attempt is not None and world.now - job.attempt.leased_at >= 300
+            ]
+            done = [
+                world.searched(min(device.chunks), elapsed_s=19.0)
+                for device in world.state.devices.values()
+                if device.chunks and not device.attempts
+            ]
+            waiting = sum(job.state is JobState.PENDING for job in world.state.jobs.values())
+            if waiting < 10:
+                world.submit(*[script("s") for _ in range(20)])
+            world.tell(*over, *done, after_s=20)
+            halves.append(sum(bool(device.attempts) for device in world.state.devices.values()))
+        assert sum(halves[60:]) / 60 > 6, halves
+
+
+class TestSafety:
+    long = {"*": 100 * 3600.0}
+
+    def test_long_work_does_not_wait_for_a_safe_node_that_is_not_there(self) -> None:
+        world = fleet(rig("e", ephemeral=True))
+        world.tell(inputs.NodeFound(node=rig("s")))
+        world.submit(script("long", expected_s=self.long))
+        assert places(world) == {"j1": ("e/cuda0",)}
+
+    def test_it_waits_for_one_that_is(self) -> None:
+        world = fleet(rig("e", ephemeral=True), rig("s"))
+        world.submit(script("a", expected_s=self.long), script("b", expected_s=self.long))
+        assert places(world) == {"j1": ("s/cuda0",)}
+
+
+class TestRoundsKeepNothingIdle:
+    rules = Rules(placement=PlacementRules(round_s=60.0))
+
+    def test_shards_get_as_many_as_they_need(self) -> None:
+        world = fleet(rig("a", count=4), rules=self.rules)
+        need = Resources(vram_gb=60, shards=True)
+        world.submit(script("s", resources=need, checkpoints=True, expected_s={"*": 9000.0}))
+        for _ in range(3):
+            world.tell(inputs.Tick(), after_s=60)
+        assert len(places(world)["j1"]) == 3
+
+    def test_nothing_is_kept_for_a_training_that_may_not_run(self) -> None:
+        world = fleet(rig("a"), rig("b"), rules=self.rules)
+        world.submit(train("t1", checkpoints=True, expected_s={"*": 9000.0}))
+        world.submit(train("t2", checkpoints=True, expected_s={"*": 9000.0}), script("s"), script("s2"))
+        for _ in range(5):
+            world.tell(inputs.Tick(), after_s=60)
+        assert len(places(world)) == 2

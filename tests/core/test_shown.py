@@ -186,10 +186,10 @@ class TestBans:
 
     def test_pressures_that_hold_something_back(self) -> None:
         world = fleet(rig("n"))
-        world.tell(told(disk_free_gb=100.0))
+        world.tell(told(disk_free_gb=40.0))
         (ban,) = shown.bans(world.state, world.core.index)
         assert (ban.kind, ban.what, ban.of, ban.owner) == ("pressure", "n", "export, training", "care")
-        assert ban.why.startswith("DISK_SPACE_LOW: disk 0.9 of 0.")
+        assert ban.why.startswith("DISK_SPACE_LOW: disk 0.96 of 0.")
         assert ban.until is not None
         world.tell(told(at=1.0, disk_free_gb=380.0))
         assert shown.bans(world.state, world.core.index) == [], "a warning holds nothing back"

@@ -17,9 +17,14 @@ COUNTS_AS = {WorkKind.EXPORT: WorkKind.TRAINING}
 """An export is a part of training."""
 
 
+def counts_as(work: WorkKind) -> WorkKind:
+    """The kind whose share of the devices a kind of work has."""
+    return COUNTS_AS.get(work, work)
+
+
 def kind_account(work: WorkKind) -> str:
     """The account of a kind of work in the whole fleet."""
-    return f"/{COUNTS_AS.get(work, work)}"
+    return f"/{counts_as(work)}"
 
 
 def config_account(tier: str, config: str) -> str:

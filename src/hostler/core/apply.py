@@ -152,7 +152,7 @@ def _job_done(state: State, index: Index, event: events.JobDone) -> None:
     job = state.jobs[event.job]
     held = job.attempt.id if job.attempt else None
     _expect(held == event.attempt, event, f"the result is of {event.attempt}, the device is held by {held}")
-    if job.attempt is not None and job.attempt.elapsed_s is not None and job.progress == 0:
+    if job.attempt is not None and job.attempt.elapsed_s is not None and _ran_at_one_go(job):
         forecast.judge(state, job, job.attempt.expected_s, job.attempt.elapsed_s)
         forecast.learn(state, job, state.devices[job.attempt.device].spec, job.attempt.elapsed_s)
         if job.spec.serves is not None:
@@ -160,6 +160,11 @@ def _job_done(state: State, index: Index, event: events.JobDone) -> None:
     job.result = event.result
     _finish(state, index, job, JobState.DONE, event)
     index.release_dependents(state, job.id)
+
+
+def _ran_at_one_go(job: Job) -> bool:
+    """Whether the last attempt did the whole job, not what earlier ones had left of it."""
+    return job.progress == 0 and (job.attempts == 1 or not job.spec.checkpoints)
 
 
 def _attempt_leased(state: State, index: Index, event: events.AttemptLeased) -> None:

@@ -16,7 +16,7 @@ from hostler.core.bidding import bid_of, desirability, fitting, market
 from hostler.core.index import Group, Index
 from hostler.core.loop.ranking import next_selfplay
 from hostler.core.offers import HEADS, Offer, has_room, offers_for
-from hostler.core.preempting import make_room
+from hostler.core.preempting import drop_stale, make_room
 from hostler.core.state import Device, Job, State
 from hostler.model.events import AttemptLeased, Event
 from hostler.model.work import WorkKind
@@ -45,6 +45,7 @@ def place_all(state: State, index: Index, emit: Emit) -> None:
     """Give every device that has room the work it should have, one piece each in turn until nothing more is to give."""
     if index.draining:
         return
+    drop_stale(state, index)
     rounds.play(state, index, emit)
     changed = list(index.open if index.new_work else index.fresh)
     groups = index.fresh_groups if len(changed) < 2 else {**index.ready, **index.fresh_groups}
@@ -130,7 +131,7 @@ def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
     rival = offer.job if offer is not None and offer.group.work in CHOOSY else None
     if index.movable and moving.improve(state, index, device, rival, emit):
         return False
-    if offer is not None and _is_kept(state, index, device, offer, every):
+    if (offer is not None or sweep is not None) and _is_kept(state, index, device, offer, sweep_priority, every):
         return False
     if offer is not None:
         emit(_lease(state, index, device, held, offer, able))
@@ -143,16 +144,45 @@ def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
     return False
 
 
-def _is_kept(state: State, index: Index, device: Device, offer: Offer, every: list[Offer]) -> bool:
-    """Keep the device for self-play on several that is owed it more, if the others that it lacks will soon be free."""
-    if offer.group.work is not WorkKind.SELFPLAY:
+def _is_kept(
+    state: State, index: Index, device: Device, offer: Offer | None, sweep_priority: int | None, every: list[Offer]
+) -> bool:
+    """Keep the device for work on several that goes before what could have it now, if what it lacks comes in time.
+
+    In time, or whatever it takes where its owner has ranked it higher, or it has waited for too long.
+    """
+    lacking = [each for each in every if each.others is None]
+    if not lacking:
         return False
+    if offer is not None and offer.group.work is WorkKind.SELFPLAY:
+        first = _owed_more(state, index, device, offer, every)
+    else:
+        first = min(lacking, key=_order)
+        mine = (-(sweep_priority or 0), len(PRECEDENCE), 0) if offer is None else _order(offer)
+        first = first if _order(first) < mine else None
+    if first is None:
+        return False
+    rival = (sweep_priority or 0) if offer is None else offer.job.priority
+    waited_s = index.now - first.job.submitted_at
+    patient = first.job.priority > rival or waited_s > state.rules.placement.starve_after_s
+    return gangs.keep(state, index, first.job, device, patient=patient)
+
+
+def _order(offer: Offer) -> tuple[int, int, int]:
+    return -offer.job.priority, PRECEDENCE.index(offer.group.work), offer.job.number
+
+
+def _owed_more(state: State, index: Index, device: Device, offer: Offer, every: list[Offer]) -> Offer | None:
+    """The self-play on several devices that is owed more of this tier than what could have the device now."""
+    higher = [each for each in every if each.others is None and each.job.priority > offer.job.priority]
+    if higher:
+        return min(higher, key=_order)
     rivals = {each.job.id: each for each in every if each.group.work is WorkKind.SELFPLAY}
     rivals = {name: each for name, each in rivals.items() if each.job.priority == offer.job.priority}
     if all(each.others is not None for each in rivals.values()):
-        return False
+        return None
     first = rivals[next_selfplay(state, index, device, [each.job for each in rivals.values()]).id]
-    return first.others is None and gangs.keep(state, index, first.job, device)
+    return first if first.others is None else None
 
 
 def _chosen(
@@ -185,15 +215,15 @@ def _kind(state: State, index: Index, kinds: set[WorkKind]) -> WorkKind:
             name=kind,
             share=weight,
             served_s=accounts.served_s(state, index, accounts.kind_account(kind)),
-            wants=kind in kinds,
-            holds=index.devices_of(accounts.kind_account(kind)),
+            wants=any(accounts.counts_as(each) is kind for each in kinds),
+            holds=len(index.sweeping) if kind is WorkKind.SWEEP else index.devices_of(accounts.kind_account(kind)),
         )
         for kind, weight in state.rules.shares.items()
     ]
     if sum(account.served_s for account in held) > SETTLED_S:
         owed = share.most_owed(held)
         if owed is not None:
-            return WorkKind(owed)
+            kinds = {each for each in kinds if accounts.counts_as(each) == owed}
     return min(kinds, key=PRECEDENCE.index)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 
 from hostler.core import gates
-from hostler.core.forecast import prediction
+from hostler.core.forecast import left_s, prediction
 from hostler.core.index import Index
 from hostler.core.state import Device, Job, State
 from hostler.policy import fit
 
 HOLD_MARGIN = 1.5
 """How much longer than was foreseen a device is kept at most."""
+KEPT_AGAIN = 6.0
+"""How many times as long passes before devices are kept for the same job again."""
 
 
 def partners(state: State, index: Index, job: Job, device: Device) -> tuple[str, ...] | None:
@@ -30,19 +32,28 @@ def partners(state: State, index: Index, job: Job, device: Device) -> tuple[str,
     return tuple(found[:lacking]) if len(found) >= lacking else None
 
 
-def keep(state: State, index: Index, job: Job, device: Device) -> bool:
-    """Keep the device for a job that lacks others of the node, if these come free in time; whether it is kept."""
+def keep(state: State, index: Index, job: Job, device: Device, *, patient: bool = False) -> bool:
+    """Keep the device for a job that lacks others of the node, if these come free in time; whether it is kept.
+
+    With `patient` it is kept however long that takes. Peers that hold nothing but chunks are kept with it.
+    """
     site, hold_s = index.sites[device.spec.id], state.rules.placement.hold_s
     wanted = fit.devices_needed(job.spec.resources, site)
-    if not hold_s or job.id in index.reserved.values():
+    if not hold_s or job.id in index.reserved.values() or index.now < index.keeps.get(job.id, 0.0):
         return False
-    ends = sorted(_free_in_s(state, index, job, peer.id) for peer in site.peers)
-    if len(ends) < wanted or ends[wanted - 1] > hold_s:
+    ends = sorted((_free_in_s(state, index, job, peer.id), peer.id != device.spec.id, peer.id) for peer in site.peers)
+    last_s = ends[wanted - 1][0] if len(ends) >= wanted else math.inf
+    if last_s > hold_s and not (patient and len(ends) >= wanted):
         return False
-    index.reserved[device.spec.id] = job.id
-    index.kept_until[device.spec.id] = index.now + HOLD_MARGIN * hold_s
-    index.look_again(device.spec.id, index.kept_until[device.spec.id])
-    return True
+    until = math.inf if patient else index.now + HOLD_MARGIN * hold_s
+    index.keeps[job.id] = index.now + KEPT_AGAIN * hold_s
+    for _, _, name in ends[:wanted]:
+        if not state.devices[name].attempts:
+            index.reserved[name] = job.id
+            index.kept_until[name] = until
+    if not patient:
+        index.look_again(device.spec.id, until)
+    return device.spec.id in index.reserved
 
 
 def _free_in_s(state: State, index: Index, job: Job, name: str) -> float:
@@ -51,11 +62,14 @@ def _free_in_s(state: State, index: Index, job: Job, name: str) -> float:
     if gates.standing_refusal(state, index, job, device) is not None:
         return math.inf
     ends = 0.0
-    for attempt in (state.jobs[each.rpartition(".")[0]] for each in device.attempts):
-        known = prediction(state, index, attempt, device)
-        if known is None or attempt.attempt is None:
+    for holder in (state.jobs[each.rpartition(".")[0]] for each in device.attempts):
+        known = prediction(state, index, holder, device)
+        left = None
+        if known is not None and holder.attempt is not None:
+            left = left_s(known, index.now - holder.attempt.leased_at)
+        if left is None:
             return math.inf
-        ends = max(ends, attempt.attempt.leased_at + known.p50_s - index.now)
+        ends = max(ends, left[0])
     return ends
 
 

@@ -147,16 +147,20 @@ def _survival(state: State, index: Index, job: Job, device: Device, node: NodeSp
     lifetime_s = node.lifetime_s or cost.USUAL_LIFETIME_S
     if known is None or cost.survival(lifetime_s, known.p50_s) >= cost.SURVIVAL_MIN:
         return None
-    if not _fits_somewhere_safe(index, job):
+    waited_s = index.now - job.submitted_at
+    if waited_s > lifetime_s or not _fits_somewhere_safe(state, index, job):
         return None
     why = f"{node.name} lives {lifetime_s / 3600:.1f} h on average, it takes {known.p50_s / 3600:.1f} h"
     return Refusal(gate=Gate.SURVIVAL, why=why)
 
 
-def _fits_somewhere_safe(index: Index, job: Job) -> bool:
+def _fits_somewhere_safe(state: State, index: Index, job: Job) -> bool:
+    """Whether a node that lives, can be reached and may be paid has devices for the job."""
     group = group_of(job)
     return any(
         index.misfit(group.need, group.work, cls) is None
+        and _price_cap(state, index, job, state.devices[next(iter(members))]) is None
+        and any(state.nodes[state.devices[name].spec.node].link is Link.UP for name in members)
         for cls, members in index.members.items()
         if members and not index.samples[cls].node.ephemeral
     )

@@ -196,6 +196,8 @@ class Index:
     """When it was last summed up what all configs had of a tier, and the sum in device seconds. For reasons alone."""
     reserved: dict[str, str] = field(default_factory=dict)
     """Devices kept for a job. Volatile: what is not in here after a restart is reserved again."""
+    keeps: dict[str, float] = field(default_factory=dict)
+    """When devices may be kept again for a job that several were kept for. Volatile."""
     kept_until: dict[str, float] = field(default_factory=dict)
     """When reservations that wait for other devices to come free are given up."""
     gates: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -390,10 +392,12 @@ class Index:
 
     def heads(self, state: State, group: Group, most: int) -> Iterator[Job]:
         """The first ready jobs of a group, in order, after `head`; so many entries of its heap are looked at."""
+        previous = None
         for entry in islice(_ascending(self.ready.get(group, [])), most):
             job = state.jobs[entry[2]]
-            if self.is_ready(job, entry):
+            if entry != previous and self.is_ready(job, entry):
                 yield job
+            previous = entry
 
     def misfit(self, need: Resources, work: WorkKind, cls: str) -> Refusal | None:
         """Why work with this need will never run on devices of a class; `None` where it may."""
@@ -487,7 +491,8 @@ class Index:
             load.attempts_unknown += attempt.predicted_s is None
         self._use(state, job, attempt, 1)
         if state.devices[attempt.device].spec.kind is not DeviceKind.CPU:
-            self.nodes[state.devices[attempt.device].spec.node].started_at = attempt.leased_at
+            use = self.nodes[state.devices[attempt.device].spec.node]
+            use.started_at = max(use.started_at or 0.0, attempt.leased_at)
 
     def attempt_taken(self, state: State, job: Job, attempt: Attempt) -> None:
         """An attempt left its devices."""

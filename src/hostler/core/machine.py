@@ -103,7 +103,7 @@ class Core:
         while True:
             populate(self.state, self.index, emit)
             decide.place_all(self.state, self.index, emit)
-            if self.index.draining or not self.index.loops_due:
+            if self.index.draining or not (self.index.loops_due or self.index.fresh):
                 break
         sweeping.share_tails(self.state, self.index, emit)
 

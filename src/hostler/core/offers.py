@@ -12,17 +12,15 @@ from typing import TypeAlias
 
 from hostler.core import gates
 from hostler.core.gangs import partners
-from hostler.core.index import Group, Index
+from hostler.core.index import Group, Index, group_of
 from hostler.core.state import Device, Job, State
 from hostler.model.record import record
-from hostler.model.work import Resources, WorkKind
+from hostler.model.work import JobState, Resources, WorkKind
 from hostler.policy import placement
 from hostler.policy.fit import Gate, Refusal
 
 HEADS = 4
 """Jobs of one group that are looked at for a device: a first one that cannot go there must not hold up the next."""
-LOOKED_THROUGH = 2**HEADS - 1
-"""Entries of a heap among which its first `HEADS` are."""
 TOO_LONG = (Gate.WALL, Gate.SURVIVAL)
 """Gates that ask how long the very job takes."""
 
@@ -48,6 +46,8 @@ def offers_for(state: State, index: Index, device: Device) -> list[Offer]:
     """
     if device.spec.id not in index.classes or not has_room(state, index, device):
         return []
+    if device.spec.id in index.reserved:
+        return _for_whom_it_is_kept(state, index, device)
     asked, found, first = _Asked(state, index, device), list[Offer](), None
     levels = _by_priority(state, index, device)
     while levels:
@@ -62,6 +62,15 @@ def offers_for(state: State, index: Index, device: Device) -> list[Offer]:
             elif first is not None and offer.others is not None and priority < first:
                 return found
     return found
+
+
+def _for_whom_it_is_kept(state: State, index: Index, device: Device) -> list[Offer]:
+    job = state.jobs[index.reserved[device.spec.id]]
+    if job.state is not JobState.PENDING or job.not_before > index.now or index.blocked.get(job.id):
+        return []
+    if gates.refusal(state, index, job, device) is not None:
+        return []
+    return [Offer(job=job, group=group_of(job), others=partners(state, index, job, device))]
 
 
 def has_room(state: State, index: Index, device: Device) -> bool:
@@ -79,10 +88,8 @@ def has_room(state: State, index: Index, device: Device) -> bool:
 def _by_priority(state: State, index: Index, device: Device) -> Levels:
     """Groups by the priority of their first jobs, as far as one can tell without looking at the jobs."""
     levels: Levels = defaultdict(list)
-    kept_for = index.reserved.get(device.spec.id)
     for group, heap in index.ready.items():
-        if kept_for is None or any(entry[2] == kept_for for entry in heap[:LOOKED_THROUGH]):
-            levels[-heap[0][0]].append(group)
+        levels[-heap[0][0]].append(group)
     return levels
 
 
@@ -92,7 +99,7 @@ class _Asked:
     def __init__(self, state: State, index: Index, device: Device) -> None:
         self.state, self.index, self.device = state, index, device
         self.cls, self.node = index.classes[device.spec.id], state.nodes[device.spec.node].spec
-        self.special = bool(device.attempts) or device.spec.id in index.reserved
+        self.special = bool(device.attempts)
         self.answers: dict[tuple[WorkKind, Resources], Refusal | None] = {}
 
     def first_of(self, group: Group, priority: int, levels: Levels) -> Offer | None:

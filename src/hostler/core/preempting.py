@@ -15,6 +15,7 @@ from hostler.core.bidding import desirability, fitting
 from hostler.core.index import Group, Index, begun_at
 from hostler.core.state import Attempt, Device, Job, State
 from hostler.model.events import Event, PreemptRequested
+from hostler.model.fleet import Link
 from hostler.model.work import WorkKind
 from hostler.policy import fit, preemption
 
@@ -22,6 +23,8 @@ Emit: TypeAlias = Callable[[Event], None]
 
 URGENT = (WorkKind.EVALUATION, WorkKind.TRAINING)
 CHORE = "room"
+PREEMPTED_MOST = 5
+"""Who has made way for others so often is left to finish."""
 LOOKED_AT = 4
 """Waiting jobs of a group for which room is made in one decision."""
 ASK_AGAIN_S = 30.0
@@ -55,17 +58,24 @@ def drop_stale(state: State, index: Index) -> None:
     for name, kept_for in list(index.reserved.items()):
         job = state.jobs.get(kept_for)
         over = index.kept_until.get(name, math.inf) <= index.now
-        if over or name not in index.places or job is None or not _still_wants(job):
+        over = over or (name in state.devices and _is_away(state, name))
+        if over or name not in index.places or job is None or not _still_wants(index, job):
             del index.reserved[name]
             index.kept_until.pop(name, None)
             index.opened(state, name)
 
 
-def _still_wants(job: Job) -> bool:
-    """Whether the job waits, or will as soon as it has left where it is."""
+def _is_away(state: State, name: str) -> bool:
+    return state.nodes[state.devices[name].spec.node].link is not Link.UP
+
+
+def _still_wants(index: Index, job: Job) -> bool:
+    """Whether the job waits, or will as soon as it has left where it is; not for another training of its config."""
     if job.state.final or job.cancelling is not None:
         return False
-    return job.attempt is None or job.attempt.yielding is not None
+    if job.attempt is None:
+        return gates.one_per_config(index, job) is None
+    return job.attempt.yielding is not None
 
 
 def _without_devices(state: State, index: Index) -> list[tuple[Group, Job]]:
@@ -145,6 +155,8 @@ def _newest_of_all(state: State, index: Index, job: Job, cls: str) -> list[str]:
 
 
 def _could_have(state: State, index: Index, job: Job, device: Device) -> bool:
+    if any(state.jobs[name.rpartition(".")[0]].preempted >= PREEMPTED_MOST for name in device.attempts):
+        return False
     return gates.standing_refusal(state, index, job, device) is None
 
 

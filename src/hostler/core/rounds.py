@@ -7,6 +7,7 @@ they are meant.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
@@ -18,7 +19,7 @@ from hostler.core.state import Device, Job, State
 from hostler.model.events import AttemptLeased, Event, PreemptRequested
 from hostler.model.record import record
 from hostler.model.work import JobState
-from hostler.policy import placement
+from hostler.policy import fit, placement
 
 Emit: TypeAlias = Callable[[Event], None]
 
@@ -71,7 +72,9 @@ def _movable(state: State, index: Index) -> list[Job]:
         job
         for heap in list(index.ready.values())
         for entry in heap
-        if (job := state.jobs[entry[2]]).spec.checkpoints and index.is_ready(job, entry)
+        if (job := state.jobs[entry[2]]).spec.checkpoints
+        and index.is_ready(job, entry)
+        and gates.one_per_config(index, job) is None
     ]
     running = [job for job in _running(state) if job.spec.checkpoints]
     return sorted({job.id: job for job in (*waiting, *running)}.values(), key=lambda job: job.rank)
@@ -129,18 +132,19 @@ def _carry_out(state: State, index: Index, moves: list[Move], emit: Emit) -> Non
 
 
 def _give(state: State, index: Index, job: Job, cls: str, free: list[str], emit: Emit) -> None:
-    wanted = job.spec.resources.gpus
+    wanted = fit.devices_needed(job.spec.resources, index.samples[cls])
     names = _of_one_node(state, free, wanted)
-    if len(names) < wanted:
+    if len(names) < wanted or gates.misfit(state, index, job, state.devices[names[0]]) is not None:
         return
     for name in names:
         free.remove(name)
         index.reserved[name] = job.id
+        index.kept_until[name] = math.inf if index.next_round is None else index.next_round
     first = state.devices[names[0]]
     ready = job.state is JobState.PENDING and not any(state.devices[name].attempts for name in names)
     if ready and gates.refusal(state, index, job, first) is None:
         for name in names:
-            del index.reserved[name]
+            del index.reserved[name], index.kept_until[name]
         emit(
             AttemptLeased(
                 job=job.id,

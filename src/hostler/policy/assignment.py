@@ -156,7 +156,7 @@ class _Bench:
         self.rest = self._pairs()
 
     def next(self) -> _Step | None:
-        """The next step that gains something, in a round through all pairs of classes; `None` when there is none left."""
+        """The next step that gains something, in a round through all pairs of classes; `None` when there is none."""
         for _ in range(2):
             for one, other in self.rest:
                 self.looks += 1
