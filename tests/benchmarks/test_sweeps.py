@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 import sweeps
 import sweeps_ours
 import sweeps_rules

@@ -101,6 +101,19 @@ def test_a_command_is_submitted_word_by_word(served: Window, hostler: Hostler, t
     assert (spec["resources"]["memory_gb"], spec["payload"]["require_result"]) == (1.5, True)
 
 
+def test_a_command_says_what_a_jobs_file_can(served: Window, hostler: Hostler) -> None:
+    needs = ["--gpus", "2", "--cpus", "1.5", "--vram-gb", "40", "--shards", "--shared", "--tier", "2", "--tier", "1"]
+    more = ["--work", "training", "--config", "hex8_2p", "--expected-s", "60", "--expected-s", "RTX 4090=30.5"]
+    assert hostler("submit", *needs, *more, "--checkpoints", "--", "true").out == "j1\n"
+    assert hostler("submit", "--", "true").out == "j2\n"
+    spec, plain = (hostler("job", name, "--json").json["spec"] for name in ("j1", "j2"))
+    asked = {name: spec["resources"][name] for name in ("gpus", "cpus", "vram_gb", "shards", "shared", "tiers")}
+    assert asked == {"gpus": 2, "cpus": 1.5, "vram_gb": 40, "shards": True, "shared": True, "tiers": [2, 1]}
+    assert (spec["work_as"], spec["config"], spec["checkpoints"]) == ("training", "hex8_2p", True)
+    assert spec["expected_s"] == {"*": 60, "RTX 4090": 30.5}
+    assert (plain["work_as"], plain["config"], plain["expected_s"], plain["checkpoints"]) == (None, None, {}, False)
+
+
 def test_options_of_the_command_need_no_dashes_before_it(served: Window, hostler: Hostler) -> None:
     assert hostler("submit", "--own-dir", "python", "-c", "pass", "--json").out == "j1\n"
     payload = hostler("job", "j1", "--json").json["spec"]["payload"]
@@ -135,6 +148,14 @@ def test_a_file_of_jobs(served: Window, hostler: Hostler, tmp_path: Path) -> Non
         ["submit", "--walltime-s", "0", "--", "true"],
         ["submit", "--after", "nobody", "--", "true"],
         ["submit", "--device", "tpu", "--", "true"],
+        ["submit", "--gpus", "0", "--", "true"],
+        ["submit", "--tier", "4", "--", "true"],
+        ["submit", "--tier", "1", "--tier", "1", "--", "true"],
+        ["submit", "--shards", "--", "true"],
+        ["submit", "--work", "sweep", "--", "true"],
+        ["submit", "--expected-s", "soon", "--", "true"],
+        ["submit", "--expected-s", "nan", "--", "true"],
+        ["submit", "--expected-s", "A=-1", "--", "true"],
         ["submit", "--", "a\0b"],
         ["submit", "--", "x" * (1 << 21)],
         ["sweep", "s", "--range", "5", "--worker", "w"],
@@ -246,3 +267,80 @@ def test_check_names_every_fault(hostler: Hostler, tmp_path: Path) -> None:
     said = hostler("check", str(file))
     assert said.status == 2
     assert "nmae" in said.err
+
+
+GPU = "{name: g, backend: virtual, gpus: [{model: RTX 4090, count: 2, vram_gb: 24}]}"
+CPU = "{name: here, gpus: none, cpu_slots: 1}"
+BIG = "{name: hex8_2p, training: {resources: {device: gpu, vram_gb: 48}}}"
+
+
+def fleet_file(folder: Path, text: str) -> str:
+    """A fleet file with this text."""
+    path = folder / "a-rather-long-name-of-a-fleet-file.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            f"nodes: [{GPU}, {CPU}]\nconfigs: [{BIG}]",
+            "training of hex8_2p fits on no device: VRAM: needs 48 GB, g/cuda0",
+        ),
+        (f"nodes: [{GPU}, {CPU}]\njobs: [{{name: j, argv: [x], resources: {{gpus: 3}}}}]", "script of j fits on no"),
+        ("nodes: [{name: a, gpus: none, cpu_slots: 0}]\njobs: [{name: j, argv: [x]}]", "device: the fleet has none"),
+        (
+            f"nodes: [{GPU}, {CPU}]\nconfigs: [{{name: hex8_2p}}]\nconfig_quotas: {{hex8_2p: 0.5}}",
+            "quotas of tier 1: the fleet has no node of that tier",
+        ),
+        (
+            "nodes: [{name: g, backend: virtual, price_per_h: 9, gpus: [{model: H100, vram_gb: 80}]}]\n"
+            "scheduling: {cost: {max_price_per_h: {script: 1}}}\njobs: [{name: j, argv: [x]}]",
+            "price cap: costs 9 per hour",
+        ),
+    ],
+)
+def test_check_finds_what_the_fleet_cannot_do(hostler: Hostler, tmp_path: Path, text: str, told: str) -> None:
+    said = hostler("check", fleet_file(tmp_path, text))
+    assert said.status == 1
+    assert told in " ".join(said.out.split())
+    assert "wrong: " in said.out
+    assert said.out.splitlines()[-1].startswith("contradicts itself: ")
+
+
+def test_of_gpus_that_a_probe_finds_nothing_is_said(hostler: Hostler, tmp_path: Path) -> None:
+    said = hostler(
+        "check", fleet_file(tmp_path, f"nodes: [{{name: here}}]\nconfigs: [{BIG}]\nconfig_quotas: {{hex8_2p: 1}}")
+    )
+    assert (said.status, "wrong" in said.out) == (0, False)
+    assert said.out.splitlines()[-1] == "good: 0 jobs, 0 sweeps, 1 training config"
+
+
+def test_exports_without_a_cpu_slot_are_worth_a_note(hostler: Hostler, tmp_path: Path) -> None:
+    text = "configs: [{name: hex8_2p}]\nnodes:"
+    assert "note: no CPU slot takes exports" in hostler("check", fleet_file(tmp_path, f"{text} [{GPU}]")).out
+    assert "no CPU slot" not in hostler("check", fleet_file(tmp_path, f"{text} [{GPU}, {CPU}]")).out
+    busy = "{name: here, gpus: none, cpu_slots: 1, work: [sweep]}"
+    said = hostler("check", fleet_file(tmp_path, f"{text} [{GPU}, {busy}]"))
+    assert (said.status, "no CPU slot takes exports" in said.out) == (0, True)
+
+
+def test_check_shows_the_line_a_setting_comes_from(
+    hostler: Hostler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    said = hostler("check", fleet_file(tmp_path, f"nodes:\n- {GPU}\nconfigs:\n- {BIG}\n"))
+    assert all(len(line) <= 80 for line in said.out.splitlines())
+    (line,) = (line for line in said.out.splitlines() if line.startswith("configs[0].name"))
+    assert line.rpartition("…")[2].endswith("file.yaml:4:10")
+
+
+def test_up_warns_of_what_check_calls_wrong(hostler: Hostler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hostler.runtime.up.run", lambda *args, **kwargs: 0)
+    said = hostler(
+        "up", fleet_file(tmp_path, f"nodes: [{CPU}]\nconfigs: [{{name: hex8_2p}}]\nconfig_quotas: {{hex9: 1}}")
+    )
+    assert said.status == 0
+    assert "hostler: warning: quotas of tier 1: the fleet has no node of that tier" in said.err.splitlines()
+    assert hostler("up", fleet_file(tmp_path, f"nodes: [{CPU}]")).err == ""

@@ -89,6 +89,14 @@ def test_devices_are_told_one_by_one_with_reasons(planned: Planned) -> None:
     assert "script j on g/cuda0 g/cuda1:" in said.out
 
 
+def test_reasons_break_between_words(planned: Planned) -> None:
+    said = planned(f"nodes: [{GPU}]\nconfigs: [{{name: hex8_2p}}, {{name: hex8_3p}}]", "--nodes")
+    words = " ".join(planned(f"nodes: [{GPU}]\nconfigs: [{{name: hex8_2p}}, {{name: hex8_3p}}]", "--json").out.split())
+    assert "·" in said.out
+    for word in " ".join(said.out[said.out.index("g/cuda0") :].split()).split("; ")[0].split("with models")[0].split():
+        assert word in {"at", "once"} or word.strip(":,;").encode("ascii", "backslashreplace").decode() in words
+
+
 QUOTAS = (
     "nodes: [{name: a, backend: virtual, gpus: [{model: H100, vram_gb: 80}]},"
     " {name: b, backend: virtual, gpus: [{model: RTX 4090, count: 4, vram_gb: 24}]}]\n"
@@ -99,7 +107,7 @@ QUOTAS = (
 @pytest.mark.skipif(not programme.available(), reason="highspy is not installed")
 def test_a_quota_that_cannot_be_met_is_proven_in_words(planned: Planned) -> None:
     text = " ".join(planned(QUOTAS).out.split())
-    assert "cannot be met: quota hexagonal_2p of tier 1: 0.5 of 5 devices asks for 2.5" in text
+    assert "cannot be met: quota hexagonal_2p of tier 1: 0.5 of 5 devices is 2.5" in text
     sharded = "{name: hexagonal_2p, selfplay: {resources: {device: gpu, vram_gb: 32, shards: true}}}"
     text = " ".join(planned(QUOTAS.replace("{name: hexagonal_2p}", sharded)).out.split())
     assert "all quotas can be met at the same time" in text

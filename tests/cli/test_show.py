@@ -17,6 +17,7 @@ from hostler.cli.show import (
     duration,
     maybe,
     percent,
+    plural,
     quantity,
     shortened,
     standing,
@@ -134,3 +135,13 @@ def test_only_the_whole_is_a_hundred_percent(part: int, whole: int) -> None:
 def test_a_job_that_is_over_is_not_being_cancelled() -> None:
     assert standing({"state": "running", "cancelling": True}) == "cancelling"
     assert standing({"state": "cancelled", "cancelling": True}) == "cancelled"
+
+
+def test_places_in_files_lose_their_beginning() -> None:
+    column = Column("FROM", yields=True, tail=True)
+    assert list(table([column], [["a/long/way/fleet.yaml:24:14"]], 15)) == ["FROM", "…eet.yaml:24:14"]
+    assert list(table([column], [["short:1:1"]], 15))[1] == "short:1:1"
+
+
+def test_counts_of_things() -> None:
+    assert [plural(count, "job") for count in (0, 1, 2)] == ["0 jobs", "1 job", "2 jobs"]

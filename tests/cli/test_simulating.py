@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hostler.cli.main import MISUSED
+from hostler.cli.simulating import ROWS, _comparison, _rounded
+from hostler.model.work import WorkKind
 from tests.cli.conftest import Hostler
+from tests.sim.test_measures import Journal, gpu, job
 
 FLEET = """
 name: small
@@ -107,8 +111,8 @@ def test_troubles_come_from_a_level_a_trace_or_a_file(fleet: str, hostler: Hostl
         (["--remove", "nowhere"], "there are: home, rented"),
         (["--remove", "home", "--remove", "rented"], "no node is left"),
         (["--faults", "some"], "none, light, heavy"),
-        (["--trace", "nothing.csv"], "nothing.csv"),
-        (["--report", "no/such/place/x.html", "--days", "0.01"], "cannot be written"),
+        (["--trace", "nothing.csv"], "nothing.csv: cannot be read (No such file or directory); a trace has lines"),
+        (["--report", "no/such/place/x.html", "--days", "365"], "the folder no/such/place is not there"),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )
@@ -119,9 +123,79 @@ def test_what_cannot_be_is_refused_with_a_way_out(fleet: str, hostler: Hostler, 
     assert said.out == ""
 
 
-def test_files_of_faults_are_read_strictly(fleet: str, hostler: Hostler, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"earthquakes": 3}', "earthquakes: is no setting (allowed here: link_cut_every_s, "),
+        ('{"link_cut_every_s"', "line 1, column 20: is no JSON"),
+        ("[1]", "should be an object"),
+        ('{"link_cut_every_s": "often"}', "link_cut_every_s: "),
+        ('{"link_cut_every_s": 0}', "should be greater than 0 (found 0); leave it out for never"),
+    ],
+)
+def test_files_of_faults_are_read_strictly(fleet: str, hostler: Hostler, tmp_path: Path, text: str, told: str) -> None:
     faults = tmp_path / "faults.json"
-    faults.write_text('{"earthquakes": 3}')
+    faults.write_text(text)
     said = hostler("sim", fleet, "--faults", str(faults))
     assert said.status == MISUSED
-    assert "earthquakes" in said.err
+    assert f"--faults {faults}: " in said.err
+    assert told in said.err
+    assert "validation error" not in said.err
+
+
+def test_rows_that_only_one_has_are_compared_all_the_same() -> None:
+    journal = Journal(gpu("n"), gpu("m"))
+    for number, kind in enumerate((WorkKind.TRAINING, WorkKind.EVALUATION)):
+        journal.submit(0.0, f"j{number}", job(kind))
+        journal.run(f"j{number}", 60.0, 90.0, device=f"{'nm'[number]}/cuda0")
+    both = journal.measured()
+    one = replace(both, waits=both.waits[:1])
+    (kept,) = [waits.kind for waits in one.waits]
+    rows = {name: cells for name, *cells in _comparison(both, one)}
+    assert rows[f"{kept} waits, mean min"] == ["1.0", "1.0", "+0.0"]
+    other = WorkKind.TRAINING if kept is WorkKind.EVALUATION else WorkKind.EVALUATION
+    assert rows[f"{other} waits, mean min"] == ["1.0", "?", "?"]
+    assert {name: cells for name, *cells in _comparison(one, both)}[f"{other} waits, mean min"] == ["?", "1.0", "?"]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(1.55e-15, "+0.0"), (-1.55e-15, "+0.0"), (-0.26, "-0.3"), (1234.5, "+1,234.5"), (None, "?")]
+)
+def test_differences_are_rounded(value: float | None, shown: str) -> None:
+    assert _rounded(value, 1, "+") == shown
+
+
+def test_every_kind_of_wait_can_be_compared() -> None:
+    assert {f"{kind} waits, mean min" for kind in (WorkKind.TRAINING, WorkKind.EVALUATION, WorkKind.SCRIPT)} <= {*ROWS}
+
+
+def test_unknown_prices_are_not_nothing(hostler: Hostler, tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(FLEET.replace("    price_per_h: 0.5\n", ""))
+    assert "power hours (1 of 2 nodes priced)" in hostler("sim", str(path), "--days", "0.02").out
+    path.write_text(path.read_text().replace("    price_per_h: 0.45\n", ""))
+    said = hostler("sim", str(path), "--days", "0.02", "--remove", "home")
+    assert "cost ?, ? per 100 power hours\n" in said.out
+    assert "differences of one seed; try others with --seed" in said.out
+    totals = hostler("sim", str(path), "--days", "0.02", "--json").json["as it is"]["totals"]
+    assert (totals["cost"], totals["cost_per_unit"], totals["priced_nodes"]) == (None, None, 0)
+
+
+def test_what_is_not_played_is_told(hostler: Hostler, tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(FLEET + "  - {name: later, run: [x], expected_s: {'*': 60}, after: [unknown]}\n")
+    said = hostler("sim", str(path), "--days", "0.02")
+    assert said.status == 0, said.err
+    assert "not played: 1 script without expected_s, 1 script after these" in said.out
+    found = hostler("sim", str(path), "--days", "0.02", "--json").json["as it is"]
+    assert found["not_played"] == {"script without expected_s": 1, "script after these": 1}
+
+
+def test_where_nothing_could_be_placed_the_gates_are_told(hostler: Hostler, tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(
+        "nodes: [{name: g, backend: virtual, gpus: [{model: RTX 4090, vram_gb: 24}]}]\n"
+        "jobs: [{name: big, run: [x], expected_s: {'*': 60}, resources: {device: gpu, vram_gb: 80}}]\n"
+    )
+    text = " ".join(hostler("sim", str(path), "--days", "0.02").out.split())
+    assert "nothing could be placed waits: script big: fits on no device: VRAM on 1 (needs 80 GB" in text

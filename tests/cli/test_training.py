@@ -179,7 +179,7 @@ def test_check_shows_training_configs(hostler: Hostler, tmp_path: Path, monkeypa
     said = hostler("check", str(file))
     lines = said.out.splitlines()
     assert said.status == 0
-    assert lines[-1] == "good: 0 jobs and sweeps asked for, 1 training configs"
+    assert lines[-1] == "good: 0 jobs, 0 sweeps, 1 training config"
     rows = {line.split()[0]: line.split()[1] for line in lines}
     assert rows["configs[0].evaluation.groups"] == "12"
     assert rows["configs[0].evaluation.precision_elo"] == "75.0"

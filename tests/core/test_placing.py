@@ -10,6 +10,7 @@ from hostler.core.explain import explain_job
 from hostler.model import commands, events, inputs
 from hostler.model.fleet import DeviceSpec, NodeLimits, NodeSpec
 from hostler.model.rules import Cost, PlacementRules, Preferences, Rules, Targets
+from hostler.model.telemetry import DeviceTelemetry
 from hostler.model.work import DeviceKind, JobSpec, JobState, Resources, WorkKind
 from tests.core.builders import Driver, ended, link_up, script, sweep
 
@@ -92,6 +93,33 @@ class TestLanes:
         world.submit(*[self.shared(f"c{n}") for n in range(4)])
         assert len(places(world)) == 1
         assert len(world.state.devices["a/cuda0"].attempts) == 1, "one lane, until its utilisation says more"
+
+    def test_a_shared_device_is_paid_for_once(self) -> None:
+        world = fleet(rig("a", price_per_h=1.0))
+        world.submit(*[self.shared(f"c{n}") for n in range(3)])
+        heard = [
+            inputs.Telemetry(
+                node="a",
+                at=world.now + 20 * n,
+                devices={"a/cuda0": DeviceTelemetry(utilization=0.1, vram_used_gb=1.0, temperature_c=None)},
+                load=None,
+                memory_total_gb=None,
+                memory_free_gb=None,
+                disk_total_gb=None,
+                disk_free_gb=None,
+                backlog_s=None,
+            )
+            for n in range(200)
+        ]
+        first = world.now
+        for each in heard:
+            run(world, *[name for name in places(world) if world.state.jobs[name].state is not JobState.RUNNING])
+            world.tell(each, after_s=20)
+        assert len(places(world)) > 1
+        world.tell(*[ended(f"{name}.1") for name in places(world)])
+        world.tell(*[ended(f"{name}.1") for name in places(world)])
+        spent = sum(each.device_s for each in world.state.spent.values())
+        assert spent == pytest.approx(world.now - first, rel=0.02)
 
     def test_who_shares_with_nobody_is_alone(self) -> None:
         world = fleet(rig("a"))

@@ -290,36 +290,39 @@ ACTIONS = ("done", "done as lent", "progress", "quiet", "down", "up", "died", "r
 
 @settings(max_examples=60, deadline=None)
 @given(
-    steps=st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 3), st.integers(1, 100)), max_size=60),
-    size=st.integers(100, 200_000),
+    steps=st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 5), st.integers(1, 100)), max_size=60),
+    sizes=st.lists(st.integers(100, 200_000), min_size=1, max_size=2),
 )
-def test_whatever_happens_everything_is_searched_exactly_once(steps: list[tuple[str, int, int]], size: int) -> None:
+def test_whatever_happens_everything_is_searched_exactly_once(
+    steps: list[tuple[str, int, int]], sizes: list[int]
+) -> None:
     nodes = ("n", "m", "o")
     world = trained("m", "o")
     retry = Retry(max_attempts={FailureClass.WORKER: 100})
-    world.submit(sweep("second", stop=size, kernel="k", target_s=1e9, retry=retry))
+    names = world.submit(
+        *[sweep(f"s{place}", 0, size, kernel="k", target_s=1e9, retry=retry) for place, size in enumerate(sizes)]
+    )
     for action, which, amount in steps:
-        leases = world.state.sweeps["j2"].leases
-        if not leases or world.state.jobs["j2"].state.final:
-            break
-        name = list(leases)[which % len(leases)]
-        act(world, action, name, amount, nodes[which % 3])
+        leases = [chunk for name in names for chunk in world.state.sweeps[name].leases]
+        if leases:
+            act(world, action, leases[which % len(leases)], amount, nodes[which % 3])
     for name in nodes:
         if world.state.nodes[name].link is Link.DOWN:
             world.tell(link_up(name, chunks=world.state.devices[f"{name}/cpu0"].chunks))
-    finish(world)
+    for name in names:
+        finish(world, name)
     assert replayed(world.entries).state == world.state
 
 
 def act(world: Driver, action: str, chunk: str, amount: int, where: str) -> None:
-    lease = world.state.sweeps["j2"].leases[chunk]
-    start, stop = world.state.sweeps["j2"].ledger.leased[chunk]
+    held = world.state.sweeps[job_of(chunk)]
+    start, stop = held.ledger.leased[chunk]
     position = start + (stop - start) * amount // 100
     match action:
         case "done":
             world.tell(result(world, chunk), after_s=0.3)
         case "done as lent":
-            world.tell(result(world, chunk, lease.lent_stop), after_s=0.3)
+            world.tell(result(world, chunk, held.leases[chunk].lent_stop), after_s=0.3)
         case "progress":
             world.tell(progress(world, chunk, position), after_s=1.0)
         case "quiet":
@@ -327,8 +330,7 @@ def act(world: Driver, action: str, chunk: str, amount: int, where: str) -> None
         case "down":
             world.tell(inputs.LinkDown(node=where, why="cut"))
         case "up":
-            held = world.state.devices[f"{where}/cpu0"].chunks
-            world.tell(link_up(where, chunks=held))
+            world.tell(link_up(where, chunks=world.state.devices[f"{where}/cpu0"].chunks))
         case "died" | "restarted":
             reason = "worker_died" if action == "died" else "agent_restarted"
             world.tell(world.returned(chunk, reason, position=position, hits=multiples(start, position)))

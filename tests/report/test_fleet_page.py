@@ -12,6 +12,7 @@ from tests.sim.test_measures import Journal, gpu, job
 pytest.importorskip("matplotlib")
 
 from hostler.report import make_fleet_page
+from hostler.report.fleet_page import _facts
 from hostler.report.fleet_plots import config_colours, gantt_by_kind
 
 
@@ -30,7 +31,9 @@ def test_a_page_has_everything_and_needs_nothing() -> None:
     assert "There are no quotas." in page
     assert "n/cuda1" in page
     assert "1.2.3" in page
-    assert "://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace("http://creativecommons.org", "")
+    assert "://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
+        "http://creativecommons.org", ""
+    )
     assert "<script" not in page
 
 
@@ -55,3 +58,13 @@ def test_a_run_in_which_nothing_ran_has_no_picture() -> None:
 
 def test_a_config_keeps_its_colour() -> None:
     assert config_colours(measured()) == config_colours(measured())
+
+
+def test_unknown_prices_and_the_formula_of_the_quota_error_are_told() -> None:
+    found = measured()
+    unpriced = replace(found, nodes=tuple(replace(node, price_per_h=None) for node in found.nodes))
+    facts = {name: (value, unit) for name, value, unit in _facts(unpriced)}
+    assert facts["cost"] == ("?", "0 of 2 nodes priced")
+    assert facts["cost per unit"][0] == "?"
+    assert "half the sum of |had - meant|" in facts["quota error"][1]
+    assert dict((name, unit) for name, _, unit in _facts(found))["cost"] == "2 of 2 nodes priced"

@@ -164,6 +164,40 @@ def test_lanes_share_a_device_and_gangs_count_on_each() -> None:
     assert (second.busy_s, second.useful_s) == (100.0, 100.0)
 
 
+def test_what_shares_a_device_adds_up_to_no_more_than_it_had() -> None:
+    journal = Journal()
+    for name, config, end in (("j1", "a", 200.0), ("j2", "b", 100.0)):
+        journal.submit(0.0, name, job(WorkKind.SELFPLAY, config))
+        journal.run(name, 0.0, end)
+    quotas = (Quota(pattern="a", share=0.5), Quota(pattern="b", share=0.5))
+    found = journal.measured(rules=Rules(quotas=quotas))
+    assert found.kinds == {WorkKind.SELFPLAY: pytest.approx(200.0)}
+    assert {config.config: config.device_s for config in found.configs} == pytest.approx({"a": 150.0, "b": 50.0})
+    assert [quota.achieved for quota in found.quotas] == pytest.approx([0.75, 0.25])
+    assert {span.job: span.weight for span in found.spans} == pytest.approx({"j1": 0.75, "j2": 0.5})
+    (device,) = found.devices
+    lost_s = sum(found.lost_s.values())
+    assert device.useful_s + found.start_s + lost_s == pytest.approx(device.busy_s)
+
+
+def test_what_comes_after_others_is_ready_when_the_last_of_them_is_done() -> None:
+    journal = Journal()
+    journal.submit(0.0, "j1", job())
+    journal.submit(0.0, "j2", job())
+    journal.add(0.0, events.JobSubmitted(job="j3", spec=job(WorkKind.EVALUATION), after=("j1", "j2")))
+    journal.run("j1", 0.0, 100.0)
+    journal.run("j2", 100.0, 300.0)
+    journal.run("j3", 340.0, 400.0)
+    journal.add(500.0, events.JobSubmitted(job="j4", spec=job(WorkKind.EVALUATION), after=("j1",)))
+    journal.add(500.0, events.JobSubmitted(job="j5", spec=job(WorkKind.SCRIPT), after=("j4",)))
+    journal.run("j4", 520.0, 600.0, exit_code=1)
+    found = journal.measured()
+    waits = found.waits_of(WorkKind.EVALUATION)
+    assert waits is not None
+    assert (waits.count, waits.max_s, waits.mean_s) == (2, 40.0, 30.0)
+    assert found.waits_of(WorkKind.SCRIPT) is None
+
+
 def test_quotas_are_shares_of_what_configs_had_on_their_tier() -> None:
     journal = Journal()
     for name, config, begin, end in (

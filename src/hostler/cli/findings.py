@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from hostler.model.fleet import NodeSpec
+    from hostler.model.fleet import DeviceSpec, NodeSpec
+    from hostler.model.learning import ConfigSpec
     from hostler.model.rules import Rules
+    from hostler.model.work import JobSpec, Resources, WorkKind
+    from hostler.policy.fit import Refusal, Site
     from hostler.settings import Loaded
+    from hostler.settings.nodes import Node
+
+    Wanted: TypeAlias = tuple[WorkKind, str, Resources]
+    """A kind of work, whose it is, and what it needs of its device."""
 
 
 class Finding(NamedTuple):
@@ -21,25 +30,118 @@ class Finding(NamedTuple):
         return f"{'wrong' if self.wrong else 'note'}: {self.text}"
 
 
-def findings(loaded: Loaded, now: float) -> list[Finding]:
-    """What there is to say of a fleet file that could be read, at `now` in Unix seconds; what is wrong comes first."""
+def findings(loaded: Loaded, now: float, jobs: Iterable[JobSpec] = ()) -> list[Finding]:
+    """What there is to say of a fleet file that could be read, at `now` in Unix seconds; what is wrong comes first.
+
+    Of the `jobs` that it asks for, those that are given are looked at, too. Where a probe has yet to find GPUs, nothing
+    is said of what the fleet lacks. Raises `SettingsError` where a training config cannot be.
+    """
     from hostler.policy import programme, share
-    from hostler.settings import node_spec, rules
+    from hostler.settings import config_specs, node_spec, rules
 
     asked = rules(loaded)
     nodes = [node_spec(node) for node in loaded.fleet.nodes]
-    configs = [config.name for config in loaded.fleet.configs]
-    wrong = [Finding(True, text) for text in share.contradictions(asked.quotas, configs)]
-    notes = [*_of_nodes(nodes, asked, now), *_of_providers(nodes, asked)]
+    configs = config_specs(loaded, until_idle=False)
+    wrong = share.contradictions(asked.quotas, [config.name for config in configs])
+    if not any(node.backend == "local" and node.gpus == "auto" for node in loaded.fleet.nodes):
+        sites = _sites(loaded.fleet.nodes)
+        wrong += [*_of_tiers(asked, sites), *_misfits([*_stages(configs), *_needs(jobs)], sites, asked)]
+    notes = [*_of_nodes(nodes, asked, now), *_of_providers(nodes, asked), *_of_exports(loaded.fleet.nodes, configs)]
     if configs and not programme.available():
         notes.append(WITHOUT_SOLVER)
-    return [*wrong, *(Finding(False, text) for text in notes)]
+    return [*(Finding(True, text) for text in wrong), *(Finding(False, text) for text in notes)]
 
 
 WITHOUT_SOLVER = (
     "highspy is not installed (extra `opt`): devices are shared by deficit counters alone. Lost are the proof that "
     "quotas can be met or cannot, prices of devices that know the whole queue, and the bound of what could be achieved"
 )
+
+
+def _sites(nodes: Iterable[Node]) -> list[Site]:
+    """The devices of the fleet, of each node one of those that are alike."""
+    from hostler.policy import fit
+
+    described = [_described(node) for node in nodes]
+    alike = {(at, each.kind, each.model, each.vram_gb): each for at, n in enumerate(described) for each in n.devices}
+    return [fit.site(described[at], device) for (at, *_), device in alike.items()]
+
+
+def _described(node: Node) -> NodeSpec:
+    """A node with all its devices; of one whose GPUs are for a probe to find, with its CPU slots."""
+    from hostler.agent.probe import cpus
+    from hostler.settings import node_spec
+
+    spec = node_spec(node)
+    if node.backend == "virtual":
+        return spec
+    slots = cpus() if isinstance(node.cpu_slots, str) else node.cpu_slots
+    return replace(
+        spec,
+        devices=tuple(_slot(spec.name, at) for at in range(slots)),
+        cpus=float(cpus()) if spec.cpus is None else spec.cpus,
+    )
+
+
+def _slot(node: str, index: int) -> DeviceSpec:
+    from hostler.model.fleet import DeviceSpec
+    from hostler.model.work import DeviceKind
+
+    return DeviceSpec(id=f"{node}/cpu{index}", node=node, kind=DeviceKind.CPU, index=index)
+
+
+def _of_tiers(asked: Rules, sites: Sequence[Site]) -> Iterator[str]:
+    there = {place.tier for place in sites}
+    for tier in sorted({quota.tier for quota in asked.quotas if quota.share > 0} - there):
+        yield f"quotas of tier {tier}: the fleet has no node of that tier"
+
+
+def _stages(configs: Iterable[ConfigSpec]) -> Iterator[Wanted]:
+    from hostler.model.work import WorkKind
+
+    for config in configs:
+        for work in (WorkKind.SELFPLAY, WorkKind.EXPORT, WorkKind.TRAINING, WorkKind.EVALUATION):
+            yield work, config.name, getattr(config, work.value).stage.resources
+
+
+def _needs(jobs: Iterable[JobSpec]) -> Iterator[Wanted]:
+    return ((job.work, job.serves or job.name, job.resources) for job in jobs)
+
+
+def _misfits(wanted: Iterable[Wanted], sites: Sequence[Site], asked: Rules) -> Iterator[str]:
+    """What fits on no device: alike work once, with the gate that the most devices have."""
+    names: defaultdict[tuple[WorkKind, Resources], list[str]] = defaultdict(list)
+    for work, name, need in wanted:
+        names[work, need].append(name)
+    for (work, need), whose in names.items():
+        refusals = [_refusal(need, place, work, asked) for place in sites]
+        known = [each for each in refusals if each is not None]
+        if len(known) == len(refusals):
+            yield f"{work} of {_listed(whose)} fits on no device: {_commonest(known)}"
+
+
+def _refusal(need: Resources, place: Site, work: WorkKind, asked: Rules) -> Refusal | None:
+    from hostler.policy import cost, fit
+
+    dear = cost.over_cap(asked.cost, work, cost.device_price(place.node, place.device))
+    return fit.refusal(need, place, work) or (fit.Refusal(gate=fit.Gate.PRICE, why=dear) if dear else None)
+
+
+def _commonest(refusals: Sequence[Refusal]) -> str:
+    if not refusals:
+        return "the fleet has none"
+    gate, _ = Counter(each.gate for each in refusals).most_common(1)[0]
+    return str(next(each for each in refusals if each.gate is gate))
+
+
+def _of_exports(nodes: Iterable[Node], configs: Iterable[ConfigSpec]) -> Iterator[str]:
+    from hostler.model.work import DeviceKind, WorkKind
+    from hostler.policy import fit
+
+    slots = [place for place in _sites(nodes) if place.device.kind is DeviceKind.CPU]
+    needs = {config.export.stage.resources for config in configs if config.export.stage.resources.device == "any"}
+    if any(all(fit.refusal(need, place, WorkKind.EXPORT) for place in slots) for need in needs):
+        yield "no CPU slot takes exports, so each takes a GPU while it lasts (nodes[].cpu_slots)"
 
 
 def _of_nodes(nodes: Sequence[NodeSpec], asked: Rules, now: float) -> Iterator[str]:

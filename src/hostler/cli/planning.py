@@ -83,6 +83,17 @@ def plan(
     say(line for note in notes for line in _worded("", note))
 
 
+def waiting_lines(found: Preview) -> Iterator[str]:
+    """What waits, and the gates that keep it waiting."""
+    if found.waiting or found.blocked:
+        yield ""
+    for each in found.waiting:
+        count = "" if each.jobs == 1 else f" ({_plural(each.jobs, 'job')})"
+        yield from _worded("", f"waits: {each.work} {each.name}{count}: {each.why}")
+    if found.blocked:
+        yield f"waits: {_plural(found.blocked, 'job')} after others that are not done"
+
+
 def _asked(loaded: Loaded) -> tuple[Asked, list[str]]:
     """What is looked at, and what is not known of it without a probe."""
     from hostler.settings import config_specs, node_spec, rules, specs
@@ -131,7 +142,7 @@ def _lines(fleet: str, asked: Asked, found: Preview, by_device: bool) -> Iterato
     yield from _devices(found.devices) if by_device else _classes(found.classes)
     if not (asked.configs or asked.jobs):
         yield "nothing is asked for: the file has no configs, no sweeps and no jobs"
-    yield from _waiting(found)
+    yield from waiting_lines(found)
     if found.quotas:
         yield from _titled(table(QUOTA_COLUMNS, map(_quota_row, found.quotas)))
 
@@ -203,21 +214,14 @@ def _two_looks(first: str, then: str) -> Iterator[str]:
 def _worded(title: str, text: str) -> Iterator[str]:
     """A text beside its title, broken between words; further lines stand under the first."""
     text = clean(text)
-    if not text.isascii():
+    if shortened(text, len(text)) != text:  # some characters take two columns, which textwrap does not know
         yield from wrapped(title, text)
         return
-    lines = textwrap.wrap(text, terminal_width(), initial_indent=title, subsequent_indent=" " * (len(title) or 2))
+    indent = " " * (len(title) or 2)
+    lines = textwrap.wrap(
+        text, terminal_width(), initial_indent=title, subsequent_indent=indent, break_on_hyphens=False
+    )
     yield from lines or [title.rstrip()]
-
-
-def _waiting(found: Preview) -> Iterator[str]:
-    if found.waiting or found.blocked:
-        yield ""
-    for each in found.waiting:
-        count = "" if each.jobs == 1 else f" ({_plural(each.jobs, 'job')})"
-        yield from _worded("", f"waits: {each.work} {each.name}{count}: {each.why}")
-    if found.blocked:
-        yield f"waits: {_plural(found.blocked, 'job')} after others that are not done"
 
 
 def _quota_row(quota: Any) -> Sequence[object]:

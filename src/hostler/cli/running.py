@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli.common import Json, StateDir, client, directory
-from hostler.cli.show import UNKNOWN, Column, clean, compact, say, say_json, table
+from hostler.cli.show import UNKNOWN, Column, clean, compact, paragraph, plural, say, say_json, table
 
 if TYPE_CHECKING:
     from hostler.settings import Setting
@@ -45,6 +45,7 @@ def up(
     """
     from hostler.runtime.up import run
 
+    _warn(fleet_file)
     chosen = None if state_dir is None else directory(state_dir)
     return run(fleet_file, state_dir=chosen, port=port, until_idle=until_idle)
 
@@ -53,7 +54,8 @@ def up(
 def check(fleet_file: FleetFile, as_json: Json = False) -> int:
     """Validate a fleet file; tell where each value comes from, and what it may not have meant.
 
-    Exit status 1 where it contradicts itself; with --json that is told on standard error.
+    Exit status 1 where it contradicts itself, or asks for what its nodes cannot do; with --json that is told on
+    standard error.
 
     \b
     Example:
@@ -65,18 +67,19 @@ def check(fleet_file: FleetFile, as_json: Json = False) -> int:
     loaded = load(fleet_file, os.environ)
     asked, configs = specs(loaded), config_specs(loaded, until_idle=False)
     settings = describe(loaded)
-    found = findings(loaded, time.time())
+    found = findings(loaded, time.time(), asked)
     failed = int(any(each.wrong for each in found))
     if as_json:
         say_json([{**_plain(each), "doc": each.doc} for each in settings])
         for each in found:
             print(clean(each), file=sys.stderr)
         return failed
-    columns = (Column("SETTING"), Column("VALUE", yields=True), Column("FROM", yields=True))
+    columns = (Column("SETTING"), Column("VALUE", yields=True), Column("FROM", yields=True, tail=True))
     say(table(columns, _settings_rows(settings)))
-    say(clean(each) for each in found)
-    verdict = "contradicts itself" if failed else "good"
-    print(f"{verdict}: {len(asked)} jobs and sweeps asked for, {len(configs)} training configs")
+    say(line for each in found for line in paragraph(str(each), rest="  "))
+    sweeps = sum(spec.payload.kind == "sweep" for spec in asked)
+    counts = plural(len(asked) - sweeps, "job"), plural(sweeps, "sweep"), plural(len(configs), "training config")
+    print(f"{'contradicts itself' if failed else 'good'}: {', '.join(counts)}")
     return failed
 
 
@@ -94,6 +97,16 @@ def stop(
     """
     client(state_dir).drain()
     print("the controller starts nothing more, and ends once nothing runs")
+
+
+def _warn(fleet_file: Path | None) -> None:
+    """Tell what `hostler check` would call wrong; none of it keeps a controller from starting."""
+    from hostler.cli.findings import findings
+    from hostler.settings import load
+
+    for each in findings(load(fleet_file, os.environ), time.time()):
+        if each.wrong:
+            print(f"hostler: warning: {clean(each.text)}", file=sys.stderr)
 
 
 def _settings_rows(settings: Sequence[Setting]) -> list[tuple[str, str, str]]:

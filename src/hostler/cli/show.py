@@ -28,11 +28,15 @@ _HARMLESS = re.compile(r"\x1b\[[0-9;]*m|[\t\r\n]")
 
 
 class Column(NamedTuple):
-    """One column: numbers stand at the right, `yields` gives room when a line is too long."""
+    """One column: numbers stand at the right, `yields` gives room when a line is too long.
+
+    Of what is too long for its column the end is left out; of a column of places in files, the beginning (`tail`).
+    """
 
     title: str
     right: bool = False
     yields: bool = False
+    tail: bool = False
 
 
 def clean(value: object) -> str:
@@ -67,6 +71,11 @@ def quantity(value: float | None) -> str:
     return f"{value:.3g}"
 
 
+def plural(count: int, what: str) -> str:
+    """A count of things: `1 job`, `2 jobs`."""
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
 def percent(part: int, whole: int) -> str:
     """A share, rounded down: 100 % is said of the whole alone."""
     return f"{1000 * part // whole / 10:.1f}%" if whole else UNKNOWN
@@ -98,7 +107,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], width: in
     cells = [[column.title for column in columns], *([clean(cell) for cell in row] for row in rows)]
     widths = _widths(columns, cells, terminal_width() if width is None else width)
     for row in cells:
-        fitted = (_fit(cell, wide, column.right) for cell, wide, column in zip(row, widths, columns, strict=True))
+        fitted = (_fit(cell, wide, column) for cell, wide, column in zip(row, widths, columns, strict=True))
         yield GAP.join(fitted).rstrip()
 
 
@@ -169,10 +178,15 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: in
     return widths
 
 
-def _fit(text: str, width: int, right: bool) -> str:
-    text = shortened(text, width)
+def _fit(text: str, width: int, column: Column) -> str:
+    text = _ending(text, width) if column.tail else shortened(text, width)
     filling = " " * (width - _columns(text))
-    return filling + text if right else text + filling
+    return filling + text if column.right else text + filling
+
+
+def _ending(text: str, width: int) -> str:
+    """The end of the text in at most `width` (3 or more) columns."""
+    return text if _columns(text) <= width else "…" + next(_pieces(text[::-1], width - 1), "")[::-1]
 
 
 def _pieces(text: str, width: int) -> Iterator[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,12 +15,14 @@ import typer
 
 from hostler import __version__
 from hostler.cli.common import Json
-from hostler.cli.show import UNKNOWN, Column, duration, maybe, quantity, say, say_json, table
+from hostler.cli.planning import waiting_lines
+from hostler.cli.show import UNKNOWN, Column, clean, duration, maybe, paragraph, quantity, say, say_json, table
 from hostler.model.errors import UsageError
 
 if TYPE_CHECKING:
     from hostler.model.fleet import NodeSpec
     from hostler.model.simulated import Measures
+    from hostler.model.work import JobSpec
     from hostler.settings import Loaded
     from hostler.sim.faults import Faults, Lives
     from hostler.sim.fleet import Scenario
@@ -26,6 +30,10 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 HOUR_S = 3600.0
+NOT_TOLD = {"script": " without expected_s"}
+ONE_SEED = "differences of one seed; try others with --seed"
+HOURS_ARE = "HOURS are of devices: of one that several share, each has its part"
+QUOTA_ERROR_IS = "QUOTA ERROR: half the sum of |had - meant| over a tier's quotas, in points"
 AS_IT_IS, CHANGED = "as it is", "changed"
 TIER_COLUMNS = (
     Column("TIER", right=True),
@@ -66,6 +74,24 @@ COMPARISON_COLUMNS = (
     Column(CHANGED.upper(), right=True),
     Column("DIFFERENCE", right=True),
 )
+ROWS: Mapping[str, int] = {
+    "GPUs": 0,
+    "busy, %": 1,
+    "useful, %": 1,
+    "useful work, power hours": 0,
+    "games/h": 0,
+    "cost": 2,
+    "cost per 100 power hours": 3,
+    "quota error, points": 1,
+    "training waits, mean min": 1,
+    "training waits, 95 % within min": 1,
+    "evaluation waits, mean min": 1,
+    "evaluation waits, 95 % within min": 1,
+    "script waits, mean min": 1,
+    "script waits, 95 % within min": 1,
+    "longest without work, h": 1,
+}
+"""What is compared, and to how many decimal places."""
 _ADDED = re.compile(
     r"\s*(?:(?P<count>\d+)\s*x\s+)?(?P<model>[^@:]+?)\s*@\s*(?P<provider>[\w.-]+)\s*(?::\s*(?P<price>\d+(?:\.\d+)?))?\s*"
 )
@@ -110,9 +136,13 @@ def sim(
       hostler sim examples/multi-provider.yaml --days 2 --report week.html
       hostler sim fleet.yaml --add "2x RTX 4090@vast:0.45" --training-load 0.3
     """
+    from hostler.settings import load
     from hostler.sim.fleet import play
 
-    scenario = _scenario(fleet, days, seed)
+    loaded = load(fleet, os.environ)
+    played, not_played = _sorted_out(loaded)
+    scenario = _scenario(loaded, played, days, seed)
+    make_page = None if report is None else _page_maker(report)
     changes = {"add": add or [], "remove": remove or []}
     changed = _changed(scenario, **changes) if add or remove else None
     runs = []
@@ -120,32 +150,73 @@ def sim(
         if each is not None:
             runs.append((title, play(_with_troubles(each, faults, _lives(trace, lifetime_scale), training_load))))
     comparison = [] if changed is None else list(_comparison(runs[0][1], runs[1][1]))
-    if report is not None:
-        _write_report(report, runs, comparison)
+    if report is not None and make_page is not None:
+        _write_report(report, make_page, runs, comparison)
     if as_json:
-        say_json({title: _document(measured) for title, measured in runs})
+        say_json({title: {**_document(measured), "not_played": not_played} for title, measured in runs})
         return
     say(_lines(runs[0][1], faults))
+    say(_left_out(not_played))
+    if not any(runs[0][1].kinds.values()):
+        say(_gates(scenario))
     if comparison:
-        say(["", *table(COMPARISON_COLUMNS, comparison)])
+        say(["", *table(COMPARISON_COLUMNS, comparison), ONE_SEED])
     if report is not None:
         say(["", f"pictures: {report}"])
 
 
-def _scenario(path: Path, days: float, seed: int) -> Scenario:
-    from hostler.settings import config_specs, load, rules, specs
-    from hostler.sim.fleet import Scenario, virtual
+def _scenario(loaded: Loaded, jobs: Sequence[JobSpec], days: float, seed: int) -> Scenario:
+    from hostler.settings import config_specs, rules
+    from hostler.sim.fleet import Scenario
 
-    loaded = load(path, os.environ)
-    jobs = (virtual(spec) for spec in specs(loaded))
     return Scenario(
         name=loaded.fleet.name,
         nodes=_nodes(loaded),
         configs=config_specs(loaded, until_idle=False),
         rules=rules(loaded),
-        jobs=tuple((0.0, spec) for spec in jobs if spec is not None),
+        jobs=tuple((0.0, spec) for spec in jobs),
         days=days,
         seed=seed,
+    )
+
+
+def _sorted_out(loaded: Loaded) -> tuple[list[JobSpec], dict[str, int]]:
+    """The jobs of the file that are played, and how many are not: nobody says how long they last, or when they begin."""
+    from hostler.settings import specs
+    from hostler.sim.fleet import virtual
+
+    played: list[JobSpec] = []
+    left: Counter[str] = Counter()
+    gone: set[str | None] = set()
+    for spec in specs(loaded):
+        made = virtual(spec)
+        if made is not None and gone.isdisjoint(spec.after):
+            played.append(made)
+            continue
+        gone |= {spec.key, spec.name}
+        kind = str(spec.payload.kind)
+        left[f"{kind} after these" if made is not None else kind + NOT_TOLD.get(kind, "")] += 1
+    return played, dict(left)
+
+
+def _left_out(left: Mapping[str, int]) -> Iterator[str]:
+    """`not played: 2 sweeps, 6 scripts without expected_s`."""
+    parts = []
+    for what, count in left.items():
+        kind, space, why = what.partition(" ")
+        parts.append(f"{count} {kind}{'' if count == 1 else 's'}{space}{why}")
+    if parts:
+        yield from paragraph(f"not played: {', '.join(parts)}")
+
+
+def _gates(scenario: Scenario) -> Iterator[str]:
+    """Nothing ran: what keeps the work waiting."""
+    from hostler.sim.preview import Asked, preview
+
+    jobs = tuple(spec for _, spec in scenario.jobs)
+    yield "nothing could be placed"
+    yield from waiting_lines(
+        preview(Asked(nodes=scenario.nodes, rules=scenario.rules, configs=scenario.configs, jobs=jobs), 0.0)
     )
 
 
@@ -219,8 +290,7 @@ def _with_troubles(scenario: Scenario, faults: str, lives: Lives, load: float) -
 
 
 def _faults(name: str, scenario: Scenario) -> Faults:
-    from hostler.model import codec
-    from hostler.sim.faults import LEVELS, Faults, level
+    from hostler.sim.faults import LEVELS, level
 
     if name in LEVELS:
         return level(name, len(scenario.nodes), scenario.span_s)
@@ -230,11 +300,49 @@ def _faults(name: str, scenario: Scenario) -> Faults:
         raise UsageError(
             f"--faults {name}: neither one of {', '.join(LEVELS)} nor a readable file ({error.strerror})"
         ) from error
-    try:
-        given: Faults = codec.adapter(Faults).validate_json(text)
-    except ValueError as error:
-        raise UsageError(f"--faults {name}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--faults {name}: is no text; write a JSON object") from error
+    given = _given_faults(f"--faults {name}", text)
     return replace(given, until_s=min(given.until_s, scenario.span_s))
+
+
+def _given_faults(where: str, text: str) -> Faults:
+    from pydantic import ValidationError
+
+    from hostler.model import codec
+    from hostler.sim.faults import Faults
+
+    _check_keys(where, text)
+    try:
+        found: Faults = codec.adapter(Faults).validate_json(text)
+    except ValidationError as error:
+        raise UsageError(f"{where}: {codec.explain(error)}") from error
+    for key in _fault_names():
+        value = getattr(found, key)
+        if key.endswith("_every_s") and value is not None and not value > 0:
+            raise UsageError(f"{where}: {key}: should be greater than 0 (found {value:g}); leave it out for never")
+    return found
+
+
+def _check_keys(where: str, text: str) -> None:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(
+            f"{where}: line {error.lineno}, column {error.colno}: is no JSON ({error.msg}); write an object, "
+            'such as {"link_cut_every_s": 600}'
+        ) from error
+    if not isinstance(found, dict):
+        raise UsageError(f'{where}: should be an object, such as {{"link_cut_every_s": 600}}')
+    for key in found:
+        if key not in _fault_names():
+            raise UsageError(f"{where}: {clean(key)}: is no setting (allowed here: {', '.join(_fault_names())})")
+
+
+def _fault_names() -> tuple[str, ...]:
+    from hostler.sim.faults import Faults
+
+    return tuple(each.name for each in fields(Faults))
 
 
 def _lives(trace: Path | None, scale: float) -> Lives:
@@ -242,9 +350,14 @@ def _lives(trace: Path | None, scale: float) -> Lives:
 
     if trace is None:
         return Lives(scale=scale)
+    form = "a trace has lines `milliseconds,add|remove,instance`"
     try:
         return Lives(lives_s=lives_of(trace.read_text("utf-8").splitlines()), scale=scale)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise UsageError(f"--trace {trace}: cannot be read ({error.strerror}); {form}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--trace {trace}: is no text; {form}") from error
+    except ValueError as error:
         raise UsageError(f"--trace {trace}: {error}") from error
 
 
@@ -259,15 +372,30 @@ def _lines(measured: Measures, faults: str) -> Iterator[str]:
     if measured.configs:
         yield ""
         yield from table(CONFIG_COLUMNS, _config_rows(measured))
+    yield HOURS_ARE
     if measured.quotas:
         yield ""
         yield from table(QUOTA_COLUMNS, _quota_rows(measured))
+        yield QUOTA_ERROR_IS
     yield ""
-    yield (
-        f"cost {quantity(round(measured.cost, 1))}, {_small(measured.cost_per_unit)} per 100 power hours; "
-        f"{measured.preemptions} preemptions, {quantity(round(measured.start_s / HOUR_S))} h of start-ups"
-    )
+    yield f"cost {_cost_text(measured)}"
+    yield f"{measured.preemptions} preemptions, {quantity(round(measured.start_s / HOUR_S))} h of start-ups"
     yield "faults: " + (", ".join(f"{name} {count}" for name, count in sorted(measured.faults.items())) or "none")
+
+
+def _cost_text(measured: Measures) -> str:
+    cost, per_unit = _costs(measured)
+    priced, nodes = sum(node.price_per_h is not None for node in measured.nodes), len(measured.nodes)
+    partly = "" if priced in (0, nodes) else f" ({priced} of {nodes} nodes priced)"
+    shown = UNKNOWN if cost is None else quantity(round(cost, 1))
+    return f"{shown}, {_small(per_unit)} per 100 power hours{partly}"
+
+
+def _costs(measured: Measures) -> tuple[float | None, float | None]:
+    """Of the nodes with a price, in all and per 100 power hours; unknown where none has one."""
+    if all(node.price_per_h is None for node in measured.nodes):
+        return None, None
+    return measured.cost, measured.cost_per_unit
 
 
 def _tier_rows(measured: Measures) -> Iterator[Sequence[str]]:
@@ -318,30 +446,29 @@ def _quota_rows(measured: Measures) -> Iterator[Sequence[str]]:
 
 
 def _comparison(before: Measures, after: Measures) -> Iterator[tuple[str, str, str, str]]:
-    """What there is of both, and the difference."""
-    for name, value in _compared(before):
-        other = dict(_compared(after))[name]
+    """What there is of either, and the difference; `?` where one has none."""
+    rows, others = dict(_compared(before)), dict(_compared(after))
+    for name in [name for name in ROWS if name in rows or name in others]:
+        value, other = rows.get(name), others.get(name)
+        places = ROWS[name]
         difference = None if value is None or other is None else other - value
-        yield name, _small(value), _small(other), UNKNOWN if difference is None else _signed(difference)
+        yield name, _rounded(value, places), _rounded(other, places), _rounded(difference, places, "+")
 
 
 def _compared(measured: Measures) -> Iterator[tuple[str, float | None]]:
     """The numbers that decide; shares in per cent, waits in minutes."""
-    from hostler.model.work import WorkKind
-
+    cost, per_unit = _costs(measured)
     yield "GPUs", float(sum(each.gpu for each in measured.devices))
     yield "busy, %", _percent(measured.busy)
     yield "useful, %", _percent(measured.useful_share)
     yield "useful work, power hours", measured.useful
     yield "games/h", measured.games_per_h
-    yield "cost", measured.cost
-    yield "cost per 100 power hours", measured.cost_per_unit
+    yield "cost", cost
+    yield "cost per 100 power hours", per_unit
     yield "quota error, points", max((each for each in measured.quota_error.values() if each is not None), default=None)
-    for kind in (WorkKind.TRAINING, WorkKind.EVALUATION, WorkKind.SCRIPT):
-        waits = measured.waits_of(kind)
-        if waits is not None:
-            yield f"{kind} waits, mean min", waits.mean_s / 60
-            yield f"{kind} waits, 95 % within min", waits.p95_s / 60
+    for waits in measured.waits:
+        yield f"{waits.kind} waits, mean min", waits.mean_s / 60
+        yield f"{waits.kind} waits, 95 % within min", waits.p95_s / 60
     starved = max((config.longest_without_s for config in measured.configs), default=None)
     yield "longest without work, h", None if starved is None else starved / HOUR_S
 
@@ -349,7 +476,10 @@ def _compared(measured: Measures) -> Iterator[tuple[str, float | None]]:
 def _document(measured: Measures) -> dict[str, Any]:
     plain = asdict(replace(measured, spans=()))
     del plain["spans"]
-    return {**plain, "totals": measured.totals()}
+    cost, per_unit = _costs(measured)
+    priced = sum(node.price_per_h is not None for node in measured.nodes)
+    totals = {**measured.totals(), "cost": cost, "cost_per_unit": per_unit, "priced_nodes": priced}
+    return {**plain, "totals": totals}
 
 
 def _share(value: float | None) -> str:
@@ -364,11 +494,19 @@ def _small(value: float | None) -> str:
     return maybe(None) if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def _signed(value: float) -> str:
-    return f"{value:+,.0f}" if abs(value) >= 1000 else f"{value:+.3g}"
+def _rounded(value: float | None, places: int, sign: str = "") -> str:
+    # Adding 0.0 makes of -0.0 what it is.
+    return UNKNOWN if value is None else f"{round(value, places) + 0.0:{sign},.{places}f}"
 
 
-def _write_report(path: Path, runs: Sequence[tuple[str, Measures]], comparison: Sequence[Sequence[str]]) -> None:
+def _page_maker(path: Path) -> Callable[..., str]:
+    """What makes the page; before anything is played, it is seen that this can be done, and where."""
+    folder = path.parent
+    if path.is_dir() or not folder.is_dir():
+        why = f"{path} is a folder" if path.is_dir() else f"the folder {folder} is not there"
+        raise UsageError(f"--report {path}: cannot be written: {why}; choose another file, or make the folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"--report {path}: cannot be written: nothing may be put into {folder}; choose another file")
     try:
         from hostler.report import make_fleet_page
     except ModuleNotFoundError as error:
@@ -378,8 +516,17 @@ def _write_report(path: Path, runs: Sequence[tuple[str, Measures]], comparison: 
             f"a report needs {error.name}, which is not installed; install what it needs with "
             "`pip install 'hostler[report]'`"
         ) from error
+    return make_fleet_page
+
+
+def _write_report(
+    path: Path,
+    make_page: Callable[..., str],
+    runs: Sequence[tuple[str, Measures]],
+    comparison: Sequence[Sequence[str]],
+) -> None:
     titles = [[column.title for column in COMPARISON_COLUMNS], *comparison] if comparison else []
-    page = make_fleet_page(runs, titles, __version__)
+    page = make_page(runs, titles, __version__)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.write_text(page, encoding="utf-8")

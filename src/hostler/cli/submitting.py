@@ -33,6 +33,28 @@ MaxAttempts = Annotated[
     list[str] | None,
     typer.Option(metavar="CLASS=N", help="Attempts that may end so (exit=3, timeout=2, ...); repeat for several."),
 ]
+Gpus = Annotated[int, typer.Option(min=1, max=64, help="Devices of one node that it takes at once.")]
+Cpus = Annotated[float, typer.Option(min=0, help="Host cores it keeps busy.")]
+Shards = Annotated[bool, typer.Option("--shards", help="--vram-gb may be spread over several GPUs of a node.")]
+Shared = Annotated[bool, typer.Option("--shared", help="Others may run on its GPU, as far as the memory of all fits.")]
+Tiers = Annotated[
+    list[int] | None,
+    typer.Option("--tier", min=1, max=3, help="Tier of nodes it may run on; repeat for several, best first."),
+]
+Work = Annotated[
+    Literal["script", "selfplay", "training", "evaluation", "export", "rl"],
+    typer.Option(help="The kind of work whose shares and preferences it goes by."),
+]
+Config = Annotated[str | None, typer.Option(metavar="NAME", help="The training config it works for.")]
+ExpectedS = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[MODEL=]S", help="How long it will take, in seconds, on any device or on a model; repeat for several."
+    ),
+]
+Checkpoints = Annotated[
+    bool, typer.Option("--checkpoints", help="It may be stopped and started anew: it saves its work, on SIGTERM, too.")
+]
 
 
 @commands.command(context_settings={"allow_interspersed_args": False})
@@ -56,6 +78,15 @@ def submit(
     device: Device = "any",
     vram_gb: VramGb = 0.0,
     memory_gb: MemoryGb = None,
+    gpus: Gpus = 1,
+    cpus: Cpus = 0.0,
+    shards: Shards = False,
+    shared: Shared = False,
+    tier: Tiers = None,
+    work: Work = "script",
+    config: Config = None,
+    expected_s: ExpectedS = None,
+    checkpoints: Checkpoints = False,
     max_attempts: MaxAttempts = None,
     require_result: Annotated[
         bool, typer.Option("--require-result", help="Fail if it leaves no JSON in $HOSTLER_RESULT.")
@@ -77,6 +108,8 @@ def submit(
         _refuse_others(context, {"jobs_file", "as_json", "state_dir"})
         submit_specs(_from_file(jobs_file), as_json, state_dir)
         return
+    memory = {"vram_gb": vram_gb, "memory_gb": memory_gb, "shards": shards, "shared": shared}
+    devices = {"device": device, "gpus": gpus, "cpus": cpus, "tiers": tier or []}
     payload = {
         "kind": "script",
         "schema": 1,
@@ -89,11 +122,15 @@ def submit(
         "name": name or " ".join(command or ())[:NAME_SHOWN],
         "key": key,
         "payload": payload,
-        "resources": {"device": device, "vram_gb": vram_gb, "memory_gb": memory_gb},
+        "resources": _sensible({**devices, **memory}),
         "priority": priority,
         "after": after or [],
         "retry": {"max_attempts": attempts(max_attempts)},
         "walltime_s": walltime_s,
+        "work_as": None if work == "script" else work,
+        "config": config,
+        "expected_s": _durations(expected_s),
+        "checkpoints": checkpoints,
     }
     submit_specs([spec], as_json, state_dir)
 
@@ -111,6 +148,28 @@ def submit_specs(specs: Sequence[Mapping[str, Any]], as_json: bool, state_dir: P
 def attempts(words: Sequence[str] | None) -> dict[str, int]:
     """Budgets by failure class from `CLASS=N`."""
     return {name: whole("--max-attempts", count) for name, count in assignments("--max-attempts", words).items()}
+
+
+def _sensible(resources: dict[str, Any]) -> dict[str, Any]:
+    """The resources, unless they contradict themselves."""
+    if resources["shards"] and not resources["vram_gb"]:
+        raise UsageError("--shards spreads --vram-gb over several GPUs; give it")
+    if len(set(resources["tiers"])) < len(resources["tiers"]):
+        raise UsageError("--tier names one twice; once is enough")
+    return resources
+
+
+def _durations(words: Sequence[str] | None) -> dict[str, float]:
+    """Seconds by model of device; without a model they hold for any (`*`)."""
+    named = [word if "=" in word else f"*={word}" for word in words or ()]
+    return {model: _seconds(text) for model, text in assignments("--expected-s", named).items()}
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise UsageError(f"--expected-s {text!r} is no number of seconds") from error
 
 
 def _refuse_others(context: typer.Context, allowed: set[str]) -> None:

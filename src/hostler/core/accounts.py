@@ -13,6 +13,7 @@ from hostler.core.state import Attempt, Job, Spent, State
 from hostler.model.work import WorkKind
 from hostler.policy import cost, share
 
+NOTHING_LEFT = 1e-9
 COUNTS_AS = {WorkKind.EXPORT: WorkKind.TRAINING}
 """An export is a part of training."""
 
@@ -45,17 +46,20 @@ def served_s(state: State, index: Index, account: str) -> float:
     return past if live is None else past + max(live.devices * index.now - live.since, 0.0)
 
 
-def taken(index: Index, job: Job, attempt: Attempt) -> None:
-    """An attempt has its devices from now on."""
-    _count(index, job, attempt, 1)
+def taken(state: State, index: Index, job: Job, attempt: Attempt) -> None:
+    """An attempt has its devices from now on; those that had the device alone share it now."""
+    sharers = _sharers(state, job, attempt)
+    for other, held in sharers:
+        _settle(state, index, other, held, before=len(sharers), after=len(sharers) + 1)
+    _count(index, job, attempt, 1 / (len(sharers) + 1))
 
 
 def given_back(state: State, index: Index, job: Job, attempt: Attempt) -> None:
-    """An attempt has given its devices back."""
-    _count(index, job, attempt, -1)
-    held_s = max(state.at - attempt.leased_at, 0.0)
-    for name in attempt.devices:
-        serve(state, index, name, job, held_s)
+    """An attempt has given its devices back; those that are left there have more of the device now."""
+    sharers = _sharers(state, job, attempt)
+    _settle(state, index, job, attempt, before=len(sharers) + 1, after=None)
+    for other, held in sharers:
+        _settle(state, index, other, held, before=len(sharers) + 1, after=len(sharers))
 
 
 def serve(state: State, index: Index, device: str, job: Job, seconds: float) -> None:
@@ -74,17 +78,42 @@ def recount(state: State, index: Index) -> None:
         for name in device.attempts:
             job = state.jobs[name.rpartition(".")[0]]
             if job.attempt is not None and job.attempt.device == device.spec.id:
-                taken(index, job, job.attempt)
+                _count(index, job, job.attempt, 1 / (len(_sharers(state, job, job.attempt)) + 1))
 
 
-def _count(index: Index, job: Job, attempt: Attempt, sign: int) -> None:
+def _sharers(state: State, job: Job, attempt: Attempt) -> list[tuple[Job, Attempt]]:
+    """The others that share the attempt's device with it now."""
+    if not job.spec.resources.shared or attempt.others:
+        return []
+    others = (state.jobs[name.rpartition(".")[0]] for name in state.devices[attempt.device].attempts)
+    return [(each, each.attempt) for each in others if each.attempt is not None and each.attempt.id != attempt.id]
+
+
+def _settle(state: State, index: Index, job: Job, attempt: Attempt, *, before: int, after: int | None) -> None:
+    """Book what an attempt has had of its devices since they were last shared out, and go on with its new part."""
+    _count(index, job, attempt, -1 / before)
+    had_s = max(state.at - _booked_at(attempt), 0.0) / before
+    for name in attempt.devices:
+        serve(state, index, name, job, had_s)
+    attempt.booked_at = state.at
+    if after is not None:
+        _count(index, job, attempt, 1 / after)
+
+
+def _count(index: Index, job: Job, attempt: Attempt, part: float) -> None:
+    """Note that an attempt has this part of its devices since it was last booked; that it had it, if negative."""
     for name in attempt.devices:
         for account in _accounts(index, name, job):
             live = index.live[account]
-            live.devices += sign
-            live.since += sign * attempt.leased_at
-            if not live.devices:
+            live.devices += part
+            live.since += part * _booked_at(attempt)
+            if abs(live.devices) < NOTHING_LEFT:
                 del index.live[account]
+
+
+def _booked_at(attempt: Attempt) -> float:
+    # Attempts of older journals were booked at their ends alone.
+    return attempt.booked_at or attempt.leased_at
 
 
 def _accounts(index: Index, device: str, job: Job) -> Iterator[str]:

@@ -177,6 +177,7 @@ def _attempt_leased(state: State, index: Index, event: events.AttemptLeased) -> 
         lane=event.lane,
         why=event.why,
         leased_at=state.at,
+        booked_at=state.at,
         predicted_s=forecast.at_most_s(state, job, device.spec),
         expected_s=forecast.median_s(state, index, job, device),
     )
@@ -185,7 +186,7 @@ def _attempt_leased(state: State, index: Index, event: events.AttemptLeased) -> 
     for name in job.attempt.devices:
         state.devices[name].attempts.append(event.attempt)
     index.attempt_put(state, job, job.attempt)
-    accounts.taken(index, job, job.attempt)
+    accounts.taken(state, index, job, job.attempt)
     _note_devices(state, index, job.attempt)
     _move(index, job, JobState.LEASED)
     if isinstance(job.spec.payload, StagePayload):
@@ -337,7 +338,7 @@ def _rules_set(state: State, index: Index, event: events.RulesSet) -> None:
     state.rules = event.rules
     index.aims.clear()
     index.claims.clear()
-    index.new_work = True
+    index.new_work = index.room_changed = True
 
 
 def _trouble_recorded(state: State, index: Index, event: events.TroubleRecorded) -> None:

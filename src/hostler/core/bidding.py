@@ -14,6 +14,8 @@ from hostler.policy.power import Measured
 
 RESTART_S = 60.0
 """What starting anew is taken to cost a job that can be stopped."""
+RATED_MOST = 10_000
+"""Groups whose speeds are remembered."""
 USUAL_CHECKPOINT_S = 900.0
 """What a job that saves its work is taken to lose with its node."""
 LOWER_TIER = 0.5
@@ -103,6 +105,22 @@ def rates(
         return _as_expected(seconds, models)
     if group.work is WorkKind.SCRIPT:
         return dict.fromkeys(classes, 1.0)
+    return learnt(state, index, group)
+
+
+def learnt(state: State, index: Index, group: Group) -> Mapping[str, float]:
+    """Relative speeds by class of the fleet that the group fits on, the best 1: measured, or by the ranking table."""
+    lessons = index.lessons[f"{group.work} {group.label}"]
+    known = index.rated.get(group)
+    if known is None or known[0] != lessons:
+        if len(index.rated) > RATED_MOST:
+            index.rated.clear()
+        known = index.rated[group] = lessons, _learnt_now(state, index, group)
+    return known[1]
+
+
+def _learnt_now(state: State, index: Index, group: Group) -> Mapping[str, float]:
+    models = {cls: index.samples[cls].device.speed_class for cls in fitting(index, group)}
     family = f"{group.work} {group.label}"
     measured = {
         model: Measured(per_s=1 / known.seconds, samples=known.samples)

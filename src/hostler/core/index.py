@@ -138,6 +138,8 @@ class Index:
     counts: dict[JobState, int] = field(default_factory=lambda: dict.fromkeys(JobState, 0))
     ready: dict[Group, list[Ranked]] = field(default_factory=dict)
     """Heaps of jobs that could run now. Entries go stale and are dropped when they surface."""
+    needs: dict[Resources, Resources] = field(default_factory=dict)
+    """One object for each need, so that the groups that are ready and need the same can be told by that."""
     fresh_groups: dict[Group, None] = field(default_factory=dict)
     """Groups that have got something new to do since the last decision."""
     sites: dict[str, Site] = field(default_factory=dict)
@@ -156,6 +158,8 @@ class Index:
     """Classes in the fleet that a need fits on, once asked; forgotten when the classes change."""
     tables: dict[Group, Table] = field(default_factory=dict)
     """What classes are to the first job of a group, once asked; forgotten when the classes change."""
+    rated: dict[Group, tuple[int, Mapping[str, float]]] = field(default_factory=dict)
+    """Relative speeds by class at the stages of configs, after so many lessons; forgotten when the classes change."""
     lessons: Counter[str] = field(default_factory=Counter)
     """By work kind × training config: durations learnt."""
     open_in: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
@@ -180,6 +184,12 @@ class Index:
     """Jobs for which no device was to be had, and until when only new ones are looked at."""
     room_at: float = math.inf
     """When a job that waits may take devices; there is a timer for it."""
+    room_changed: bool = True
+    """Whether something has changed about who wants to take devices from self-play, or which are to be had."""
+    room_again_at: float = 0.0
+    """When that is looked at whatever has changed."""
+    room_held: bool = False
+    """Whether somebody would take some, and self-play has too little of its share to yield."""
     plan: Plan | None = None
     """The slow loop's newest answer. Volatile."""
     next_round: float | None = None
@@ -283,8 +293,12 @@ class Index:
             self._activate(state, job)
             return
         group = group_of(job)
+        if group not in self.ready:
+            group = group._replace(need=self.needs.setdefault(group.need, group.need))
+            self.ready[group] = []
         self.fresh_groups[group] = None
-        heapq.heappush(self.ready.setdefault(group, []), (*job.rank, job.id))
+        self.room_changed = True
+        heapq.heappush(self.ready[group], (*job.rank, job.id))
 
     def expect(self, job: Job, sign: int) -> None:
         """There is a job more to do, or one less; how much there is of it is what its owner expects."""
@@ -439,6 +453,8 @@ class Index:
     def _forget_classes(self) -> None:
         self.fitting.clear()
         self.tables.clear()
+        self.rated.clear()
+        self.room_changed = True
 
     def in_order(self, state: State) -> Iterator[Job]:
         """Ready scripts, first to last; the queue is left as it is, and what is not asked for is not sorted."""
@@ -518,6 +534,7 @@ class Index:
             self.movable.pop(job.id, None)
         if job.spec.serves is not None and job.spec.work is WorkKind.TRAINING:
             self.trainings[job.spec.serves] += sign
+            self.room_changed = True
         if job.spec.serves is not None and job.spec.work is WorkKind.SELFPLAY:
             self.playing[job.spec.serves] += sign
 
@@ -531,6 +548,7 @@ class Index:
             return
         self.yieldable[cls][device.spec.id] = None
         self.newly_yieldable[device.spec.id] = None
+        self.room_changed = True
         heap = self.begun[cls]
         if len(heap) > 2 * len(self.yieldable[cls]) + BEGUN_MOST:
             heap[:] = [(-begun_at(state, name), name) for name in self.yieldable[cls]]
@@ -592,6 +610,7 @@ class Index:
     def _look_at(self, state: State, job: Job) -> None:
         if job.state is JobState.PENDING and job.id not in state.sweeps and group_of(job) in self.ready:
             self.fresh_groups[group_of(job)] = None
+            self.room_changed = True
 
     def _requeue(self, state: State, name: str) -> None:
         job = state.jobs[name]

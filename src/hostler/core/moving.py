@@ -72,6 +72,8 @@ def _move(state: State, index: Index, job: Job, device: Device, rival: Job | Non
     held, cls = index.classes.get(attempt.device), index.classes[device.spec.id]
     if held is None or held == cls or not _fits(index, job, cls):
         return None
+    if state.devices[attempt.device].spec.speed_class == device.spec.speed_class:
+        return None  # no sooner, as far as anybody knows
     here, there = (_median_s(state, index, job, each) for each in (state.devices[attempt.device], device))
     if here is None or there is None or job.priority < (job.priority if rival is None else rival.priority):
         return None

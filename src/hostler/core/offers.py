@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import islice
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from hostler.core import gates
 from hostler.core.gangs import partners
-from hostler.core.index import Group, Index, group_of
+from hostler.core.index import Group, Index, Ranked, group_of
 from hostler.core.state import Device, Job, State
-from hostler.model.record import record
-from hostler.model.work import JobState, Resources, WorkKind
+from hostler.model.work import JobState, WorkKind
 from hostler.policy import placement
 from hostler.policy.fit import Gate, Refusal
 
@@ -25,8 +24,7 @@ TOO_LONG = (Gate.WALL, Gate.SURVIVAL)
 """Gates that ask how long the very job takes."""
 
 
-@record
-class Offer:
+class Offer(NamedTuple):
     """A job that could be put on the device."""
 
     job: Job
@@ -35,7 +33,8 @@ class Offer:
     """Further devices that it would take; `None`: too few of them are free."""
 
 
-Levels: TypeAlias = defaultdict[int, list[Group | Offer]]
+Queue: TypeAlias = tuple[Group, list[Ranked]]
+Levels: TypeAlias = defaultdict[int, list[Queue | Offer]]
 
 
 def offers_for(state: State, index: Index, device: Device) -> list[Offer]:
@@ -53,7 +52,7 @@ def offers_for(state: State, index: Index, device: Device) -> list[Offer]:
     while levels:
         priority = max(levels)
         for each in levels.pop(priority):
-            offer = each if isinstance(each, Offer) else asked.first_of(each, priority, levels)
+            offer = each if isinstance(each, Offer) else asked.first_of(*each, priority, levels)
             if offer is None:
                 continue
             found.append(offer)
@@ -89,7 +88,7 @@ def _by_priority(state: State, index: Index, device: Device) -> Levels:
     """Groups by the priority of their first jobs, as far as one can tell without looking at the jobs."""
     levels: Levels = defaultdict(list)
     for group, heap in index.ready.items():
-        levels[-heap[0][0]].append(group)
+        levels[-heap[0][0]].append((group, heap))
     return levels
 
 
@@ -98,17 +97,20 @@ class _Asked:
 
     def __init__(self, state: State, index: Index, device: Device) -> None:
         self.state, self.index, self.device = state, index, device
-        self.cls, self.node = index.classes[device.spec.id], state.nodes[device.spec.node].spec
+        self.node = state.nodes[device.spec.node].spec
+        self.goes = self.node.ephemeral or self.node.ends_at is not None
         self.special = bool(device.attempts)
-        self.answers: dict[tuple[WorkKind, Resources], Refusal | None] = {}
+        self.answers: dict[tuple[WorkKind, int], Refusal | None] = {}
 
-    def first_of(self, group: Group, priority: int, levels: Levels) -> Offer | None:
+    def first_of(self, group: Group, heap: list[Ranked], priority: int, levels: Levels) -> Offer | None:
         """The first job of a group that may go to the device, if it is of this priority; lower ones are put there."""
-        head = self.index.head(self.state, group)
-        if head is None:
-            return None
+        head: Job | None = self.state.jobs[heap[0][2]]
+        if head is None or not self.index.is_ready(head, heap[0]):
+            head = self.index.head(self.state, group)
+            if head is None:
+                return None
         if head.priority < priority:
-            levels[head.priority].append(group)
+            levels[head.priority].append((group, heap))
             return None
         offer = self._offer(group, head)
         if offer is None or offer.job.priority == priority:
@@ -117,45 +119,42 @@ class _Asked:
         return None
 
     def _offer(self, group: Group, head: Job) -> Offer | None:
-        refused = self.index.misfit(group.need, group.work, self.cls)
-        if refused is not None:
-            self._count(refused)
-            return None
-        if self._may(group, head):
-            return self._made(group, head)
-        others = islice(self.index.heads(self.state, group, HEADS), 1, None)
-        job = next((each for each in others if self._may(group, each)), None)
-        return None if job is None else self._made(group, job)
-
-    def _made(self, group: Group, job: Job) -> Offer:
-        alone = group.need.gpus == 1 and not group.need.shards
-        others = () if alone else partners(self.state, self.index, job, self.device)
-        return Offer(job=job, group=group, others=others)
+        need, job = group.need, head
+        if not self._may(group, head):
+            if self.answers.get((group.work, id(need))) is not None:
+                return None  # and so it is for all of them
+            others = islice(self.index.heads(self.state, group, HEADS), 1, None)
+            found = next((each for each in others if self._may(group, each)), None)
+            if found is None:
+                return None
+            job = found
+        alone = need.gpus == 1 and not need.shards
+        return Offer(job, group, () if alone else partners(self.state, self.index, job, self.device))
 
     def _may(self, group: Group, job: Job) -> bool:
         refused = self._refusal(group, job)
-        if refused is not None:
-            self._count(refused)
-            _look_again(self.index, self.device, refused)
-        return refused is None
+        if refused is None:
+            return True
+        self.index.gates[self.node.name, refused.gate] += 1
+        _look_again(self.index, self.device, refused)
+        return False
 
     def _refusal(self, group: Group, job: Job) -> Refusal | None:
         """The gates' answer: the same for all work of a kind with one need, but for what a job itself is kept from."""
-        refused = gates.one_per_config(self.index, job) if group.work is WorkKind.TRAINING else None
-        if refused is not None:
-            return refused
+        work, state, index = group.work, self.state, self.index
+        if work is WorkKind.TRAINING:
+            refused = gates.one_per_config(index, job)
+            if refused is not None:
+                return refused
         if self.special or job.avoid or job.vram_above is not None:
-            return gates.refusal(self.state, self.index, job, self.device)
-        key = group.work, group.need
-        if key in self.answers:
-            return self.answers[key] or gates.too_long(self.state, self.index, job, self.device, self.node)
-        refused = gates.refusal(self.state, self.index, job, self.device)
-        if refused is None or refused.gate not in TOO_LONG:
-            self.answers[key] = refused
-        return refused
-
-    def _count(self, refused: Refusal) -> None:
-        self.index.gates[self.node.name, refused.gate] += 1
+            return gates.refusal(state, index, job, self.device)
+        key = work, id(group.need)
+        if key not in self.answers:
+            refused = gates.refusal(state, index, job, self.device)
+            if refused is None or refused.gate not in TOO_LONG:
+                self.answers[key] = refused
+            return refused
+        return self.answers[key] or (gates.too_long(state, index, job, self.device, self.node) if self.goes else None)
 
 
 def _look_again(index: Index, device: Device, refused: Refusal) -> None:

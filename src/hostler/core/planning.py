@@ -89,9 +89,14 @@ def _demand(
     value: float,
     most: float | None,
 ) -> Demand:
-    able = [cls for cls in classes if index.misfit(group.need, group.work, cls) is None]
-    rates = bidding.rates(state, index, group, None, able)
-    worth = {cls: value * rate / fit.devices_needed(group.need, index.samples[cls]) for cls, rate in rates.items()}
+    rates = bidding.learnt(state, index, group)
+    best = max((rate for cls, rate in rates.items() if cls in classes), default=1.0)
+    alone = group.need.gpus == 1 and not group.need.shards
+    worth = {
+        cls: value * rates[cls] / best / (1 if alone else fit.devices_needed(group.need, index.samples[cls]))
+        for cls in classes
+        if cls in rates
+    }
     return Demand(name=name, worth=worth, most=most)
 
 

@@ -29,6 +29,8 @@ LOOKED_AT = 4
 """Waiting jobs of a group for which room is made in one decision."""
 ASK_AGAIN_S = 30.0
 """Where no device was to be had for a job, all are looked at again after that, and before it those that are new."""
+LOOK_AGAIN_S = 5.0
+"""However little seems to have changed, it is looked at again after that: odds and pressures change with time."""
 ROOMLESS_MOST = 10_000
 """Notes of that kind that are kept."""
 
@@ -37,20 +39,32 @@ def make_room(state: State, index: Index, emit: Emit) -> None:
     """Ask self-play to leave devices for the urgent work that got none."""
     if CHORE in index.chores:
         index.chores.discard(CHORE)
-        index.room_at = math.inf
+        index.room_at, index.room_changed = math.inf, True
     drop_stale(state, index)
+    if not _is_to_be_looked_at(state, index):
+        return
     if not state.rules.placement.preempt or not any(index.yieldable.values()):
         return
     waiting = _without_devices(state, index)
     if not waiting:
         index.roomless.clear()
         index.newly_yieldable.clear()
-    elif _may_yield(state, index):
+    elif not _may_yield(state, index):
+        index.room_held = True
+    else:
         newly = list(index.newly_yieldable)
         index.newly_yieldable.clear()
         for group, job in waiting:
             if _is_worth_a_try(index, group, job, newly):
                 _take_device(state, index, group, job, emit)
+
+
+def _is_to_be_looked_at(state: State, index: Index) -> bool:
+    """Whether anything may have changed since it was looked at last; noted as looked at, if so."""
+    due = index.room_changed or index.now >= index.room_again_at or (index.room_held and _may_yield(state, index))
+    if due:
+        index.room_changed, index.room_held, index.room_again_at = False, False, index.now + LOOK_AGAIN_S
+    return due
 
 
 def drop_stale(state: State, index: Index) -> None:
@@ -61,6 +75,7 @@ def drop_stale(state: State, index: Index) -> None:
         over = over or (name in state.devices and _is_away(state, name))
         if over or name not in index.places or job is None or not _still_wants(index, job):
             del index.reserved[name]
+            index.room_changed = True
             index.kept_until.pop(name, None)
             index.opened(state, name)
 

@@ -34,6 +34,8 @@ class Attempt:
     others: tuple[str, ...] = ()
     """Further devices that it holds."""
     lane: int = 0
+    booked_at: float = 0.0
+    """Up to when its device time is on its accounts."""
     why: str = ""
     """What made the scheduler put it there."""
     expected_s: float | None = None

@@ -197,7 +197,7 @@ def scores(bid: Bid, market: Market, rules: PlacementRules = USUAL) -> dict[str,
 def worths(bids: Iterable[Bid], cls: str, market: Market, rules: PlacementRules = USUAL) -> list[float]:
     """What a device of this class is worth to each bid; it fits all of them."""
     terms = _Terms(market, rules)
-    return [terms.scores(bid)[cls] for bid in bids]
+    return [terms.score(bid, cls) for bid in bids]
 
 
 def explain_score(bid: Bid, cls: str, market: Market, rules: PlacementRules = USUAL) -> str:
@@ -271,6 +271,16 @@ class _Terms:
             scores[bid.held] += _restart(bid, size)
         return scores
 
+    def score(self, bid: Bid, cls: str) -> float:
+        """The score of one class; the same number as among all of them."""
+        size, beta = _size(bid), self.beta
+        worth = bid.value * size * _ageing(bid, self.rules)
+        if self.drain_s is not None:
+            worth *= self.length(bid)
+            beta = self.beta_of(bid)
+        speed = bid.rates[cls] if beta == 0.0 else bid.rates[cls] * self._edge(bid.rates, cls) ** beta
+        return worth * speed + (_restart(bid, size) if cls == bid.held else 0.0)
+
     def length(self, bid: Bid) -> float:
         """Long work first, where all that is here is to be done soonest.
 
@@ -290,6 +300,12 @@ class _Terms:
         ratios = {cls: rate / self.prices[cls] for cls, rate in rates.items() if cls in self.prices}
         most = max(ratios.values(), default=1.0)
         return {cls: ratios[cls] / most if cls in ratios else 1.0 for cls in rates}
+
+    def _edge(self, rates: Mapping[str, float], cls: str) -> float:
+        if cls not in self.prices:
+            return 1.0
+        most = max(rate / self.prices[other] for other, rate in rates.items() if other in self.prices)
+        return rates[cls] / self.prices[cls] / most
 
     def _need(self, bid: Bid) -> float:
         """The part of the time until all is done that the bid needs for itself, 0..1; 0 where nobody knows."""

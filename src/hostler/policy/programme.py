@@ -8,7 +8,7 @@ guess of the prices and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from importlib.util import find_spec
 from typing import Any, TypeAlias
@@ -78,9 +78,9 @@ class Solver:
             return _no_plan(words, {} if guess is None else guess.prices, seconds)
         self._keep_basis(model)
         found = self._highs.getSolution()
-        values = dict(zip(model.columns, found.col_value, strict=True))
+        values = {key: value for key, value in zip(model.columns, found.col_value, strict=True) if value > TIGHT}
         duals = dict(zip(model.rows, found.row_dual, strict=True))
-        return _plan(instance, model, values, duals, seconds)
+        return _plan(instance, values, duals, seconds)
 
     def _pass(self, model: _Model) -> None:
         names = self._names
@@ -140,9 +140,18 @@ class _Model:
         self.rows.append(key)
         self.lows.append(low)
         self.highs.append(high)
-        for index, factor in entries:
-            self.indices.append(index)
-            self.factors.append(factor)
+        entries = list(entries)
+        self.indices.extend([index for index, _ in entries])
+        self.factors.extend([factor for _, factor in entries])
+        self.starts.append(len(self.indices))
+
+    def sum_row(self, key: Key, most: float, columns: Collection[int]) -> None:
+        """Add a row: these columns together are no more than that."""
+        self.rows.append(key)
+        self.lows.append(None)
+        self.highs.append(most)
+        self.indices.extend(columns)
+        self.factors.extend([1.0] * len(columns))
         self.starts.append(len(self.indices))
 
 
@@ -154,10 +163,10 @@ def _modelled(instance: Instance) -> _Model:
         for cls, index in of_demand.items():
             by_class[cls].append(index)
     for cls, room in instance.classes.items():
-        model.row(("room", cls), None, room, [(index, 1.0) for index in by_class[cls]])
+        model.sum_row(("room", cls), room, by_class[cls])
     for demand in instance.demands:
         if demand.most is not None:
-            model.row(("most", demand.name), None, demand.most, [(index, 1.0) for index in cells[demand.name].values()])
+            model.sum_row(("most", demand.name), demand.most, cells[demand.name].values())
     strong = STRONG * max((max(demand.worth.values(), default=0.0) for demand in instance.demands), default=0.0)
     for quota in instance.quotas:
         _add_quota(model, instance, quota, cells, strong or 1.0)
@@ -168,12 +177,19 @@ def _modelled(instance: Instance) -> _Model:
 def _cells(model: _Model, instance: Instance) -> dict[str, dict[str, int]]:
     """One column for each group and each class that it fits and that has devices enough for one of its jobs."""
     cells: dict[str, dict[str, int]] = {}
+    cost, first = instance.cost, 0
+    roomy_for: dict[int, set[str]] = {}
     for demand in instance.demands:
-        cells[demand.name] = {
-            cls: model.column(("cell", demand.name, cls), worth - instance.cost.get(cls, 0.0))
-            for cls, worth in demand.worth.items()
-            if instance.classes.get(cls, 0.0) >= demand.devices - 1 + TIGHT
-        }
+        if demand.devices not in roomy_for:
+            least = demand.devices - 1 + TIGHT
+            roomy_for[demand.devices] = {cls for cls, room in instance.classes.items() if room >= least}
+        roomy = roomy_for[demand.devices]
+        gains = {cls: worth - cost.get(cls, 0.0) for cls, worth in demand.worth.items() if cls in roomy}
+        cells[demand.name] = dict(zip(gains, range(first, first + len(gains)), strict=True))
+        model.columns.extend([("cell", demand.name, cls) for cls in gains])
+        model.gains.extend(gains.values())
+        first += len(gains)
+    model.mosts.extend([None] * first)
     return cells
 
 
@@ -215,18 +231,17 @@ def _unit_s(instance: Instance) -> float | None:
     return work / devices if work > 0 and devices > 0 else None
 
 
-def _plan(
-    instance: Instance, model: _Model, values: Mapping[Key, float], duals: Mapping[Key, float], seconds: float
-) -> Plan:
+def _plan(instance: Instance, values: Mapping[Key, float], duals: Mapping[Key, float], seconds: float) -> Plan:
+    """`values` are those of columns that are in use."""
     shares: dict[str, dict[str, float]] = {demand.name: {} for demand in instance.demands}
     bound = 0.0
     worth = {demand.name: demand.worth for demand in instance.demands}
-    for key in model.columns:
-        if key[0] == "cell" and values[key] > TIGHT:
-            shares[key[1]][key[2]] = values[key]
-            bound += worth[key[1]][key[2]] * values[key]
+    for key, value in values.items():
+        if key[0] == "cell":
+            shares[key[1]][key[2]] = value
+            bound += worth[key[1]][key[2]] * value
     raw = {cls: abs(duals["room", cls]) for cls in instance.classes}
-    missing = {quota.name: max(values["missing", quota.name], 0.0) for quota in instance.quotas}
+    missing = {quota.name: values.get(("missing", quota.name), 0.0) for quota in instance.quotas}
     unit, pace = _unit_s(instance), values.get(("pace",), 0.0)
     return Plan(
         status="optimal",

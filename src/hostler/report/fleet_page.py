@@ -16,6 +16,7 @@ from hostler.report.drawing import style
 from hostler.report.page import LONGEST, UNKNOWN, Picture
 
 TEMPLATE = "fleet.html.j2"
+QUOTA_ERROR = "points, largest of the tiers: half the sum of |had - meant|, the time that would have to be moved"
 
 
 def make_fleet_page(runs: Sequence[tuple[str, Measures]], comparison: Sequence[Sequence[str]], version: str) -> str:
@@ -74,13 +75,14 @@ def _facts(measured: Measures) -> Iterator[tuple[str, str, str]]:
     yield "busy", share(measured.busy), "of the devices' time"
     yield "useful", share(measured.useful_share), "of the work that was possible; the rest: idle, start-up, lost"
     error = max((value for value in measured.quota_error.values() if value is not None), default=None)
-    yield "quota error", UNKNOWN if error is None else f"{error:.1f}", "points, largest of the tiers"
+    yield "quota error", UNKNOWN if error is None else f"{error:.1f}", QUOTA_ERROR
     training = _told(measured, "training")
     yield "training waits", minutes(training.mean_s if training else None), "minutes on average"
     yield "of these, 95 %", minutes(training.p95_s if training else None), "minutes at most"
     yield "games", number(measured.games_per_h), "an hour"
-    yield "cost", number(measured.cost), "for the nodes of known price"
-    yield "cost per unit", number(measured.cost_per_unit), "per 100 power hours of useful work"
+    priced = sum(node.price_per_h is not None for node in measured.nodes)
+    yield "cost", number(measured.cost if priced else None), f"{priced} of {len(measured.nodes)} nodes priced"
+    yield "cost per unit", number(measured.cost_per_unit if priced else None), "per 100 power hours of useful work"
     starved = max((config.longest_without_s for config in measured.configs), default=None)
     yield "starvation", hours(starved), "hours, longest that a config had no work"
     yield "preemptions", str(measured.preemptions), f"{hours(sum(measured.lost_s.values()))} device hours lost in all"

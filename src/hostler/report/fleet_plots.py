@@ -196,4 +196,4 @@ def _spread(into: list[float], span: Span, width_s: float) -> None:
     first, last = int(span.begin // width_s), int(span.end // width_s)
     for number in range(first, min(last + 1, len(into))):
         begin, end = number * width_s, (number + 1) * width_s
-        into[number] += max(min(span.end, end) - max(span.begin, begin), 0.0)
+        into[number] += max(min(span.end, end) - max(span.begin, begin), 0.0) * span.weight

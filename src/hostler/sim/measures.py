@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 from hostler.model import events
@@ -101,11 +101,17 @@ class _Tale:
         self.specs: dict[str, JobSpec] = {}
         self.fates: dict[str, str] = {}
         self.ready_at: dict[str, float] = {}
+        self.blocked: dict[str, set[str]] = {}
+        """Jobs that wait for others, with those that are not done."""
         self.waited: defaultdict[WorkKind, list[float]] = defaultdict(list)
         self.runs: dict[str, _Run] = {}
         self.spans: list[Span] = []
+        self.starting_s: list[float] = []
+        """Seconds of start-up of each span."""
         self.chunks: dict[str, tuple[str, float]] = {}
         self.searches: list[tuple[str, float, float]] = []
+        self.searched_s: dict[str, float] = {}
+        """Device seconds of sweeps, by device."""
         self.start_s = 0.0
         self.lost_s: defaultdict[WorkKind, float] = defaultdict(float)
         self.configs: dict[str, _Made] = {}
@@ -147,11 +153,28 @@ class _Tale:
             self._free(attempt, end, "open")
         for device, since in self.chunks.values():
             self.searches.append((device, since, end))
+        self._part()
+
+    def _part(self) -> None:
+        """Of what shared a device, each has its part of the time: nothing adds up to more than the device had."""
+        chunks = _chunks(self.searches)
+        crowds = _crowds(self.spans, chunks)
+        self.spans = [replace(span, weight=crowds[span.device].part(span.begin, span.end)) for span in self.spans]
+        self.searched_s = {
+            name: math.fsum((end - begin) * crowds[name].part(begin, end) for begin, end in held)
+            for name, held in chunks.items()
+        }
+        for span, starting_s in zip(self.spans, self.starting_s, strict=True):
+            self.start_s += starting_s * span.weight
+            self.lost_s[span.kind] += (span.end - span.begin - starting_s - span.useful_s) * span.weight
 
     def _submitted(self, at: float, event: events.JobSubmitted) -> None:
         self.specs[event.job] = event.spec
         self.fates[event.job] = "pending"
-        if not event.after:
+        missing = {name for name in event.after if self.fates.get(name) != "done"}
+        if missing:
+            self.blocked[event.job] = missing
+        else:
             self.ready_at[event.job] = at
         if event.spec.serves is not None:
             self.configs.setdefault(event.spec.serves, _Made())
@@ -193,10 +216,19 @@ class _Tale:
         if spec.work is WorkKind.TRAINING and spec.serves is not None:
             self.configs[spec.serves].trainings += 1
         self._over(event.job, "done")
+        self._unblock(at, event.job)
+
+    def _unblock(self, at: float, done: str) -> None:
+        for job in [name for name, missing in self.blocked.items() if done in missing]:
+            self.blocked[job].discard(done)
+            if not self.blocked[job]:
+                del self.blocked[job]
+                self.ready_at[job] = at
 
     def _over(self, job: str, fate: str) -> None:
         self.fates[job] = fate
         self.ready_at.pop(job, None)
+        self.blocked.pop(job, None)
 
     def _chunk_leased(self, at: float, event: events.ChunkLeased) -> None:
         self.chunks[event.chunk] = event.device, at
@@ -230,9 +262,8 @@ class _Tale:
         spec = self.specs[run.job]
         worked_s = max(end - run.began, 0.0)
         useful_s, starting_s = self._useful(spec, worked_s, fate)
-        self.start_s += starting_s * len(run.devices)
-        self.lost_s[spec.work] += (worked_s - starting_s - useful_s) * len(run.devices)
         for device in run.devices:
+            self.starting_s.append(starting_s)
             self.spans.append(
                 Span(
                     device=device,
@@ -291,15 +322,13 @@ def _device_uses(tale: _Tale, setting: Setting) -> Iterator[DeviceUse]:
     by_device: defaultdict[str, list[Span]] = defaultdict(list)
     for span in tale.spans:
         by_device[span.device].append(span)
-    searches: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-    for device, begin, end in tale.searches:
-        searches[device].append((begin, end))
+    searches = _chunks(tale.searches)
     for node in setting.nodes:
         up_s = _length(tale.presence[node.name].intervals(setting.span_s))
         for spec in node.devices:
-            if not is_gpu(spec) and not by_device[spec.id] and not searches[spec.id]:
+            if not is_gpu(spec) and not by_device[spec.id] and spec.id not in searches:
                 continue
-            spans, chunks = by_device[spec.id], _merged(searches[spec.id])
+            spans, chunks = by_device[spec.id], searches.get(spec.id, [])
             busy = _merged([*((span.begin, span.end) for span in spans), *chunks])
             yield DeviceUse(
                 device=spec.id,
@@ -311,21 +340,37 @@ def _device_uses(tale: _Tale, setting: Setting) -> Iterator[DeviceUse]:
                 power=setting.power[spec.id],
                 up_s=up_s,
                 busy_s=_length(busy),
-                useful_s=_useful_s(spans) + _length(chunks),
+                useful_s=math.fsum(span.useful_s * span.weight for span in spans) + tale.searched_s.get(spec.id, 0.0),
             )
 
 
-def _useful_s(spans: Sequence[Span]) -> float:
-    """Useful time of a device; of spans that shared it, each its part."""
-    crowd = _Crowd(spans)
-    return sum(span.useful_s * crowd.part(span) for span in spans)
+def _chunks(searches: Iterable[tuple[str, float, float]]) -> dict[str, list[tuple[float, float]]]:
+    """When each device searched; what it had in hand at the same time counts once."""
+    found: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    for device, begin, end in searches:
+        found[device].append((begin, end))
+    return {device: _merged(held) for device, held in found.items()}
+
+
+def _crowds(spans: Sequence[Span], chunks: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, _Crowd]:
+    held: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    for span in spans:
+        held[span.device].append((span.begin, span.end))
+    for device, intervals in chunks.items():
+        held[device].extend(intervals)
+    return {device: _Crowd(intervals) for device, intervals in held.items()}
+
+
+def _had_s(spans: Iterable[Span]) -> float:
+    """Device seconds of these attempts, of shared devices their part."""
+    return math.fsum((span.end - span.begin) * span.weight for span in spans)
 
 
 class _Crowd:
-    """How many attempts a device had, over time."""
+    """How much a device had at work at the same time, over time."""
 
-    def __init__(self, spans: Sequence[Span]) -> None:
-        edges = sorted([*((span.begin, 1) for span in spans), *((span.end, -1) for span in spans)])
+    def __init__(self, held: Sequence[tuple[float, float]]) -> None:
+        edges = sorted([*((begin, 1) for begin, _ in held), *((end, -1) for _, end in held)])
         self._at: list[float] = []
         self._count: list[int] = []
         self._had: list[float] = []
@@ -337,10 +382,9 @@ class _Crowd:
             self._count.append(count)
             self._had.append(had)
 
-    def part(self, span: Span) -> float:
-        """The part of the device that the span had, on average."""
-        length = span.end - span.begin
-        return (self._until(span.end) - self._until(span.begin)) / length if length > 0 else 0.0
+    def part(self, begin: float, end: float) -> float:
+        """The part of the device that one had that was there from begin to end, on average."""
+        return (self._until(end) - self._until(begin)) / (end - begin) if end > begin else 0.0
 
     def _until(self, at: float) -> float:
         """What one that was always there would have had by then."""
@@ -386,7 +430,7 @@ def _quota_uses(tale: _Tale, setting: Setting) -> tuple[tuple[QuotaUse, ...], di
         had_s: defaultdict[str, float] = defaultdict(float)
         for span in tale.spans:
             if span.config is not None and tiers.get(span.device) == tier:
-                had_s[span.config] += span.end - span.begin
+                had_s[span.config] += (span.end - span.begin) * span.weight
         aims = share.targets(setting.rules.quotas, sorted(tale.configs), tier, {})
         had = share.achieved(had_s)
         target = share.by_pattern(aims, {name: aim.share for name, aim in aims.items()})
@@ -407,7 +451,7 @@ def _config_uses(tale: _Tale, setting: Setting) -> Iterator[ConfigUse]:
         trained = [span.end - span.begin for span in spans if span.kind is WorkKind.TRAINING]
         yield ConfigUse(
             config=name,
-            device_s=sum(span.end - span.begin for span in spans),
+            device_s=_had_s(spans),
             games=made.games,
             positions=made.positions,
             trainings=made.trainings,
@@ -417,12 +461,12 @@ def _config_uses(tale: _Tale, setting: Setting) -> Iterator[ConfigUse]:
         )
 
 
-def _by_kind(tale: _Tale) -> Counter[WorkKind]:
-    found: Counter[WorkKind] = Counter()
+def _by_kind(tale: _Tale) -> dict[WorkKind, float]:
+    found: defaultdict[WorkKind, float] = defaultdict(float)
     for span in tale.spans:
-        found[span.kind] += span.end - span.begin  # type: ignore[assignment]  # a counter of seconds
-    if tale.searches:
-        found[WorkKind.SWEEP] += sum(end - begin for _, begin, end in tale.searches)  # type: ignore[assignment]
+        found[span.kind] += (span.end - span.begin) * span.weight
+    if tale.searched_s:
+        found[WorkKind.SWEEP] += math.fsum(tale.searched_s.values())
     return found
 
 

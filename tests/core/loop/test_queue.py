@@ -175,7 +175,7 @@ def finish(world: Loop, name: str, after_s: float) -> None:
 
 @pytest.mark.parametrize(
     ("devices", "sweeps", "least"),
-    [(1, 1, 0.25), (1, 2, 0.25), (2, 1, 0.4), (2, 2, 0.4), (5, 1, 0.3), (5, 3, 0.3)],
+    [(1, 1, 0.2), (1, 2, 0.2), (2, 1, 0.4), (2, 2, 0.4), (5, 1, 0.3), (5, 3, 0.3)],
 )
 def test_selfplay_and_sweeps_of_one_priority_share(devices: int, sweeps: int, least: float) -> None:
     """Other stages go before both, and come between chunks rather than between games: sweeps pay for them."""
