@@ -164,7 +164,7 @@ def _gone(case: Case, nodes: Sequence[NodeSpec], lives_s: Sequence[float]) -> It
     for node in nodes:
         if not node.ephemeral:
             continue
-        random, at = Random(f"{case.seed} {case.scale} {node.name}"), 0.0
+        random, at = Random(f"{case.seed} {case.scale:g} {node.name}"), 0.0
         while True:
             at += random.choice(lives_s) * case.scale
             if at >= case.span_s:

@@ -1,7 +1,8 @@
 """Hostler on the fleet of benchmark A: the production core and its policies, on virtual GPUs.
 
 The driver does what agents do: it works through chunks in the order they come, tells how far they are every 5 s and
-with a checkpoint every 2 s, notices after 15 s that a worker hangs or a machine is gone, and obeys Lend, Trim, Recall.
+with a checkpoint every 2 s, notices after 15 s that a machine is gone or a worker hangs (after 30 s where starting a
+chunk takes 15), and obeys Lend, Trim, Recall.
 """
 
 import heapq
@@ -70,6 +71,7 @@ class Driver:
     def __init__(self, fleet: Fleet, work: int, overhead_s: float) -> None:
         self._fleet, self._work, self._overhead_s = fleet, work, overhead_s
         self._workers = {gpu.name: Worker(gpu=gpu) for gpu in fleet.gpus}
+        self._silence_s = max(NOTICED_S, 2 * overhead_s)
         self._core = Core()
         self._entries: list[Entry] = []
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
@@ -111,7 +113,7 @@ class Driver:
             worker=("worker",),
             params=PARAMS,
             digest=DIGEST,
-            silence_s=NOTICED_S,
+            silence_s=self._silence_s,
             start_s=3600.0,
         )
         for name, outages in self._fleet.reboots.items():
@@ -253,7 +255,7 @@ class Driver:
         worker.blocked_until = max(worker.blocked_until, until)
         turn, piece = worker.turn, worker.at_work
         if piece is not None:
-            self._later(NOTICED_S, lambda: self._silent(worker, turn, piece))
+            self._later(self._silence_s, lambda: self._silent(worker, turn, piece))
         self._at(until, lambda: self._go_on(worker))
 
     def _silent(self, worker: Worker, turn: int, piece: Piece) -> None:

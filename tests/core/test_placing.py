@@ -53,6 +53,16 @@ def run(world: Driver, *jobs: str) -> None:
         world.tell(inputs.Started(attempt=attempt.id, pid=1, pid_start=1))
 
 
+def let_share(world: Driver, device: str = "a/cuda0") -> None:
+    """Its telemetry tells that a device has little to do, for an hour, while all that begins there runs."""
+    unknown = dict.fromkeys(["load", "memory_total_gb", "memory_free_gb", "disk_total_gb", "disk_free_gb", "backlog_s"])
+    for _ in range(200):
+        run(world, *[name for name in places(world) if world.state.jobs[name].state is not JobState.RUNNING])
+        told = {device: DeviceTelemetry(utilization=0.1, vram_used_gb=1.0, temperature_c=None)}
+        node = device.partition("/")[0]
+        world.tell(inputs.Telemetry(node=node, at=world.now, devices=told, **unknown), after_s=20)
+
+
 class TestGangs:
     def test_it_takes_devices_of_one_node_and_sees_them_all(self) -> None:
         world = fleet(rig("a"), rig("b", count=4))
@@ -97,24 +107,8 @@ class TestLanes:
     def test_a_shared_device_is_paid_for_once(self) -> None:
         world = fleet(rig("a", price_per_h=1.0))
         world.submit(*[self.shared(f"c{n}") for n in range(3)])
-        heard = [
-            inputs.Telemetry(
-                node="a",
-                at=world.now + 20 * n,
-                devices={"a/cuda0": DeviceTelemetry(utilization=0.1, vram_used_gb=1.0, temperature_c=None)},
-                load=None,
-                memory_total_gb=None,
-                memory_free_gb=None,
-                disk_total_gb=None,
-                disk_free_gb=None,
-                backlog_s=None,
-            )
-            for n in range(200)
-        ]
         first = world.now
-        for each in heard:
-            run(world, *[name for name in places(world) if world.state.jobs[name].state is not JobState.RUNNING])
-            world.tell(each, after_s=20)
+        let_share(world)
         assert len(places(world)) > 1
         world.tell(*[ended(f"{name}.1") for name in places(world)])
         world.tell(*[ended(f"{name}.1") for name in places(world)])
@@ -399,3 +393,43 @@ class TestRoundsKeepNothingIdle:
         for _ in range(5):
             world.tell(inputs.Tick(), after_s=60)
         assert len(places(world)) == 2
+
+
+def slots(name: str = "c", count: int = 2) -> NodeSpec:
+    devices = tuple(DeviceSpec(id=f"{name}/cpu{n}", node=name, kind=DeviceKind.CPU, index=n) for n in range(count))
+    return NodeSpec(name=name, backend="test", devices=devices)
+
+
+class TestLoopsOnMotleyFleets:
+    need = Resources(vram_gb=8, tiers=(1, 2, 3), cpu_too=True)
+
+    def test_training_keeps_to_gpus_where_there_are_any(self) -> None:
+        world = fleet(slots(), rig("g"))
+        world.submit(script("s"))
+        world.submit(script("hold", resources=Resources(device="gpu")))
+        world.submit(train(resources=self.need))
+        told = explain_job(world.state, world.core.index, world.state.jobs["j3"])
+        assert "j3" not in places(world), places(world)
+        assert told.devices["c/cpu1"].startswith("device kind: a GPU fits it")
+
+    def test_and_takes_a_cpu_slot_where_there_are_none(self) -> None:
+        world = fleet(slots(), rig("g"))
+        world.submit(script("hold", resources=Resources(device="gpu")))
+        world.submit(train(resources=self.need))
+        assert "j2" not in places(world)
+        world.tell(inputs.LinkDown(node="g", why="gone"))
+        assert "j2" in places(world)
+
+    def test_what_shares_with_nobody_gets_a_device_that_others_share(self) -> None:
+        world = fleet(rig("a"))
+        shared = Resources(vram_gb=4, shared=True)
+        world.submit(*[play(f"p{n}", config=f"c{n}", resources=shared) for n in range(6)])
+        let_share(world)
+        assert len(world.state.devices["a/cuda0"].attempts) > 1
+        world.submit(script("alone"))
+        for _ in range(6):
+            first = world.state.devices["a/cuda0"].attempts[0]
+            world.tell(ended(first), after_s=10)
+            if "j7" in places(world):
+                return
+        raise AssertionError(f"the script waits behind {places(world)}")

@@ -74,7 +74,8 @@ def finish(world: Driver, name: str = "j2") -> None:
     for _ in range(1000):
         if world.job_state(name) is JobState.DONE:
             break
-        world.tell(result(world, next(iter(world.state.sweeps[name].leases))), after_s=0.5)
+        leases = [chunk for each in (name, *world.state.sweeps) for chunk in world.state.sweeps[each].leases]
+        world.tell(result(world, leases[0]), after_s=0.5)
     prove(world, name)
 
 
@@ -288,9 +289,9 @@ class TestTaking:
 ACTIONS = ("done", "done as lent", "progress", "quiet", "down", "up", "died", "restarted")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
-    steps=st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 5), st.integers(1, 100)), max_size=60),
+    steps=st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 5), st.integers(1, 100)), max_size=40),
     sizes=st.lists(st.integers(100, 200_000), min_size=1, max_size=2),
 )
 def test_whatever_happens_everything_is_searched_exactly_once(

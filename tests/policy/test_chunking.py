@@ -107,7 +107,17 @@ def test_what_its_owner_asked_for_holds_whatever_the_overhead() -> None:
 
 def test_a_short_chunk_that_cannot_tell_its_overhead_is_followed_by_a_longer_one() -> None:
     assert chunking.length(AUTOMATIC, 10**12, 10**12, known(longest=1000), 1000.0) == 8000
-    assert chunking.length(AUTOMATIC, 10**12, 10**12, known(longest=6000), 1000.0) == 10_000
+    assert chunking.length(AUTOMATIC, 10**12, 10**12, known(longest=6000), 1000.0) == 24_000
+
+
+def test_an_overhead_as_long_as_a_chunk_is_found_out() -> None:
+    """15 s before anything is searched: chunks grow until they last long enough for checkpoints to tell."""
+    speed = chunking.learn(None, 24_000, 15.8)
+    for _ in range(6):
+        items = chunking.length(AUTOMATIC, 10**12, 10**12, speed, speed.per_s)
+        searching_s = items / 30_000
+        speed = chunking.learn(speed, items, 15.0 + searching_s, 15.0 if searching_s > 4 else None)
+    assert chunking.longest_s(AUTOMATIC, speed) == chunking.LONGEST_S
 
 
 def test_a_rest_that_is_worth_no_chunk_goes_with_the_last() -> None:

@@ -67,4 +67,4 @@ def test_unknown_prices_and_the_formula_of_the_quota_error_are_told() -> None:
     assert facts["cost"] == ("?", "0 of 2 nodes priced")
     assert facts["cost per unit"][0] == "?"
     assert "half the sum of |had - meant|" in facts["quota error"][1]
-    assert dict((name, unit) for name, _, unit in _facts(found))["cost"] == "2 of 2 nodes priced"
+    assert {name: unit for name, _, unit in _facts(found)}["cost"] == "2 of 2 nodes priced"

@@ -134,7 +134,7 @@ def test_what_is_not_written_in_a_list_is_not_described(write: Write) -> None:
     assert "jobs[0].argv" not in described
     assert described["jobs[0].run"] == f"{path}:2:18"
     assert described["jobs[0].env"] == f"{path}:2:28"
-    assert described["sweeps[0].target_s"] == "default"
+    assert described["sweeps[0].min_chunk"] == "default"
     assert described["jobs[0].retry.backoff_s"] == "default"
 
 

@@ -33,8 +33,9 @@ class Finding(NamedTuple):
 def findings(loaded: Loaded, now: float, jobs: Iterable[JobSpec] = ()) -> list[Finding]:
     """What there is to say of a fleet file that could be read, at `now` in Unix seconds; what is wrong comes first.
 
-    Of the `jobs` that it asks for, those that are given are looked at, too. Where a probe has yet to find GPUs, nothing
-    is said of what the fleet lacks. Raises `SettingsError` where a training config cannot be.
+    Of the `jobs` that it asks for, those that are given are looked at, too. Where a probe has yet to find GPUs, or the
+    memory of one is unknown, nothing is said of what the fleet lacks. Raises `SettingsError` where a training config
+    cannot be.
     """
     from hostler.policy import programme, share
     from hostler.settings import config_specs, node_spec, rules
@@ -43,7 +44,7 @@ def findings(loaded: Loaded, now: float, jobs: Iterable[JobSpec] = ()) -> list[F
     nodes = [node_spec(node) for node in loaded.fleet.nodes]
     configs = config_specs(loaded, until_idle=False)
     wrong = share.contradictions(asked.quotas, [config.name for config in configs])
-    if not any(node.backend == "local" and node.gpus == "auto" for node in loaded.fleet.nodes):
+    if all(map(_known, loaded.fleet.nodes)):
         sites = _sites(loaded.fleet.nodes)
         wrong += [*_of_tiers(asked, sites), *_misfits([*_stages(configs), *_needs(jobs)], sites, asked)]
     notes = [*_of_nodes(nodes, asked, now), *_of_providers(nodes, asked), *_of_exports(loaded.fleet.nodes, configs)]
@@ -58,13 +59,24 @@ WITHOUT_SOLVER = (
 )
 
 
+def _known(node: Node) -> bool:
+    """Whether the devices of a node are known before it starts, and the memory of its GPUs."""
+    if isinstance(node.gpus, str):
+        return node.gpus == "none"
+    return all(each.vram_gb is not None for each in node.gpus)
+
+
 def _sites(nodes: Iterable[Node]) -> list[Site]:
     """The devices of the fleet, of each node one of those that are alike."""
     from hostler.policy import fit
 
-    described = [_described(node) for node in nodes]
-    alike = {(at, each.kind, each.model, each.vram_gb): each for at, n in enumerate(described) for each in n.devices}
-    return [fit.site(described[at], device) for (at, *_), device in alike.items()]
+    found: dict[tuple[object, ...], Site] = {}
+    for spec in map(_described, nodes):
+        for each in spec.devices:
+            alike = spec.name, each.kind, each.model, each.vram_gb
+            if alike not in found:
+                found[alike] = fit.site(spec, each)
+    return list(found.values())
 
 
 def _described(node: Node) -> NodeSpec:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli.common import Json, StateDir, client, directory
-from hostler.cli.show import UNKNOWN, Column, clean, compact, paragraph, plural, say, say_json, table
+from hostler.cli.show import UNKNOWN, Column, clean, compact, plural, say, say_json, table
 
 if TYPE_CHECKING:
     from hostler.settings import Setting
@@ -76,7 +76,7 @@ def check(fleet_file: FleetFile, as_json: Json = False) -> int:
         return failed
     columns = (Column("SETTING"), Column("VALUE", yields=True), Column("FROM", yields=True, tail=True))
     say(table(columns, _settings_rows(settings)))
-    say(line for each in found for line in paragraph(str(each), rest="  "))
+    say(clean(each) for each in found)
     sweeps = sum(spec.payload.kind == "sweep" for spec in asked)
     counts = plural(len(asked) - sweeps, "job"), plural(sweeps, "sweep"), plural(len(configs), "training config")
     print(f"{'contradicts itself' if failed else 'good'}: {', '.join(counts)}")

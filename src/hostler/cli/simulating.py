@@ -181,7 +181,7 @@ def _scenario(loaded: Loaded, jobs: Sequence[JobSpec], days: float, seed: int) -
 
 
 def _sorted_out(loaded: Loaded) -> tuple[list[JobSpec], dict[str, int]]:
-    """The jobs of the file that are played, and how many are not: nobody says how long they last, or when they begin."""
+    """The jobs of the file that are played, and how many are not: nobody says how long they last."""
     from hostler.settings import specs
     from hostler.sim.fleet import virtual
 

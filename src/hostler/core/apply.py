@@ -500,5 +500,7 @@ def _unlink(state: State, index: Index, node: Node, why: str, alive_at: float) -
     if node.link is Link.UP and node.since <= alive_at - ARRIVED_S:
         _forget_workers(state, node.spec.name, alive_at - ARRIVED_S)
     node.link, node.since, node.trouble = Link.DOWN, state.at, why
+    # What was not good enough beside this node may be now.
+    index.new_work = True
     for device in node.spec.devices:
         index.closed(device.id)

@@ -131,6 +131,8 @@ def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
     rival = offer.job if offer is not None and offer.group.work in CHOOSY else None
     if index.movable and moving.improve(state, index, device, rival, emit):
         return False
+    if offer is not None and device.attempts and _makes_way(state, index, device, offer):
+        return False
     if (offer is not None or sweep is not None) and _is_kept(state, index, device, offer, sweep_priority, every):
         return False
     if offer is not None:
@@ -141,6 +143,24 @@ def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
     if sweep is not None and sweeping.room(state, index, device, held):
         emit(sweeping.lease(state, index, device, sweep))
         return True
+    return False
+
+
+def _makes_way(state: State, index: Index, device: Device, offer: Offer) -> bool:
+    """Keep a device that several share for work that shares with nobody: it never would be empty by itself."""
+    if not offer.job.spec.resources.shared:
+        return False
+    waiting = [
+        head
+        for group in index.ready
+        if group.work in CHOOSY and not group.need.shared and (head := index.peek(state, group)) is not None
+    ]
+    kept_for = set(index.reserved.values())
+    for job in sorted(waiting, key=lambda each: each.rank):
+        fits = job.priority >= offer.job.priority and job.id not in kept_for and index.suits(job, device.spec.id)
+        if fits and gates.standing_refusal(state, index, job, device) is None:
+            index.reserved[device.spec.id] = job.id
+            return True
     return False
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hostler.core.care import effects as care
 from hostler.core.forecast import prediction
 from hostler.core.index import Index, group_of
 from hostler.core.state import Device, Job, State
 from hostler.core.trust import decide as trust
 from hostler.model.fleet import Link, NodeSpec
-from hostler.model.work import JobState, WorkKind
+from hostler.model.work import DeviceKind, JobState, WorkKind
 from hostler.policy import cost, fit, placement
 from hostler.policy.fit import DeviceLoad, Gate, NodeLoad, Refusal
 
+GPUS_FIRST = (WorkKind.TRAINING, WorkKind.EVALUATION)
+"""Kinds that take a CPU slot only where no GPU of the fleet fits them: there they would last for days."""
 SOON_S = 60.0
 """A node that goes away sooner gets nothing whose duration is unknown."""
 
@@ -45,6 +49,7 @@ def standing_refusal(state: State, index: Index, job: Job, device: Device) -> Re
         or trust.retry_gate(job, index.sites[device.spec.id], index.now)
         or care.blocked(state, device.spec.node, job.spec.work)
         or one_per_config(index, job)
+        or _gpu_first(state, index, job, device)
         or too_long(state, index, job, device, node.spec)
     )
 
@@ -128,6 +133,21 @@ def one_per_config(index: Index, job: Job) -> Refusal | None:
     return Refusal(gate=Gate.CONFIG, why=f"{config} is in training already")
 
 
+def _gpu_first(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
+    need = job.spec.resources
+    if device.spec.kind is not DeviceKind.CPU or not need.cpu_too or job.spec.work not in GPUS_FIRST:
+        return None
+    for cls, members in index.members.items():
+        is_gpu = index.samples[cls].device.kind is not DeviceKind.CPU
+        if is_gpu and index.misfit(need, job.spec.work, cls) is None and _any_in_reach(state, members):
+            return Refusal(gate=Gate.KIND, why=f"a GPU fits it, and would be done long before {device.spec.id}")
+    return None
+
+
+def _any_in_reach(state: State, names: Iterable[str]) -> bool:
+    return any(state.nodes[state.devices[name].spec.node].link is Link.UP for name in names)
+
+
 def _wall(state: State, index: Index, job: Job, device: Device, node: NodeSpec) -> Refusal | None:
     if node.ends_at is None:
         return None
@@ -160,7 +180,7 @@ def _fits_somewhere_safe(state: State, index: Index, job: Job) -> bool:
     return any(
         index.misfit(group.need, group.work, cls) is None
         and _price_cap(state, index, job, state.devices[next(iter(members))]) is None
-        and any(state.nodes[state.devices[name].spec.node].link is Link.UP for name in members)
+        and _any_in_reach(state, members)
         for cls, members in index.members.items()
         if members and not index.samples[cls].node.ephemeral
     )

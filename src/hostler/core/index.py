@@ -404,6 +404,12 @@ class Index:
         self.fresh_groups.pop(group, None)
         return None
 
+    def peek(self, state: State, group: Group) -> Job | None:
+        """The first ready job of a group, if it is at the top of its heap; the queue is left as it is."""
+        heap = self.ready.get(group)
+        job = state.jobs[heap[0][2]] if heap else None
+        return job if job is not None and heap and self.is_ready(job, heap[0]) else None
+
     def heads(self, state: State, group: Group, most: int) -> Iterator[Job]:
         """The first ready jobs of a group, in order, after `head`; so many entries of its heap are looked at."""
         previous = None

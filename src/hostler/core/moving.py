@@ -1,4 +1,4 @@
-"""What should rather go on here? A device came free that no urgent work wants: something far away from its best moves in.
+"""What should rather go on here? Into a device that no urgent work wants moves what runs far away from its best.
 
 A training begins where it can at once; if that is slow, everything behind it in the queue of its config is late too. So
 the one that gains most by starting anew here, from what it has saved, is asked to leave, and the device kept for it.
@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from hostler.core import forecast, gates
 from hostler.core.bidding import RESTART_S, desirability
+from hostler.core.forecast import Forecast
 from hostler.core.index import Index, group_of
 from hostler.core.state import Attempt, Device, Job, State
 from hostler.model.events import Event, PreemptRequested
@@ -95,7 +96,7 @@ def _move(state: State, index: Index, job: Job, device: Device, rival: Job | Non
 
 def _left_s(state: State, index: Index, job: Job, attempt: Attempt) -> float | None:
     """Seconds that the job still takes where it is, as likely more as less."""
-    known = forecast.prediction(state, index, job, state.devices[attempt.device])
+    known = _expected(state, index, job, state.devices[attempt.device])
     left = None if known is None else forecast.left_s(known, index.now - attempt.leased_at)
     return None if left is None else left[0]
 
@@ -111,8 +112,13 @@ def _lost_s(state: State, index: Index, rival: Job, device: Device, instead: Dev
 
 
 def _median_s(state: State, index: Index, job: Job, device: Device) -> float | None:
-    seconds = forecast.median_s(state, index, job, device)
-    return seconds if seconds else None
+    known = _expected(state, index, job, device)
+    return known.p50_s if known is not None and known.p50_s > 0 else None
+
+
+def _expected(state: State, index: Index, job: Job, device: Device) -> Forecast | None:
+    """What the job's owner expects of it, as where bids are made; or else what others of its kind took."""
+    return forecast.owners(job, device.spec) or forecast.prediction(state, index, job, device)
 
 
 def _waiting_for(index: Index, job: Job) -> int:

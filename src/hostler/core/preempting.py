@@ -21,7 +21,7 @@ from hostler.policy import fit, preemption
 
 Emit: TypeAlias = Callable[[Event], None]
 
-URGENT = (WorkKind.EVALUATION, WorkKind.TRAINING)
+URGENT = preemption.YIELDS_TO[WorkKind.SELFPLAY]
 CHORE = "room"
 PREEMPTED_MOST = 5
 """Who has made way for others so often is left to finish."""

@@ -184,7 +184,12 @@ def _may(state: State, index: Index, job: Job, device: Device) -> bool:
 
 
 def _bounds(payload: SweepPayload) -> Bounds:
-    return Bounds(target_s=payload.target_s, floor=payload.min_chunk, ceiling=payload.max_chunk)
+    return Bounds(
+        target_s=payload.target_s,
+        floor=payload.min_chunk,
+        ceiling=payload.max_chunk,
+        silence_s=payload.silence_s,
+    )
 
 
 def _speed(state: State, sweep: Sweep, device: Device) -> Speed | None:

@@ -27,6 +27,9 @@ LONGEST_S = 600.0
 """No chunk is made longer than this for its overhead's sake."""
 OVERHEAD_SHARE = 1 / 200
 """The overhead that a chunk may have, as long as `LONGEST_S` allows."""
+UNHEARD = 0.8
+"""A worker of which no chunk has told its overhead gets chunks of so much of the silence it is allowed: it starts
+slowly, or it tells nothing while it searches."""
 TAIL_OVERHEADS = 10.0
 """Towards the end a chunk still lasts so many times as long as it costs to start."""
 SHORTEST_S = 0.1
@@ -70,6 +73,8 @@ class Bounds:
     target_s: float | None
     floor: int
     ceiling: int | None
+    silence_s: float = 30.0
+    """A worker that says nothing for so long is replaced."""
 
 
 def learn(speed: Speed | None, items: int, seconds: float, overhead_s: float | None = None) -> Speed:
@@ -82,6 +87,8 @@ def learn(speed: Speed | None, items: int, seconds: float, overhead_s: float | N
         return Speed(per_s=sample, longest=items, samples=1, overhead_s=overhead_s)
     bounded = min(max(sample, speed.per_s / MAX_CORRECTION), speed.per_s * MAX_CORRECTION)
     weight = max(ALPHA, 1 - speed.longest / items)
+    if speed.overhead_s is None and items > speed.longest:
+        weight = 1.0  # with an overhead in it, a shorter chunk tells less
     return Speed(
         per_s=(1 - weight) * speed.per_s + weight * bounded,
         longest=max(speed.longest, items),
@@ -113,7 +120,9 @@ def longest_s(bounds: Bounds, speed: Speed) -> float:
     """How long a chunk should last at most: as its owner asked, or so long that its overhead is next to nothing."""
     if bounds.target_s is not None:
         return bounds.target_s
-    return min(max((speed.overhead_s or 0.0) / OVERHEAD_SHARE, USUAL_S), LONGEST_S)
+    if speed.overhead_s is None:
+        return max(bounds.silence_s * UNHEARD, USUAL_S)
+    return min(max(speed.overhead_s / OVERHEAD_SHARE, USUAL_S), LONGEST_S)
 
 
 def shortest_s(speed: Speed) -> float:

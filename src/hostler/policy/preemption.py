@@ -1,4 +1,4 @@
-"""Who must yield? Evaluation and training may take a device from self-play; never the reverse."""
+"""Who must yield? Evaluation, training and its exports may take a device from self-play; never the reverse."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ from collections.abc import Mapping
 from hostler.model.work import WorkKind
 
 YIELDS_TO: Mapping[WorkKind, frozenset[WorkKind]] = {
-    WorkKind.SELFPLAY: frozenset({WorkKind.TRAINING, WorkKind.EVALUATION}),
+    # An export is short, and the training behind it waits for it.
+    WorkKind.SELFPLAY: frozenset({WorkKind.TRAINING, WorkKind.EVALUATION, WorkKind.EXPORT}),
 }
 """Which kinds may take a device from a kind of work; kinds that are not named keep what they have."""
 FLOOR = 0.5
 """Part of its share that a kind of work keeps, whoever else is in a hurry."""
 SETTLED_S = 3600.0
 """Device time that must have been served before anybody's part of it means something."""
-
-
-def may_take(taker: WorkKind, holder: WorkKind) -> bool:
-    """Whether work of one kind may take a device from work of another."""
-    return taker in YIELDS_TO.get(holder, frozenset())
 
 
 def may_yield(holder: WorkKind, served_s: Mapping[WorkKind, float], shares: Mapping[WorkKind, float]) -> bool:

@@ -80,8 +80,9 @@ def fold(events: Iterable[Event]) -> Folded:
                 _accept(folded, chunk, leased.pop(chunk), hits)
             case ChunkShortened(chunk=chunk, stop=stop):
                 leased[chunk] = leased[chunk][0], stop
-            case ChunkReturned(chunk=chunk, position=position, hits=hits) | ChunkTaken(
-                chunk=chunk, position=position, hits=hits
+            case (
+                ChunkReturned(chunk=chunk, position=position, hits=hits)
+                | ChunkTaken(chunk=chunk, position=position, hits=hits)
             ):
                 _accept(folded, chunk, (leased.pop(chunk)[0], position), hits)
     return folded
