@@ -98,7 +98,7 @@ def play(world: World, events: int) -> None:
 
 
 def replanned(world: World) -> dict[str, float | None]:
-    """Milliseconds of the slow loop: its parts cold and warm, and the re-plan of the whole fleet; medians of several."""
+    """Milliseconds of the slow loop: its parts cold and warm, and the whole re-plan; medians of several."""
     if not programme.available():
         return dict.fromkeys(("question", "cold", "warm", "full re-plan"))
     solver = programme.Solver()

@@ -1,5 +1,6 @@
-"""The scheduler one writes first: after every event, sort the queue by priority and put each job on the first free device
-that it fits. It knows no shares, prices, preemption, several jobs on a device, or reasons; its work grows with jobs × devices.
+"""The scheduler one writes first: after every event, sort the queue; each job takes the first device it fits.
+
+It knows no shares, prices, preemption, sharing of devices or reasons, and its work grows with jobs × devices.
 """
 
 import time

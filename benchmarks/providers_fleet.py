@@ -1,4 +1,4 @@
-"""The fleet of `providers.py`: what there is, what comes, and when nodes are gone. Drawn once, the same for everybody."""
+"""The fleet of `providers.py`: what there is, what comes, and when nodes are gone. Drawn once, for everybody."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence

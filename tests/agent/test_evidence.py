@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hostler.agent import logs
 from hostler.agent.evidence import LIMIT_BYTES, cleaned, last_words

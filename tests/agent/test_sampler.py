@@ -9,8 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hostler.agent import sampler
 from hostler.agent.sampler import Source, amd_query, amd_samples, nvidia_samples

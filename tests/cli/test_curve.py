@@ -7,8 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hostler.cli.curve import ABOVE, BELOW, POINT, RIGHT, Point, curve
 from tests.web.loops import HOUR, NOON

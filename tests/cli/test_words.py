@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hostler.cli.words import assignments, interval, json_or_text, whole
 from hostler.model.errors import UsageError

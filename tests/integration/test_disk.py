@@ -18,6 +18,7 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with small_disk(tmp_path_factory.mktemp("small") / "disk", "24m") as made:
         yield made
 
+
 SMALL = {"targets": {"disk_free_gb": 0, "disk_roomy_gb": 0, "disk_full_within_s": 1}}
 """So small a disk would be critical from the first."""
 

@@ -7,8 +7,7 @@ import math
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hostler.learning.elo import PRIOR_SD
 from hostler.learning.plan import SPREAD_MAX, Planned, best_opponents

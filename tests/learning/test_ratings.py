@@ -9,8 +9,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.learning.elo import DIFFERENCE_SD, PRIOR_SD, slope
 from hostler.learning.matches import games

@@ -7,8 +7,7 @@ from functools import reduce
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hostler.learning.matches import group_score
 from hostler.learning.sprt import MIN_GROUPS, Evidence, Hypotheses, log_likelihood_ratio, score_at, verdict

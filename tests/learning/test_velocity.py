@@ -5,8 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from hostler.learning.velocity import DAY_S, Point, velocity
 from hostler.model.learning import INTERVAL_SD, Rating

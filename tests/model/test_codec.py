@@ -9,8 +9,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from hostler.model import codec, commands, inputs
 from hostler.model.errors import CorruptState, SpecError

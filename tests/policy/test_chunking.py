@@ -6,8 +6,7 @@ import heapq
 import itertools
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hostler.policy import chunking
 from hostler.policy.chunking import Bounds, Speed

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hostler.model.fleet import NO_LIMITS, DeviceSpec, NodeLimits, NodeSpec
 from hostler.model.work import DeviceKind, Resources, WorkKind

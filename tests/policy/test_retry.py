@@ -5,8 +5,7 @@ from __future__ import annotations
 from textwrap import dedent
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hostler.model.fleet import DeviceSpec
 from hostler.model.work import DEFAULT_BUDGETS, DeviceKind, FailureClass, Retry

@@ -7,8 +7,7 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from hostler.model.learning import Rating
 from hostler.model.views import ConfigHistory, DatasetView, HourView, RatingPoint

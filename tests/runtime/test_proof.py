@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hostler.model.events import ChunkDone, ChunkLeased, ChunkReturned, Entry, Event
 from hostler.runtime.proof import proof_of

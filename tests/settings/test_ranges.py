@@ -3,8 +3,7 @@
 import ast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hostler.settings.ranges import MAX_BITS, parse_integer
 

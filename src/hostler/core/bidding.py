@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from hostler.core import forecast
-from hostler.core.index import Group, Index, Table, group_of
+from hostler.core.index import Index, group_of
 from hostler.core.state import Job, State
+from hostler.core.uses import Group, Table
 from hostler.model.work import JobState, WorkKind
 from hostler.policy import cost, placement, power
 from hostler.policy.placement import Bid, Market

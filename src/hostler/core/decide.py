@@ -13,11 +13,12 @@ from typing import TypeAlias
 
 from hostler.core import accounts, gangs, gates, moving, reasons, rounds, sweeping
 from hostler.core.bidding import bid_of, desirability, fitting, market
-from hostler.core.index import Group, Index
+from hostler.core.index import Index
 from hostler.core.loop.ranking import next_selfplay
 from hostler.core.offers import HEADS, Offer, has_room, offers_for
 from hostler.core.preempting import drop_stale, make_room
 from hostler.core.state import Device, Job, State
+from hostler.core.uses import Group
 from hostler.model.events import AttemptLeased, Event
 from hostler.model.work import WorkKind
 from hostler.policy import placement, share
@@ -124,7 +125,11 @@ def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
     """Give the device one more piece of work; whether there was one."""
     held = occupied(index, device)
     every = offers_for(state, index, device)
-    able = [offer for offer in every if offer.others is not None]
+    able = [
+        offer
+        for offer in every
+        if offer.others is not None and not moving.holds_out(state, index, offer.job, offer.group, device)
+    ]
     sweep = sweeping.best(state, index, device) if device.spec.id not in index.reserved else None
     sweep_priority = None if sweep is None else state.jobs[sweep.job].priority
     offer = _chosen(state, index, device, able, sweep_priority)

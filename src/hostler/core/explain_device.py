@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hostler.core import accounts, gates, views
-from hostler.core.care import effects
-from hostler.core.care import views as care
+from hostler.core.care import effects, views as care
 from hostler.core.gangs import partners
-from hostler.core.index import Group, Index
+from hostler.core.index import Index
 from hostler.core.starting import ends_at, ready_jobs
 from hostler.core.state import Device, Job, State
 from hostler.core.trust import decide as trust
+from hostler.core.uses import Group
 from hostler.model.errors import NotFound
 from hostler.model.fleet import Link
 from hostler.model.views import DeviceExplanation, DeviceView, HeldView

@@ -31,8 +31,10 @@ def misfit(state: State, index: Index, job: Job, device: Device) -> Refusal | No
 
 def refusal(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
     """What keeps a waiting job off a device now; `None` where it can be put there."""
-    return misfit(state, index, job, device) or standing_refusal(state, index, job, device) or full(
-        state, index, job, device
+    return (
+        misfit(state, index, job, device)
+        or standing_refusal(state, index, job, device)
+        or full(state, index, job, device)
     )
 
 
@@ -106,9 +108,7 @@ def node_load(index: Index, node: str) -> NodeLoad:
 
 def _free_lane(state: State, device: Device) -> int:
     taken = {
-        job.attempt.lane
-        for name in device.attempts
-        if (job := state.jobs[name.rpartition(".")[0]]).attempt is not None
+        job.attempt.lane for name in device.attempts if (job := state.jobs[name.rpartition(".")[0]]).attempt is not None
     }
     return next(lane for lane in range(len(taken) + 1) if lane not in taken)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from hostler.core.care.state import Heard
-from hostler.core.state import Attempt, Device, Job, Node, State, Sweep, speed_key, sweep_payload
+from hostler.core.state import Attempt, Device, Job, Node, State
+from hostler.core.uses import Backlog, DeviceUse, Group, Known, Live, Load, NodeUse, Table
 from hostler.model.commands import WorkerOrder
 from hostler.model.fleet import Link, NodeSpec
 from hostler.model.planning import Plan
@@ -22,7 +23,6 @@ from hostler.model.record import entity
 from hostler.model.work import DeviceKind, JobState, Resources, ScriptPayload, SweepPayload, WorkKind
 from hostler.policy import duration, fit
 from hostler.policy.fit import Refusal, Site
-from hostler.policy.population import EXPLORATION_GAP_S
 from hostler.policy.priority import Claim
 from hostler.policy.share import QuotaTarget
 
@@ -45,86 +45,6 @@ BEGUN_MOST = 64
 """Stale entries of a heap that are not worth dropping."""
 UNKNOWN_CHUNK_S = 1e-3
 """What a chunk of unknown duration counts in a sweep's attained service, so that equals take turns."""
-
-
-@entity
-class Load:
-    """Expected seconds of work put on a device; `unknown` counts what cannot be predicted."""
-
-    attempts_s: float = 0.0
-    attempts_unknown: int = 0
-    chunks_s: float = 0.0
-    chunks_unknown: int = 0
-
-    @property
-    def attempts(self) -> float | None:
-        """Seconds of queued attempts, `None` if one of them is unpredictable."""
-        return None if self.attempts_unknown else self.attempts_s
-
-    @property
-    def chunks(self) -> float | None:
-        """Seconds of queued chunks, `None` if one of them is unpredictable."""
-        return None if self.chunks_unknown else self.chunks_s
-
-
-class Group(NamedTuple):
-    """Work that looks the same to the scheduler, whose jobs go in the order of their rank."""
-
-    work: WorkKind
-    label: str
-    """The training config, or the family of scripts."""
-    need: Resources
-
-
-@entity
-class NodeUse:
-    """What runs on a node takes of it."""
-
-    scripts: int = 0
-    cpus: float = 0.0
-    memory_gb: float = 0.0
-    started_at: float | None = None
-    """When something was last put on one of its GPUs."""
-
-
-@entity
-class DeviceUse:
-    """What has been put on a device takes of it."""
-
-    vram_gb: float = 0.0
-    unshared: int = 0
-    """Attempts that share it with nobody."""
-
-
-@entity
-class Live:
-    """Attempts that an account has out now: how many devices, and the sum of the times since when they have them."""
-
-    devices: float = 0.0
-    since: float = 0.0
-
-
-@entity
-class Backlog:
-    """What is left of jobs alike whose owners expect how long they take."""
-
-    jobs: int = 0
-    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """By model of device; `*`: any other."""
-    serves: bool = False
-    """Whether they work for a training config."""
-
-
-@entity
-class Table:
-    """What the classes of the fleet are to the first job of a group, as long as nothing about either changes."""
-
-    job: str
-    progress: float
-    lessons: int
-    classes: list[str]
-    seconds: Mapping[str, float] | None
-    rates: Mapping[str, float]
 
 
 @entity
@@ -192,6 +112,15 @@ class Index:
     """Whether somebody would take some, and self-play has too little of its share to yield."""
     plan: Plan | None = None
     """The slow loop's newest answer. Volatile."""
+    known_bids: dict[str, Known] = field(default_factory=dict)
+    """What jobs that are placed anew every round offer, as far as it does not change."""
+    speeds: dict[tuple[tuple[str, float], ...], Mapping[str, float]] = field(default_factory=dict)
+    """Tables of relative speed: jobs of one family share one."""
+    seats: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Devices kept for jobs in this round. Volatile."""
+    round_seen: tuple[frozenset[str], Mapping[str, int], Mapping[str, float]] | None = None
+    """What the last round was planned with, and when."""
+    round_at: float = 0.0
     next_round: float | None = None
     """When what can be stopped is placed anew. Volatile."""
     planned_at: float | None = None
@@ -432,6 +361,7 @@ class Index:
 
     def join(self, node: NodeSpec) -> None:
         """A node is described: these are its devices."""
+        self.known_bids.clear()
         for spec in node.devices:
             self.places.add(spec.id)
             self.devices_at[node.name][spec.id] = None
@@ -445,6 +375,7 @@ class Index:
 
     def part(self, node: NodeSpec) -> None:
         """The devices of a node, as it was described, are in the fleet no more."""
+        self.known_bids.clear()
         for spec in node.devices:
             self.closed(spec.id)
             self.places.discard(spec.id)
@@ -655,70 +586,3 @@ def _ascending(heap: list[EntryT]) -> Iterator[EntryT]:
         for child in (2 * at + 1, 2 * at + 2):
             if child < len(heap):
                 heapq.heappush(front, (heap[child], child))
-
-
-def rebuilt(state: State, jobs: Collection[Job] | None = None, like: Index | None = None) -> Index:
-    """The index of a state, from nothing.
-
-    To be compared only, it may be made of fewer `jobs`, without some that are over; and what nodes say of themselves
-    may be taken over from another index, which is `like` it.
-    """
-    index = Index(now=state.at)
-    jobs = state.jobs.values() if jobs is None else jobs
-    if like is not None:
-        index.places, index.sites, index.classes = like.places, like.sites, like.classes
-        index.samples, index.members = like.samples, like.members
-    for node in state.nodes.values() if like is None else ():
-        index.join(node.spec)
-    for job in jobs:
-        index.count(job, None, job.state)
-        index.await_dependencies(state, job)
-        if not job.state.final:
-            index.expect(job, 1)
-        if job.attempt is not None:
-            index.attempt_put(state, job, job.attempt)
-    for job in sorted(jobs, key=lambda each: each.rank):
-        if job.state is JobState.PENDING or (job.id in state.sweeps and not job.state.final):
-            index.enqueue(state, job)
-    for sweep in state.sweeps.values():
-        _index_sweep(state, index, sweep)
-    for name, device in state.devices.items():
-        index.devices_at[device.spec.node][name] = None
-        index.opened(state, name)
-        index.note_yieldable(state, device)
-    _index_loops(state, index)
-    _index_trust(state, index, jobs)
-    for name in {*state.care.nodes, *state.care.lanes}:
-        index.expire_later(state, name)
-    return index
-
-
-def _index_loops(state: State, index: Index) -> None:
-    index.loops_due = set(state.configs)
-    for config in state.configs.values():
-        for rest in config.rests.values():
-            index.rest_loop(config.spec.name, rest.until)
-        if config.explored_at is not None:
-            index.wake_loop(config.spec.name, config.explored_at + EXPLORATION_GAP_S)
-        for name, stage in config.jobs.items():
-            index.selfplaying += stage is WorkKind.SELFPLAY and state.jobs[name].attempt is not None
-
-
-def _index_trust(state: State, index: Index, jobs: Collection[Job]) -> None:
-    for name, doubt in state.trust.doubts.items():
-        index.doubted.add(name)
-        if doubt.until is not None:
-            index.look_again(name, doubt.until)
-    for job in jobs:
-        if job.state is JobState.PENDING:
-            for until in {*job.avoid.values(), job.vram_until} - {0.0}:
-                index.reconsider(job.id, until)
-
-
-def _index_sweep(state: State, index: Index, sweep: Sweep) -> None:
-    index.attained_s[sweep.job] += sweep.served_s
-    payload = sweep_payload(state.jobs[sweep.job])
-    for lease in sweep.leases.values():
-        index.chunk_put(sweep.job, lease.device, lease.expected_s)
-        speed = state.speeds.get(speed_key(lease.device, payload))
-        index.at_work(sweep.job, lease.device, 0.0 if speed is None else speed.per_s)

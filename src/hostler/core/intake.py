@@ -199,9 +199,7 @@ def _searched(state: State, index: Index, given: inputs.Searched, emit: Emit) ->
 
 
 def _chunk_done(given: inputs.Searched) -> events.ChunkDone:
-    return events.ChunkDone(
-        chunk=given.chunk, hits=given.hits, elapsed_s=given.elapsed_s, overhead_s=given.overhead_s
-    )
+    return events.ChunkDone(chunk=given.chunk, hits=given.hits, elapsed_s=given.elapsed_s, overhead_s=given.overhead_s)
 
 
 def _returned(state: State, index: Index, given: inputs.Returned, emit: Emit) -> None:

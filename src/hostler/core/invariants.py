@@ -8,8 +8,9 @@ from operator import is_
 
 from hostler.core.care.invariants import care_faults
 from hostler.core.holdings import holding_faults
-from hostler.core.index import Index, rebuilt
+from hostler.core.index import Index
 from hostler.core.loop.invariants import loop_faults
+from hostler.core.rebuilding import rebuilt
 from hostler.core.state import Device, Job, State, Sweep, sweep_payload
 from hostler.model.errors import BrokenInvariant
 from hostler.model.fleet import Link, NodeSpec

@@ -10,9 +10,10 @@ from typing import Any
 from hostler.core import accounts, decide, intake, orders, planning, sweeping
 from hostler.core.apply import apply
 from hostler.core.care.decide import review
-from hostler.core.index import Index, rebuilt
+from hostler.core.index import Index
 from hostler.core.invariants import Audit, validate
 from hostler.core.loop.decide import populate
+from hostler.core.rebuilding import rebuilt
 from hostler.core.state import State
 from hostler.core.trust import decide as trust
 from hostler.model.commands import Command

@@ -13,10 +13,12 @@ from itertools import islice
 from typing import TypeAlias
 
 from hostler.core import forecast, gates
-from hostler.core.bidding import RESTART_S, desirability
+from hostler.core.bidding import RESTART_S, bid_of, desirability
 from hostler.core.forecast import Forecast
 from hostler.core.index import Index, group_of
+from hostler.core.preempting import URGENT
 from hostler.core.state import Attempt, Device, Job, State
+from hostler.core.uses import Group
 from hostler.model.events import Event, PreemptRequested
 from hostler.model.record import record
 from hostler.model.work import JobState, WorkKind
@@ -29,6 +31,8 @@ SOONER = 1.25
 """How many times sooner it must be done here, the restart included, to be worth the trouble."""
 LEAST_S = 600.0
 """What that must save, of its own time and of those that wait for it."""
+MUCH = 2.0
+"""How many times as fast a device must be that is worth waiting for self-play to leave it."""
 KEPT_S = 120.0
 """How long the device is kept for it, its grace and the way back to the queue."""
 LOOKED_AT = 256
@@ -63,6 +67,18 @@ def improve(state: State, index: Index, device: Device, rival: Job | None, emit:
     index.look_again(name, index.kept_until[name])
     emit(PreemptRequested(attempt=attempt.id, by=None, why=f"goes on faster on {name}: {move.saved_s:.0f} s are saved"))
     return True
+
+
+def holds_out(state: State, index: Index, job: Job, group: Group, device: Device) -> bool:
+    """Whether the job leaves the device to others, because it may take one from self-play that is much faster for it.
+
+    Not if that is what it has asked for in vain.
+    """
+    if group.work not in URGENT or not state.rules.placement.preempt or index.reserved.get(device.spec.id) == job.id:
+        return False
+    rates = bid_of(state, index, job, group).rates
+    own, found = rates.get(index.classes[device.spec.id]), (rates[cls] for cls in rates if index.yieldable.get(cls))
+    return own is not None and max(found, default=0.0) > MUCH * own and job.id not in index.roomless
 
 
 def _move(state: State, index: Index, job: Job, device: Device, rival: Job | None) -> Move | None:

@@ -12,8 +12,9 @@ from typing import NamedTuple, TypeAlias
 
 from hostler.core import gates
 from hostler.core.gangs import partners
-from hostler.core.index import Group, Index, Ranked, group_of
+from hostler.core.index import Index, Ranked, group_of
 from hostler.core.state import Device, Job, State
+from hostler.core.uses import Group
 from hostler.model.work import JobState, WorkKind
 from hostler.policy import placement
 from hostler.policy.fit import Gate, Refusal

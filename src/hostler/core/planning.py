@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from hostler.core import bidding
-from hostler.core.index import Group, Index, group_of
+from hostler.core.index import Index, group_of
 from hostler.core.loop.ranking import targets
 from hostler.core.state import State
+from hostler.core.uses import Group
 from hostler.model.commands import Solve
 from hostler.model.fleet import Link
 from hostler.model.planning import Demand, Instance, QuotaRow
@@ -124,7 +125,7 @@ def _left(index: Index, classes: Mapping[str, float]) -> Iterator[Demand]:
             least = min(known.values())
             rates = {cls: least / each for cls, each in known.items()}
             name = f"{group.work} {group.label}" if left.serves else group.label
-            yield Demand(name=name, worth=rates, rates=rates, work=least, devices=group.need.gpus)
+            yield Demand(name=name, worth=rates, rates=rates, work=least * group.need.gpus, devices=group.need.gpus)
 
 
 def _quotas(state: State, index: Index, classes: Mapping[str, float]) -> Iterator[QuotaRow]:

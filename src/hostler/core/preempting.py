@@ -12,8 +12,9 @@ from typing import TypeAlias
 
 from hostler.core import accounts, gates
 from hostler.core.bidding import desirability, fitting
-from hostler.core.index import Group, Index, begun_at
+from hostler.core.index import Index, begun_at
 from hostler.core.state import Attempt, Device, Job, State
+from hostler.core.uses import Group
 from hostler.model.events import Event, PreemptRequested
 from hostler.model.fleet import Link
 from hostler.model.work import WorkKind

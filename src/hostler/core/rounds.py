@@ -7,13 +7,11 @@ they are meant.
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from hostler.core import gates
-from hostler.core.bidding import bid_of, market
+from hostler.core import gates, roundbids
 from hostler.core.index import Index
 from hostler.core.state import Device, Job, State
 from hostler.model.events import AttemptLeased, Event, PreemptRequested
@@ -24,6 +22,9 @@ from hostler.policy import fit, placement
 Emit: TypeAlias = Callable[[Event], None]
 
 CHORE = "round"
+PRICE_DIGITS = 1
+STANDS_S = 3600.0
+"""How long a plan stands while nobody comes or goes."""
 STOPPABLE = (JobState.LAUNCHING, JobState.RUNNING)
 """An order that its node may not have yet is not called back in the same breath."""
 
@@ -37,19 +38,66 @@ class Move:
 
 
 def play(state: State, index: Index, emit: Emit) -> None:
-    """Place anew, if a round has begun."""
+    """Place anew, if a round has begun; and put on their devices those whose devices have come free since."""
     round_s = state.rules.placement.round_s
-    if not round_s or not _has_begun(index, round_s):
-        return
+    if round_s and _has_begun(index, round_s):
+        _plan(state, index, emit)
+    for name, devices in list(index.seats.items()):
+        _seat(state, index, state.jobs[name], devices, emit)
+
+
+def _plan(state: State, index: Index, emit: Emit) -> None:
+    for name in list(index.seats):
+        _give_up(index, name)
     jobs = _movable(state, index)
+    capacity = _capacity(state, index)
     if not jobs:
         return
-    now = market(state, index)
-    wanted = placement.plan(
-        [bid_of(state, index, job) for job in jobs], _capacity(state, index), now, state.rules.placement
-    )
+    bids = [roundbids.bid(state, index, job) for job in jobs]
+    now = roundbids.market(state, index, bids, capacity)
+    if now.drain_s is None and _is_as_before(index, jobs, capacity):
+        return
+    wanted = placement.plan(bids, capacity, now, state.rules.placement)
     moves = [Move(job=job, to=wanted.get(job.id)) for job in jobs if _is_elsewhere(index, job, wanted.get(job.id))]
     _carry_out(state, index, moves, emit)
+
+
+def _is_as_before(index: Index, jobs: list[Job], capacity: Mapping[str, int]) -> bool:
+    """Whether nobody has come or gone since the last plan, which is not old: then it still stands."""
+    prices = {cls: round(price, PRICE_DIGITS) for cls, price in index.prices.items()}
+    seen = (frozenset(job.id for job in jobs), capacity, prices)
+    if seen == index.round_seen and index.now - index.round_at < STANDS_S:
+        return True
+    index.round_seen, index.round_at = seen, index.now
+    index.known_bids = {name: known for name, known in index.known_bids.items() if name in seen[0]}
+    return False
+
+
+def _seat(state: State, index: Index, job: Job, devices: tuple[str, ...], emit: Emit) -> None:
+    """Put the job on the devices that were kept for it, as soon as they are empty and it is there to be put."""
+    if job.state.final or any(name not in index.open for name in devices if not state.devices[name].attempts):
+        _give_up(index, job.id)
+        return
+    if job.state is not JobState.PENDING or any(state.devices[name].attempts for name in devices):
+        return
+    refused = gates.refusal(state, index, job, state.devices[devices[0]])
+    _give_up(index, job.id)
+    if refused is None:
+        emit(
+            AttemptLeased(
+                job=job.id,
+                attempt=f"{job.id}.{job.attempts + 1}",
+                device=devices[0],
+                others=tuple(devices[1:]),
+                why=f"planned for {index.classes[devices[0]]} this round, waited {index.now - job.submitted_at:.0f} s",
+            )
+        )
+
+
+def _give_up(index: Index, job: str) -> None:
+    for name in index.seats.pop(job):
+        index.reserved.pop(name, None)
+        index.kept_until.pop(name, None)
 
 
 def _has_begun(index: Index, round_s: float) -> bool:
@@ -76,12 +124,12 @@ def _movable(state: State, index: Index) -> list[Job]:
         and index.is_ready(job, entry)
         and gates.one_per_config(index, job) is None
     ]
-    running = [job for job in _running(state) if job.spec.checkpoints]
+    running = [job for job in _running(state, index) if job.spec.checkpoints]
     return sorted({job.id: job for job in (*waiting, *running)}.values(), key=lambda job: job.rank)
 
 
-def _running(state: State) -> Iterable[Job]:
-    for device in state.devices.values():
+def _running(state: State, index: Index) -> Iterable[Job]:
+    for device in (each for each in state.devices.values() if each.spec.id in index.places):
         for name in device.attempts:
             job = state.jobs[name.rpartition(".")[0]]
             attempt = job.attempt
@@ -128,10 +176,10 @@ def _carry_out(state: State, index: Index, moves: list[Move], emit: Emit) -> Non
             emit(PreemptRequested(attempt=move.job.attempt.id, by=None, why=f"{move.job.id} {why}, this round"))
     for move in moves:
         if move.to is not None:
-            _give(state, index, move.job, move.to, free[move.to], emit)
+            _give(state, index, move.job, move.to, free[move.to])
 
 
-def _give(state: State, index: Index, job: Job, cls: str, free: list[str], emit: Emit) -> None:
+def _give(state: State, index: Index, job: Job, cls: str, free: list[str]) -> None:
     wanted = fit.devices_needed(job.spec.resources, index.samples[cls])
     names = _of_one_node(state, free, wanted)
     if len(names) < wanted or gates.misfit(state, index, job, state.devices[names[0]]) is not None:
@@ -139,21 +187,7 @@ def _give(state: State, index: Index, job: Job, cls: str, free: list[str], emit:
     for name in names:
         free.remove(name)
         index.reserved[name] = job.id
-        index.kept_until[name] = math.inf if index.next_round is None else index.next_round
-    first = state.devices[names[0]]
-    ready = job.state is JobState.PENDING and not any(state.devices[name].attempts for name in names)
-    if ready and gates.refusal(state, index, job, first) is None:
-        for name in names:
-            del index.reserved[name], index.kept_until[name]
-        emit(
-            AttemptLeased(
-                job=job.id,
-                attempt=f"{job.id}.{job.attempts + 1}",
-                device=names[0],
-                others=tuple(names[1:]),
-                why=f"planned for {cls} this round, waited {index.now - job.submitted_at:.0f} s",
-            )
-        )
+    index.seats[job.id] = tuple(names)
 
 
 def _of_one_node(state: State, free: list[str], wanted: int) -> list[str]:

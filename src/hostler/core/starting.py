@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from hostler.core import accounts, forecast
 from hostler.core.bidding import fitting
 from hostler.core.decide import PRECEDENCE
-from hostler.core.index import Group, Index
+from hostler.core.index import Index
 from hostler.core.preempting import URGENT
 from hostler.core.state import Attempt, Device, Job, State
+from hostler.core.uses import Group
 from hostler.model.record import record
 from hostler.model.views import StartView
 from hostler.model.work import WorkKind

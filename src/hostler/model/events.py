@@ -12,22 +12,25 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from hostler.model.fleet import NodeSpec
-from hostler.model.learning import (
-    ConfigName,
-    ConfigSpec,
-    DatasetRef,
-    Lengths,
-    Match,
-    Rating,
-    SegmentRef,
-    SegmentVerdict,
-    Sha256,
-    TrainingResult,
+from hostler.model.loop_events import (
+    ConfigDeclared as ConfigDeclared,
+    ConfigRated as ConfigRated,
+    ConfigRetired as ConfigRetired,
+    DatasetMade as DatasetMade,
+    MatchesPlayed as MatchesPlayed,
+    ModelMade as ModelMade,
+    ModelPromoted as ModelPromoted,
+    ModelRejected as ModelRejected,
+    ModelRolledBack as ModelRolledBack,
+    RatingFailed as RatingFailed,
+    SegmentsJudged as SegmentsJudged,
+    SegmentsMade as SegmentsMade,
+    StageResting as StageResting,
 )
 from hostler.model.record import record
 from hostler.model.rules import Rules
 from hostler.model.telemetry import Level, Signal
-from hostler.model.work import FailureClass, JobSpec, Priority, WorkKind
+from hostler.model.work import FailureClass, JobSpec, Priority
 
 
 @record
@@ -370,148 +373,6 @@ class TroubleRecorded:
 
 
 @record
-class ConfigDeclared:
-    """Settings describe a training config; a later one of the same name replaces it."""
-
-    kind: Literal["config.declared"] = "config.declared"
-    config: ConfigName
-    spec: ConfigSpec
-
-
-@record
-class ConfigRetired:
-    """The settings name the config no more: nothing new is queued for it, and all that is known of it stays."""
-
-    kind: Literal["config.retired"] = "config.retired"
-    config: ConfigName
-
-
-@record
-class SegmentsMade:
-    """Self-play closed these segments; each is told once, whatever becomes of the job."""
-
-    kind: Literal["config.segments"] = "config.segments"
-    config: ConfigName
-    job: str
-    player: str
-    segments: tuple[SegmentRef, ...]
-    cpu_s: float | None
-
-
-@record
-class SegmentsJudged:
-    """The quality gate measured these segments; what it refused is not offered to it again."""
-
-    kind: Literal["config.judged"] = "config.judged"
-    config: ConfigName
-    job: str
-    segments: tuple[SegmentVerdict, ...]
-    quality: Mapping[str, float | None]
-    lengths: Lengths | None
-    bootstrap: bool
-
-
-@record
-class DatasetMade:
-    """A dataset is published. `segments` is its window: what it was chosen from."""
-
-    kind: Literal["config.dataset"] = "config.dataset"
-    config: ConfigName
-    job: str
-    dataset: DatasetRef
-    segments: tuple[Sha256, ...]
-
-
-@record
-class ModelMade:
-    """Training published a model: the first of its config, or a candidate."""
-
-    kind: Literal["config.model"] = "config.model"
-    config: ConfigName
-    job: str
-    training: TrainingResult
-
-
-@record
-class MatchesPlayed:
-    """An evaluation's games. They never enter training unless asked."""
-
-    kind: Literal["config.played"] = "config.played"
-    config: ConfigName
-    job: str
-    matches: tuple[Match, ...]
-
-
-@record
-class ConfigRated:
-    """Ratings fitted to the first `matches` matches of the config; `None`: nothing connects the player to an anchor."""
-
-    kind: Literal["config.rated"] = "config.rated"
-    config: ConfigName
-    matches: int
-    ratings: Mapping[str, Rating | None]
-
-
-@record
-class ModelPromoted:
-    """Decision: from now on the config's current model is this one."""
-
-    kind: Literal["model.promoted"] = "model.promoted"
-    config: ConfigName
-    model: Sha256
-    over: Sha256 | None
-    groups: int
-    llr: float | None
-    why: str
-
-
-@record
-class ModelRejected:
-    """Decision: the candidate was not shown to be better."""
-
-    kind: Literal["model.rejected"] = "model.rejected"
-    config: ConfigName
-    model: Sha256
-    over: Sha256
-    groups: int
-    llr: float | None
-    why: str
-
-
-@record
-class ModelRolledBack:
-    """Somebody made an earlier model the current one again."""
-
-    kind: Literal["model.rolled_back"] = "model.rolled_back"
-    config: ConfigName
-    model: Sha256
-    was: Sha256
-    why: str
-
-
-@record
-class StageResting:
-    """Decision: after `failures` failures in a row the stage rests until then."""
-
-    kind: Literal["config.resting"] = "config.resting"
-    config: ConfigName
-    stage: WorkKind
-    failures: int
-    until: float
-    why: str
-
-
-@record
-class RatingFailed:
-    """Ratings could not be fitted to the first `matches` matches; they stay as they were until there are more."""
-
-    kind: Literal["config.unrated"] = "config.unrated"
-    config: ConfigName
-    matches: int
-    why: str
-
-
-@record
 class ConcurrencySet:
     """Decision: so many self-play jobs may share the device from now on."""
 
@@ -603,9 +464,7 @@ JobEvent = (
     | JobFailed
     | JobDone
 )
-AttemptEvent = (
-    AttemptLeased | PreemptRequested | AttemptLaunching | AttemptStarted | AttemptEnded | AttemptLost
-)
+AttemptEvent = AttemptLeased | PreemptRequested | AttemptLaunching | AttemptStarted | AttemptEnded | AttemptLost
 ChunkEvent = ChunkLeased | ChunkDone | ChunkShortened | ChunkTaken | ChunkReturned
 FleetEvent = (
     ControllerStarted

@@ -142,7 +142,7 @@ class ConfigSpec:
     seed: Natural = 0
     goal: Goal | None = None
     target_elo: float | None = None
-    """Rating of its current model from which on it only gets a trickle of games; `None`: there is always more to win."""
+    """Rating of its current model from which on it gets but a trickle of games; `None`: there is always more to win."""
 
 
 @record

@@ -1,4 +1,4 @@
-"""What the slow loop is asked, and what it answers: the whole fleet in numbers, by group of work and class of devices."""
+"""What the slow loop is asked, and what it answers: the whole fleet in numbers, by group of work × class of devices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Demand:
 
     name: str
     worth: Mapping[str, float]
-    """What a second of one device of a class brings: value rate times relative speed. A class not named does not fit."""
+    """What a second of a device of a class brings: value rate times relative speed. A class not named does not fit."""
     rates: Mapping[str, float] | None = None
     """Relative speed by class, the best 1; only for groups with `work`. `None`: `worth` over its largest."""
     most: float | None = None

@@ -1,6 +1,6 @@
 """What the fleet's owner has decided about scheduling: shares, quotas, weights, preferences, limits. Numbers only.
 
-Fractions lie in 0..1, times are seconds, money is in the currency of the fleet file. Each field here is a setting of the
+Fractions lie in 0..1, times are seconds, money is in the currency of the fleet file. Each field is a setting of the
 same name in the fleet file's `scheduling` section; the defaults are the product's.
 """
 

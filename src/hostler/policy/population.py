@@ -13,7 +13,7 @@ from hostler.model.record import record
 from hostler.model.work import WorkKind
 
 EXPLORATION_GAP_S = 12_000.0
-"""Between two jobs of exploration of a config that has reached its Elo target: one of 10 minutes has 5 % of a device."""
+"""Between two jobs of exploration of a config that has reached its Elo target: one of 10 minutes has 5 % of a GPU."""
 EXPLORING = (WorkKind.TRAINING, WorkKind.EXPORT, WorkKind.SELFPLAY)
 """The stages that are done but now and then once the target is met; verdicts and ratings are always wanted."""
 

@@ -56,9 +56,9 @@ from hostler.model.work import FINAL_STATES, HELD_STATES, JobState, StagePayload
 from hostler.runtime.broadcast import Broadcast
 from hostler.runtime.clock import Clock
 from hostler.runtime.fitting import Fitter
-from hostler.runtime.planner import Planner
 from hostler.runtime.link import Link
 from hostler.runtime.loops import every
+from hostler.runtime.planner import Planner
 from hostler.runtime.proof import proof_of
 from hostler.runtime.pump import Pump
 from hostler.runtime.snapshots import fold_in_background, recovered, snapshot_of

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hostler.core import Core, Outcome, gates
-from hostler.core.index import Group, Index
+from hostler.core.index import Index
 from hostler.core.state import State
+from hostler.core.uses import Group
 from hostler.model.commands import Launch
 from hostler.model.errors import HostlerError
 from hostler.model.events import AttemptLeased, ChunkLeased

@@ -2,8 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hostler.workloads.alphazero.canonical import canonical, keys_of, openings_possible, sequences_of
 from hostler.workloads.alphazero.game import Game

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hostler.workloads.alphazero import dataset as datasets
-from hostler.workloads.alphazero import evaluation, export, selfplay, training
+from hostler.workloads.alphazero import dataset as datasets, evaluation, export, selfplay, training
 from hostler.workloads.alphazero.artifacts import DATASET
 from hostler.workloads.alphazero.game import load
 from tests.workloads.alphazero.datasets import shuffled_among_legal, shuffled_among_positions

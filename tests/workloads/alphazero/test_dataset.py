@@ -3,8 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.workloads.alphazero import npz
 from hostler.workloads.alphazero.dataset import LAYOUT, Dataset, DatasetError, read, write

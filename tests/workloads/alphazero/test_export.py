@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hostler.workloads.alphazero import artifacts as artifacts_module
-from hostler.workloads.alphazero import dataset, export, gathering, segments, selfplay
+from hostler.workloads.alphazero import artifacts as artifacts_module, dataset, export, gathering, segments, selfplay
 from hostler.workloads.alphazero.artifacts import DATASET, SEGMENT
 from hostler.workloads.alphazero.gate import PROPERTIES
 from hostler.workloads.alphazero.model import Manifest, publish

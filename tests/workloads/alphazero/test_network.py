@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hostler.workloads.alphazero.game import Game
 from hostler.workloads.alphazero.network import Network, absolute_to_relative, build, relative_to_absolute

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hostler.workloads.alphazero import artifacts as artifacts_module
-from hostler.workloads.alphazero import segments, selfplay
+from hostler.workloads.alphazero import artifacts as artifacts_module, segments, selfplay
 from hostler.workloads.alphazero.artifacts import SEGMENT
 from hostler.workloads.alphazero.model import Manifest, publish
 from hostler.workloads.alphazero.network import build

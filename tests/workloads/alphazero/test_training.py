@@ -21,8 +21,7 @@ from hostler.workloads.alphazero.stage import OrderError, Report, StageError
 from hostler.workloads.alphazero.training import batch_parts, run, thinned
 from hostler.workloads.beacons.game import make
 from tests.workloads.alphazero.datasets import heuristic_dataset, shuffled_among_legal, shuffled_among_positions
-from tests.workloads.alphazero.trivial import make as spacing
-from tests.workloads.alphazero.trivial import order_of
+from tests.workloads.alphazero.trivial import make as spacing, order_of
 
 BEACONS = {"factory": "hostler.workloads.beacons.game:make", "params": {"board": "hex4", "players": 2}}
 GAME = make("hex4", 2)

@@ -1,0 +1,74 @@
+"""What the jobs that are placed anew every round offer: their bids, and the market they meet in.
+
+A round asks all of them together, again and again; what does not change about a job is looked up once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hostler.core import bidding, forecast
+from hostler.core.index import Index, group_of
+from hostler.core.state import Job, State
+from hostler.core.uses import Known
+from hostler.policy import placement
+from hostler.policy.placement import Bid, Market
+
+OVERRUN = 0.05
+"""What work that runs longer than expected is taken to need still, as a share of the whole."""
+LEAST = 1e-4
+DIGITS = 6
+"""Speeds that agree in so many digits are the same: jobs of one family share one table of them."""
+
+
+def bid(state: State, index: Index, job: Job) -> Bid:
+    """What a job offers now, waiting or running."""
+    known = index.known_bids.get(job.id)
+    if known is None:
+        known = index.known_bids[job.id] = _look_up(state, index, job)
+    held = None if job.attempt is None else index.classes.get(job.attempt.device)
+    left = _left(index, job, known, held)
+    return Bid(
+        job=job.id,
+        group=known.label,
+        priority=job.priority,
+        value=1.0,
+        waited_s=0.0 if held is not None else max(index.now - max(job.submitted_at, job.not_before), 0.0),
+        rates=known.rates,
+        remaining_s=None if known.whole_s is None else {cls: left * whole for cls, whole in known.whole_s.items()},
+        devices=job.spec.resources.gpus,
+        held=held,
+        restart_s=bidding.RESTART_S,
+    )
+
+
+def market(state: State, index: Index, bids: Sequence[Bid], capacity: Mapping[str, int]) -> Market:
+    """What devices are worth now; and how long all takes, where nothing more seems to be coming."""
+    newest = state.jobs.get(f"j{state.next_job - 1}")
+    quiet_s = 0.0 if newest is None else index.now - newest.submitted_at
+    drain_s = placement.drain_s(bids, capacity, index.prices)
+    return Market(
+        prices=index.prices,
+        pressure=sum(each.devices for each in bids) / max(sum(capacity.values()), 1),
+        drain_s=placement.closing(drain_s, len(bids), quiet_s),
+    )
+
+
+def _look_up(state: State, index: Index, job: Job) -> Known:
+    group = group_of(job)
+    classes = bidding.fitting(index, group)
+    whole = {cls: forecast.expected(job, index.samples[cls].device.speed_class) for cls in classes}
+    timed = {cls: seconds for cls, seconds in whole.items() if seconds is not None} or None
+    rates = bidding.rates(state, index, group, timed, classes)
+    key = tuple((cls, round(rate, DIGITS)) for cls, rate in rates.items())
+    return Known(label=group.label, whole_s=timed, rates=index.speeds.setdefault(key, dict(key)))
+
+
+def _left(index: Index, job: Job, known: Known, held: str | None) -> float:
+    """The share of the job that is to be done still."""
+    left = 1.0 - job.progress
+    if job.attempt is None or held is None or known.whole_s is None or held not in known.whole_s:
+        return max(left, LEAST)
+    began = job.attempt.leased_at if job.attempt.started_at is None else job.attempt.started_at
+    left -= (index.now - began) / known.whole_s[held]
+    return max(left, LEAST) if left > 0 else OVERRUN
