@@ -57,6 +57,8 @@ def _values(hint: Any) -> st.SearchStrategy[Any]:
         if Ellipsis not in arguments:
             return st.tuples(*map(_values, arguments))
         return st.lists(_values(arguments[0]), max_size=3).map(tuple)
+    if origin is frozenset:
+        return st.frozensets(_values(arguments[0]), max_size=3)
     if origin in (dict, Mapping):
         return st.dictionaries(_values(arguments[0]), _values(arguments[1]), max_size=3)
     if is_dataclass(hint) and isinstance(hint, type):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hostler.model import commands, errors, events, fleet, inputs, work
+from hostler.model import commands, errors, events, fleet, inputs, loop_events, work
 from hostler.model.codec import load_specs
 from hostler.model.errors import HostlerError, SpecError
 from hostler.model.events import job_of, subject
@@ -65,7 +65,7 @@ def test_a_record_cannot_be_changed() -> None:
 
 
 def test_unions_leave_nothing_out() -> None:
-    assert set(typing.get_args(typing.get_args(events.Event)[0])) == set(classes(events)) - {events.Entry}
+    assert set(typing.get_args(typing.get_args(events.Event)[0])) == {*classes(events), *classes(loop_events)} - {events.Entry}
     assert set(typing.get_args(inputs.Input)) == set(classes(inputs))
     orders = {commands.AttemptOrder, commands.WorkerOrder, commands.ChunkOrder}
     assert set(typing.get_args(commands.Command)) == set(classes(commands)) - orders

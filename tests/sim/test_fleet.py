@@ -90,4 +90,8 @@ def test_what_a_node_more_is() -> None:
     assert usual_vram_gb("NVIDIA GeForce RTX 3060 Ti") == 8
     assert usual_vram_gb("RTX 3060") == 12
     assert usual_vram_gb("A100") is None
-    assert expected(624.0)["A100"] == 624.0
+    assert expected(624.0, ["RTX 4090", "NVIDIA A100"]) == {
+        "RTX 4090": pytest.approx(624.0 * 624 / 330),
+        "NVIDIA A100": 624.0,
+        "*": 624.0,
+    }

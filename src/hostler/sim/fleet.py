@@ -132,11 +132,18 @@ def trainings(
     fast = [node for node in scenario.nodes if _tier(node) in (1, 2)]
     total = sum(known[device.id] for node in fast for device in node.devices if is_gpu(device)) / REFERENCE_POWER
     every_s = mean_s / (load * total) if load and total else math.inf
-    return tuple(_arrivals(random, every_s, scenario.span_s, resources, mean_s, spread))
+    models = sorted({device.speed_class for node in scenario.nodes for device in node.devices if is_gpu(device)})
+    return tuple(_arrivals(random, every_s, scenario.span_s, resources, models, mean_s, spread))
 
 
 def _arrivals(
-    random: Random, every_s: float, span_s: float, resources: Mapping[str, Resources], mean_s: float, spread: float
+    random: Random,
+    every_s: float,
+    span_s: float,
+    resources: Mapping[str, Resources],
+    models: Sequence[str],
+    mean_s: float,
+    spread: float,
 ) -> Iterator[tuple[float, JobSpec]]:
     names, at_s, number = sorted(resources), 0.0, 0
     while names and math.isfinite(every_s):
@@ -145,10 +152,12 @@ def _arrivals(
             return
         config = random.choice(names)
         seconds = mean_s * math.exp(random.gauss(0.0, spread) - spread**2 / 2)
-        yield at_s, training_job(f"train-{number}", config, seconds, resources[config])
+        yield at_s, training_job(f"train-{number}", config, seconds, resources[config], models)
 
 
-def training_job(name: str, config: str, seconds: float, need: Resources, priority: int = 1) -> JobSpec:
+def training_job(
+    name: str, config: str, seconds: float, need: Resources, models: Sequence[str], priority: int = 1
+) -> JobSpec:
     """A script that counts as training and lasts so long on an A100."""
     script = Script(seconds=seconds, power=REFERENCE_POWER, checkpoint_s=CHECKPOINT_S)
     return script_job(
@@ -161,13 +170,14 @@ def training_job(name: str, config: str, seconds: float, need: Resources, priori
         priority=priority,
         checkpoints=True,
         grace_s=30.0,
-        expected_s=expected(seconds),
+        expected_s=expected(seconds, models),
     )
 
 
-def expected(seconds: float) -> dict[str, float]:
-    """How long something that lasts so long on an A100 lasts on the models of the ranking table."""
-    return {model: seconds * REFERENCE_POWER / known for model, known in power.RANKING.items()} | {"*": seconds}
+def expected(seconds: float, models: Sequence[str]) -> dict[str, float]:
+    """How long something that lasts so long on an A100 lasts on these models, by the ranking table."""
+    known = {model: power.prior(model) for model in models}
+    return {model: seconds * REFERENCE_POWER / rank for model, rank in known.items() if rank} | {"*": seconds}
 
 
 def virtual(spec: JobSpec) -> JobSpec | None:
