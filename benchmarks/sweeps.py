@@ -10,7 +10,8 @@ starting one costs 0.5, 4 or 15 s. `noise` has nothing else; in `strag` three GP
 The figure is the makespan ÷ that of a fleet which knows everything, loses nothing and starts chunks for free; mean and
 95th percentile of 20 fleets (4 with --quick). Hostler is the production core, driven by virtual agents
 (sweeps_ours.py): nothing tells it the profile. The published rules (sweeps_rules.py) know the profile, and recover as
-published. That what was accepted is exactly the range, and was searched by whom it was accepted from, is asserted.
+published. What a chunk takes more or less is luck, which the bound does not know: few chunks with much of it can end
+below 1. That what was accepted is exactly the range, and was searched by whom it was accepted from, is asserted.
 """
 
 import sys
@@ -149,13 +150,17 @@ def _bars(known: dict[Case, Figure]) -> Iterator[Bar]:
     for work, condition in product(WORKS, CONDITIONS):
         ours = known[Case(HOSTLER, JUDGED_S, work, condition, fleets)]
         mean, p95 = BARS[work]
-        yield Bar(f"{work} {condition}: mean makespan ÷ bound", ours.mean, mean, "<=")
-        yield Bar(f"{work} {condition}: p95", ours.p95, p95, "<=")
+        yield Bar(f"{work} {condition}: mean makespan over the bound, %", _percent(ours.mean), _percent(mean), "<=")
+        yield Bar(f"{work} {condition}: p95 over the bound, %", _percent(ours.p95), _percent(p95), "<=")
     most = max(known[Case(HOSTLER, JUDGED_S, "2^32", each, fleets)].chunks for each in CONDITIONS)
     yield Bar("most chunks per GPU, 2^32", most, MOST_CHUNKS, "<=")
     for work in WORKS:
         excess = [_excess(known, name, work, fleets) for name in (HOSTLER, PEER)]
         yield Bar(f"{work}: excess over the bound ÷ hashtopolis'", excess[0] / excess[1], 0.5, "<=", "all conditions")
+
+
+def _percent(ratio: float) -> float:
+    return round(100 * (ratio - 1), 6)
 
 
 def _excess(known: dict[Case, Figure], name: str, work: str, fleets: int) -> float:

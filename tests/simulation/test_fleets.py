@@ -145,7 +145,6 @@ def games_of(seconds: float) -> int:
     )
 
 
-@pytest.mark.xfail(reason="devices are kept for a gang only if they come free within hold_s of each other", strict=True)
 def test_work_for_two_devices_is_not_starved_by_work_for_one() -> None:
     need = Resources(device="gpu", gpus=2)
     spec = script_job("both", Script(seconds=600.0), key="both", resources=need, priority=1)

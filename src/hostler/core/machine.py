@@ -22,6 +22,8 @@ from hostler.model.events import Entry, Event, subject
 from hostler.model.inputs import Input
 from hostler.model.record import record
 
+PASSES_MOST = 5
+"""How often devices that came free while others were given away are looked at again, in one step."""
 STORY_LENGTH = 1000
 """Newest entries kept for the message of an illegal transition."""
 
@@ -101,9 +103,11 @@ class Core:
         """Queue what the loops need and place what waits; what was placed makes room in the queue for more."""
         review(self.state, self.index, emit)
         trust.review(self.state, self.index, emit)
-        while True:
+        passes = 0
+        while passes < PASSES_MOST or self.index.loops_due:
             populate(self.state, self.index, emit)
             decide.place_all(self.state, self.index, emit)
+            passes += 1
             if self.index.draining or not (self.index.loops_due or self.index.fresh):
                 break
         sweeping.share_tails(self.state, self.index, emit)
