@@ -85,7 +85,8 @@ def measured(devices: int, quick: bool) -> tuple[list[Row], Row]:
 
 def play(world: World, events: int) -> None:
     """So many attempts end, with everything else that happens meanwhile."""
-    for number in range(events):
+    for _ in range(events):
+        number, world.steps = world.steps, world.steps + 1
         world.end_next()
         world.submit(1, URGENT)
         world.measure_node()

@@ -146,6 +146,8 @@ class World:
         self._ticket = itertools.count()
         self._submitted = 0
         self._down: set[str] = set()
+        self.steps = 0
+        """How far the stream of events is (`decisions.play`)."""
         self.tell("begin", Begin(version="bench", epoch=1), Configure(rules=rules()))
         for node in self.nodes.values():
             self.tell("node found", NodeFound(node=node))
@@ -200,7 +202,7 @@ class World:
                 continue
             at, _, attempt, reason = heapq.heappop(self._agenda)
             order = self._running.pop(attempt, None)
-            if order is not None:
+            if order is not None and self._place.get(attempt) not in self._down:
                 self.now = max(self.now, at)
                 self._end(order, reason)
                 return
@@ -220,8 +222,11 @@ class World:
         ))  # fmt: skip
 
     def lose_node(self) -> None:
-        """A node with GPUs vanishes."""
-        name = self.random.choice([each for each in self.nodes if each not in self._down])
+        """A node with GPUs vanishes, if there is more than one."""
+        up = [each for each in self.nodes if each not in self._down]
+        if len(up) < 2:
+            return
+        name = self.random.choice(up)
         self._down.add(name)
         self.tell("node lost", LinkDown(node=name, why="it vanished"))
 

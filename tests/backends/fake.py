@@ -6,7 +6,8 @@ It is the proof that the seam of `backends/base.py` is enough: the controller ca
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hostler.backends.base import Report
@@ -104,6 +105,13 @@ class FakeNode:
             self.recalled.append(name)
             self.chunks.pop(name, None)
             self.tell(Returned(chunk=name, reason="recalled"))
+
+    async def trim(self, ends: Mapping[str, int]) -> None:
+        self._require_link()
+        for name, stop in ends.items():
+            if name in self.chunks:
+                worker, chunk = self.chunks[name]
+                self.chunks[name] = worker, replace(chunk, stop=stop)
 
     async def close_worker(self, worker: str) -> None:
         self.closed.append(worker)

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from hostler.core import accounts, gangs, gates, moving, reasons, rounds, sweeping
 from hostler.core.bidding import bid_of, desirability, fitting, market
 from hostler.core.index import Index
+from hostler.core.loop.claims import idle_s
 from hostler.core.loop.ranking import next_selfplay
 from hostler.core.offers import HEADS, Offer, has_room, offers_for
 from hostler.core.preempting import drop_stale, make_room
@@ -61,6 +62,7 @@ def place_all(state: State, index: Index, emit: Emit) -> None:
     for group in others:
         _serve_group(state, index, group, emit)
     make_room(state, index, emit)
+    moving.swap(state, index, emit)
 
 
 def occupied(index: Index, device: Device) -> placement.Occupied:
@@ -188,9 +190,17 @@ def _is_kept(
     if first is None:
         return False
     rival = (sweep_priority or 0) if offer is None else offer.job.priority
-    waited_s = index.now - first.job.submitted_at
+    waited_s = _waited_s(state, index, first.job)
     patient = first.job.priority > rival or waited_s > state.rules.placement.starve_after_s
     return gangs.keep(state, index, first.job, device, patient=patient)
+
+
+def _waited_s(state: State, index: Index, job: Job) -> float:
+    """How long a job has waited this time; self-play only for as long as none of its config was played."""
+    config = state.configs.get(job.spec.serves or "") if job.spec.work is WorkKind.SELFPLAY else None
+    waited_s = index.now - max(job.submitted_at, job.not_before)
+    idle = None if config is None else idle_s(index, config)
+    return waited_s if idle is None else min(idle, waited_s)
 
 
 def _order(offer: Offer) -> tuple[int, int, int]:

@@ -136,7 +136,10 @@ def _device_says(state: State, index: Index, job: Job, device: Device) -> Verdic
     name = device.spec.id
     if job.attempt is not None and _holds(job, device):
         place = device.attempts.index(job.attempt.id)
-        return Verdict(gate=None, says="holds it" + (f", {place} before it" if place and not job.attempt.lane else ""))
+        behind = f", {place} before it" if place and not job.attempt.lane else ""
+        node = state.nodes[device.spec.node]
+        away = "" if node.link is Link.UP else f"; out of reach: {node.trouble or 'its node does not answer'}"
+        return Verdict(gate=None, says=f"holds it{behind}{away}")
     refusal = gates.misfit(state, index, job, device)
     if refusal is not None:
         return Verdict(gate=refusal.gate, says=f"does not fit: {refusal}", never=True)

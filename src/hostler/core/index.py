@@ -92,6 +92,8 @@ class Index:
     """Trainings that hold devices, by the config they are for."""
     playing: Counter[str] = field(default_factory=Counter)
     """Self-play jobs that hold devices, by the config they are for."""
+    swap_at: float = 0.0
+    """When it is asked again whether two jobs should change places."""
     movable: dict[str, None] = field(default_factory=dict)
     """Jobs that hold devices and can be stopped without losing their work."""
     yieldable: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))

@@ -33,6 +33,14 @@ LEAST_S = 600.0
 """What that must save, of its own time and of those that wait for it."""
 MUCH = 2.0
 """How many times as fast a device must be that is worth waiting for self-play to leave it."""
+SWAP_EVERY_S = 300.0
+"""How often it is asked whether two should change places."""
+SWAP_LEAST_S = 1800.0
+"""What that must save in all."""
+SWAPPED_MOST = 32
+"""Jobs that are looked at for that."""
+SETTLED_S = 300.0
+"""How long a job must have run before it changes places."""
 KEPT_S = 120.0
 """How long the device is kept for it, its grace and the way back to the queue."""
 LOOKED_AT = 256
@@ -67,6 +75,70 @@ def improve(state: State, index: Index, device: Device, rival: Job | None, emit:
     index.look_again(name, index.kept_until[name])
     emit(PreemptRequested(attempt=attempt.id, by=None, why=f"goes on faster on {name}: {move.saved_s:.0f} s are saved"))
     return True
+
+
+def swap(state: State, index: Index, emit: Emit) -> None:
+    """Let two running jobs change places, if more wait for the one that gets the faster one; now and then."""
+    if state.rules.placement.round_s or len(index.movable) < 2 or index.now < index.swap_at:
+        return
+    index.swap_at = index.now + SWAP_EVERY_S
+    jobs = [job for each in islice(index.movable, SWAPPED_MOST) if _is_settled(index, job := state.jobs[each])]
+    awaited = [job for job in jobs if _waiting_for(index, job) > 1]
+    pairs = [
+        (saved_s, slow, fast) for slow in awaited for fast in jobs if (saved_s := _swap_s(state, index, slow, fast))
+    ]
+    if not pairs:
+        return
+    saved_s, slow, fast = max(pairs, key=lambda each: (each[0], each[1].rank, each[2].rank))
+    assert slow.attempt is not None
+    assert fast.attempt is not None
+    places = slow.attempt.device, fast.attempt.device
+    for job, name in ((slow, places[1]), (fast, places[0])):
+        index.reserved[name] = job.id
+        index.kept_until[name] = index.now + slow.spec.grace_s + fast.spec.grace_s + KEPT_S
+        index.look_again(name, index.kept_until[name])
+    for job, other in ((slow, fast), (fast, slow)):
+        assert job.attempt is not None
+        why = f"changes places with {other.id}: {saved_s:.0f} s are saved"
+        emit(PreemptRequested(attempt=job.attempt.id, by=None, why=why))
+
+
+def _is_settled(index: Index, job: Job) -> bool:
+    """Whether the job runs on one device, and has for a while."""
+    attempt = job.attempt
+    if attempt is None or attempt.yielding is not None or job.state is not JobState.RUNNING or attempt.others:
+        return False
+    return attempt.device not in index.reserved and index.now - attempt.leased_at >= SETTLED_S
+
+
+def _swap_s(state: State, index: Index, slow: Job, fast: Job) -> float | None:
+    """What is saved if two jobs change places, counted for all that wait for them; `None`: it is not worth it."""
+    assert slow.attempt is not None
+    assert fast.attempt is not None
+    here, there = state.devices[slow.attempt.device], state.devices[fast.attempt.device]
+    if here.spec.speed_class == there.spec.speed_class or slow.priority != fast.priority:
+        return None
+    gain_s = _gain_s(state, index, slow, here, there)
+    if gain_s is None or gain_s <= 0:
+        return None
+    loss_s = _gain_s(state, index, fast, there, here)
+    if loss_s is None or gain_s + loss_s < SWAP_LEAST_S:
+        return None
+    may = _may_go(state, index, slow, there) and _may_go(state, index, fast, here)
+    return gain_s + loss_s if may else None
+
+
+def _gain_s(state: State, index: Index, job: Job, here: Device, there: Device) -> float | None:
+    """How much sooner the job is done there, counted for all that wait for it; negative where that is later."""
+    cls = index.classes.get(there.spec.id)
+    if cls is None or not _fits(index, job, cls):
+        return None
+    whole_s, other_s = _median_s(state, index, job, here), _median_s(state, index, job, there)
+    assert job.attempt is not None
+    left_s = _left_s(state, index, job, job.attempt)
+    if whole_s is None or other_s is None or left_s is None:
+        return None
+    return (left_s - min(left_s / whole_s, 1.0) * other_s - RESTART_S) * _waiting_for(index, job)
 
 
 def holds_out(state: State, index: Index, job: Job, group: Group, device: Device) -> bool:

@@ -131,7 +131,7 @@ class PlacementRules:
     """After so long without work a config goes first, ever more so."""
     preempt: bool = True
     """Whether training and evaluation may take a device from self-play."""
-    preempt_after_s: Rest = 60.0
+    preempt_after_s: Rest = 10.0
     """How long they wait before they do: a device may come free by itself."""
     hold_s: Rest = 900.0
     """How long a device may be kept free for work that needs more than one."""
