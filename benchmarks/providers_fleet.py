@@ -16,13 +16,14 @@ from hostler.policy import fit
 from hostler.settings import config_specs, load, node_spec, rules
 from hostler.sim import fleet as sim
 from hostler.sim.faults import DAY_S, HOUR_S, lives_of
-from hostler.sim.nature import CHECKPOINT_S, START_S, SYNC_S, Habits, game_seconds
+from hostler.sim.nature import START_S, SYNC_S, Habits, game_seconds
 from hostler.sim.programs import script_of
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "examples" / "multi-provider.yaml"
 TRACE = Path("bamboo") / "p3-trace.csv"
 REPLACE_S = 1200.0
+USUAL_LOAD = 0.3
 SELFPLAY_S = 4 * HOUR_S
 """How long a job of self-play lasts on an A100. The fleet file says how many games: no device is asked."""
 HABITS = Habits(start_s=START_S, sync_s=SYNC_S, small_share=1.0)
@@ -35,7 +36,7 @@ class Case:
     seed: int
     scale: float
     """Ephemeral nodes live as in the trace, times this."""
-    load: float = 0.3
+    load: float = USUAL_LOAD
     """Trainings would keep this share of the power of tiers 1 and 2 busy."""
     days: float = 7.0
 
@@ -178,6 +179,3 @@ def _training(at: float, spec: JobSpec) -> Training:
     assert spec.payload.kind == "script"
     assert spec.config is not None
     return Training(spec.name, spec.config, at, script_of(spec.payload.argv).seconds)
-
-
-__all__ = ["CHECKPOINT_S", "HOUR_S", "START_S", "SYNC_S", "Case", "Gone", "Training", "Week", "data", "traced", "week"]

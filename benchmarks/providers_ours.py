@@ -6,13 +6,34 @@ from collections.abc import Iterable
 from hostler.model import events
 from hostler.model.events import Entry
 from hostler.model.simulated import Measures
+from hostler.model.work import WorkKind
+from hostler.policy import fit
 from hostler.sim import fleet as sim
 from hostler.sim.world import World
-from providers_fleet import Week
+from providers_fleet import Week, vram_gb
+from providers_rules import Outcome
 
 
-def play(week: Week) -> tuple[Measures, list[float]]:
-    """Play the week; what came of it, and how long each training waited in all."""
+def play(week: Week) -> Outcome:
+    """Play the week through the production core."""
+    measured, waited = run(week)
+    out = Outcome(waits=waited)
+    tier = {device.id: fit.tier(vram_gb(node)) for node in week.nodes for device in node.devices}
+    out.busy_s = sum(device.busy_s for device in measured.devices if device.gpu)
+    out.useful = sum(device.useful_s * device.power for device in measured.devices if device.gpu)
+    for span in measured.spans:
+        if span.config is None:
+            continue
+        out.spans[span.config].append((span.begin, span.end))
+        if tier.get(span.device) == 1:
+            out.had_s[span.config] += span.end - span.begin
+        if span.kind is WorkKind.TRAINING:
+            out.trained_s[span.config] = max(out.trained_s[span.config], span.end - span.begin)
+    return out
+
+
+def run(week: Week) -> tuple[Measures, list[float]]:
+    """What the simulator says of the week, and how long each training waited in all."""
     world = sim.build(week.scenario)
     for each in week.gone:
         _plan(world, each.node, each.at, each.back)
@@ -31,7 +52,7 @@ def waits(entries: Iterable[Entry], span_s: float) -> list[float]:
                 waited[job] = 0.0
             case events.AttemptLeased(job=job) if job in since:
                 waited[job] += entry.at - since.pop(job)
-            case events.JobRequeued(job=job, not_before=at) if job in waited:
+            case events.JobRequeued(job=job) if job in waited:
                 since[job] = entry.at
             case events.JobRetried(job=job) if job in waited:
                 since[job] = entry.at
