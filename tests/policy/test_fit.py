@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from hostler.model.fleet import NO_LIMITS, DeviceSpec, NodeLimits, NodeSpec
 from hostler.model.work import DeviceKind, Resources, WorkKind
@@ -349,10 +349,12 @@ def test_tiers_of_a_stage(work: WorkKind, board: str | None, search: fit.Search,
 
 
 @given(st.sampled_from(WorkKind), st.sampled_from([None, *BOARDS]), st.sampled_from(list(fit.SEARCH_TIERS)), SIZES)
+@example(WorkKind.SELFPLAY, "square19", "gumbel", 15.75)  # a 16 GB card tells a little less
 def test_a_stage_may_run_wherever_its_vram_is(
     work: WorkKind, board: str | None, search: fit.Search, vram_gb: float
 ) -> None:
     need = fit.stage_need(work, board, search)
-    assert gate(need, at(rig((vram_gb,))), work) in ({None} if need.vram_gb <= vram_gb else {Gate.VRAM, Gate.TIER})
+    has_it = fit.NOMINAL * need.vram_gb <= vram_gb
+    assert gate(need, at(rig((vram_gb,))), work) in ({None} if has_it else {Gate.VRAM, Gate.TIER})
     assert gate(need, CPU, work) is None, "a laptop runs loops too"
     assert need.shared == (work is WorkKind.SELFPLAY)
