@@ -5,6 +5,8 @@ PYTHON ?= python3
 export PYTHON
 RUN := .venv/bin/python
 STATE := build/demo
+# Tests side by side. None depends on speed, so a crowded machine only makes them slower.
+JOBS ?= 2
 
 .PHONY: demo test canary lint format reference bench campaign clean
 .DEFAULT_GOAL := demo
@@ -16,7 +18,7 @@ demo:
 
 test:
 	@scripts/make-env kernels,train,eval,report,opt,dev
-	$(RUN) -m pytest --ignore tests/canary $(ARGS)
+	$(RUN) -m pytest -n $(JOBS) --ignore tests/canary $(ARGS)
 
 # Whole loops on 19 cells, about 4 minutes on 2 cores: they must learn, and must not with a deliberate defect.
 canary:

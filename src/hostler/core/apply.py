@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import accounts, forecast
+from hostler.core import accounts, forecast, yielding
 from hostler.core.care import folds as care
 from hostler.core.index import Index
 from hostler.core.ledger import new_ledger
@@ -315,7 +315,7 @@ def _node_joined(state: State, index: Index, event: events.NodeJoined) -> None:
         device = state.devices.setdefault(spec.id, Device(spec=spec))
         device.spec = spec
         index.opened(state, spec.id)
-        index.note_yieldable(state, device)
+        yielding.note(state, index, device)
     if known is not None:
         accounts.recount(state, index)
     # What is fitting for a job may depend on which other nodes there are.
@@ -433,7 +433,10 @@ def _finish(state: State, index: Index, job: Job, new: JobState, event: object) 
     index.active.discard(job.id)
     index.blocked.pop(job.id, None)
     job.ended_at = state.at
+    waited = job.state is JobState.PENDING
     _move(index, job, new)
+    if waited:
+        index.left(state, job)
     if isinstance(job.spec.payload, StagePayload):
         loop.job_over(state, index, job, done=new is JobState.DONE)
         job.spec = replace(job.spec, payload=_remembered(job.spec.payload))
@@ -464,7 +467,7 @@ def _release_device(state: State, index: Index, job: Job) -> None:
 
 def _note_devices(state: State, index: Index, attempt: Attempt) -> None:
     for name in attempt.devices:
-        index.note_yieldable(state, state.devices[name])
+        yielding.note(state, index, state.devices[name])
 
 
 def _settle_chunk(state: State, index: Index, sweep: Sweep, chunk: str, position: int) -> None:

@@ -111,8 +111,8 @@ def _openings(state: State, index: Index, group: Group) -> Iterator[str]:
 
 
 def _may_have(state: State, index: Index, jobs: list[Job], device: Device) -> bool:
-    """Whether one of these jobs could have the device if nothing ran there."""
-    return any(gates.standing_refusal(state, index, job, device) is None for job in jobs)
+    """Whether one of these jobs could have the device now; where none can, the device has been asked before."""
+    return any(gates.refusal_now(state, index, job, device) is None for job in jobs)
 
 
 def _serve_or_close(state: State, index: Index, device: Device, emit: Emit) -> bool:

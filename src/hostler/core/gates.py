@@ -31,11 +31,12 @@ def misfit(state: State, index: Index, job: Job, device: Device) -> Refusal | No
 
 def refusal(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
     """What keeps a waiting job off a device now; `None` where it can be put there."""
-    return (
-        misfit(state, index, job, device)
-        or standing_refusal(state, index, job, device)
-        or full(state, index, job, device)
-    )
+    return misfit(state, index, job, device) or refusal_now(state, index, job, device)
+
+
+def refusal_now(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
+    """What keeps a waiting job off a device of a class that it fits on."""
+    return standing_refusal(state, index, job, device) or full(state, index, job, device)
 
 
 def standing_refusal(state: State, index: Index, job: Job, device: Device) -> Refusal | None:

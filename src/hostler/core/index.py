@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from hostler.core.care.state import Heard
 from hostler.core.state import Attempt, Device, Job, Node, State
-from hostler.core.uses import Backlog, DeviceUse, Group, Known, Live, Load, NodeUse, Table
+from hostler.core.uses import Able, Backlog, DeviceUse, Group, Known, Live, Load, NodeUse, Ranked, Table
 from hostler.model.commands import WorkerOrder
 from hostler.model.fleet import Link, NodeSpec
 from hostler.model.planning import Plan
@@ -26,8 +26,6 @@ from hostler.policy.fit import Refusal, Site
 from hostler.policy.priority import Claim
 from hostler.policy.share import QuotaTarget
 
-Ranked = tuple[int, int, str]
-"""A job in the ready queue: its rank, then its id."""
 EntryT = TypeVar("EntryT", Ranked, tuple[float, str])
 
 LOOP = "loop "
@@ -41,8 +39,6 @@ CHORE = "chore "
 CARE = "care "
 """What the name of a chore begins with that looks whether a node, which follows, has fallen silent."""
 
-BEGUN_MOST = 64
-"""Stale entries of a heap that are not worth dropping."""
 UNKNOWN_CHUNK_S = 1e-3
 """What a chunk of unknown duration counts in a sweep's attained service, so that equals take turns."""
 
@@ -76,6 +72,8 @@ class Index:
     """Whether a need fits on a class, once asked."""
     fitting: dict[tuple[WorkKind, Resources], list[str]] = field(default_factory=dict)
     """Classes in the fleet that a need fits on, once asked; forgotten when the classes change."""
+    able: dict[str, Able] = field(default_factory=dict)
+    """The ready groups as each class sees them, once asked; forgotten when the classes change."""
     tables: dict[Group, Table] = field(default_factory=dict)
     """What classes are to the first job of a group, once asked; forgotten when the classes change."""
     rated: dict[Group, tuple[int, Mapping[str, float]]] = field(default_factory=dict)
@@ -227,6 +225,8 @@ class Index:
         if group not in self.ready:
             group = group._replace(need=self.needs.setdefault(group.need, group.need))
             self.ready[group] = []
+            for cls, able in self.able.items():
+                able.add(group, self.ready[group], self.misfit(group.need, group.work, cls))
         self.fresh_groups[group] = None
         self.room_changed = True
         heapq.heappush(self.ready[group], (*job.rank, job.id))
@@ -331,9 +331,16 @@ class Index:
                 return job
             heapq.heappop(heap)
         del self.ready[group]
+        for cls, able in self.able.items():
+            able.remove(group, self.misfit(group.need, group.work, cls))
         self.tables.pop(group, None)
         self.fresh_groups.pop(group, None)
         return None
+
+    def left(self, state: State, job: Job) -> None:
+        """A job waits no more, though no device has looked at it: its group may be one that no device looks at."""
+        if not isinstance(job.spec.payload, SweepPayload) and group_of(job) in self.ready:
+            self.head(state, group_of(job))
 
     def peek(self, state: State, group: Group) -> Job | None:
         """The first ready job of a group, if it is at the top of its heap; the queue is left as it is."""
@@ -344,7 +351,7 @@ class Index:
     def heads(self, state: State, group: Group, most: int) -> Iterator[Job]:
         """The first ready jobs of a group, in order, after `head`; so many entries of its heap are looked at."""
         previous = None
-        for entry in islice(_ascending(self.ready.get(group, [])), most):
+        for entry in islice(ascending(self.ready.get(group, [])), most):
             job = state.jobs[entry[2]]
             if entry != previous and self.is_ready(job, entry):
                 yield job
@@ -356,6 +363,15 @@ class Index:
         if cls not in known:
             known[cls] = fit.refusal(need, self.samples[cls], work)
         return known[cls]
+
+    def able_on(self, cls: str) -> Able:
+        """The groups that are ready, as a class of devices sees them."""
+        known = self.able.get(cls)
+        if known is None:
+            known = self.able[cls] = Able()
+            for group, heap in self.ready.items():
+                known.add(group, heap, self.misfit(group.need, group.work, cls))
+        return known
 
     def suits(self, job: Job, device: str) -> bool:
         """Whether the job may ever run on a device of the fleet."""
@@ -391,6 +407,7 @@ class Index:
 
     def _forget_classes(self) -> None:
         self.fitting.clear()
+        self.able.clear()
         self.tables.clear()
         self.rated.clear()
         self.room_changed = True
@@ -398,7 +415,7 @@ class Index:
     def in_order(self, state: State) -> Iterator[Job]:
         """Ready scripts, first to last; the queue is left as it is, and what is not asked for is not sorted."""
         previous = None
-        for entry in heapq.merge(*map(_ascending, self.ready.values())):
+        for entry in heapq.merge(*map(ascending, self.ready.values())):
             job = state.jobs[entry[2]]
             if entry != previous and self.is_ready(job, entry):
                 yield job
@@ -477,33 +494,6 @@ class Index:
         if job.spec.serves is not None and job.spec.work is WorkKind.SELFPLAY:
             self.playing[job.spec.serves] += sign
 
-    def note_yieldable(self, state: State, device: Device) -> None:
-        """Note whether a device could be had from self-play, after something about it has changed."""
-        cls = self.classes.get(device.spec.id)
-        if cls is None:
-            return
-        if not _is_yieldable(state, device):
-            self.yieldable[cls].pop(device.spec.id, None)
-            return
-        self.yieldable[cls][device.spec.id] = None
-        self.newly_yieldable[device.spec.id] = None
-        self.room_changed = True
-        heap = self.begun[cls]
-        if len(heap) > 2 * len(self.yieldable[cls]) + BEGUN_MOST:
-            heap[:] = [(-begun_at(state, name), name) for name in self.yieldable[cls]]
-            heapq.heapify(heap)
-        else:
-            heapq.heappush(heap, (-begun_at(state, device.spec.id), device.spec.id))
-
-    def last_begun(self, state: State, cls: str) -> Iterator[tuple[float, str]]:
-        """Yieldable devices of a class, those first that were put to work last, with when that was."""
-        previous = None
-        for entry in _ascending(self.begun[cls]):
-            name = entry[1]
-            if entry != previous and name in self.yieldable[cls] and -entry[0] == begun_at(state, name):
-                yield -entry[0], name
-            previous = entry
-
     def made_way(self, state: State, job: Job, node: Node) -> None:
         """A job that has left its devices may have been what kept others off devices that it did not hold."""
         limits = node.spec.limits
@@ -566,20 +556,7 @@ def group_of(job: Job) -> Group:
     return Group(job.spec.work, duration.family(job.spec.name, payload.argv[0]), job.spec.resources)
 
 
-def begun_at(state: State, device: str) -> float:
-    """When the newest attempt was put on a device that has some."""
-    found = (state.jobs[name.rpartition(".")[0]].attempt for name in state.devices[device].attempts)
-    return max(attempt.leased_at for attempt in found if attempt is not None)
-
-
-def _is_yieldable(state: State, device: Device) -> bool:
-    jobs = [state.jobs[name.rpartition(".")[0]] for name in device.attempts]
-    return bool(jobs) and all(
-        job.spec.work is WorkKind.SELFPLAY and job.attempt is not None and job.attempt.yielding is None for job in jobs
-    )
-
-
-def _ascending(heap: list[EntryT]) -> Iterator[EntryT]:
+def ascending(heap: list[EntryT]) -> Iterator[EntryT]:
     """The entries of a heap in order: each child is looked at only after its parent."""
     front = [(heap[0], 0)] if heap else []
     while front:

@@ -163,8 +163,10 @@ def _move(state: State, index: Index, job: Job, device: Device, rival: Job | Non
         return None
     if state.devices[attempt.device].spec.speed_class == device.spec.speed_class:
         return None  # no sooner, as far as anybody knows
+    if rival is not None and job.priority < rival.priority:
+        return None
     here, there = (_median_s(state, index, job, each) for each in (state.devices[attempt.device], device))
-    if here is None or there is None or job.priority < (job.priority if rival is None else rival.priority):
+    if here is None or there is None or here < SOONER * there:
         return None
     left_s = _left_s(state, index, job, attempt)
     if left_s is None:

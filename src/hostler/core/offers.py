@@ -12,9 +12,9 @@ from typing import NamedTuple, TypeAlias
 
 from hostler.core import gates
 from hostler.core.gangs import partners
-from hostler.core.index import Index, Ranked, group_of
+from hostler.core.index import Index, group_of
 from hostler.core.state import Device, Job, State
-from hostler.core.uses import Group
+from hostler.core.uses import Group, Ranked
 from hostler.model.work import JobState, WorkKind
 from hostler.policy import placement
 from hostler.policy.fit import Gate, Refusal
@@ -49,7 +49,7 @@ def offers_for(state: State, index: Index, device: Device) -> list[Offer]:
     if device.spec.id in index.reserved:
         return _for_whom_it_is_kept(state, index, device)
     asked, found, first = _Asked(state, index, device), list[Offer](), None
-    levels = _by_priority(state, index, device)
+    levels = _by_priority(index, device)
     while levels:
         priority = max(levels)
         for each in levels.pop(priority):
@@ -85,11 +85,14 @@ def has_room(state: State, index: Index, device: Device) -> bool:
     return placement.takes_attempt(held, 0.0)
 
 
-def _by_priority(state: State, index: Index, device: Device) -> Levels:
-    """Groups by the priority of their first jobs, as far as one can tell without looking at the jobs."""
+def _by_priority(index: Index, device: Device) -> Levels:
+    """Groups that fit, by the priority of their first jobs, as far as one can tell without looking at the jobs."""
     levels: Levels = defaultdict(list)
-    for group, heap in index.ready.items():
+    able = index.able_on(index.classes[device.spec.id])
+    for group, heap in able.groups.items():
         levels[-heap[0][0]].append((group, heap))
+    for gate, groups in able.unfit.items():
+        index.gates[device.spec.node, gate] += groups
     return levels
 
 
@@ -121,6 +124,8 @@ class _Asked:
 
     def _offer(self, group: Group, head: Job) -> Offer | None:
         need, job = group.need, head
+        if group.work is WorkKind.TRAINING and self._is_training(head):
+            return None  # and so it is for all of them
         if not self._may(group, head):
             if self.answers.get((group.work, id(need))) is not None:
                 return None  # and so it is for all of them
@@ -131,6 +136,12 @@ class _Asked:
             job = found
         alone = need.gpus == 1 and not need.shards
         return Offer(job, group, () if alone else partners(self.state, self.index, job, self.device))
+
+    def _is_training(self, job: Job) -> bool:
+        refused = gates.one_per_config(self.index, job)
+        if refused is not None:
+            self.index.gates[self.node.name, refused.gate] += 1
+        return refused is not None
 
     def _may(self, group: Group, job: Job) -> bool:
         refused = self._refusal(group, job)
@@ -143,10 +154,6 @@ class _Asked:
     def _refusal(self, group: Group, job: Job) -> Refusal | None:
         """The gates' answer: the same for all work of a kind with one need, but for what a job itself is kept from."""
         work, state, index = group.work, self.state, self.index
-        if work is WorkKind.TRAINING:
-            refused = gates.one_per_config(index, job)
-            if refused is not None:
-                return refused
         if self.special or job.avoid or job.vram_above is not None:
             return gates.refusal(state, index, job, self.device)
         key = work, id(group.need)

@@ -12,9 +12,10 @@ from typing import TypeAlias
 
 from hostler.core import accounts, gates
 from hostler.core.bidding import desirability, fitting
-from hostler.core.index import Index, begun_at
+from hostler.core.index import Index
 from hostler.core.state import Attempt, Device, Job, State
 from hostler.core.uses import Group
+from hostler.core.yielding import begun_at, last_begun
 from hostler.model.events import Event, PreemptRequested
 from hostler.model.fleet import Link
 from hostler.model.work import WorkKind
@@ -163,7 +164,7 @@ def _cheapest(state: State, index: Index, job: Job, cls: str, wanted: int) -> li
 
 
 def _newest_of_all(state: State, index: Index, job: Job, cls: str) -> list[str]:
-    for _, name in index.last_begun(state, cls):
+    for _, name in last_begun(state, index, cls):
         device = state.devices[name]
         if job.priority >= _priority(state, device) and _could_have(state, index, job, device):
             return [name]

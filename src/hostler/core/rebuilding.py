@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from hostler.core import yielding
 from hostler.core.index import Index
 from hostler.core.state import Job, State, Sweep, speed_key, sweep_payload
 from hostler.model.work import JobState, WorkKind
@@ -38,7 +39,7 @@ def rebuilt(state: State, jobs: Collection[Job] | None = None, like: Index | Non
     for name, device in state.devices.items():
         index.devices_at[device.spec.node][name] = None
         index.opened(state, name)
-        index.note_yieldable(state, device)
+        yielding.note(state, index, device)
     _index_loops(state, index)
     _index_trust(state, index, jobs)
     for name in {*state.care.nodes, *state.care.lanes}:

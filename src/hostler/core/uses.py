@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import field
 from typing import NamedTuple
 
 from hostler.model.record import entity, record
 from hostler.model.work import Resources, WorkKind
+from hostler.policy.fit import Gate, Refusal
+
+Ranked = tuple[int, int, str]
+"""A job in the ready queue: its rank, then its id."""
 
 
 @entity
@@ -38,6 +42,30 @@ class Group(NamedTuple):
     label: str
     """The training config, or the family of scripts."""
     need: Resources
+
+
+@entity
+class Able:
+    """Groups that are ready, as a class of devices sees them."""
+
+    groups: dict[Group, list[Ranked]] = field(default_factory=dict)
+    """Those that fit on it, with their heaps."""
+    unfit: Counter[Gate] = field(default_factory=Counter)
+    """By gate: how many do not."""
+
+    def add(self, group: Group, heap: list[Ranked], refused: Refusal | None) -> None:
+        """A group has become ready."""
+        if refused is None:
+            self.groups[group] = heap
+        else:
+            self.unfit[refused.gate] += 1
+
+    def remove(self, group: Group, refused: Refusal | None) -> None:
+        """A group is ready no more."""
+        if refused is None:
+            del self.groups[group]
+        else:
+            self.unfit[refused.gate] -= 1
 
 
 @entity

@@ -7,12 +7,12 @@ was for `unknown_hold_s`, and then presses no more: a node that is silent is kep
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
+from operator import attrgetter
 from statistics import median
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from hostler.model.record import record
 from hostler.model.rules import Targets
 from hostler.model.telemetry import Level, Signal
 from hostler.model.work import SECONDS_MAX, WorkKind
@@ -42,6 +42,16 @@ MARGINS: Mapping[str, float] = {
 }
 """How much better than its limit a signal must be to leave its level, as a share of the limit."""
 
+LIMITS: Mapping[str, Callable[[Targets], float]] = {
+    MEMORY: attrgetter("memory_max"),
+    LOAD: attrgetter("load_max"),
+    DISK_FREE: attrgetter("disk_free_gb"),
+    DISK_FILL: attrgetter("disk_full_within_s"),
+    BACKLOG: attrgetter("backlog_max_s"),
+    QUEUE: attrgetter("queue_max"),
+}
+"""From where on those are critical that have no other level."""
+
 TREND_READINGS = 16
 TREND_LEAST = 4
 TREND_SPAN_S = 120.0
@@ -64,8 +74,7 @@ Point: TypeAlias = tuple[float, float]
 """Time in seconds, and what was measured then."""
 
 
-@record
-class Reading:
+class Reading(NamedTuple):
     """What is known of a signal: its newest known value, and how long ago that was."""
 
     name: str
@@ -170,28 +179,20 @@ def _judged(reading: Reading, previous: Level, targets: Targets) -> Signal:
 
 
 def _ladder(name: str, targets: Targets) -> tuple[Rung, ...]:
+    """The levels of a signal and their limits, the lowest level first."""
     if name == DISK:
         steps = (targets.disk_warning, targets.disk_clean, targets.disk_critical)
         return tuple(zip((Level.WARNING, Level.CLEAN, Level.CRITICAL), steps, strict=True))
-    limits = {
-        MEMORY: targets.memory_max,
-        LOAD: targets.load_max,
-        DISK_FREE: targets.disk_free_gb,
-        DISK_FILL: targets.disk_full_within_s,
-        BACKLOG: targets.backlog_max_s,
-        QUEUE: targets.queue_max,
-    }
-    return ((Level.CRITICAL, float(limits[name])),)
+    return ((Level.CRITICAL, float(LIMITS[name](targets))),)
 
 
 def _level(name: str, value: float, rungs: Iterable[Rung], previous: Level) -> Level:
     """The highest level whose limit is reached, or was and has not been left yet."""
-    reached = [
-        level
-        for level, limit in rungs
-        if _reaches(name, value, limit) or (level <= previous and not _leaves(name, value, limit))
-    ]
-    return max(reached, default=Level.NONE)
+    found = Level.NONE
+    for level, limit in rungs:
+        if _reaches(name, value, limit) or (level <= previous and not _leaves(name, value, limit)):
+            found = level
+    return found
 
 
 def _reaches(name: str, value: float, limit: float) -> bool:
