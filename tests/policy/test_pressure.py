@@ -78,6 +78,11 @@ class TestWorstOf:
         assert levels == sorted(levels)
         assert levels[-1] == max(each.level for each in signals)
 
+    @given(st.lists(st.tuples(st.sampled_from(sorted(pressure.UNITS)), st.none() | st.floats(0, 1e7)), max_size=8))
+    def test_calm_is_where_nothing_would_be_judged_to_press(self, values: list[tuple[str, float | None]]) -> None:
+        readings = [Reading(name=name, value=value) for name, value in values]
+        assert pressure.is_calm(readings, TARGETS) == (not pressing(judge(readings, {}, TARGETS)))
+
     def test_nothing_that_presses_is_nothing(self) -> None:
         assert worst(()) is None
         assert worst([one("memory", 0.1)]) is None

@@ -95,6 +95,16 @@ def judge(readings: Iterable[Reading], previous: Mapping[str, Level], targets: T
     return tuple(_judged(reading, previous.get(reading.name, Level.NONE), targets) for reading in readings)
 
 
+def is_calm(readings: Iterable[Reading], targets: Targets) -> bool:
+    """Whether nothing presses, if nothing did before: as `judge` would say, for those who ask often."""
+    return not any(
+        reading.value is not None
+        and reading.age_s <= targets.telemetry_max_age_s
+        and _reaches(reading.name, reading.value, _ladder(reading.name, targets)[0][1])
+        for reading in readings
+    )
+
+
 def worst(signals: Iterable[Signal]) -> Signal | None:
     """The signal of the highest level, and of these the one farthest beyond its limit; `None` where none presses."""
     pressing = [each for each in signals if each.level > Level.NONE]

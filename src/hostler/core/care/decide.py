@@ -43,8 +43,9 @@ def review(state: State, index: Index, emit: Emit) -> None:
 def judge_node(state: State, index: Index, node: str, emit: Emit) -> None:
     """Judge the signals of a node, each by its newest known value."""
     before = state.care.nodes.get(node, {})
-    signals = _judge(state, _readings(state, index, index.telemetry[node], before), before)
-    _change(node, before, signals, emit)
+    readings = _readings(state, index, index.telemetry[node], before)
+    if before or not pressure.is_calm(readings, state.rules.targets):
+        _change(node, before, _judge(state, readings, before), emit)
 
 
 def _judge_queue(state: State, index: Index, emit: Emit) -> None:

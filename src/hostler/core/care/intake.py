@@ -36,7 +36,9 @@ def telemetry(state: State, index: Index, given: Telemetry, emit: Emit) -> None:
 def _note(state: State, index: Index, heard: Heard, given: Telemetry) -> None:
     targets, free_gb = state.rules.targets, _amount(given.disk_free_gb)
     if free_gb is not None and pressure.used_share(given.disk_total_gb, free_gb) is not None:
-        heard.free_gb = pressure.with_reading(heard.free_gb, index.now, free_gb, targets)
+        before, heard.free_gb = heard.free_gb, pressure.with_reading(heard.free_gb, index.now, free_gb, targets)
+        if heard.free_gb != before:
+            heard.full_in_s = pressure.full_in_s(heard.free_gb)
     for name, value in _values(heard, given):
         if value is not None:
             heard.known[name] = (value, index.now)
@@ -49,7 +51,7 @@ def _values(heard: Heard, given: Telemetry) -> Iterator[tuple[str, float | None]
     yield pressure.LOAD, _amount(given.load)
     yield pressure.DISK, disk
     yield pressure.DISK_FREE, free_gb if disk is not None or given.disk_total_gb is None else None
-    yield pressure.DISK_FILL, None if disk is None else pressure.full_in_s(heard.free_gb)
+    yield pressure.DISK_FILL, None if disk is None else heard.full_in_s
     yield pressure.BACKLOG, _amount(given.backlog_s)
 
 

@@ -58,6 +58,8 @@ class Heard:
     known: dict[str, tuple[float, float]] = field(default_factory=dict)
     """The newest known value of each signal, and when it was heard."""
     free_gb: tuple[Point, ...] = ()
+    full_in_s: float | None = None
+    """What that says about when the disk is full."""
     devices: dict[str, HeardDevice] = field(default_factory=dict)
     armed: bool = False
     """Whether it is noted to look whether the node has fallen silent."""
