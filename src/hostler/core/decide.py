@@ -7,7 +7,7 @@ order: trainings and scripts by what the device is to them, self-play by what it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TypeAlias
 
@@ -50,14 +50,16 @@ def place_all(state: State, index: Index, emit: Emit) -> None:
     drop_stale(state, index)
     rounds.play(state, index, emit)
     changed = list(index.open if index.new_work else index.fresh)
-    groups = index.fresh_groups if len(changed) < 2 else {**index.ready, **index.fresh_groups}
+    fresh = dict(index.fresh_groups)
+    groups = fresh if len(changed) < 2 else {**index.ready, **fresh}
     choosy = sorted((each for each in groups if each.work in CHOOSY), key=lambda each: PRECEDENCE.index(each.work))
-    others = [each for each in index.fresh_groups if each.work not in CHOOSY]
+    others = [each for each in fresh if each.work not in CHOOSY]
     index.fresh.clear()
     index.fresh_groups.clear()
     index.new_work = False
     for group in choosy:
-        _serve_group(state, index, group, emit)
+        # What has not changed has been asked before for work that has not either.
+        _serve_group(state, index, group, emit, None if group in fresh else changed)
     _serve_all(state, index, changed, emit)
     for group in others:
         _serve_group(state, index, group, emit)
@@ -76,12 +78,12 @@ def occupied(index: Index, device: Device) -> placement.Occupied:
     )
 
 
-def _serve_group(state: State, index: Index, group: Group, emit: Emit) -> None:
-    """Serve devices that suit the group, until it has no more jobs or they have no more room.
+def _serve_group(state: State, index: Index, group: Group, emit: Emit, among: Sequence[str] | None = None) -> None:
+    """Serve devices (`among` these) that suit the group, until it has no more jobs or they have no more room.
 
     What they are given may be of another group, to which they are more.
     """
-    while _serve_all(state, index, list(_openings(state, index, group)), emit):
+    while _serve_all(state, index, list(_openings(state, index, group, among)), emit):
         pass
 
 
@@ -94,7 +96,7 @@ def _serve_all(state: State, index: Index, names: list[str], emit: Emit) -> bool
     return served
 
 
-def _openings(state: State, index: Index, group: Group) -> Iterator[str]:
+def _openings(state: State, index: Index, group: Group, among: Sequence[str] | None) -> Iterator[str]:
     """Open devices for the jobs of a group: what is kept for the first, then those that suit it best.
 
     No more of a class than it has jobs.
@@ -104,10 +106,25 @@ def _openings(state: State, index: Index, group: Group) -> Iterator[str]:
         return
     heads, most = list(index.heads(state, group, HEADS)), len(index.ready[group])
     yield from [name for name, kept_for in index.reserved.items() if kept_for == head.id and name in index.open]
-    classes = [cls for cls in fitting(index, group) if index.open_in.get(cls)]
-    for cls in desirability(state, index, head, classes):
-        able = (name for name in index.open_in[cls] if _may_have(state, index, heads, state.devices[name]))
-        yield from islice(able, most)
+    able: dict[str, list[str]] = {}
+    for cls, names in _open_in(index, group, among).items():
+        may = (name for name in names if _may_have(state, index, heads, state.devices[name]))
+        if found := list(islice(may, most)):
+            able[cls] = found
+    for cls in desirability(state, index, head, able):
+        yield from able[cls]
+
+
+def _open_in(index: Index, group: Group, among: Sequence[str] | None) -> dict[str, list[str]]:
+    """By class: open devices, among these if any are named, that the group fits on."""
+    classes = fitting(index, group)
+    if among is None:
+        return {cls: list(index.open_in[cls]) for cls in classes if index.open_in.get(cls)}
+    found: dict[str, list[str]] = {}
+    for name in among:
+        if name in index.open:
+            found.setdefault(index.classes[name], []).append(name)
+    return {cls: found[cls] for cls in classes if cls in found}
 
 
 def _may_have(state: State, index: Index, jobs: list[Job], device: Device) -> bool:

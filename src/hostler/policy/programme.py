@@ -8,7 +8,7 @@ guess of the prices and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from importlib.util import find_spec
 from typing import Any, TypeAlias
@@ -22,7 +22,9 @@ STRONG = 10.0
 """How many times the best work a device could do a missed quota device, or a share of the backlog, counts."""
 
 Key: TypeAlias = tuple[str, ...]
-"""The name of a column or a row of the programme; what a basis is kept under."""
+"""The name of a row or a block of columns of the programme; what a basis is kept under."""
+Names: TypeAlias = tuple[str, ...]
+"""What the columns of a block are called; a column is the block's key and that."""
 
 
 def available() -> bool:
@@ -59,7 +61,8 @@ class Solver:
         self._highs: Any = self._names.Highs()
         for option, value in (("output_flag", False), ("threads", 1), ("parallel", "off"), ("solver", "simplex")):
             self._highs.setOptionValue(option, value)
-        self._basis: dict[Key, Any] = {}
+        self._columns: dict[Key, tuple[Names, Any]] = {}
+        self._rows: dict[Key, Any] = {}
 
     def solve(self, instance: Instance, time_limit_s: float = 1.0) -> Plan:
         """The best plan. The same instances in the same order give the same plans unless time runs out."""
@@ -72,22 +75,21 @@ class Solver:
         seconds = float(self._highs.getRunTime()) - before_s
         status = self._highs.getModelStatus()
         if status != self._names.HighsModelStatus.kOptimal:
-            self._basis = {}
+            self._columns, self._rows = {}, {}
             guess = plan_without_solver(instance)
             words = str(self._highs.modelStatusToString(status)).lower()
             return _no_plan(words, {} if guess is None else guess.prices, seconds)
         self._keep_basis(model)
         found = self._highs.getSolution()
-        values = {key: value for key, value in zip(model.columns, found.col_value, strict=True) if value > TIGHT}
         duals = dict(zip(model.rows, found.row_dual, strict=True))
-        return _plan(instance, values, duals, seconds)
+        return _plan(instance, model.used(found.col_value), duals, seconds)
 
     def _pass(self, model: _Model) -> None:
         names = self._names
         programme = names.HighsLp()
-        programme.num_col_, programme.num_row_ = len(model.columns), len(model.rows)
+        programme.num_col_, programme.num_row_ = len(model.gains), len(model.rows)
         programme.sense_ = names.ObjSense.kMaximize
-        programme.col_cost_, programme.col_lower_ = model.gains, [0.0] * len(model.columns)
+        programme.col_cost_, programme.col_lower_ = model.gains, [0.0] * len(model.gains)
         programme.col_upper_ = [names.kHighsInf if most is None else most for most in model.mosts]
         programme.row_lower_ = [-names.kHighsInf if low is None else low for low in model.lows]
         programme.row_upper_ = [names.kHighsInf if high is None else high for high in model.highs]
@@ -95,30 +97,43 @@ class Solver:
         programme.a_matrix_.start_ = model.starts
         programme.a_matrix_.index_, programme.a_matrix_.value_ = model.indices, model.factors
         self._highs.passModel(programme)
-        if self._basis:
+        if self._rows:
             self._highs.setBasis(self._old_basis(model))
 
     def _old_basis(self, model: _Model) -> Any:
         """What the last solution says about the columns and rows that are still there; new ones are out of use."""
         names, basis = self._names, self._names.HighsBasis()
         lower, basic = names.HighsBasisStatus.kLower, names.HighsBasisStatus.kBasic
-        basis.col_status = [self._basis.get(key, lower) for key in model.columns]
-        basis.row_status = [self._basis.get(key, basic) for key in model.rows]
+        statuses: list[Any] = []
+        for key, called in model.blocks:
+            before, its = self._columns.get(key, ((), ()))
+            if before == called:
+                statuses.extend(its)
+            else:
+                known = dict(zip(before, its, strict=True))
+                statuses.extend(known.get(name, lower) for name in called)
+        basis.col_status = statuses
+        basis.row_status = [self._rows.get(key, basic) for key in model.rows]
         # It need not be square any more; HiGHS mends it.
         basis.alien, basis.valid = True, True
         return basis
 
     def _keep_basis(self, model: _Model) -> None:
         basis = self._highs.getBasis()
-        self._basis = dict(zip(model.columns, basis.col_status, strict=True))
-        self._basis.update(zip(model.rows, basis.row_status, strict=True))
+        statuses, first = basis.col_status, 0
+        self._columns = {}
+        for key, called in model.blocks:
+            self._columns[key] = called, statuses[first : first + len(called)]
+            first += len(called)
+        self._rows = dict(zip(model.rows, basis.row_status, strict=True))
 
 
 @entity
 class _Model:
     """The programme in the solver's form: maximise `gains` within the rows; all columns at least 0."""
 
-    columns: list[Key] = field(default_factory=list)
+    blocks: list[tuple[Key, Names]] = field(default_factory=list)
+    """The columns, in order."""
     gains: list[float] = field(default_factory=list)
     mosts: list[float | None] = field(default_factory=list)
     rows: list[Key] = field(default_factory=list)
@@ -128,12 +143,23 @@ class _Model:
     indices: list[int] = field(default_factory=list)
     factors: list[float] = field(default_factory=list)
 
-    def column(self, key: Key, gain: float, most: float | None = None) -> int:
-        """Add a column; its number."""
-        self.columns.append(key)
-        self.gains.append(gain)
-        self.mosts.append(most)
-        return len(self.columns) - 1
+    def block(self, key: Key, called: Names, gains: Iterable[float], most: float | None = None) -> range:
+        """Add columns; their numbers."""
+        first = len(self.gains)
+        self.blocks.append((key, called))
+        self.gains.extend(gains)
+        self.mosts.extend([most] * len(called))
+        return range(first, len(self.gains))
+
+    def used(self, values: Sequence[float]) -> dict[Key, float]:
+        """The values of columns that are in use."""
+        found, first = dict[Key, float](), 0
+        for key, called in self.blocks:
+            part = values[first : first + len(called)]
+            first += len(called)
+            if part and max(part) > TIGHT:
+                found.update({(*key, name): value for name, value in zip(called, part, strict=True) if value > TIGHT})
+        return found
 
     def row(self, key: Key, low: float | None, high: float | None, entries: Iterable[tuple[int, float]]) -> None:
         """Add a row: the sum of columns times factors lies between `low` and `high`."""
@@ -177,19 +203,17 @@ def _modelled(instance: Instance) -> _Model:
 def _cells(model: _Model, instance: Instance) -> dict[str, dict[str, int]]:
     """One column for each group and each class that it fits and that has devices enough for one of its jobs."""
     cells: dict[str, dict[str, int]] = {}
-    cost, first = instance.cost, 0
-    roomy_for: dict[int, set[str]] = {}
+    cost, roomy_for = instance.cost, dict[int, set[str]]()
     for demand in instance.demands:
         if demand.devices not in roomy_for:
             least = demand.devices - 1 + TIGHT
             roomy_for[demand.devices] = {cls for cls, room in instance.classes.items() if room >= least}
         roomy = roomy_for[demand.devices]
-        gains = {cls: worth - cost.get(cls, 0.0) for cls, worth in demand.worth.items() if cls in roomy}
-        cells[demand.name] = dict(zip(gains, range(first, first + len(gains)), strict=True))
-        model.columns.extend([("cell", demand.name, cls) for cls in gains])
-        model.gains.extend(gains.values())
-        first += len(gains)
-    model.mosts.extend([None] * first)
+        gains = demand.worth
+        if cost or not roomy.issuperset(gains):
+            gains = {cls: worth - cost.get(cls, 0.0) for cls, worth in gains.items() if cls in roomy}
+        numbers = model.block(("cell", demand.name), tuple(gains), gains.values())
+        cells[demand.name] = dict(zip(gains, numbers, strict=True))
     return cells
 
 
@@ -197,7 +221,7 @@ def _add_quota(
     model: _Model, instance: Instance, quota: QuotaRow, cells: Mapping[str, Mapping[str, int]], strong: float
 ) -> None:
     penalty = strong if quota.penalty is None else quota.penalty
-    missing = model.column(("missing", quota.name), -penalty)
+    (missing,) = model.block(("missing", quota.name), ("",), [-penalty])
     entries = [
         (index, 1.0)
         for demand in instance.demands
@@ -214,7 +238,7 @@ def _add_backlog(model: _Model, instance: Instance, cells: Mapping[str, Mapping[
     if unit is None:
         return
     most = unit / instance.drain_least_s if instance.drain_least_s > 0 else None
-    pace = model.column(("pace",), strong * sum(instance.classes.values()), most)
+    (pace,) = model.block((), ("pace",), [strong * sum(instance.classes.values())], most)
     for demand in instance.demands:
         if demand.work and cells[demand.name]:
             rates = _rates(demand)
@@ -241,7 +265,7 @@ def _plan(instance: Instance, values: Mapping[Key, float], duals: Mapping[Key, f
             shares[key[1]][key[2]] = value
             bound += worth[key[1]][key[2]] * value
     raw = {cls: abs(duals["room", cls]) for cls in instance.classes}
-    missing = {quota.name: values.get(("missing", quota.name), 0.0) for quota in instance.quotas}
+    missing = {quota.name: values.get(("missing", quota.name, ""), 0.0) for quota in instance.quotas}
     unit, pace = _unit_s(instance), values.get(("pace",), 0.0)
     return Plan(
         status="optimal",
