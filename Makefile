@@ -1,6 +1,7 @@
 # make demo   the main job: real sweeps and scripts on this machine     make test   the whole test suite
 # make lint   format, style, types, layers, documents                   make bench  every benchmark; rewrites docs/performance.md
 # make canary the loop learns, and fails loudly with a defect            make campaign  the long crash tests
+# make fleetdays  1,000 virtual days of fleets with faults
 PYTHON ?= python3
 export PYTHON
 RUN := .venv/bin/python
@@ -8,7 +9,7 @@ STATE := build/demo
 # Tests side by side. None depends on speed, so a crowded machine only makes them slower.
 JOBS ?= 2
 
-.PHONY: demo test canary lint format reference bench campaign clean
+.PHONY: demo test canary lint format reference bench campaign fleetdays clean
 .DEFAULT_GOAL := demo
 
 demo:
@@ -51,6 +52,11 @@ bench:
 campaign:
 	@scripts/make-env kernels,train,eval,report,opt,dev
 	CHAOS_KILLS=100 $(RUN) -m pytest tests/chaos $(ARGS)
+
+# A thousand virtual days of small fleets with faults, every invariant checked after every step. `make test` plays 20.
+fleetdays:
+	@scripts/make-env kernels,train,eval,report,opt,dev
+	FLEET_DAYS=1000 $(RUN) -m pytest -n $(JOBS) tests/simulation/test_fleets.py $(ARGS)
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .hypothesis

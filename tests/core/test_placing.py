@@ -374,6 +374,13 @@ class TestSafety:
         world.submit(script("a", expected_s=self.long), script("b", expected_s=self.long))
         assert places(world) == {"j1": ("s/cuda0",)}
 
+    @pytest.mark.parametrize("long_ones", [1, 4, 20])
+    def test_long_ones_that_wait_do_not_hide_a_short_one(self, long_ones: int) -> None:
+        world = fleet(rig("e", ephemeral=True), rig("s"))
+        world.submit(*[script("a", expected_s=self.long) for _ in range(1 + long_ones)])
+        world.submit(script("a", expected_s={"*": 60.0}))
+        assert places(world) == {"j1": ("s/cuda0",), f"j{2 + long_ones}": ("e/cuda0",)}
+
 
 class TestRoundsKeepNothingIdle:
     rules = Rules(placement=PlacementRules(round_s=60.0))

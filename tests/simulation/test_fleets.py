@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
 
 import pytest
 
@@ -32,20 +29,8 @@ LONGEST_S = (DAYS + 3.0) * 86_400
 STARVED_S = 4 * 3600.0
 
 
-@pytest.fixture(scope="module")
-def blocks() -> Iterator[list[Future[None]]]:
-    """All fleets at work, on as many processors as there are."""
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        yield [pool.submit(play_block, block) for block in range(BLOCKS)]
-        pool.shutdown(cancel_futures=True)
-
-
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_days_of_a_fleet(block: int, blocks: list[Future[None]]) -> None:
-    blocks[block].result()
-
-
-def play_block(block: int) -> None:
+def test_days_of_a_fleet(block: int) -> None:
     """Every tenth fleet; the error names the one in which something was wrong."""
     for seed in range(block, FLEETS, BLOCKS):
         try:

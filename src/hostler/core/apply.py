@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import accounts, forecast, yielding
+from hostler.core import accounts, forecast, planning, yielding
 from hostler.core.care import folds as care
 from hostler.core.index import Index
 from hostler.core.ledger import new_ledger
@@ -318,6 +318,7 @@ def _node_joined(state: State, index: Index, event: events.NodeJoined) -> None:
         yielding.note(state, index, device)
     if known is not None:
         accounts.recount(state, index)
+    planning.fleet_changed(index, len(event.node.devices))
     # What is fitting for a job may depend on which other nodes there are.
     index.new_work = True
 
@@ -328,6 +329,7 @@ def _node_linked(state: State, index: Index, event: events.NodeLinked) -> None:
     node.agent, node.incarnation, node.boot = event.agent, event.incarnation, event.boot
     for device in node.spec.devices:
         index.opened(state, device.id)
+    planning.fleet_changed(index, len(node.spec.devices))
 
 
 def _node_unreachable(state: State, index: Index, event: events.NodeUnreachable) -> None:
@@ -505,5 +507,6 @@ def _unlink(state: State, index: Index, node: Node, why: str, alive_at: float) -
     node.link, node.since, node.trouble = Link.DOWN, state.at, why
     # What was not good enough beside this node may be now.
     index.new_work = True
+    planning.fleet_changed(index, len(node.spec.devices))
     for device in node.spec.devices:
         index.closed(device.id)

@@ -16,7 +16,7 @@ from hostler.core.bidding import bid_of, desirability, fitting, market
 from hostler.core.index import Index
 from hostler.core.loop.claims import idle_s
 from hostler.core.loop.ranking import next_selfplay
-from hostler.core.offers import HEADS, Offer, has_room, offers_for
+from hostler.core.offers import HEADS, HEADS_FOR_A_WHILE, Offer, goes_away, has_room, offers_for
 from hostler.core.preempting import drop_stale, make_room
 from hostler.core.state import Device, Job, State
 from hostler.core.uses import Group
@@ -102,13 +102,13 @@ def _openings(state: State, index: Index, group: Group, among: Sequence[str] | N
     No more of a class than it has jobs.
     """
     head = index.head(state, group) if group in index.ready else None
-    if head is None:
+    if head is None or gates.one_per_config(index, head) is not None:
         return
     heads, most = list(index.heads(state, group, HEADS)), len(index.ready[group])
     yield from [name for name, kept_for in index.reserved.items() if kept_for == head.id and name in index.open]
     able: dict[str, list[str]] = {}
     for cls, names in _open_in(index, group, among).items():
-        may = (name for name in names if _may_have(state, index, heads, state.devices[name]))
+        may = (name for name in names if _may_have(state, index, group, heads, state.devices[name]))
         if found := list(islice(may, most)):
             able[cls] = found
     for cls in desirability(state, index, head, able):
@@ -127,9 +127,14 @@ def _open_in(index: Index, group: Group, among: Sequence[str] | None) -> dict[st
     return {cls: found[cls] for cls in classes if cls in found}
 
 
-def _may_have(state: State, index: Index, jobs: list[Job], device: Device) -> bool:
-    """Whether one of these jobs could have the device now; where none can, the device has been asked before."""
-    return any(gates.refusal_now(state, index, job, device) is None for job in jobs)
+def _may_have(state: State, index: Index, group: Group, heads: list[Job], device: Device) -> bool:
+    """Whether one of the group's first jobs could have the device now; if none can, it has been asked before."""
+    if any(gates.refusal_now(state, index, job, device) is None for job in heads):
+        return True
+    if not goes_away(state.nodes[device.spec.node].spec):
+        return False
+    others = islice(index.heads(state, group, HEADS_FOR_A_WHILE), len(heads), None)
+    return any(gates.refusal_now(state, index, job, device) is None for job in others)
 
 
 def _serve_or_close(state: State, index: Index, device: Device, emit: Emit) -> bool:

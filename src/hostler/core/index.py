@@ -125,6 +125,8 @@ class Index:
     """When what can be stopped is placed anew. Volatile."""
     planned_at: float | None = None
     """When the slow loop was last asked."""
+    unplanned: int = 0
+    """Devices that have come or gone since then."""
     prices: Mapping[str, float] = field(default_factory=dict)
     """What a device of each class is worth, the dearest 1. Volatile: made from the newest plan."""
     aims: dict[str, Mapping[str, QuotaTarget]] = field(default_factory=dict)

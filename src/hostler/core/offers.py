@@ -15,12 +15,15 @@ from hostler.core.gangs import partners
 from hostler.core.index import Index, group_of
 from hostler.core.state import Device, Job, State
 from hostler.core.uses import Group, Ranked
+from hostler.model.fleet import NodeSpec
 from hostler.model.work import JobState, WorkKind
 from hostler.policy import placement
 from hostler.policy.fit import Gate, Refusal
 
 HEADS = 4
 """Jobs of one group that are looked at for a device: a first one that cannot go there must not hold up the next."""
+HEADS_FOR_A_WHILE = 64
+"""The same for a device that goes away again: what takes too long for it must not hide what does not."""
 TOO_LONG = (Gate.WALL, Gate.SURVIVAL)
 """Gates that ask how long the very job takes."""
 
@@ -85,6 +88,11 @@ def has_room(state: State, index: Index, device: Device) -> bool:
     return placement.takes_attempt(held, 0.0)
 
 
+def goes_away(node: NodeSpec) -> bool:
+    """Whether it matters how long a job takes on the node."""
+    return node.ephemeral or node.ends_at is not None
+
+
 def _by_priority(index: Index, device: Device) -> Levels:
     """Groups that fit, by the priority of their first jobs, as far as one can tell without looking at the jobs."""
     levels: Levels = defaultdict(list)
@@ -102,7 +110,7 @@ class _Asked:
     def __init__(self, state: State, index: Index, device: Device) -> None:
         self.state, self.index, self.device = state, index, device
         self.node = state.nodes[device.spec.node].spec
-        self.goes = self.node.ephemeral or self.node.ends_at is not None
+        self.goes = goes_away(self.node)
         self.special = bool(device.attempts)
         self.answers: dict[tuple[WorkKind, int], Refusal | None] = {}
 
@@ -129,7 +137,8 @@ class _Asked:
         if not self._may(group, head):
             if self.answers.get((group.work, id(need))) is not None:
                 return None  # and so it is for all of them
-            others = islice(self.index.heads(self.state, group, HEADS), 1, None)
+            most = HEADS_FOR_A_WHILE if self.goes else HEADS
+            others = islice(self.index.heads(self.state, group, most), 1, None)
             found = next((each for each in others if self._may(group, each)), None)
             if found is None:
                 return None

@@ -23,6 +23,10 @@ from hostler.policy import fit
 CHORE = "plan"
 WORTH: Mapping[WorkKind, float] = {WorkKind.SELFPLAY: 1.0, WorkKind.TRAINING: 3.0, WorkKind.EVALUATION: 3.0}
 """What a second of a device is worth at each kind of work of a loop; what others wait for is worth more."""
+CHANGED = 0.1
+"""Part of the fleet that must have come or gone for a plan before its time."""
+APART_S = 10.0
+"""Time between two plans at least: nodes mostly come and go several at once."""
 FAMILIES_MAX = 200
 """Families of scripts with an estimate that the programme looks at, those with most jobs first."""
 
@@ -31,11 +35,18 @@ def due(state: State, index: Index) -> Solve | None:
     """The question to ask now, if it is time to, and there is anything to choose."""
     if not _is_time(state, index):
         return None
-    index.chores.discard(CHORE)
-    index.planned_at = index.now
+    index.planned_at, index.unplanned = index.now, 0
     index.do_later(CHORE, index.now + state.rules.placement.plan_every_s)
     asked = instance(state, index)
     return Solve(instance=asked) if asked.demands and len(asked.classes) > 1 else None
+
+
+def fleet_changed(index: Index, devices: int) -> None:
+    """So many devices have come, gone, or can be reached no more: that may be worth another plan."""
+    before, worth_it = index.unplanned, CHANGED * len(index.places)
+    index.unplanned += devices
+    if index.planned_at is not None and before < worth_it <= index.unplanned:
+        index.do_later(CHORE, max(index.now, index.planned_at + APART_S))
 
 
 def instance(state: State, index: Index) -> Instance:
@@ -54,7 +65,13 @@ def instance(state: State, index: Index) -> Instance:
 def _is_time(state: State, index: Index) -> bool:
     if index.draining or len(index.members) < 2:
         return False
-    return index.planned_at is None or CHORE in index.chores
+    if index.planned_at is None:
+        return True
+    if CHORE not in index.chores:
+        return False
+    index.chores.discard(CHORE)
+    usual = index.planned_at + state.rules.placement.plan_every_s
+    return index.now >= usual or index.unplanned >= CHANGED * len(index.places)
 
 
 def _classes(state: State, index: Index) -> dict[str, float]:
