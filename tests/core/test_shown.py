@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hostler.core import accounts, shown
+from hostler.core import shown
 from hostler.core.state import Spent
 from hostler.core.views import node_views
 from hostler.model import inputs
@@ -76,12 +76,6 @@ class TestQuotas:
         assert (kinds[WorkKind.TRAINING].had, kinds[WorkKind.TRAINING].holds) == (1.0, 1)
         assert kinds[WorkKind.SELFPLAY].had == 0.0
         assert kinds[WorkKind.SWEEP].target is None
-
-    def test_what_was_only_waived_was_not_had(self) -> None:
-        world = fleet(rig())
-        account = accounts.config_account("3", "c")
-        world.state.service[account] = share.Service(seconds=100.0, at=world.now, waived_s=900.0)
-        assert shown.had_s(world.state, world.core.index, account) == pytest.approx(100.0)
 
     def test_contradictions_and_what_the_plan_says(self) -> None:
         world = learning("other")

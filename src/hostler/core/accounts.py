@@ -41,7 +41,7 @@ def tier_of(index: Index, device: str) -> str:
 
 def served_s(state: State, index: Index, account: str) -> float:
     """Device seconds an account has had, fading, with those of what it has out now."""
-    past = share.charged(state.service.get(account, share.NOTHING), index.now)
+    past = share.served(state.service.get(account, share.NOTHING), index.now)
     live = index.live.get(account)
     return past if live is None else past + max(live.devices * index.now - live.since, 0.0)
 

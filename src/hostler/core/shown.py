@@ -102,16 +102,9 @@ def bans(state: State, index: Index) -> Sequence[BanView]:
     ]
 
 
-def had_s(state: State, index: Index, account: str) -> float:
-    """Device seconds an account has had, fading, with those of what it has out now; nothing that it only waived."""
-    past = share.served(state.service.get(account, share.NOTHING), index.now)
-    live = index.live.get(account)
-    return past if live is None else past + max(live.devices * index.now - live.since, 0.0)
-
-
 def _tier(state: State, index: Index, tier: str) -> TierShares:
     aims = targets(state, index, tier)
-    services = {name: had_s(state, index, accounts.config_account(tier, name)) for name in aims}
+    services = {name: accounts.served_s(state, index, accounts.config_account(tier, name)) for name in aims}
     had = share.achieved(services)
     configs = [_config_row(index, tier, aim, services[name], had.get(name)) for name, aim in aims.items()]
     return TierShares(
@@ -165,7 +158,7 @@ def _kinds(state: State, index: Index) -> Iterator[KindShare]:
     """Kinds by what they had; each kind's target is against those that have had something, or want or hold it."""
     weights = state.rules.shares
     names = {kind: accounts.kind_account(kind) for kind in weights}
-    services: dict[str, float] = {kind: had_s(state, index, names[kind]) for kind in weights}
+    services: dict[str, float] = {kind: accounts.served_s(state, index, names[kind]) for kind in weights}
     had, waiting = share.achieved(services), _waiting_kinds(state, index)
     here = [kind for kind in weights if services[kind] or index.devices_of(names[kind]) or kind in waiting]
     whole = math.fsum(weights[kind] for kind in here)

@@ -3,8 +3,8 @@
 Device time is kept by account: a work kind, or a training config, on the devices of one tier. What was had fades, and
 who has had least of it for its share comes next. That order depends on nothing but what each account had: it never
 changes to the disadvantage of one that waits. Who wants nothing leaves its share to the others, and is owed for it:
-by what has not faded yet, by no more than `CREDIT_MAX_S` of the whole tier's time for all lenders together
-(`forfeits`), and while it is paid back everybody else keeps half of the devices of its share (`Account.holds`).
+by what has not faded yet; and while it is paid back everybody else keeps half of the devices of its share
+(`Account.holds`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ Who comes next is the one that has least, so each account is ahead of its share 
 time that went elsewhere for a while, to trainings that could not wait, is made up for as long as it is remembered.
 With an hour, devices would go round in turn whatever the shares; without fading, a fleet would atone for ever.
 """
-CREDIT_MAX_S = 4 * 3600.0
-"""All lenders together are owed no more than everything for so long: about as long as a config may go without work."""
 TOLERANCE = 0.05
 """Part of its share by which an account may be behind before it goes first."""
 KEPT = 0.5
@@ -37,17 +35,15 @@ OTHERS = "(others)"
 
 @record
 class Service:
-    """Device seconds an account has had, and has waived, as of `at` (seconds); both fade."""
+    """Device seconds an account has had, as of `at` (seconds); they fade."""
 
     seconds: float = 0.0
     at: float = 0.0
-    waived_s: float = 0.0
-    """What it was owed once and is owed no more; counted as if it had been had, but never shown as such."""
 
 
 @record
 class Account:
-    """Somebody that time is shared out to. `served_s`: what counts as had, faded (`charged`, and what runs now)."""
+    """Somebody that time is shared out to. `served_s`: what counts as had, faded (`served`, and what runs now)."""
 
     name: str
     share: float
@@ -76,19 +72,11 @@ def served(service: Service, now: float, half_life_s: float = HALF_LIFE_S) -> fl
     return service.seconds * _faded(now - service.at, half_life_s)
 
 
-def charged(service: Service, now: float, half_life_s: float = HALF_LIFE_S) -> float:
-    """Device seconds had and waived, as they count now: an account's `served_s`, but for what runs."""
-    return (service.seconds + service.waived_s) * _faded(now - service.at, half_life_s)
-
-
 def add(service: Service, seconds: float, now: float, half_life_s: float = HALF_LIFE_S) -> Service:
     """The service after so much more until `now`. The order in which facts of different times come does not matter."""
-    return _booked(service, seconds, 0.0, now, half_life_s)
-
-
-def waive(service: Service, seconds: float, now: float, half_life_s: float = HALF_LIFE_S) -> Service:
-    """The service of an account that gives up a claim to so much (`forfeits`)."""
-    return _booked(service, 0.0, seconds, now, half_life_s)
+    at = max(service.at, now)
+    before, fresh = _faded(at - service.at, half_life_s), _faded(at - now, half_life_s)
+    return Service(seconds=service.seconds * before + seconds * fresh, at=at)
 
 
 def accrued(held_s: float, half_life_s: float = HALF_LIFE_S) -> float:
@@ -136,23 +124,6 @@ def most_owed(accounts: Collection[Account], tolerance: float = TOLERANCE) -> st
     behind = deficits(wanting)[first.name]
     is_owed = first.holds < floors[first.name] or behind > tolerance * _aims(wanting)[first.name]
     return first.name if is_owed else None
-
-
-def forfeits(accounts: Collection[Account], devices: float, credit_max_s: float = CREDIT_MAX_S) -> dict[str, float]:
-    """Device seconds that accounts which want nothing now have to waive, so that they cannot crowd out all others.
-
-    Each keeps a claim to its share of `credit_max_s` on all the devices. To be asked, and booked by `waive`, before
-    an account begins to want something (with `wants` false for it, a new one too); asked again it adds nothing, and
-    who waits never forfeits. Left out, a claim is bounded by the fading alone, to the share times what is remembered.
-    """
-    wanting = [account for account in accounts if account.wants and account.share > 0]
-    whole = math.fsum(account.share for account in accounts)
-    if not wanting:
-        return {}
-    level = math.fsum(account.served_s for account in wanting) / math.fsum(account.share for account in wanting)
-    kept = level - credit_max_s * devices / whole
-    lost = {account.name: account.share * kept - account.served_s for account in accounts if not account.wants}
-    return {name: seconds for name, seconds in lost.items() if seconds > 0}
 
 
 def targets(
@@ -212,16 +183,6 @@ def quota_error(target: Mapping[str, float], had: Mapping[str, float]) -> float 
 def _faded(age_s: float, half_life_s: float) -> float:
     """Part of it that still counts; a clock that was set back makes nothing count more."""
     return math.exp2(-max(age_s, 0.0) / half_life_s)
-
-
-def _booked(service: Service, seconds: float, waived_s: float, now: float, half_life_s: float) -> Service:
-    at = max(service.at, now)
-    before, fresh = _faded(at - service.at, half_life_s), _faded(at - now, half_life_s)
-    return Service(
-        seconds=service.seconds * before + seconds * fresh,
-        at=at,
-        waived_s=service.waived_s * before + waived_s * fresh,
-    )
 
 
 def _aims(wanting: Collection[Account]) -> dict[str, float]:
