@@ -129,6 +129,39 @@ def test_quotas_of_a_tier_that_is_not_there(planned: Planned) -> None:
     assert "cannot be met: quotas of tier 1: the fleet has no node of that tier" in said.out
 
 
+ALONE = f"nodes: [{GPU}]\nconfigs: [{{name: hex8_2p}}, {{name: hex8_3p}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (ALONE, 0),
+        (ALONE + "config_quotas: {'2': {'hex8_*': 1}}", 0),
+        (ALONE + "config_quotas: {hex8_2p: 1}", 1),
+        (ALONE + "config_quotas: {'2': {hex8_2p: 0.7, hex8_3p: 0.6}}", 1),
+        (ALONE + "config_quotas: {'2': {nope: 0.1}}", 1),
+        (ALONE + "jobs: [{name: big, argv: [x], resources: {device: gpu, vram_gb: 48}}]", 1),
+        # Nobody knows yet which tiers there are.
+        ("nodes: [{name: here, cpu_slots: 1}]\nconfigs: [{name: hex8_2p}]\nconfig_quotas: {hex8_2p: 1}", 0),
+        (ALONE.replace(", vram_gb: 24", "") + "config_quotas: {hex8_2p: 1}", 0),
+    ],
+)
+def test_a_plan_fails_where_the_check_does(planned: Planned, text: str, status: int) -> None:
+    assert [planned(text, command=command).status for command in ("check", "plan")] == [status, status]
+    assert planned(text, "--json").status == status
+
+
+@pytest.mark.skipif(not programme.available(), reason="highspy is not installed")
+def test_a_plan_fails_where_it_proves_that_quotas_cannot_be_met(planned: Planned) -> None:
+    assert (planned(QUOTAS).status, planned(QUOTAS, "--json").status) == (1, 1)
+
+
+def test_what_is_said_of_a_part_of_the_devices_says_so(planned: Planned) -> None:
+    text = "nodes: [{name: here, cpu_slots: 1}]\nconfigs: [{name: hex8_2p}]\nconfig_quotas: {hex8_2p: 1}"
+    said = " ".join(planned(text).out.split())
+    assert "cannot be met with the devices that are known: quotas of tier 1: the fleet has no node of that tier" in said
+
+
 def test_gpus_of_this_machine_are_not_known_without_a_probe(planned: Planned) -> None:
     said = planned("nodes: [{name: here, cpu_slots: 1}]")
     assert "note: the GPUs of here are found by a probe when it starts" in said.out

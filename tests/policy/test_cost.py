@@ -66,32 +66,10 @@ def test_gpus_pay_for_the_node() -> None:
     assert cost.device_price(node(0, 0, price_per_h=1.0)) == 1.0
 
 
-def test_price_per_unit() -> None:
-    assert cost.per_unit(3.6, 10.0) == pytest.approx(0.0001)
-    assert cost.per_unit(None, 1.0) is None
-    assert cost.per_unit(1.0, None) is None
-    assert cost.per_unit(1.0, 0.0) is None
-    assert cost.per_unit(0.0, 1.0) == 0.0
-
-
-def test_only_ephemeral_nodes_have_a_lifetime() -> None:
-    assert cost.lifetime_s(node(1, 0, lifetime_s=60.0)) is None
-    assert cost.lifetime_s(node(1, 0, ephemeral=True)) == cost.USUAL_LIFETIME_S
-    assert cost.lifetime_s(node(1, 0, ephemeral=True, lifetime_s=60.0)) == 60.0
-
-
 def test_half_of_the_usual_ephemeral_nodes_live_four_hours() -> None:
     assert cost.survival(cost.USUAL_LIFETIME_S, 4 * 3600.0) == pytest.approx(0.5)
     assert cost.survival(0.0, 1.0) == 0.0
     assert cost.survival(0.0, 0.0) == cost.survival(9.0, 0.0) == 1.0
-
-
-@given(st.floats(1, 1e7), st.floats(0.31, 1))
-def test_the_longest_work_is_kept_with_the_least_odds(lifetime_s: float, at_risk: float) -> None:
-    longest_s = cost.longest_s(lifetime_s, at_risk)
-    lost = (1 - cost.survival(lifetime_s, longest_s)) * at_risk
-    assert 1 - lost == pytest.approx(cost.SURVIVAL_MIN)
-    assert longest_s >= cost.longest_s(lifetime_s)
 
 
 @given(st.floats(1, 1e6), st.floats(0, 1e6), st.floats(0, 1e6))
@@ -100,11 +78,8 @@ def test_longer_work_survives_less_often(lifetime_s: float, duration_s: float, m
     assert cost.survival(lifetime_s + more_s, duration_s) >= cost.survival(lifetime_s, duration_s)
 
 
-def test_work_that_saves_itself_may_be_of_any_length() -> None:
-    assert cost.longest_s(60.0, 0.1) == math.inf
-
-
 def test_at_the_least_odds_deaths_cost_a_fifth() -> None:
     lifetime_s = 1000.0
-    longest_s = cost.longest_s(lifetime_s)
+    longest_s = -lifetime_s * math.log(cost.SURVIVAL_MIN)
+    assert cost.survival(lifetime_s, longest_s) == pytest.approx(cost.SURVIVAL_MIN)
     assert lifetime_s * math.expm1(longest_s / lifetime_s) / longest_s == pytest.approx(1.2, abs=0.01)

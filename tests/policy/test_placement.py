@@ -45,14 +45,6 @@ def test_chunks_do_not_wait_behind_long_scripts(device: Occupied, takes: bool) -
     assert placement.takes_chunks(device) is takes
 
 
-@pytest.mark.parametrize(
-    ("script", "sweep", "first"),
-    [(None, 0, False), (None, None, False), (0, None, True), (0, 0, True), (1, 0, True), (0, 1, False)],
-)
-def test_a_script_goes_before_a_sweep_of_its_priority(script: int | None, sweep: int | None, first: bool) -> None:
-    assert placement.script_first(script, sweep) is first
-
-
 EVEN = Contest(
     selfplay_devices=1,
     sweep_devices=1,
@@ -137,60 +129,75 @@ def bids(draw: st.DrawFn) -> Bid:
     )
 
 
+def score(offer: Bid, cls: str, market: Market) -> float:
+    return placement.scores(offer, market)[cls]
+
+
+def liked_best(offer: Bid, market: Market) -> str:
+    """The class that work which arrives is put on, if there is room."""
+    scores = placement.scores(offer, market)
+    return max(scores, key=scores.__getitem__)
+
+
+def taker(offers: list[Bid], cls: str, market: Market) -> Bid:
+    """Who gets a device of a class that came free; all of one priority."""
+    worths = placement.worths(offers, cls, market)
+    return offers[worths.index(max(worths))]
+
+
 @pytest.mark.parametrize(("backlog", "part"), [(0.0, 0.0), (0.7, 0.0), (0.95, 0.5), (1.2, 1.0), (9.0, 1.0)])
 def test_prices_fade_in_with_the_backlog(backlog: float, part: float) -> None:
     assert placement.exponent(4.0, backlog) == pytest.approx(4.0 * part)
 
 
 def test_where_there_is_room_everybody_has_what_is_fastest() -> None:
-    assert placement.where(bid(), ROOM, EASY) == "fast"
+    assert liked_best(bid(), EASY) == "fast"
 
 
 def test_in_a_queue_everybody_has_what_is_fastest_for_its_price() -> None:
-    assert placement.where(bid(), ROOM, CROWDED) == "slow"
-    assert placement.where(bid(rates={"fast": 1.0, "slow": 0.1}), ROOM, CROWDED) == "fast"
+    assert liked_best(bid(), CROWDED) == "slow"
+    assert liked_best(bid(rates={"fast": 1.0, "slow": 0.1}), CROWDED) == "fast"
 
 
 def test_a_class_without_a_price_is_neither_sought_nor_avoided() -> None:
     market = replace(CROWDED, prices={"fast": 1.0})
-    assert placement.score(bid(), "slow", market) == pytest.approx(0.5)
+    assert score(bid(), "slow", market) == pytest.approx(0.5)
 
 
 def test_what_nobody_needs_is_not_infinitely_attractive() -> None:
     market = replace(CROWDED, prices={"fast": 1.0, "slow": 0.0})
-    assert 0.0 < placement.score(bid(), "fast", market) < placement.score(bid(), "slow", market) < 1.0
+    assert 0.0 < score(bid(), "fast", market) < score(bid(), "slow", market) < 1.0
 
 
 def test_a_freed_device_goes_to_whom_it_is_worth_most() -> None:
     picky = bid("picky", rates={"fast": 1.0, "slow": 0.1})
-    assert placement.best([bid(), picky], "fast", CROWDED) == picky
-    assert placement.best([bid(), picky], "slow", CROWDED) == bid()
-    assert placement.best([bid(rates={"fast": 1.0})], "slow", CROWDED) is None
-    assert placement.where(bid(), ["other"], CROWDED) is None
+    assert taker([bid(), picky], "fast", CROWDED) == picky
+    assert taker([bid(), picky], "slow", CROWDED) == bid()
+    assert placement.plan([bid(rates={"fast": 1.0})], {"slow": 1, "other": 1}, CROWDED) == {}
 
 
 def test_a_priority_goes_before_every_score() -> None:
     low, high = bid("low", value=100.0), bid("high", priority=1, value=0.01)
-    assert placement.best([low, high], "fast", EASY) == high
+    assert score(low, "fast", EASY) > score(high, "fast", EASY)
     assert placement.plan([low, high], {"fast": 1}, EASY) == {"high": "fast"}
 
 
 def test_short_work_goes_before_long_work_and_what_is_unknown_between() -> None:
     short, long = bid("short", remaining_s={"fast": 600.0}), bid("long", remaining_s={"fast": 60000.0})
-    scores = [placement.score(each, "fast", EASY) for each in (long, bid(), short)]
+    scores = [score(each, "fast", EASY) for each in (long, bid(), short)]
     assert scores == sorted(scores)
 
 
 def test_where_nothing_more_comes_long_work_goes_first() -> None:
     short, long = bid("short", remaining_s={"fast": 600.0}), bid("long", remaining_s={"fast": 60000.0})
     market = replace(CROWDED, drain_s=80000.0)
-    assert placement.best([short, long], "fast", market) == long
+    assert taker([short, long], "fast", market) == long
 
 
 def test_what_has_no_time_to_spare_gets_what_is_fastest_whatever_its_price() -> None:
     bound = bid(remaining_s={"fast": 1000.0, "slow": 2000.0})
-    assert placement.where(bound, ROOM, replace(CROWDED, drain_s=1e6)) == "slow"
-    assert placement.where(bound, ROOM, replace(CROWDED, drain_s=1000.0)) == "fast"
+    assert liked_best(bound, replace(CROWDED, drain_s=1e6)) == "slow"
+    assert liked_best(bound, replace(CROWDED, drain_s=1000.0)) == "fast"
 
 
 @pytest.mark.parametrize(("quiet_s", "closes"), [(0.0, False), (400.0, False), (600.0, True)])
@@ -233,9 +240,9 @@ def test_no_prices_make_it_take_longer_than_the_best_plan(seed: int) -> None:
 
 def test_what_runs_stays_unless_moving_gains_more_than_it_costs() -> None:
     running = bid(held="slow", restart_s=60.0)
-    assert placement.where(running, ROOM, EASY) == "fast", "twice as fast, for a minute"
+    assert liked_best(running, EASY) == "fast", "twice as fast, for a minute"
     nearly = bid(held="slow", restart_s=60.0, rates={"fast": 1.0, "slow": 0.98})
-    assert placement.where(nearly, ROOM, EASY) == "slow"
+    assert liked_best(nearly, EASY) == "slow"
     assert placement.plan([nearly, bid("waits", rates={"slow": 1.0, "fast": 0.99})], {"slow": 1}, EASY) == {
         "j1": "slow"
     }
@@ -259,14 +266,14 @@ def test_the_score_is_told_with_its_factors() -> None:
 def test_waiting_never_lowers_a_score(offer: Bid, market: Market, longer: float) -> None:
     waited = replace(offer, waited_s=offer.waited_s + longer)
     for cls in offer.rates:
-        assert placement.score(waited, cls, market) >= placement.score(offer, cls, market)
+        assert score(waited, cls, market) >= score(offer, cls, market)
 
 
 @FEW
 @given(offer=bids(), market=MARKETS)
 def test_staying_is_never_worth_less_for_having_run_there(offer: Bid, market: Market) -> None:
     for cls in offer.rates:
-        assert placement.score(replace(offer, held=cls), cls, market) >= placement.score(offer, cls, market)
+        assert score(replace(offer, held=cls), cls, market) >= score(offer, cls, market)
 
 
 @FEW
@@ -276,3 +283,22 @@ def test_a_plan_is_the_same_whatever_the_order_of_the_bids(offers: list[Bid], ma
     plan = placement.plan(named, ROOM, market, RULES)
     assert plan == placement.plan(named[::-1], ROOM, market, RULES)
     assert all(cls in named[int(job[1:])].rates for job, cls in plan.items())
+
+
+@FEW
+@given(offers=st.lists(bids(), max_size=8), market=MARKETS)
+def test_who_arrives_and_who_was_waiting_are_compared_by_the_same_numbers(offers: list[Bid], market: Market) -> None:
+    for cls in ROOM:
+        able = [offer for offer in offers if cls in offer.rates]
+        assert placement.worths(able, cls, market) == [score(offer, cls, market) for offer in able]
+
+
+@FEW
+@given(offers=st.lists(bids(), min_size=1, max_size=8), market=MARKETS, longer=st.floats(0.0, 1e6))
+def test_waiting_never_loses_a_freed_device(offers: list[Bid], market: Market, longer: float) -> None:
+    for cls in ROOM:
+        able = [replace(offer, job=f"j{n}") for n, offer in enumerate(offers) if cls in offer.rates]
+        if able:
+            first_ = taker(able, cls, market)
+            waited = replace(first_, waited_s=first_.waited_s + longer)
+            assert taker([waited if offer == first_ else offer for offer in able], cls, market) == waited

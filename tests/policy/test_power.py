@@ -49,26 +49,6 @@ def test_every_row_is_found_under_its_own_name(name: str) -> None:
     assert power.prior(name) == power.prior(f"NVIDIA {name} Ti") == power.prior(name.lower()) == RANKING[name]
 
 
-def learnt(*samples: float) -> Measured:
-    measured: Measured | None = None
-    for sample in samples:
-        measured = power.learn(measured, sample)
-    assert measured is not None
-    return measured
-
-
-@given(st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=30))
-def test_a_learnt_rate_lies_between_what_was_seen(samples: list[float]) -> None:
-    assert min(samples) * 0.999 <= learnt(*samples).per_s <= max(samples) * 1.001
-    assert learnt(*samples).samples == len(samples)
-
-
-def test_an_outlier_moves_a_rate_by_a_bounded_factor() -> None:
-    assert learnt(*[1.0] * 9, 1e6).per_s == pytest.approx(0.7 + 0.3 * power.MAX_CORRECTION)
-    assert learnt(*[1.0] * 9, 0.0).per_s == pytest.approx(0.7 + 0.3 / power.MAX_CORRECTION)
-    assert learnt(0.0).per_s > 0
-
-
 FAST, SLOW, TINY = "RTX 4090", "RTX 3090", "RTX 3060"
 
 
@@ -80,7 +60,7 @@ def test_nothing_measured_leaves_the_table() -> None:
 
 
 def test_others_are_scaled_from_what_was_measured() -> None:
-    rates = power.rates({FAST: learnt(33.0)}, [FAST, SLOW])
+    rates = power.rates({FAST: Measured(per_s=33.0, samples=1)}, [FAST, SLOW])
     assert rates[FAST].per_s == pytest.approx(33.0)
     assert (rates[FAST].source, rates[FAST].samples) == ("measured", 1)
     assert rates[SLOW].per_s == pytest.approx(14.2)
@@ -103,7 +83,7 @@ def test_measurements_win_over_the_table_as_they_arrive() -> None:
 
 
 def test_a_gpu_is_not_taken_for_slow_because_only_cpus_were_measured() -> None:
-    rates = power.rates({"cpu": learnt(1000.0)}, ["cpu", TINY])
+    rates = power.rates({"cpu": Measured(per_s=1000.0, samples=1)}, ["cpu", TINY])
     assert rates["cpu"].per_s == 1000.0
     assert rates[TINY].per_s == pytest.approx(51_000)
     assert power.relative(rates)[TINY] == 1.0

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from hostler.model.rules import PriorityWeights
-from hostler.policy import priority
-from hostler.policy.priority import HALF_LIFE_S, STARVED_S, TURN_S, Claim, faded, first, progress, score, starvation
+from hostler.policy.priority import STARVED_S, TURN_S, Claim, Place, contenders, first, progress, score, starvation
 
 HOUR_S = 3600.0
 CLAIM = Claim(
@@ -118,6 +117,28 @@ def test_waiting_never_lowers_a_score(claim: Claim, longer_s: float) -> None:
     assert score(later).total >= score(claim).total
 
 
+@given(st.lists(claims(), min_size=1, max_size=6), st.floats(0, 1e6), st.none() | st.floats(60, 1e6))
+def test_waiting_never_lowers_a_rank(some: list[Claim], longer_s: float, starve_after_s: float | None) -> None:
+    some = [replace(claim, name=f"c{number}") for number, claim in enumerate(some)]
+    chosen, _ = first(some, starve_after_s=starve_after_s)
+    later = replace(chosen, idle_s=None if chosen.idle_s is None else chosen.idle_s + longer_s)
+    others = [claim for claim in some if claim.name != chosen.name]
+    assert first([later, *others], starve_after_s=starve_after_s)[0].name == chosen.name
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e6), maybe), min_size=1, max_size=6), st.floats(0, 1e6))
+def test_who_may_come_next_still_may_after_waiting_longer(
+    some: list[tuple[float, float | None]], longer_s: float
+) -> None:
+    places = [Place(f"c{number}", served, idle_s) for number, (served, idle_s) in enumerate(some)]
+    name = contenders(places, STARVED_S)[0]
+    waited = [
+        each._replace(idle_s=each.idle_s + longer_s) if each.name == name and each.idle_s is not None else each
+        for each in places
+    ]
+    assert name in contenders(waited, STARVED_S)
+
+
 @given(claims(), st.sampled_from(["hex8_2p", "hex8_3p", "square19_3p", "hexagonal_4p"]))
 def test_configs_for_three_players_are_like_all_others(claim: Claim, name: str) -> None:
     assert score(replace(claim, name=name)) == score(claim)
@@ -155,8 +176,8 @@ def test_the_starved_go_first_whatever_their_shares_the_longest_before_all() -> 
 def test_the_starved_are_fed_once_and_do_not_take_everything() -> None:
     rich = replace(CLAIM, name="rich", served=1e6, idle_s=1e6)
     poor = replace(CLAIM, name="poor", served=0.0)
-    fed = priority.given(rich, 60.0)
-    assert (fed.served, fed.idle_s) == (1e6 + 60.0, 0.0)
+    assert first([rich, poor], starve_after_s=STARVED_S)[0].name == "rich"
+    fed = replace(rich, served=rich.served + 60.0, idle_s=0.0)
     assert first([fed, poor], starve_after_s=STARVED_S)[0].name == "poor"
 
 
@@ -166,7 +187,7 @@ def test_those_never_served_take_turns() -> None:
     for _ in some:
         name = first(some, starve_after_s=STARVED_S)[0].name
         chosen.append(name)
-        some = [priority.given(claim, 60.0) if claim.name == name else claim for claim in some]
+        some = [replace(claim, served=60.0, idle_s=0.0) if claim.name == name else claim for claim in some]
     assert sorted(chosen) == ["a", "b", "c"]
 
 
@@ -216,12 +237,6 @@ def test_shares_come_first_and_the_score_decides_among_equals() -> None:
     chosen, why = first([had, fresh, stale])
     assert chosen.name == "stale"
     assert why.parts["data age"] == pytest.approx(1.0, abs=0.02)
-
-
-def test_what_was_had_fades() -> None:
-    assert faded(100.0, 0.0) == 100.0
-    assert faded(100.0, HALF_LIFE_S) == 50.0
-    assert faded(100.0, 1e9) == 0.0
 
 
 @pytest.mark.parametrize("order", [list, lambda some: some[::-1]])

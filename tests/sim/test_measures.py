@@ -245,3 +245,21 @@ def test_unknown_prices_stay_unknown() -> None:
     assert [node.cost for node in found.nodes] == [None, 1.0]
     assert found.cost == 1.0
     assert replace(found, devices=()).busy is None
+
+
+def test_what_costs_nobody_knows_is_not_free() -> None:
+    journal = Journal(gpu("n", price_per_h=None))
+    journal.submit(0.0, "j1", job())
+    journal.run("j1", 100.0, 600.0)
+    found = journal.measured()
+    assert found.useful > 0
+    assert (found.cost, found.cost_per_unit) == (None, None)
+    assert (found.totals()["cost"], found.totals()["cost_per_unit"]) == (None, None)
+
+
+def test_what_is_free_costs_nothing() -> None:
+    journal = Journal(gpu("n", price_per_h=0.0))
+    journal.submit(0.0, "j1", job())
+    journal.run("j1", 100.0, 600.0)
+    found = journal.measured()
+    assert (found.cost, found.cost_per_unit) == (0.0, 0.0)

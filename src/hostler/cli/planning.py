@@ -53,11 +53,14 @@ def plan(
         bool, typer.Option("--nodes", help="Tell of every device, not of classes that are alike.")
     ] = False,
     as_json: Json = False,
-) -> None:
+) -> int:
     """Show what the scheduler would do with a fleet file.
 
     Nothing is started, and no state directory is touched. It tells what runs at once, and as soon as training configs
     have their first models; what waits, and the gate that keeps it waiting; whether the quotas can be met.
+
+    Exit status 1 where `hostler check` finds something wrong, and where the quotas cannot be met all at once; not where
+    that is said of a part of the devices alone, because a probe has yet to find the others, or their memory is unknown.
 
     \b
     Example:
@@ -73,14 +76,18 @@ def plan(
     loaded = load(fleet_file, os.environ)
     asked, unknown = _asked(loaded)
     found = preview(asked, now)
-    notes = [*map(str, findings(loaded, now)), *(f"note: {text}" for text in unknown)]
+    told, certain = findings(loaded, now, asked.jobs), not unknown and _all_known(asked.nodes)
+    wrong = any(each.wrong for each in told)
+    failed = int(wrong or (certain and bool(found.conflicts)))
+    notes = [*map(str, told), *(f"note: {text}" for text in unknown)]
     if as_json:
         say_json({**plain(found), "notes": notes})
-        return
+        return failed
     say(_lines(loaded.fleet.name, asked, found, nodes))
     if found.quotas:
-        notes = [*_verdict(found, bool(notes and notes[0].startswith("wrong"))), *notes]
+        notes = [*_verdict(found, wrong=wrong, certain=certain), *notes]
     say(line for note in notes for line in _worded("", note))
+    return failed
 
 
 def waiting_lines(found: Preview) -> Iterator[str]:
@@ -94,10 +101,9 @@ def waiting_lines(found: Preview) -> Iterator[str]:
         yield f"waits: {_plural(found.blocked, 'job')} after others that are not done"
 
 
-def _asked(loaded: Loaded) -> tuple[Asked, list[str]]:
-    """What is looked at, and what is not known of it without a probe."""
-    from hostler.settings import config_specs, node_spec, rules, specs
-    from hostler.sim.preview import Asked
+def known_nodes(loaded: Loaded, done: str) -> tuple[list[NodeSpec], list[str]]:
+    """The nodes of the file as far as they are known without a probe, and what is `done` (planned) without."""
+    from hostler.settings import node_spec
 
     nodes, unknown = [], []
     for node in loaded.fleet.nodes:
@@ -105,8 +111,17 @@ def _asked(loaded: Loaded) -> tuple[Asked, list[str]]:
         nodes.append(spec if node.backend == "virtual" else _local(spec, node.cpu_slots))
         if node.backend == "local" and node.gpus == "auto":
             unknown.append(
-                f"the GPUs of {node.name} are found by a probe when it starts; planned with its CPU slots alone"
+                f"the GPUs of {node.name} are found by a probe when it starts; {done} with its CPU slots alone"
             )
+    return nodes, unknown
+
+
+def _asked(loaded: Loaded) -> tuple[Asked, list[str]]:
+    """What is looked at, and what is not known of it without a probe."""
+    from hostler.settings import config_specs, rules, specs
+    from hostler.sim.preview import Asked
+
+    nodes, unknown = known_nodes(loaded, "planned")
     return Asked(
         nodes=tuple(nodes),
         rules=rules(loaded),
@@ -128,6 +143,14 @@ def _local(spec: NodeSpec, cpu_slots: int | str) -> NodeSpec:
         DeviceSpec(id=f"{spec.name}/cpu{at}", node=spec.name, kind=DeviceKind.CPU, index=at) for at in range(slots)
     )
     return replace(spec, devices=devices, cpus=float(cpus()) if spec.cpus is None else spec.cpus)
+
+
+def _all_known(nodes: Iterable[NodeSpec]) -> bool:
+    """Whether the memory of every GPU is known, and with it the tier of every node."""
+    from hostler.model.work import DeviceKind
+
+    gpus = (each for node in nodes for each in node.devices if each.kind is not DeviceKind.CPU)
+    return all(each.vram_gb is not None for each in gpus)
 
 
 def _lines(fleet: str, asked: Asked, found: Preview, by_device: bool) -> Iterator[str]:
@@ -236,9 +259,10 @@ def _percent(part: float | None) -> str:
     return maybe(None if part is None else f"{100 * part:.3g} %")
 
 
-def _verdict(found: Preview, wrong: bool) -> Iterator[str]:
-    """Whether the quotas can be met; where they contradict each other, that is told already."""
+def _verdict(found: Preview, *, wrong: bool, certain: bool) -> Iterator[str]:
+    """Whether the quotas can be met; where something is wrong with them, that is told already."""
+    proviso = "" if certain else " with the devices that are known"
     yield ""
-    yield from (f"cannot be met: {text}" for text in found.conflicts)
+    yield from (f"cannot be met{proviso}: {text}" for text in found.conflicts)
     if found.solved and not found.conflicts and not wrong:
-        yield "all quotas can be met at the same time"
+        yield f"all quotas can be met at the same time{proviso}"

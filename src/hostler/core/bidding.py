@@ -13,8 +13,6 @@ from hostler.policy import cost, placement, power
 from hostler.policy.placement import Bid, Market
 from hostler.policy.power import Measured
 
-RESTART_S = 60.0
-"""What starting anew is taken to cost a job that can be stopped."""
 RATED_MOST = 10_000
 """Groups whose speeds are remembered."""
 USUAL_CHECKPOINT_S = 900.0
@@ -37,7 +35,7 @@ def bid_of(state: State, index: Index, job: Job, group: Group | None = None) -> 
         remaining_s=known.seconds,
         devices=job.spec.resources.gpus,
         held=None if job.attempt is None else index.classes.get(job.attempt.device),
-        restart_s=RESTART_S if job.spec.checkpoints else 0.0,
+        restart_s=state.rules.placement.restart_s if job.spec.checkpoints else 0.0,
     )
 
 

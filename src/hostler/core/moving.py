@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from hostler.core import forecast, gates
-from hostler.core.bidding import RESTART_S, bid_of, desirability
+from hostler.core.bidding import bid_of, desirability
 from hostler.core.forecast import Forecast
 from hostler.core.index import Index, group_of
 from hostler.core.preempting import URGENT
@@ -138,7 +138,7 @@ def _gain_s(state: State, index: Index, job: Job, here: Device, there: Device) -
     left_s = _left_s(state, index, job, job.attempt)
     if whole_s is None or other_s is None or left_s is None:
         return None
-    return (left_s - min(left_s / whole_s, 1.0) * other_s - RESTART_S) * _waiting_for(index, job)
+    return (left_s - min(left_s / whole_s, 1.0) * other_s - state.rules.placement.restart_s) * _waiting_for(index, job)
 
 
 def holds_out(state: State, index: Index, job: Job, group: Group, device: Device) -> bool:
@@ -171,7 +171,7 @@ def _move(state: State, index: Index, job: Job, device: Device, rival: Job | Non
     left_s = _left_s(state, index, job, attempt)
     if left_s is None:
         return None
-    after_s = min(left_s / here, 1.0) * there + RESTART_S
+    after_s = min(left_s / here, 1.0) * there + state.rules.placement.restart_s
     if left_s < SOONER * after_s:
         return None
     saved_s = (left_s - after_s) * _waiting_for(index, job)

@@ -38,7 +38,7 @@ def bid(state: State, index: Index, job: Job) -> Bid:
         remaining_s=None if known.whole_s is None else {cls: left * whole for cls, whole in known.whole_s.items()},
         devices=job.spec.resources.gpus,
         held=held,
-        restart_s=bidding.RESTART_S,
+        restart_s=state.rules.placement.restart_s,
     )
 
 

@@ -125,6 +125,8 @@ class PlacementRules:
     """How strongly work keeps to the devices it is best at for their price; faded in with the backlog."""
     round_s: Rest = 0.0
     """How often jobs that can be stopped are placed anew; 0: never, they keep what they have."""
+    restart_s: Rest = 60.0
+    """What starting anew is taken to cost a job that can be stopped, beside what it has not saved."""
     plan_every_s: Seconds = 120.0
     """How often the slow loop looks at the whole."""
     starve_after_s: Seconds = 4 * 3600.0

@@ -171,9 +171,10 @@ class Measures:
         return _part(self.useful, self.bound)
 
     @property
-    def cost(self) -> float:
-        """What the nodes of known price cost."""
-        return sum(each.cost or 0.0 for each in self.nodes)
+    def cost(self) -> float | None:
+        """What the nodes of known price cost; `None` where no price is known."""
+        known = [each.cost for each in self.nodes if each.cost is not None]
+        return sum(known) if known else None
 
     @property
     def games(self) -> int:
@@ -187,8 +188,8 @@ class Measures:
 
     @property
     def cost_per_unit(self) -> float | None:
-        """What a hundred power hours of useful work cost."""
-        return _part(100 * self.cost, self.useful)
+        """What a hundred power hours of useful work cost; `None` where no price is known, or nothing was done."""
+        return None if self.cost is None else _part(100 * self.cost, self.useful)
 
     def waits_of(self, kind: WorkKind) -> Waits | None:
         """How long work of a kind waited; `None` where there was none."""

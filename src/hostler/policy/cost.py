@@ -1,4 +1,4 @@
-"""Which provider? Preferences, price caps, price per unit of useful work, and whether a node will live long enough.
+"""Which provider? Preferences, price caps, what a device costs, and whether a node will live long enough.
 
 Prices are per hour, in the currency of the fleet file; what is unknown is `None` and refuses nothing.
 """
@@ -37,8 +37,6 @@ SEED_PREFERENCES: Mapping[WorkKind, Preferences] = {
 }
 """What the fleet that the product was first asked for prefers; an example, not a default."""
 
-HOUR_S = 3600.0
-
 
 def liking(preferences: Preferences | None, provider: str | None) -> float:
     """How much a kind of work likes a provider, in 0..1 and never 0: preferred, fallback, not named, avoided.
@@ -76,20 +74,6 @@ def device_price(node: NodeSpec, device: DeviceSpec | None = None) -> float | No
     return node.price_per_h / max(gpus or len(node.devices), 1)
 
 
-def per_unit(price_per_h: float | None, units_per_s: float | None) -> float | None:
-    """Price of one unit of work (a game, a sample, a chunk) where so many are done per second; `None`: unknown."""
-    if price_per_h is None or units_per_s is None or units_per_s <= 0:
-        return None
-    return price_per_h / (HOUR_S * units_per_s)
-
-
-def lifetime_s(node: NodeSpec) -> float | None:
-    """Mean time that the node lives; `None` where it does not vanish by itself."""
-    if not node.ephemeral:
-        return None
-    return USUAL_LIFETIME_S if node.lifetime_s is None else node.lifetime_s
-
-
 def survival(lifetime_s: float, duration_s: float) -> float:
     """Odds that a node which lives `lifetime_s` in the mean is still there after `duration_s`.
 
@@ -98,18 +82,6 @@ def survival(lifetime_s: float, duration_s: float) -> float:
     if lifetime_s <= 0:
         return 1.0 if duration_s <= 0 else 0.0
     return math.exp(-max(duration_s, 0.0) / lifetime_s)
-
-
-def longest_s(lifetime_s: float, at_risk: float = 1.0) -> float:
-    """The longest work that such a node should be given, in seconds; infinite for work that hardly loses anything.
-
-    `at_risk` is the share of the work that is lost when the node dies, 0..1: 1 for work that saves nothing, the time
-    between two checkpoints against the duration for work that does. The bound is `SURVIVAL_MIN` on what is kept.
-    """
-    loss = 1 - SURVIVAL_MIN
-    if at_risk <= loss:
-        return math.inf
-    return lifetime_s * -math.log1p(-loss / at_risk)
 
 
 def _by_order(between: tuple[float, float], names: tuple[str, ...], name: str) -> float:

@@ -1,11 +1,11 @@
 """Which work on which device, now?
 
 Work that is compared by score goes where it is worth most: value x speed x (speed for the price)^beta x shortness x
-ageing, and a bonus for staying where it is. `best` answers for one freed device, `where` for one arrival, `plan` for
-all at once. Prices are the slow loop's (`policy.programme`); without any it is speed alone that counts.
+ageing, and a bonus for staying where it is. `worths` answers for one freed device, `scores` for one arrival, `plan`
+for all at once. Prices are the slow loop's (`policy.programme`); without any it is speed alone that counts.
 
-The first part of the file answers for what is not compared by score: at one priority a script goes before a sweep: it
-ends, a sweep takes what is left over; self-play never ends either, so the two share the devices evenly.
+The first part of the file answers for what is not compared by score: short scripts are queued ahead on a device, and
+sweeps and self-play, which never end, share the devices evenly.
 """
 
 from __future__ import annotations
@@ -82,13 +82,6 @@ def selfplay_first(contest: Contest) -> bool:
     if contest.selfplay_devices != contest.sweep_devices:
         return contest.selfplay_devices < contest.sweep_devices
     return contest.selfplay_waited_s >= contest.sweep_waited_s
-
-
-def script_first(script_priority: int | None, sweep_priority: int | None) -> bool:
-    """Whether the best script goes before the best sweep; `None` where there is none."""
-    if script_priority is None:
-        return False
-    return sweep_priority is None or script_priority >= sweep_priority
 
 
 @record
@@ -181,16 +174,11 @@ def closing(drain_s: float | None, active: int, quiet_s: float) -> float | None:
     return drain_s if quiet_s * active > QUIET_JOBS * drain_s else None
 
 
-def score(bid: Bid, cls: str, market: Market, rules: PlacementRules = USUAL) -> float:
-    """What a device of this class is worth to the bid; among bids of one priority the highest gets it.
-
-    Never lower for having waited longer. Raises `KeyError` where the class does not fit.
-    """
-    return _Terms(market, rules).scores(bid)[cls]
-
-
 def scores(bid: Bid, market: Market, rules: PlacementRules = USUAL) -> dict[str, float]:
-    """The score of every class that fits."""
+    """What a device of each class that fits is worth to the bid; among bids of one priority the highest gets it.
+
+    Never lower for having waited longer.
+    """
     return _Terms(market, rules).scores(bid)
 
 
@@ -214,21 +202,6 @@ def explain_score(bid: Bid, cls: str, market: Market, rules: PlacementRules = US
     words = " · ".join(f"{name} {factor:.3g}" for name, factor in factors.items())
     edge = f"speed for the price {terms.edges(bid.rates)[cls]:.3g} ^ {terms.beta_of(bid):.3g}"
     return f"score {terms.scores(bid)[cls]:.3g}: {words} · {edge} + no restart {restart:.3g}"
-
-
-def best(bids: Iterable[Bid], cls: str, market: Market, rules: PlacementRules = USUAL) -> Bid | None:
-    """Who gets a device of this class that came free; `None` if it fits none of them."""
-    terms = _Terms(market, rules)
-    ranked = [(bid.priority, terms.scores(bid)[cls], bid) for bid in bids if cls in bid.rates]
-    if not ranked:
-        return None
-    return min(ranked, key=lambda entry: (-entry[0], -entry[1], entry[2].job))[2]
-
-
-def where(bid: Bid, classes: Iterable[str], market: Market, rules: PlacementRules = USUAL) -> str | None:
-    """Which of these classes, all with room, suits the bid best; `None` if none fits."""
-    scores = _Terms(market, rules).scores(bid)
-    return min((cls for cls in classes if cls in scores), key=lambda cls: (-scores[cls], cls), default=None)
 
 
 def plan(

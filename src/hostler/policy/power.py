@@ -47,12 +47,6 @@ UNKNOWN_POWER = 10.0
 CPU_POWER = 1.0
 """One CPU slot, where nothing but CPU slots was measured and GPUs must be compared with them. Ours, and a guess."""
 
-ALPHA = 0.3
-"""Weight of the newest sample in the moving average of a rate."""
-MAX_CORRECTION = 8.0
-"""One sample moves the estimate by at most this factor."""
-LEAST_PER_S = 1e-9
-"""A rate of nothing at all counts as this, so that ratios stay finite."""
 PRIOR_SAMPLES = 0.25
 """Samples that the scaled prior is worth beside measured ones: it may be off by a factor 2, a sample by a fifth."""
 UNKNOWN_RELATIVE = 0.02
@@ -95,15 +89,6 @@ def prior(model: str | None) -> float | None:
         if pattern.search(model):
             return RANKING[name]
     return UNKNOWN_POWER
-
-
-def learn(old: Measured | None, per_s: float) -> Measured:
-    """The measured rate after one more sample."""
-    sample = max(per_s, LEAST_PER_S)
-    if old is None:
-        return Measured(per_s=sample, samples=1)
-    bounded = min(max(sample, old.per_s / MAX_CORRECTION), old.per_s * MAX_CORRECTION)
-    return Measured(per_s=(1 - ALPHA) * old.per_s + ALPHA * bounded, samples=old.samples + 1)
 
 
 def rates(measured: Mapping[str, Measured], models: Iterable[str]) -> dict[str, Rate]:

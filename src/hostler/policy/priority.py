@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from hostler.model.learning import INTERVAL_SD
 from hostler.model.record import record
 from hostler.model.rules import PriorityWeights
 
-HALF_LIFE_S = 3600.0
-"""What a config has had counts half after that."""
 TURN_S = 60.0
 """Configs whose attained device time differs by less, per unit of weight, are equals."""
 STARVED_S = 4 * 3600.0
@@ -139,24 +136,13 @@ def first(
     """The config that comes next: who starves, the longest first; else, of those that had least, the best score.
 
     Shares come before the score, because a score alone would give everything to one config. `starve_after_s` puts who
-    has waited that long before all others, once: where several jobs are given at a time, each has to be told by
-    `given`.
+    has waited that long before all others, once: a config that was given a job has to be told as idle no longer.
     """
     after_s = STARVED_S if starve_after_s is None else starve_after_s
     places = [Place(claim.name, claim.served, claim.idle_s) for claim in claims]
     equals = set(contenders(places, starve_after_s, turn_s))
     scored = [(claim, score(claim, weights, after_s)) for claim in claims if claim.name in equals]
     return max(scored, key=lambda pair: (pair[1].total, pair[0].name))
-
-
-def given(claim: Claim, turn_s: float) -> Claim:
-    """The claim of a config that is given one more self-play job, which is expected to take so long."""
-    return replace(claim, served=claim.served + turn_s / claim.weight, idle_s=0.0)
-
-
-def faded(attained_s: float, after_s: float) -> float:
-    """What device time counts so long after it was had."""
-    return attained_s * float(0.5 ** (after_s / HALF_LIFE_S))
 
 
 def _longest(starved: list[Place]) -> list[Place]:

@@ -169,6 +169,7 @@ SCHEDULING_FIELDS = {
     "PlacementRules": {
         "beta": "How strongly work keeps to the devices that it is best at for their price; 0 does not look.",
         "round_s": "How often jobs that can be stopped are placed anew, in seconds; 0: they keep what they have.",
+        "restart_s": "What starting anew is taken to cost a job that can be stopped, in seconds.",
         "plan_every_s": "How often the programme for the whole fleet is solved, in seconds.",
         "starve_after_s": "After so long without work, in seconds, a config goes first, ever more so.",
         "preempt": "Whether training and evaluation may take a device from self-play.",

@@ -13,7 +13,7 @@ from hostler.model.rules import Tier
 from hostler.model.work import WorkKind
 from hostler.policy import priority, share
 from hostler.policy.priority import Claim, Place
-from hostler.policy.share import Account, QuotaTarget
+from hostler.policy.share import QuotaTarget
 
 UNKNOWN_TURN_S = 60.0
 """What a job that holds a device is taken to hold it for at least, so that many that begin at once are told apart."""
@@ -42,19 +42,6 @@ def targets(state: State, index: Index, tier: str) -> Mapping[str, QuotaTarget]:
         quotas = state.rules.quotas if tier in TIERS else ()
         index.aims[tier] = share.targets(quotas, list(weights), TIERS.get(tier, 0), weights)
     return index.aims[tier]
-
-
-def config_accounts(state: State, index: Index, tier: str) -> list[Account]:
-    """Each config's account of a tier's time."""
-    return [
-        Account(
-            name=name,
-            share=aim.share,
-            served_s=accounts.served_s(state, index, accounts.config_account(tier, name)),
-            wants=name in index.open_configs,
-        )
-        for name, aim in targets(state, index, tier).items()
-    ]
 
 
 def _turn_s(state: State, device: Device, names: Iterable[str]) -> float:
