@@ -197,7 +197,7 @@ def _decision(suite: Suite, quick: bool) -> tuple[list[Row], list[Bar]]:
     tables = {job.model: rounds.relative(job.per_s) for job in jobs.values()}
     bids = [
         placement.Bid(job=str(n), group=job.model, priority=0, value=1.0, waited_s=0.0, rates=tables[job.model],
-                      remaining_s={"best": job.best_s})
+                      remaining_s=job.best_s)
         for n, job in jobs.items()
     ]  # fmt: skip
     demands = (

@@ -158,7 +158,7 @@ class PriceGuided:
             value=1.0,
             waited_s=now - each.last_s,
             rates=each.rates,
-            remaining_s={"best": each.remaining_s},
+            remaining_s=each.remaining_s,
             devices=each.job.devices,
             held=each.held,
             restart_s=self.restart_s,

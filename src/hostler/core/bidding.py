@@ -32,7 +32,7 @@ def bid_of(state: State, index: Index, job: Job, group: Group | None = None) -> 
         value=1.0,
         waited_s=max(index.now - job.submitted_at, 0.0),
         rates=known.rates,
-        remaining_s=known.seconds,
+        remaining_s=known.least_s,
         devices=job.spec.resources.gpus,
         held=None if job.attempt is None else index.classes.get(job.attempt.device),
         restart_s=state.rules.placement.restart_s if job.spec.checkpoints else 0.0,
@@ -57,6 +57,7 @@ def desirability(state: State, index: Index, job: Job, classes: Iterable[str]) -
     if len(classes) < 2:
         return classes
     bid, tiers = bid_of(state, index, job), job.spec.resources.tiers
+    seconds = _table(state, index, job, group_of(job)).seconds
     worths = placement.scores(bid, market(state, index), state.rules.placement)
     preferences = state.rules.cost.providers.get(job.spec.work)
     likings = {cls: cost.liking(preferences, index.samples[cls].node.provider) for cls in classes}
@@ -64,7 +65,7 @@ def desirability(state: State, index: Index, job: Job, classes: Iterable[str]) -
     def place(cls: str) -> tuple[int, float]:
         tier = index.samples[cls].tier
         rank = tiers.index(tier) if tier in tiers else len(tiers)
-        worth = worths[cls] * likings[cls] * _odds(index, bid, job, cls)
+        worth = worths[cls] * likings[cls] * _odds(index, seconds, job, cls)
         if job.spec.work is WorkKind.SELFPLAY:
             return rank, -worth
         return 0, -worth * LOWER_TIER**rank
@@ -152,19 +153,25 @@ def _table(state: State, index: Index, job: Job, group: Group) -> Table:
     seconds = remaining_s(state, index, job, classes)
     found = rates(state, index, group, seconds, classes)
     made = Table(
-        job=job.id, progress=job.progress, lessons=lessons, classes=classes, seconds=seconds, rates=found
-    )  # fmt: skip
+        job=job.id,
+        progress=job.progress,
+        lessons=lessons,
+        classes=classes,
+        seconds=seconds,
+        least_s=None if seconds is None else min(seconds.values()),
+        rates=found,
+    )
     if group in index.ready:
         index.tables[group] = made
     return made
 
 
-def _odds(index: Index, bid: Bid, job: Job, cls: str) -> float:
+def _odds(index: Index, seconds: Mapping[str, float] | None, job: Job, cls: str) -> float:
     """Odds that the node outlives what would be lost with it."""
     node = index.samples[cls].node
     if not node.ephemeral:
         return 1.0
-    at_risk_s = USUAL_CHECKPOINT_S if bid.remaining_s is None else bid.remaining_s.get(cls, USUAL_CHECKPOINT_S)
+    at_risk_s = USUAL_CHECKPOINT_S if seconds is None else seconds.get(cls, USUAL_CHECKPOINT_S)
     if job.spec.checkpoints or job.spec.work is WorkKind.SELFPLAY:
         at_risk_s = min(at_risk_s, USUAL_CHECKPOINT_S)
     return cost.survival(node.lifetime_s or cost.USUAL_LIFETIME_S, at_risk_s)

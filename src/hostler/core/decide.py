@@ -108,7 +108,8 @@ def _openings(state: State, index: Index, group: Group, among: Sequence[str] | N
     yield from [name for name, kept_for in index.reserved.items() if kept_for == head.id and name in index.open]
     able: dict[str, list[str]] = {}
     for cls, names in _open_in(index, group, among).items():
-        may = (name for name in names if _may_have(state, index, group, heads, state.devices[name]))
+        roomy = (name for name in names if has_room(state, index, state.devices[name]))
+        may = (name for name in roomy if _may_have(state, index, group, heads, state.devices[name]))
         if found := list(islice(may, most)):
             able[cls] = found
     for cls in desirability(state, index, head, able):

@@ -35,7 +35,7 @@ def bid(state: State, index: Index, job: Job) -> Bid:
         value=1.0,
         waited_s=0.0 if held is not None else max(index.now - max(job.submitted_at, job.not_before), 0.0),
         rates=known.rates,
-        remaining_s=None if known.whole_s is None else {cls: left * whole for cls, whole in known.whole_s.items()},
+        remaining_s=None if known.least_s is None else left * known.least_s,
         devices=job.spec.resources.gpus,
         held=held,
         restart_s=state.rules.placement.restart_s,
@@ -61,7 +61,12 @@ def _look_up(state: State, index: Index, job: Job) -> Known:
     timed = {cls: seconds for cls, seconds in whole.items() if seconds is not None} or None
     rates = bidding.rates(state, index, group, timed, classes)
     key = tuple((cls, round(rate, DIGITS)) for cls, rate in rates.items())
-    return Known(label=group.label, whole_s=timed, rates=index.speeds.setdefault(key, dict(key)))
+    return Known(
+        label=group.label,
+        whole_s=timed,
+        least_s=None if timed is None else min(timed.values()),
+        rates=index.speeds.setdefault(key, dict(key)),
+    )
 
 
 def _left(index: Index, job: Job, known: Known, held: str | None) -> float:

@@ -116,6 +116,7 @@ class Table:
     lessons: int
     classes: list[str]
     seconds: Mapping[str, float] | None
+    least_s: float | None
     rates: Mapping[str, float]
 
 
@@ -126,4 +127,6 @@ class Known:
     label: str
     whole_s: Mapping[str, float] | None
     """Seconds that all of it takes by class; `None`: nobody knows."""
+    least_s: float | None
+    """The same on the best one."""
     rates: Mapping[str, float]

@@ -11,6 +11,7 @@ sweeps and self-play, which never end, share the devices evenly.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from hostler.model.record import record
 from hostler.model.rules import PlacementRules
@@ -84,8 +85,7 @@ def selfplay_first(contest: Contest) -> bool:
     return contest.selfplay_waited_s >= contest.sweep_waited_s
 
 
-@record
-class Bid:
+class Bid(NamedTuple):
     """One job, or the head of a group of jobs alike, that wants devices."""
 
     job: str
@@ -97,8 +97,8 @@ class Bid:
     """Since it last had a device, or else since it was submitted; 0 while it has one."""
     rates: Mapping[str, float]
     """Relative speed by class of device, above 0, the best 1; a class that is not named does not fit."""
-    remaining_s: Mapping[str, float] | None = None
-    """Expected seconds still to run, by class; `None`: nobody knows."""
+    remaining_s: float | None = None
+    """Expected seconds still to run on its best class, above 0; `None`: nobody knows."""
     devices: int = 1
     held: str | None = None
     """The class it runs on now."""
@@ -154,12 +154,15 @@ def drain_s(bids: Iterable[Bid], capacity: Mapping[str, int], prices: Mapping[st
     By weak duality of the programme: at no prices can devices do more than they are worth, nor work cost less than on
     the class that is cheapest for it. And no job ends sooner than by itself on its best class.
     """
-    cost, longest_s = 0.0, 0.0
+    cost, longest_s, cheapest = 0.0, 0.0, dict[int, float]()
     for bid in bids:
-        if bid.remaining_s:
-            best_s = min(bid.remaining_s.values())
-            longest_s = max(longest_s, best_s)
-            cost += best_s * bid.devices * min(prices.get(cls, 1.0) / rate for cls, rate in bid.rates.items())
+        if bid.remaining_s is None:
+            continue
+        table = id(bid.rates)  # many bids share one
+        if table not in cheapest:
+            cheapest[table] = min(prices.get(cls, 1.0) / rate for cls, rate in bid.rates.items())
+        longest_s = max(longest_s, bid.remaining_s)
+        cost += bid.remaining_s * bid.devices * cheapest[table]
     worth = sum(prices.get(cls, 1.0) * count for cls, count in capacity.items())
     return max(longest_s, cost / worth if worth > 0 else 0.0) or None
 
@@ -282,9 +285,9 @@ class _Terms:
 
     def _need(self, bid: Bid) -> float:
         """The part of the time until all is done that the bid needs for itself, 0..1; 0 where nobody knows."""
-        if not self.drain_s or not bid.remaining_s:
+        if not self.drain_s or bid.remaining_s is None:
             return 0.0
-        return min(min(bid.remaining_s.values()) / self.drain_s, 1.0)
+        return min(bid.remaining_s / self.drain_s, 1.0)
 
     def _speeds(self, rates: Mapping[str, float]) -> dict[str, float]:
         # Many bids share one table of rates; the entry keeps the table alive, so that its id stays its own.
@@ -302,9 +305,9 @@ class _Terms:
 
 def _size(bid: Bid) -> float:
     """Short work first, as far as its length is known."""
-    if not bid.remaining_s:
+    if bid.remaining_s is None:
         return 1.0
-    return float((SIZE_S / max(min(bid.remaining_s.values()), SIZE_LEAST_S)) ** SIZE_POWER)
+    return float((SIZE_S / max(bid.remaining_s, SIZE_LEAST_S)) ** SIZE_POWER)
 
 
 def _ageing(bid: Bid, rules: PlacementRules) -> float:
