@@ -162,6 +162,12 @@ class PriceGuided:
             devices=each.job.devices,
             held=each.held,
             restart_s=self.restart_s,
+            late=placement.is_late(
+                now - each.job.arrival_s,
+                each.remaining_s,
+                each.predicted_s,
+                placement.equal_share(each.rates, self.capacity),
+            ),
         )
 
 

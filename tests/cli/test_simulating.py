@@ -187,6 +187,7 @@ def test_what_is_not_played_is_told(hostler: Hostler, tmp_path: Path) -> None:
     said = hostler("sim", str(path), "--days", "0.02")
     assert said.status == 0, said.err
     assert "not played: 1 script without expected_s, 1 script after these" in said.out
+    assert "an A100 is taken to play a game of hex8 in 4 s" in " ".join(said.out.split())
     found = hostler("sim", str(path), "--days", "0.02", "--json").json["as it is"]
     assert found["not_played"] == {"script without expected_s": 1, "script after these": 1}
 
@@ -199,3 +200,68 @@ def test_where_nothing_could_be_placed_the_gates_are_told(hostler: Hostler, tmp_
     )
     text = " ".join(hostler("sim", str(path), "--days", "0.02").out.split())
     assert "nothing could be placed waits: script big: fits on no device: VRAM on 1 (needs 80 GB" in text
+
+
+LAPTOP = Path(__file__).parents[2] / "examples" / "laptop.yaml"
+
+
+def test_the_example_of_one_machine_is_played_on_all_its_cores(
+    hostler: Hostler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hostler.agent.probe.cpus", lambda: 3)
+    said = hostler("sim", str(LAPTOP), "--days", "0.02", "--faults", "none")
+    assert (said.status, said.err) == (0, "")
+    assert all(len(line) <= 80 for line in said.out.splitlines())
+    text = " ".join(said.out.split())
+    assert "not played: 2 sweeps of unknown speed, 8 scripts without expected_s" in text
+    assert "note: the GPUs of here are found by a probe when it starts; played with its CPU slots alone" in text
+    assert "note: CPU slots play as fast as one core on which that was measured" in text
+    found = hostler("sim", str(LAPTOP), "--days", "0.02", "--faults", "none", "--json").json["as it is"]
+    assert len(found["devices"]) == 3
+    (config,) = found["configs"]
+    assert config["games"] > 1000, "as many as two real cores play in half an hour"
+    assert config["promotions"] >= 1
+    assert len(found["notes"]) == 2
+
+
+def test_beside_gpus_cpu_slots_are_a_guess_in_both_columns(hostler: Hostler) -> None:
+    said = hostler("sim", str(LAPTOP), "--days", "0.02", "--faults", "none", "--add", "RTX 4090@vast:0.4")
+    text = " ".join(said.out.split())
+    assert "CPU slots for 1/624 of it, which is a guess" in text
+    assert "measured" not in text
+
+
+def played(hostler: Hostler, tmp_path: Path, text: str) -> str:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(text)
+    said = hostler("sim", str(path), "--days", "0.1", "--faults", "none")
+    assert (said.status, said.err) == (0, "")
+    return said.out
+
+
+RIG = "nodes: [{name: g, backend: virtual, gpus: [{model: RTX 4090, vram_gb: 24}], cpu_slots: 1}]\n"
+
+
+def test_a_fleet_with_nothing_to_do_is_not_one_that_cannot(hostler: Hostler, tmp_path: Path) -> None:
+    out = played(hostler, tmp_path, RIG)
+    assert "nothing is asked for: the file has no configs, no sweeps and no jobs" in out
+    assert "could be placed" not in out
+    assert "WAIT MEAN" not in out
+    sweep = "sweeps: [{name: s, program: sieve, range: [0, 1000], params: {data: draws.json}}]\n"
+    (tmp_path / "draws.json").write_text((LAPTOP.parent / "draws" / "php.json").read_text())
+    out = played(hostler, tmp_path, RIG + sweep)
+    assert "not played: 1 sweep of unknown speed\nnothing was played: nobody says how long" in out
+
+
+def test_scripts_alone_last_as_they_say_on_each_device(hostler: Hostler, tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(
+        RIG + "jobs:\n- {name: fast, run: [x], expected_s: {RTX 4090: 60, '*': 6000}, resources: {device: gpu}}\n"
+        "- {name: slow, run: [x], expected_s: {RTX 4090: 60, cpu: 600}, resources: {device: cpu}}\n"
+    )
+    found = hostler("sim", str(path), "--days", "0.1", "--faults", "none", "--json").json["as it is"]
+    assert found["kinds"] == {"script": pytest.approx(660, abs=5)}
+    assert found["notes"] == []
+    rows = {line.split()[0]: line.split() for line in played(hostler, tmp_path, path.read_text()).splitlines() if line}
+    assert rows["GPUs"][1] == "1", "CPU slots are not among what the shares are of"
+    assert rows["-"][4] == "-", "CPU slots of a node with GPUs have no price of their own"

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
+from hostler.core import waits as waiting
+from hostler.core.explain import verdict_of
+from hostler.core.index import Index
+from hostler.core.starting import Verdict
+from hostler.core.state import Device, Job, State
 from hostler.core.views import queue_rows
-from hostler.model.work import Resources
-from tests.core.builders import Driver, fleet, script, sweep
+from hostler.model import inputs
+from hostler.model.rules import Cost, Rules
+from hostler.model.work import DeviceKind, Resources, WorkKind
+from tests.core.builders import Driver, fleet, link_up, node, script, sweep
+from tests.core.test_explain import fleet as rigs, rig
 
 GPU = Resources(device="gpu")
 
@@ -17,11 +27,61 @@ def test_a_job_that_fits_on_no_device_says_so() -> None:
     world = fleet()
     world.submit(script(), script(), script(resources=GPU), sweep(resources=GPU))
     gate = "fits on no device: device kind: needs a GPU, n/cpu0 is a CPU slot"
-    assert waits(world) == [None, gate, gate]
-    assert waits(world, limit=2) == [None, gate]
+    assert waits(world) == ["the device it fits on is taken", gate, gate]
+    assert waits(world, limit=2) == ["the device it fits on is taken", gate]
 
 
 def test_a_fleet_without_devices_refuses_nothing_yet() -> None:
     world = Driver()
     world.submit(script(resources=GPU))
+    assert waits(world) == ["the fleet has no devices yet"]
+
+
+def test_devices_that_are_taken_are_counted() -> None:
+    world = fleet(devices=3)
+    world.submit(*[script() for _ in range(5)])
+    assert waits(world) == ["all 3 devices are taken"] * 2
+
+
+def test_what_is_too_dear_fits_nowhere_either() -> None:
+    rules = Rules(cost=Cost(max_price_per_h={WorkKind.SCRIPT: 1.0}))
+    world = rigs(rig(price_per_h=3.0), rules=rules)
+    world.submit(script(resources=GPU))
+    assert waits(world) == ["fits on no device: price cap: costs 3 per hour, script may cost 1"]
+
+
+def test_one_gate_is_told_in_its_own_words() -> None:
+    world = fleet()
+    world.tell(inputs.LinkDown(node="n", why="the cable is out"))
+    world.submit(script())
+    assert waits(world) == ["out of reach: the cable is out"]
+
+
+def test_several_gates_are_counted() -> None:
+    world = fleet(devices=2)
+    world.tell(inputs.NodeFound(node=node("m")), link_up("m", agent="m"))
+    world.tell(inputs.LinkDown(node="m", why="gone"))
+    world.submit(script(), script(), script())
+    assert waits(world) == ["2 taken, 1 link, of 3 devices"]
+
+
+def test_a_sweep_that_has_devices_waits_for_nothing() -> None:
+    world = fleet()
+    world.submit(sweep(stop=1 << 40))
     assert waits(world) == [None]
+
+
+def test_of_a_large_fleet_few_devices_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = Driver()
+    world.tell(inputs.NodeFound(node=node(devices=200, kind=DeviceKind.CUDA)), link_up())
+    world.submit(*[script() for _ in range(210)])
+    asked: list[str] = []
+
+    def count(state: State, index: Index, job: Job, device: Device) -> Verdict:
+        asked.append(device.spec.id)
+        return verdict_of(state, index, job, device)
+
+    monkeypatch.setattr(waiting, "verdict_of", count)
+    monkeypatch.setattr(waiting, "LOOKS", 80)
+    assert waits(world) == ["all 8 looked at of 200 devices are taken"] * 10
+    assert len(asked) <= 80

@@ -126,6 +126,7 @@ def bids(draw: st.DrawFn) -> Bid:
         remaining_s=draw(st.none() | st.floats(1.0, 1e6)),
         held=draw(st.sampled_from([None, *rates])),
         restart_s=draw(st.floats(0.0, 600.0)),
+        late=draw(st.booleans()),
     )
 
 
@@ -157,6 +158,24 @@ def test_where_there_is_room_everybody_has_what_is_fastest() -> None:
 def test_in_a_queue_everybody_has_what_is_fastest_for_its_price() -> None:
     assert liked_best(bid(), CROWDED) == "slow"
     assert liked_best(bid(rates={"fast": 1.0, "slow": 0.1}), CROWDED) == "fast"
+
+
+def test_who_is_late_does_not_mind_prices_as_long_as_there_is_no_queue() -> None:
+    market = replace(CROWDED, pressure=0.9)
+    assert liked_best(bid(rates={"fast": 1.0, "slow": 0.8}), market) == "slow"
+    assert liked_best(bid(rates={"fast": 1.0, "slow": 0.8}, late=True), market) == "fast"
+    assert liked_best(bid(rates={"fast": 1.0, "slow": 0.8}, late=True), CROWDED) == "slow"
+    assert taker([bid("late", late=True), bid()], "fast", EASY) == bid("late", late=True)
+
+
+def test_late_is_who_will_take_much_longer_than_at_an_equal_share() -> None:
+    """Half of the devices are twice as fast: at an equal share it runs at 3/4 of the best, and needs 4000 s."""
+    share = placement.equal_share({"fast": 1.0, "slow": 0.5}, ROOM)
+    assert share == pytest.approx(0.75)
+    assert not placement.is_late(0.0, 3000.0, 3000.0, share)
+    assert not placement.is_late(1700.0, 3000.0, 3000.0, share)
+    assert placement.is_late(1900.0, 3000.0, 3000.0, share)
+    assert not placement.is_late(1e9, 3000.0, 3000.0, placement.equal_share({"other": 1.0}, ROOM)), "it fits nowhere"
 
 
 def test_a_class_without_a_price_is_neither_sought_nor_avoided() -> None:
@@ -221,15 +240,11 @@ def test_no_prices_make_it_take_longer_than_the_best_plan(seed: int) -> None:
     pytest.importorskip("highspy")
     random = Random(seed)
     bids_ = [
-        bid(
-            f"j{n}", rates={"fast": 1.0, "slow": random.uniform(0.1, 1.0)}, remaining_s=random.uniform(1, 1e5)
-        )
+        bid(f"j{n}", rates={"fast": 1.0, "slow": random.uniform(0.1, 1.0)}, remaining_s=random.uniform(1, 1e5))
         for n in range(12)
     ]
     demands = tuple(
-        Demand(
-            name=each.job, worth={"fast": 0.0, "slow": 0.0}, rates=each.rates, most=1.0, work=each.remaining_s
-        )
+        Demand(name=each.job, worth={"fast": 0.0, "slow": 0.0}, rates=each.rates, most=1.0, work=each.remaining_s)
         for each in bids_
         if each.remaining_s is not None
     )

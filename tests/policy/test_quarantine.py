@@ -82,3 +82,30 @@ def test_who_is_small() -> None:
     assert not quarantine.is_small(16.0, 24.0)
     assert not quarantine.is_small(0.0, 24.0), "its need is unknown"
     assert not quarantine.is_small(8.0, None)
+
+
+def doubtful(*families: str) -> list[Strike]:
+    """Failures in words that a wrong program uses as well as a broken device."""
+    return [
+        Strike(at=100.0 + at, job=f"j{at}", family=name, failure=FailureClass.EXIT) for at, name in enumerate(families)
+    ]
+
+
+def test_what_may_be_the_jobs_fault_counts_once_its_like_did_well_elsewhere_afterwards() -> None:
+    assert quarantine.verdict(RULES, doubtful("a", "a", "a"), {"a": SOUND}) is None
+    since = Witness(succeeded_at=110.0, elsewhere_at=110.0, failed_at=None)
+    assert quarantine.verdict(RULES, doubtful("a", "a", "a"), {"a": since}) is not None
+
+
+def test_or_once_other_work_fails_on_the_device_too() -> None:
+    assert quarantine.verdict(RULES, doubtful("a", "b", "a"), {"a": SOUND, "b": SOUND}) is not None
+    everywhere = Witness(succeeded_at=90.0, elsewhere_at=90.0, failed_at=95.0)
+    assert quarantine.verdict(RULES, doubtful("a", "b", "a"), {"a": everywhere, "b": SOUND}) is None
+
+
+def test_the_jobs_own_failures_speak_against_a_device_only_where_they_are_doubtful() -> None:
+    for each in FailureClass:
+        own = each in (FailureClass.EXIT, FailureClass.SIGNAL)
+        assert quarantine.speaks_against(each, node_lost=True, small=False, doubtful=True) is (
+            own or each in (FailureClass.DEVICE, FailureClass.SPAWN)
+        )

@@ -151,6 +151,56 @@ class TestLastWords:
     ) -> None:
         assert classify(code, signal, None, text).failure is failure
 
+    @pytest.mark.parametrize(
+        ("signal", "text"),
+        [
+            (None, TRACE + "RuntimeError: CUDA error: an illegal memory access was encountered\n" + TORCH_HINTS),
+            (None, TRACE + "torch.AcceleratorError: HIP error: an illegal memory access was encountered"),
+            (None, TRACE + "RuntimeError: CUDA error: unspecified launch failure\n" + TORCH_HINTS),
+            (None, TRACE + "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"),
+            (None, TRACE + "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling "
+             "`cublasSgemm( handle)`"),
+            (None, TRACE + "numba.cuda.cudadrv.driver.CudaAPIError: [700] Call to cuMemcpyDtoH results in "
+             "CUDA_ERROR_ILLEGAL_ADDRESS"),
+            (None, TRACE + "cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaErrorIllegalAddress: an illegal "
+             "memory access was encountered"),
+            (None, "CUDA error 700 at sim.cu:88: an illegal memory access was encountered"),
+            (None, "GPUassert: an illegal memory access was encountered sim.cu 88"),
+            (6, "terminate called after throwing an instance of 'c10::Error'\n"
+             "  what():  CUDA error: an illegal memory access was encountered\n" + TORCH_HINTS),
+            (6, "Memory access fault by GPU node-2 (Agent handle: 0x5581c0) on address 0x7f1e. Reason: Page not "
+             "present or supervisor privilege."),
+            (6, ":0:rocdevice.cpp :2993: 71 us: Callback: Queue 0x7f aborting with error : HSA_STATUS_ERROR_EXCEPTION: "
+             "An HSAIL operation resulted in a hardware exception. code: 0x1016"),
+            (9, "NVRM: Xid (PCI:0000:41:00): 31, pid=7100, name=python, Ch 00000008, MMU Fault: ENGINE GRAPHICS"),
+        ],
+    )  # fmt: skip
+    def test_what_may_be_either_ones_fault_stays_the_jobs_but_is_marked(self, signal: int | None, text: str) -> None:
+        told = classify(None if signal else 1, signal, None, text)
+        assert (told.failure, told.doubtful) == (SIGNAL if signal else EXIT, True)
+        assert not classify(None if signal else 1, signal, None, text, gpu=False).doubtful
+
+    @pytest.mark.parametrize(
+        ("text", "failure"),
+        [
+            ("RuntimeError: CUDA error: device-side assert triggered\n" + TORCH_HINTS, EXIT),
+            ("RuntimeError: HIP error: device-side assert triggered\n" + TORCH_HINTS, EXIT),
+            ("RuntimeError: CUDA error: misaligned address\n" + TORCH_HINTS, EXIT),
+            ("RuntimeError: cuDNN error: CUDNN_STATUS_BAD_PARAM", EXIT),
+            ("RuntimeError: cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if you passed in a "
+             "non-contiguous input.", EXIT),
+            ("RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED", MEMORY),
+            ("RuntimeError: CUDA error: uncorrectable ECC error encountered\n" + TORCH_HINTS, DEVICE),
+        ],
+    )  # fmt: skip
+    def test_of_others_it_is_known_whose_they_are(self, text: str, failure: FailureClass) -> None:
+        told = classify(1, None, None, TRACE + text)
+        assert (told.failure, told.doubtful) == (failure, False)
+
+    def test_a_fault_that_the_program_caught_is_no_cause(self) -> None:
+        text = TRACE + "RuntimeError: CUDA error: an illegal memory access was encountered\n" + "tried again\n" * 20
+        assert not classify(1, None, None, text + TRACE + "ValueError: too few samples").doubtful
+
     def test_an_exception_that_was_survived_is_no_cause(self) -> None:
         survived = TRACE + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
         assert classify(1, None, None, survived + TRACE + "ValueError: no such move\n").failure is EXIT
@@ -222,6 +272,15 @@ class TestVerdict:
         policy = Retry(max_attempts={failure: 99})
         assert retry.verdict(policy, {failure: 98}, failure).again
         assert not retry.verdict(policy, {failure: 99}, failure).again
+
+    @pytest.mark.parametrize("latest", [EXIT, SIGNAL])
+    def test_what_may_be_the_devices_fault_is_tried_once_more_elsewhere(self, latest: FailureClass) -> None:
+        first = retry.verdict(Retry(), {latest: 1}, latest, doubtful=True)
+        assert (first.again, first.avoid) == (True, "device")
+        assert first.avoid_s > 0
+        assert not retry.verdict(Retry(), {latest: 2}, latest, doubtful=True).again
+        assert not retry.verdict(Retry(max_attempts={latest: 1}), {latest: 1}, latest, doubtful=True).again
+        assert retry.verdict(Retry(), {latest: 1}, latest).avoid is None
 
     def test_lost_nodes_and_user_errors_have_separate_budgets(self) -> None:
         failures = {LOST: 9, EXIT: 1}

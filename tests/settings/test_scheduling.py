@@ -49,7 +49,8 @@ scheduling:
     disk_free_gb: 2, disk_roomy_gb: 9, disk_full_within_s: 1, queue_max: 5, backlog_max_s: 1, load_max: 9,
     telemetry_max_age_s: 1, unknown_hold_s: 1}
   quarantine: {failures: 1, rest_s: 1, rest_max_s: 2}
-  placement: {beta: 1, round_s: 1, plan_every_s: 1, starve_after_s: 1, preempt: false, preempt_after_s: 1, hold_s: 1}
+  placement: {beta: 1, round_s: 1, restart_s: 1, plan_every_s: 1, starve_after_s: 1, preempt: false, preempt_after_s: 1,
+    hold_s: 1}
 """
 
 

@@ -8,7 +8,18 @@ import pytest
 
 from hostler.model.commands import AttemptOrder
 from hostler.model.work import WorkKind
-from hostler.sim.nature import CPU_POWER, Habits, Rated, cells, devices_of, drawn_powers, stage_seconds
+from hostler.policy.power import CPU_POWER
+from hostler.sim.nature import (
+    CORE_SECONDS_PER_GAME,
+    Habits,
+    Rated,
+    cells,
+    core_seconds,
+    devices_of,
+    drawn_powers,
+    script_seconds,
+    stage_seconds,
+)
 from hostler.sim.programs import Script, script_job
 from tests.core.builders import node
 
@@ -96,3 +107,41 @@ def test_queues_stand_for_devices() -> None:
 def test_readings_are_those_of_the_kind() -> None:
     nature = Rated(POWER, 100.0, 0, Habits(reading={WorkKind.SELFPLAY: 0.3}))
     assert nature.course(order(selfplay("hex8")), ("n/cuda0",)).reading == 0.3
+
+
+def test_on_cores_games_cost_what_their_search_does() -> None:
+    order64, order32 = ({**selfplay("hex8"), "player": f"gumbel-{count}@m"} for count in (64, 32))
+    assert core_seconds(order64) == pytest.approx(10 * CORE_SECONDS_PER_GAME)
+    assert core_seconds(order32) == pytest.approx(core_seconds(order64) / 2)
+    assert core_seconds({**selfplay("hex8"), "player": "heuristic"}) < core_seconds(order32) / 50
+    match = {"a": "gumbel-64@m", "b": "random", "groups": 5}
+    evaluation = {"stage": "evaluation", "config": "hex8_2p", "game": selfplay("hex8")["game"], "matches": [match]}
+    assert core_seconds(evaluation) == pytest.approx(core_seconds(order64) / 2, rel=0.01)
+    training = {"stage": "training", "config": "hex8_2p", "steps": 1000, "batch": 256}
+    assert 30 < core_seconds(training) < 300
+
+
+def test_a_fleet_of_cores_plays_as_was_measured() -> None:
+    power = {"n/cpu0": CPU_POWER}
+    given = {**selfplay("hex8", 1000), "player": "gumbel-64@m"}
+    cores = Rated(power, 1.0, 0, QUIET, cores=True).course(order(given), ("n/cpu0",))
+    assert cores.amount / cores.per_s == pytest.approx(1000 * CORE_SECONDS_PER_GAME)
+
+
+@pytest.mark.parametrize(
+    ("said", "model", "seconds"),
+    [
+        ({"RTX 4090": 60.0, "*": 600.0}, "RTX 4090", 60.0),
+        ({"RTX 4090": 60.0, "*": 600.0}, "RTX 3060", 600.0),
+        ({"A100": 60.0}, "H100", 60.0 * 624 / 2000),
+        ({"A100": 60.0, "cpu": 700.0}, "cpu", 700.0),
+        ({"A100": 60.0, "H100": 30.0}, "cpu", 60.0),
+        ({"cpu": 700.0}, "A100", 700.0),
+    ],
+)
+def test_scripts_last_as_their_owner_says_of_the_model(said: dict[str, float], model: str, seconds: float) -> None:
+    made = script_job("s", Script(seconds=1.0, by_model=said)).payload
+    nature = Rated({"n/x0": 1.0}, 1.0, 0, QUIET, models={"n/x0": model})
+    course = nature.course(order(argv=made.argv), ("n/x0",))  # type: ignore[union-attr]
+    assert course.amount / course.per_s == pytest.approx(seconds)
+    assert script_seconds(Script(seconds=5.0), model) == 5.0

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from hostler.model.codec import plain
-from hostler.model.rules import Quota, Rules
+from hostler.model.rules import Cost, Quota, Rules
+from hostler.model.work import WorkKind
+from hostler.policy import programme
 from hostler.settings import config_specs, load, virtual_nodes
 from hostler.sim import Script, script_job, sweep_job
 from hostler.sim.preview import Asked, Preview, preview
@@ -59,6 +63,17 @@ def test_jobs_and_sweeps_are_there_from_the_beginning() -> None:
     assert held == {"script script", "sweep sweep"}
     assert all(device.first == device.then for device in made.devices)
     assert all(run.why for device in made.devices for run in device.first)
+
+
+@pytest.mark.skipif(not programme.available(), reason="highspy is not installed")
+def test_no_quota_is_promised_devices_that_are_too_dear_for_it() -> None:
+    asked = fleet(("H100", 2))
+    quotas = (Quota(pattern="hex8_2p", share=0.5, tier=1),)
+    for cap, best in ((1.0, 0.0), (9.0, 0.5)):
+        rules = Rules(quotas=quotas, cost=Cost(max_price_per_h={WorkKind.SELFPLAY: cap}))
+        nodes = tuple(replace(node, price_per_h=4.0) for node in asked.nodes)
+        (quota,) = preview(replace(asked, nodes=nodes, rules=rules), NOW).quotas
+        assert quota.best == pytest.approx(best)
 
 
 @settings(max_examples=25, deadline=None)

@@ -16,7 +16,7 @@ import typer
 
 from hostler import __version__
 from hostler.cli.common import Json
-from hostler.cli.planning import waiting_lines
+from hostler.cli.planning import known_nodes, waiting_lines
 from hostler.cli.show import UNKNOWN, Column, clean, duration, maybe, paragraph, quantity, say, say_json, table
 from hostler.model.errors import UsageError
 
@@ -33,7 +33,7 @@ commands = typer.Typer()
 HOUR_S = 3600.0
 GARBAGE_MOST = 50_000
 """Allocations between two looks for garbage in cycles."""
-NOT_TOLD = {"script": " without expected_s"}
+NOT_TOLD = {"script": " without expected_s", "sweep": " of unknown speed"}
 ONE_SEED = "differences of one seed; try others with --seed"
 HOURS_ARE = "HOURS are of devices: of one that several share, each has its part"
 QUOTA_ERROR_IS = "QUOTA ERROR: half the sum of |had - meant| over a tier's quotas, in points"
@@ -129,7 +129,8 @@ def sim(
     """Play days of a fleet in virtual time, and tell what came of them.
 
     The scheduler is the real one; machines, durations and failures are drawn by chance. All nodes of the file are
-    played, whether they are there or not. Of its jobs, those are played whose expected_s says how long they last.
+    played, whether they are there or not; of this machine, its CPU slots. Of its jobs, those are played whose
+    expected_s says how long they last; no sweeps, for nobody knows how fast they go.
 
     With --add and --remove the changed fleet is played as well, and both are set side by side. The price is per GPU
     and hour; the memory of a model that the fleet does not have is written behind it ("RTX 6000 48GB@vast:0.8").
@@ -146,37 +147,49 @@ def sim(
     gc.set_threshold(GARBAGE_MOST)
     loaded = load(fleet, os.environ)
     played, not_played = _sorted_out(loaded)
-    scenario = _scenario(loaded, played, days, seed)
+    nodes, unknown = known_nodes(loaded, "played")
+    scenario = _scenario(loaded, nodes, played, days, seed)
     make_page = None if report is None else _page_maker(report)
     changes = {"add": add or [], "remove": remove or []}
     changed = _changed(scenario, **changes) if add or remove else None
-    runs = []
-    for title, each in ((AS_IT_IS, scenario), (CHANGED, changed)):
-        if each is not None:
-            runs.append((title, play(_with_troubles(each, faults, _lives(trace, lifetime_scale), training_load))))
+    scenarios = _at_speed([scenario] if changed is None else [scenario, changed])
+    notes = [*unknown, *_speeds(scenarios)]
+    lives = _lives(trace, lifetime_scale)
+    runs = [
+        (title, play(_with_troubles(each, faults, lives, training_load)))
+        for title, each in zip((AS_IT_IS, CHANGED), scenarios, strict=False)
+    ]
     comparison = [] if changed is None else list(_comparison(runs[0][1], runs[1][1]))
     if report is not None and make_page is not None:
         _write_report(report, make_page, runs, comparison)
     if as_json:
-        say_json({title: {**_document(measured), "not_played": not_played} for title, measured in runs})
+        about = {"not_played": not_played, "notes": notes}
+        say_json({title: {**_document(measured), **about} for title, measured in runs})
         return
     say(_lines(runs[0][1], faults))
     say(_left_out(not_played))
     if not any(runs[0][1].kinds.values()):
-        say(_gates(scenario))
+        say(_why_nothing(scenario, not_played))
+    say(_remarks(notes, comparison, report))
+
+
+def _remarks(notes: Sequence[str], comparison: Sequence[Sequence[str]], report: Path | None) -> Iterator[str]:
+    """What all of that is based on, what another fleet would make of it, and where the pictures are."""
+    for note in notes:
+        yield from paragraph(f"note: {note}", rest="  ")
     if comparison:
-        say(["", *table(COMPARISON_COLUMNS, comparison), ONE_SEED])
+        yield from ("", *table(COMPARISON_COLUMNS, comparison), ONE_SEED)
     if report is not None:
-        say(["", f"pictures: {report}"])
+        yield from ("", f"pictures: {report}")
 
 
-def _scenario(loaded: Loaded, jobs: Sequence[JobSpec], days: float, seed: int) -> Scenario:
+def _scenario(loaded: Loaded, nodes: Sequence[NodeSpec], jobs: Sequence[JobSpec], days: float, seed: int) -> Scenario:
     from hostler.settings import config_specs, rules
     from hostler.sim.fleet import Scenario
 
     return Scenario(
         name=loaded.fleet.name,
-        nodes=_nodes(loaded),
+        nodes=tuple(nodes),
         configs=config_specs(loaded, until_idle=False),
         rules=rules(loaded),
         jobs=tuple((0.0, spec) for spec in jobs),
@@ -214,23 +227,55 @@ def _left_out(left: Mapping[str, int]) -> Iterator[str]:
         yield from paragraph(f"not played: {', '.join(parts)}")
 
 
-def _gates(scenario: Scenario) -> Iterator[str]:
-    """Nothing ran: what keeps the work waiting."""
+def _is_cpu_only(scenario: Scenario) -> bool:
+    from hostler.sim.nature import is_gpu
+
+    return not any(is_gpu(device) for node in scenario.nodes for device in node.devices)
+
+
+def _at_speed(scenarios: Sequence[Scenario]) -> Sequence[Scenario]:
+    """Where none has a GPU, stages take what was measured on a core; a GPU has not been measured beside one."""
+    from hostler.sim.nature import CORE_START_S, Habits
+
+    if not all(map(_is_cpu_only, scenarios)):
+        return scenarios
+    return [replace(each, cores=True, habits=Habits(start_s=CORE_START_S)) for each in scenarios]
+
+
+def _speeds(scenarios: Sequence[Scenario]) -> Iterator[str]:
+    """What the speed of stages is based on, if there are any."""
+    from hostler.policy.power import CPU_POWER
+    from hostler.sim.nature import CORE_SECONDS_PER_GAME, REFERENCE_POWER, SECONDS_PER_GAME, USUAL_SIMULATIONS, is_gpu
+
+    if not scenarios[0].configs:
+        return
+    if scenarios[0].cores:
+        yield (
+            f"CPU slots play as fast as one core on which that was measured, {CORE_SECONDS_PER_GAME:g} s a game of "
+            f"hex8 with {USUAL_SIMULATIONS} simulations; yours may be faster or slower"
+        )
+        return
+    slots = any(not is_gpu(device) for each in scenarios for node in each.nodes for device in node.devices)
+    guess = f", CPU slots for 1/{REFERENCE_POWER / CPU_POWER:.0f} of it, which is a guess" if slots else ""
+    yield (
+        f"an A100 is taken to play a game of hex8 in {SECONDS_PER_GAME:g} s, other GPUs by the ranking table{guess}: "
+        "compare fleets by this, and expect no such games/h"
+    )
+
+
+def _why_nothing(scenario: Scenario, left: Mapping[str, int]) -> Iterator[str]:
+    """Nothing ran: there is nothing to do, or something keeps the work waiting."""
     from hostler.sim.preview import Asked, preview
 
     jobs = tuple(spec for _, spec in scenario.jobs)
+    if not (jobs or scenario.configs):
+        nothing = "nothing is asked for: the file has no configs, no sweeps and no jobs"
+        yield "nothing was played: nobody says how long any of the work lasts" if left else nothing
+        return
     yield "nothing could be placed"
     yield from waiting_lines(
         preview(Asked(nodes=scenario.nodes, rules=scenario.rules, configs=scenario.configs, jobs=jobs), 0.0)
     )
-
-
-def _nodes(loaded: Loaded) -> tuple[NodeSpec, ...]:
-    """All nodes of the file, as if they were there; of those that are not described, their CPU slots."""
-    from hostler.settings import node_spec
-
-    nodes = loaded.fleet.nodes
-    return tuple(node_spec(node.model_copy(update={"backend": "virtual"})) for node in nodes)
 
 
 def _changed(scenario: Scenario, add: Sequence[str], remove: Sequence[str]) -> Scenario:
@@ -372,12 +417,13 @@ def _lines(measured: Measures, faults: str) -> Iterator[str]:
     yield f"{measured.fleet}: {days:g} days, seed {measured.seed}, faults {faults}{wall}"
     yield ""
     yield from table(TIER_COLUMNS, _tier_rows(measured))
-    yield ""
-    yield from table(WAIT_COLUMNS, _wait_rows(measured))
-    if measured.configs:
+    if measured.waits:
         yield ""
-        yield from table(CONFIG_COLUMNS, _config_rows(measured))
-    yield HOURS_ARE
+        yield from table(WAIT_COLUMNS, _wait_rows(measured))
+        if measured.configs:
+            yield ""
+            yield from table(CONFIG_COLUMNS, _config_rows(measured))
+        yield HOURS_ARE
     if measured.quotas:
         yield ""
         yield from table(QUOTA_COLUMNS, _quota_rows(measured))
@@ -389,18 +435,10 @@ def _lines(measured: Measures, faults: str) -> Iterator[str]:
 
 
 def _cost_text(measured: Measures) -> str:
-    cost, per_unit = _costs(measured)
     priced, nodes = sum(node.price_per_h is not None for node in measured.nodes), len(measured.nodes)
     partly = "" if priced in (0, nodes) else f" ({priced} of {nodes} nodes priced)"
-    shown = UNKNOWN if cost is None else quantity(round(cost, 1))
-    return f"{shown}, {_small(per_unit)} per 100 power hours{partly}"
-
-
-def _costs(measured: Measures) -> tuple[float | None, float | None]:
-    """Of the nodes with a price, in all and per 100 power hours; unknown where none has one."""
-    if all(node.price_per_h is None for node in measured.nodes):
-        return None, None
-    return measured.cost, measured.cost_per_unit
+    cost = UNKNOWN if measured.cost is None else quantity(round(measured.cost, 1))
+    return f"{cost}, {_small(measured.cost_per_unit)} per 100 power hours{partly}"
 
 
 def _tier_rows(measured: Measures) -> Iterator[Sequence[str]]:
@@ -415,10 +453,11 @@ def _tier_rows(measured: Measures) -> Iterator[Sequence[str]]:
             str(len(devices)),
             _share(busy_share(devices)),
             _share(useful_share(devices)),
-            UNKNOWN if None in costs else _small(sum(cost or 0.0 for cost in costs)),
+            "-" if not costs else UNKNOWN if None in costs else _small(sum(cost or 0.0 for cost in costs)),
             "-" if error is None else f"{error:.1f}",
         )
-    yield "all", str(len(measured.counted)), _share(measured.busy), _share(measured.useful_share), "", ""
+    what = "all" if len(measured.counted) == len(measured.devices) else "GPUs"
+    yield what, str(len(measured.counted)), _share(measured.busy), _share(measured.useful_share), "", ""
 
 
 def _wait_rows(measured: Measures) -> Iterator[Sequence[str]]:
@@ -462,14 +501,13 @@ def _comparison(before: Measures, after: Measures) -> Iterator[tuple[str, str, s
 
 def _compared(measured: Measures) -> Iterator[tuple[str, float | None]]:
     """The numbers that decide; shares in per cent, waits in minutes."""
-    cost, per_unit = _costs(measured)
     yield "GPUs", float(sum(each.gpu for each in measured.devices))
     yield "busy, %", _percent(measured.busy)
     yield "useful, %", _percent(measured.useful_share)
     yield "useful work, power hours", measured.useful
     yield "games/h", measured.games_per_h
-    yield "cost", cost
-    yield "cost per 100 power hours", per_unit
+    yield "cost", measured.cost
+    yield "cost per 100 power hours", measured.cost_per_unit
     yield "quota error, points", max((each for each in measured.quota_error.values() if each is not None), default=None)
     for waits in measured.waits:
         yield f"{waits.kind} waits, mean min", waits.mean_s / 60
@@ -481,9 +519,8 @@ def _compared(measured: Measures) -> Iterator[tuple[str, float | None]]:
 def _document(measured: Measures) -> dict[str, Any]:
     plain = asdict(replace(measured, spans=()))
     del plain["spans"]
-    cost, per_unit = _costs(measured)
     priced = sum(node.price_per_h is not None for node in measured.nodes)
-    totals = {**measured.totals(), "cost": cost, "cost_per_unit": per_unit, "priced_nodes": priced}
+    totals = {**measured.totals(), "priced_nodes": priced}
     return {**plain, "totals": totals}
 
 

@@ -47,10 +47,36 @@ def verdicts_of(state: State, index: Index, job: Job) -> dict[str, Verdict]:
     if job.state.final:
         return {}
     return {
-        name: _device_says(state, index, job, device)
+        name: verdict_of(state, index, job, device)
         for name, device in state.devices.items()
         if name in index.places or _holds(job, device)
     }
+
+
+def verdict_of(state: State, index: Index, job: Job, device: Device) -> Verdict:
+    """What one device says to a job that is not over."""
+    name = device.spec.id
+    if job.attempt is not None and _holds(job, device):
+        place = device.attempts.index(job.attempt.id)
+        behind = f", {place} before it" if place and not job.attempt.lane else ""
+        node = state.nodes[device.spec.node]
+        away = "" if node.link is Link.UP else f"; out of reach: {node.trouble or 'its node does not answer'}"
+        return Verdict(gate=None, says=f"holds it{behind}{away}")
+    refusal = gates.misfit(state, index, job, device)
+    if refusal is not None:
+        return Verdict(gate=refusal.gate, says=f"does not fit: {refusal}", never=True)
+    sweep = state.sweeps.get(job.id)
+    if sweep is not None and name in sweep.barred:
+        says = f"barred for this sweep until `hostler retry {job.id}`: {sweep.barred[name]}"
+        return Verdict(gate=BARRED, says=says, never=True)
+    if job.state is not JobState.PENDING or sweep is not None:
+        return _to_others(state, index, job, device)
+    refusal = gates.standing_refusal(state, index, job, device) or gates.full(state, index, job, device)
+    if refusal is not None:
+        return _refused(device, refusal)
+    if partners(state, index, job, device) is None:
+        return Verdict(gate=Gate.GPUS, says="would take it, but too few of its peers are free")
+    return Verdict(gate=None, says="would take it" + (f" (runs {busy(device)})" if device.chunks else ""))
 
 
 def _holds(job: Job, device: Device) -> bool:
@@ -130,31 +156,6 @@ def _of_attempt(state: State, index: Index, job: Job) -> Iterator[str]:
     if ends is not None and not attempt.lane:
         half, most = (duration(at - index.now) for at in ends)
         yield f"expected to end in about {half}, hardly later than in {most}"
-
-
-def _device_says(state: State, index: Index, job: Job, device: Device) -> Verdict:
-    name = device.spec.id
-    if job.attempt is not None and _holds(job, device):
-        place = device.attempts.index(job.attempt.id)
-        behind = f", {place} before it" if place and not job.attempt.lane else ""
-        node = state.nodes[device.spec.node]
-        away = "" if node.link is Link.UP else f"; out of reach: {node.trouble or 'its node does not answer'}"
-        return Verdict(gate=None, says=f"holds it{behind}{away}")
-    refusal = gates.misfit(state, index, job, device)
-    if refusal is not None:
-        return Verdict(gate=refusal.gate, says=f"does not fit: {refusal}", never=True)
-    sweep = state.sweeps.get(job.id)
-    if sweep is not None and name in sweep.barred:
-        says = f"barred for this sweep until `hostler retry {job.id}`: {sweep.barred[name]}"
-        return Verdict(gate=BARRED, says=says, never=True)
-    if job.state is not JobState.PENDING or sweep is not None:
-        return _to_others(state, index, job, device)
-    refusal = gates.standing_refusal(state, index, job, device) or gates.full(state, index, job, device)
-    if refusal is not None:
-        return _refused(device, refusal)
-    if partners(state, index, job, device) is None:
-        return Verdict(gate=Gate.GPUS, says="would take it, but too few of its peers are free")
-    return Verdict(gate=None, says="would take it" + (f" (runs {busy(device)})" if device.chunks else ""))
 
 
 def _refused(device: Device, refusal: Refusal) -> Verdict:

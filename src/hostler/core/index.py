@@ -64,8 +64,8 @@ class Index:
     """The class of each device; devices of one class are the same to every policy."""
     samples: dict[str, Site] = field(default_factory=dict)
     """One device of each class."""
-    members: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """The devices of each class."""
+    members: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    """The devices of each class, in a fixed order."""
     backlog: dict[tuple[Group, tuple[str, ...]], Backlog] = field(default_factory=dict)
     """By group, and by the models that their owners name: jobs that are not over."""
     fits: dict[tuple[WorkKind, Resources], dict[str, Refusal | None]] = field(default_factory=dict)
@@ -391,7 +391,7 @@ class Index:
             self.samples.setdefault(cls, site)
             if not self.members[cls]:
                 self._forget_classes()
-            self.members[cls].add(spec.id)
+            self.members[cls][spec.id] = None
 
     def part(self, node: NodeSpec) -> None:
         """The devices of a node, as it was described, are in the fleet no more."""
@@ -402,7 +402,7 @@ class Index:
             del self.sites[spec.id]
             cls = self.classes.pop(spec.id)
             self.yieldable[cls].pop(spec.id, None)
-            self.members[cls].discard(spec.id)
+            self.members[cls].pop(spec.id, None)
             if not self.members[cls]:
                 del self.members[cls]
                 self._forget_classes()

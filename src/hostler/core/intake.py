@@ -358,13 +358,15 @@ def _fail_attempt(
 ) -> None:
     """`ended` is what the attempt's node saw of its end; `None` where it was not there to see it."""
     failures = {**job.failures, failure: job.failures.get(failure, 0) + 1}
-    vram = failure is FailureClass.MEMORY and ended is not None and _diagnosis(ended, gpu=True).vram
-    verdict = retry.verdict(job.spec.retry, failures, failure, trust.where(state, job), vram=vram)
-    why, reported = f"{what} ({verdict.why})", ended is not None
+    found = None if ended is None else _diagnosis(ended, _on_gpu(state, job))
+    vram = found is not None and failure is FailureClass.MEMORY and found.vram
+    doubtful = found is not None and failure is found.failure and found.doubtful
+    verdict = retry.verdict(job.spec.retry, failures, failure, trust.where(state, job), vram=vram, doubtful=doubtful)
+    why = f"{what} ({verdict.why})"
+    against = trust.against(state, job, failure, reported=ended is not None, doubtful=doubtful)
     if verdict.again:
-        emit(trust.requeued(state, index, job, failure, verdict, why, reported=reported))
+        emit(trust.requeued(state, index, job, failure, verdict, why, against))
         return
-    against = trust.against(state, job, failure, reported=reported)
     emit(events.JobFailed(job=job.id, failure=failure, why=why, against=against))
     _fail_dependents(state, index, job.id, emit)
     if isinstance(job.spec.payload, StagePayload):

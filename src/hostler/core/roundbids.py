@@ -21,25 +21,20 @@ DIGITS = 6
 """Speeds that agree in so many digits are the same: jobs of one family share one table of them."""
 
 
-def bid(state: State, index: Index, job: Job) -> Bid:
-    """What a job offers now, waiting or running."""
-    known = index.known_bids.get(job.id)
-    if known is None:
-        known = index.known_bids[job.id] = _look_up(state, index, job)
-    held = None if job.attempt is None else index.classes.get(job.attempt.device)
-    left = _left(index, job, known, held)
-    return Bid(
-        job=job.id,
-        group=known.label,
-        priority=job.priority,
-        value=1.0,
-        waited_s=0.0 if held is not None else max(index.now - max(job.submitted_at, job.not_before), 0.0),
-        rates=known.rates,
-        remaining_s=None if known.least_s is None else left * known.least_s,
-        devices=job.spec.resources.gpus,
-        held=held,
-        restart_s=state.rules.placement.restart_s,
-    )
+def bids(state: State, index: Index, jobs: Sequence[Job]) -> list[Bid]:
+    """What jobs offer now, waiting or running."""
+    fleet = {cls: len(names) for cls, names in index.members.items()}
+    shares: dict[int, float] = {}
+    found = []
+    for job in jobs:
+        known = index.known_bids.get(job.id)
+        if known is None:
+            known = index.known_bids[job.id] = _look_up(state, index, job)
+        table = id(known.rates)  # many jobs share one
+        if table not in shares:
+            shares[table] = placement.equal_share(known.rates, fleet)
+        found.append(_bid(state, index, job, known, shares[table]))
+    return found
 
 
 def market(state: State, index: Index, bids: Sequence[Bid], capacity: Mapping[str, int]) -> Market:
@@ -51,6 +46,24 @@ def market(state: State, index: Index, bids: Sequence[Bid], capacity: Mapping[st
         prices=index.prices,
         pressure=sum(each.devices for each in bids) / max(sum(capacity.values()), 1),
         drain_s=placement.closing(drain_s, len(bids), quiet_s),
+    )
+
+
+def _bid(state: State, index: Index, job: Job, known: Known, share: float) -> Bid:
+    held = None if job.attempt is None else index.classes.get(job.attempt.device)
+    left, whole_s, since_s = _left(index, job, known, held), known.least_s, index.now - job.submitted_at
+    return Bid(
+        job=job.id,
+        group=known.label,
+        priority=job.priority,
+        value=1.0,
+        waited_s=0.0 if held is not None else max(index.now - max(job.submitted_at, job.not_before), 0.0),
+        rates=known.rates,
+        remaining_s=None if whole_s is None else left * whole_s,
+        devices=job.spec.resources.gpus,
+        held=held,
+        restart_s=state.rules.placement.restart_s,
+        late=whole_s is not None and placement.is_late(since_s, left * whole_s, whole_s, share),
     )
 
 

@@ -53,7 +53,7 @@ def _plan(state: State, index: Index, emit: Emit) -> None:
     capacity = _capacity(state, index)
     if not jobs:
         return
-    bids = [roundbids.bid(state, index, job) for job in jobs]
+    bids = roundbids.bids(state, index, jobs)
     now = roundbids.market(state, index, bids, capacity)
     if now.drain_s is None and _is_as_before(index, jobs, capacity):
         return

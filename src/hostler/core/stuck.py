@@ -8,6 +8,8 @@ from hostler.core.index import CHORE, Index
 from hostler.core.state import State
 from hostler.model.fleet import Link
 from hostler.model.work import Resources, WorkKind
+from hostler.policy import cost
+from hostler.policy.fit import Gate, Refusal
 
 
 def is_stuck(state: State, index: Index, nodes: Iterable[str]) -> bool:
@@ -23,10 +25,23 @@ def is_stuck(state: State, index: Index, nodes: Iterable[str]) -> bool:
         return False
     needs = _needs(state, index)
     return bool(needs) and not any(
-        members and index.misfit(need, work, cls) is None
+        members and never_on(state, index, need, work, cls) is None
         for work, need in needs
         for cls, members in index.members.items()
     )
+
+
+def never_on(state: State, index: Index, need: Resources, work: WorkKind, cls: str) -> Refusal | None:
+    """Why work will never run on devices of a class, as long as neither it nor the rules change; `None` where it may.
+
+    It does not fit there, or these devices cost more than such work may.
+    """
+    refused = index.misfit(need, work, cls)
+    if refused is not None or work not in state.rules.cost.max_price_per_h:
+        return refused
+    site = index.samples[cls]
+    dear = cost.over_cap(state.rules.cost, work, cost.device_price(site.node, site.device))
+    return None if dear is None else Refusal(gate=Gate.PRICE, why=dear)
 
 
 def _needs(state: State, index: Index) -> set[tuple[WorkKind, Resources]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from hostler.core import gates
 from hostler.core.care import effects as care
 from hostler.core.index import Index
 from hostler.core.ledger import Interval
@@ -180,7 +181,9 @@ def _open_sweeps(state: State, index: Index) -> Iterator[Job]:
 
 
 def _may(state: State, index: Index, job: Job, device: Device) -> bool:
-    return device.spec.id not in state.sweeps[job.id].barred and index.suits(job, device.spec.id)
+    if device.spec.id in state.sweeps[job.id].barred or not index.suits(job, device.spec.id):
+        return False
+    return WorkKind.SWEEP not in state.rules.cost.max_price_per_h or gates.misfit(state, index, job, device) is None
 
 
 def _bounds(payload: SweepPayload) -> Bounds:

@@ -10,6 +10,7 @@ from hostler.core.care import views as care
 from hostler.core.index import Index
 from hostler.core.state import Attempt, Device, Job, Node, State, Sweep, sweep_payload
 from hostler.core.trust import views as trust
+from hostler.core.waits import looks_each, waits_for
 from hostler.model.errors import NotFound
 from hostler.model.fleet import Link
 from hostler.model.views import (
@@ -183,7 +184,9 @@ def queue_rows(state: State, index: Index, limit: int) -> Sequence[QueueRow]:
     )
     # At one priority scripts go first; the sort is stable.
     queue = sorted([*ready, *sweeps], key=lambda job: -job.priority)
-    rows = [(job, _misfit(state, index, job)) for job in queue[:limit]] + list(_held_back(state, index, limit))
+    looks = looks_each(min(len(queue), limit))
+    rows = [(job, waits_for(state, index, job, looks)) for job in queue[:limit]]
+    rows += _held_back(state, index, limit)
     return [_row(place, job, waits, now) for place, (job, waits) in enumerate(rows[:limit], start=1)]
 
 
@@ -193,16 +196,6 @@ def gates_by_node(index: Index) -> Mapping[str, Mapping[str, int]]:
     for (node, gate), times in index.gates.items():
         found[node][gate] += times
     return {node: {str(gate): times for gate, times in counts.most_common()} for node, counts in found.items()}
-
-
-def _misfit(state: State, index: Index, job: Job) -> str | None:
-    """Why no device of the fleet will ever take the job; `None` where one may, or there is none yet."""
-    refusal = None
-    for cls in sorted(index.members):
-        refusal = index.misfit(job.spec.resources, job.spec.work, cls)
-        if refusal is None:
-            return None
-    return None if refusal is None else f"fits on no device: {refusal}"
 
 
 def _held_back(state: State, index: Index, limit: int) -> Iterable[tuple[Job, str]]:

@@ -104,6 +104,8 @@ class Bid(NamedTuple):
     """The class it runs on now."""
     restart_s: float = 0.0
     """What it loses when it starts anywhere but where it is."""
+    late: bool = False
+    """Whether it will be done late, whatever it gets (`is_late`): while there is no queue, prices are not for it."""
 
 
 @record
@@ -139,6 +141,12 @@ BOUND_FACTOR = 100.0
 BOUND_POWER = 8
 STAY_S = 1800.0
 """For how long work stays where it is put, roughly: what a restart costs is spread over it."""
+LATE = 1.2
+"""How many times as long as with an equal share of everything a job may take before it is late."""
+LATE_FACTOR = 2.0
+"""How much more a late job counts, while there is no queue: in a queue everybody is late."""
+NO_QUEUE = 0.5
+"""There is none while prices count no more than this part of their strength."""
 REPAIRS = 64
 """Steps that mend a plan, at most."""
 
@@ -165,6 +173,21 @@ def drain_s(bids: Iterable[Bid], capacity: Mapping[str, int], prices: Mapping[st
         cost += bid.remaining_s * bid.devices * cheapest[table]
     worth = sum(prices.get(cls, 1.0) * count for cls, count in capacity.items())
     return max(longest_s, cost / worth if worth > 0 else 0.0) or None
+
+
+def equal_share(rates: Mapping[str, float], fleet: Mapping[str, int]) -> float:
+    """Speed with as much of every class as there is for each device of the fleet; 1 is a device of the best class."""
+    devices = sum(fleet.values())
+    return sum(rates.get(cls, 0.0) * count for cls, count in fleet.items()) / devices if devices else 0.0
+
+
+def is_late(since_s: float, remaining_s: float, whole_s: float, share: float) -> bool:
+    """Whether a job will be done much later than at its equal share, even if it has the best from now on.
+
+    It came `since_s` ago and needs `whole_s` in all, `remaining_s` of it still, on its best class. That is finish-time
+    fairness (Mahajan et al., Themis, NSDI 2020) above `LATE`.
+    """
+    return share > 0 and since_s + remaining_s > LATE * whole_s / share
 
 
 def closing(drain_s: float | None, active: int, quiet_s: float) -> float | None:
@@ -202,6 +225,8 @@ def explain_score(bid: Bid, cls: str, market: Market, rules: PlacementRules = US
         "length": terms.length(bid),
         "ageing": _ageing(bid, rules),
     }
+    if terms.is_hurried(bid):
+        factors["late"] = LATE_FACTOR
     words = " · ".join(f"{name} {factor:.3g}" for name, factor in factors.items())
     edge = f"speed for the price {terms.edges(bid.rates)[cls]:.3g} ^ {terms.beta_of(bid):.3g}"
     return f"score {terms.scores(bid)[cls]:.3g}: {words} · {edge} + no restart {restart:.3g}"
@@ -237,11 +262,14 @@ class _Terms:
         """The score of each class that fits."""
         size = _size(bid)
         worth = bid.value * size * _ageing(bid, self.rules)
-        if self.drain_s is None:
-            speeds = self._speeds(bid.rates)
-        else:
+        if self.drain_s is not None:
             worth *= self.length(bid)
             speeds = self._priced(bid.rates, self.beta_of(bid))
+        elif self.is_hurried(bid):
+            worth *= LATE_FACTOR
+            speeds = dict(bid.rates)
+        else:
+            speeds = self._speeds(bid.rates)
         scores = {cls: worth * speed for cls, speed in speeds.items()}
         if bid.held in scores:
             scores[bid.held] += _restart(bid, size)
@@ -249,11 +277,10 @@ class _Terms:
 
     def score(self, bid: Bid, cls: str) -> float:
         """The score of one class; the same number as among all of them."""
-        size, beta = _size(bid), self.beta
-        worth = bid.value * size * _ageing(bid, self.rules)
-        if self.drain_s is not None:
-            worth *= self.length(bid)
-            beta = self.beta_of(bid)
+        size, beta = _size(bid), self.beta_of(bid)
+        worth = bid.value * size * _ageing(bid, self.rules) * self.length(bid)
+        if self.is_hurried(bid):
+            worth *= LATE_FACTOR
         speed = bid.rates[cls] if beta == 0.0 else bid.rates[cls] * self._edge(bid.rates, cls) ** beta
         return worth * speed + (_restart(bid, size) if cls == bid.held else 0.0)
 
@@ -267,8 +294,14 @@ class _Terms:
         factor: float = 1.0 + (need / LONG) ** LONG_POWER
         return factor * BOUND_FACTOR if need >= BOUND else factor
 
+    def is_hurried(self, bid: Bid) -> bool:
+        """Whether the bid is late, and can be helped: in a queue everybody is late, and a batch has one end."""
+        return bid.late and self.drain_s is None and self.beta <= NO_QUEUE * self.rules.beta
+
     def beta_of(self, bid: Bid) -> float:
         """How strongly prices count for this bid: not for what must have the fastest."""
+        if self.is_hurried(bid):
+            return 0.0
         return float(self.beta * (1.0 - self._need(bid) ** BOUND_POWER))
 
     def edges(self, rates: Mapping[str, float]) -> dict[str, float]:

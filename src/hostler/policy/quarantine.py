@@ -3,6 +3,9 @@
 A job that is broken fails everywhere, and would take one device after another from everybody else. So the failures of
 a family of jobs count against a device only if the family has succeeded somewhere and has not failed on another node
 since; and it takes two such families, or one that has succeeded on another device of late.
+
+An error that may be the job's own as well (`retry.Diagnosis.doubtful`) counts for less: only once its family has
+succeeded elsewhere after it, or another family has failed on the device, too.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from hostler.model.record import record
 from hostler.model.rules import QuarantineRules
 from hostler.model.work import FailureClass
 
+OWN = frozenset({FailureClass.EXIT, FailureClass.SIGNAL})
+"""Classes of the job's own. A strike of one of them is of an error that may be the device's as well."""
 SMALL = 0.5
 """Share of a device's VRAM: who needs no more, has the device alone and finds too little of it, finds it leaking."""
 
@@ -40,11 +45,11 @@ class Witness:
     """When it last failed in a way that speaks against a device, on another node."""
 
 
-def speaks_against(failure: FailureClass, *, node_lost: bool, small: bool) -> bool:
-    """Whether such a failure is of the device's own kind.
+def speaks_against(failure: FailureClass, *, node_lost: bool, small: bool, doubtful: bool = False) -> bool:
+    """Whether such a failure is, or may be, of the device's own kind.
 
     `node_lost`: the node, not only the attempt, was out of reach. `small`: it had the device alone, and should have
-    needed no more than a part of its VRAM (see `is_small`).
+    needed no more than a part of its VRAM (see `is_small`). `doubtful`: it spoke of what devices do, too.
     """
     match failure:
         case FailureClass.DEVICE | FailureClass.SPAWN:
@@ -53,7 +58,7 @@ def speaks_against(failure: FailureClass, *, node_lost: bool, small: bool) -> bo
             return not node_lost
         case FailureClass.MEMORY:
             return small
-    return False
+    return doubtful and failure in OWN
 
 
 def is_small(need_gb: float, vram_gb: float | None) -> bool:
@@ -66,7 +71,7 @@ def verdict(rules: QuarantineRules, strikes: Sequence[Strike], witnesses: Mappin
 
     `witnesses` has every family of `strikes`.
     """
-    credible = [each for each in strikes if is_credible(witnesses[each.family])]
+    credible = [each for each in strikes if counts(each, strikes, witnesses[each.family])]
     if len(credible) < rules.failures:
         return None
     families = {each.family for each in credible}
@@ -78,6 +83,16 @@ def verdict(rules: QuarantineRules, strikes: Sequence[Strike], witnesses: Mappin
     whose = f"of {len({each.job for each in credible})} jobs"
     sound = f"{proven[0]} does well elsewhere" if proven else f"{len(families)} kinds of work that did well before"
     return f"{len(credible)} failures in a row ({how}) {whose}; {sound}"
+
+
+def counts(strike: Strike, strikes: Sequence[Strike], witness: Witness) -> bool:
+    """Whether a failure, one of those of its device in a row, tells of the device; `witness` is of its family."""
+    if not is_credible(witness):
+        return False
+    if strike.failure not in OWN:
+        return True
+    elsewhere_since = witness.elsewhere_at is not None and witness.elsewhere_at > strike.at
+    return elsewhere_since or any(other.family != strike.family for other in strikes)
 
 
 def is_credible(witness: Witness) -> bool:

@@ -2,6 +2,9 @@
 
 A class decides whose fault it is: a node's that cannot start the program, a device's, that of too little memory, the
 job's own. Only positive evidence moves a failure away from the job: a device that is blamed wrongly is lost for others.
+
+Some errors are told by wrong programs and by broken devices in the same words: an illegal memory access, say. These
+stay the job's own, but it is tried once more on another device, and `policy.quarantine` has what follows for the first.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ AVOIDED: Mapping[FailureClass, tuple[Literal["device", "node"], float]] = {
     FailureClass.MEMORY: ("node", 1800.0),
 }
 """What a job keeps away from after such a failure, and for how many seconds, if there is another place for it."""
+DOUBTFUL_BUDGET = 2
+"""Attempts that may end by what may be the device's fault as well as the job's: one more settles whose it is."""
 AVOIDED_MOST = 8
 """Places that one job keeps away from at the same time; of more, those that are over first are forgotten."""
 SCALE_STEP = 0.5
@@ -57,6 +62,8 @@ class Diagnosis:
     why: str
     vram: bool = False
     """Whether the memory it lacked was the device's, not the host's."""
+    doubtful: bool = False
+    """Whether it is the job's own failure as far as is known, but may have been the device's."""
 
 
 @record
@@ -108,9 +115,11 @@ def classify(
         return Diagnosis(failure=known, why=f"its node reported: {reason}", vram=vram)
     told = f"ended by signal {signal}" if signal is not None else f"exit status {exit_code}"
     why = f"{told}: {line[:TOLD]}" if line else told
-    if sign is not None and (gpu or sign.failure is not FailureClass.DEVICE):
-        return Diagnosis(failure=sign.failure, why=why, vram=sign.vram)
-    return Diagnosis(failure=_by_status(exit_code, signal), why=why)
+    if sign is None or (sign.failure is FailureClass.DEVICE and not gpu):
+        return Diagnosis(failure=_by_status(exit_code, signal), why=why)
+    if sign.doubtful:
+        return Diagnosis(failure=_by_status(exit_code, signal), why=why, doubtful=True)
+    return Diagnosis(failure=sign.failure, why=why, vram=sign.vram)
 
 
 def verdict(
@@ -120,18 +129,21 @@ def verdict(
     where: Where = ANYWHERE,
     *,
     vram: bool = False,
+    doubtful: bool = False,
 ) -> Verdict:
-    """Judge a job whose attempts failed `failures` times by class, the latest included; `vram` as in `Diagnosis`.
+    """Judge a job whose attempts failed `failures` times by class, the latest included; the rest as in `Diagnosis`.
 
     Waiting never lowers a job's rank: the rest delays the job, its place in the queue stays.
     """
     count = failures[latest]
     budget = policy.max_attempts.get(latest, DEFAULT_BUDGETS[latest])
+    if doubtful:
+        budget = min(budget, DOUBTFUL_BUDGET)
     if count >= budget:
         return Verdict(again=False, rest_s=0.0, why=f"{latest}: {count} of {budget} allowed attempts used")
     rest_s = _rest(policy, failures) if latest not in BLAMELESS else 0.0
     why = f"{latest}: attempt {count} of {budget} allowed, rest {rest_s:g} s"
-    avoid, avoid_s = AVOIDED.get(latest, (None, 0.0))
+    avoid, avoid_s = AVOIDED[FailureClass.DEVICE] if doubtful else AVOIDED.get(latest, (None, 0.0))
     base = Verdict(again=True, rest_s=rest_s, why=why, avoid=avoid, avoid_s=avoid_s, batch_scale=where.batch_scale)
     return _with_more_memory(base, where, vram) if latest is FailureClass.MEMORY else base
 
@@ -168,12 +180,13 @@ def remembered(avoid: Mapping[str, float], place: str, until: float, now: float)
 
 @record
 class Sign:
-    """Words that tell a class of failure. `bare`: also where they are no exception's."""
+    """Words that tell a class of failure. `bare`: also where they are no exception's; `doubtful` as in `Diagnosis`."""
 
     failure: FailureClass
     words: str
     vram: bool = False
     bare: bool = False
+    doubtful: bool = False
 
 
 HARDWARE = (
@@ -189,6 +202,22 @@ HARDWARE_NAMES = (
     r"cudaError(?:NoDevice|ECCUncorrectable|NvlinkUncorrectable|DevicesUnavailable|SystemNotReady|"
     r"SystemDriverMismatch|HardwareStackError|Unknown)\b|hipError(?:NoDevice|ECCNotCorrectable|Unknown)\b"
 )
+EITHER = (
+    "an illegal memory access was encountered|unspecified launch failure|an illegal instruction was encountered|"
+    "invalid program counter"
+)
+"""What they call errors that wrong kernels make, and broken memory; a misaligned address or an assertion is the
+program's alone."""
+EITHER_NAMES = (
+    r"CUDA_ERROR_(?:ILLEGAL_ADDRESS|LAUNCH_FAILED|ILLEGAL_INSTRUCTION|INVALID_PC)\b|"
+    r"cudaError(?:IllegalAddress|LaunchFailure|IllegalInstruction|InvalidPc)\b|"
+    r"hipError(?:IllegalAddress|LaunchFailure)\b"
+)
+LIBRARIES = (
+    r"(?:CUDA error: |cuDNN error: |cuDNN Frontend error: .*)?"
+    r"CU(?:DNN|BLAS|FFT|SOLVER|SPARSE)_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|MAPPING_ERROR)\b"
+)
+"""Libraries pass on that a kernel of theirs failed; what they were asked wrongly (`BAD_PARAM`) is the program's."""
 RUNTIME = r"(?:(?:CUDA|HIP|cuda|hip)(?: runtime)? error(?: \d+)?(?: at [^:]+:\d+)?|GPUassert): "
 WATCHDOG = r"(?:.* terminated with exception: )?"
 """How torch's process groups begin to tell of an error that another thread found."""
@@ -238,6 +267,13 @@ SIGNS = (
     Sign(failure=FailureClass.DEVICE, words=r"NVRM: Xid \([^)]*\): (?:48|63|64|74|79|92|94|95|119|120),", bare=True),
     Sign(failure=FailureClass.DEVICE, words=r"NVRM: .*GPU has fallen off the bus", bare=True),
     Sign(failure=FailureClass.DEVICE, words=r"Unable to open /dev/kfd\b", bare=True),
+    Sign(failure=FailureClass.DEVICE, words=WATCHDOG + RUNTIME + f"(?:{EITHER})", bare=True, doubtful=True),
+    Sign(failure=FailureClass.DEVICE, words=rf".*(?:{EITHER_NAMES})", doubtful=True),
+    Sign(failure=FailureClass.DEVICE, words=rf"cu\w+ failed: (?:{EITHER})", doubtful=True),
+    Sign(failure=FailureClass.DEVICE, words=LIBRARIES, bare=True, doubtful=True),
+    Sign(failure=FailureClass.DEVICE, words=r"NVRM: Xid \([^)]*\): (?:13|31|43|45),", bare=True, doubtful=True),
+    Sign(failure=FailureClass.DEVICE, words=r"Memory access fault by GPU node-\d+ ", bare=True, doubtful=True),
+    Sign(failure=FailureClass.DEVICE, words=r".*\bHSA_STATUS_ERROR_EXCEPTION\b", bare=True, doubtful=True),
 )
 """What known programs say of the cause of their end, in the order in which it is looked for.
 

@@ -53,6 +53,8 @@ class Scenario:
     power: Mapping[str, float] | None = None
     """True power of devices; by default `policy.power`'s, each device times a factor of its own."""
     habits: Habits = Habits()
+    cores: bool = False
+    """Whether all devices are CPU slots, on which stages go as they were measured there (`sim.nature`)."""
     validate: bool = False
     telemetry_every_s: float | None = TELEMETRY_S
 
@@ -75,7 +77,14 @@ def build(scenario: Scenario) -> World:
     world = World(
         scenario.seed,
         scenario.nodes,
-        Rated(powers(scenario), ITEMS_PER_S, scenario.seed, scenario.habits),
+        Rated(
+            powers(scenario),
+            ITEMS_PER_S,
+            scenario.seed,
+            scenario.habits,
+            models={device.id: device.speed_class for node in scenario.nodes for device in node.devices},
+            cores=scenario.cores,
+        ),
         scenario.faults,
         scenario.validate,
         Lab({config.name: config.game.anchors for config in scenario.configs}, known=True),
@@ -184,8 +193,13 @@ def virtual(spec: JobSpec) -> JobSpec | None:
     """A job of a fleet file as a virtual one, if its owner says how long it lasts; `None` where nobody can."""
     if spec.payload.kind != "script" or not spec.expected_s:
         return None
-    seconds = spec.expected_s.get("*", math.fsum(spec.expected_s.values()) / len(spec.expected_s))
-    made = script_job(spec.name, Script(seconds=seconds, checkpoint_s=CHECKPOINT_S if spec.checkpoints else None))
+    said = dict(spec.expected_s)
+    script = Script(
+        seconds=said.get("*", max(said.values())),
+        checkpoint_s=CHECKPOINT_S if spec.checkpoints else None,
+        by_model=None if set(said) == {"*"} else said,
+    )
+    made = script_job(spec.name, script)
     return replace(spec, payload=made.payload, key=spec.key or spec.name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,14 +13,14 @@ from hostler.model.events import job_of
 from hostler.model.fleet import DeviceSpec, NodeSpec
 from hostler.model.record import record
 from hostler.model.work import DeviceKind, WorkKind
-from hostler.sim.programs import script_of
+from hostler.policy import power as ranking
+from hostler.sim.programs import Script, script_of
 
 if TYPE_CHECKING:
     from hostler.sim.lab import Lab
 
 REFERENCE_POWER = 624.0
 """Of an A100, in the units of `policy.power`; what follows was written down for it."""
-CPU_POWER = 4.0
 CELLS: Mapping[str, int] = {"hex8": 61, "square8": 64, "square19": 361, "hexagonal": 469}
 USUAL_CELLS = 64
 USUAL_SIMULATIONS = 64
@@ -28,6 +29,14 @@ SECONDS_PER_GAME = 4.0
 SECONDS_PER_SAMPLE = 5e-4
 """A position in a training batch, of the smallest board; others by their cells."""
 SECONDS_PER_EXPORT, SECONDS_PER_SEGMENT = 20.0, 0.01
+CORE_SECONDS_PER_GAME = 0.36
+"""The same on one CPU core, measured (docs/performance.md, selfplay: 10,013 games/h) with `USUAL_SIMULATIONS`."""
+CORE_SECONDS_PER_FAST_GAME = 0.00135
+"""Of the engine that does not search; measured there, too."""
+CORE_SECONDS_PER_SAMPLE = 4.8e-4
+"""By the CPU time of its trainings (docs/performance.md, learning), of which some were stopped: rather too long."""
+CORE_START_S = 3.5
+"""What a stage needs there before it goes to work."""
 START_S = 60.0
 SYNC_S = 60.0
 CHECKPOINT_S = 900.0
@@ -102,9 +111,22 @@ READINGS: Mapping[WorkKind, float] = {WorkKind.SELFPLAY: 0.7, WorkKind.EVALUATIO
 class Rated:
     """Work goes as fast as devices are powerful, each by a factor of its own."""
 
-    def __init__(self, power: Mapping[str, float], items_per_s: float, seed: int, habits: Habits | None = None) -> None:
+    def __init__(
+        self,
+        power: Mapping[str, float],
+        items_per_s: float,
+        seed: int,
+        habits: Habits | None = None,
+        *,
+        models: Mapping[str, str] | None = None,
+        cores: bool = False,
+    ) -> None:
+        """`models` of devices are what durations of scripts are told by; with `cores` all of them are CPU slots, and
+        stages go as they were measured on one."""
         self.power = power
         """By device."""
+        self._models = models or {}
+        self._cores = cores
         self._items_per_s = items_per_s / REFERENCE_POWER
         self._seed = seed
         self._habits = habits or Habits()
@@ -116,7 +138,7 @@ class Rated:
         inputs = order.inputs
         if inputs is not None and "stage" in inputs:
             return self._stage(inputs, power * luck)
-        return self._script(order, power * luck)
+        return self._script(order, devices, power * luck)
 
     def items_per_s(self, device: str) -> float:
         """By its power."""
@@ -129,19 +151,22 @@ class Rated:
             return Course(amount=amount, per_s=1.0, reading=self._reading(stage))
         share = self._share(order, power) if stage is WorkKind.SELFPLAY else 1.0
         keeps_s = {WorkKind.SELFPLAY: self._habits.sync_s, WorkKind.TRAINING: CHECKPOINT_S}.get(stage)
+        alike = REFERENCE_POWER / ranking.CPU_POWER if self._cores else 1.0
         return Course(
-            amount=stage_seconds(order),
-            per_s=power * share,
+            amount=core_seconds(order) if self._cores else stage_seconds(order),
+            per_s=power * share * alike,
             start_s=self._habits.start_s,
             share=share,
             reading=self._reading(stage),
             keeps_every_s=keeps_s,
         )
 
-    def _script(self, order: AttemptOrder, power: float) -> Course:
+    def _script(self, order: AttemptOrder, devices: tuple[str, ...], power: float) -> Course:
         script = script_of(order.argv)
         if script.power is None:
-            return Course(amount=script.seconds, per_s=1.0, keeps_every_s=script.checkpoint_s)
+            models = [self._models.get(device, "") for device in devices]
+            seconds = max(script_seconds(script, model) for model in models)
+            return Course(amount=seconds, per_s=1.0, keeps_every_s=script.checkpoint_s)
         return Course(
             amount=script.seconds * script.power / REFERENCE_POWER,
             per_s=power,
@@ -162,17 +187,66 @@ def stage_seconds(order: Mapping[str, Any]) -> float:
     """How long a stage that plays or trains lasts on an A100."""
     size = cells(order) / CELLS["hex8"]
     if order["stage"] == "training":
-        return 5.0 + SECONDS_PER_SAMPLE * int(order["steps"]) * int(order["batch"]) * size
+        return 5.0 + SECONDS_PER_SAMPLE * _samples(order) * size
+    return _games(order) * game_seconds(order["config"], size)
+
+
+def core_seconds(order: Mapping[str, Any]) -> float:
+    """How long it lasts on one CPU core: by what was measured there, with as much search as its players do."""
+    size = cells(order) / CELLS["hex8"]
+    if order["stage"] == "training":
+        return 5.0 + CORE_SECONDS_PER_SAMPLE * _samples(order) * size
+    if "player" in order:
+        return _games(order) * _core_game_seconds(order["player"]) * size**2
     players = int(order["game"]["params"].get("players", 2))
-    groups = sum(match["groups"] for match in order.get("matches", ()))
-    games = order.get("games") or groups * players
-    return float(games) * game_seconds(order["config"], size)
+    return math.fsum(
+        match["groups"] * players * (_core_game_seconds(match["a"]) + _core_game_seconds(match["b"])) / 2 * size**2
+        for match in order.get("matches", ())
+    )
+
+
+def script_seconds(script: Script, model: str) -> float:
+    """How long a script lasts on a device of the model.
+
+    As was said of it or of all; else by what was said of others and the ranking table; else the longest of that.
+    """
+    said = script.by_model
+    if not said:
+        return script.seconds
+    if model in said or "*" in said:
+        return said.get(model, said.get("*", script.seconds))
+    known = {name: strength for name in said if (strength := ranking.prior(name)) is not None}
+    here = ranking.prior(model) if model else None
+    if here is None or not known:
+        return max(said.values())
+    return math.exp(math.fsum(math.log(said[name] * known[name]) for name in known) / len(known)) / here
 
 
 def game_seconds(config: str, size: float | None = None) -> float:
     """How long one game lasts on an A100; `size` is that of its board, that of the config's name if not given."""
     known = cells({"config": config}) / CELLS["hex8"] if size is None else size
     return SECONDS_PER_GAME * known**2
+
+
+def _samples(order: Mapping[str, Any]) -> int:
+    return int(order["steps"]) * int(order["batch"])
+
+
+def _games(order: Mapping[str, Any]) -> float:
+    players = int(order["game"]["params"].get("players", 2))
+    groups = sum(match["groups"] for match in order.get("matches", ()))
+    return float(order.get("games") or groups * players)
+
+
+def _core_game_seconds(player: str) -> float:
+    """A game of the smallest board by such a player against its like."""
+    searches = _SEARCHES.match(player)
+    if searches is None:
+        return CORE_SECONDS_PER_FAST_GAME
+    return CORE_SECONDS_PER_GAME * int(searches[1]) / USUAL_SIMULATIONS
+
+
+_SEARCHES = re.compile(r"(?:gumbel|mc)-(\d+)")
 
 
 def cells(order: Mapping[str, Any]) -> int:

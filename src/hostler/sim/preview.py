@@ -15,6 +15,7 @@ from dataclasses import replace
 from hostler.core import Core, Outcome, gates
 from hostler.core.index import Index
 from hostler.core.state import State
+from hostler.core.stuck import never_on
 from hostler.core.uses import Group
 from hostler.model.commands import Launch
 from hostler.model.errors import HostlerError
@@ -307,7 +308,8 @@ def _stuck(state: State, index: Index, group: Group | None, name: str) -> Waitin
     elif not fitting:
         why = f"fits on no device: {_gates(misfits.values())}"
     elif group is None:
-        why = f"the {len(fitting)} devices it fits on are at other work; a sweep takes what that leaves"
+        busy = "device it fits on is" if len(fitting) == 1 else f"{len(fitting)} devices it fits on are"
+        why = f"the {busy} at other work; a sweep takes what that leaves"
     else:
         why = _gates(gates.refusal(state, index, job, each) for each in fitting) or "others go first"
     return Waiting(
@@ -343,7 +345,7 @@ def _quotas(core: Core, asked: Asked) -> tuple[tuple[QuotaPlan, ...], Plan | Non
             )
     if not found or not programme.available():
         return tuple(found), None
-    plan = programme.solve(_instance(core.index, asked, found))
+    plan = programme.solve(_instance(core, asked, found))
     return tuple(_with_best(each, plan, core.index) for each in found), plan
 
 
@@ -363,8 +365,9 @@ def _had(core: Core, tier: int) -> Mapping[str, float]:
     return share.achieved(held)
 
 
-def _instance(index: Index, asked: Asked, quotas: Sequence[QuotaPlan]) -> Instance:
-    """Self-play of every config on every class that it fits on, as fast as the ranking table has it."""
+def _instance(core: Core, asked: Asked, quotas: Sequence[QuotaPlan]) -> Instance:
+    """Self-play of every config on every class that it fits on and may be paid, as fast as the ranking table has it."""
+    index = core.index
     classes = {cls: float(len(names)) for cls, names in index.members.items() if names}
     speeds = {cls: power.prior(index.samples[cls].device.speed_class) or power.CPU_POWER for cls in classes}
     fastest = max(speeds.values(), default=1.0)
@@ -373,7 +376,7 @@ def _instance(index: Index, asked: Asked, quotas: Sequence[QuotaPlan]) -> Instan
         demands=tuple(
             Demand(
                 name=spec.name,
-                worth={cls: speeds[cls] / fastest for cls in classes if _plays(index, spec, cls)},
+                worth={cls: speeds[cls] / fastest for cls in classes if _plays(core, spec, cls)},
             )
             for spec in asked.configs
         ),
@@ -390,8 +393,8 @@ def _instance(index: Index, asked: Asked, quotas: Sequence[QuotaPlan]) -> Instan
     )
 
 
-def _plays(index: Index, spec: ConfigSpec, cls: str) -> bool:
-    return index.misfit(spec.selfplay.stage.resources, WorkKind.SELFPLAY, cls) is None
+def _plays(core: Core, spec: ConfigSpec, cls: str) -> bool:
+    return never_on(core.state, core.index, spec.selfplay.stage.resources, WorkKind.SELFPLAY, cls) is None
 
 
 def _of_tier(index: Index, tier: int) -> list[str]:

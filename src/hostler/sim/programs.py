@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hostler.model.codec import digest
@@ -20,6 +21,8 @@ class Script:
     """Power (`policy.power`) of the device on which it lasts so long; `None`: equally long anywhere."""
     checkpoint_s: float | None = None
     """How often it saves its work, so that a later life goes on from there; `None`: never."""
+    by_model: Mapping[str, float] | None = None
+    """How long it lasts on devices of these models, `*`: of all others; `None`: as long on all."""
 
 
 @record
@@ -35,7 +38,10 @@ class Search:
 
 def script_job(name: str, script: Script, **spec: Any) -> JobSpec:
     """A job that runs `script`."""
-    argv = ("virtual", repr(script.seconds), repr(script.fails), repr(script.power), repr(script.checkpoint_s))
+    numbers = (script.seconds, script.fails, script.power, script.checkpoint_s)
+    argv: tuple[str, ...] = ("virtual", *map(repr, numbers))
+    if script.by_model is not None:
+        argv = (*argv, json.dumps(dict(script.by_model)))
     return JobSpec(name=name, payload=ScriptPayload(schema=1, argv=argv), **spec)
 
 
@@ -53,7 +59,8 @@ def script_of(argv: Sequence[str]) -> Script:
     """The script a command stands for; what is not said of it is as usual."""
     _, seconds, fails, *more = argv
     power, checkpoint_s = (None if each == "None" else float(each) for each in (*more, "None", "None")[:2])
-    return Script(seconds=float(seconds), fails=float(fails), power=power, checkpoint_s=checkpoint_s)
+    by_model = json.loads(more[2]) if len(more) > 2 else None
+    return Script(seconds=float(seconds), fails=float(fails), power=power, checkpoint_s=checkpoint_s, by_model=by_model)
 
 
 def search_of(params: Any) -> Search:

@@ -20,6 +20,8 @@ from ..builders import Driver, ended, link_up, node, replayed, script, snapshot
 GPU = Resources(device="gpu")
 BROKEN = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
 MISSING = "ModuleNotFoundError: No module named 'einops'"
+ILLEGAL = "RuntimeError: CUDA error: an illegal memory access was encountered"
+EVERY = frozenset(f"{name}/cuda0" for name in "abcd")
 FULL = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 
 
@@ -63,6 +65,10 @@ def wait(driver: Driver, seconds: float) -> None:
 
 def made(driver: Driver, shape: type[Any]) -> list[Any]:
     return [entry.event for entry in driver.entries if isinstance(entry.event, shape)]
+
+
+def quarantined(driver: Driver) -> set[str]:
+    return {event.device for event in made(driver, events.DeviceQuarantined)}
 
 
 def in_quarantine() -> Driver:
@@ -190,6 +196,40 @@ class TestQuarantine:
         driver.submit(*(script(f"render {n}", resources=GPU) for n in range(20)))
         work_off(driver, bad={"a/cuda0"}, evidence="ValueError: no such scene", rounds=2000)
         assert driver.state.trust.doubts == {}
+
+    def test_a_job_of_a_broken_kernel_is_given_up_after_one_more_device(self) -> None:
+        driver = world("abcd")
+        driver.submit(script(resources=GPU))
+        work_off(driver)
+        (job,) = driver.submit(script(resources=GPU))
+        work_off(driver, bad=EVERY, evidence=ILLEGAL)
+        wait(driver, 5.0)
+        work_off(driver, bad=EVERY, evidence=ILLEGAL)
+        assert driver.job_state(job) is JobState.FAILED
+        assert driver.state.jobs[job].failures == {FailureClass.EXIT: 2}
+        assert len(driver.state.trust.doubts) == 2, "it was on two devices"
+        assert not quarantined(driver)
+
+    def test_however_many_such_jobs_there_are_no_device_is_lost(self) -> None:
+        driver = world("abcd")
+        driver.submit(script(resources=GPU))
+        work_off(driver)
+        for _ in range(8):
+            driver.submit(script(resources=GPU))
+            for _ in range(3):
+                work_off(driver, bad=EVERY, evidence=ILLEGAL)
+                wait(driver, 5.0)
+        assert not quarantined(driver)
+
+    def test_a_device_on_which_alone_memory_goes_wrong_rests(self) -> None:
+        driver = world("ab")
+        for _ in range(12):
+            driver.submit(script(resources=GPU))
+            for _ in range(3):
+                work_off(driver, bad={"a/cuda0"}, evidence=ILLEGAL)
+                wait(driver, 5.0)
+        assert quarantined(driver) == {"a/cuda0"}
+        assert all(job.state is JobState.DONE for job in driver.state.jobs.values())
 
     def test_a_success_in_between_forgives(self) -> None:
         driver = world()

@@ -71,8 +71,13 @@ def where(state: State, job: Job) -> Where:
     )
 
 
-def against(state: State, job: Job, failure: FailureClass, *, reported: bool) -> tuple[str, ...]:
-    """The devices that a failure of the job's attempt speaks against; `reported`: by its node, which was there."""
+def against(
+    state: State, job: Job, failure: FailureClass, *, reported: bool, doubtful: bool = False
+) -> tuple[str, ...]:
+    """The devices that a failure of the job's attempt speaks against; `reported`: by its node, which was there.
+
+    `doubtful`: it may have been the device's fault as well as the job's.
+    """
     attempt = job.attempt
     if attempt is None:
         return ()
@@ -80,11 +85,18 @@ def against(state: State, job: Job, failure: FailureClass, *, reported: bool) ->
     node = state.nodes[device.spec.node]
     lost = not reported or node.link is not Link.UP or node.since > attempt.leased_at
     small = not _is_shared(device) and quarantine.is_small(job.spec.resources.vram_gb, device.spec.vram_gb)
-    return attempt.devices if quarantine.speaks_against(failure, node_lost=lost, small=small) else ()
+    speaks = quarantine.speaks_against(failure, node_lost=lost, small=small, doubtful=doubtful)
+    return attempt.devices if speaks else ()
 
 
 def requeued(
-    state: State, index: Index, job: Job, failure: FailureClass, verdict: Verdict, why: str, *, reported: bool
+    state: State,
+    index: Index,
+    job: Job,
+    failure: FailureClass,
+    verdict: Verdict,
+    why: str,
+    against: tuple[str, ...] = (),
 ) -> JobRequeued:
     """The job goes back to the queue. It keeps away from where it failed, as long as there is somewhere else."""
     until = index.now + verdict.avoid_s
@@ -96,7 +108,7 @@ def requeued(
         failure=failure,
         not_before=index.now + verdict.rest_s,
         why=why,
-        against=against(state, job, failure, reported=reported),
+        against=against,
         avoid=places[0] if places and elsewhere else None,
         avoid_until=until if elsewhere else 0.0,
         vram_above=verdict.vram_above if elsewhere else None,
@@ -118,7 +130,7 @@ def _review(state: State, index: Index, device: DeviceSpec, doubt: Doubt, emit: 
 
 def _review_probe(state: State, index: Index, device: DeviceSpec, doubt: Doubt, emit: Emit) -> None:
     strike = doubt.strikes[-1]
-    if quarantine.is_credible(_witness(state, strike.family, device)):
+    if quarantine.counts(strike, doubt.strikes, _witness(state, strike.family, device)):
         _ban(state, index, device, doubt, f"{strike.job} failed on it ({strike.failure}) as a probe", emit)
 
 
