@@ -323,6 +323,14 @@ def test_the_board_table() -> None:
 
 
 @pytest.mark.parametrize(
+    ("board", "batch"),
+    [("hex8", 256), ("square8", 256), ("square19", 256), ("hexagonal", 128), ("chess", 256), (None, 256)],
+)
+def test_the_usual_batch_is_one_that_makes_sense_on_the_board(board: str | None, batch: int) -> None:
+    assert fit.usual_batch(board) == batch
+
+
+@pytest.mark.parametrize(
     ("work", "board", "search", "tiers"),
     [
         (WorkKind.TRAINING, None, "parallel", (1, 2, 3)),

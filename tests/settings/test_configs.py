@@ -179,6 +179,14 @@ def test_a_board_that_is_known_says_what_its_stages_need(configs: Configs, more:
     assert spec.training.stage.resources.vram_gb == 16
 
 
+@pytest.mark.parametrize(("more", "batch"), [("training: {}", 128), ("training: {batch: 99}", 99)])
+def test_a_board_says_how_many_positions_a_step_has_unless_its_owner_does(
+    configs: Configs, more: str, batch: int
+) -> None:
+    (spec,) = configs(f"{BOARD.replace('square19', 'hexagonal')}{more}}}]")
+    assert spec.training.batch == batch
+
+
 def test_what_a_stage_says_itself_is_all_that_counts(configs: Configs) -> None:
     (spec,) = configs(BOARD + "training: {resources: {memory_gb: 4}}}]")
     assert spec.training.stage.resources == Resources(memory_gb=4.0)

@@ -126,6 +126,7 @@ BOARDS: Mapping[str, BoardNeed] = {
     "square19": BoardNeed(vram_gb=16, tiers=(2, 3), batch=(128, 256)),
     "hexagonal": BoardNeed(vram_gb=32, tiers=(1, 2), batch=(64, 128)),
 }
+USUAL_BATCH = 256
 STAGE_TIERS: Mapping[WorkKind, tuple[Tier, ...]] = {
     WorkKind.TRAINING: (1, 2),
     # Tier 1 before 3: an evaluation is short and holds up a promotion; on tier 3 it would take many times as long.
@@ -219,6 +220,15 @@ def stage_need(work: WorkKind, board: str | None = None, search: Search = "paral
         cpu_too=True,
         shared=selfplay,
     )
+
+
+def usual_batch(board: str | None) -> int:
+    """Positions of an optimiser step that nobody has said: as usual, as far as that makes sense on the board."""
+    known = BOARDS.get(board) if board is not None else None
+    if known is None:
+        return USUAL_BATCH
+    least, most = known.batch
+    return min(max(USUAL_BATCH, least), most)
 
 
 def _node_vram_gb(node: NodeSpec) -> float | None:

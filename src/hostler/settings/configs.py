@@ -50,7 +50,7 @@ def _spec(loaded: Loaded, index: int, until_idle: bool, find: FindGame) -> Confi
         game=game,
         selfplay=SelfplaySpec(stage=stages["selfplay"], **_own(config.selfplay)),
         export=ExportSpec(stage=stages["export"], **_own(config.export)),
-        training=TrainingSpec(stage=stages["training"], **_own(config.training)),
+        training=TrainingSpec(stage=stages["training"], **{**_own(config.training), "batch": _batch(config, game)}),
         evaluation=EvaluationSpec(stage=stages["evaluation"], **_own(config.evaluation)),
         promotion=PromotionSpec(**_values(config.promotion)),
         weight=config.weight,
@@ -59,6 +59,10 @@ def _spec(loaded: Loaded, index: int, until_idle: bool, find: FindGame) -> Confi
         target_elo=config.target_elo,
         goal=Goal(**_values(config.idle_after)) if until_idle else None,
     )
+
+
+def _batch(config: Config, game: GameRef) -> int:
+    return config.training.batch or fit.usual_batch(game.params.get("board"))
 
 
 def _stage(name: str, stage: Stage, game: GameRef, loaded: Loaded) -> StageSpec:

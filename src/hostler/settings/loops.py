@@ -174,8 +174,8 @@ class Training(Stage):
     """Width of the network."""
     blocks: Positive = 3
     """Residual blocks of the network."""
-    batch: Positive = 256
-    """Positions of an optimiser step."""
+    batch: Positive | None = None
+    """Positions of an optimiser step. By default 256, or what is nearest to it of what makes sense on its board."""
     max_steps: Positive = 2000
     """Most optimiser steps of a job."""
     reuse: tuple[Reuse, Reuse] = (0.25, 8.0)

@@ -177,7 +177,7 @@ def preview(asked: Asked, now: float) -> Preview:
         blocked=len(core.index.blocked),
         quotas=quotas,
         conflicts=(*_empty_tiers(core.index, quotas), *(() if plan is None else plan.conflicts)),
-        solved=plan is not None,
+        solved=plan is not None and plan.status == "optimal",
     )
 
 
