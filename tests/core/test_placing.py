@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from hostler.core.decide import LOOK_EVERY_S
 from hostler.core.explain import explain_job
 from hostler.model import commands, events, inputs
 from hostler.model.fleet import DeviceSpec, NodeLimits, NodeSpec
@@ -440,3 +441,80 @@ class TestLoopsOnMotleyFleets:
             if "j7" in places(world):
                 return
         raise AssertionError(f"the script waits behind {places(world)}")
+
+
+class TestNothingIsForgotten:
+    """What is kept off a device for a reason that goes by gets it then, though nothing happens to either."""
+
+    def wait(self, world: Driver, seconds: float, every_s: float = 60.0) -> None:
+        for _ in range(round(seconds / every_s)):
+            world.tell(inputs.Tick(), after_s=every_s)
+
+    def test_a_start_that_was_too_soon(self) -> None:
+        world = fleet(rig("a", count=2, limits=NodeLimits(stagger_s=30.0)))
+        world.submit(train("x", config="A"), train("y", config="B"))
+        assert len(places(world)) == 1
+        self.wait(world, 30.0, every_s=30.0)
+        assert len(places(world)) == 2
+
+    def test_a_look_that_is_far_away_does_not_stand_for_a_near_one(self) -> None:
+        world = fleet(rig("a", count=2, limits=NodeLimits(stagger_s=30.0)))
+        world.core.index.look_again("a/cuda1", world.now + 3600)
+        world.submit(train("x", config="A"), train("y", config="B"))
+        self.wait(world, 30.0, every_s=30.0)
+        assert len(places(world)) == 2
+
+    def test_long_work_that_has_waited_for_a_safe_node_for_too_long(self) -> None:
+        need = Resources(vram_gb=20)
+        world = fleet(rig("safe"), rig("e", ephemeral=True, lifetime_s=3600.0))
+        world.submit(script("a", resources=need, priority=1), script("b", resources=need))
+        world.tell(ended("j2.1"))
+        world.submit(script("long", resources=need, expected_s={"*": 8 * 3600.0}))
+        assert places(world) == {"j1": ("safe/cuda0",)}
+        self.wait(world, 3600.0 + 2 * LOOK_EVERY_S)
+        assert places(world) == {"j1": ("safe/cuda0",), "j3": ("e/cuda0",)}
+
+    def fast_and_slow(self) -> Driver:
+        """The fast device is at self-play that goes before everything."""
+        world = fleet(rig("slow", model="RTX 3060", vram_gb=12), rig("fast", model="H100"))
+        world.submit(play("p", config="Z", priority=5, resources=Resources(vram_gb=20)))
+        run(world, "j1")
+        return world
+
+    def test_who_left_a_slow_device_for_the_sake_of_a_fast_one_that_is_not_to_be_had(self) -> None:
+        world = self.fast_and_slow()
+        world.submit(train("t", config="A"))
+        assert places(world) == {"j1": ("fast/cuda0",)}
+        self.wait(world, 600.0)
+        assert places(world)["j2"] == ("slow/cuda0",)
+
+    def test_what_others_leave_goes_to_who_wants_it(self) -> None:
+        world = self.fast_and_slow()
+        world.submit(script("x"))
+        world.submit(train("t", config="A", priority=1), train("u", config="B"), play("q", config="C"))
+        world.tell(ended("j2.1"))
+        assert places(world)["j5"] == ("slow/cuda0",)
+
+    def test_a_cpu_slot_where_no_gpu_may_be_paid(self) -> None:
+        rules = replace(RULES, cost=Cost(max_price_per_h={WorkKind.TRAINING: 1.0}))
+        world = fleet(rig("g", price_per_h=5.0), slots(count=1), rules=rules)
+        world.submit(train("t", resources=Resources(cpu_too=True)))
+        assert places(world) == {"j1": ("c/cpu0",)}
+
+    def test_a_device_that_was_emptied_for_a_job_which_may_not_go_there_any_more(self) -> None:
+        world = fleet(rig("a"), rig("b"))
+        world.submit(play("p", config="A"), play("q", config="B"))
+        run(world, "j1", "j2")
+        world.submit(train("t", config="C"))
+        self.wait(world, 90.0, every_s=10.0)
+        ((name, kept_for),) = world.core.index.reserved.items()
+        assert kept_for == "j3"
+        node = name.partition("/")[0]
+        unknown = dict.fromkeys(["load", "memory_total_gb", "memory_free_gb", "backlog_s"])
+        full = {"devices": {}, "disk_total_gb": 100.0, "disk_free_gb": 1.0, **unknown}
+        world.tell(inputs.Telemetry(node=node, at=world.now, **full))
+        (holder,) = [job for job, devices in places(world).items() if devices == (name,)]
+        world.tell(ended(f"{holder}.1"))
+        world.tell(inputs.Tick(), after_s=10.0)
+        assert name not in world.core.index.reserved
+        assert list(world.core.index.reserved.values()) == ["j3"], "the other one is asked for instead"

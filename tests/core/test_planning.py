@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hostler.core.planning import APART_S
 from hostler.model import commands, inputs
 from hostler.model.rules import PlacementRules, Rules, Targets
@@ -60,3 +62,10 @@ def test_a_node_that_flaps_does_not_keep_the_solver_busy() -> None:
         world.tell(inputs.LinkDown(node="b0", why="gone"), after_s=1.0)
         world.tell(link_up("b0", agent="b0"), after_s=1.0)
     assert len(asked(world, EVERY_S)) <= 4
+
+
+def test_other_rules_while_it_runs_do_not_end_it() -> None:
+    world = motley()
+    seldom = replace(RULES, placement=replace(RULES.placement, plan_every_s=3 * EVERY_S))
+    world.tell(inputs.Configure(rules=seldom))
+    assert len(asked(world, 12 * EVERY_S)) == 4

@@ -16,7 +16,7 @@ from hostler.core.bidding import bid_of, desirability, fitting, market
 from hostler.core.index import Index
 from hostler.core.loop.claims import idle_s
 from hostler.core.loop.ranking import next_selfplay
-from hostler.core.offers import HEADS, HEADS_FOR_A_WHILE, Offer, goes_away, has_room, offers_for
+from hostler.core.offers import HEADS, HEADS_FOR_A_WHILE, Offer, goes_away, has_room, look_again, offers_for
 from hostler.core.preempting import drop_stale, make_room
 from hostler.core.state import Device, Job, State
 from hostler.core.uses import Group
@@ -39,6 +39,9 @@ PRECEDENCE = (
 """Who goes first while nobody is owed time: what others wait for, then what ends, then what fills the rest."""
 CHOOSY = frozenset(PRECEDENCE) - {WorkKind.SELFPLAY, WorkKind.SWEEP}
 """Kinds that look for the device that suits them best before devices look for work; the rest fills what is left."""
+CHORE = "look"
+LOOK_EVERY_S = 300.0
+"""How often all that waits is asked for all that is open though nothing has happened: time itself opens some gates."""
 SETTLED_S = 600.0
 """Device time that must have been served before anybody is owed any of it."""
 
@@ -49,6 +52,9 @@ def place_all(state: State, index: Index, emit: Emit) -> None:
         return
     drop_stale(state, index)
     rounds.play(state, index, emit)
+    if CHORE in index.chores:
+        index.chores.discard(CHORE)
+        index.new_work = True
     changed = list(index.open if index.new_work else index.fresh)
     fresh = dict(index.fresh_groups)
     groups = fresh if len(changed) < 2 else {**index.ready, **fresh}
@@ -65,6 +71,9 @@ def place_all(state: State, index: Index, emit: Emit) -> None:
         _serve_group(state, index, group, emit)
     make_room(state, index, emit)
     moving.swap(state, index, emit)
+    if index.open and index.ready and index.looked_at + LOOK_EVERY_S <= index.now:
+        index.looked_at = index.now
+        index.do_later(CHORE, index.now + LOOK_EVERY_S)
 
 
 def occupied(index: Index, device: Device) -> placement.Occupied:
@@ -130,12 +139,19 @@ def _open_in(index: Index, group: Group, among: Sequence[str] | None) -> dict[st
 
 def _may_have(state: State, index: Index, group: Group, heads: list[Job], device: Device) -> bool:
     """Whether one of the group's first jobs could have the device now; if none can, it has been asked before."""
-    if any(gates.refusal_now(state, index, job, device) is None for job in heads):
+    if any(_could_have(state, index, job, device) for job in heads):
         return True
     if not goes_away(state.nodes[device.spec.node].spec):
         return False
     others = islice(index.heads(state, group, HEADS_FOR_A_WHILE), len(heads), None)
-    return any(gates.refusal_now(state, index, job, device) is None for job in others)
+    return any(_could_have(state, index, job, device) for job in others)
+
+
+def _could_have(state: State, index: Index, job: Job, device: Device) -> bool:
+    refused = gates.refusal_now(state, index, job, device)
+    if refused is not None:
+        look_again(index, device, refused)
+    return refused is None
 
 
 def _serve_or_close(state: State, index: Index, device: Device, emit: Emit) -> bool:
@@ -149,12 +165,8 @@ def _serve_or_close(state: State, index: Index, device: Device, emit: Emit) -> b
 def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
     """Give the device one more piece of work; whether there was one."""
     held = occupied(index, device)
-    every = offers_for(state, index, device)
-    able = [
-        offer
-        for offer in every
-        if offer.others is not None and not moving.holds_out(state, index, offer.job, offer.group, device)
-    ]
+    every = offers_for(state, index, device, lambda job, group: moving.holds_out(state, index, job, group, device))
+    able = [offer for offer in every if offer.others is not None]
     sweep = sweeping.best(state, index, device) if device.spec.id not in index.reserved else None
     sweep_priority = None if sweep is None else state.jobs[sweep.job].priority
     offer = _chosen(state, index, device, able, sweep_priority)

@@ -8,6 +8,7 @@ from hostler.core.care import effects as care
 from hostler.core.forecast import prediction
 from hostler.core.index import Index, group_of
 from hostler.core.state import Device, Job, State
+from hostler.core.stuck import never_on
 from hostler.core.trust import decide as trust
 from hostler.model.fleet import Link, NodeSpec
 from hostler.model.work import DeviceKind, JobState, WorkKind
@@ -140,7 +141,7 @@ def _gpu_first(state: State, index: Index, job: Job, device: Device) -> Refusal 
         return None
     for cls, members in index.members.items():
         is_gpu = index.samples[cls].device.kind is not DeviceKind.CPU
-        if is_gpu and index.misfit(need, job.spec.work, cls) is None and _any_in_reach(state, members):
+        if is_gpu and never_on(state, index, need, job.spec.work, cls) is None and _any_in_reach(state, members):
             return Refusal(gate=Gate.KIND, why=f"a GPU fits it, and would be done long before {device.spec.id}")
     return None
 

@@ -173,6 +173,8 @@ class Index:
     """Whether any open device may have got something to do, as when a sweep was submitted."""
     doubted: set[str] = field(default_factory=set)
     """Devices about which something was learnt since it was last asked whether they can be trusted."""
+    looked_at: float = -math.inf
+    """When it was last arranged that everything open is looked at again."""
     looks: dict[str, float] = field(default_factory=dict)
     """When devices are to be looked at again."""
     chores: set[str] = field(default_factory=set)
@@ -293,8 +295,8 @@ class Index:
 
     def look_again(self, device: str, at: float) -> None:
         """A device may be given something then that it may not be given now."""
-        if self.looks.get(device, -1.0) >= at:
-            return
+        if self.now < self.looks.get(device, self.now) <= at:
+            return  # it is asked before, and says then when it is to be asked again
         self.looks[device] = at
         heapq.heappush(self.timers, (at, DEVICE + device))
 
@@ -342,7 +344,7 @@ class Index:
     def left(self, state: State, job: Job) -> None:
         """A job waits no more, though no device has looked at it: its group may be one that no device looks at."""
         if not isinstance(job.spec.payload, SweepPayload) and group_of(job) in self.ready:
-            self.head(state, group_of(job))
+            self._look_at_group(state, group_of(job))
 
     def peek(self, state: State, group: Group) -> Job | None:
         """The first ready job of a group, if it is at the top of its heap; the queue is left as it is."""
@@ -542,6 +544,11 @@ class Index:
         if job.state is JobState.PENDING and job.id not in state.sweeps and group_of(job) in self.ready:
             self.fresh_groups[group_of(job)] = None
             self.room_changed = True
+
+    def _look_at_group(self, state: State, group: Group) -> None:
+        """Another job may come first in a group now."""
+        if self.head(state, group) is not None:
+            self.fresh_groups[group] = None
 
     def _requeue(self, state: State, name: str) -> None:
         job = state.jobs[name]

@@ -144,9 +144,11 @@ def _gain_s(state: State, index: Index, job: Job, here: Device, there: Device) -
 def holds_out(state: State, index: Index, job: Job, group: Group, device: Device) -> bool:
     """Whether the job leaves the device to others, because it may take one from self-play that is much faster for it.
 
-    Not if that is what it has asked for in vain.
+    Not if that is what it has asked for in vain, or self-play has too little as it is.
     """
     if group.work not in URGENT or not state.rules.placement.preempt or index.reserved.get(device.spec.id) == job.id:
+        return False
+    if index.room_held:
         return False
     rates = bid_of(state, index, job, group).rates
     own, found = rates.get(index.classes[device.spec.id]), (rates[cls] for cls in rates if index.yieldable.get(cls))

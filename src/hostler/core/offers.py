@@ -7,6 +7,7 @@ once for all work that is alike to them.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
@@ -37,12 +38,14 @@ class Offer(NamedTuple):
     """Further devices that it would take; `None`: too few of them are free."""
 
 
+Leaves: TypeAlias = Callable[[Job, Group], bool]
+"""Whether a job leaves the device to others."""
 Queue: TypeAlias = tuple[Group, list[Ranked]]
 Levels: TypeAlias = defaultdict[int, list[Queue | Offer]]
 
 
-def offers_for(state: State, index: Index, device: Device) -> list[Offer]:
-    """Jobs that could go to the device now: of each group that fits, the first that may.
+def offers_for(state: State, index: Index, device: Device, leaves: Leaves = lambda _job, _group: False) -> list[Offer]:
+    """Jobs that could go to the device now: of each group that fits the first that may, and wants to (`leaves`).
 
     Of the highest priority of which one can go there at once all, of higher ones those that lack further devices; and
     of the next lower one a single one, to be compared with.
@@ -51,7 +54,7 @@ def offers_for(state: State, index: Index, device: Device) -> list[Offer]:
         return []
     if device.spec.id in index.reserved:
         return _for_whom_it_is_kept(state, index, device)
-    asked, found, first = _Asked(state, index, device), list[Offer](), None
+    asked, found, first = _Asked(state, index, device, leaves), list[Offer](), None
     levels = _by_priority(index, device)
     while levels:
         priority = max(levels)
@@ -88,6 +91,13 @@ def has_room(state: State, index: Index, device: Device) -> bool:
     return placement.takes_attempt(held, 0.0)
 
 
+def look_again(index: Index, device: Device, refused: Refusal) -> None:
+    """What only time keeps off a device is tried when that time is over."""
+    if refused.gate is Gate.STAGGER:
+        use, limits = index.nodes[device.spec.node], index.sites[device.spec.id].node.limits
+        index.look_again(device.spec.id, (use.started_at or index.now) + limits.stagger_s)
+
+
 def goes_away(node: NodeSpec) -> bool:
     """Whether it matters how long a job takes on the node."""
     return node.ephemeral or node.ends_at is not None
@@ -107,8 +117,8 @@ def _by_priority(index: Index, device: Device) -> Levels:
 class _Asked:
     """What the gates of one device say, kept while one decision is made."""
 
-    def __init__(self, state: State, index: Index, device: Device) -> None:
-        self.state, self.index, self.device = state, index, device
+    def __init__(self, state: State, index: Index, device: Device, leaves: Leaves) -> None:
+        self.state, self.index, self.device, self.leaves = state, index, device, leaves
         self.node = state.nodes[device.spec.node].spec
         self.goes = goes_away(self.node)
         self.special = bool(device.attempts)
@@ -138,13 +148,16 @@ class _Asked:
             if self.answers.get((group.work, id(need))) is not None:
                 return None  # and so it is for all of them
             most = HEADS_FOR_A_WHILE if self.goes else HEADS
-            others = islice(self.index.heads(self.state, group, most), 1, None)
-            found = next((each for each in others if self._may(group, each)), None)
+            rest = islice(self.index.heads(self.state, group, most), 1, None)
+            found = next((each for each in rest if self._may(group, each)), None)
             if found is None:
                 return None
             job = found
         alone = need.gpus == 1 and not need.shards
-        return Offer(job, group, () if alone else partners(self.state, self.index, job, self.device))
+        others = () if alone else partners(self.state, self.index, job, self.device)
+        if others is not None and self.leaves(job, group):
+            return None
+        return Offer(job, group, others)
 
     def _is_training(self, job: Job) -> bool:
         refused = gates.one_per_config(self.index, job)
@@ -157,7 +170,7 @@ class _Asked:
         if refused is None:
             return True
         self.index.gates[self.node.name, refused.gate] += 1
-        _look_again(self.index, self.device, refused)
+        look_again(self.index, self.device, refused)
         return False
 
     def _refusal(self, group: Group, job: Job) -> Refusal | None:
@@ -172,10 +185,3 @@ class _Asked:
                 self.answers[key] = refused
             return refused
         return self.answers[key] or (gates.too_long(state, index, job, self.device, self.node) if self.goes else None)
-
-
-def _look_again(index: Index, device: Device, refused: Refusal) -> None:
-    """What only time keeps off a device is tried when that time is over."""
-    if refused.gate is Gate.STAGGER:
-        use, limits = index.nodes[device.spec.node], index.sites[device.spec.id].node.limits
-        index.look_again(device.spec.id, (use.started_at or index.now) + limits.stagger_s)

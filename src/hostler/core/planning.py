@@ -71,7 +71,10 @@ def _is_time(state: State, index: Index) -> bool:
         return False
     index.chores.discard(CHORE)
     usual = index.planned_at + state.rules.placement.plan_every_s
-    return index.now >= usual or index.unplanned >= CHANGED * len(index.places)
+    if index.now >= usual or index.unplanned >= CHANGED * len(index.places):
+        return True
+    index.do_later(CHORE, usual)  # it was due by other rules, or for a change that has been planned for
+    return False
 
 
 def _classes(state: State, index: Index) -> dict[str, float]:

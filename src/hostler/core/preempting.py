@@ -18,7 +18,7 @@ from hostler.core.uses import Group
 from hostler.core.yielding import begun_at, last_begun
 from hostler.model.events import Event, PreemptRequested
 from hostler.model.fleet import Link
-from hostler.model.work import WorkKind
+from hostler.model.work import JobState, WorkKind
 from hostler.policy import fit, preemption
 
 Emit: TypeAlias = Callable[[Event], None]
@@ -74,7 +74,7 @@ def drop_stale(state: State, index: Index) -> None:
     for name, kept_for in list(index.reserved.items()):
         job = state.jobs.get(kept_for)
         over = index.kept_until.get(name, math.inf) <= index.now
-        over = over or (name in state.devices and _is_away(state, name))
+        over = over or (name in state.devices and (_is_away(state, name) or _is_useless(state, index, job, name)))
         if over or name not in index.places or job is None or not _still_wants(index, job):
             del index.reserved[name]
             index.room_changed = True
@@ -84,6 +84,14 @@ def drop_stale(state: State, index: Index) -> None:
 
 def _is_away(state: State, name: str) -> bool:
     return state.nodes[state.devices[name].spec.node].link is not Link.UP
+
+
+def _is_useless(state: State, index: Index, job: Job | None, name: str) -> bool:
+    """Whether the device has been emptied for the job, and something keeps the job off it all the same."""
+    device = state.devices[name]
+    if job is None or job.state is not JobState.PENDING or device.attempts or name in index.kept_until:
+        return False
+    return gates.standing_refusal(state, index, job, device) is not None
 
 
 def _still_wants(index: Index, job: Job) -> bool:
@@ -144,6 +152,7 @@ def _take_device(state: State, index: Index, group: Group, job: Job, emit: Emit)
             _ask(state, index, job, chosen, emit)
             return
     index.roomless[job.id] = index.now + ASK_AGAIN_S
+    index.fresh_groups[group] = None  # it may take what it has left to others for the sake of a better one
     if len(index.roomless) > ROOMLESS_MOST:
         index.roomless.clear()
 
