@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from hostler.core.care.state import Heard
 from hostler.core.state import Attempt, Device, Job, Node, State
-from hostler.core.uses import Able, Backlog, DeviceUse, Group, Known, Live, Load, NodeUse, Ranked, Table
+from hostler.core.uses import Able, Backlog, DeviceUse, Group, Known, Live, Load, NodeUse, Ranked, Table, Worth
 from hostler.model.commands import WorkerOrder
 from hostler.model.fleet import Link, NodeSpec
 from hostler.model.planning import Plan
@@ -78,6 +78,8 @@ class Index:
     """What classes are to the first job of a group, once asked; forgotten when the classes change."""
     rated: dict[Group, tuple[int, Mapping[str, float]]] = field(default_factory=dict)
     """Relative speeds by class at the stages of configs, after so many lessons; forgotten when the classes change."""
+    worths: dict[Group, Worth] = field(default_factory=dict)
+    """What classes bring at the stages of configs, for the slow loop."""
     lessons: Counter[str] = field(default_factory=Counter)
     """By work kind × training config: durations learnt."""
     open_in: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))

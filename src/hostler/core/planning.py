@@ -13,7 +13,7 @@ from hostler.core import bidding
 from hostler.core.index import Index, group_of
 from hostler.core.loop.ranking import targets
 from hostler.core.state import State
-from hostler.core.uses import Group
+from hostler.core.uses import Group, Worth
 from hostler.model.commands import Solve
 from hostler.model.fleet import Link
 from hostler.model.planning import Demand, Instance, QuotaRow
@@ -110,15 +110,26 @@ def _demand(
     value: float,
     most: float | None,
 ) -> Demand:
-    rates = bidding.learnt(state, index, group)
-    best = max((rate for cls, rate in rates.items() if cls in classes), default=1.0)
+    rates, there = bidding.learnt(state, index, group), tuple(classes)
+    known = index.worths.get(group)
+    if known is None or known.rates is not rates or known.classes != there:
+        if len(index.worths) > bidding.RATED_MOST:
+            index.worths.clear()
+        known = index.worths[group] = Worth(rates, there, _worth(index, group, rates, there, value))
+    return Demand(name=name, worth=known.worth, most=most)
+
+
+def _worth(
+    index: Index, group: Group, rates: Mapping[str, float], classes: tuple[str, ...], value: float
+) -> dict[str, float]:
+    """What a device of each class brings at this work, the best `value`."""
+    best = max((rates[cls] for cls in classes if cls in rates), default=1.0)
     alone = group.need.gpus == 1 and not group.need.shards
-    worth = {
+    return {
         cls: value * rates[cls] / best / (1 if alone else fit.devices_needed(group.need, index.samples[cls]))
         for cls in classes
         if cls in rates
     }
-    return Demand(name=name, worth=worth, most=most)
 
 
 def _families(index: Index, classes: Mapping[str, float], but: Collection[str]) -> Iterator[Demand]:

@@ -107,6 +107,14 @@ class Backlog:
     """Whether they work for a training config."""
 
 
+class Worth(NamedTuple):
+    """What a device of each class brings at the work of a group, as long as speeds and classes are these."""
+
+    rates: Mapping[str, float]
+    classes: tuple[str, ...]
+    worth: Mapping[str, float]
+
+
 @entity
 class Table:
     """What the classes of the fleet are to the first job of a group, as long as nothing about either changes."""
