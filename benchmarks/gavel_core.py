@@ -40,7 +40,7 @@ class ProductCore:
         self.places: dict[str, str] = {}
         """Attempt -> type of GPU it runs on."""
         self.began: dict[str, float] = {}
-        rules = Rules(placement=PlacementRules(round_s=ROUND_S, plan_every_s=every_s))
+        rules = Rules(placement=PlacementRules(round_s=ROUND_S, plan_every_s=every_s, restart_s=conditions.restart_s))
         self._tell(0.0, Begin(version="bench", epoch=1), Configure(rules=rules))
         for cls, count in capacity.items():
             hello = LinkUp(node=cls, agent=cls, incarnation=1, boot=None, attempts=(), chunks=())
