@@ -4,9 +4,10 @@
 
 The jobs are Gavel's own: its generator's lists (checked against the stored list of seed 0), its static traces, three
 virtual clusters of Microsoft's Philly trace. Nothing was tuned on the lists of seeds 0 to 5 (but on those of 11 and 12,
-and on the static trace of 100 jobs). `exact` knows how long each job takes; `predicted` is told it with a log-normal
-error of 1.0, and each start costs 60 s. Published figures are read from where the traces are; where there are none,
-Gavel's policy is run here (`gavel_peer.py`). Data: `HOSTLER_BENCH_DATA`, or `shared/data` beside the repository.
+and on the static trace of 100 jobs); that late work needs help showed on list 0. `exact` knows how long each job takes;
+`predicted` is told it with a log-normal error of 1.0, and each start costs 60 s. Published figures are read from where
+the traces are; where there are none, Gavel's policy is run here (`gavel_peer.py`). Data: `HOSTLER_BENCH_DATA`, or
+`shared/data` beside the repository.
 """
 
 import time

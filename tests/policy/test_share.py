@@ -20,7 +20,6 @@ from hostler.policy.share import (
     TOLERANCE,
     Account,
     Service,
-    accrued,
     achieved,
     add,
     by_pattern,
@@ -72,14 +71,6 @@ def test_the_order_of_bookings_does_not_matter(facts: list[tuple[float, float]],
     other = random.sample(facts, len(facts))
     assert served(booked(other), 2e8) == pytest.approx(served(booked(facts), 2e8))
     assert booked(other).at == booked(facts).at
-
-
-@given(st.floats(0, 1e7), st.floats(0, 1e7))
-def test_a_long_job_counts_the_same_whole_or_in_parts(first_s: float, then_s: float) -> None:
-    whole = add(NOTHING, accrued(first_s + then_s), now=first_s + then_s)
-    parts = add(add(NOTHING, accrued(first_s), now=first_s), accrued(then_s), now=first_s + then_s)
-    assert served(whole, 2e7) == pytest.approx(served(parts, 2e7))
-    assert accrued(first_s) <= first_s * (1 + 1e-9)
 
 
 # --- who is owed ------------------------------------------------------------------------------------------------------
@@ -215,7 +206,7 @@ class Server:
             name = rank(self.accounts(absent))[0]
             held_s = slice_s * self.random.uniform(0.1, 1.0)
             self.now += held_s
-            self.services[name] = add(self.services[name], accrued(held_s), self.now)
+            self.services[name] = add(self.services[name], held_s, self.now)
             self.had[name] += held_s
             log.append((name, self.now))
         return log
@@ -294,12 +285,12 @@ def quota_errors(seed: int, days: tuple[int, ...]) -> list[float]:
     while len(found) < len(days):
         now, device, name, since = heapq.heappop(running)
         if name:
-            services[name] = add(services[name], accrued(now - since), now)
+            services[name] = add(services[name], now - since, now)
             had[name] += now - since
         counts = {each: served(service, now) for each, service in services.items()}
         for _, _, holder, start in running:
             if holder:
-                counts[holder] += accrued(now - start)
+                counts[holder] += now - start
         chosen = rank([Account(name=each, share=PROMISED[each], served_s=count) for each, count in counts.items()])[0]
         length_s = random.uniform(0.5, 1.5) * HOUR_S
         if random.random() < 0.05:

@@ -71,7 +71,7 @@ def verdict_of(state: State, index: Index, job: Job, device: Device) -> Verdict:
         return Verdict(gate=BARRED, says=says, never=True)
     if job.state is not JobState.PENDING or sweep is not None:
         return _to_others(state, index, job, device)
-    refusal = gates.standing_refusal(state, index, job, device) or gates.full(state, index, job, device)
+    refusal = gates.refusal_now(state, index, job, device)
     if refusal is not None:
         return _refused(device, refusal)
     if partners(state, index, job, device) is None:

@@ -11,7 +11,7 @@ from hostler.core.state import Device, Job, State
 from hostler.core.stuck import never_on
 from hostler.core.trust import decide as trust
 from hostler.model.fleet import Link, NodeSpec
-from hostler.model.work import DeviceKind, JobState, WorkKind
+from hostler.model.work import DeviceKind, WorkKind
 from hostler.policy import cost, fit, placement
 from hostler.policy.fit import DeviceLoad, Gate, NodeLoad, Refusal
 
@@ -186,8 +186,3 @@ def _fits_somewhere_safe(state: State, index: Index, job: Job) -> bool:
         for cls, members in index.members.items()
         if members and not index.samples[cls].node.ephemeral
     )
-
-
-def is_waiting(job: Job) -> bool:
-    """Whether the job waits for a device."""
-    return job.state is JobState.PENDING

@@ -44,7 +44,7 @@ Queue: TypeAlias = tuple[Group, list[Ranked]]
 Levels: TypeAlias = defaultdict[int, list[Queue | Offer]]
 
 
-def offers_for(state: State, index: Index, device: Device, leaves: Leaves = lambda _job, _group: False) -> list[Offer]:
+def offers_for(state: State, index: Index, device: Device, leaves: Leaves) -> list[Offer]:
     """Jobs that could go to the device now: of each group that fits the first that may, and wants to (`leaves`).
 
     Of the highest priority of which one can go there at once all, of higher ones those that lack further devices; and
@@ -110,7 +110,8 @@ def _by_priority(index: Index, device: Device) -> Levels:
     for group, heap in able.groups.items():
         levels[-heap[0][0]].append((group, heap))
     for gate, groups in able.unfit.items():
-        index.gates[device.spec.node, gate] += groups
+        if groups:
+            index.gates[device.spec.node, gate] += groups
     return levels
 
 

@@ -79,16 +79,6 @@ def add(service: Service, seconds: float, now: float, half_life_s: float = HALF_
     return Service(seconds=service.seconds * before + seconds * fresh, at=at)
 
 
-def accrued(held_s: float, half_life_s: float = HALF_LIFE_S) -> float:
-    """What a device held without a break counts at the end of it.
-
-    The integral of the fading over that time: the beginning of a long job has faded when it ends. Counted so while it
-    runs and added so when it ends, it makes no jump.
-    """
-    memory_s = half_life_s / math.log(2)
-    return -memory_s * math.expm1(-held_s / memory_s)
-
-
 def deficits(accounts: Collection[Account]) -> dict[str, float]:
     """By how much of the time each account is behind, in shares of it; positive: it is owed.
 
