@@ -20,6 +20,8 @@ LOOKS_MAX = 5000
 """Pairs of classes that are looked at for a better plan, at most: some milliseconds, one round for 64 classes."""
 
 Heap: TypeAlias = list[tuple[float, str]]
+Pair: TypeAlias = tuple[float, str, str]
+"""A wish and a class, and what they are worth to each other, negated: the best is the least."""
 
 
 @record
@@ -66,17 +68,20 @@ class _Level:
 
     def fill(self) -> None:
         """The best pair that still has room, again and again."""
-        left = self.left
-        pairs = [
-            (-worth, wish.name, cls)
-            for wish in self.wishes.values()
-            for cls, worth in wish.worth.items()
-            if left.get(cls, 0) >= wish.devices
-        ]
-        pairs.sort()
-        for _, name, cls in pairs:
-            if name not in self.placed and left[cls] >= self.wishes[name].devices:
+        left, rankings = self.left, dict[str, list[Pair]]()
+        best = [min(pairs) for wish in self.wishes.values() if (pairs := _pairs(wish, left))]
+        heapify(best)
+        while best:
+            _, name, cls = heappop(best)
+            wish = self.wishes[name]
+            if left[cls] >= wish.devices:
                 self.put(name, cls)
+                continue
+            # Most get what is best for them; whole rankings are made for the others alone.
+            if name not in rankings:
+                rankings[name] = sorted(_pairs(wish, left), reverse=True)
+            if rankings[name]:
+                heappush(best, rankings[name].pop())
 
     def make_room(self) -> None:
         """Serve more of those that take one device: others move on, to where they fit as well, nobody is evicted."""
@@ -135,6 +140,12 @@ class _Level:
             self.left[cls] -= self.wishes[name].devices
 
 
+def _pairs(wish: Wish, left: Mapping[str, int]) -> list[Pair]:
+    """The wish with each class that has room for it."""
+    name, devices = wish.name, wish.devices
+    return [(-worth, name, cls) for cls, worth in wish.worth.items() if left.get(cls, 0) >= devices]
+
+
 class _Bench:
     """What could be gained by moving those of one size: for each two classes, the movers from one to the other.
 
@@ -146,12 +157,13 @@ class _Bench:
         self.devices = devices
         self.classes = sorted(level.left)
         self.looks = 0
-        self.movers: defaultdict[tuple[str | None, str], Heap] = defaultdict(list)
+        self.movers: defaultdict[str | None, dict[str, Heap]] = defaultdict(lambda: {cls: [] for cls in self.classes})
+        """From a class, or from waiting, to a class."""
         self.weakest: defaultdict[str, Heap] = defaultdict(list)
         for name, wish in level.wishes.items():
             if wish.devices == devices:
                 self._enter(name)
-        for heap in (*self.movers.values(), *self.weakest.values()):
+        for heap in (*(heap for heaps in self.movers.values() for heap in heaps.values()), *self.weakest.values()):
             heapify(heap)
         self.rest = self._pairs()
 
@@ -178,7 +190,8 @@ class _Bench:
             self._enter(name, heappush)
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
-        return ((one, other) for one in self.classes for other in self.classes if (one, other) in self.movers)
+        ones = (one for one in self.classes if one in self.movers)
+        return ((one, other) for one in ones for other, heap in self.movers[one].items() if heap)
 
     def _step(self, one: str, other: str) -> _Step | None:
         """What gains most: one moves on; two swap; one moves on, the weakest there waits, a waiting one comes in."""
@@ -199,18 +212,18 @@ class _Bench:
 
     def _enter(self, name: str, add: Callable[[Heap, tuple[float, str]], None] = list.append) -> None:
         cls = self.level.placed.get(name)
-        worth, left, movers = self.level.wishes[name].worth, self.level.left, self.movers
+        worth, movers = self.level.wishes[name].worth, self.movers[cls]
         here = 0.0
         if cls is not None:
             here = worth[cls]
             add(self.weakest[cls], (here, name))
         for other, there in worth.items():
-            if other != cls and other in left:
-                add(movers[cls, other], (here - there, name))
+            if other in movers and other != cls:
+                add(movers[other], (here - there, name))
 
     def _first(self, way: tuple[str | None, str]) -> tuple[float, str] | None:
         """Who loses least (a negative loss is a gain) by going this way."""
-        return self._valid(self.movers[way], way[0]) if way in self.movers else None
+        return self._valid(self.movers[way[0]][way[1]], way[0]) if way[0] in self.movers else None
 
     def _weakest(self, cls: str) -> tuple[float, str] | None:
         return self._valid(self.weakest[cls], cls) if cls in self.weakest else None

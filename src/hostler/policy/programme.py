@@ -8,9 +8,11 @@ guess of the prices and nothing else.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from importlib.util import find_spec
+from math import inf
 from typing import Any, TypeAlias
 
 from hostler.model.planning import Demand, Instance, Plan, QuotaRow
@@ -61,8 +63,10 @@ class Solver:
         self._highs: Any = self._names.Highs()
         for option, value in (("output_flag", False), ("threads", 1), ("parallel", "off"), ("solver", "simplex")):
             self._highs.setOptionValue(option, value)
-        self._columns: dict[Key, tuple[Names, Any]] = {}
-        self._rows: dict[Key, Any] = {}
+        self._used: list[Key] = []
+        """Columns in the last basis."""
+        self._rows: dict[Key, bool] = {}
+        """Rows of the last programme, and whether their slack was in the basis."""
 
     def solve(self, instance: Instance, time_limit_s: float = 1.0) -> Plan:
         """The best plan. The same instances in the same order give the same plans unless time runs out."""
@@ -75,7 +79,7 @@ class Solver:
         seconds = float(self._highs.getRunTime()) - before_s
         status = self._highs.getModelStatus()
         if status != self._names.HighsModelStatus.kOptimal:
-            self._columns, self._rows = {}, {}
+            self._used, self._rows = [], {}
             guess = plan_without_solver(instance)
             words = str(self._highs.modelStatusToString(status)).lower()
             return _no_plan(words, {} if guess is None else guess.prices, seconds)
@@ -85,87 +89,102 @@ class Solver:
         return _plan(instance, model.used(found.col_value), duals, seconds)
 
     def _pass(self, model: _Model) -> None:
-        names = self._names
-        programme = names.HighsLp()
-        programme.num_col_, programme.num_row_ = len(model.gains), len(model.rows)
-        programme.sense_ = names.ObjSense.kMaximize
-        programme.col_cost_, programme.col_lower_ = model.gains, [0.0] * len(model.gains)
-        programme.col_upper_ = [names.kHighsInf if most is None else most for most in model.mosts]
-        programme.row_lower_ = [-names.kHighsInf if low is None else low for low in model.lows]
-        programme.row_upper_ = [names.kHighsInf if high is None else high for high in model.highs]
-        programme.a_matrix_.format_ = names.MatrixFormat.kRowwise
-        programme.a_matrix_.start_ = model.starts
-        programme.a_matrix_.index_, programme.a_matrix_.value_ = model.indices, model.factors
-        self._highs.passModel(programme)
+        columns, rows = len(model.gains), len(model.rows)
+        by_row, maximise = int(self._names.MatrixFormat.kRowwise), int(self._names.ObjSense.kMaximize)
+        self._highs.passModel(
+            columns,
+            rows,
+            len(model.factors),
+            by_row,
+            maximise,
+            0.0,
+            model.gains,
+            [0.0] * columns,
+            model.mosts,
+            model.lows,
+            model.highs,
+            model.starts,
+            model.indices,
+            model.factors,
+            [0] * columns,  # none of them integral
+        )
         if self._rows:
             self._highs.setBasis(self._old_basis(model))
 
     def _old_basis(self, model: _Model) -> Any:
-        """What the last solution says about the columns and rows that are still there; new ones are out of use."""
+        """What the last solution says about the columns and rows that are still there; new columns are out of use."""
         names, basis = self._names, self._names.HighsBasis()
-        lower, basic = names.HighsBasisStatus.kLower, names.HighsBasisStatus.kBasic
-        statuses: list[Any] = []
-        for key, called in model.blocks:
-            before, its = self._columns.get(key, ((), ()))
-            if before == called:
-                statuses.extend(its)
-            else:
-                known = dict(zip(before, its, strict=True))
-                statuses.extend(known.get(name, lower) for name in called)
+        status = names.HighsBasisStatus
+        statuses = [status.kLower] * len(model.gains)
+        for name in self._used:
+            number = model.number(name)
+            if number is not None:
+                statuses[number] = status.kBasic
         basis.col_status = statuses
-        basis.row_status = [self._rows.get(key, basic) for key in model.rows]
+        basis.row_status = [
+            status.kBasic if self._rows.get(key, True) else status.kUpper if low == -inf else status.kLower
+            for key, low in zip(model.rows, model.lows, strict=True)
+        ]
         # It need not be square any more; HiGHS mends it.
         basis.alien, basis.valid = True, True
         return basis
 
     def _keep_basis(self, model: _Model) -> None:
-        basis = self._highs.getBasis()
-        statuses, first = basis.col_status, 0
-        self._columns = {}
-        for key, called in model.blocks:
-            self._columns[key] = called, statuses[first : first + len(called)]
-            first += len(called)
-        self._rows = dict(zip(model.rows, basis.row_status, strict=True))
+        # Asked for by its few members: all statuses of all columns take as long as the solution.
+        _, members = self._highs.getBasicVariables()
+        inside = members.tolist()
+        self._used = [model.name(number) for number in inside if number >= 0]
+        slacks = {-number - 1 for number in inside if number < 0}
+        self._rows = {key: number in slacks for number, key in enumerate(model.rows)}
 
 
 @entity
 class _Model:
     """The programme in the solver's form: maximise `gains` within the rows; all columns at least 0."""
 
-    blocks: list[tuple[Key, Names]] = field(default_factory=list)
-    """The columns, in order."""
+    blocks: dict[Key, tuple[int, Names]] = field(default_factory=dict)
+    """The columns, in order: the number of the first one of each block, and what they are called."""
+    keys: list[Key] = field(default_factory=list)
+    firsts: list[int] = field(default_factory=list)
     gains: list[float] = field(default_factory=list)
-    mosts: list[float | None] = field(default_factory=list)
+    mosts: list[float] = field(default_factory=list)
     rows: list[Key] = field(default_factory=list)
-    lows: list[float | None] = field(default_factory=list)
-    highs: list[float | None] = field(default_factory=list)
+    lows: list[float] = field(default_factory=list)
+    highs: list[float] = field(default_factory=list)
     starts: list[int] = field(default_factory=lambda: [0])
     indices: list[int] = field(default_factory=list)
     factors: list[float] = field(default_factory=list)
 
-    def block(self, key: Key, called: Names, gains: Iterable[float], most: float | None = None) -> range:
+    def block(self, key: Key, called: Names, gains: Iterable[float], most: float = inf) -> range:
         """Add columns; their numbers."""
         first = len(self.gains)
-        self.blocks.append((key, called))
+        self.blocks[key] = first, called
+        self.keys.append(key)
+        self.firsts.append(first)
         self.gains.extend(gains)
         self.mosts.extend([most] * len(called))
         return range(first, len(self.gains))
 
+    def name(self, number: int) -> Key:
+        """What the column with this number is called."""
+        key = self.keys[bisect_right(self.firsts, number) - 1]
+        first, called = self.blocks[key]
+        return *key, called[number - first]
+
+    def number(self, name: Key) -> int | None:
+        """The number of the column of this name, if there is one."""
+        first, called = self.blocks.get(name[:-1], (0, ()))
+        return first + called.index(name[-1]) if name[-1] in called else None
+
     def used(self, values: Sequence[float]) -> dict[Key, float]:
         """The values of columns that are in use."""
-        found, first = dict[Key, float](), 0
-        for key, called in self.blocks:
-            part = values[first : first + len(called)]
-            first += len(called)
-            if part and max(part) > TIGHT:
-                found.update({(*key, name): value for name, value in zip(called, part, strict=True) if value > TIGHT})
-        return found
+        return {self.name(number): value for number, value in enumerate(values) if value > TIGHT}
 
-    def row(self, key: Key, low: float | None, high: float | None, entries: Iterable[tuple[int, float]]) -> None:
-        """Add a row: the sum of columns times factors lies between `low` and `high`."""
+    def least_row(self, key: Key, least: float, entries: Iterable[tuple[int, float]]) -> None:
+        """Add a row: the sum of columns times factors is no less than that."""
         self.rows.append(key)
-        self.lows.append(low)
-        self.highs.append(high)
+        self.lows.append(least)
+        self.highs.append(inf)
         entries = list(entries)
         self.indices.extend([index for index, _ in entries])
         self.factors.extend([factor for _, factor in entries])
@@ -174,7 +193,7 @@ class _Model:
     def sum_row(self, key: Key, most: float, columns: Collection[int]) -> None:
         """Add a row: these columns together are no more than that."""
         self.rows.append(key)
-        self.lows.append(None)
+        self.lows.append(-inf)
         self.highs.append(most)
         self.indices.extend(columns)
         self.factors.extend([1.0] * len(columns))
@@ -229,7 +248,7 @@ def _add_quota(
         for cls, index in cells[demand.name].items()
         if cls in quota.classes
     ]
-    model.row(("quota", quota.name), _owed(quota, instance), None, [*entries, (missing, 1.0)])
+    model.least_row(("quota", quota.name), _owed(quota, instance), [*entries, (missing, 1.0)])
 
 
 def _add_backlog(model: _Model, instance: Instance, cells: Mapping[str, Mapping[str, int]], strong: float) -> None:
@@ -237,13 +256,13 @@ def _add_backlog(model: _Model, instance: Instance, cells: Mapping[str, Mapping[
     unit = _unit_s(instance)
     if unit is None:
         return
-    most = unit / instance.drain_least_s if instance.drain_least_s > 0 else None
+    most = unit / instance.drain_least_s if instance.drain_least_s > 0 else inf
     (pace,) = model.block((), ("pace",), [strong * sum(instance.classes.values())], most)
     for demand in instance.demands:
         if demand.work and cells[demand.name]:
             rates = _rates(demand)
             entries = [(index, rates[cls]) for cls, index in cells[demand.name].items()]
-            model.row(("work", demand.name), 0.0, None, [*entries, (pace, -demand.work / unit)])
+            model.least_row(("work", demand.name), 0.0, [*entries, (pace, -demand.work / unit)])
 
 
 def _unit_s(instance: Instance) -> float | None:
