@@ -40,6 +40,8 @@ class ProductCore:
         self.places: dict[str, str] = {}
         """Attempt -> type of GPU it runs on."""
         self.began: dict[str, float] = {}
+        self.numbers: dict[str, int] = {}
+        """Attempt -> number of its job in the list."""
         rules = Rules(placement=PlacementRules(round_s=ROUND_S, plan_every_s=every_s, restart_s=conditions.restart_s))
         self._tell(0.0, Begin(version="bench", epoch=1), Configure(rules=rules))
         for cls, count in capacity.items():
@@ -48,13 +50,13 @@ class ProductCore:
 
     def place(self, now: float, running: Mapping[int, Running], arrived_s: float) -> Mapping[int, str]:
         """Tell who has ended and who has come, let the round begin, and see where everybody runs then."""
-        over = [attempt for attempt in self.places if self._number(attempt) not in running]
+        over = [attempt for attempt in self.places if self.numbers[attempt] not in running]
         come = [number for number in running if number not in self.known]
         self.known.update(come)
         submit = (Submit(specs=tuple(_spec(number, running[number]) for number in come)),) if come else ()
         # All at once: what is decided at a border is decided knowing everything.
         self._tell(now, *(self._ended(attempt, now) for attempt in over), *submit, Tick())
-        return {self._number(attempt): cls for attempt, cls in self.places.items()}
+        return {self.numbers[attempt]: cls for attempt, cls in self.places.items()}
 
     def _tell(self, now: float, *given: Input) -> None:
         """Tell it, and carry out at once what it wants, and what it wants because of that."""
@@ -72,6 +74,7 @@ class ProductCore:
         match command:
             case Launch(node=node, order=order):
                 self.places[order.id], self.began[order.id] = node, now
+                self.numbers[order.id] = self._number(order.id)
                 return Launched(attempts=(order.id,)), Started(attempt=order.id, pid=1, pid_start=1)
             case Stop(attempt=attempt) if attempt in self.places:
                 return (self._ended(attempt, now, stopped=True),)
@@ -80,7 +83,7 @@ class ProductCore:
         return ()
 
     def _ended(self, attempt: str, now: float, stopped: bool = False) -> Ended:
-        del self.places[attempt]
+        del self.places[attempt], self.numbers[attempt]
         return Ended(
             attempt=attempt,
             started_at=self.began.pop(attempt),

@@ -113,10 +113,13 @@ def _openings(state: State, index: Index, group: Group, among: Sequence[str] | N
     head = index.head(state, group) if group in index.ready else None
     if head is None or gates.one_per_config(index, head) is not None:
         return
-    heads, most = list(index.heads(state, group, HEADS)), len(index.ready[group])
     yield from [name for name, kept_for in index.reserved.items() if kept_for == head.id and name in index.open]
+    open_in = _open_in(index, group, among)
+    if not open_in:
+        return
+    heads, most = list(index.heads(state, group, HEADS)), len(index.ready[group])
     able: dict[str, list[str]] = {}
-    for cls, names in _open_in(index, group, among).items():
+    for cls, names in open_in.items():
         roomy = (name for name in names if has_room(state, index, state.devices[name]))
         may = (name for name in roomy if _may_have(state, index, group, heads, state.devices[name]))
         if found := list(islice(may, most)):

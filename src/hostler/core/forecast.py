@@ -7,6 +7,7 @@ from statistics import NormalDist
 
 from hostler.core.index import Index
 from hostler.core.state import Device, Job, State
+from hostler.core.uses import Learnt
 from hostler.model.fleet import DeviceSpec
 from hostler.model.record import record
 from hostler.model.work import ScriptPayload, StagePayload
@@ -20,6 +21,8 @@ NORMAL = NormalDist()
 LEAST_SPREAD = 0.01
 SURELY = 1 - 1e-6
 """What is less likely than the rest of that did not happen: something else did."""
+REMEMBERED = 10_000
+"""Predictions that are kept."""
 
 
 @record
@@ -55,12 +58,11 @@ def strength(device: DeviceSpec) -> float:
 
 def prediction(state: State, index: Index, job: Job, device: Device) -> Forecast | None:
     """How long the rest of a job will take on a device; `None` while nobody can say."""
-    here, anywhere = keys(job, device.spec)
-    special = state.durations.get(here)
-    learnt = duration.predict((special, state.durations.get(anywhere)), scale=1 / strength(device.spec))
+    known = _learnt(state, index, job, device.spec)
+    learnt = known.prediction
     if learnt is not None:
         left = 1.0 - job.progress
-        at_most_s = duration.at_most(special)
+        at_most_s = duration.at_most(known.here)
         return Forecast(
             p50_s=left * learnt.p50_s,
             p90_s=left * learnt.p90_s,
@@ -142,3 +144,16 @@ def judge(state: State, job: Job, expected_s: float | None, elapsed_s: float) ->
 def is_stage(job: Job) -> bool:
     """Whether the job is a stage of a training config's loop."""
     return isinstance(job.spec.payload, StagePayload)
+
+
+def _learnt(state: State, index: Index, job: Job, device: DeviceSpec) -> Learnt:
+    """What was learnt of the job's like, and what that says: worked out anew only when more was learnt."""
+    key, general = keys(job, device)
+    here, anywhere = state.durations.get(key), state.durations.get(general)
+    known = index.predicted.get(key)
+    if known is None or known.here is not here or known.anywhere is not anywhere:
+        if len(index.predicted) > REMEMBERED:
+            index.predicted.clear()
+        found = duration.predict((here, anywhere), scale=1 / strength(device))
+        known = index.predicted[key] = Learnt(here, anywhere, found)
+    return known

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from hostler.core.care.state import Heard
 from hostler.core.state import Attempt, Device, Job, Node, State
-from hostler.core.uses import Able, Backlog, DeviceUse, Group, Known, Live, Load, NodeUse, Ranked, Table, Worth
+from hostler.core.uses import Able, Backlog, DeviceUse, Group, Known, Learnt, Live, Load, NodeUse, Ranked, Table, Worth
 from hostler.model.commands import WorkerOrder
 from hostler.model.fleet import Link, NodeSpec
 from hostler.model.planning import Plan
@@ -80,6 +80,8 @@ class Index:
     """Relative speeds by class at the stages of configs, after so many lessons; forgotten when the classes change."""
     worths: dict[Group, Worth] = field(default_factory=dict)
     """What classes bring at the stages of configs, for the slow loop."""
+    predicted: dict[str, Learnt] = field(default_factory=dict)
+    """How long a family takes on a model of device, once asked."""
     lessons: Counter[str] = field(default_factory=Counter)
     """By work kind × training config: durations learnt."""
     open_in: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
@@ -123,6 +125,8 @@ class Index:
     round_seen: tuple[frozenset[str], Mapping[str, int], Mapping[str, float]] | None = None
     """What the last round was planned with, and when."""
     round_at: float = 0.0
+    round_over_at: float | None = None
+    """When all that was planned for then is done, at the soonest; `None`: nobody knows."""
     next_round: float | None = None
     """When what can be stopped is placed anew. Volatile."""
     planned_at: float | None = None
@@ -536,7 +540,9 @@ class Index:
 
     def is_ready(self, job: Job, entry: Ranked) -> bool:
         """Whether an entry of a heap is its job's own, and the job could run now."""
-        return job.state is JobState.PENDING and entry[:2] == job.rank and job.not_before <= self.now
+        if job.state is not JobState.PENDING or job.not_before > self.now:
+            return False
+        return entry[0] == -job.priority and entry[1] == job.number
 
     def _activate(self, state: State, job: Job) -> None:
         if job.cancelling is None and state.sweeps[job.id].given_up is None:

@@ -40,6 +40,8 @@ class Offer(NamedTuple):
 
 Leaves: TypeAlias = Callable[[Job, Group], bool]
 """Whether a job leaves the device to others."""
+Kind: TypeAlias = tuple[int, int]
+"""The identities of a kind of work and of a need, which live as long as a question: hashing them takes longer."""
 Queue: TypeAlias = tuple[Group, list[Ranked]]
 Levels: TypeAlias = defaultdict[int, list[Queue | Offer]]
 
@@ -123,7 +125,9 @@ class _Asked:
         self.node = state.nodes[device.spec.node].spec
         self.goes = goes_away(self.node)
         self.special = bool(device.attempts)
-        self.answers: dict[tuple[WorkKind, int], Refusal | None] = {}
+        self.answers: dict[Kind, Refusal | None] = {}
+        self.welcome: set[Kind] = set()
+        """Kinds of which every job may go there that is kept from nothing itself."""
 
     def first_of(self, group: Group, heap: list[Ranked], priority: int, levels: Levels) -> Offer | None:
         """The first job of a group that may go to the device, if it is of this priority; lower ones are put there."""
@@ -145,8 +149,10 @@ class _Asked:
         need, job = group.need, head
         if group.work is WorkKind.TRAINING and self._is_training(head):
             return None  # and so it is for all of them
-        if not self._may(group, head):
-            if self.answers.get((group.work, id(need))) is not None:
+        kind = id(group.work), id(need)
+        is_welcome = kind in self.welcome and not head.avoid and head.vram_above is None
+        if not is_welcome and not self._may(group, head):
+            if self.answers.get(kind) is not None:
                 return None  # and so it is for all of them
             most = HEADS_FOR_A_WHILE if self.goes else HEADS
             rest = islice(self.index.heads(self.state, group, most), 1, None)
@@ -179,10 +185,12 @@ class _Asked:
         work, state, index = group.work, self.state, self.index
         if self.special or job.avoid or job.vram_above is not None:
             return gates.refusal(state, index, job, self.device)
-        key = work, id(group.need)
-        if key not in self.answers:
+        kind = id(work), id(group.need)
+        if kind not in self.answers:
             refused = gates.refusal(state, index, job, self.device)
             if refused is None or refused.gate not in TOO_LONG:
-                self.answers[key] = refused
+                self.answers[kind] = refused
+            if refused is None and not self.goes:
+                self.welcome.add(kind)
             return refused
-        return self.answers[key] or (gates.too_long(state, index, job, self.device, self.node) if self.goes else None)
+        return self.answers[kind] or (gates.too_long(state, index, job, self.device, self.node) if self.goes else None)

@@ -39,14 +39,25 @@ def bids(state: State, index: Index, jobs: Sequence[Job]) -> list[Bid]:
 
 def market(state: State, index: Index, bids: Sequence[Bid], capacity: Mapping[str, int]) -> Market:
     """What devices are worth now; and how long all takes, where nothing more seems to be coming."""
-    newest = state.jobs.get(f"j{state.next_job - 1}")
-    quiet_s = 0.0 if newest is None else index.now - newest.submitted_at
     drain_s = placement.drain_s(bids, capacity, index.prices)
+    index.round_over_at = None if drain_s is None else index.now + drain_s
     return Market(
         prices=index.prices,
         pressure=sum(each.devices for each in bids) / max(sum(capacity.values()), 1),
-        drain_s=placement.closing(drain_s, len(bids), quiet_s),
+        drain_s=placement.closing(drain_s, len(bids), _quiet_s(state, index)),
     )
+
+
+def is_closing(state: State, index: Index, active: int) -> bool:
+    """Whether nothing more seems to be coming, if all is as it was in the last round."""
+    left_s = None if index.round_over_at is None else index.round_over_at - index.now
+    return placement.closing(left_s, active, _quiet_s(state, index)) is not None
+
+
+def _quiet_s(state: State, index: Index) -> float:
+    """Since when nothing has come."""
+    newest = state.jobs.get(f"j{state.next_job - 1}")
+    return 0.0 if newest is None else index.now - newest.submitted_at
 
 
 def _bid(state: State, index: Index, job: Job, known: Known, share: float) -> Bid:

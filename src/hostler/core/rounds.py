@@ -8,12 +8,12 @@ they are meant.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from hostler.core import gates, roundbids
 from hostler.core.index import Index
-from hostler.core.state import Device, Job, State
+from hostler.core.state import Job, State
 from hostler.model.events import AttemptLeased, Event, PreemptRequested
 from hostler.model.record import record
 from hostler.model.work import JobState
@@ -53,10 +53,10 @@ def _plan(state: State, index: Index, emit: Emit) -> None:
     capacity = _capacity(state, index)
     if not jobs:
         return
+    if _is_as_before(index, jobs, capacity) and not roundbids.is_closing(state, index, len(jobs)):
+        return
     bids = roundbids.bids(state, index, jobs)
     now = roundbids.market(state, index, bids, capacity)
-    if now.drain_s is None and _is_as_before(index, jobs, capacity):
-        return
     wanted = placement.plan(bids, capacity, now, state.rules.placement)
     moves = [Move(job=job, to=wanted.get(job.id)) for job in jobs if _is_elsewhere(index, job, wanted.get(job.id))]
     _carry_out(state, index, moves, emit)
@@ -124,35 +124,29 @@ def _movable(state: State, index: Index) -> list[Job]:
         and index.is_ready(job, entry)
         and gates.one_per_config(index, job) is None
     ]
-    running = [job for job in _running(state, index) if job.spec.checkpoints]
+    running = [job for name in index.movable if _may_be_asked(index, job := state.jobs[name])]
     return sorted({job.id: job for job in (*waiting, *running)}.values(), key=lambda job: job.rank)
 
 
-def _running(state: State, index: Index) -> Iterable[Job]:
-    for device in (each for each in state.devices.values() if each.spec.id in index.places):
-        for name in device.attempts:
-            job = state.jobs[name.rpartition(".")[0]]
-            attempt = job.attempt
-            if attempt is None or attempt.device != device.spec.id or attempt.yielding is not None:
-                continue
-            if job.state in STOPPABLE:
-                yield job
+def _may_be_asked(index: Index, job: Job) -> bool:
+    attempt = job.attempt
+    if attempt is None or attempt.yielding is not None or job.state not in STOPPABLE:
+        return False
+    return attempt.device in index.places
 
 
 def _capacity(state: State, index: Index) -> Mapping[str, int]:
     """Devices by class that are free, or held by what can be stopped."""
-    found: Counter[str] = Counter()
-    for name in index.places:
-        device = state.devices[name]
-        if _is_to_be_had(state, index, device):
-            found[index.classes[name]] += 1
-    return found
+    return Counter(index.classes[name] for name in index.places if _is_to_be_had(state, index, name))
 
 
-def _is_to_be_had(state: State, index: Index, device: Device) -> bool:
-    jobs = [state.jobs[name.rpartition(".")[0]] for name in device.attempts]
-    if device.spec.id in index.reserved or (not jobs and device.spec.id not in index.open):
+def _is_to_be_had(state: State, index: Index, name: str) -> bool:
+    if name in index.reserved:
         return False
+    attempts = state.devices[name].attempts
+    if not attempts:
+        return name in index.open
+    jobs = (state.jobs[each.rpartition(".")[0]] for each in attempts)
     return all(job.spec.checkpoints and job.state in STOPPABLE for job in jobs)
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from hostler.model.record import entity, record
 from hostler.model.work import Resources, WorkKind
+from hostler.policy.duration import Estimate, Prediction
 from hostler.policy.fit import Gate, Refusal
 
 Ranked = tuple[int, int, str]
@@ -113,6 +114,14 @@ class Worth(NamedTuple):
     rates: Mapping[str, float]
     classes: tuple[str, ...]
     worth: Mapping[str, float]
+
+
+class Learnt(NamedTuple):
+    """How long a family of work takes on a model of device, as long as what was learnt is this."""
+
+    here: Estimate | None
+    anywhere: Estimate | None
+    prediction: Prediction | None
 
 
 @entity

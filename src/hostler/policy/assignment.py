@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, TypeAlias
 
-from hostler.model.record import record
-
 EPSILON = 1e-9
 """A gain must be larger than this, or rounding would swap two equals for ever."""
 
@@ -24,8 +22,7 @@ Pair: TypeAlias = tuple[float, str, str]
 """A wish and a class, and what they are worth to each other, negated: the best is the least."""
 
 
-@record
-class Wish:
+class Wish(NamedTuple):
     """Who wants devices, how many of one class at once, and what one device of each class that fits is worth."""
 
     name: str
