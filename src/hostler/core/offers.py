@@ -39,7 +39,7 @@ class Offer(NamedTuple):
 
 
 Leaves: TypeAlias = Callable[[Job, Group], bool]
-"""Whether a job leaves the device to others."""
+"""Whether a job leaves the device to others; self-play takes what there is."""
 Kind: TypeAlias = tuple[int, int]
 """The identities of a kind of work and of a need, which live as long as a question: hashing them takes longer."""
 Queue: TypeAlias = tuple[Group, list[Ranked]]
@@ -162,7 +162,7 @@ class _Asked:
             job = found
         alone = need.gpus == 1 and not need.shards
         others = () if alone else partners(self.state, self.index, job, self.device)
-        if others is not None and self.leaves(job, group):
+        if others is not None and group.work is not WorkKind.SELFPLAY and self.leaves(job, group):
             return None
         return Offer(job, group, others)
 

@@ -121,7 +121,7 @@ def contenders(places: Sequence[Place], starve_after_s: float | None = None, tur
     """
     starved: list[Place] = []
     if starve_after_s is not None:
-        starved = [place for place in places if starvation(place.idle_s, starve_after_s) > 0]
+        starved = [place for place in places if place.idle_s is None or place.idle_s > starve_after_s]
     eligible = _longest(starved) or places
     least = min(place.served for place in eligible)
     return [place.name for place in eligible if place.served <= least + turn_s]

@@ -29,7 +29,7 @@ def claim_of(state: State, index: Index, config: Config) -> Claim:
 
 def idle_s(index: Index, config: Config) -> float | None:
     """Since when no device has done self-play of the config, in seconds; `None`: none ever did."""
-    if index.playing[config.spec.name]:
+    if index.playing.get(config.spec.name):
         return 0.0
     return None if config.served_at is None else max(index.now - config.served_at, 0.0)
 

@@ -24,7 +24,7 @@ TIERS: Mapping[str, Tier] = {"1": 1, "2": 2, "3": 3}
 
 def next_selfplay(state: State, index: Index, device: Device, jobs: list[Job]) -> Job:
     """The job of the config that starves, or is owed most of the device's tier, or has the best rank of several."""
-    by_config = {job.spec.serves or "": job for job in sorted(jobs, key=lambda each: each.rank, reverse=True)}
+    by_config = _first_of_each(jobs)
     tier = accounts.tier_of(index, device.spec.id)
     rules = state.rules
     turn_s = _turn_s(state, device, by_config)
@@ -44,10 +44,21 @@ def targets(state: State, index: Index, tier: str) -> Mapping[str, QuotaTarget]:
     return index.aims[tier]
 
 
+def _first_of_each(jobs: Iterable[Job]) -> dict[str, Job]:
+    """By config the job of it that comes first."""
+    found: dict[str, Job] = {}
+    for job in jobs:
+        before = found.setdefault(job.spec.serves or "", job)
+        if before is not job and job.rank < before.rank:
+            found[job.spec.serves or ""] = job
+    return found
+
+
 def _turn_s(state: State, device: Device, names: Iterable[str]) -> float:
     """Half of what the shortest self-play of these takes on such a device: who is less apart is equal."""
-    known = (state.durations.get(f"{device.spec.speed_class} {WorkKind.SELFPLAY} {name}") for name in names)
-    return min((each.seconds / 2 for each in known if each is not None), default=0.0)
+    family = f"{device.spec.speed_class} {WorkKind.SELFPLAY}"
+    known = (state.durations.get(f"{family} {name}") for name in names)
+    return min((each.seconds for each in known if each is not None), default=0.0) / 2
 
 
 def _places(state: State, index: Index, tier: str, names: Iterable[str], turn_s: float) -> list[Place]:
