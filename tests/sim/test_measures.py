@@ -121,6 +121,7 @@ def test_a_node_that_another_agent_stands_in_for_was_away() -> None:
     found = journal.measured()
     (node,) = found.nodes
     assert (node.up_s, node.deaths, node.there) == (700.0, 1, ((0.0, 400.0), (700.0, 1000.0)))
+    assert node.cut == ((400.0, 700.0),)
     assert (found.devices[0].busy_s, found.devices[0].useful_s) == (400.0, 360.0)
     assert found.spans[0].fate == "lost"
 

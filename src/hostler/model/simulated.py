@@ -56,6 +56,8 @@ class NodeUse:
     provider: str | None
     there: tuple[tuple[float, float], ...]
     """From when to when it was there, reachable or not."""
+    cut: tuple[tuple[float, float], ...]
+    """From when to when it was out of reach, there or not: it can be given nothing then."""
     price_per_h: float | None
     deaths: int
 

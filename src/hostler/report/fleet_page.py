@@ -94,7 +94,7 @@ def _told(measured: Measures, kind: str) -> Waits | None:
 
 def _pictures(measured: Measures) -> Iterator[Picture]:
     drawn: tuple[tuple[str, str, Callable[[Measures], str | None], str], ...] = (
-        ("What the devices did", "By kind of work. Gaps are idle.", fleet_plots.gantt_by_kind, "Nothing ran."),
+        ("What the devices did", "By kind of work. White is idle.", fleet_plots.gantt_by_kind, "Nothing ran."),
         ("For whom", "By training config; grey is work for none.", fleet_plots.gantt_by_config, "Nothing ran."),
         ("Occupancy", "Share of each tier's devices, by kind of work.", fleet_plots.occupancy_plot, "Nothing ran."),
         ("Quotas", "Shares of the time that configs had on a tier.", fleet_plots.quota_plot, "There are no quotas."),

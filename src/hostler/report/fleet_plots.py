@@ -32,6 +32,7 @@ HOUR_S, DAY_S = 3600.0, 86_400.0
 ROW_IN, FRAME_IN = 0.19, 1.1
 DPI = 150
 AWAY = "#F3D9D2"
+CUT = "#F7E3A1"
 KIND_COLOURS: Mapping[WorkKind, str] = {
     WorkKind.SELFPLAY: SKY,
     WorkKind.TRAINING: BLUE,
@@ -117,6 +118,7 @@ def _gantt(measured: Measures, colour: Callable[[Span], str], legend_of: Mapping
     plot.figure.set_dpi(DPI)
     (axes,) = plot.axes
     rows = {device.device: row for row, device in enumerate(devices)}
+    _draw_cut(axes, measured, devices)
     _draw_away(axes, measured, devices)
     by_colour: defaultdict[str, list[Span]] = defaultdict(list)
     for span in measured.spans:
@@ -129,7 +131,7 @@ def _gantt(measured: Measures, colour: Callable[[Span], str], legend_of: Mapping
         )
     _label(axes, measured, devices)
     handles = [Patch(color=shade, label=named(name)) for name, shade in legend_of.items()]
-    handles.append(Patch(color=AWAY, label="node away"))
+    handles += [Patch(color=CUT, label="idle, out of reach"), Patch(color=AWAY, label="node away")]
     axes.legend(handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=min(len(handles), 8))
     return plot.svg()
 
@@ -138,6 +140,13 @@ def _rows(measured: Measures) -> list[DeviceUse]:
     """The devices from above to below: the strongest tier first, nodes together."""
     order = sorted(measured.counted, key=lambda each: (each.tier or 9, each.node, each.device))
     return list(order)
+
+
+def _draw_cut(axes: Axes, measured: Measures, devices: Sequence[DeviceUse]) -> None:
+    """Below everything else: it shows where a device was idle because nobody could reach its node."""
+    cuts = {node.node: node.cut for node in measured.nodes}
+    boxes = [_box(row, *cut) for row, device in enumerate(devices) for cut in cuts.get(device.node, ())]
+    axes.add_collection(PolyCollection(boxes, facecolors=CUT, edgecolors="none", rasterized=True))
 
 
 def _draw_away(axes: Axes, measured: Measures, devices: Sequence[DeviceUse]) -> None:

@@ -297,9 +297,13 @@ class _Presence:
     """Since when it has been out of reach."""
     deaths: int = 0
     there: list[tuple[float, float]] = field(default_factory=list)
+    cut: list[tuple[float, float]] = field(default_factory=list)
+    """When it was out of reach, whether it was there or not."""
 
     def linked(self, at: float, agent: str) -> None:
         """An agent answered; the same one as before was there all the time."""
+        if self.gone_at is not None:
+            self.cut.append((self.gone_at, at))
         if self.agent is None:
             self.since = at
         elif agent != self.agent:
@@ -316,6 +320,10 @@ class _Presence:
     def intervals(self, end: float) -> list[tuple[float, float]]:
         """When it was there, as far as anybody knows: what is out of reach at the end was there until then."""
         return [*self.there, *([(self.since, end)] if self.agent is not None else [])]
+
+    def cuts(self, end: float) -> list[tuple[float, float]]:
+        """When it could not be reached."""
+        return [*self.cut, *([(self.gone_at, end)] if self.gone_at is not None else [])]
 
 
 def _device_uses(tale: _Tale, setting: Setting) -> Iterator[DeviceUse]:
@@ -402,6 +410,7 @@ def _node_uses(tale: _Tale, setting: Setting) -> Iterator[NodeUse]:
             node=node.name,
             provider=node.provider,
             there=tuple(presence.intervals(setting.span_s)),
+            cut=tuple(presence.cuts(setting.span_s)),
             price_per_h=node.price_per_h,
             deaths=presence.deaths,
         )
