@@ -164,6 +164,15 @@ def test_a_gang_needs_a_class_that_is_large_enough() -> None:
     assert plan.shares == {"g": {"b": pytest.approx(8.0)}}
 
 
+def test_a_backlog_that_fits_nowhere_ends_no_process() -> None:
+    """HiGHS once died of the question what is in the basis of a programme with nothing in it."""
+    solver = programme.Solver()
+    gang = Demand(name="g", worth={"a": 1.0}, devices=2, work=100.0)
+    for drain_least_s in (0.0, 100.0, 3600.0):
+        plan = solver.solve(Instance(classes={"a": 1.0}, demands=(gang,), drain_least_s=drain_least_s))
+        assert (plan.status, plan.drain_s) == ("empty", None)
+
+
 def test_a_quota_that_can_be_met_is_met() -> None:
     instance = Instance(classes={"a": 4.0}, demands=(demand("x"), demand("y", worth={"a": 0.1})))
     plan = programme.solve(replace(instance, quotas=(quota("y", "y", 0.25, "a"),)))

@@ -64,9 +64,9 @@ class Solver:
         for option, value in (("output_flag", False), ("threads", 1), ("parallel", "off"), ("solver", "simplex")):
             self._highs.setOptionValue(option, value)
         self._used: list[Key] = []
-        """Columns in the last basis."""
+        """Columns in use in the last solution."""
         self._rows: dict[Key, bool] = {}
-        """Rows of the last programme, and whether their slack was in the basis."""
+        """Rows of the last programme, and whether they left something over."""
 
     def solve(self, instance: Instance, time_limit_s: float = 1.0) -> Plan:
         """The best plan. The same instances in the same order give the same plans unless time runs out."""
@@ -83,10 +83,11 @@ class Solver:
             guess = plan_without_solver(instance)
             words = str(self._highs.modelStatusToString(status)).lower()
             return _no_plan(words, {} if guess is None else guess.prices, seconds)
-        self._keep_basis(model)
         found = self._highs.getSolution()
-        duals = dict(zip(model.rows, found.row_dual, strict=True))
-        return _plan(instance, model.used(found.col_value), duals, seconds)
+        used, duals = model.used(found.col_value), dict(zip(model.rows, found.row_dual, strict=True))
+        self._used = list(used)
+        self._rows = {key: abs(dual) < TIGHT for key, dual in duals.items()}
+        return _plan(instance, used, duals, seconds)
 
     def _pass(self, model: _Model) -> None:
         columns, rows = len(model.gains), len(model.rows)
@@ -112,7 +113,11 @@ class Solver:
             self._highs.setBasis(self._old_basis(model))
 
     def _old_basis(self, model: _Model) -> Any:
-        """What the last solution says about the columns and rows that are still there; new columns are out of use."""
+        """What the last solution says about the columns and rows that are still there; new columns are out of use.
+
+        Read off the solution: HiGHS has its basis as one object for every column, which takes as long as solving, and
+        its short list of what is basic ends the process where there was nothing to solve.
+        """
         names, basis = self._names, self._names.HighsBasis()
         status = names.HighsBasisStatus
         statuses = [status.kLower] * len(model.gains)
@@ -128,14 +133,6 @@ class Solver:
         # It need not be square any more; HiGHS mends it.
         basis.alien, basis.valid = True, True
         return basis
-
-    def _keep_basis(self, model: _Model) -> None:
-        # Asked for by its few members: all statuses of all columns take as long as the solution.
-        _, members = self._highs.getBasicVariables()
-        inside = members.tolist()
-        self._used = [model.name(number) for number in inside if number >= 0]
-        slacks = {-number - 1 for number in inside if number < 0}
-        self._rows = {key: number in slacks for number, key in enumerate(model.rows)}
 
 
 @entity
@@ -254,15 +251,15 @@ def _add_quota(
 def _add_backlog(model: _Model, instance: Instance, cells: Mapping[str, Mapping[str, int]], strong: float) -> None:
     """Every group with work gets speed in proportion to it: at least the common pace, which is to be high."""
     unit = _unit_s(instance)
-    if unit is None:
+    waiting = [demand for demand in instance.demands if demand.work and cells[demand.name]]
+    if unit is None or not waiting:
         return
     most = unit / instance.drain_least_s if instance.drain_least_s > 0 else inf
     (pace,) = model.block((), ("pace",), [strong * sum(instance.classes.values())], most)
-    for demand in instance.demands:
-        if demand.work and cells[demand.name]:
-            rates = _rates(demand)
-            entries = [(index, rates[cls]) for cls, index in cells[demand.name].items()]
-            model.least_row(("work", demand.name), 0.0, [*entries, (pace, -demand.work / unit)])
+    for demand in waiting:
+        rates = _rates(demand)
+        entries = [(index, rates[cls]) for cls, index in cells[demand.name].items()]
+        model.least_row(("work", demand.name), 0.0, [*entries, (pace, -(demand.work or 0.0) / unit)])
 
 
 def _unit_s(instance: Instance) -> float | None:
