@@ -180,6 +180,18 @@ class TestYielding:
         assert world.state.jobs["j1"].failures == {}, "nobody is to blame"
         assert world.state.jobs["j1"].preempted == 1
 
+    def test_who_holds_several_devices_is_asked_last(self) -> None:
+        """Work on several hardly ever finds them again: a week of simulation gave it half of its share."""
+        world = fleet(rig("a", count=3))
+        world.submit(play("single", config="one"))
+        run(world, "j1")
+        world.tell(inputs.Tick(), after_s=600)
+        world.submit(play("gang", config="two", resources=Resources(gpus=2)))
+        run(world, "j2")
+        world.submit(train("t", config="x"), train("u", config="y"))
+        world.tell(inputs.Tick(), after_s=61)
+        assert [each.attempt for each in world.of(events.PreemptRequested)] == ["j1.1", "j2.1"]
+
     def test_nothing_is_taken_from_training(self) -> None:
         world = fleet(rig("a"))
         world.submit(train())
@@ -299,6 +311,25 @@ class TestKept:
             world.tell(inputs.Tick(), after_s=60)
             idle += not world.state.devices["a/cuda1"].attempts
         assert idle < 60, f"idle for {idle} of 100 minutes"
+
+    @pytest.mark.parametrize(("lasts_h", "kept"), [(8, True), (1, False)])
+    def test_the_longer_it_will_last_the_longer_a_device_is_kept(self, lasts_h: int, kept: bool) -> None:
+        """Here for half an hour, until the other device is free as well."""
+        world = fleet(rig("a", count=2), rules=Rules(placement=PlacementRules(hold_s=900.0, starve_after_s=1e9)))
+        gang = play("g", config="two", resources=Resources(gpus=2))
+        for spec, hours, times in ((gang, lasts_h, 2), (play(), 1, 60)):
+            for _ in range(times):
+                (job,) = world.submit(spec)
+                run(world, job)
+                began = world.now
+                world.tell(ended(f"{job}.1", started_at=began, ended_at=began + 3600 * hours), after_s=3600 * hours)
+        (long,) = world.submit(play())
+        run(world, long)
+        (short,) = world.submit(play("p", config="two"))
+        world.tell(inputs.Tick(), after_s=1800)
+        world.submit(gang, play())
+        world.tell(ended(f"{short}.1", started_at=world.now - 1800, ended_at=world.now))
+        assert list(places(world)) == ([long] if kept else [long, "j66"])
 
     def test_what_a_reservation_leaves_is_given_away_in_the_same_step(self) -> None:
         world = fleet(rig("a"))

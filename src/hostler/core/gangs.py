@@ -10,6 +10,8 @@ from hostler.core.index import Index
 from hostler.core.state import Device, Job, State
 from hostler.policy import fit
 
+WORTH_IT = 0.25
+"""A device may be kept idle for this part of the time that the job then has it."""
 HOLD_MARGIN = 1.5
 """How much longer than was foreseen a device is kept at most."""
 KEPT_AGAIN = 6.0
@@ -37,8 +39,8 @@ def keep(state: State, index: Index, job: Job, device: Device, *, patient: bool 
 
     With `patient` it is kept however long that takes. Peers that hold nothing but chunks are kept with it.
     """
-    site, hold_s = index.sites[device.spec.id], state.rules.placement.hold_s
-    wanted = fit.devices_needed(job.spec.resources, site)
+    site = index.sites[device.spec.id]
+    wanted, hold_s = fit.devices_needed(job.spec.resources, site), _hold_s(state, index, job, device)
     if not hold_s or job.id in index.reserved.values() or index.now < index.keeps.get(job.id, 0.0):
         return False
     ends = sorted((_free_in_s(state, index, job, peer.id), peer.id != device.spec.id, peer.id) for peer in site.peers)
@@ -54,6 +56,12 @@ def keep(state: State, index: Index, job: Job, device: Device, *, patient: bool 
     if not patient:
         index.look_again(device.spec.id, until)
     return device.spec.id in index.reserved
+
+
+def _hold_s(state: State, index: Index, job: Job, device: Device) -> float:
+    """How long devices may be idle for the job: as the rules say, or longer for what then lasts much longer still."""
+    hold_s, known = state.rules.placement.hold_s, prediction(state, index, job, device)
+    return max(hold_s, WORTH_IT * known.p50_s) if hold_s and known is not None else hold_s
 
 
 def _free_in_s(state: State, index: Index, job: Job, name: str) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TypeAlias
 
 from hostler.core import accounts, gates
@@ -27,6 +28,8 @@ URGENT = preemption.YIELDS_TO[WorkKind.SELFPLAY]
 CHORE = "room"
 PREEMPTED_MOST = 5
 """Who has made way for others so often is left to finish."""
+COMPARED = 32
+"""Devices that a job could take which are compared, at most."""
 LOOKED_AT = 4
 """Waiting jobs of a group for which room is made in one decision."""
 ASK_AGAIN_S = 30.0
@@ -165,19 +168,28 @@ def _cheapest(state: State, index: Index, job: Job, cls: str, wanted: int) -> li
         return _newest_of_all(state, index, job, cls)
     by_node: dict[str, list[str]] = {}
     for name in index.yieldable[cls]:
-        device = state.devices[name]
-        if job.priority >= _priority(state, device) and _could_have(state, index, job, device):
-            by_node.setdefault(device.spec.node, []).append(name)
+        if _would_leave(state, index, job, name):
+            by_node.setdefault(state.devices[name].spec.node, []).append(name)
     able = [_newest(state, names)[:wanted] for names in by_node.values() if len(names) >= wanted]
     return max(able, key=lambda names: min(begun_at(state, name) for name in names), default=[])
 
 
 def _newest_of_all(state: State, index: Index, job: Job, cls: str) -> list[str]:
-    for _, name in last_begun(state, index, cls):
-        device = state.devices[name]
-        if job.priority >= _priority(state, device) and _could_have(state, index, job, device):
-            return [name]
-    return []
+    """The one that was begun last; but who holds several is asked last: it would leave more than is wanted.
+
+    And it would hardly ever get several again, so that its share went to others.
+    """
+    able = (name for _, name in last_begun(state, index, cls) if _would_leave(state, index, job, name))
+    found = list(islice(able, COMPARED))
+    single = next(
+        (name for name in found if not any(each.others for each in _attempts(state, state.devices[name]))), None
+    )
+    return [single] if single is not None else found[:1]
+
+
+def _would_leave(state: State, index: Index, job: Job, name: str) -> bool:
+    device = state.devices[name]
+    return job.priority >= _priority(state, device) and _could_have(state, index, job, device)
 
 
 def _could_have(state: State, index: Index, job: Job, device: Device) -> bool:

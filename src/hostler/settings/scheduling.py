@@ -174,7 +174,8 @@ SCHEDULING_FIELDS = {
         "starve_after_s": "After so long without work, in seconds, a config goes first, ever more so.",
         "preempt": "Whether training and evaluation may take a device from self-play.",
         "preempt_after_s": "How long they wait before they do, in seconds: a device may come free by itself.",
-        "hold_s": "How long a device may be kept free for work that needs several, in seconds.",
+        "hold_s": "How long a device may be kept free for work that needs several, in seconds; for a quarter of the "
+        "time that the work then lasts, if that is more. 0 keeps none.",
     },
 }
 """Descriptions of the fields of records, which have no room for them."""
