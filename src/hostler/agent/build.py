@@ -19,7 +19,7 @@ def build_zipapp(target: Path) -> str:
 
     The same sources give the same bytes, on any machine and at any time. Raises OSError.
     """
-    data = _archive()
+    data = archive()
     temporary = target.with_name(target.name + ".new")
     with open(temporary, "wb") as output:
         output.write(data)
@@ -30,7 +30,8 @@ def build_zipapp(target: Path) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _archive() -> bytes:
+def archive() -> bytes:
+    """The file's bytes. Raises OSError."""
     buffer = io.BytesIO()
     buffer.write(b"#!/usr/bin/env python3\n")
     with zipfile.ZipFile(buffer, "a") as archive:
