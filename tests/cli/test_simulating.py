@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from hostler.cli.main import MISUSED
-from hostler.cli.simulating import ROWS, _comparison, _rounded
+from hostler.cli.simulating import ROWS, _added, _comparison, _rounded
+from hostler.model.fleet import NodeSpec
 from hostler.model.work import WorkKind
 from tests.cli.conftest import Hostler
 from tests.sim.test_measures import Journal, gpu, job
@@ -127,10 +128,12 @@ def test_what_cannot_be_is_refused_with_a_way_out(fleet: str, hostler: Hostler, 
     ("text", "told"),
     [
         ('{"earthquakes": 3}', "earthquakes: is no setting (allowed here: link_cut_every_s, "),
-        ('{"link_cut_every_s"', "line 1, column 20: is no JSON"),
+        ('{"link_cut_every_s"', "is no JSON (EOF while parsing an object at line 1 column"),
         ("[1]", "should be an object"),
         ('{"link_cut_every_s": "often"}', "link_cut_every_s: "),
-        ('{"link_cut_every_s": 0}', "should be greater than 0 (found 0); leave it out for never"),
+        ('{"link_cut_every_s": 0}', "should be a number from 1 to 1e+09 (found 0); leave it out for never"),
+        ('{"straggler_s": -5, "hang_s": 0}', "straggler_s: should be a number above 0 and up to 1e+09 (found -5)"),
+        ('{"straggler_s": -5, "hang_s": 0}', "hang_s: should be a number above 0 and up to 1e+09 (found 0)"),
     ],
 )
 def test_files_of_faults_are_read_strictly(fleet: str, hostler: Hostler, tmp_path: Path, text: str, told: str) -> None:
@@ -141,6 +144,102 @@ def test_files_of_faults_are_read_strictly(fleet: str, hostler: Hostler, tmp_pat
     assert f"--faults {faults}: " in said.err
     assert told in said.err
     assert "validation error" not in said.err
+
+
+def test_what_a_file_says_goes_wrong_does_so_until_the_end(fleet: str, hostler: Hostler, tmp_path: Path) -> None:
+    faults = tmp_path / "faults.json"
+    faults.write_text('{"link_cut_every_s": 600}')
+    told = hostler("sim", fleet, "--days", "0.5", "--faults", str(faults), "--json").json["as it is"]["faults"]
+    assert told["link cut"] > 30
+
+
+@pytest.mark.parametrize("scale", ["inf", "1e308", "nan", "0"])
+def test_lives_are_not_made_endless(fleet: str, hostler: Hostler, scale: str) -> None:
+    said = hostler("sim", fleet, "--days", "0.05", "--lifetime-scale", scale)
+    assert said.status == MISUSED
+    assert "--lifetime-scale" in said.err
+
+
+def test_a_trace_in_which_somebody_is_removed_before_the_begin(fleet: str, hostler: Hostler, tmp_path: Path) -> None:
+    trace = tmp_path / "spot.csv"
+    trace.write_text("60000,add,a\n60000,remove,a\n")
+    said = hostler("sim", fleet, "--trace", str(trace))
+    assert said.status == MISUSED
+    assert f"--trace {trace}: line 2: " in said.err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("0x RTX 4090@vast:0.4", "count: Input should be greater than or equal to 1 (got 0)"),
+        ("-1x RTX 4090@vast:0.4", "count: Input should be greater than or equal to 1 (got -1)"),
+        ("99999x RTX 4090@vast:0.4", "count: Input should be less than or equal to 1024 (got 99999)"),
+        ("9" * 5000 + "x RTX 4090@vast:0.4", "count: "),
+        ("1.5x RTX 4090@vast:0.4", "count: "),
+        ("1..5x RTX 4090@vast:0.4", "count: "),
+        ("RTX 4090 0GB@vast:0.4", "vram_gb: Input should be greater than 0 (got 0.0)"),
+        ("RTX 4090 -5GB@vast", "vram_gb: Input should be greater than 0 (got -5.0)"),
+        ("RTX 4090 9999999GB@vast", "vram_gb: Input should be less than or equal to 1048576 (got 9999999.0)"),
+        ("RTX 4090 24GB 48GB@vast", "describes no node"),
+        ("RTX 4090 1e9GB@vast", "describes no node"),
+        ("RTX 4090 5,5GB@vast", "describes no node"),
+        ("2x 24GB@vast", "describes no node"),
+        ("RTX 4090@vast:-0.4", "describes no node"),
+        ("2x RTX 4090@vast:999999999", "price_per_h: Input should be less than or equal to 1000000000"),
+    ],
+    ids=lambda text: text[:24],
+)
+def test_nodes_to_add_make_sense(fleet: str, hostler: Hostler, text: str, told: str) -> None:
+    said = hostler("sim", fleet, "--days", "0.01", "--add", text)
+    assert said.status == MISUSED
+    assert told in said.err
+    assert "2x RTX 4090@vast:0.45" in said.err, "how it is written"
+    assert said.out == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "count", "vram_gb"),
+    [
+        ("2x RTX 4090@vast:0.4", "RTX 4090", 2, 24.0),
+        ("2xRTX 4090@vast", "RTX 4090", 2, 24.0),
+        ("A100-80GB@lambda", "A100", 1, 80.0),
+        ("RTX 6000 48GB@vast", "RTX 6000", 1, 48.0),
+        ("7900xtx 24GB@own", "7900xtx", 1, 24.0),
+    ],
+)
+def test_what_is_added(text: str, model: str, count: int, vram_gb: float) -> None:
+    found = _added(text, "added-1", ())
+    assert [(each.model, each.vram_gb) for each in found.devices] == [(model, vram_gb)] * count
+
+
+def compared(before: Journal, after: Journal) -> dict[str, list[str]]:
+    return {name: cells for name, *cells in _comparison(before.measured(), after.measured())}
+
+
+def played_on(*nodes: NodeSpec) -> Journal:
+    journal = Journal(*nodes)
+    for number, node in enumerate(nodes):
+        journal.submit(0.0, f"j{number}", job())
+        journal.run(f"j{number}", 0.0, 910.0, device=f"{node.name}/cuda0")
+    return journal
+
+
+def test_work_of_unpriced_nodes_is_not_compared_as_free() -> None:
+    rows = compared(played_on(gpu("n")), played_on(gpu("n"), gpu("m", price_per_h=None)))
+    assert rows["useful work, power hours"] == ["25", "50", "+25"]
+    assert rows["cost"] == ["1.00", "1.00", "?"], "what the other costs is not known, and so is the difference"
+    assert rows["cost per 100 power hours"] == ["4.000", "4.000", "+0.000"]
+    assert rows["nodes priced"] == ["1 of 1", "1 of 2", ""]
+
+
+def test_where_all_nodes_are_priced_nothing_is_said_of_it() -> None:
+    rows = compared(played_on(gpu("n")), played_on(gpu("n"), gpu("m")))
+    assert rows["cost"] == ["1.00", "2.00", "+1.00"]
+    assert "nodes priced" not in rows
+    nothing = played_on(gpu("n", price_per_h=None))
+    assert "nodes priced" not in compared(nothing, nothing)
+    same = played_on(gpu("n"), gpu("m", price_per_h=None))
+    assert compared(same, same)["cost"] == ["1.00", "1.00", "+0.00"]
 
 
 def test_rows_that_only_one_has_are_compared_all_the_same() -> None:

@@ -68,3 +68,13 @@ def test_unknown_prices_and_the_formula_of_the_quota_error_are_told() -> None:
     assert facts["cost per unit"][0] == "?"
     assert "half the sum of |had - meant|" in facts["quota error"][1]
     assert {name: unit for name, _, unit in _facts(found)}["cost"] == "2 of 2 nodes priced"
+
+
+def test_a_unit_is_of_the_nodes_whose_price_is_known() -> None:
+    found = measured()
+    one, *others = found.nodes
+    partly = replace(found, nodes=(one, *(replace(node, price_per_h=None) for node in others)))
+    units = {name: unit for name, _, unit in _facts(partly)}
+    assert units["cost"] == "1 of 2 nodes priced"
+    assert units["cost per unit"] == "per 100 power hours of useful work on the 1 of 2 nodes priced"
+    assert {name: unit for name, _, unit in _facts(found)}["cost per unit"] == "per 100 power hours of useful work"

@@ -258,6 +258,26 @@ def test_what_costs_nobody_knows_is_not_free() -> None:
     assert (found.totals()["cost"], found.totals()["cost_per_unit"]) == (None, None)
 
 
+def test_a_unit_costs_what_it_does_where_prices_are_known() -> None:
+    journal = Journal(gpu("n", price_per_h=None), gpu("m"))
+    for number, name in enumerate("nm"):
+        journal.submit(0.0, f"j{number}", job())
+        journal.run(f"j{number}", 100.0, 600.0, device=f"{name}/cuda0")
+    found = journal.measured()
+    assert (found.priced_nodes, found.totals()["priced_nodes"], len(found.nodes)) == (1, 1, 2)
+    assert found.useful == pytest.approx(2 * 490.0 * 100 / 3600)
+    assert found.cost == 1.0
+    assert found.cost_per_unit == pytest.approx(100 / (490.0 * 100 / 3600)), "work on the other is not free"
+
+
+def test_where_the_priced_did_nothing_nobody_knows_what_a_unit_costs() -> None:
+    journal = Journal(gpu("n", price_per_h=None), gpu("m"))
+    journal.submit(0.0, "j1", job())
+    journal.run("j1", 100.0, 600.0)
+    found = journal.measured()
+    assert (found.cost, found.cost_per_unit) == (1.0, None)
+
+
 def test_what_is_free_costs_nothing() -> None:
     journal = Journal(gpu("n", price_per_h=0.0))
     journal.submit(0.0, "j1", job())

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +16,7 @@ import typer
 from hostler import __version__
 from hostler.cli.common import Json
 from hostler.cli.planning import known_nodes, waiting_lines
-from hostler.cli.show import UNKNOWN, Column, clean, duration, maybe, paragraph, quantity, say, say_json, table
+from hostler.cli.show import UNKNOWN, Column, duration, maybe, paragraph, quantity, say, say_json, table
 from hostler.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,6 +32,11 @@ commands = typer.Typer()
 HOUR_S = 3600.0
 GARBAGE_MOST = 50_000
 """Allocations between two looks for garbage in cycles."""
+LONGER_MOST = 1e6
+"""Makes years of a minute: as good as for ever."""
+LONGEST_SHOWN = 60
+"""Characters that are shown of what somebody wrote."""
+HOW_TO_ADD = 'write it as "2x RTX 4090@vast:0.45" (price per GPU and hour) or "RTX 6000 48GB@vast:0.8"'
 NOT_TOLD = {"script": " without expected_s", "sweep": " of unknown speed"}
 ONE_SEED = "differences of one seed; try others with --seed"
 HOURS_ARE = "HOURS are of devices: of one that several share, each has its part"
@@ -95,10 +99,14 @@ ROWS: Mapping[str, int] = {
     "longest without work, h": 1,
 }
 """What is compared, and to how many decimal places."""
+NODES_PRICED = "nodes priced"
+"""The row of how many nodes have a price, of how many: cost and cost per unit are of these alone."""
 _ADDED = re.compile(
-    r"\s*(?:(?P<count>\d+)\s*x\s+)?(?P<model>[^@:]+?)\s*@\s*(?P<provider>[\w.-]+)\s*(?::\s*(?P<price>\d+(?:\.\d+)?))?\s*"
+    r"\s*(?:(?P<count>[-+]?[\d.,]*\d)\s*x(?:\s+|(?=[A-Z\d])))?(?P<model>[^@:]+?)\s*@\s*(?P<provider>[\w.-]+)"
+    r"\s*(?::\s*(?P<price>\d+(?:\.\d+)?))?\s*"
 )
-_VRAM = re.compile(r"\b(\d+(?:\.\d+)?)\s*GB\b", re.IGNORECASE)
+_VRAM = re.compile(r"(?<![^\s_-])([-+]?\d+(?:\.\d+)?)\s*GB\b", re.IGNORECASE)
+_GB = re.compile(r"GB\b", re.IGNORECASE)
 
 
 @commands.command()
@@ -115,7 +123,9 @@ def sim(
             help="Lives of ephemeral nodes are drawn from this spot trace (milliseconds,add|remove,instance)."
         ),
     ] = None,
-    lifetime_scale: Annotated[float, typer.Option(min=0.001, help="Ephemeral nodes live so many times as long.")] = 1.0,
+    lifetime_scale: Annotated[
+        float, typer.Option(min=0.001, max=LONGER_MOST, help="Ephemeral nodes live so many times as long.")
+    ] = 1.0,
     training_load: Annotated[
         float, typer.Option(min=0, max=2, help="Further trainings that would keep this share of tiers 1 and 2 busy.")
     ] = 0.0,
@@ -295,23 +305,47 @@ def _added(text: str, name: str, nodes: Sequence[NodeSpec]) -> NodeSpec:
     from hostler.sim.fleet import added
 
     match = _ADDED.fullmatch(text)
-    if match is None:
-        raise UsageError(f'{text!r} describes no node; write it as "2x RTX 4090@vast:0.45" (price per GPU and hour)')
-    provider, price = match["provider"], match["price"]
-    made = added(
-        name,
-        _VRAM.sub("", match["model"]).strip(),
-        int(match["count"] or 1),
-        _vram_gb(match["model"], nodes),
-        provider,
-        None if price is None else float(price),
-    )
+    model = "" if match is None else _VRAM.sub("", match["model"], count=1).strip(" -_")
+    # A model without a name; or with a second size, or one that is no plain number.
+    if match is None or not model or _GB.search(model):
+        raise UsageError(f"--add {_cut(text)}: describes no node; {HOW_TO_ADD}")
+    provider, vram_gb = match["provider"], _vram_gb(match["model"], nodes)
+    price = None if match["price"] is None else float(match["price"])
+    count = _count(text, match["count"] or "1", model, vram_gb, provider, price)
     siblings = [node for node in nodes if node.provider == provider]
     return replace(
-        made,
+        added(name, model, count, vram_gb, provider, price),
         ephemeral=any(node.ephemeral for node in siblings),
         lifetime_s=next((node.lifetime_s for node in siblings if node.lifetime_s is not None), None),
     )
+
+
+def _count(text: str, count: str, model: str, vram_gb: float, provider: str, price: float | None) -> int:
+    """How many GPUs are added. Raises `UsageError` where the node is not what one of a fleet file may be."""
+    from pydantic import ValidationError
+
+    from hostler.model.codec import explain
+    from hostler.settings.nodes import Gpus, Node
+
+    try:
+        gpus = Gpus.model_validate({"model": model, "count": _whole(count), "vram_gb": vram_gb})
+        node_price = None if price is None else price * gpus.count
+        Node(name="added", backend="virtual", gpus="none", cpu_slots=0, provider=provider, price_per_h=node_price)
+    except ValidationError as error:
+        raise UsageError(f"--add {_cut(text)}: {explain(error)}; {HOW_TO_ADD}") from error
+    return gpus.count
+
+
+def _whole(text: str) -> int | str:
+    """The number, or the text that is none, or has too many digits: the settings say what is wrong with it."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def _cut(text: str) -> str:
+    return repr(text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…")
 
 
 def _vram_gb(model: str, nodes: Sequence[NodeSpec]) -> float:
@@ -340,7 +374,7 @@ def _with_troubles(scenario: Scenario, faults: str, lives: Lives, load: float) -
 
 
 def _faults(name: str, scenario: Scenario) -> Faults:
-    from hostler.sim.faults import LEVELS, level
+    from hostler.sim.faults import LEVELS, faults_of, level
 
     if name in LEVELS:
         return level(name, len(scenario.nodes), scenario.span_s)
@@ -352,47 +386,10 @@ def _faults(name: str, scenario: Scenario) -> Faults:
         ) from error
     except UnicodeDecodeError as error:
         raise UsageError(f"--faults {name}: is no text; write a JSON object") from error
-    given = _given_faults(f"--faults {name}", text)
-    return replace(given, until_s=min(given.until_s, scenario.span_s))
-
-
-def _given_faults(where: str, text: str) -> Faults:
-    from pydantic import ValidationError
-
-    from hostler.model import codec
-    from hostler.sim.faults import Faults
-
-    _check_keys(where, text)
     try:
-        found: Faults = codec.adapter(Faults).validate_json(text)
-    except ValidationError as error:
-        raise UsageError(f"{where}: {codec.explain(error)}") from error
-    for key in _fault_names():
-        value = getattr(found, key)
-        if key.endswith("_every_s") and value is not None and not value > 0:
-            raise UsageError(f"{where}: {key}: should be greater than 0 (found {value:g}); leave it out for never")
-    return found
-
-
-def _check_keys(where: str, text: str) -> None:
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UsageError(
-            f"{where}: line {error.lineno}, column {error.colno}: is no JSON ({error.msg}); write an object, "
-            'such as {"link_cut_every_s": 600}'
-        ) from error
-    if not isinstance(found, dict):
-        raise UsageError(f'{where}: should be an object, such as {{"link_cut_every_s": 600}}')
-    for key in found:
-        if key not in _fault_names():
-            raise UsageError(f"{where}: {clean(key)}: is no setting (allowed here: {', '.join(_fault_names())})")
-
-
-def _fault_names() -> tuple[str, ...]:
-    from hostler.sim.faults import Faults
-
-    return tuple(each.name for each in fields(Faults))
+        return faults_of(text, scenario.span_s)
+    except ValueError as error:
+        raise UsageError(f"--faults {name}: {error}") from error
 
 
 def _lives(trace: Path | None, scale: float) -> Lives:
@@ -435,7 +432,7 @@ def _lines(measured: Measures, faults: str) -> Iterator[str]:
 
 
 def _cost_text(measured: Measures) -> str:
-    priced, nodes = sum(node.price_per_h is not None for node in measured.nodes), len(measured.nodes)
+    priced, nodes = measured.priced_nodes, len(measured.nodes)
     partly = "" if priced in (0, nodes) else f" ({priced} of {nodes} nodes priced)"
     cost = UNKNOWN if measured.cost is None else quantity(round(measured.cost, 1))
     return f"{cost}, {_small(measured.cost_per_unit)} per 100 power hours{partly}"
@@ -496,7 +493,23 @@ def _comparison(before: Measures, after: Measures) -> Iterator[tuple[str, str, s
         value, other = rows.get(name), others.get(name)
         places = ROWS[name]
         difference = None if value is None or other is None else other - value
+        if name == "cost" and _unpriced(before) != _unpriced(after):
+            difference = None  # what only one of them has, and nobody knows the price of, is not free
         yield name, _rounded(value, places), _rounded(other, places), _rounded(difference, places, "+")
+        if name == "cost per 100 power hours" and _partly_priced(before, after):
+            yield NODES_PRICED, _priced(before), _priced(after), ""
+
+
+def _unpriced(measured: Measures) -> set[str]:
+    return {node.node for node in measured.nodes if node.price_per_h is None}
+
+
+def _partly_priced(*runs: Measures) -> bool:
+    return any(map(_unpriced, runs)) and any(each.priced_nodes for each in runs)
+
+
+def _priced(measured: Measures) -> str:
+    return f"{measured.priced_nodes} of {len(measured.nodes)}"
 
 
 def _compared(measured: Measures) -> Iterator[tuple[str, float | None]]:
@@ -519,9 +532,7 @@ def _compared(measured: Measures) -> Iterator[tuple[str, float | None]]:
 def _document(measured: Measures) -> dict[str, Any]:
     plain = asdict(replace(measured, spans=()))
     del plain["spans"]
-    priced = sum(node.price_per_h is not None for node in measured.nodes)
-    totals = {**measured.totals(), "priced_nodes": priced}
-    return {**plain, "totals": totals}
+    return {**plain, "totals": measured.totals()}
 
 
 def _share(value: float | None) -> str:

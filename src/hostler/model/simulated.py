@@ -165,7 +165,7 @@ class Measures:
     @property
     def useful(self) -> float:
         """Work that they did and that was not lost, in power hours."""
-        return sum(each.useful_s * each.power for each in self.counted) / 3600
+        return _useful(self.counted)
 
     @property
     def useful_share(self) -> float | None:
@@ -179,6 +179,11 @@ class Measures:
         return sum(known) if known else None
 
     @property
+    def priced_nodes(self) -> int:
+        """How many nodes are of known price."""
+        return sum(each.price_per_h is not None for each in self.nodes)
+
+    @property
     def games(self) -> int:
         """Games of self-play that came in."""
         return sum(each.games for each in self.configs)
@@ -190,8 +195,13 @@ class Measures:
 
     @property
     def cost_per_unit(self) -> float | None:
-        """What a hundred power hours of useful work cost; `None` where no price is known, or nothing was done."""
-        return None if self.cost is None else _part(100 * self.cost, self.useful)
+        """What a hundred power hours of useful work cost on the nodes of known price: work of others is not free.
+
+        `None` where no price is known, or those nodes did nothing.
+        """
+        priced = {each.node for each in self.nodes if each.price_per_h is not None}
+        done = _useful(each for each in self.counted if each.node in priced)
+        return None if self.cost is None else _part(100 * self.cost, done)
 
     def waits_of(self, kind: WorkKind) -> Waits | None:
         """How long work of a kind waited; `None` where there was none."""
@@ -199,7 +209,8 @@ class Measures:
 
     def totals(self) -> dict[str, Any]:
         """The sums above by name, for a document."""
-        names = ("busy", "useful_share", "bound", "useful", "cost", "cost_per_unit", "games", "games_per_h")
+        shares, work = ("busy", "useful_share"), ("bound", "useful", "games", "games_per_h")
+        names = (*shares, *work, "cost", "cost_per_unit", "priced_nodes")
         return {name: getattr(self, name) for name in names}
 
 
@@ -213,6 +224,10 @@ def useful_share(devices: Iterable[DeviceUse]) -> float | None:
     """Share of what the devices could have done that they did."""
     chosen = tuple(devices)
     return _part(sum(each.useful_s * each.power for each in chosen), sum(each.up_s * each.power for each in chosen))
+
+
+def _useful(devices: Iterable[DeviceUse]) -> float:
+    return sum(each.useful_s * each.power for each in devices) / 3600
 
 
 def _tier(device: DeviceUse) -> str:

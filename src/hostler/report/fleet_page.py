@@ -80,9 +80,10 @@ def _facts(measured: Measures) -> Iterator[tuple[str, str, str]]:
     yield "training waits", minutes(training.mean_s if training else None), "minutes on average"
     yield "of these, 95 %", minutes(training.p95_s if training else None), "minutes at most"
     yield "games", number(measured.games_per_h), "an hour"
-    priced = sum(node.price_per_h is not None for node in measured.nodes)
-    yield "cost", number(measured.cost), f"{priced} of {len(measured.nodes)} nodes priced"
-    yield "cost per unit", number(measured.cost_per_unit), "per 100 power hours of useful work"
+    priced = f"{measured.priced_nodes} of {len(measured.nodes)} nodes priced"
+    theirs = f" on the {priced}" if 0 < measured.priced_nodes < len(measured.nodes) else ""
+    yield "cost", number(measured.cost), priced
+    yield "cost per unit", number(measured.cost_per_unit), f"per 100 power hours of useful work{theirs}"
     starved = max((config.longest_without_s for config in measured.configs), default=None)
     yield "starvation", hours(starved), "hours, longest that a config had no work"
     yield "preemptions", str(measured.preemptions), f"{hours(sum(measured.lost_s.values()))} device hours lost in all"
