@@ -82,3 +82,17 @@ def test_agents_of_this_journal_stay(tmp_path: Path) -> None:
     open_journal(tmp_path).close()
     assert directory.set_aside_strangers() is None
     assert directory.agent("here").exists()
+
+
+def test_an_identity_is_the_journals(tmp_path: Path) -> None:
+    directory = StateDir(tmp_path)
+    directory.set_aside_strangers()
+    first = directory.identity()
+    assert directory.identity() == first, "asked for once for each node"
+    open_journal(tmp_path).close()
+    directory.set_aside_strangers()
+    assert StateDir(tmp_path).identity() == first
+    for path in tmp_path.glob("journal*"):
+        path.unlink()
+    directory.set_aside_strangers()
+    assert directory.identity() != first

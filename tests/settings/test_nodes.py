@@ -93,7 +93,9 @@ FAULTS = [
         "[{name: a, §proivder: x}]",
         "nodes[0].proivder: is no setting; did you mean 'provider'? (allowed here: name, backend,",
     ),
-    ("[{name: a, backend: §ssh}]", "nodes[0].backend: should be 'local' or 'virtual' (found 'ssh')"),
+    ("[{name: a, backend: §telnet}]", "nodes[0].backend: should be 'local', 'ssh' or 'virtual' (found 'telnet')"),
+    ("[§{name: a, host: b}]", "nodes[0]: host: that is for nodes behind SSH; write `backend: ssh`, too"),
+    ("[{name: a, backend: ssh, host: §-oProxyCommand=x}]", "nodes[0].host: the text should match"),
     ("[{name: a, price_per_h: §-1}]", "nodes[0].price_per_h: should be greater than or equal to 0 (found -1)"),
     ("[{name: a, price_per_h: §'1'}]", "nodes[0].price_per_h: should be a valid number (found '1')"),
     ("[{name: a, price_per_h: §1e12}]", "nodes[0].price_per_h: should be less than or equal to 1000000000"),
@@ -109,7 +111,7 @@ FAULTS = [
     ("[{name: a, ephemeral: true, lifetime_s: §0}]", "nodes[0].lifetime_s: should be greater than 0 (found 0)"),
     (
         "[§{name: a, gpus: [{model: T4}]}]",
-        "nodes[0]: the GPUs of a local node are those that its probe finds; write `gpus: auto` or `none`",
+        "nodes[0]: the GPUs of a real node are those that its probe finds; write `gpus: auto` or `none`",
     ),
     (f"[§{{{V}}}]", "nodes[0]: nobody can probe a virtual node; list its `gpus`, or write `none`"),
     (

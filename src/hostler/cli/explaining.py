@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hostler.cli.fleet import pressure_text
+from hostler.cli.nodes import pressure_text
 from hostler.cli.show import Column, clock, duration, paragraph, table
 
 if TYPE_CHECKING:

@@ -62,7 +62,7 @@ WITHOUT_SOLVER = (
 def _known(node: Node) -> bool:
     """Whether the devices of a node are known before it starts, and the memory of its GPUs."""
     if isinstance(node.gpus, str):
-        return node.gpus == "none"
+        return node.gpus == "none" and (node.backend == "local" or node.cpu_slots != "auto")
     return all(each.vram_gb is not None for each in node.gpus)
 
 

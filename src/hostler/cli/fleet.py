@@ -11,11 +11,8 @@ import typer
 from hostler.cli.common import Json, StateDir, client
 from hostler.cli.show import (
     Column,
-    age,
     clean,
     duration,
-    maybe,
-    paragraph,
     percent,
     quantity,
     say,
@@ -24,10 +21,9 @@ from hostler.cli.show import (
     table,
     terminal_width,
 )
-from hostler.model.errors import NotFound
 
 if TYPE_CHECKING:
-    from hostler.client import Client, View
+    from hostler.client import View
 
 commands = typer.Typer()
 
@@ -40,16 +36,6 @@ SWEEP_COLUMNS = (
     Column("HITS", right=True),
     Column("BY CHANCE", right=True),
     Column("NAME", yields=True),
-)
-NODE_COLUMNS = (
-    Column("DEVICE", yields=True),
-    Column("LINK"),
-    Column("FOR", right=True),
-    Column("BUSY", right=True),
-    Column("LANES", right=True),
-    Column("GB", right=True),
-    Column("MODEL", yields=True),
-    Column("HOLDS", yields=True),
 )
 QUEUE_COLUMNS = (
     Column("#", right=True),
@@ -103,39 +89,6 @@ def queue(
     say(table(QUEUE_COLUMNS, map(_queue_row, rows)) if rows else ["nothing waits"])
 
 
-@commands.command()
-def nodes(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NODE", help="Only this one, with what its devices do and why.")
-    ] = None,
-    as_json: Json = False,
-    state_dir: StateDir = None,
-) -> None:
-    """Show the nodes, their devices and what is on them.
-
-    BUSY is the utilisation that the driver told last, and how long ago; LANES are those taken of the jobs that may
-    share a device. Below stand pressures and quarantines, with when they end if nothing more is heard.
-
-    \b
-    Example:
-      hostler nodes
-      hostler nodes rig-1
-    """
-    asked = client(state_dir)
-    found = [node for node in asked.nodes() if name in (None, node["name"])]
-    if name is not None and not found:
-        raise NotFound(f"there is no node {name!r}; `hostler nodes` lists them")
-    if as_json:
-        say_json(found)
-        return
-    now = time.time()
-    say(table(NODE_COLUMNS, [row for node in found for row in _device_rows(node, now)]))
-    for node in found:
-        say(_node_remarks(node, now))
-    if name is not None:
-        say(_node_detail(asked, found[0]))
-
-
 def sweep_row(sweep: View) -> Sequence[object]:
     """A sweep as a row of `SWEEP_COLUMNS`."""
     return (
@@ -182,62 +135,3 @@ def _watch(render: Callable[[], str], every_s: float) -> None:
 def _queue_row(row: View) -> Sequence[object]:
     waited = duration(row["waited_s"])
     return row["place"], row["job"], row["work"], row["priority"], waited, row["name"], row["waits_for"] or ""
-
-
-def _device_rows(node: View, now: float) -> Iterator[Sequence[object]]:
-    since = age(node["since"], now)
-    if not node["devices"]:
-        yield node["name"], node["link"], since, "", "", "", "", "no devices known"
-    for device in node["devices"]:
-        held = [*device["attempts"], *device["chunks"]]
-        on_cpu = device["kind"] == "cpu"
-        vram = "-" if on_cpu else quantity(device["vram_gb"])
-        model = "" if on_cpu and device["model"] is None else maybe(device["model"])
-        lanes = "-" if on_cpu else f"{len(device['attempts'])}/{device['lanes']}"
-        yield device["id"], node["link"], since, _busy(device, now), lanes, vram, model, " ".join(held) or "idle"
-
-
-def _busy(device: View, now: float) -> str:
-    """Utilisation, and how old the reading is."""
-    if device["told_at"] is None:
-        return "-" if device["kind"] == "cpu" else "?"
-    known = "?" if device["utilization"] is None else f"{100 * device['utilization']:.0f}%"
-    return f"{known} {age(device['told_at'], now)}"
-
-
-def _node_remarks(node: View, now: float) -> Iterator[str]:
-    """What is wrong with a node or a device of it, and until when."""
-    if node["trouble"]:
-        yield from paragraph(f"{node['name']}: {node['trouble']}", rest="  ")
-    for each in node["pressures"]:
-        yield from paragraph(f"{node['name']}: {pressure_text(each, now)}", rest="  ")
-    for device in node["devices"]:
-        ban = device["quarantine"]
-        if ban is not None:
-            left = "on probation" if ban["until"] <= now else f"for {duration(ban['until'] - now)} more"
-            since = "?" if ban["since"] is None else age(ban["since"], now)
-            yield from paragraph(f"{device['id']}: in quarantine since {since}, {left}: {ban['why']}", rest="  ")
-        if device["reserved_for"] is not None:
-            yield from paragraph(f"{device['id']}: kept for {device['reserved_for']}", rest="  ")
-
-
-def pressure_text(pressure: View, now: float) -> str:
-    """A pressure in words: what it is, since when, until when at most, and what it holds back."""
-    ends = pressure["expires_at"]
-    until = "" if ends is None else f", expires in {duration(max(ends - now, 0.0))} unless told again"
-    back = ", ".join(pressure["holds_back"])
-    return (
-        f"{pressure['event']} {pressure['level']} for {age(pressure['since'], now)}: {pressure['signal']} "
-        f"{quantity(pressure['value'])} of {quantity(pressure['limit'])} {pressure['unit']}{until}"
-        + (f"; starts no {back}" if back else "")
-    )
-
-
-def _node_detail(asked: Client, node: View) -> Iterator[str]:
-    """What each device of a node does and why, and what its gates have refused."""
-    yield ""
-    for device in node["devices"]:
-        yield from paragraph(asked.explain_device(device["id"])["summary"], rest="  ")
-    if node["gates"]:
-        counts = ", ".join(f"{gate} {count}" for gate, count in node["gates"].items())
-        yield from paragraph(f"refused there since the controller began: {counts}", rest="  ")

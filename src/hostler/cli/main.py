@@ -16,6 +16,7 @@ from hostler.cli import (
     fleet,
     jobs,
     models,
+    nodes,
     output,
     planning,
     running,
@@ -37,7 +38,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for group in (running, planning, simulating, fleet, steering, submitting, sweeps, jobs, output, training, models):
+for group in (
+    running,
+    planning,
+    simulating,
+    fleet,
+    nodes,
+    steering,
+    submitting,
+    sweeps,
+    jobs,
+    output,
+    training,
+    models,
+):
     app.add_typer(group.commands)
 
 

@@ -18,6 +18,7 @@ from hostler.cli.show import Column, clean, maybe, say, say_json, shortened, tab
 if TYPE_CHECKING:
     from hostler.model.fleet import NodeSpec
     from hostler.settings import Loaded
+    from hostler.settings.nodes import Node
     from hostler.sim.preview import Asked, ClassPlan, DevicePlan, Preview, Run
 
 commands = typer.Typer()
@@ -108,12 +109,20 @@ def known_nodes(loaded: Loaded, done: str) -> tuple[list[NodeSpec], list[str]]:
     nodes, unknown = [], []
     for node in loaded.fleet.nodes:
         spec = node_spec(node)
-        nodes.append(spec if node.backend == "virtual" else _local(spec, node.cpu_slots))
-        if node.backend == "local" and node.gpus == "auto":
-            unknown.append(
-                f"the GPUs of {node.name} are found by a probe when it starts; {done} with its CPU slots alone"
-            )
+        nodes.append(spec if node.backend == "virtual" else _slots_alone(spec, _slots(node)))
+        if node.backend != "virtual" and (node.gpus == "auto" or (node.backend == "ssh" and node.cpu_slots == "auto")):
+            what, left = ("GPUs", "with its CPU slots alone") if _slots(node) else ("devices", "without it")
+            unknown.append(f"the {what} of {node.name} are found by a probe when it starts; {done} {left}")
     return nodes, unknown
+
+
+def _slots(node: Node) -> int:
+    """The CPU slots of a node as far as they are known without starting anything: others have yet to be counted."""
+    from hostler.agent.probe import cpus
+
+    if isinstance(node.cpu_slots, int):
+        return node.cpu_slots
+    return cpus() if node.backend == "local" else 0
 
 
 def _asked(loaded: Loaded) -> tuple[Asked, list[str]]:
@@ -130,19 +139,19 @@ def _asked(loaded: Loaded) -> tuple[Asked, list[str]]:
     ), unknown
 
 
-def _local(spec: NodeSpec, cpu_slots: int | str) -> NodeSpec:
-    """This machine as far as it is known without starting anything: its CPU slots."""
+def _slots_alone(spec: NodeSpec, slots: int) -> NodeSpec:
+    """A node as far as it is known without starting anything: so many CPU slots."""
     from dataclasses import replace
 
     from hostler.agent.probe import cpus
     from hostler.model.fleet import DeviceSpec
     from hostler.model.work import DeviceKind
 
-    slots = cpus() if isinstance(cpu_slots, str) else cpu_slots
     devices = tuple(
         DeviceSpec(id=f"{spec.name}/cpu{at}", node=spec.name, kind=DeviceKind.CPU, index=at) for at in range(slots)
     )
-    return replace(spec, devices=devices, cpus=float(cpus()) if spec.cpus is None else spec.cpus)
+    here = spec.backend == "local" and spec.cpus is None
+    return replace(spec, devices=devices, cpus=float(cpus()) if here else spec.cpus)
 
 
 def _all_known(nodes: Iterable[NodeSpec]) -> bool:

@@ -43,6 +43,15 @@ class StateDir:
         """Artifacts of this machine: games, datasets, models, by their hashes."""
         return self.path / "artifacts"
 
+    @property
+    def known_hosts(self) -> Path:
+        """Host keys that a person has accepted by `hostler nodes trust`."""
+        return self.path / "known_hosts"
+
+    @property
+    def _identity_file(self) -> Path:
+        return self.path / "identity"
+
     def agent(self, node: str) -> Path:
         """The directory of a local node's agent."""
         return self.path / "agents" / node
@@ -66,14 +75,27 @@ class StateDir:
     def set_aside_strangers(self) -> Path | None:
         """Agents of a journal that is gone do not belong to the next one, whose jobs will have the same ids.
 
-        Their folder is renamed (its new path is returned), upon which they end by themselves.
+        Their folder is renamed (its new path is returned), upon which they end by themselves. Those elsewhere are left
+        behind: the next journal has another `identity`.
         """
         agents = self.path / "agents"
-        if (self.path / FILE).exists() or not agents.exists():
+        if (self.path / FILE).exists():
+            return None
+        self._identity_file.unlink(missing_ok=True)
+        if not agents.exists():
             return None
         aside = next(path for at in count(1) if not (path := self.path / f"agents-of-a-lost-journal-{at}").exists())
         agents.rename(aside)
         return aside
+
+    def identity(self) -> str:
+        """What tells this journal from every other one: agents elsewhere have their folders under it.
+
+        Made at the first call after `set_aside_strangers`, which forgets that of a journal that is gone.
+        """
+        if not self._identity_file.exists():
+            self._publish(self._identity_file, secrets.token_hex(6) + "\n")
+        return self._identity_file.read_text().strip()
 
     def release(self) -> None:
         """Let the next controller have the directory."""

@@ -14,8 +14,6 @@ from typing import Any, TextIO, cast
 
 import structlog
 
-from hostler.backends.base import Backend
-from hostler.backends.local import LocalNode
 from hostler.model.errors import SettingsError
 from hostler.model.inputs import Configure, Declare, Submit, Tick
 from hostler.model.units import printable
@@ -23,10 +21,11 @@ from hostler.runtime.clock import Clock, SteadyClock
 from hostler.runtime.controller import Controller
 from hostler.runtime.logfile import LogFile
 from hostler.runtime.loops import every
+from hostler.runtime.nodes import reaching, retired
 from hostler.runtime.pump import refused
 from hostler.runtime.report import Reporter
 from hostler.runtime.statedir import StateDir
-from hostler.settings import Loaded, config_specs, load, node_spec, rules, specs
+from hostler.settings import Loaded, config_specs, load, rules, specs
 from hostler.web.app import make_app
 from hostler.web.server import Served, serve
 
@@ -67,7 +66,7 @@ def _refuse_virtual(loaded: Loaded) -> None:
             place = loaded.tree.at(("nodes", index, "backend"))
             raise SettingsError(
                 f"{place}: node {node.name!r} is virtual, which `hostler plan` and `hostler sim` take into account but "
-                "nothing can be started on (nodes over SSH come with a later release); take it out, or make it local"
+                "nothing can be started on; take it out, or write how it is reached (`backend: local` or `ssh`)"
             )
 
 
@@ -86,15 +85,15 @@ async def _run(
         aside = directory.set_aside_strangers()
         if aside is not None:
             print(f"hostler: there were agents, but no journal; what they left is in {aside}", file=out)
-        backends = _backends(loaded, directory)
         async with (
+            reaching(loaded, directory) as backends,
             Controller(
                 directory,
                 loaded.fleet.name,
                 backends,
                 clock,
                 journal.snapshot_every,
-                partial(_retired, loaded, directory),
+                partial(retired, loaded, directory),
             ) as controller,
             _listening(loaded, directory, controller, clock) as served,
         ):
@@ -107,30 +106,6 @@ async def _run(
             if until_idle:
                 await show.summary(names or [job.id for job in controller.jobs(None, 0, SUMMED_UP)])
             return await _exit_status(controller, names, before if names else 0, until_idle)
-
-
-def _backends(loaded: Loaded, directory: StateDir) -> Mapping[str, Backend]:
-    limits = loaded.fleet.limits
-    return {
-        node.name: LocalNode(
-            node.name,
-            directory.agent(node.name),
-            controller=loaded.fleet.name,
-            cpu_slots=None if node.cpu_slots == "auto" else node.cpu_slots,
-            gpus=node.gpus == "auto",
-            python=node.python or sys.executable,
-            env={"HOSTLER_ARTIFACTS": str(directory.artifacts.absolute()), **node.env},
-            log_bytes=limits.log_bytes,
-            result_bytes=limits.result_bytes,
-            terms=node_spec(node),
-        )
-        for node in loaded.fleet.nodes
-    }
-
-
-def _retired(loaded: Loaded, directory: StateDir, name: str) -> Backend:
-    """A node that was taken out of the fleet file: without devices, nothing new is put on it."""
-    return LocalNode(name, directory.agent(name), controller=loaded.fleet.name, cpu_slots=0, gpus=False)
 
 
 @asynccontextmanager

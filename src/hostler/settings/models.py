@@ -25,6 +25,23 @@ class Api(Section):
     """TCP port; 0 takes a free one."""
 
 
+class Ssh(Section):
+    """How nodes behind SSH are reached; each of them is asked for a key, never for a password."""
+
+    config: tuple[Annotated[str, Field(min_length=1)], ...] = ("~/.ssh/config", "/etc/ssh/ssh_config")
+    """Configurations of SSH that are heeded, as far as they are there."""
+    known_hosts: tuple[Annotated[str, Field(min_length=1)], ...] = ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts")
+    """Where host keys are known from, besides those accepted by `hostler nodes trust`."""
+    handshakes: Annotated[int, Field(ge=1, le=100)] = 8
+    """Connections made at once over one jump host; a server drops more than ten."""
+    sessions: Annotated[int, Field(ge=1, le=100)] = 8
+    """Sessions at once on one connection; a server refuses more than ten."""
+    connect_s: Seconds = 20.0
+    """How long a connection may take to be made, in seconds."""
+    keepalive_s: Seconds = 10.0
+    """After so long a silence, in seconds, a node is asked for a sign of life; three that fail end the connection."""
+
+
 class Job(Section):
     """A script job in short form. Exactly one of `argv`, `run` and `script` gives its command."""
 
@@ -204,6 +221,8 @@ class Fleet(Section):
     `~/.local/state/hostler`."""
     api: Api = Api()
     """Where the controller listens."""
+    ssh: Ssh = Ssh()
+    """How nodes behind SSH are reached."""
     nodes: Annotated[tuple[Node, ...], Field(min_length=1)] = (Node(name="here"),)
     """The machines; by default this one."""
     sweeps: tuple[Sweep, ...] = ()

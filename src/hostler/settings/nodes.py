@@ -9,11 +9,13 @@ from pydantic import BeforeValidator, Field, model_validator
 from hostler.model.fleet import Money
 from hostler.model.work import GIGABYTES_MAX, Rest, Seconds, WorkKind
 from hostler.settings.moments import LATEST, parse_moment
-from hostler.settings.section import Environment, Name, NodeName, Section
+from hostler.settings.section import Environment, Name, NodeName, Section, Word
 
 Moment: TypeAlias = Annotated[
     float, Field(ge=0, le=LATEST), BeforeValidator(parse_moment, json_schema_input_type=float | str)
 ]
+Host: TypeAlias = Annotated[str, Field(pattern=r"^[^\s,\x00-]\S*$")]
+"""Something that SSH takes for no option of its own."""
 Gigabytes: TypeAlias = Annotated[float, Field(gt=0, le=GIGABYTES_MAX)]
 
 
@@ -33,16 +35,31 @@ class Node(Section):
 
     name: NodeName
     """Name of the node; letters, digits, dots, dashes and underscores."""
-    backend: Literal["local", "virtual"] = "local"
-    """How attempts are run there: `local` is this machine. A `virtual` one is only described: `hostler plan`,
-    `hostler sim` and `hostler check` take it into account, `hostler up` refuses it."""
+    backend: Literal["local", "ssh", "virtual"] = "local"
+    """How attempts are run there: `local` is this machine, `ssh` one that SSH reaches by a key. A `virtual` one is
+    only described: `hostler plan`, `hostler sim` and `hostler check` take it into account, `hostler up` refuses it."""
+    host: Host | None = None
+    """What SSH knows the node as: a name of `~/.ssh/config`, or an address; by default the name of the node."""
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    """Port of its SSH server; by default what `~/.ssh/config` says, or 22."""
+    user: Host | None = None
+    """Who logs in there; by default what `~/.ssh/config` says, or who runs Hostler."""
+    identity: Annotated[str, Field(min_length=1)] | None = None
+    """Private key, starting from the folder of this file; by default those of the SSH agent and of `~/.ssh`."""
+    via: tuple[Host, ...] | None = None
+    """Jump hosts as `[user@]host[:port]`, the nearest first; by default the `ProxyJump` of `~/.ssh/config`."""
+    dir: Annotated[str, Field(min_length=1)] = "~/.hostler"
+    """Folder for the agent and for everything it runs, on the node; `~` is the home there."""
+    setup: tuple[Word, ...] = ()
+    """Lines of shell before the agent starts; what they export, everything on the node sees."""
     cpu_slots: Literal["auto"] | Annotated[int, Field(ge=0, le=4096)] = "auto"
     """How many processes run on CPUs at the same time; `auto`: one for each core Hostler may use, and on a virtual node
     with GPUs none."""
     gpus: Literal["auto", "none"] | Annotated[tuple[Gpus, ...], Field(min_length=1)] = "auto"
     """`auto` uses the GPUs that the node's probe finds, `none` leaves them alone. A virtual node lists its own."""
     python: Annotated[str, Field(min_length=1)] | None = None
-    """The interpreter that `{python}` stands for; by default the one that runs Hostler."""
+    """The interpreter that `{python}` stands for, and that runs the agent; by default the one that runs Hostler, and
+    over SSH `python3`."""
     env: Environment = {}
     """Laid under the environment of every process on the node."""
     provider: Name | None = None
@@ -70,8 +87,11 @@ class Node(Section):
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
         listed = isinstance(self.gpus, tuple)
-        if self.backend == "local" and listed:
-            raise ValueError("the GPUs of a local node are those that its probe finds; write `gpus: auto` or `none`")
+        if self.backend != "virtual" and listed:
+            raise ValueError("the GPUs of a real node are those that its probe finds; write `gpus: auto` or `none`")
+        over_ssh = self.model_fields_set & {"host", "port", "user", "identity", "via", "dir", "setup"}
+        if self.backend != "ssh" and over_ssh:
+            raise ValueError(f"{', '.join(sorted(over_ssh))}: that is for nodes behind SSH; write `backend: ssh`, too")
         if self.backend == "virtual" and self.gpus == "auto":
             raise ValueError("nobody can probe a virtual node; list its `gpus`, or write `none`")
         if self.backend == "virtual" and not listed and self.cpu_slots == "auto" and self.cpus is None:

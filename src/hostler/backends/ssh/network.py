@@ -7,6 +7,7 @@ import random
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TypeAlias
 from weakref import WeakSet
 
@@ -52,6 +53,15 @@ class Network:
         if key is None:
             raise LinkRefused(f"{target} shows no host key; it has to use one that people can compare")
         return trust.shown(options.host, options.port, key)
+
+    def jumps(self, target: Target) -> list[Target]:
+        """The jump hosts on the way to a target, the nearest first; each is reached over those before it."""
+        way = _way(target, self._options(target))
+        return [replace(jump(each), via=way[:at]) for at, each in enumerate(way)]
+
+    def accept(self, found: HostKey) -> None:
+        """Make a key known from now on, as a person has decided."""
+        trust.add(self.habits.known_hosts[0], found)
 
     def known(self, found: HostKey) -> bool | None:
         """Whether a key is known; `None`: another one is, of the same host."""

@@ -1,0 +1,227 @@
+"""The nodes: what they are made of and do, and whom to trust behind SSH."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from hostler.cli.common import Json, StateDir, client
+from hostler.cli.show import Column, age, duration, maybe, paragraph, quantity, say, say_json, table
+from hostler.model.errors import LinkRefused, NotFound, UsageError
+
+if TYPE_CHECKING:
+    from hostler.backends.ssh import Network, Target
+    from hostler.client import Client, View
+    from hostler.settings import Loaded
+
+
+class ShowsByDefault(TyperGroup):
+    """A group whose first word may be left out where it would be `show`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the word in."""
+        if not args or args[0] not in {*self.commands, "-h", "--help"}:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+commands = typer.Typer()
+nodes = typer.Typer(
+    cls=ShowsByDefault, help="Show the nodes (`hostler nodes`, `hostler nodes rig-1`), or say whom to trust."
+)
+commands.add_typer(nodes, name="nodes")
+
+NODE_COLUMNS = (
+    Column("DEVICE", yields=True),
+    Column("LINK"),
+    Column("FOR", right=True),
+    Column("BUSY", right=True),
+    Column("LANES", right=True),
+    Column("GB", right=True),
+    Column("MODEL", yields=True),
+    Column("HOLDS", yields=True),
+)
+
+
+@nodes.command()
+def show(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NODE", help="Only this one, with what its devices do and why.")
+    ] = None,
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Show the nodes, their devices and what is on them.
+
+    BUSY is the utilisation that the driver told last, and how long ago; LANES are those taken of the jobs that may
+    share a device. Below stand pressures and quarantines, with when they end if nothing more is heard.
+
+    \b
+    Example:
+      hostler nodes
+      hostler nodes rig-1
+    """
+    asked = client(state_dir)
+    found = [node for node in asked.nodes() if name in (None, node["name"])]
+    if name is not None and not found:
+        raise NotFound(f"there is no node {name!r}; `hostler nodes` lists them")
+    if as_json:
+        say_json(found)
+        return
+    now = time.time()
+    say(table(NODE_COLUMNS, [row for node in found for row in _device_rows(node, now)]))
+    for node in found:
+        say(_node_remarks(node, now))
+    if name is not None:
+        say(_node_detail(asked, found[0]))
+
+
+@nodes.command()
+def trust(
+    fleet: Annotated[Path, typer.Argument(metavar="FLEET", help="The fleet file.")],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NODE]...", help="Only these; by default all behind SSH.")
+    ] = None,
+    fingerprint: Annotated[
+        str | None, typer.Option("--fingerprint", metavar="SHA256:...", help="Accept this key, and no other.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Accept whatever is shown, without asking.")] = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Show the host keys of nodes behind SSH and of their jump hosts, and make them known where you accept them.
+
+    Nothing else ever does. Compare a fingerprint with what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` prints on
+    the node itself, or with what its owner tells you. A key that differs from the one that is known is refused.
+
+    \b
+    Example:
+      hostler nodes trust fleet.yaml
+      hostler nodes trust fleet.yaml rig-1 --fingerprint SHA256:Gmy7...
+    """
+    from hostler.backends.ssh import Network
+    from hostler.runtime.nodes import habits, target
+    from hostler.runtime.statedir import StateDir as Directory
+    from hostler.settings import load
+
+    overrides = {} if state_dir is None else {"state_dir": str(state_dir)}
+    loaded = load(fleet, os.environ, overrides)
+    targets = [(node.name, target(loaded, node)) for node in _behind_ssh(loaded, names or [])]
+    if fingerprint is not None and len(targets) != 1:
+        raise UsageError(f"--fingerprint is of one node; say which one: {', '.join(name for name, _ in targets)}")
+    network = Network(habits(loaded, Directory(loaded.state_dir)))
+    asyncio.run(_trust_all(network, targets, fingerprint, yes))
+
+
+def _behind_ssh(loaded: Loaded, names: Sequence[str]) -> list[Any]:
+    found = [node for node in loaded.fleet.nodes if node.backend == "ssh"]
+    unknown = sorted(set(names) - {node.name for node in found})
+    if unknown:
+        raise NotFound(f"{unknown[0]!r} is no node behind SSH in {loaded.path}; it has {_listed(found)}")
+    if not found:
+        raise UsageError(f"{loaded.path} has no node behind SSH (`backend: ssh`)")
+    return [node for node in found if not names or node.name in names]
+
+
+def _listed(found: Sequence[Any]) -> str:
+    return ", ".join(node.name for node in found) or "none"
+
+
+async def _trust_all(
+    network: Network, targets: Sequence[tuple[str, Target]], fingerprint: str | None, yes: bool
+) -> None:
+    try:
+        for name, target in targets:
+            for hop in network.jumps(target):
+                await _trust(network, f"{name} goes over {hop}", hop, None, yes)
+            await _trust(network, name, target, fingerprint, yes)
+    finally:
+        await network.close()
+
+
+async def _trust(network: Network, title: str, target: Target, fingerprint: str | None, yes: bool) -> None:
+    found = await network.host_key(target)
+    known = network.known(found)
+    say([f"{title}: {found.host} {found.fingerprint}" + (" known already" if known else "")])
+    if known:
+        return
+    if known is None:
+        files = " ".join(str(path) for path in network.habits.known_hosts if path.exists())
+        raise LinkRefused(
+            f"another key of {found.host} is known: it was set up anew, or somebody stands in between. If you know "
+            f"which, take the old one out of whichever of these has it: {files}"
+        )
+    if fingerprint is not None and found.fingerprint != fingerprint:
+        raise LinkRefused(f"{found.host} shows {found.fingerprint}, not {fingerprint}; nothing was accepted")
+    if fingerprint is None and not yes:
+        if not sys.stdin.isatty():
+            raise UsageError(f"{found.host}: nobody is here to compare; give its --fingerprint, or --yes")
+        typer.confirm("  is that its own?", abort=True)
+    network.accept(found)
+    say(["  accepted"])
+
+
+def _device_rows(node: View, now: float) -> Iterator[Sequence[object]]:
+    since = age(node["since"], now)
+    if not node["devices"]:
+        yield node["name"], node["link"], since, "", "", "", "", "no devices known"
+    for device in node["devices"]:
+        held = [*device["attempts"], *device["chunks"]]
+        on_cpu = device["kind"] == "cpu"
+        vram = "-" if on_cpu else quantity(device["vram_gb"])
+        model = "" if on_cpu and device["model"] is None else maybe(device["model"])
+        lanes = "-" if on_cpu else f"{len(device['attempts'])}/{device['lanes']}"
+        yield device["id"], node["link"], since, _busy(device, now), lanes, vram, model, " ".join(held) or "idle"
+
+
+def _busy(device: View, now: float) -> str:
+    """Utilisation, and how old the reading is."""
+    if device["told_at"] is None:
+        return "-" if device["kind"] == "cpu" else "?"
+    known = "?" if device["utilization"] is None else f"{100 * device['utilization']:.0f}%"
+    return f"{known} {age(device['told_at'], now)}"
+
+
+def _node_remarks(node: View, now: float) -> Iterator[str]:
+    """What is wrong with a node or a device of it, and until when."""
+    if node["trouble"]:
+        yield from paragraph(f"{node['name']}: {node['trouble']}", rest="  ")
+    for each in node["pressures"]:
+        yield from paragraph(f"{node['name']}: {pressure_text(each, now)}", rest="  ")
+    for device in node["devices"]:
+        ban = device["quarantine"]
+        if ban is not None:
+            left = "on probation" if ban["until"] <= now else f"for {duration(ban['until'] - now)} more"
+            since = "?" if ban["since"] is None else age(ban["since"], now)
+            yield from paragraph(f"{device['id']}: in quarantine since {since}, {left}: {ban['why']}", rest="  ")
+        if device["reserved_for"] is not None:
+            yield from paragraph(f"{device['id']}: kept for {device['reserved_for']}", rest="  ")
+
+
+def pressure_text(pressure: View, now: float) -> str:
+    """A pressure in words: what it is, since when, until when at most, and what it holds back."""
+    ends = pressure["expires_at"]
+    until = "" if ends is None else f", expires in {duration(max(ends - now, 0.0))} unless told again"
+    back = ", ".join(pressure["holds_back"])
+    return (
+        f"{pressure['event']} {pressure['level']} for {age(pressure['since'], now)}: {pressure['signal']} "
+        f"{quantity(pressure['value'])} of {quantity(pressure['limit'])} {pressure['unit']}{until}"
+        + (f"; starts no {back}" if back else "")
+    )
+
+
+def _node_detail(asked: Client, node: View) -> Iterator[str]:
+    """What each device of a node does and why, and what its gates have refused."""
+    yield ""
+    for device in node["devices"]:
+        yield from paragraph(asked.explain_device(device["id"])["summary"], rest="  ")
+    if node["gates"]:
+        counts = ", ".join(f"{gate} {count}" for gate, count in node["gates"].items())
+        yield from paragraph(f"refused there since the controller began: {counts}", rest="  ")

@@ -1,0 +1,91 @@
+"""From the machines of a fleet file to backends, and to connections."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from hostler.backends.base import Backend
+from hostler.backends.local import LocalNode
+from hostler.backends.ssh import Habits, Network, SshNode, Target
+from hostler.runtime.statedir import StateDir
+from hostler.settings import Loaded, node_spec
+from hostler.settings.nodes import Node
+
+
+@asynccontextmanager
+async def reaching(loaded: Loaded, directory: StateDir) -> AsyncIterator[Mapping[str, Backend]]:
+    """The nodes of a fleet file by name; connections to them are kept until the end of this."""
+    network = Network(habits(loaded, directory))
+    try:
+        yield {node.name: _backend(loaded, directory, network, node) for node in loaded.fleet.nodes}
+    finally:
+        await network.close()
+
+
+def retired(loaded: Loaded, directory: StateDir, name: str) -> Backend:
+    """A node that was taken out of the fleet file: without devices, nothing new is put on it."""
+    return LocalNode(name, directory.agent(name), controller=loaded.fleet.name, cpu_slots=0, gpus=False)
+
+
+def habits(loaded: Loaded, directory: StateDir) -> Habits:
+    """How nodes are connected to."""
+    ssh = loaded.fleet.ssh
+    return Habits(
+        config=tuple(_path(loaded, each) for each in ssh.config),
+        known_hosts=(directory.known_hosts, *(_path(loaded, each) for each in ssh.known_hosts)),
+        handshakes=ssh.handshakes,
+        sessions=ssh.sessions,
+        connect_s=ssh.connect_s,
+        keepalive_s=ssh.keepalive_s,
+    )
+
+
+def target(loaded: Loaded, node: Node) -> Target:
+    """How to get to a node behind SSH."""
+    return Target(
+        host=node.host or node.name,
+        port=node.port,
+        user=node.user,
+        identity=None if node.identity is None else _path(loaded, node.identity),
+        via=node.via,
+    )
+
+
+def _backend(loaded: Loaded, directory: StateDir, network: Network, node: Node) -> Backend:
+    limits, slots = loaded.fleet.limits, None if node.cpu_slots == "auto" else node.cpu_slots
+    if node.backend == "ssh":
+        return SshNode(
+            node.name,
+            target(loaded, node),
+            network,
+            controller=loaded.fleet.name,
+            folder=f"{node.dir.rstrip('/')}/{directory.identity()}/{node.name}",
+            python=node.python or "python3",
+            setup=node.setup,
+            env=node.env,
+            cpu_slots=slots,
+            gpus=node.gpus == "auto",
+            log_bytes=limits.log_bytes,
+            result_bytes=limits.result_bytes,
+            terms=node_spec(node),
+        )
+    return LocalNode(
+        node.name,
+        directory.agent(node.name),
+        controller=loaded.fleet.name,
+        cpu_slots=slots,
+        gpus=node.gpus == "auto",
+        python=node.python or sys.executable,
+        env={"HOSTLER_ARTIFACTS": str(directory.artifacts.absolute()), **node.env},
+        log_bytes=limits.log_bytes,
+        result_bytes=limits.result_bytes,
+        terms=node_spec(node),
+    )
+
+
+def _path(loaded: Loaded, text: str) -> Path:
+    return loaded.base_dir / os.path.expanduser(text)

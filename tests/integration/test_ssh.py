@@ -1,0 +1,142 @@
+"""A fleet of nodes behind real SSH servers, used as its owner would: refused, trusted, worked on, cut off."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.backends.ssh import sshd
+from tests.backends.ssh.sshd import Sshd
+
+pytestmark = pytest.mark.skipif(sshd.MISSING is not None, reason=sshd.MISSING or "")
+WITHIN_S = 60.0
+
+
+class Far:
+    """A folder with a fleet file of nodes behind SSH, and the commands that are given in it."""
+
+    def __init__(self, folder: Path, servers: list[Sshd]) -> None:
+        self.folder = folder
+        self.servers = servers
+
+    def write(self, *jobs: str) -> None:
+        nodes = [
+            f"  - {{name: rig-{at}, backend: ssh, host: 127.0.0.1, port: {each.port}, identity: {each.folder}/client, "
+            f"dir: {self.folder}/on-{at}, cpu_slots: 1, env: {{RIG: 'rig {at}'}}}}"
+            for at, each in enumerate(self.servers)
+        ]
+        lines = ["name: far", "state_dir: state", "api: {port: 0}", "ssh: {config: [], known_hosts: []}", "nodes:"]
+        (self.folder / "fleet.yaml").write_text("\n".join([*lines, *nodes, "jobs:", *jobs]) + "\n")
+
+    def hostler(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "hostler.cli", *words]
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+
+    def up(self) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "hostler.cli", "up", "fleet.yaml", "--until-idle"]
+        return subprocess.Popen(
+            command,
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def told(self, what: str) -> list[dict[str, object]]:
+        """What a command says as JSON; nothing while there is no controller."""
+        said = self.hostler(what, "--state-dir", "state", "--json")
+        found: list[dict[str, object]] = json.loads(said.stdout) if said.returncode == 0 else []
+        return found
+
+    def wait(self, until: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + WITHIN_S
+        while not until():
+            assert time.monotonic() < deadline, self.hostler("nodes", "--state-dir", "state").stdout
+            time.sleep(0.2)
+
+
+@pytest.fixture
+def far(tmp_path: Path) -> Iterator[Far]:
+    with ExitStack() as stack:
+        servers = [stack.enter_context(sshd.running(tmp_path / f"sshd-{at}")) for at in range(2)]
+        yield Far(tmp_path, servers)
+
+
+def job(number: int, command: str) -> str:
+    return f"  - {{name: job-{number}, cwd: '{{attempt}}', argv: [sh, -c, {json.dumps(command)}]}}"
+
+
+def test_a_stranger_is_refused_until_somebody_trusts_it(far: Far) -> None:
+    far.write(*(job(at, 'test -n "$RIG"; sleep 0.2') for at in range(4)))
+    up = far.up()
+    far.wait(lambda: [str(node["trouble"]).count("is not known") for node in far.told("nodes")] == [1, 1])
+    assert far.hostler("nodes", "trust", "fleet.yaml").returncode == 2, "nobody is there to say yes"
+    wrong = far.hostler("nodes", "trust", "fleet.yaml", "rig-0", "--fingerprint", "SHA256:none")
+    assert (wrong.returncode, "nothing was accepted" in wrong.stderr) == (1, True)
+    shown = subprocess.run(
+        ["ssh-keygen", "-lf", far.servers[0].folder / "host.pub"], capture_output=True, text=True, check=True
+    ).stdout.split()[1]
+    assert far.hostler("nodes", "trust", "fleet.yaml", "rig-0", "--fingerprint", shown).returncode == 0
+    assert far.hostler("nodes", "trust", "fleet.yaml", "--yes").stdout.count("accepted") == 1
+    said, _ = up.communicate(timeout=WITHIN_S)
+    assert up.returncode == 0, said
+    assert "scripts: 4 of 4 done" in said
+
+
+def test_a_cut_and_a_killed_controller_lose_nothing_and_do_nothing_twice(far: Far) -> None:
+    """Both jobs run on while their nodes cannot be reached and nobody asks; each has run once, to its one result."""
+    far.write(
+        *(
+            job(at, f"echo x >> {far.folder}/ran-{at}; while [ ! -e {far.folder}/go ]; do sleep 0.1; done")
+            for at in range(2)
+        )
+    )
+    assert far.hostler("nodes", "trust", "fleet.yaml", "--yes").returncode == 0
+    up = far.up()
+    far.wait(lambda: all((far.folder / f"ran-{at}").exists() for at in range(2)))
+    far.servers[0].kill()
+    far.wait(lambda: sorted(str(node["link"]) for node in far.told("nodes")) == ["down", "up"])
+    assert [job["state"] for job in far.told("jobs")] == ["running", "running"], "out of reach is not dead"
+    up.kill()
+    up.communicate()
+    (far.folder / "go").touch()
+    with sshd.running(far.servers[0].folder, port=far.servers[0].port):
+        again = far.up()
+        said, _ = again.communicate(timeout=WITHIN_S)
+    assert again.returncode == 0, said
+    assert "scripts: 2 of 2 done" in said
+    assert [(far.folder / f"ran-{at}").read_text() for at in range(2)] == ["x\n", "x\n"]
+
+
+def test_a_changed_host_key_is_refused(far: Far, tmp_path: Path) -> None:
+    far.write(job(0, "true"))
+    assert far.hostler("nodes", "trust", "fleet.yaml", "--yes").returncode == 0
+    with sshd.running(tmp_path / "other") as other:
+        lines = (far.folder / "state" / "known_hosts").read_text().splitlines()
+        key = (other.folder / "host.pub").read_text().strip()
+    (far.folder / "state" / "known_hosts").write_text("".join(f"{line.split()[0]} {key}\n" for line in lines))
+    said = far.hostler("nodes", "trust", "fleet.yaml", "--yes")
+    assert said.returncode == 1
+    assert "another key" in said.stderr
+
+
+def test_plan_and_check_know_that_they_do_not_know(far: Far) -> None:
+    far.write(job(0, "true"))
+    assert far.hostler("check", "fleet.yaml").returncode == 0
+    assert "the GPUs of rig-0 are found by a probe" in far.hostler("plan", "fleet.yaml").stdout
