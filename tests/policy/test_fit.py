@@ -145,16 +145,29 @@ NEEDS = st.builds(
     shards=st.booleans(),
     cpus=st.floats(0, 64),
     memory_gb=st.none() | st.floats(0.1, 256),
+    tiers=st.lists(st.sampled_from((1, 2, 3)), unique=True).map(tuple),
 )
 
 
 @given(NEEDS, st.lists(SIZES, min_size=1, max_size=5), st.floats(0, 100), st.data())
 def test_more_vram_never_loses_a_fit(need: Resources, sizes: list[float], more: float, data: st.DataObject) -> None:
+    """As long as the node stays in its tier: whose owner has named some may lose one that grows out of them, by that.
+
+    A tier is a gate of its own kind: `tiers=(3,)` is there to leave the big nodes to others.
+    """
     grown = data.draw(st.integers(0, len(sizes) - 1))
-    bigger = [size + more * (index == grown) for index, size in enumerate(sizes)]
-    if gate(need, at(rig(sizes))) is None:
-        assert gate(need, at(rig(bigger))) is None
-        assert fit.devices_needed(need, at(rig(bigger))) <= fit.devices_needed(need, at(rig(sizes)))
+    before, after = at(rig(sizes)), at(rig([size + more * (index == grown) for index, size in enumerate(sizes)]))
+    if gate(need, before) is None:
+        same = before.tier == after.tier or not need.tiers or after.tier in need.tiers
+        assert gate(need, after) is (None if same else Gate.TIER)
+        assert fit.devices_needed(need, after) <= fit.devices_needed(need, before)
+
+
+def test_a_node_may_grow_out_of_the_tiers_that_were_named() -> None:
+    need = Resources(vram_gb=8, tiers=(3,))
+    assert gate(need, at(rig((24.0,)))) is None
+    assert gate(need, at(rig((28.0,)))) is None
+    assert gate(need, at(rig((48.0,)))) is Gate.TIER
 
 
 @given(NEEDS, st.lists(SIZES, min_size=1, max_size=5), st.floats(0.1, 64), st.floats(0.1, 256), st.floats(0, 64))

@@ -31,14 +31,23 @@ PATIENT = Retry(max_attempts=dict.fromkeys(FailureClass, 1000), backoff_s=5.0, b
 MODELS = (("H100", 80.0), ("A100", 80.0), ("RTX 4090", 24.0), ("RTX 3090", 24.0), ("RTX 3060", 12.0))
 BOARDS = ("hex8", "square8", "square19")
 GPU = Resources(device="gpu")
+PAIR = Resources(device="gpu", gpus=2)
+SPREAD = Resources(device="gpu", vram_gb=36.0, shards=True)
+"""Two GPUs of 24 GB, three of 12, or one of 80."""
 
 
 def fleet(seed: int, days: float = DAYS) -> Scenario:
-    """A fleet of 6 to 8 GPUs and what it has to do; nothing goes wrong any more in the last quarter of a day."""
+    """A fleet of 6 to 9 GPUs and what it has to do; nothing goes wrong any more in the last quarter of a day.
+
+    Half of the fleets have work that takes several GPUs of a node at once, scripts and self-play, and a pair at home.
+    """
     random = Random(seed)
-    nodes = _nodes(random)
+    gangs = Random(f"{seed} gangs") if has_gangs(seed) else None
+    nodes = _nodes(random, 1 if gangs is None else 2)
     speed = fmean(prior(nodes).values()) / REFERENCE_POWER
     configs = tuple(_config(random, number, speed) for number in range(random.randint(2, 3)))
+    if gangs is not None:
+        configs = _spread(gangs, configs)
     scenario = Scenario(
         name=f"fleet-{seed}",
         nodes=nodes,
@@ -56,11 +65,16 @@ def fleet(seed: int, days: float = DAYS) -> Scenario:
     )
     need = {config.name: config.training.stage.resources for config in configs}
     arrivals = trainings(replace(scenario, days=days - 1.0), random.choice([0.02, 0.08]), need)
-    return replace(scenario, jobs=(*_patient(arrivals), *_scripts(random, (days - 1.0) * 86_400)))
+    return replace(scenario, jobs=(*_patient(arrivals), *_scripts(random, (days - 1.0) * 86_400, gangs)))
 
 
-def _nodes(random: Random) -> tuple[NodeSpec, ...]:
-    nodes, left = [_node("home", "RTX 3090", 24.0, 1, ephemeral=False)], random.randint(5, 7)
+def has_gangs(seed: int) -> bool:
+    """Whether the fleet has work for several devices at once."""
+    return seed % 4 in (1, 2)
+
+
+def _nodes(random: Random, home: int) -> tuple[NodeSpec, ...]:
+    nodes, left = [_node("home", "RTX 3090", 24.0, home, ephemeral=False)], random.randint(5, 7)
     while left:
         model, vram_gb = random.choice(MODELS)
         count = min(random.choice([1, 2, 4]), left)
@@ -111,16 +125,25 @@ def _config(random: Random, number: int, speed: float) -> ConfigSpec:
     )
 
 
+def _spread(gangs: Random, configs: tuple[ConfigSpec, ...]) -> tuple[ConfigSpec, ...]:
+    """The configs, one of them with self-play that is spread over several devices of a node."""
+    chosen = gangs.choice(configs)
+    stage = replace(chosen.selfplay.stage, resources=replace(SPREAD, gpus=gangs.choice([1, 2])))
+    spread = replace(chosen, selfplay=replace(chosen.selfplay, stage=stage))
+    return tuple(spread if each is chosen else each for each in configs)
+
+
 def _stage(kind: WorkKind, board: str) -> StageSpec:
     """As a fleet file has it that says nothing of it."""
     return StageSpec(command=("virtual",), resources=fit.stage_need(kind, board))
 
 
-def _scripts(random: Random, span_s: float) -> tuple[tuple[float, JobSpec], ...]:
+def _scripts(random: Random, span_s: float, gangs: Random | None) -> tuple[tuple[float, JobSpec], ...]:
     made = []
     for number in range(6):
+        need = GPU if gangs is None else gangs.choice([GPU, GPU, PAIR, SPREAD])
         script = Script(seconds=random.uniform(60.0, 3 * HOUR_S), fails=random.choice([0.0, 0.3]))
-        spec = script_job(f"script-{number}", script, key=f"script-{number}", resources=GPU, retry=PATIENT)
+        spec = script_job(f"script-{number}", script, key=f"script-{number}", resources=need, retry=PATIENT)
         made.append((random.uniform(0.0, span_s), replace(spec, priority=random.choice([0, 1]))))
     return tuple(made)
 

@@ -14,7 +14,8 @@ import pytest
 from hostler.model import events
 from hostler.model.rules import Rules
 from hostler.model.simulated import Measures
-from hostler.model.work import JobSpec, JobState, Resources
+from hostler.model.work import JobSpec, JobState, Resources, WorkKind
+from hostler.policy import fit
 from hostler.sim import Script, script_job
 from hostler.sim.controller import replayed
 from hostler.sim.fleet import Scenario, added, build, measured, prior
@@ -128,6 +129,28 @@ def games_of(seconds: float) -> int:
         / REFERENCE_POWER
         / game_seconds(name)
     )
+
+
+def test_the_fleets_do_have_work_for_several_devices() -> None:
+    """What is said of them in docs/reliability.md: of half of them, scripts and self-play, and it runs on several."""
+    asked = {seed: several(fleet(seed)) for seed in range(40)}
+    assert sum(bool(kinds) for kinds in asked.values()) == 20
+    assert all(WorkKind.SELFPLAY in kinds for kinds in asked.values() if kinds)
+    assert sum(WorkKind.SCRIPT in kinds for kinds in asked.values()) > 15
+    _, world, _ = run(5)
+    core = world.controller.core
+    assert core is not None
+    leases = [event for event in world.journal() if isinstance(event, events.AttemptLeased) and event.others]
+    assert {core.state.jobs[event.job].spec.work for event in leases} == {WorkKind.SELFPLAY, WorkKind.SCRIPT}
+
+
+def several(scenario: Scenario) -> set[WorkKind]:
+    """Kinds of work that need more than one device at once on some node of the fleet that they fit."""
+    home = scenario.nodes[0]
+    at_home = fit.site(home, home.devices[0])
+    needs = [(job.work, job.resources) for _, job in scenario.jobs]
+    needs += [(WorkKind.SELFPLAY, config.selfplay.stage.resources) for config in scenario.configs]
+    return {work for work, need in needs if fit.devices_needed(need, at_home) > 1}
 
 
 def test_work_for_two_devices_is_not_starved_by_work_for_one() -> None:

@@ -214,7 +214,8 @@ def _is_kept(
 ) -> bool:
     """Keep the device for work on several that goes before what could have it now, if what it lacks comes in time.
 
-    In time, or whatever it takes where its owner has ranked it higher, or it has waited for too long.
+    In time, or whatever it takes where its owner has ranked it higher, or it has waited for too long; but self-play
+    that starves is given devices of others (`preempting`), which wastes less.
     """
     lacking = [each for each in every if each.others is None]
     if not lacking:
@@ -229,7 +230,9 @@ def _is_kept(
         return False
     rival = (sweep_priority or 0) if offer is None else offer.job.priority
     waited_s = _waited_s(state, index, first.job)
-    patient = first.job.priority > rival or waited_s > state.rules.placement.starve_after_s
+    rules = state.rules.placement
+    starves = waited_s > rules.starve_after_s and not (rules.preempt and first.group.work is WorkKind.SELFPLAY)
+    patient = first.job.priority > rival or starves
     return gangs.keep(state, index, first.job, device, patient=patient)
 
 

@@ -37,25 +37,37 @@ def partners(state: State, index: Index, job: Job, device: Device) -> tuple[str,
 def keep(state: State, index: Index, job: Job, device: Device, *, patient: bool = False) -> bool:
     """Keep the device for a job that lacks others of the node, if these come free in time; whether it is kept.
 
-    With `patient` it is kept however long that takes. Peers that hold nothing but chunks are kept with it.
+    With `patient` it is kept however long that takes, as far as anybody can say. Peers that hold nothing but chunks are
+    kept with it; and one that comes free later joins those that are kept already.
     """
-    site = index.sites[device.spec.id]
-    wanted, hold_s = fit.devices_needed(job.spec.resources, site), _hold_s(state, index, job, device)
-    if not hold_s or job.id in index.reserved.values() or index.now < index.keeps.get(job.id, 0.0):
+    site, hold_s = index.sites[device.spec.id], _hold_s(state, index, job, device)
+    wanted = fit.devices_needed(job.spec.resources, site)
+    kept = [name for name, whom in index.reserved.items() if whom == job.id]
+    if kept:
+        joins = len(kept) < wanted and {peer.id for peer in site.peers}.issuperset(kept)
+        if joins:
+            _reserve(index, job, device.spec.id, index.kept_until.get(kept[0], math.inf))
+        return joins
+    if not hold_s or index.now < index.keeps.get(job.id, 0.0):
         return False
     ends = sorted((_free_in_s(state, index, job, peer.id), peer.id != device.spec.id, peer.id) for peer in site.peers)
     last_s = ends[wanted - 1][0] if len(ends) >= wanted else math.inf
-    if last_s > hold_s and not (patient and len(ends) >= wanted):
+    if len(ends) < wanted or (last_s > hold_s and not patient):
         return False
-    until = math.inf if patient else index.now + HOLD_MARGIN * hold_s
-    index.keeps[job.id] = index.now + KEPT_AGAIN * hold_s
+    until = index.now + HOLD_MARGIN * (hold_s if math.isinf(last_s) else max(hold_s, last_s))
+    # Who is patient may try at once on another node, where this one has promised too much.
+    index.keeps[job.id] = until if patient else index.now + KEPT_AGAIN * hold_s
     for _, _, name in ends[:wanted]:
         if not state.devices[name].attempts:
-            index.reserved[name] = job.id
-            index.kept_until[name] = until
-    if not patient:
-        index.look_again(device.spec.id, until)
+            _reserve(index, job, name, until)
     return device.spec.id in index.reserved
+
+
+def _reserve(index: Index, job: Job, name: str, until: float) -> None:
+    index.reserved[name] = job.id
+    index.kept_until[name] = until
+    if math.isfinite(until):
+        index.look_again(name, until)
 
 
 def _hold_s(state: State, index: Index, job: Job, device: Device) -> float:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from hostler.core import accounts, gates
 from hostler.core.bidding import desirability, fitting
 from hostler.core.index import Index
+from hostler.core.loop.claims import idle_s
 from hostler.core.state import Attempt, Device, Job, State
 from hostler.core.uses import Group
 from hostler.core.yielding import begun_at, last_begun
@@ -41,7 +42,7 @@ ROOMLESS_MOST = 10_000
 
 
 def make_room(state: State, index: Index, emit: Emit) -> None:
-    """Ask self-play to leave devices for the urgent work that got none."""
+    """Ask self-play to leave devices for the urgent work that got none, and for self-play on several that starves."""
     if CHORE in index.chores:
         index.chores.discard(CHORE)
         index.room_at, index.room_changed = math.inf, True
@@ -54,14 +55,16 @@ def make_room(state: State, index: Index, emit: Emit) -> None:
     if not waiting:
         index.roomless.clear()
         index.newly_yieldable.clear()
-    elif not _may_yield(state, index):
-        index.room_held = True
-    else:
-        newly = list(index.newly_yieldable)
+        return
+    may_yield = _may_yield(state, index)
+    allowed = [each for each in waiting if may_yield or each[0].work is WorkKind.SELFPLAY]
+    index.room_held = len(allowed) < len(waiting)
+    newly = list(index.newly_yieldable)
+    if not index.room_held:
         index.newly_yieldable.clear()
-        for group, job in waiting:
-            if _is_worth_a_try(index, group, job, newly):
-                _take_device(state, index, group, job, emit)
+    for group, job in allowed:
+        if _is_worth_a_try(index, group, job, newly):
+            _take_device(state, index, group, job, emit)
 
 
 def _is_to_be_looked_at(state: State, index: Index) -> bool:
@@ -107,10 +110,10 @@ def _still_wants(index: Index, job: Job) -> bool:
 
 
 def _without_devices(state: State, index: Index) -> list[tuple[Group, Job]]:
-    """Urgent jobs that have waited for long enough, for which nothing is kept and that may run as far as they go."""
+    """Jobs that have waited for long enough, for which nothing is kept and that may run as far as they go."""
     found = []
     served = set(index.reserved.values())
-    for group, heap in [each for each in index.ready.items() if each[0].work in URGENT]:
+    for group, heap in [each for each in index.ready.items() if each[0].work in URGENT or _is_gang(each[0])]:
         if (len(heap) == 1 and heap[0][2] in served) or index.head(state, group) is None:
             continue
         for job in index.heads(state, group, LOOKED_AT):
@@ -119,15 +122,32 @@ def _without_devices(state: State, index: Index) -> list[tuple[Group, Job]]:
     return found
 
 
+def _is_gang(group: Group) -> bool:
+    """Self-play that takes several devices: these hardly ever come free at once by themselves."""
+    return group.work is WorkKind.SELFPLAY and (group.need.gpus > 1 or group.need.shards)
+
+
 def _is_due(state: State, index: Index, job: Job) -> bool:
     """Whether the job has waited for long enough; if not, it is looked at again when it has."""
-    at = max(job.submitted_at, job.not_before) + state.rules.placement.preempt_after_s
+    at = _due_at(state, index, job)
     if at <= index.now:
         return True
     if at < index.room_at:
         index.room_at = at
         index.do_later(CHORE, at)
     return False
+
+
+def _due_at(state: State, index: Index, job: Job) -> float:
+    """From when on others are to leave for the job: soon where it is urgent; self-play must starve first."""
+    rules, since = state.rules.placement, max(job.submitted_at, job.not_before)
+    if job.spec.work is not WorkKind.SELFPLAY:
+        return since + rules.preempt_after_s
+    config = state.configs.get(job.spec.serves or "")
+    idle = None if config is None else idle_s(index, config)
+    if idle == 0.0:
+        return math.inf
+    return (since if idle is None else index.now - idle) + rules.starve_after_s
 
 
 def _is_worth_a_try(index: Index, group: Group, job: Job, newly: list[str]) -> bool:
@@ -213,7 +233,8 @@ def _attempts(state: State, device: Device) -> list[Attempt]:
 
 def _ask(state: State, index: Index, job: Job, names: list[str], emit: Emit) -> None:
     """Keep the devices for the job, and ask whoever is there to go."""
-    why = f"{job.id} ({job.spec.name}) has waited {index.now - job.submitted_at:.0f} s and goes before self-play"
+    before = "starves and needs several at once" if job.spec.work is WorkKind.SELFPLAY else "goes before self-play"
+    why = f"{job.id} ({job.spec.name}) has waited {index.now - job.submitted_at:.0f} s and {before}"
     for name in names:
         index.reserved[name] = job.id
     leaving = {attempt.id for name in names for attempt in _attempts(state, state.devices[name])}
