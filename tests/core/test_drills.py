@@ -313,6 +313,13 @@ class TestGangs:
         world.live(4 * SELFPLAY_S)
         assert len(places(world).get(name, ())) == gpus
 
+    def test_a_script_of_the_same_rank_goes_before_self_play(self, gpus: int) -> None:
+        world = self.world()
+        (name,) = world.submit(script("wide", resources=Resources(gpus=gpus)))
+        world.live(RULES.placement.starve_after_s + 4 * SELFPLAY_S)
+        leased = [event.job for _, event in world.told if isinstance(event, events.AttemptLeased)]
+        assert name in leased
+
     def test_selfplay_of_a_config_that_never_had_any_does_once_it_starves(self, gpus: int) -> None:
         world = self.world()
         wide = endless("wide_2p", 24.0 * gpus - 10.0, shards=True)

@@ -7,6 +7,7 @@ order: trainings and scripts by what the device is to them, self-play by what it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TypeAlias
@@ -42,6 +43,8 @@ CHOOSY = frozenset(PRECEDENCE) - {WorkKind.SELFPLAY, WorkKind.SWEEP}
 CHORE = "look"
 LOOK_EVERY_S = 300.0
 """How often all that waits is asked for all that is open though nothing has happened: time itself opens some gates."""
+STARVED_HOLD = 0.5
+"""A device may be kept idle for self-play that starves for this part of the time after which it does."""
 SETTLED_S = 600.0
 """Device time that must have been served before anybody is owed any of it."""
 
@@ -217,23 +220,39 @@ def _is_kept(
     In time, or whatever it takes where its owner has ranked it higher, or it has waited for too long; but self-play
     that starves is given devices of others (`preempting`), which wastes less.
     """
-    lacking = [each for each in every if each.others is None]
-    if not lacking:
-        return False
-    if offer is not None and offer.group.work is WorkKind.SELFPLAY:
-        first = _owed_more(state, index, device, offer, every)
-    else:
-        first = min(lacking, key=_order)
-        mine = (-(sweep_priority or 0), len(PRECEDENCE), 0) if offer is None else _order(offer)
-        first = first if _order(first) < mine else None
+    first = _first_that_lacks(state, index, device, offer, sweep_priority, every)
     if first is None:
         return False
     rival = (sweep_priority or 0) if offer is None else offer.job.priority
-    waited_s = _waited_s(state, index, first.job)
-    rules = state.rules.placement
+    rules, waited_s = state.rules.placement, _waited_s(state, index, first.job)
     starves = waited_s > rules.starve_after_s and not (rules.preempt and first.group.work is WorkKind.SELFPLAY)
-    patient = first.job.priority > rival or starves
-    return gangs.keep(state, index, first.job, device, patient=patient)
+    least_s = STARVED_HOLD * rules.starve_after_s if waited_s > rules.starve_after_s else 0.0
+    most_s = math.inf if first.job.priority > rival or starves else least_s
+    return gangs.keep(state, index, first.job, device, most_s)
+
+
+def _first_that_lacks(
+    state: State, index: Index, device: Device, offer: Offer | None, sweep_priority: int | None, every: list[Offer]
+) -> Offer | None:
+    """Work that lacks further devices and goes before what could have the device now.
+
+    Self-play goes before other self-play by what it is owed, and before anything that is ranked alike once it has
+    starved for twice as long as it may.
+    """
+    lacking = [each for each in every if each.others is None]
+    mine = (-(sweep_priority or 0), len(PRECEDENCE), 0) if offer is None else _order(offer)
+    before = [each for each in lacking if _order(each) < mine and each.group.work is not WorkKind.SELFPLAY]
+    if before or not lacking:
+        return min(before, key=_order, default=None)
+    if offer is not None and offer.group.work is WorkKind.SELFPLAY:
+        return _owed_more(state, index, device, offer, every)
+    starved_s = 2 * state.rules.placement.starve_after_s
+    able = [
+        each
+        for each in lacking
+        if _order(each) < mine or (-each.job.priority <= mine[0] and _waited_s(state, index, each.job) > starved_s)
+    ]
+    return min(able, key=_order, default=None)
 
 
 def _waited_s(state: State, index: Index, job: Job) -> float:

@@ -34,13 +34,15 @@ def partners(state: State, index: Index, job: Job, device: Device) -> tuple[str,
     return tuple(found[:lacking]) if len(found) >= lacking else None
 
 
-def keep(state: State, index: Index, job: Job, device: Device, *, patient: bool = False) -> bool:
+def keep(state: State, index: Index, job: Job, device: Device, worth_s: float = 0.0) -> bool:
     """Keep the device for a job that lacks others of the node, if these come free in time; whether it is kept.
 
-    With `patient` it is kept however long that takes, as far as anybody can say. Peers that hold nothing but chunks are
-    kept with it; and one that comes free later joins those that are kept already.
+    That is within as long as the rules say, or as it is worth to the caller (infinite: however long it takes, as far as
+    anybody can say). Peers that hold nothing but chunks are kept with it; and one that comes free later joins those
+    that are kept already.
     """
     site, hold_s = index.sites[device.spec.id], _hold_s(state, index, job, device)
+    patient = math.isinf(worth_s)
     wanted = fit.devices_needed(job.spec.resources, site)
     kept = [name for name, whom in index.reserved.items() if whom == job.id]
     if kept:
@@ -52,7 +54,7 @@ def keep(state: State, index: Index, job: Job, device: Device, *, patient: bool 
         return False
     ends = sorted((_free_in_s(state, index, job, peer.id), peer.id != device.spec.id, peer.id) for peer in site.peers)
     last_s = ends[wanted - 1][0] if len(ends) >= wanted else math.inf
-    if len(ends) < wanted or (last_s > hold_s and not patient):
+    if len(ends) < wanted or last_s > max(hold_s, worth_s):
         return False
     until = index.now + HOLD_MARGIN * (hold_s if math.isinf(last_s) else max(hold_s, last_s))
     # Who is patient may try at once on another node, where this one has promised too much.
