@@ -49,15 +49,20 @@ async def boot(
 
     Raises `LinkLost` where the connection breaks, and `LinkRefused` with what is wrong with the node.
     """
-    command = f"{shlex.quote(python) if not python.startswith('~') else python} -c {shlex.quote(READ)}"
     try:
-        async with asyncio.timeout(BOOT_S), connection.create_process(command, encoding=None) as process:
+        async with asyncio.timeout(BOOT_S), connection.create_process(command(python), encoding=None) as process:
             talk = _Talk(process, where, python)
             return await _boot(talk, folder, setup)
     except TimeoutError as error:
         raise LinkLost(f"{where} did not start the agent within {BOOT_S:g} s; `hostler doctor` looks why") from error
     except (OSError, asyncssh.Error) as error:
         raise LinkLost(f"the connection to {where} broke while the agent was started: {error}") from error
+
+
+def command(python: str) -> str:
+    """What the shell of the node is told: this interpreter, reading its program from standard input."""
+    home, rest = ("~/", python[2:]) if python.startswith("~/") else ("", python)
+    return f"{home}{shlex.quote(rest)} -c {shlex.quote(READ)}"
 
 
 async def _boot(talk: _Talk, folder: str, setup: Sequence[str]) -> Booted:
