@@ -27,13 +27,15 @@ class Far:
         self.servers = servers
 
     def write(self, *jobs: str) -> None:
+        """A fleet file with these jobs."""
         nodes = [
             f"  - {{name: rig-{at}, backend: ssh, host: 127.0.0.1, port: {each.port}, identity: {each.folder}/client, "
             f"dir: {self.folder}/on-{at}, cpu_slots: 1, env: {{RIG: 'rig {at}'}}}}"
             for at, each in enumerate(self.servers)
         ]
         lines = ["name: far", "state_dir: state", "api: {port: 0}", "ssh: {config: [], known_hosts: []}", "nodes:"]
-        (self.folder / "fleet.yaml").write_text("\n".join([*lines, *nodes, "jobs:", *jobs]) + "\n")
+        asked = ["jobs:", *jobs] if jobs else []
+        (self.folder / "fleet.yaml").write_text("\n".join([*lines, *nodes, *asked]) + "\n")
 
     def hostler(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "hostler.cli", *words]
@@ -134,6 +136,23 @@ def test_a_changed_host_key_is_refused(far: Far, tmp_path: Path) -> None:
     said = far.hostler("nodes", "trust", "fleet.yaml", "--yes")
     assert said.returncode == 1
     assert "another key" in said.stderr
+
+
+def test_the_doctor_says_what_keeps_nodes_from_work(far: Far) -> None:
+    far.write()
+    strangers = far.hostler("doctor", "fleet.yaml")
+    assert (strangers.returncode, strangers.stdout.count("hostler nodes trust")) == (1, 2)
+    assert max(map(len, strangers.stdout.splitlines())) <= 80
+    assert far.hostler("nodes", "trust", "fleet.yaml", "--yes").returncode == 0
+    found = json.loads(far.hostler("doctor", "fleet.yaml", "--json").stdout)
+    assert {(each["node"], each["health"]) for each in found if each["what"] in ("ssh", "python")} == {
+        ("rig-0", "good"),
+        ("rig-1", "good"),
+    }
+    far.servers[1].kill()
+    one_away = far.hostler("doctor", "fleet.yaml")
+    assert (one_away.returncode, "rig-1" in one_away.stdout) == (1, True)
+    assert far.hostler("doctor", "fleet.yaml", "rig-7").returncode == 2
 
 
 def test_plan_and_check_know_that_they_do_not_know(far: Far) -> None:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from hostler.settings import Loaded
 
 
+DOCTOR_COLUMNS = (Column("NODE"), Column("WHAT"), Column("HEALTH"), Column("SAYS", yields=True))
+
+
 class ShowsByDefault(TyperGroup):
     """A group whose first word may be left out where it would be `show`."""
 
@@ -109,15 +112,52 @@ def trust(
     from hostler.backends.ssh import Network
     from hostler.runtime.nodes import habits, target
     from hostler.runtime.statedir import StateDir as Directory
-    from hostler.settings import load
 
-    overrides = {} if state_dir is None else {"state_dir": str(state_dir)}
-    loaded = load(fleet, os.environ, overrides)
+    loaded = _loaded(fleet, state_dir)
     targets = [(node.name, target(loaded, node)) for node in _behind_ssh(loaded, names or [])]
     if fingerprint is not None and len(targets) != 1:
         raise UsageError(f"--fingerprint is of one node; say which one: {', '.join(name for name, _ in targets)}")
     network = Network(habits(loaded, Directory(loaded.state_dir)))
     asyncio.run(_trust_all(network, targets, fingerprint, yes))
+
+
+@commands.command()
+def doctor(
+    fleet: Annotated[Path, typer.Argument(metavar="FLEET", help="The fleet file.")],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NODE]...", help="Only these; by default all behind SSH.")
+    ] = None,
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Look at nodes behind SSH, all at once: what keeps them from work or slows them down, and what to do about it.
+
+    Changes nothing there. Exit status 1 where something keeps a node from work.
+
+    \b
+    Example:
+      hostler doctor fleet.yaml
+      hostler doctor fleet.yaml rig-1 --json
+    """
+    from hostler.runtime.nodes import examined
+
+    loaded = _loaded(fleet, state_dir)
+    found = asyncio.run(examined(loaded, _behind_ssh(loaded, names or [])))
+    if as_json:
+        say_json([each._asdict() for each in found])
+    else:
+        say(table(DOCTOR_COLUMNS, [each[:4] for each in found]))
+        for each in found:
+            if each.fix:
+                say(paragraph(f"{each.node} {each.what}: {each.fix}", rest="  "))
+    if any(each.health == "bad" for each in found):
+        raise typer.Exit(1)
+
+
+def _loaded(fleet: Path, state_dir: Path | None) -> Loaded:
+    from hostler.settings import load
+
+    return load(fleet, os.environ, {} if state_dir is None else {"state_dir": str(state_dir)})
 
 
 def _behind_ssh(loaded: Loaded, names: Sequence[str]) -> list[Any]:

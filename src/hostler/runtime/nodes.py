@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from hostler.backends.base import Backend
 from hostler.backends.local import LocalNode
-from hostler.backends.ssh import Habits, Network, SshNode, Target
+from hostler.backends.ssh import Finding, Habits, Network, SshNode, Target, examine
 from hostler.runtime.statedir import StateDir
 from hostler.settings import Loaded, node_spec
 from hostler.settings.nodes import Node
@@ -53,6 +54,19 @@ def target(loaded: Loaded, node: Node) -> Target:
         identity=None if node.identity is None else _path(loaded, node.identity),
         via=node.via,
     )
+
+
+async def examined(loaded: Loaded, nodes: Sequence[Node]) -> list[Finding]:
+    """What there is to say of nodes behind SSH, all looked at side by side, in their order."""
+    network = Network(habits(loaded, StateDir(loaded.state_dir)))
+    try:
+        each = (
+            examine(network, node.name, target(loaded, node), python=node.python or "python3", folder=node.dir)
+            for node in nodes
+        )
+        return [finding for found in await asyncio.gather(*each) for finding in found]
+    finally:
+        await network.close()
 
 
 def _backend(loaded: Loaded, directory: StateDir, network: Network, node: Node) -> Backend:

@@ -51,8 +51,7 @@ async def boot(
     """
     try:
         async with asyncio.timeout(BOOT_S), connection.create_process(command(python), encoding=None) as process:
-            talk = _Talk(process, where, python)
-            return await _boot(talk, folder, setup)
+            return await _boot(Talk(process, where, python), folder, setup)
     except TimeoutError as error:
         raise LinkLost(f"{where} did not start the agent within {BOOT_S:g} s; `hostler doctor` looks why") from error
     except (OSError, asyncssh.Error) as error:
@@ -65,12 +64,17 @@ def command(python: str) -> str:
     return f"{home}{shlex.quote(rest)} -c {shlex.quote(READ)}"
 
 
-async def _boot(talk: _Talk, folder: str, setup: Sequence[str]) -> Booted:
+def program(name: str) -> tuple[bytes, bytes]:
+    """A program of this folder as `command` reads it."""
+    data = files(__package__).joinpath(name).read_bytes()
+    return b"%d\n" % len(data), data
+
+
+async def _boot(talk: Talk, folder: str, setup: Sequence[str]) -> Booted:
     data = archive()
-    program = files(__package__).joinpath("boot.py").read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     asked = {"dir": folder, "sha256": digest, "size": len(data), "setup": list(setup)}
-    await talk.say(b"%d\n" % len(program), program, json.dumps(asked).encode() + b"\n")
+    await talk.say(*program("boot.py"), json.dumps(asked).encode() + b"\n")
     facts = await talk.hear()
     if facts.get("too_old"):
         raise LinkRefused(
@@ -86,13 +90,15 @@ async def _boot(talk: _Talk, folder: str, setup: Sequence[str]) -> Booted:
     return Booted(facts=facts, pushed=facts["missing"])
 
 
-class _Talk:
-    """The conversation with `boot.py`."""
+class Talk:
+    """The conversation with a program that `command` has started."""
 
     def __init__(self, process: asyncssh.SSHClientProcess[bytes], where: str, python: str) -> None:
         self.where = where
         self._process = process
         self._python = python
+        self.noise = 0
+        """Bytes that came before the program said anything."""
 
     async def say(self, *parts: bytes) -> None:
         """Send bytes."""
@@ -102,14 +108,13 @@ class _Talk:
 
     async def hear(self) -> dict[str, Any]:
         """The next line of the program, whatever a start-up file of the shell has printed before it."""
-        noise = 0
-        while noise < NOISE_MAX:
+        while self.noise < NOISE_MAX:
             line = await self._process.stdout.readline()
             if line.startswith(MARK):
                 return self._understood(line)
             if not line:
                 raise LinkRefused(await self._last_words())
-            noise += len(line)
+            self.noise += len(line)
         raise LinkRefused(f"{self.where} prints without end before a program runs; look at its shell's start-up files")
 
     def _understood(self, line: bytes) -> dict[str, Any]:

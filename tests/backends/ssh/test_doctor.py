@@ -1,0 +1,108 @@
+"""What the doctor finds on real hosts, and what it makes of hosts that cannot be had here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostler.backends.ssh import Finding, Network, examine
+from hostler.backends.ssh.doctor import _findings
+from tests.backends.ssh import sshd
+from tests.backends.ssh.sshd import Sshd
+
+needs_sshd = pytest.mark.skipif(sshd.MISSING is not None, reason=sshd.MISSING or "")
+WELL: dict[str, Any] = {
+    "python": [3, 11, 2],
+    "executable": "/usr/bin/python3",
+    "dir": "/home/me/.hostler",
+    "writable": True,
+    "free_bytes": 500 << 30,
+    "gpus": [],
+    "rsync": True,
+    "shell_s": 0.1,
+    "skew_s": 0.0,
+    "noise": 0,
+}
+NVIDIA = {"vendor": "0x10de", "cards": 2, "tool": "nvidia-smi", "status": 0, "said": "GPU 0: RTX 3090", "seconds": 0.1}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Sshd]:
+    with sshd.running(tmp_path / "sshd") as found:
+        yield found
+
+
+async def found_on(server: Sshd, python: str = "python3", folder: str | None = None) -> dict[str, Finding]:
+    network = Network(server.habits())
+    try:
+        where = folder or f"{server.folder}/not/made/yet"
+        found = await examine(network, "far", server.target(), python=python, folder=where)
+    finally:
+        await network.close()
+    assert {each.node for each in found} == {"far"}
+    return {each.what: each for each in found}
+
+
+@needs_sshd
+async def test_a_host_that_is_well(server: Sshd) -> None:
+    found = await found_on(server)
+    assert {"ssh", "shell", "python", "space", "clock"} <= set(found)
+    assert {found[what].health for what in ("ssh", "python", "clock")} == {"good"}
+    assert not (server.folder / "not").exists(), "it changes nothing"
+
+
+@needs_sshd
+async def test_a_shell_that_talks_and_is_slow(server: Sshd) -> None:
+    (server.home / ".bashrc").write_text("echo welcome; sleep 2.2\n")
+    shell = (await found_on(server))["shell"]
+    assert (shell.health, ".bashrc" in shell.fix) == ("slow", True)
+
+
+@needs_sshd
+async def test_no_python(server: Sshd) -> None:
+    found = await found_on(server, python="/no/such/python")
+    assert found["python"].health == "bad"
+    assert "name a Python 3.8 or newer" in found["python"].fix
+
+
+@needs_sshd
+async def test_a_folder_nobody_can_make(server: Sshd) -> None:
+    assert (await found_on(server, folder="/proc/hostler"))["space"].health == "bad"
+
+
+@needs_sshd
+async def test_a_stranger(server: Sshd) -> None:
+    server.known_hosts.write_text("")
+    found = await found_on(server)
+    assert list(found) == ["ssh"]
+    assert (found["ssh"].health, "hostler nodes trust" in found["ssh"].fix) == ("bad", True)
+
+
+@pytest.mark.parametrize(
+    ("differs", "what", "health", "says", "fix"),
+    [
+        ({"python": [3, 7, 3]}, "python", "bad", "3.7.3", "3.8 or newer"),
+        ({"python": [3, 8, 0]}, "python", "good", "3.8.0", ""),
+        ({"writable": False}, "folder", "bad", "cannot be written", "`dir:`"),
+        ({"free_bytes": 1 << 30}, "space", "bad", "1.0 GiB", "clear 2 GiB"),
+        ({"shell_s": 7.5}, "shell", "slow", "7.5 s", ".bashrc"),
+        ({"noise": 12}, "shell", "slow", "12 bytes", "terminals only"),
+        ({"skew_s": 3600.0}, "clock", "slow", "3600 s fast", "time server"),
+        ({"skew_s": -90.0}, "clock", "slow", "90 s slow", "time server"),
+        ({"gpus": [NVIDIA]}, "gpu", "good", "2 of NVIDIA, nvidia-smi answers in 0.1 s", ""),
+        ({"gpus": [{**NVIDIA, "tool": None, "status": None}]}, "gpu", "bad", "2 of NVIDIA, no driver", "install"),
+        ({"gpus": [{**NVIDIA, "status": 9, "said": "NVRM:\n lost"}]}, "gpu", "bad", "fails: NVRM: lost", "reboot"),
+        ({"gpus": [{**NVIDIA, "status": None, "said": "timed out"}]}, "gpu", "bad", "fails: timed out", "reboot"),
+        ({"rsync": False}, "rsync", "slow", "none", "SFTP"),
+    ],
+)
+def test_each_finding_has_its_fix(differs: dict[str, Any], what: str, health: str, says: str, fix: str) -> None:
+    well = {each.what: each for each in _findings("n", WELL)}
+    assert {each.health for each in well.values()} == {"good"}
+    found = {each.what: each for each in _findings("n", {**WELL, **differs})}
+    assert (found[what].health, says in found[what].says, fix in found[what].fix) == (health, True, True), found[what]
+    others = {each for each in found if each != what and not (what == "folder" and each == "space")}
+    assert all(found[each].health == "good" for each in others)
