@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,10 +61,10 @@ class Far:
             stdin=subprocess.DEVNULL,
         )
 
-    def told(self, what: str) -> list[dict[str, object]]:
+    def told(self, what: str) -> list[dict[str, Any]]:
         """What a command says as JSON; nothing while there is no controller."""
         said = self.hostler(what, "--state-dir", "state", "--json")
-        found: list[dict[str, object]] = json.loads(said.stdout) if said.returncode == 0 else []
+        found: list[dict[str, Any]] = json.loads(said.stdout) if said.returncode == 0 else []
         return found
 
     def wait(self, until: Callable[[], bool]) -> None:
@@ -124,6 +125,32 @@ def test_a_cut_and_a_killed_controller_lose_nothing_and_do_nothing_twice(far: Fa
     assert again.returncode == 0, said
     assert "scripts: 2 of 2 done" in said
     assert [(far.folder / f"ran-{at}").read_text() for at in range(2)] == ["x\n", "x\n"]
+
+
+def test_a_node_that_is_taken_out_of_the_file_is_not_said_to_be_dead(far: Far) -> None:
+    far.write(job(0, f"echo x >> {far.folder}/ran; while [ ! -e {far.folder}/go ]; do sleep 0.1; done"))
+    assert far.hostler("nodes", "trust", "fleet.yaml", "--yes").returncode == 0
+    up = far.up()
+    far.wait(lambda: (far.folder / "ran").exists())
+    (holds,) = [
+        device["id"].partition("/")[0] for node in far.told("nodes") for device in node["devices"] if device["attempts"]
+    ]
+    up.kill()
+    up.communicate()
+    whole = (far.folder / "fleet.yaml").read_text()
+    (far.folder / "fleet.yaml").write_text(
+        "\n".join(line for line in whole.splitlines() if f"name: {holds}" not in line) + "\n"
+    )
+    without = far.up()
+    far.wait(lambda: any("taken out of the fleet file" in str(node["trouble"]) for node in far.told("nodes")))
+    without.kill()
+    without.communicate()
+    (far.folder / "fleet.yaml").write_text(whole)
+    (far.folder / "go").touch()
+    again = far.up()
+    said, _ = again.communicate(timeout=WITHIN_S)
+    assert (again.returncode, "scripts: 1 of 1 done" in said) == (0, True), said
+    assert (far.folder / "ran").read_text() == "x\n"
 
 
 def test_a_changed_host_key_is_refused(far: Far, tmp_path: Path) -> None:

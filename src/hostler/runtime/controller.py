@@ -90,7 +90,7 @@ class Controller:
         backends: Mapping[str, Backend],
         clock: Clock,
         snapshot_every: int,
-        retired: Callable[[str], Backend] | None = None,
+        retired: Callable[[NodeSpec], Backend] | None = None,
     ) -> None:
         self._directory = directory
         self._fleet = fleet
@@ -106,7 +106,8 @@ class Controller:
         self._writer = Writer(self._journal, self._on_store_trouble, self._on_writer_death)
         self._pump = Pump(self._core, self._writer, clock, self._execute, self._publish)
         self._fleet_nodes = frozenset(backends)
-        old = {} if retired is None else {name: retired(name) for name in self._left_behind()}
+        nodes = self._core.state.nodes
+        old = {} if retired is None else {name: retired(nodes[name].spec) for name in self._left_behind()}
         self._links = {name: Link(name, each, self._pump, clock) for name, each in {**backends, **old}.items()}
         self._fitter = Fitter(self._pump.post)
         self._planner = Planner(self._pump.post)

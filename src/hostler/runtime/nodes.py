@@ -9,9 +9,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from hostler.backends.base import Backend
+from hostler.backends.base import Backend, Report
 from hostler.backends.local import LocalNode
 from hostler.backends.ssh import Finding, Habits, Network, SshNode, Target, examine
+from hostler.model.commands import AttemptOrder
+from hostler.model.errors import LinkRefused
+from hostler.model.fleet import NodeSpec
+from hostler.model.inputs import Ended
 from hostler.runtime.statedir import StateDir
 from hostler.settings import Loaded, node_spec
 from hostler.settings.nodes import Node
@@ -27,9 +31,39 @@ async def reaching(loaded: Loaded, directory: StateDir) -> AsyncIterator[Mapping
         await network.close()
 
 
-def retired(loaded: Loaded, directory: StateDir, name: str) -> Backend:
-    """A node that was taken out of the fleet file: without devices, nothing new is put on it."""
-    return LocalNode(name, directory.agent(name), controller=loaded.fleet.name, cpu_slots=0, gpus=False)
+def retired(loaded: Loaded, directory: StateDir, node: NodeSpec) -> Backend:
+    """A node that was taken out of the fleet file: nothing new is put on it, and what it holds is awaited."""
+    if node.backend != LocalNode.kind:
+        return Forgotten(node.name, node.backend)
+    return LocalNode(node.name, directory.agent(node.name), controller=loaded.fleet.name, cpu_slots=0, gpus=False)
+
+
+class Forgotten:
+    """A node elsewhere that nobody says any more how to reach. What it holds may run on: it is not said to be dead."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        self.kind = kind
+        self._why = (
+            f"{name} was taken out of the fleet file while it held work; put it back, so that what it holds can be "
+            "awaited, or cancel that"
+        )
+
+    async def probe(self) -> NodeSpec:
+        """Raises `LinkRefused`, as everything here does."""
+        raise LinkRefused(self._why)
+
+    async def launch(self, orders: Sequence[AttemptOrder]) -> Sequence[Ended]:
+        """Raises `LinkRefused`."""
+        raise LinkRefused(self._why)
+
+    async def observe(self, epoch: int) -> AsyncIterator[Report]:
+        """Raises `LinkRefused`."""
+        raise LinkRefused(self._why)
+        yield
+
+    async def stop(self, attempts: Sequence[str], reason: str) -> None:
+        """Raises `LinkRefused`."""
+        raise LinkRefused(self._why)
 
 
 def habits(loaded: Loaded, directory: StateDir) -> Habits:

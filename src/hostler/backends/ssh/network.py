@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections import defaultdict
 from collections.abc import AsyncIterator
@@ -156,7 +157,8 @@ async def _explained(
     except TimeoutError as error:
         raise LinkLost(f"{target} does not answer within {habits.connect_s:g} s") from error
     except (OSError, asyncssh.Error) as error:
-        raise LinkLost(f"{target} cannot be reached: {error}") from error
+        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
+        raise LinkLost(f"{target} cannot be reached: {why}; see whether it is on, and its SSH server runs") from error
 
 
 def _of_host_key(target: Target, options: asyncssh.SSHClientConnectionOptions, habits: Habits) -> str:
