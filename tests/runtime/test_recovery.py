@@ -52,7 +52,9 @@ async def test_a_node_taken_out_of_the_fleet_is_awaited_and_given_nothing_new(di
         await until_state(controller, "a", JobState.RUNNING)
     old.slots = 0
     retired = {"old": old}
-    async with Controller(directory, "test", {"new": new}, SteadyClock(), 10**9, retired.__getitem__) as controller:
+    async with Controller(
+        directory, "test", {"new": new}, SteadyClock(), 10**9, lambda node: retired[node.name]
+    ) as controller:
         await submit(controller, script("b"), script("c"))
         await until_state(controller, "c", JobState.DONE)
         assert controller.job("a").job.state is JobState.RUNNING

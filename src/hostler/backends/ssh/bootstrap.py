@@ -7,6 +7,7 @@ import hashlib
 import json
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.resources import files
 from typing import Any
 
@@ -101,10 +102,11 @@ class Talk:
         """Bytes that came before the program said anything."""
 
     async def say(self, *parts: bytes) -> None:
-        """Send bytes."""
-        for part in parts:
-            self._process.stdin.write(part)
-        await self._process.stdin.drain()
+        """Send bytes. To a program that has ended already nothing is said: `hear` tells why."""
+        with suppress(BrokenPipeError):
+            for part in parts:
+                self._process.stdin.write(part)
+            await self._process.stdin.drain()
 
     async def hear(self) -> dict[str, Any]:
         """The next line of the program, whatever a start-up file of the shell has printed before it."""
