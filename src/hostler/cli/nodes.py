@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import time
@@ -70,7 +69,7 @@ def show(
     \b
     Example:
       hostler nodes
-      hostler nodes rig-1
+      hostler nodes show rig-1
     """
     asked = client(state_dir)
     found = [node for node in asked.nodes() if name in (None, node["name"])]
@@ -109,6 +108,8 @@ def trust(
       hostler nodes trust fleet.yaml
       hostler nodes trust fleet.yaml rig-1 --fingerprint SHA256:Gmy7...
     """
+    import asyncio
+
     from hostler.backends.ssh import Network
     from hostler.runtime.nodes import habits, target
     from hostler.runtime.statedir import StateDir as Directory
@@ -139,6 +140,8 @@ def doctor(
       hostler doctor fleet.yaml
       hostler doctor fleet.yaml rig-1 --json
     """
+    import asyncio
+
     from hostler.runtime.nodes import examined
 
     loaded = _loaded(fleet, state_dir)
