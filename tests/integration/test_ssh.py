@@ -26,6 +26,7 @@ class Far:
     def __init__(self, folder: Path, servers: list[Sshd]) -> None:
         self.folder = folder
         self.servers = servers
+        self.started: list[subprocess.Popen[str]] = []
 
     def write(self, *jobs: str) -> None:
         """A fleet file with these jobs."""
@@ -52,7 +53,7 @@ class Far:
 
     def up(self) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "hostler.cli", "up", "fleet.yaml", "--until-idle"]
-        return subprocess.Popen(
+        started = subprocess.Popen(
             command,
             cwd=self.folder,
             stdout=subprocess.PIPE,
@@ -60,6 +61,8 @@ class Far:
             text=True,
             stdin=subprocess.DEVNULL,
         )
+        self.started.append(started)
+        return started
 
     def told(self, what: str) -> list[dict[str, Any]]:
         """What a command says as JSON; nothing while there is no controller."""
@@ -78,7 +81,12 @@ class Far:
 def far(tmp_path: Path) -> Iterator[Far]:
     with ExitStack() as stack:
         servers = [stack.enter_context(sshd.running(tmp_path / f"sshd-{at}")) for at in range(2)]
-        yield Far(tmp_path, servers)
+        found = Far(tmp_path, servers)
+        yield found
+        for process in found.started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
 
 
 def job(number: int, command: str) -> str:

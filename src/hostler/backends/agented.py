@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
+from typing import Any, Required, TypedDict
 
 from hostler.backends.base import Facts, Report
 from hostler.backends.channel import Channel, encoded
@@ -23,14 +23,47 @@ REQUEST_BYTES = 32 << 20
 """Size of one request to an agent, which takes lines of twice that."""
 
 
+class Options(TypedDict, total=False):
+    """What every node with an agent takes besides its name, its interpreter and the way there: see `AgentedNode`."""
+
+    controller: Required[str]
+    cpu_slots: int | None
+    gpus: bool
+    env: Mapping[str, str] | None
+    log_bytes: int
+    result_bytes: int
+    terms: NodeSpec | None
+
+
 class AgentedNode(ABC):
     """`Backend` and all that goes with it (see `backends.base`), for a node with an agent.
 
-    A subclass says how to reach the agent, and how the node is to be described.
+    A subclass says how to reach the agent. `python` is the interpreter of the node, `cpu_slots` overrides the number of
+    its CPU slots, and `terms` has what settings say of it: its provider, its price, its limits.
     """
 
-    def __init__(self, name: str, *, log_bytes: int, result_bytes: int) -> None:
+    kind: str
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        controller: str,
+        python: str,
+        cpu_slots: int | None = None,
+        gpus: bool = True,
+        env: Mapping[str, str] | None = None,
+        log_bytes: int = 10 << 20,
+        result_bytes: int = 1 << 20,
+        terms: NodeSpec | None = None,
+    ) -> None:
         self.name = name
+        self._controller = controller
+        self._python = python
+        self._cpu_slots = cpu_slots
+        self._gpus = gpus
+        self._env = dict(env or {})
+        self._terms = terms or NodeSpec(name=name, backend=self.kind, devices=())
         self._log_bytes = log_bytes
         self._result_bytes = result_bytes
         self._channel: Channel | None = None
@@ -40,9 +73,17 @@ class AgentedNode(ABC):
     async def connect(self, epoch: int) -> Channel:
         """A channel to the agent, which is started if it does not run. Raises `LinkLost`, `LinkRefused`."""
 
-    @abstractmethod
     def describe(self, facts: Facts) -> NodeSpec:
-        """The node, from the settings and from what its agent found."""
+        """The node, from the settings and from what its agent found: its GPUs and CPU slots."""
+        seen = facts if self._gpus else {**facts, "devices": ()}
+        cpus = None if facts["cpus"] is None else float(facts["cpus"])
+        return replace(
+            self._terms,
+            devices=devices_of(self.name, seen, self._cpu_slots),
+            python=self._python,
+            env=self._env,
+            cpus=cpus if self._terms.cpus is None else self._terms.cpus,
+        )
 
     async def probe(self) -> NodeSpec:
         """What the node is made of. Somebody must be observing it."""

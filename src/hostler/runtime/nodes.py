@@ -73,7 +73,6 @@ def habits(loaded: Loaded, directory: StateDir) -> Habits:
         config=tuple(_path(loaded, each) for each in ssh.config),
         known_hosts=(directory.known_hosts, *(_path(loaded, each) for each in ssh.known_hosts)),
         handshakes=ssh.handshakes,
-        sessions=ssh.sessions,
         connect_s=ssh.connect_s,
         keepalive_s=ssh.keepalive_s,
     )

@@ -34,8 +34,6 @@ class Ssh(Section):
     """Where host keys are known from, besides those accepted by `hostler nodes trust`."""
     handshakes: Annotated[int, Field(ge=1, le=100)] = 8
     """Connections made at once over one jump host; a server drops more than ten."""
-    sessions: Annotated[int, Field(ge=1, le=100)] = 8
-    """Sessions at once on one connection; a server refuses more than ten."""
     connect_s: Seconds = 20.0
     """How long a connection may take to be made, in seconds."""
     keepalive_s: Seconds = 10.0

@@ -154,8 +154,10 @@ async def test_a_server_that_forwards_no_sockets(tmp_path: Path) -> None:
 
 async def test_a_folder_too_deep_for_a_socket(server: Sshd) -> None:
     async with network_to(server) as network:
-        watch = Watch(node_on(server, network, folder=f"{server.folder}/{'deep/' * 20}agent"))
+        node = node_on(server, network, folder=f"{server.folder}/{'deep/' * 20}agent")
+        watch = Watch(node)
         await watch.first(LinkUp)
+        assert node._bridge is not None
         await watch.leave()
 
 
@@ -169,10 +171,13 @@ async def test_setup_makes_the_environment(server: Sshd) -> None:
 
 
 async def test_a_shell_that_talks_at_its_start(server: Sshd) -> None:
-    (server.home / ".bashrc").write_text("echo welcome; echo hostler-bootleg; echo mind the gap >&2\n")
+    (server.home / ".bashrc").write_text(
+        f"echo welcome; echo hostler-bootleg; echo mind the gap >&2; touch {server.folder}/read\n"
+    )
     async with network_to(server) as network:
         watch = Watch(node_on(server, network))
         await watch.first(LinkUp)
+        assert (server.folder / "read").exists()
         await watch.leave()
 
 
@@ -271,6 +276,7 @@ async def test_many_at_once_over_a_server_that_takes_few(tmp_path: Path) -> None
         async with network_to(server) as network:
             connections = await asyncio.gather(*(network.connect(server.target()) for _ in range(24)))
             for connection in connections:
+                assert not connection.is_closed()
                 connection.close()
 
 

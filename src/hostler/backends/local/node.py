@@ -7,17 +7,14 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+from typing import Unpack
 
 from hostler.agent.build import build_zipapp
-from hostler.backends.agented import AgentedNode, devices_of
-from hostler.backends.base import Facts
+from hostler.backends.agented import AgentedNode, Options
 from hostler.backends.channel import LINE_MAX, Channel, opened
 from hostler.model.errors import LinkLost, LinkRefused
-from hostler.model.fleet import NodeSpec
 
 START_S = 20.0
 ALREADY_RUNNING = 3
@@ -26,34 +23,14 @@ ALREADY_RUNNING = 3
 class LocalNode(AgentedNode):
     """The agent in `directory`, started from a zipapp beside it if none runs there.
 
-    `cpu_slots` overrides the number of CPU slots, `python` the interpreter of agent and workers. `terms` has what
-    settings say of the node: its provider, its price, its limits.
+    `python` is the interpreter of agent and workers.
     """
 
     kind = "local"
 
-    def __init__(
-        self,
-        name: str,
-        directory: Path,
-        *,
-        controller: str,
-        cpu_slots: int | None = None,
-        gpus: bool = True,
-        python: str = sys.executable,
-        env: Mapping[str, str] | None = None,
-        log_bytes: int = 10 << 20,
-        result_bytes: int = 1 << 20,
-        terms: NodeSpec | None = None,
-    ) -> None:
-        super().__init__(name, log_bytes=log_bytes, result_bytes=result_bytes)
+    def __init__(self, name: str, directory: Path, *, python: str = sys.executable, **others: Unpack[Options]) -> None:
+        super().__init__(name, python=python, **others)
         self._directory = directory
-        self._controller = controller
-        self._cpu_slots = cpu_slots
-        self._gpus = gpus
-        self._python = python
-        self._env = dict(env or {})
-        self._terms = terms or NodeSpec(name=name, backend=self.kind, devices=())
 
     async def connect(self, epoch: int) -> Channel:
         """A channel to the agent; the agent is started first if its socket does not answer."""
@@ -61,13 +38,6 @@ class LocalNode(AgentedNode):
             return await self._dial(epoch)
         await self._start()
         return await self._dial(epoch)
-
-    def describe(self, facts: Facts) -> NodeSpec:
-        """This machine's GPUs and CPU slots."""
-        seen = facts if self._gpus else {**facts, "devices": ()}
-        devices = devices_of(self.name, seen, self._cpu_slots)
-        cpus = float(facts["cpus"]) if self._terms.cpus is None else self._terms.cpus
-        return replace(self._terms, devices=devices, python=self._python, env=self._env, cpus=cpus)
 
     async def _dial(self, epoch: int) -> Channel:
         try:

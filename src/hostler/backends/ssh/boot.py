@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from typing import Any, BinaryIO, Dict, List
 
 MARK = "hostler-boot "
@@ -28,24 +27,12 @@ def main(stream: BinaryIO) -> None:
     try:
         os.makedirs(folder, 0o700, exist_ok=True)
         there = os.path.exists(zipapp) and digest_of(zipapp) == asked["sha256"]
-        tell(dict(facts(folder), zipapp=zipapp, missing=not there))
+        tell({"executable": sys.executable, "zipapp": zipapp, "dir": folder, "missing": not there})
         if not there:
             put(stream, zipapp, asked)
         tell(start(zipapp, folder, asked["setup"]))
     except OSError as error:
         tell({"error": str(error)})
-
-
-def facts(folder: str) -> Dict[str, Any]:
-    """What is worth knowing before anything is started."""
-    free = os.statvfs(folder)
-    return {
-        "python": sys.version.split()[0],
-        "executable": sys.executable,
-        "dir": folder,
-        "free_bytes": free.f_bavail * free.f_frsize,
-        "now": time.time(),
-    }
 
 
 def put(stream: BinaryIO, path: str, asked: Dict[str, Any]) -> None:

@@ -32,9 +32,7 @@ class Booted:
     """A node whose agent runs."""
 
     facts: Facts
-    """`python`, `executable`, `zipapp`, `dir`, `free_bytes`, `now`."""
-    pushed: bool
-    """Whether the agent was not there."""
+    """`executable`, `zipapp`, `dir`."""
 
     @property
     def bridge(self) -> str:
@@ -88,7 +86,7 @@ async def _boot(talk: Talk, folder: str, setup: Sequence[str]) -> Booted:
     if ended["status"] not in (0, ALREADY_RUNNING):
         said = ended["said"].strip() or "it said nothing"
         raise LinkRefused(f"the agent on {talk.where} did not start (exit status {ended['status']}): {said}")
-    return Booted(facts=facts, pushed=facts["missing"])
+    return Booted(facts=facts)
 
 
 class Talk:

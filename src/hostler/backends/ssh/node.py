@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from typing import Unpack
 
 import asyncssh
 
-from hostler.backends.agented import AgentedNode, devices_of
-from hostler.backends.base import Facts
+from hostler.backends.agented import AgentedNode, Options
 from hostler.backends.channel import Channel, opened
 from hostler.backends.ssh.bootstrap import boot
 from hostler.backends.ssh.network import Network
 from hostler.backends.ssh.streams import open_program, open_socket
 from hostler.backends.ssh.target import Target
 from hostler.model.errors import LinkLost
-from hostler.model.fleet import NodeSpec
 
 DIAL_S = 20.0
 SOCKET_PATH_MAX = 104
@@ -25,10 +23,7 @@ SOCKET_PATH_MAX = 104
 
 
 class SshNode(AgentedNode):
-    """The agent in `folder` of the node (`~` is the home there), started by `python` after the lines of `setup`.
-
-    `cpu_slots` overrides the number of CPU slots; `terms` has what settings say of the node.
-    """
+    """The agent in `folder` of the node (`~` is the home there), started by `python` after the lines of `setup`."""
 
     kind = "ssh"
 
@@ -38,28 +33,16 @@ class SshNode(AgentedNode):
         target: Target,
         network: Network,
         *,
-        controller: str,
         folder: str,
         python: str = "python3",
         setup: Sequence[str] = (),
-        env: Mapping[str, str] | None = None,
-        cpu_slots: int | None = None,
-        gpus: bool = True,
-        log_bytes: int = 10 << 20,
-        result_bytes: int = 1 << 20,
-        terms: NodeSpec | None = None,
+        **others: Unpack[Options],
     ) -> None:
-        super().__init__(name, log_bytes=log_bytes, result_bytes=result_bytes)
+        super().__init__(name, python=python, **others)
         self._target = target
         self._network = network
-        self._controller = controller
         self._folder = folder
-        self._python = python
         self._setup = tuple(setup)
-        self._env = dict(env or {})
-        self._cpu_slots = cpu_slots
-        self._gpus = gpus
-        self._terms = terms or NodeSpec(name=name, backend=self.kind, devices=())
         self._connection: asyncssh.SSHClientConnection | None = None
         self._socket: str | None = None
         """Where the agent listens, once that is known."""
@@ -82,13 +65,6 @@ class SshNode(AgentedNode):
         # It listens, for it was asked: then this server forwards no sockets.
         self._bridge = booted.bridge
         return await self._dial(connection, self._socket, epoch)
-
-    def describe(self, facts: Facts) -> NodeSpec:
-        """Its GPUs and CPU slots."""
-        seen = facts if self._gpus else {**facts, "devices": ()}
-        devices = devices_of(self.name, seen, self._cpu_slots)
-        cpus = float(facts["cpus"]) if self._terms.cpus is None and facts["cpus"] else self._terms.cpus
-        return replace(self._terms, devices=devices, python=self._python, env=self._env, cpus=cpus)
 
     async def _connected(self) -> asyncssh.SSHClientConnection:
         if self._connection is None or self._connection.is_closed():

@@ -37,8 +37,6 @@ class Habits:
     """Where host keys are known from; new ones are written to the first."""
     handshakes: int = 8
     """How many connections are made at once over one jump host: a server drops more than ten (`MaxStartups`)."""
-    sessions: int = 8
-    """How many sessions one connection has at once: a server refuses more than ten (`MaxSessions`)."""
     connect_s: float = 20.0
     keepalive_s: float = 10.0
     """How long a connection is silent until it is asked for a sign of life; three that fail end it."""
