@@ -13,7 +13,7 @@ import uuid
 from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
-from . import logs, probe, procs
+from . import files, logs, probe, procs
 from .attempts import Attempts
 from .connection import Connection, listen
 from .journal import Journal
@@ -73,6 +73,7 @@ class Supervisor:
         self._connection: Optional[Connection] = None
         self._connected_at = 0.0
         self._greeting: Set[Connection] = set()
+        self._helpers: Set[int] = set()
         self._leaving: Optional[str] = None
         self._deliver_at = 0.0
         self._compact_at = 0
@@ -118,6 +119,8 @@ class Supervisor:
         while not self._may_exit():
             self._loop.turn(self._settle())
         self._sampler.stop()
+        for pid in self._helpers:
+            procs.signal_group(pid, signal.SIGTERM)
         self._deliver()
         self._node.journal.flush()
         if self._is_reachable():
@@ -222,7 +225,9 @@ class Supervisor:
                 self._loop.call_later(_RETRY_S, self._reap)
                 return
             usage = os.wait4(info.si_pid, 0)[2]
-            if reaped is None:
+            if info.si_pid in self._helpers:
+                self._helpers.discard(info.si_pid)
+            elif reaped is None:
                 self._attempts.orphan_reaped()
             else:
                 reaped(usage)
@@ -267,13 +272,17 @@ class Supervisor:
             connection.send({"type": "error", "error": "it failed: %r" % error, "request": _echo(request, data)})
 
     def _greet(self, connection: Connection, hello: Json) -> None:
-        if hello.get("type") != "hello" or hello.get("protocol") != PROTOCOL:
+        if hello.get("type") not in ("hello", "files") or hello.get("protocol") != PROTOCOL:
             self._refuse(connection, "this agent expects a hello of protocol %d" % PROTOCOL)
             return
-        epoch, ack = integer(hello.get("epoch"), "epoch"), integer(hello.get("ack"), "ack")
+        epoch = integer(hello.get("epoch"), "epoch")
         if epoch < self._epoch:
             self._refuse(connection, "epoch %d has been followed by %d" % (epoch, self._epoch))
             return
+        if hello["type"] == "files":
+            self._serve_files(connection)
+            return
+        ack = integer(hello.get("ack"), "ack")
         if epoch > self._epoch:
             self._epoch = epoch
             self._node.record({"op": "epoch", "epoch": epoch})
@@ -293,6 +302,18 @@ class Supervisor:
         self._greeting.discard(connection)
         connection.send({"type": "refused", "reason": reason, "epoch": self._epoch})
         connection.close()
+
+    def _serve_files(self, connection: Connection) -> None:
+        """Give the connection to a process of its own: files take their time."""
+        self._greeting.discard(connection)
+        connection.send({"type": "hello", "protocol": PROTOCOL})
+        with connection.detach() as peer:
+            streams = procs.Streams(peer.fileno(), os.devnull, self._directory + "/agent.log")
+            argv = files.command(self._directory)
+            try:
+                self._helpers.add(procs.spawn(self._node.programs, argv, self._node.environ, "/", streams))
+            except procs.SpawnError as error:
+                self._node.complain("files cannot be sent or fetched: %s" % error)
 
     def _inventory(self) -> Json:
         return {
@@ -328,7 +349,7 @@ class Supervisor:
     def _discard(self, request: Json) -> None:
         names, error = id_list(request.get("attempts"), "attempts")
         _complain(error)
-        self._attempts.discard(names, self._workers.pids)
+        self._attempts.discard(names, self._workers.pids | self._helpers)
 
     def _queue_chunks(self, request: Json) -> None:
         good, bad, error = chunk_specs(request.get("chunks"))

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Required, TypedDict
 
-from hostler.backends.base import Facts, Report
+from hostler.backends.base import Facts, Report, Store
 from hostler.backends.channel import Channel, encoded
 from hostler.backends.facts import input_of, progress_of, telemetry_of
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import LinkLost, NotFound
 from hostler.model.fleet import DeviceSpec, NodeSpec
-from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, Trouble
+from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, Trouble, WorkerRefused
 from hostler.model.views import LogChunk
 from hostler.model.work import DeviceKind
 
@@ -33,6 +33,7 @@ class Options(TypedDict, total=False):
     log_bytes: int
     result_bytes: int
     terms: NodeSpec | None
+    store: Required[Store]
 
 
 class AgentedNode(ABC):
@@ -50,6 +51,7 @@ class AgentedNode(ABC):
         *,
         controller: str,
         python: str,
+        store: Store,
         cpu_slots: int | None = None,
         gpus: bool = True,
         env: Mapping[str, str] | None = None,
@@ -59,6 +61,7 @@ class AgentedNode(ABC):
     ) -> None:
         self.name = name
         self._controller = controller
+        self._store = store
         self._python = python
         self._cpu_slots = cpu_slots
         self._gpus = gpus
@@ -119,7 +122,7 @@ class AgentedNode(ABC):
         """Have attempts ended."""
         await self._open_channel().send({"type": "stop", "attempts": list(attempts), "reason": reason})
 
-    async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> None:
+    async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
         """Queue chunks; the worker is declared before its first on this connection."""
         channel = self._open_channel()
         if worker.id not in self._declared:
@@ -127,6 +130,7 @@ class AgentedNode(ABC):
             await channel.send({"type": "open", "worker": self._worker(worker)})
         listed = [[chunk.id, chunk.start, chunk.stop] for chunk in chunks]
         await channel.send({"type": "chunks", "worker": worker.id, "chunks": listed})
+        return ()
 
     async def recall(self, chunks: Sequence[str], reason: str) -> None:
         """Ask for chunks back."""
@@ -223,7 +227,8 @@ class AgentedNode(ABC):
         values = asdict(order)
         opening = {"digest": values.pop("digest"), "params": values.pop("params")}
         limits = {"memory_bytes": None, "grace_s": WORKER_GRACE_S, "log_bytes": self._log_bytes}
-        return {**values, **limits, "open": opening, "cwd": None}
+        del values["files"]
+        return {**values, **limits, "open": opening}
 
 
 def devices_of(node: str, facts: Facts, cpu_slots: int | None) -> tuple[DeviceSpec, ...]:

@@ -14,7 +14,9 @@ from typing import Unpack
 from hostler.agent.build import build_zipapp
 from hostler.backends.agented import AgentedNode, Options
 from hostler.backends.channel import LINE_MAX, Channel, opened
+from hostler.backends.local.outputs import copied
 from hostler.model.errors import LinkLost, LinkRefused
+from hostler.model.files import Fetch, FileRef
 
 START_S = 20.0
 ALREADY_RUNNING = 3
@@ -38,6 +40,11 @@ class LocalNode(AgentedNode):
             return await self._dial(epoch)
         await self._start()
         return await self._dial(epoch)
+
+    async def fetch(self, attempt: str, what: Fetch, cwd: str | None) -> tuple[FileRef, ...]:
+        """Copy what an attempt has left from where it ran; artifacts are here already."""
+        folder = self._directory / "attempts" / attempt if cwd is None else Path(cwd)
+        return await asyncio.to_thread(copied, folder, what.outputs, self._store.results / attempt)
 
     async def _dial(self, epoch: int) -> Channel:
         try:
