@@ -119,7 +119,7 @@ class Files:
                     output.write(data)
                 output.flush()
                 os.fsync(output.fileno())
-            if _digest_of(partial) != digest:
+            if digest_of(partial) != digest:
                 os.unlink(partial)
                 raise Damaged("what came is not %s: it was changed on the way, or while it was read" % digest)
             os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
@@ -194,7 +194,7 @@ class Files:
         return {"found": found}
 
     def _described(self, full: str, path: str) -> Json:
-        return {"path": path, "size": os.path.getsize(full), "sha256": _digest_of(full)}
+        return {"path": path, "size": os.path.getsize(full), "sha256": digest_of(full)}
 
     def _clear(self, request: Json) -> Json:
         name = str(request["tree"])
@@ -239,6 +239,22 @@ class Files:
         return full
 
 
+def digest_of(path: str) -> str:
+    """The SHA-256 of a file. Raises OSError."""
+    found = hashlib.sha256()
+    with open(path, "rb") as source:
+        while True:
+            data = source.read(_COPY_BYTES)
+            if not data:
+                return found.hexdigest()
+            found.update(data)
+
+
+def own_digest() -> Optional[str]:
+    """The SHA-256 of the zipapp that this code is from; None where it is from a folder."""
+    return digest_of(CODE) if os.path.isfile(CODE) else None
+
+
 def main(root: str) -> int:
     """Serve the connection that is standard input."""
     peer = socket.socket(fileno=os.dup(0))
@@ -268,16 +284,6 @@ def _digest(value: object) -> str:
     if type(value) is not str or len(value) != 64 or not _HEX.issuperset(value):
         raise RequestError("%.80r is no SHA-256" % value)
     return value
-
-
-def _digest_of(path: str) -> str:
-    found = hashlib.sha256()
-    with open(path, "rb") as source:
-        while True:
-            data = source.read(_COPY_BYTES)
-            if not data:
-                return found.hexdigest()
-            found.update(data)
 
 
 def _size(path: str) -> int:

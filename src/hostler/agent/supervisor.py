@@ -17,6 +17,7 @@ from . import files, logs, probe, procs
 from .attempts import Attempts
 from .connection import Connection, listen
 from .journal import Journal
+from .keeper import EXIT_UPGRADE
 from .loop import Loop
 from .node import Node, log
 from .places import Place
@@ -39,6 +40,8 @@ from .sampler import Sampler
 from .state import State
 from .workers import Workers
 
+UPGRADE = "upgrade"
+"""The file that names the program to go on with."""
 _GATHER_S = 0.005
 _RETRY_S = 1.0
 _FACTS_PER_LINE_BYTES = 1 << 18
@@ -61,6 +64,7 @@ class Supervisor:
         procs.become_subreaper()
         self._loop = Loop()
         self._directory = directory
+        self._code = files.own_digest()
         journal = Journal(directory + "/journal.jsonl")
         state = State(journal.replay())
         same_boot = state.boot == procs.boot_id()
@@ -75,6 +79,7 @@ class Supervisor:
         self._greeting: Set[Connection] = set()
         self._helpers: Set[int] = set()
         self._leaving: Optional[str] = None
+        self._upgrading = False
         self._deliver_at = 0.0
         self._compact_at = 0
         self._node.record({"op": "agent", "agent": state.agent, "incarnation": state.incarnation, "boot": state.boot})
@@ -94,6 +99,7 @@ class Supervisor:
             "read": self._read,
             "probe": self._probe,
             "shutdown": self._shutdown,
+            "upgrade": self._upgrade,
         }
         self._restore(state, same_boot)
         self._listener = listen(directory)
@@ -116,7 +122,7 @@ class Supervisor:
         self._send_telemetry()
         self._send_progress()
         self._reap()
-        while not self._may_exit():
+        while not (self._may_exit() or self._upgrading):
             self._loop.turn(self._settle())
         self._sampler.stop()
         for pid in self._helpers:
@@ -125,7 +131,7 @@ class Supervisor:
         self._node.journal.flush()
         if self._is_reachable():
             os.unlink(self._directory + "/agent.sock")
-        return 0
+        return EXIT_UPGRADE if self._upgrading else 0
 
     # --- once per turn --------------------------------------------------------------------------------------------
 
@@ -323,6 +329,7 @@ class Supervisor:
             "incarnation": self._incarnation,
             "boot": self._boot,
             "version": VERSION,
+            "code": self._code,
             "host": socket.gethostname(),
             "python": platform.python_version(),
             "now": self._loop.wall(),
@@ -411,6 +418,18 @@ class Supervisor:
             self._leave_now()
         elif self._leaving is None:
             self._leaving = "idle"
+
+    def _upgrade(self, request: Json) -> None:
+        """Make way for another program: the next supervisor is its, and finds everything as after a crash."""
+        path, digest = str(request.get("zipapp")), request.get("sha256")
+        try:
+            if files.digest_of(path) != digest:
+                raise RequestError("%.300r is not the program that was told of" % path)
+            with open(self._node.path(UPGRADE), "w", encoding="utf-8") as output:
+                output.write(path)
+        except OSError as error:
+            raise RequestError("cannot upgrade to %.300r: %s" % (path, error.strerror)) from None
+        self._upgrading = True
 
     def _leave_now(self) -> None:
         if self._leaving != "now":

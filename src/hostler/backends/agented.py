@@ -71,6 +71,10 @@ class AgentedNode(ABC):
         self._result_bytes = result_bytes
         self._channel: Channel | None = None
         self._declared: set[str] = set()
+        self._zipapp: tuple[str, str] | None = None
+        """Our agent as it lies on the node, and its SHA-256; known once `connect` has looked."""
+        self._upgraded: str | None = None
+        """Code that was asked to make way for ours."""
 
     @abstractmethod
     async def connect(self, epoch: int) -> Channel:
@@ -105,6 +109,7 @@ class AgentedNode(ABC):
         """Connect, then report what the agent tells."""
         channel = await self.connect(epoch)
         self._channel, self._declared = channel, set()
+        await self._upgrade(channel)
         try:
             answer, early = await channel.ask_first({"type": "probe"})
             yield Report(inputs=(*self._found(answer["facts"]), self._link_up(channel.hello)))
@@ -178,6 +183,13 @@ class AgentedNode(ABC):
         if self._channel is None:
             raise LinkLost(f"node {self.name} is not connected")
         return self._channel
+
+    async def _upgrade(self, channel: Channel) -> None:
+        """Have an agent of other code go on as ours: it hangs up, and comes back with everything it had. Asked once."""
+        code, zipapp = channel.hello.get("code"), self._zipapp
+        if code is not None and zipapp is not None and code not in (zipapp[1], self._upgraded):
+            self._upgraded = code
+            await channel.send({"type": "upgrade", "zipapp": zipapp[0], "sha256": zipapp[1]})
 
     def _link_up(self, hello: Facts) -> LinkUp:
         return LinkUp(

@@ -13,6 +13,8 @@ from typing import TypeVar
 
 import pytest
 
+from hostler.backends.base import Store
+from hostler.backends.packing import Packer
 from hostler.backends.ssh import Network, SshNode
 from hostler.model.commands import AttemptOrder
 from hostler.model.errors import LinkError, LinkLost, LinkRefused
@@ -33,7 +35,14 @@ def server(tmp_path: Path) -> Iterator[Sshd]:
 
 
 def node_on(server: Sshd, network: Network, **others: object) -> SshNode:
-    given = {"controller": "test", "folder": f"{server.folder}/agent", "cpu_slots": 1, **others}
+    given = {
+        "controller": "test",
+        "folder": f"{server.folder}/agent",
+        "cpu_slots": 1,
+        "packer": Packer(),
+        "store": Store(results=server.folder / "results", artifacts=server.folder / "artifacts"),
+        **others,
+    }
     return SshNode("far", server.target(), network, **given)  # type: ignore[arg-type]
 
 

@@ -71,6 +71,7 @@ class SshNode(AgentedNode):
                 return await self._dial(connection, self._socket, epoch)
             connection = await self._connected()
         booted = await boot(connection, self.name, python=self._python, folder=self._folder, setup=self._setup)
+        self._zipapp = booted.facts["zipapp"], booted.digest
         self._socket, self._bridge = f"{booted.facts['dir']}/agent.sock", None
         if len(self._socket.encode()) <= SOCKET_PATH_MAX:
             with suppress(LinkLost):
