@@ -60,6 +60,8 @@ def _run(directory: str, detach: bool) -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        if detach:
+            _wait_until_up(directory)  # it may be on its way, as while it is upgraded
         return _fail("another agent serves %s already; connect to it, or choose another --dir" % directory, EXIT_BUSY)
     if not detach:
         return _keep(directory, lock)
