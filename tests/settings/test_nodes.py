@@ -91,7 +91,7 @@ V = "name: a, backend: virtual"
 FAULTS = [
     (
         "[{name: a, §proivder: x}]",
-        "nodes[0].proivder: is no setting; did you mean 'provider'? (allowed here: name, backend,",
+        "nodes[0].proivder: is no setting; did you mean 'provider'? (allowed here: name, class, host, backend,",
     ),
     ("[{name: a, backend: §telnet}]", "nodes[0].backend: should be 'local', 'ssh' or 'virtual' (found 'telnet')"),
     ("[§{name: a, host: b}]", "nodes[0]: host: that is for nodes behind SSH; write `backend: ssh`, too"),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from hostler.model.fleet import DeviceSpec, NodeLimits, NodeSpec
 from hostler.model.work import DeviceKind
 from hostler.settings.models import Fleet
-from hostler.settings.nodes import Node
+from hostler.settings.nodes import Node, Rocm
 
 AMD = re.compile(r"\b(?:AMD|Radeon|Instinct|MI ?\d{2,3}[A-Z]?|RX ?\d{3,4}\w*|gfx\d+)\b", re.IGNORECASE)
 """What AMD's GPUs are called; all others are taken for Nvidia's."""
@@ -27,7 +27,7 @@ def node_spec(node: Node) -> NodeSpec:
         name=node.name,
         backend=node.backend,
         devices=tuple(_devices(node)) if node.backend == "virtual" else (),
-        env=node.env,
+        env=node_env(node),
         provider=node.provider,
         ephemeral=node.ephemeral,
         lifetime_s=node.lifetime_s,
@@ -37,6 +37,22 @@ def node_spec(node: Node) -> NodeSpec:
         limits=NodeLimits(work=node.work, scripts=node.scripts, stagger_s=node.stagger_s, memory_gb=node.memory_gb),
     )
     return spec if node.python is None else replace(spec, python=node.python)
+
+
+def node_env(node: Node) -> dict[str, str]:
+    """What lies under the environment of every process on the node: what ROCm needs, and `env`, which wins."""
+    return {**({} if node.rocm is None else _rocm(node.rocm)), **node.env}
+
+
+def _rocm(asked: Rocm) -> dict[str, str]:
+    told = {
+        "HSA_OVERRIDE_GFX_VERSION": asked.gfx,
+        "ROCM_PATH": asked.home,
+        "HIP_PATH": asked.home,
+        "HSA_ENABLE_SDMA": None if asked.sdma else "0",
+        "PYTORCH_HIP_ALLOC_CONF": asked.alloc_conf,
+    }
+    return {name: value for name, value in told.items() if value is not None}
 
 
 def _devices(node: Node) -> Iterator[DeviceSpec]:
