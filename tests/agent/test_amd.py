@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from hostler.agent.amd import Amd, amd_folders, amd_smi_rows, amd_smi_users, file_samples, rocm_smi_rows
 
-from .toolbox import Workshop, saying
+from .toolbox import Workshop, put, saying
 
 FIRST, SECOND = "0000:05:00.0", "0000:0a:00.0"
 VRAM = 17163091968
@@ -278,6 +278,14 @@ def test_a_tool_on_a_node_without_devices_may_say_so_in_its_words(tmp_path: Path
     assert rig.ask(rig.amd.facts()) == []
     assert rig.ask(rig.amd.samples()) == []
     assert rig.complaints == []
+
+
+def test_a_tool_is_found_where_rocm_is(tmp_path: Path) -> None:
+    """PATH has it in a login shell only."""
+    rig = Rig(tmp_path)
+    put(tmp_path / "rocm" / "bin", "rocm-smi", saying(json.dumps(ROCM)))
+    rig.tools.node.environ["ROCM_PATH"] = str(tmp_path / "rocm")
+    assert rig.ask(rig.amd.facts())[0]["model"] == "Navi 21 [Radeon RX 6800]"
 
 
 def test_rows_without_a_bus_are_placed_by_their_number_where_the_count_fits(tmp_path: Path) -> None:

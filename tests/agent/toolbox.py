@@ -18,7 +18,7 @@ PATIENCE_S = 20.0
 
 def put(folder: Path, name: str, script: str) -> Path:
     """A program of that name that runs `script` in a shell. It takes the place of an older one at once."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     fresh = folder / f".{name}"
     fresh.write_text("#!/bin/sh\n" + script)
     fresh.chmod(0o755)

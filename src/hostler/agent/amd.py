@@ -71,7 +71,7 @@ class Amd:
 
     def is_there(self) -> bool:
         """Whether there is a device, or somebody to ask for one."""
-        return bool(self._folders()) or any(self._tools.has(tool) for tool in (_AMD_SMI, _ROCM_SMI))
+        return bool(self._folders()) or any(self._program(name) for name in (_AMD_SMI, _ROCM_SMI))
 
     def facts(self) -> Talk:
         """What they are: the driver's files count, and a tool fills in what they leave open, as the model."""
@@ -94,8 +94,7 @@ class Amd:
             return (yield from _read_files(folders))
         placed = self._placed(rows, folders) if folders else dict(enumerate(in_order_of_bus(rows)))
         devices = [_sample(index, row) for index, row in sorted(placed.items())]
-        if self._is_usable(_AMD_SMI):
-            yield from self._add_processes(devices, {row.number: index for index, row in placed.items()})
+        yield from self._add_processes(devices, {row.number: index for index, row in placed.items()})
         return devices
 
     def _first(self, *ways: Callable[[], Asking]) -> Asking:
@@ -125,9 +124,10 @@ class Amd:
         return self._asked(_USE, rocm_smi_rows)
 
     def _asked(self, argv: List[str], read: Callable[[str], Rows]) -> Asking:
-        if not self._is_usable(argv[0]):
+        program = self._usable(argv[0])
+        if program is None:
             return None
-        rows: Rows = yield Question(argv, partial(self._read, read), instead=_INSTEAD)
+        rows: Rows = yield Question([program, *argv[1:]], partial(self._read, read), argv[0], _INSTEAD)
         if rows is None:
             self._avoided_until[argv[0]] = self._tools.node.loop.monotonic() + _AVOIDED_S
         return rows
@@ -137,24 +137,30 @@ class Amd:
         rows = read(text)
         return [] if rows is None and not self._folders() else rows
 
-    def _is_usable(self, program: str) -> bool:
-        rested = self._tools.node.loop.monotonic() >= self._avoided_until.get(program, 0.0)
-        return rested and self._tools.has(program)
+    def _usable(self, name: str) -> Optional[str]:
+        """The program of that name, unless it has failed of late."""
+        has_rested = self._tools.node.loop.monotonic() >= self._avoided_until.get(name, 0.0)
+        return self._program(name) if has_rested else None
+
+    def _program(self, name: str) -> Optional[str]:
+        """ROCm's tools are where it is, which only a login shell has in its PATH."""
+        home = self._tools.node.environ.get("ROCM_PATH") or "/opt/rocm"
+        return next((path for path in (name, "%s/bin/%s" % (home, name)) if self._tools.has(path)), None)
 
     def _add_processes(self, devices: List[Json], places: Dict[int, int]) -> Generator[Question, Any, None]:
-        users = yield Question(
-            _PROCESS, amd_smi_users, "amd-smi process", "who uses its devices is unknown until it answers"
-        )
-        if users is None:
+        program = self._usable(_AMD_SMI)
+        if program is None:
             return
+        argv, instead = [program, *_PROCESS[1:]], "who uses its devices is unknown until it answers"
+        users = yield Question(argv, amd_smi_users, "amd-smi process", instead)
         by_index = {device["index"]: device for device in devices}
-        for place, listed in users.items():
+        for place, listed in (users or {}).items():
             device = by_index.get(places.get(place, -1))
             if device is not None:
-                device["processes"] = [
-                    {"pid": pid, "vram_bytes": used, "ours": procs.belongs_to(pid, self._tools.node.directory)}
-                    for pid, used in listed[:MOST_PROCESSES]
-                ]
+                device["processes"] = [self._process(pid, used) for pid, used in listed[:MOST_PROCESSES]]
+
+    def _process(self, pid: int, used: Optional[int]) -> Json:
+        return {"pid": pid, "vram_bytes": used, "ours": procs.belongs_to(pid, self._tools.node.directory)}
 
     def _placed(self, rows: Rows, folders: List[str]) -> Dict[int, Row]:
         """Rows by HIP's numbers. One whose device HIP does not count, or whose bus nobody knows, is left out."""
