@@ -63,8 +63,14 @@ def test_gpus_of_amd_are_told_by_their_names(model: str) -> None:
     assert node.devices[0].kind is DeviceKind.ROCM
 
 
+@pytest.mark.parametrize("model", ["Apple M2 Max", "M1", "m3 ultra"])
+def test_gpus_of_apple_are_told_by_their_names(model: str) -> None:
+    (node,) = nodes(f"[{{name: n, backend: virtual, gpus: [{{model: {model}}}], cpus: 8}}]")
+    assert node.devices[0].kind is DeviceKind.MPS
+
+
 @pytest.mark.parametrize(
-    "model", ["H200", "RTX 6000 Ada", "GH200", "A100 20GB vGPU", "Quadro RTX 8000", "Tesla T4", "B200"]
+    "model", ["M40", "H200", "RTX 6000 Ada", "GH200", "A100 20GB vGPU", "Quadro RTX 8000", "Tesla T4", "B200"]
 )
 def test_all_others_are_taken_for_nvidias(model: str) -> None:
     (node,) = nodes(f"[{{name: n, backend: virtual, gpus: [{{model: {model}}}]}}]")

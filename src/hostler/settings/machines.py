@@ -13,7 +13,10 @@ from hostler.settings.models import Fleet
 from hostler.settings.nodes import Node, Rocm
 
 AMD = re.compile(r"\b(?:AMD|Radeon|Instinct|MI ?\d{2,3}[A-Z]?|RX ?\d{3,4}\w*|gfx\d+)\b", re.IGNORECASE)
-"""What AMD's GPUs are called; all others are taken for Nvidia's."""
+"""What AMD's GPUs are called."""
+
+APPLE = re.compile(r"Apple\b|M\d( Pro| Max| Ultra)?$", re.IGNORECASE)
+"""What Apple's are called; all others are taken for Nvidia's."""
 
 
 def virtual_nodes(fleet: Fleet) -> tuple[NodeSpec, ...]:
@@ -59,12 +62,18 @@ def _devices(node: Node) -> Iterator[DeviceSpec]:
     """GPUs and CPU slots under the ids that a probe would give them: each kind counts from 0."""
     seen: Counter[DeviceKind] = Counter()
     for gpus in node.gpus if isinstance(node.gpus, tuple) else ():
-        kind = DeviceKind.ROCM if AMD.search(gpus.model) else DeviceKind.CUDA
+        kind = _kind(gpus.model)
         for _ in range(gpus.count):
             yield _device(node, kind, seen[kind], gpus.model, gpus.vram_gb)
             seen[kind] += 1
     for index in range(_cpu_slots(node)):
         yield _device(node, DeviceKind.CPU, index)
+
+
+def _kind(model: str) -> DeviceKind:
+    if AMD.search(model):
+        return DeviceKind.ROCM
+    return DeviceKind.MPS if APPLE.match(model) else DeviceKind.CUDA
 
 
 def _device(

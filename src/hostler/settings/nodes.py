@@ -23,7 +23,7 @@ class Gpus(Section):
     """Some equal GPUs of a virtual node."""
 
     model: Name
-    """What its driver calls it, such as `RTX 4090`; AMD's are told by their names."""
+    """What its driver calls it, such as `RTX 4090`; AMD's and Apple's are told by their names."""
     count: Annotated[int, Field(ge=1, le=1024)] = 1
     """How many."""
     vram_gb: Gigabytes | None = None
