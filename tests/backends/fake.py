@@ -14,7 +14,7 @@ from hostler.backends.base import Report
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import LinkLost, NotFound
 from hostler.model.fleet import DeviceSpec, NodeSpec
-from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, Returned, Searched, Started
+from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, Returned, Searched, Started, WorkerRefused
 from hostler.model.views import LogChunk
 from hostler.model.work import DeviceKind
 
@@ -92,12 +92,13 @@ class FakeNode:
             known = name in self.running
             self.finish(Ended(attempt=name, ended_at=3.0, signal=15, reason="stopped" if known else "unknown"))
 
-    async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> None:
+    async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
         self._require_link()
         for chunk in chunks:
             self.chunks[chunk.id] = (worker, chunk)
             if not self.hold_chunks:
                 self.search(chunk.id)
+        return ()
 
     async def recall(self, chunks: Sequence[str], reason: str) -> None:
         self._require_link()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from hostler.backends.base import Store
 from hostler.backends.local import LocalNode
 from hostler.model.codec import record_fault
 from hostler.model.errors import SettingsError
@@ -17,6 +18,8 @@ from hostler.settings import describe, load, node_spec, virtual_nodes
 from hostler.settings.moments import parse_moment
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+STORE = Store(results=Path("results"), artifacts=Path("artifacts"))
 
 
 def nodes(text: str) -> tuple[NodeSpec, ...]:
@@ -198,7 +201,7 @@ def test_the_example_has_the_18_nodes_and_33_gpus_that_have_names() -> None:
 def test_what_settings_say_of_a_local_node_reaches_the_core(tmp_path: Path) -> None:
     text = "[{name: n, provider: me, price_per_h: 1, ends_at: 9, scripts: 2, work: [rl]}]"
     terms = node_spec(load(None, {"HOSTLER_NODES": text}).fleet.nodes[0])
-    node = LocalNode("n", tmp_path, controller="c", python="py", env={"A": "b"}, cpu_slots=1, terms=terms)
+    node = LocalNode("n", tmp_path, store=STORE, controller="c", python="py", env={"A": "b"}, cpu_slots=1, terms=terms)
     made = node.describe({"cpus": 8, "devices": []})
     assert (made.provider, made.price_per_h, made.ends_at, made.limits) == ("me", 1.0, 9.0, terms.limits)
     assert (made.python, made.env, made.cpus) == ("py", {"A": "b"}, 8.0)
@@ -207,5 +210,8 @@ def test_what_settings_say_of_a_local_node_reaches_the_core(tmp_path: Path) -> N
 
 def test_cores_that_settings_give_count_for_more_than_those_counted(tmp_path: Path) -> None:
     terms = node_spec(load(None, {"HOSTLER_NODES": "[{name: n, cpus: 2.5}]"}).fleet.nodes[0])
-    assert LocalNode("n", tmp_path, controller="c", terms=terms).describe({"cpus": 8, "devices": []}).cpus == 2.5
-    assert LocalNode("n", tmp_path, controller="c").describe({"cpus": 8, "devices": []}).cpus == 8.0
+    assert (
+        LocalNode("n", tmp_path, store=STORE, controller="c", terms=terms).describe({"cpus": 8, "devices": []}).cpus
+        == 2.5
+    )
+    assert LocalNode("n", tmp_path, store=STORE, controller="c").describe({"cpus": 8, "devices": []}).cpus == 8.0

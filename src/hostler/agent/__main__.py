@@ -10,6 +10,7 @@ import argparse
 import fcntl
 import os
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -19,7 +20,7 @@ from . import procs
 from .connection import connect
 from .keeper import Keeper
 from .protocol import VERSION
-from .supervisor import Supervisor
+from .supervisor import UPGRADE, Supervisor
 
 EXIT_USAGE = 2
 EXIT_BUSY = 3
@@ -34,7 +35,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     directory = os.path.abspath(options.dir)
     if options.command == "connect":
         return _bridge(directory)
-    return _run(directory, options.detach)
+    return _run(directory, options.detach) if options.lock is None else _keep(directory, options.lock)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -43,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("command", nargs="?", choices=["run", "connect"], default="run")
     parser.add_argument("--dir", required=True, help="the agent's folder: its socket, journal, and attempts")
     parser.add_argument("--detach", action="store_true", help="run on in the background; logs to DIR/agent.log")
+    parser.add_argument("--lock", type=int, help=argparse.SUPPRESS)  # held by this very process before it was upgraded
     return parser
 
 
@@ -58,23 +60,41 @@ def _run(directory: str, detach: bool) -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        if detach:
+            _wait_until_up(directory)  # it may be on its way, as while it is upgraded
         return _fail("another agent serves %s already; connect to it, or choose another --dir" % directory, EXIT_BUSY)
-    procs.keep_descriptors_private()
     if not detach:
-        return _keep(directory)
+        return _keep(directory, lock)
     child = os.fork()
     if child == 0:
-        _detached(directory)
+        _detached(directory, lock)
     os.close(lock)
     os.waitpid(child, 0)
     return _wait_until_up(directory)
 
 
-def _keep(directory: str) -> int:
-    return Keeper(directory + "/exits.jsonl", lambda: Supervisor(directory).run()).run()
+def _keep(directory: str, lock: int) -> int:
+    procs.keep_descriptors_private()
+    return Keeper(
+        directory + "/exits.jsonl", lambda: Supervisor(directory).run(), lambda: _upgrade(directory, lock)
+    ).run()
 
 
-def _detached(directory: str) -> None:
+def _upgrade(directory: str, lock: int) -> None:
+    """Go on as the program that the supervisor was told of: the same process, so that its children stay its own."""
+    try:
+        with open(os.path.join(directory, UPGRADE), encoding="utf-8") as source:
+            zipapp = source.read()
+        # This process must not become one that cannot run: nobody would know how its children end.
+        subprocess.run([sys.executable, zipapp, "--version"], stdin=0, stdout=1, timeout=_UP_WITHIN_S, check=True)
+        os.set_inheritable(lock, True)
+        os.execv(sys.executable, [sys.executable, zipapp, "run", "--dir", directory, "--lock", str(lock)])  # noqa: S606
+    except (OSError, subprocess.SubprocessError) as error:
+        os.set_inheritable(lock, False)
+        _fail("cannot be upgraded: %s" % error, 0)
+
+
+def _detached(directory: str, lock: int) -> None:
     """The second fork leaves the session's leader behind: no terminal can ever come to the agent."""
     os.setsid()
     if os.fork() != 0:
@@ -86,7 +106,7 @@ def _detached(directory: str) -> None:
         os.dup2(source, target)
     status = 1
     try:
-        status = _keep(directory)
+        status = _keep(directory, lock)
     finally:  # this copy must not return to the caller of the first one
         os._exit(status)
 

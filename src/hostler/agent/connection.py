@@ -68,6 +68,13 @@ class Connection:
             self._loop.unwatch(self._peer.fileno())
             self._peer.close()
 
+    def detach(self) -> socket.socket:
+        """The socket, which waits again, for somebody else; ``on_close`` is not called."""
+        self.is_open = False
+        self._loop.unwatch(self._peer.fileno())
+        self._peer.setblocking(True)
+        return self._peer
+
     def _on_ready(self, events: int) -> None:
         if events & WRITE:
             self._flush()

@@ -16,6 +16,7 @@ from .exits import record_exit
 from .node import log
 from .procs import Identity
 
+EXIT_UPGRADE = 64
 _SHORTEST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0
 _HEALTHY_S = 10.0
@@ -24,11 +25,15 @@ _PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 
 
 class Keeper:
-    """Keeps one supervisor alive. ``supervise`` is what the supervisor process does; its result is its exit status."""
+    """Keeps one supervisor alive. ``supervise`` is what the supervisor process does; its result is its exit status.
 
-    def __init__(self, exits: str, supervise: Callable[[], int]) -> None:
+    ``upgrade`` makes this very process one of newer code, with all its children; it returns where that cannot be.
+    """
+
+    def __init__(self, exits: str, supervise: Callable[[], int], upgrade: Callable[[], None]) -> None:
         self._exits = exits
         self._supervise = supervise
+        self._upgrade = upgrade
         self._supervisor: Optional[int] = None
         self._stopping = False
 
@@ -44,6 +49,8 @@ class Keeper:
             status = self._wait_for_supervisor()
             if status == 0 or self._stopping:
                 return status
+            if status == EXIT_UPGRADE:
+                self._upgrade()
             pause = _SHORTEST_PAUSE_S if time.monotonic() - began > _HEALTHY_S else pause
             log("the supervisor ended with status %d; the next one starts in %.1f s" % (status, pause))
             self._reap_orphans(until=time.monotonic() + pause)

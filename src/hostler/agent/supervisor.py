@@ -13,11 +13,12 @@ import uuid
 from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
-from . import logs, probe, procs
+from . import files, logs, probe, procs
 from .attempts import Attempts
 from .connection import Connection, listen
 from .devices import Devices
 from .journal import Journal
+from .keeper import EXIT_UPGRADE
 from .loop import Loop
 from .node import Node, log
 from .places import Place
@@ -41,6 +42,8 @@ from .state import State
 from .tools import Tools
 from .workers import Workers
 
+UPGRADE = "upgrade"
+"""The file that names the program to go on with."""
 _GATHER_S = 0.005
 _RETRY_S = 1.0
 _FACTS_PER_LINE_BYTES = 1 << 18
@@ -63,6 +66,7 @@ class Supervisor:
         procs.become_subreaper()
         self._loop = Loop()
         self._directory = directory
+        self._code = files.own_digest()
         journal = Journal(directory + "/journal.jsonl")
         state = State(journal.replay())
         same_boot = state.boot == procs.boot_id()
@@ -76,7 +80,9 @@ class Supervisor:
         self._connection: Optional[Connection] = None
         self._connected_at = 0.0
         self._greeting: Set[Connection] = set()
+        self._helpers: Set[int] = set()
         self._leaving: Optional[str] = None
+        self._upgrading = False
         self._deliver_at = 0.0
         self._compact_at = 0
         self._node.record({"op": "agent", "agent": state.agent, "incarnation": state.incarnation, "boot": state.boot})
@@ -96,6 +102,7 @@ class Supervisor:
             "read": self._read,
             "probe": self._probe,
             "shutdown": self._shutdown,
+            "upgrade": self._upgrade,
         }
         self._restore(state, same_boot)
         self._listener = listen(directory)
@@ -118,14 +125,16 @@ class Supervisor:
         self._send_telemetry()
         self._send_progress()
         self._reap()
-        while not self._may_exit():
+        while not (self._may_exit() or self._upgrading):
             self._loop.turn(self._settle())
         self._devices.tools.stop()
+        for pid in self._helpers:
+            procs.signal_group(pid, signal.SIGTERM)
         self._deliver()
         self._node.journal.flush()
         if self._is_reachable():
             os.unlink(self._directory + "/agent.sock")
-        return 0
+        return EXIT_UPGRADE if self._upgrading else 0
 
     # --- once per turn --------------------------------------------------------------------------------------------
 
@@ -225,7 +234,9 @@ class Supervisor:
                 self._loop.call_later(_RETRY_S, self._reap)
                 return
             usage = os.wait4(info.si_pid, 0)[2]
-            if reaped is None:
+            if info.si_pid in self._helpers:
+                self._helpers.discard(info.si_pid)
+            elif reaped is None:
                 self._attempts.orphan_reaped()
             else:
                 reaped(usage)
@@ -270,13 +281,17 @@ class Supervisor:
             connection.send({"type": "error", "error": "it failed: %r" % error, "request": _echo(request, data)})
 
     def _greet(self, connection: Connection, hello: Json) -> None:
-        if hello.get("type") != "hello" or hello.get("protocol") != PROTOCOL:
+        if hello.get("type") not in ("hello", "files") or hello.get("protocol") != PROTOCOL:
             self._refuse(connection, "this agent expects a hello of protocol %d" % PROTOCOL)
             return
-        epoch, ack = integer(hello.get("epoch"), "epoch"), integer(hello.get("ack"), "ack")
+        epoch = integer(hello.get("epoch"), "epoch")
         if epoch < self._epoch:
             self._refuse(connection, "epoch %d has been followed by %d" % (epoch, self._epoch))
             return
+        if hello["type"] == "files":
+            self._serve_files(connection)
+            return
+        ack = integer(hello.get("ack"), "ack")
         if epoch > self._epoch:
             self._epoch = epoch
             self._node.record({"op": "epoch", "epoch": epoch})
@@ -297,6 +312,18 @@ class Supervisor:
         connection.send({"type": "refused", "reason": reason, "epoch": self._epoch})
         connection.close()
 
+    def _serve_files(self, connection: Connection) -> None:
+        """Give the connection to a process of its own: files take their time."""
+        self._greeting.discard(connection)
+        connection.send({"type": "hello", "protocol": PROTOCOL})
+        with connection.detach() as peer:
+            streams = procs.Streams(peer.fileno(), os.devnull, self._directory + "/agent.log")
+            argv = files.command(self._directory)
+            try:
+                self._helpers.add(procs.spawn(self._node.programs, argv, self._node.environ, "/", streams))
+            except procs.SpawnError as error:
+                self._node.complain("files cannot be sent or fetched: %s" % error)
+
     def _inventory(self) -> Json:
         return {
             "type": "hello",
@@ -305,6 +332,7 @@ class Supervisor:
             "incarnation": self._incarnation,
             "boot": self._boot,
             "version": VERSION,
+            "code": self._code,
             "host": socket.gethostname(),
             "python": platform.python_version(),
             "now": self._loop.wall(),
@@ -331,7 +359,7 @@ class Supervisor:
     def _discard(self, request: Json) -> None:
         names, error = id_list(request.get("attempts"), "attempts")
         _complain(error)
-        self._attempts.discard(names, self._workers.pids)
+        self._attempts.discard(names, self._workers.pids | self._helpers)
 
     def _queue_chunks(self, request: Json) -> None:
         good, bad, error = chunk_specs(request.get("chunks"))
@@ -393,6 +421,18 @@ class Supervisor:
             self._leave_now()
         elif self._leaving is None:
             self._leaving = "idle"
+
+    def _upgrade(self, request: Json) -> None:
+        """Make way for another program: the next supervisor is its, and finds everything as after a crash."""
+        path, digest = str(request.get("zipapp")), request.get("sha256")
+        try:
+            if files.digest_of(path) != digest:
+                raise RequestError("%.300r is not the program that was told of" % path)
+            with open(self._node.path(UPGRADE), "w", encoding="utf-8") as output:
+                output.write(path)
+        except OSError as error:
+            raise RequestError("cannot upgrade to %.300r: %s" % (path, error.strerror)) from None
+        self._upgrading = True
 
     def _leave_now(self) -> None:
         if self._leaving != "now":

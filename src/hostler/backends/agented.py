@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Required, TypedDict
 
-from hostler.backends.base import Facts, Report
+from hostler.backends.base import Facts, Report, Store
 from hostler.backends.channel import Channel, encoded
 from hostler.backends.facts import input_of, progress_of, telemetry_of
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import LinkLost, NotFound
 from hostler.model.fleet import DeviceSpec, NodeSpec
-from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, Trouble
+from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, Trouble, WorkerRefused
 from hostler.model.views import LogChunk
 from hostler.model.work import DeviceKind
 
@@ -33,6 +33,7 @@ class Options(TypedDict, total=False):
     log_bytes: int
     result_bytes: int
     terms: NodeSpec | None
+    store: Required[Store]
 
 
 class AgentedNode(ABC):
@@ -50,6 +51,7 @@ class AgentedNode(ABC):
         *,
         controller: str,
         python: str,
+        store: Store,
         cpu_slots: int | None = None,
         gpus: bool = True,
         env: Mapping[str, str] | None = None,
@@ -59,6 +61,7 @@ class AgentedNode(ABC):
     ) -> None:
         self.name = name
         self._controller = controller
+        self._store = store
         self._python = python
         self._cpu_slots = cpu_slots
         self._gpus = gpus
@@ -68,6 +71,10 @@ class AgentedNode(ABC):
         self._result_bytes = result_bytes
         self._channel: Channel | None = None
         self._declared: set[str] = set()
+        self._zipapp: tuple[str, str] | None = None
+        """Our agent as it lies on the node, and its SHA-256; known once `connect` has looked."""
+        self._upgraded: str | None = None
+        """Code that was asked to make way for ours."""
 
     @abstractmethod
     async def connect(self, epoch: int) -> Channel:
@@ -102,6 +109,7 @@ class AgentedNode(ABC):
         """Connect, then report what the agent tells."""
         channel = await self.connect(epoch)
         self._channel, self._declared = channel, set()
+        await self._upgrade(channel)
         try:
             answer, early = await channel.ask_first({"type": "probe"})
             yield Report(inputs=(*self._found(answer["facts"]), self._link_up(channel.hello)))
@@ -119,7 +127,7 @@ class AgentedNode(ABC):
         """Have attempts ended."""
         await self._open_channel().send({"type": "stop", "attempts": list(attempts), "reason": reason})
 
-    async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> None:
+    async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
         """Queue chunks; the worker is declared before its first on this connection."""
         channel = self._open_channel()
         if worker.id not in self._declared:
@@ -127,6 +135,7 @@ class AgentedNode(ABC):
             await channel.send({"type": "open", "worker": self._worker(worker)})
         listed = [[chunk.id, chunk.start, chunk.stop] for chunk in chunks]
         await channel.send({"type": "chunks", "worker": worker.id, "chunks": listed})
+        return ()
 
     async def recall(self, chunks: Sequence[str], reason: str) -> None:
         """Ask for chunks back."""
@@ -174,6 +183,13 @@ class AgentedNode(ABC):
         if self._channel is None:
             raise LinkLost(f"node {self.name} is not connected")
         return self._channel
+
+    async def _upgrade(self, channel: Channel) -> None:
+        """Have an agent of other code go on as ours: it hangs up, and comes back with everything it had. Asked once."""
+        code, zipapp = channel.hello.get("code"), self._zipapp
+        if code is not None and zipapp is not None and code not in (zipapp[1], self._upgraded):
+            self._upgraded = code
+            await channel.send({"type": "upgrade", "zipapp": zipapp[0], "sha256": zipapp[1]})
 
     def _link_up(self, hello: Facts) -> LinkUp:
         return LinkUp(
@@ -225,7 +241,8 @@ class AgentedNode(ABC):
         values = asdict(order)
         opening = {"digest": values.pop("digest"), "params": values.pop("params")}
         limits = {"memory_bytes": None, "grace_s": WORKER_GRACE_S, "log_bytes": self._log_bytes}
-        return {**values, **limits, "open": opening, "cwd": None}
+        del values["files"]
+        return {**values, **limits, "open": opening}
 
 
 def devices_of(node: str, facts: Facts, cpu_slots: int | None) -> tuple[DeviceSpec, ...]:

@@ -7,11 +7,13 @@ never told as an end.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
+from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import Ended, Input
+from hostler.model.inputs import Ended, Input, WorkerRefused
 from hostler.model.record import record
 from hostler.model.views import LogChunk
 
@@ -62,8 +64,11 @@ class Backend(Protocol):
 class RunsChunks(Protocol):
     """A backend with warm workers."""
 
-    async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> None:
-        """Queue chunks on a worker, which is started if there is none."""
+    async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
+        """Queue chunks on a worker, which is started if there is none.
+
+        Returns a refusal where the worker can never be started, saying why; its chunks are not queued then.
+        """
 
     async def recall(self, chunks: Sequence[str], reason: str) -> None:
         """Ask for chunks back; each comes back with a `Returned`, or with its result if it is done by then."""
@@ -105,6 +110,44 @@ class Releases(Protocol):
 
     async def release(self) -> None:
         """The controller leaves and needs the node no more: what idles there may end. What runs, runs on."""
+
+
+@runtime_checkable
+class SuppliesFiles(Protocol):
+    """A backend whose nodes do not have the files of this machine."""
+
+    async def supply(self, order: AttemptOrder) -> AttemptOrder:
+        """Bring to the node what an order names of this machine; the order in the words of the node. May take long.
+
+        Raises `FilesError` where that cannot be, and `LinkLost`: what has been brought is not brought again.
+        """
+
+    async def clear(self, attempt: str) -> None:
+        """What was laid out for an attempt to run in may go. Raises `LinkLost`."""
+
+    async def keep(self, attempts: Sequence[str]) -> None:
+        """Of what was laid out, only that of these attempts is needed still. Raises `LinkLost`."""
+
+
+@runtime_checkable
+class FetchesFiles(Protocol):
+    """A backend that brings what attempts leave."""
+
+    async def fetch(self, attempt: str, what: Fetch, cwd: str | None) -> tuple[FileRef, ...]:
+        """Bring what an attempt has left, that ran in `cwd`; everything is here, and checked, when this returns.
+
+        May take long. Raises `FilesError` where something is not there or is another than it should be, `LinkLost`:
+        what has come does not come again; and `OSError` where it cannot be written here.
+        """
+
+
+@record
+class Store:
+    """Where files of attempts are kept on this machine."""
+
+    results: Path
+    """What scripts leave, in a folder for each attempt."""
+    artifacts: Path
 
 
 Facts = Mapping[str, Any]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 SHOWN = 50
+FILES_SHOWN = 20
 INDENT = 11
 
 
@@ -236,12 +237,21 @@ def _detail_lines(detail: View, now: float) -> Iterator[str]:
         "device": job["device"] or "-",
         "process": _process(detail["attempt"]),
         "result": compact(detail["result"]),
+        "files": _files(detail["files"]),
     }
     for name, fact in facts.items():
         yield from wrapped(f"{name:<{INDENT}}", clean(fact))
     if detail["sweep"]:
         yield ""
         yield from table(SWEEP_COLUMNS, [sweep_row(detail["sweep"])])
+
+
+def _files(files: Sequence[View]) -> str:
+    if not files:
+        return "-"
+    named = ", ".join(file["path"] for file in files[:FILES_SHOWN])
+    more = f" and {len(files) - FILES_SHOWN} more" if len(files) > FILES_SHOWN else ""
+    return f"in results/ of the state directory: {named}{more}"
 
 
 def _process(attempt: View | None) -> str:

@@ -23,9 +23,18 @@ After = Annotated[
 ]
 Priority = Annotated[int, typer.Option(help="Higher goes first.")]
 Cwd = Annotated[
-    Path, typer.Option(metavar="DIR", help="Where it starts; it must exist on the node, too.", show_default=False)
+    Path,
+    typer.Option(metavar="DIR", help="Where it starts; its files go along to nodes elsewhere.", show_default=False),
 ]
 Env = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Environment variable; repeat for several.")]
+Files = Annotated[
+    list[str] | None,
+    typer.Option("--file", metavar="PATTERN", help="Of --cwd, only this goes along; repeat for several."),
+]
+Outputs = Annotated[
+    list[str] | None,
+    typer.Option("--output", metavar="PATTERN", help="A file it leaves, which is fetched; repeat for several."),
+]
 Device = Annotated[Literal["any", "cpu", "gpu"], typer.Option(help="The kind of device it needs.")]
 VramGb = Annotated[float, typer.Option(min=0, help="GPU memory it needs, in GB.")]
 MemoryGb = Annotated[float | None, typer.Option(help="Address-space limit of its process, in GB.")]
@@ -73,6 +82,8 @@ def submit(
     priority: Priority = 0,
     cwd: Cwd = Path(),
     own_dir: Annotated[bool, typer.Option("--own-dir", help="Start in an empty directory of its own.")] = False,
+    files: Files = None,
+    outputs: Outputs = None,
     env: Env = None,
     walltime_s: Annotated[float | None, typer.Option(help="Longest time an attempt may take, in seconds.")] = None,
     device: Device = "any",
@@ -116,6 +127,8 @@ def submit(
         "argv": command,
         "env": assignments("--env", env),
         "cwd": None if own_dir else str(cwd.absolute()),
+        "files": files,
+        "outputs": outputs or [],
         "require_result": require_result,
     }
     spec = {

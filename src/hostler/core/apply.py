@@ -219,7 +219,15 @@ def _attempt_ended(state: State, index: Index, event: events.AttemptEnded) -> No
     if event.started_at is not None:
         job.started_at = attempt.started_at = event.started_at
         attempt.elapsed_s = max(event.ended_at - event.started_at, 0.0)
+    attempt.ended = None if event.fetch is None else event
     _move(index, job, JobState.COLLECTING)
+
+
+def _files_fetched(state: State, index: Index, event: events.FilesFetched) -> None:
+    job, attempt = _held(state, event.attempt, event)
+    _expect(attempt.ended is not None, event, "nothing of it was to be fetched")
+    attempt.ended = None
+    job.files = event.files
 
 
 def _attempt_lost(state: State, index: Index, event: events.AttemptLost) -> None:
@@ -366,6 +374,7 @@ FOLDS: dict[type, Fold] = {
     events.AttemptStarted: _attempt_started,
     events.AttemptEnded: _attempt_ended,
     events.AttemptLost: _attempt_lost,
+    events.FilesFetched: _files_fetched,
     events.ChunkLeased: _chunk_leased,
     events.ChunkDone: _chunk_done,
     events.ChunkShortened: _chunk_shortened,

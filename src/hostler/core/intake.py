@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import forecast, sweeping
+from hostler.core import fetching, forecast, sweeping
 from hostler.core.care import intake as care
 from hostler.core.index import Index
 from hostler.core.loop import intake as loop
@@ -158,9 +158,14 @@ def _ended(state: State, index: Index, given: inputs.Ended, emit: Emit) -> None:
     if job is None:
         emit(events.ResultRefused(of=given.attempt, why=_stale(state, given.attempt)))
         return
+    assert job.attempt is not None
+    if job.attempt.ended is not None:
+        _ended_again(state, index, job, emit)
+        return
     fault = unwritable(given.result)
     if fault is not None:
         given = replace(given, result=None, result_error=fault)
+    fetch = fetching.needed(state, job, given, failed=_failure(state, job, given) is not None)
     emit(
         events.AttemptEnded(
             attempt=given.attempt,
@@ -172,14 +177,35 @@ def _ended(state: State, index: Index, given: inputs.Ended, emit: Emit) -> None:
             error=given.error,
             cpu_s=given.cpu_s,
             max_rss_bytes=given.max_rss_bytes,
-            # What a stage tells becomes facts of its own.
-            result=None if isinstance(job.spec.payload, StagePayload) else given.result,
+            # What a stage tells becomes facts of its own, unless it has to wait for its files.
+            result=None if fetch is None and isinstance(job.spec.payload, StagePayload) else given.result,
             result_error=given.result_error,
             left=given.left,
             evidence=given.evidence,
+            fetch=fetch,
         )
     )
-    _judge(state, index, job, given, emit)
+    if fetch is None:
+        _judge(state, index, job, given, emit)
+
+
+def _ended_again(state: State, index: Index, job: Job, emit: Emit) -> None:
+    """It is told twice, or was asked to stop while its files come: they are not waited for then."""
+    if job.cancelling is not None:
+        emit(events.JobCancelled(job=job.id))
+        _fail_dependents(state, index, job.id, emit)
+
+
+def _fetched(state: State, index: Index, given: inputs.Fetched, emit: Emit) -> None:
+    job = _holder(state, given.attempt)
+    if job is None or job.attempt is None or job.attempt.ended is None:
+        return
+    ended = fetching.told(job.attempt.ended)
+    emit(events.FilesFetched(attempt=given.attempt, files=given.files, error=given.error))
+    if given.error is None or job.cancelling is not None:
+        _judge(state, index, job, ended, emit)
+    else:
+        _fail_attempt(state, index, job, FailureClass.RESULT, given.error, emit, ended=ended)
 
 
 def _searched(state: State, index: Index, given: inputs.Searched, emit: Emit) -> None:
@@ -268,6 +294,7 @@ TAKES: dict[type, Take] = {
     inputs.Launched: _launched,
     inputs.Started: _started,
     inputs.Ended: _ended,
+    inputs.Fetched: _fetched,
     inputs.Searched: _searched,
     inputs.Returned: _returned,
     inputs.WorkerRefused: _worker_refused,
@@ -305,8 +332,7 @@ def _diagnosis(ended: inputs.Ended, gpu: bool) -> retry.Diagnosis:
 def _judge(state: State, index: Index, job: Job, ended: inputs.Ended, emit: Emit) -> None:
     """An attempt has ended: accept its result, try again, or give the job up."""
     payload = job.spec.payload
-    assert isinstance(payload, ScriptPayload | StagePayload)
-    failure = failure_of(payload, ended, gpu=_on_gpu(state, job))
+    failure = _failure(state, job, ended)
     if isinstance(payload, StagePayload) and ended.reason is None:
         failure = loop.stage_failure(state, job, failure, ended.result)
     if failure is None and ended.reason is None:
@@ -321,6 +347,12 @@ def _judge(state: State, index: Index, job: Job, ended: inputs.Ended, emit: Emit
         _take_back(state, job, ended, emit)
     else:
         _fail_attempt(state, index, job, *failure, emit, ended=ended)
+
+
+def _failure(state: State, job: Job, ended: inputs.Ended) -> tuple[FailureClass, str] | None:
+    payload = job.spec.payload
+    assert isinstance(payload, ScriptPayload | StagePayload)
+    return failure_of(payload, ended, gpu=_on_gpu(state, job))
 
 
 def _take_back(state: State, job: Job, ended: inputs.Ended, emit: Emit) -> None:

@@ -17,10 +17,13 @@ from hostler.model import events
 from hostler.model.commands import (
     AttemptOrder,
     ChunkOrder,
+    Clear,
     CloseWorker,
+    Collect,
     Command,
     Discard,
     Fit,
+    Keep,
     Launch,
     Lend,
     Recall,
@@ -29,8 +32,9 @@ from hostler.model.commands import (
     WorkerOrder,
 )
 from hostler.model.events import Event, job_of
+from hostler.model.files import Fetch
 from hostler.model.fleet import binding
-from hostler.model.work import JobState, StagePayload, SweepPayload
+from hostler.model.work import JobState, ScriptPayload, StagePayload, SweepPayload
 from hostler.policy.placement import LEAD_S
 
 Derive: TypeAlias = Callable[[State, Index, Any], Iterator[Command]]
@@ -53,6 +57,8 @@ def still_wanted(state: State, command: Command) -> bool:
     match command:
         case Launch(order=order):
             return _current(state, order.id)
+        case Collect(attempt=name):
+            return _current(state, name)
         case Lend(chunk=chunk):
             return _leased(state, chunk.id)
         case Trim(chunk=name):
@@ -89,10 +95,32 @@ def _preempt_requested(state: State, index: Index, event: events.PreemptRequeste
 
 
 def _attempt_ended(state: State, index: Index, event: events.AttemptEnded) -> Iterator[Command]:
+    attempt = state.jobs[job_of(event.attempt)].attempt
+    assert attempt is not None
+    node = state.devices[attempt.device].spec.node
+    if event.fetch is not None:
+        yield _collect(state, node, event.attempt, event.fetch)
+        return
     if event.left is False:
-        attempt = state.jobs[job_of(event.attempt)].attempt
-        assert attempt is not None
-        yield Discard(node=state.devices[attempt.device].spec.node, attempt=event.attempt)
+        yield Discard(node=node, attempt=event.attempt)
+    yield from _cleared(state, node, event.attempt)
+
+
+def _files_fetched(state: State, index: Index, event: events.FilesFetched) -> Iterator[Command]:
+    attempt = state.jobs[job_of(event.attempt)].attempt
+    assert attempt is not None
+    yield from _cleared(state, state.devices[attempt.device].spec.node, event.attempt)
+
+
+def _collect(state: State, node: str, attempt: str, fetch: Fetch) -> Collect:
+    payload = state.jobs[job_of(attempt)].spec.payload
+    return Collect(node=node, attempt=attempt, fetch=fetch, cwd=payload.cwd)
+
+
+def _cleared(state: State, node: str, attempt: str) -> Iterator[Clear]:
+    """Nothing that it left is needed there any more: what was asked for is here."""
+    if state.nodes[node].spec.apart:
+        yield Clear(node=node, attempt=attempt)
 
 
 def _chunk_leased(state: State, index: Index, event: events.ChunkLeased) -> Iterator[Command]:
@@ -140,6 +168,9 @@ def _job_over(
 def _node_linked(state: State, index: Index, event: events.NodeLinked) -> Iterator[Command]:
     """Bring the node to what it should hold: send what it never got, end what it should not have."""
     held, chunks = set(event.attempts), set(event.chunks)
+    if state.nodes[event.node].spec.apart:
+        ours = [name for device in _devices(state, index, event.node) for name in device.attempts]
+        yield Keep(node=event.node, attempts=tuple(dict.fromkeys(ours)))
     for device in _devices(state, index, event.node):
         for name in device.attempts:
             yield from _reconcile_attempt(state, event.node, name, name in held)
@@ -171,6 +202,7 @@ DERIVES: dict[type, Derive] = {
     events.AttemptLeased: _attempt_leased,
     events.PreemptRequested: _preempt_requested,
     events.AttemptEnded: _attempt_ended,
+    events.FilesFetched: _files_fetched,
     events.ChunkLeased: _chunk_leased,
     events.ChunkShortened: _chunk_shortened,
     events.ChunkTaken: _chunk_taken,
@@ -191,6 +223,8 @@ def _reconcile_attempt(state: State, node: str, name: str, held: bool) -> Iterat
         yield Stop(node=node, attempt=name, reason="cancelled")
     elif job.attempt.yielding is not None:
         yield Stop(node=node, attempt=name, reason="preempted")
+    elif job.attempt.ended is not None and job.attempt.ended.fetch is not None:
+        yield _collect(state, node, name, job.attempt.ended.fetch)
     elif not held and job.state in (JobState.LEASED, JobState.LAUNCHING):
         yield _launch(state, job, job.attempt)
 
@@ -249,6 +283,7 @@ def _launch(state: State, job: Job, attempt: Attempt) -> Launch:
         memory_bytes=None if memory is None else int(memory * 2**30),
         grace_s=job.spec.grace_s,
         inputs=_inputs(state, job),
+        files=payload.files if isinstance(payload, ScriptPayload) else None,
     )
     return Launch(node=node.name, order=order)
 
@@ -280,6 +315,8 @@ def _worker(state: State, sweep: Sweep, device: Device) -> WorkerOrder:
         params=payload.params,
         silence_s=payload.silence_s,
         start_s=payload.start_s,
+        cwd=payload.cwd,
+        files=payload.files,
     )
 
 

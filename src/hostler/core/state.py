@@ -13,6 +13,8 @@ from hostler.core.care.state import Care
 from hostler.core.ledger import Ledger
 from hostler.core.loop.state import Config
 from hostler.core.trust.state import Trust
+from hostler.model.events import AttemptEnded
+from hostler.model.files import FileRef
 from hostler.model.fleet import DeviceSpec, Link, NodeSpec, Process
 from hostler.model.inputs import Found
 from hostler.model.record import entity, record
@@ -48,6 +50,8 @@ class Attempt:
     """How long its process lived, by its node's clock."""
     pid: int | None = None
     pid_start: int | None = None
+    ended: AttemptEnded | None = None
+    """How it ended, while what it left has still to come."""
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -86,6 +90,8 @@ class Job:
     started_at: float | None = None
     ended_at: float | None = None
     result: Any = None
+    files: tuple[FileRef, ...] = ()
+    """What came of its accepted attempt."""
     progress: float = 0.0
     """Share of it that attempts have done which were stopped and had saved their work, as far as its estimate tells."""
     preempted: int = 0

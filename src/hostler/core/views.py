@@ -110,6 +110,7 @@ def job_detail(state: State, index: Index, job: Job) -> JobDetail:
         attempt=_attempt_view(state, job.attempt) if job.attempt else None,
         sweep=sweep_view(state, index, sweep) if sweep else None,
         result=job.result,
+        files=job.files,
     )
 
 

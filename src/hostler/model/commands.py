@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hostler.model.files import Fetch
 from hostler.model.learning import Match
 from hostler.model.planning import Instance
 from hostler.model.record import record
@@ -24,6 +25,8 @@ class AttemptOrder:
     grace_s: float
     inputs: Mapping[str, Any] | None
     """Results of the jobs this one comes after, by name and by id; the process finds them in `$HOSTLER_INPUTS`."""
+    files: tuple[str, ...] | None = None
+    """What of `cwd`, a folder of this machine, goes to nodes elsewhere; `None`: all of it."""
 
 
 @record
@@ -38,6 +41,9 @@ class WorkerOrder:
     params: Mapping[str, Any]
     silence_s: float
     start_s: float
+    cwd: str | None = None
+    files: tuple[str, ...] | None = None
+    """As of an attempt."""
 
 
 @record
@@ -109,7 +115,34 @@ class Discard:
     attempt: str
 
 
-NodeCommand = Launch | Stop | Lend | Recall | Trim | CloseWorker | Discard
+@record
+class Collect:
+    """Fetch what an attempt has left; the answer is `Fetched`."""
+
+    node: str
+    attempt: str
+    fetch: Fetch
+    cwd: str | None = None
+    """Where it ran, on this machine; `None`: in a directory of its own."""
+
+
+@record
+class Clear:
+    """What was laid out on the node for an attempt to run in may go; what it said, and its folder, stay."""
+
+    node: str
+    attempt: str
+
+
+@record
+class Keep:
+    """Of what was laid out on the node, only that of these attempts is needed still."""
+
+    node: str
+    attempts: tuple[str, ...]
+
+
+NodeCommand = Launch | Stop | Lend | Recall | Trim | CloseWorker | Discard | Collect | Clear | Keep
 """What a backend does on a node."""
 
 

@@ -11,6 +11,7 @@
     ├── CorruptState             stored data contradicts itself or the code's invariants
     │   ├── IllegalTransition    an event does not fit the state it is applied to
     │   └── BrokenInvariant      `validate()` found a contradiction
+    ├── FilesError               a file cannot be sent or fetched as it should be
     ├── StoreError               the journal cannot be read or written
     │   ├── StoreBusy            another controller holds the state directory
     │   ├── StoreFull            no space left, or read-only
@@ -58,6 +59,10 @@ class IllegalTransition(CorruptState):
 
 class BrokenInvariant(CorruptState):
     """`core.validate()` found a contradiction."""
+
+
+class FilesError(HostlerError):
+    """A file cannot be sent or fetched as it should be: it is not there, is another one, or has no room."""
 
 
 class StoreError(HostlerError):

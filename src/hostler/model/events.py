@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet import NodeSpec
 from hostler.model.loop_events import (
     ConfigDeclared as ConfigDeclared,
@@ -225,6 +226,18 @@ class AttemptEnded:
     """Whether it left output or files on its node; if not, its folder there is given up at once."""
     evidence: str | None = None
     """The end of what it wrote to its standard error, where it failed."""
+    fetch: Fetch | None = None
+    """What has to come from its node before it is judged."""
+
+
+@record
+class FilesFetched:
+    """What the attempt left has come from its node, hashes checked; or `error` says why it never will."""
+
+    kind: Literal["files.fetched"] = "files.fetched"
+    attempt: str
+    files: tuple[FileRef, ...] = ()
+    error: str | None = None
 
 
 @record
@@ -464,7 +477,9 @@ JobEvent = (
     | JobFailed
     | JobDone
 )
-AttemptEvent = AttemptLeased | PreemptRequested | AttemptLaunching | AttemptStarted | AttemptEnded | AttemptLost
+AttemptEvent = (
+    AttemptLeased | PreemptRequested | AttemptLaunching | AttemptStarted | AttemptEnded | FilesFetched | AttemptLost
+)
 ChunkEvent = ChunkLeased | ChunkDone | ChunkShortened | ChunkTaken | ChunkReturned
 FleetEvent = (
     ControllerStarted

@@ -98,6 +98,8 @@ class NodeSpec:
     cpus: Annotated[float, Field(gt=0)] | None = None
     """Host cores that jobs may reserve; `None`: unknown, and then nothing is refused for them."""
     limits: NodeLimits = NO_LIMITS
+    apart: bool = False
+    """Whether its files are its own: what work needs is sent there, what it makes is fetched before it counts."""
 
 
 BINDINGS: Mapping[DeviceKind, tuple[str, ...]] = {

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
+from hostler.model.files import FileRef
 from hostler.model.fleet import NodeSpec
 from hostler.model.learning import ConfigSpec, Rating
 from hostler.model.planning import Plan
@@ -113,6 +114,15 @@ class Ended:
     result_error: str | None = None
     left: bool | None = None
     evidence: str | None = None
+
+
+@record
+class Fetched:
+    """What an attempt left has come, hashes checked; or `error` says why it never will."""
+
+    attempt: str
+    files: tuple[FileRef, ...] = ()
+    error: str | None = None
 
 
 @record
@@ -259,6 +269,7 @@ Input = (
     | Launched
     | Started
     | Ended
+    | Fetched
     | Searched
     | Returned
     | WorkerRefused

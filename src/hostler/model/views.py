@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Literal
 
+from hostler.model.files import FileRef
 from hostler.model.fleet import Link, Process
 from hostler.model.learning import CurvePoint, Goal, Losses, ModelStatus, Rating
 from hostler.model.record import record
@@ -133,6 +134,8 @@ class JobDetail:
     attempt: AttemptView | None
     sweep: SweepView | None
     result: Any
+    files: tuple[FileRef, ...] = ()
+    """What it left, as it is kept in `results/` of the state directory."""
 
 
 @record

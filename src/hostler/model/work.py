@@ -161,6 +161,10 @@ class ScriptPayload:
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
     """Where the process starts; `None` is a directory of the attempt's own."""
+    files: tuple[str, ...] | None = None
+    """Patterns of what of `cwd` goes to nodes elsewhere; `None`: all of it, but for what its owner has it ignore."""
+    outputs: tuple[str, ...] = ()
+    """Patterns of files it leaves where it ran. They are fetched, and it has not succeeded without them."""
     require_result: bool = False
     """Whether a missing `$HOSTLER_RESULT` is a failure."""
 
@@ -180,6 +184,10 @@ class SweepPayload:
     stop: int
     worker: Annotated[tuple[str, ...], Field(min_length=1)]
     params: Mapping[str, Any]
+    cwd: str | None = None
+    """Where the worker starts; `None` is a directory of its own."""
+    files: tuple[str, ...] | None = None
+    """As of a script."""
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     chance: Annotated[float, Field(ge=0, le=1)] | None = None
     """Probability that an item is a hit by chance; `None` where the program cannot say."""

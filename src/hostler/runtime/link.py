@@ -10,11 +10,24 @@ from typing import Any
 
 import structlog
 
-from hostler.backends.base import Backend, KeepsFolders, KeepsReports, Releases, Report, RunsChunks
-from hostler.model.commands import CloseWorker, Discard, Launch, Lend, NodeCommand, Recall, Stop, Trim
+from hostler.backends.base import Backend, KeepsFolders, KeepsReports, Releases, Report, RunsChunks, SuppliesFiles
+from hostler.model.commands import (
+    Clear,
+    CloseWorker,
+    Collect,
+    Discard,
+    Keep,
+    Launch,
+    Lend,
+    NodeCommand,
+    Recall,
+    Stop,
+    Trim,
+)
 from hostler.model.errors import LinkError, LinkLost
 from hostler.model.inputs import Launched, LinkDown, Trouble
 from hostler.runtime.clock import Clock
+from hostler.runtime.errands import Errands
 from hostler.runtime.pump import Pump
 
 REST_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -36,6 +49,7 @@ class Link:
         self._receipt = 0
         self._wake = asyncio.Event()
         self._released = False
+        self._errands = Errands(backend, clock, pump.post, self._note)
         self._log = structlog.get_logger().bind(node=name)
 
     def give(self, commands: Sequence[NodeCommand]) -> None:
@@ -45,9 +59,12 @@ class Link:
 
     async def run(self, epoch: int) -> None:
         """Observe and carry commands until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._observe(epoch))
-            tasks.create_task(self._carry())
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._observe(epoch))
+                tasks.create_task(self._carry())
+        finally:
+            self._errands.cancel_all()
 
     async def release(self) -> None:
         """Let what idles on the node end, and do not connect anew: that would start it again. Raises `LinkError`."""
@@ -81,8 +98,12 @@ class Link:
         self._receipt = receipt
         self._wake.set()
 
+    def _note(self, what: str) -> None:
+        self._pump.post(Trouble(where=f"node {self.name}", what=what))
+
     def _lost(self, why: str) -> None:
         self._receipt = 0
+        self._errands.cancel_all()
         self._log.warning("link down", why=why)
         self._pump.post(LinkDown(node=self.name, why=why))
 
@@ -106,21 +127,34 @@ class Link:
 
     async def _carry_group(self, kind: type, group: Sequence[Any]) -> None:
         backend = self.backend
-        if kind is Launch:
+        if kind is Launch and isinstance(backend, SuppliesFiles):
+            for command in group:
+                self._errands.launch(command.order)
+        elif kind is Launch:
             refused = await backend.launch([command.order for command in group])
             self._pump.post(Launched(attempts=tuple(command.order.id for command in group)), *refused)
+        elif kind is Collect:
+            for command in group:
+                self._errands.collect(command)
         elif kind is Stop:
+            self._errands.cancel([command.attempt for command in group])
             await backend.stop([command.attempt for command in group], group[0].reason)
         elif kind is Discard and isinstance(backend, KeepsFolders):
             await backend.discard([command.attempt for command in group])
+        elif kind in (Clear, Keep):
+            self._errands.tidy(group)
         elif isinstance(backend, RunsChunks):
-            await _carry_chunks(backend, kind, group)
+            await self._carry_chunks(backend, kind, group)
+
+    async def _carry_chunks(self, backend: RunsChunks, kind: type, group: Sequence[Any]) -> None:
+        if kind is Lend:
+            self._pump.post(*await backend.lend(group[0].worker, [command.chunk for command in group]))
+        else:
+            await _carry_ends(backend, kind, group)
 
 
-async def _carry_chunks(backend: RunsChunks, kind: type, group: Sequence[Any]) -> None:
-    if kind is Lend:
-        await backend.lend(group[0].worker, [command.chunk for command in group])
-    elif kind is Recall:
+async def _carry_ends(backend: RunsChunks, kind: type, group: Sequence[Any]) -> None:
+    if kind is Recall:
         await backend.recall([command.chunk for command in group], group[0].reason)
     elif kind is Trim:
         await backend.trim({command.chunk: command.stop for command in group})

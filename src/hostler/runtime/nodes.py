@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from hostler.backends.base import Backend, Report
+from hostler.backends.base import Backend, Report, Store
 from hostler.backends.local import LocalNode
+from hostler.backends.packing import Packer
 from hostler.backends.ssh import Finding, Habits, Network, SshNode, Target, examine
 from hostler.model.commands import AttemptOrder
 from hostler.model.errors import LinkRefused
@@ -25,8 +26,9 @@ from hostler.settings.nodes import Node
 async def reaching(loaded: Loaded, directory: StateDir) -> AsyncIterator[Mapping[str, Backend]]:
     """The nodes of a fleet file by name; connections to them are kept until the end of this."""
     network = Network(habits(loaded, directory))
+    packer = Packer(skip=directory.path.absolute())
     try:
-        yield {node.name: _backend(loaded, directory, network, node) for node in loaded.fleet.nodes}
+        yield {node.name: _backend(loaded, directory, network, packer, node) for node in loaded.fleet.nodes}
     finally:
         await network.close()
 
@@ -35,7 +37,14 @@ def retired(loaded: Loaded, directory: StateDir, node: NodeSpec) -> Backend:
     """A node that was taken out of the fleet file: nothing new is put on it, and what it holds is awaited."""
     if node.backend != LocalNode.kind:
         return Forgotten(node.name, node.backend)
-    return LocalNode(node.name, directory.agent(node.name), controller=loaded.fleet.name, cpu_slots=0, gpus=False)
+    return LocalNode(
+        node.name,
+        directory.agent(node.name),
+        controller=loaded.fleet.name,
+        store=_store(directory),
+        cpu_slots=0,
+        gpus=False,
+    )
 
 
 class Forgotten:
@@ -102,7 +111,7 @@ async def examined(loaded: Loaded, nodes: Sequence[Node]) -> list[Finding]:
         await network.close()
 
 
-def _backend(loaded: Loaded, directory: StateDir, network: Network, node: Node) -> Backend:
+def _backend(loaded: Loaded, directory: StateDir, network: Network, packer: Packer, node: Node) -> Backend:
     limits, slots = loaded.fleet.limits, None if node.cpu_slots == "auto" else node.cpu_slots
     if node.backend == "ssh":
         return SshNode(
@@ -110,6 +119,8 @@ def _backend(loaded: Loaded, directory: StateDir, network: Network, node: Node) 
             target(loaded, node),
             network,
             controller=loaded.fleet.name,
+            store=_store(directory),
+            packer=packer,
             folder=f"{node.dir.rstrip('/')}/{directory.identity()}/{node.name}",
             python=node.python or "python3",
             setup=node.setup,
@@ -124,6 +135,7 @@ def _backend(loaded: Loaded, directory: StateDir, network: Network, node: Node) 
         node.name,
         directory.agent(node.name),
         controller=loaded.fleet.name,
+        store=_store(directory),
         cpu_slots=slots,
         gpus=node.gpus == "auto",
         python=node.python or sys.executable,
@@ -132,6 +144,10 @@ def _backend(loaded: Loaded, directory: StateDir, network: Network, node: Node) 
         result_bytes=limits.result_bytes,
         terms=node_spec(node),
     )
+
+
+def _store(directory: StateDir) -> Store:
+    return Store(results=directory.results.absolute(), artifacts=directory.artifacts.absolute())
 
 
 def _path(loaded: Loaded, text: str) -> Path:

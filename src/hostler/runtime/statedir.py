@@ -44,6 +44,11 @@ class StateDir:
         return self.path / "artifacts"
 
     @property
+    def results(self) -> Path:
+        """Files that scripts left, in a folder for each attempt."""
+        return self.path / "results"
+
+    @property
     def known_hosts(self) -> Path:
         """Host keys that a person has accepted by `hostler nodes trust`."""
         return self.path / "known_hosts"

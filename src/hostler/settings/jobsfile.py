@@ -49,6 +49,8 @@ def job_spec(job: Job, base_dir: Path) -> JobSpec:
         argv=_argv(job),
         env=job.env,
         cwd=None if job.cwd == OWN_DIRECTORY else str(base_dir / job.cwd),
+        files=job.files,
+        outputs=job.outputs,
         require_result=job.require_result,
     )
     return JobSpec(

@@ -57,6 +57,12 @@ class Job(Section):
     """Arguments of `script`."""
     cwd: Annotated[str, Field(min_length=1)] = "."
     """Where it runs, starting from the folder of this file; `{attempt}` is a fresh directory for each attempt."""
+    files: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
+    """What of `cwd` goes along to nodes behind SSH, as patterns (`*`, `**`, folders); by default all of it, but for
+    what its `.hostlerignore` (or else `.gitignore`) names."""
+    outputs: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Files that it leaves where it runs, as patterns: they are brought to `results/ATTEMPT/` in the state directory,
+    and it has failed without them."""
     env: Environment = {}
     """Environment variables on top of the node's."""
     after: tuple[Name, ...] = ()
@@ -123,6 +129,10 @@ class Sweep(Section):
     """An installed program, such as `sieve`; it checks `params` and takes data files into them."""
     worker: Command | None = None
     """A command that speaks the worker protocol; a first word `{python}` is the node's Python."""
+    cwd: Annotated[str, Field(min_length=1)] | None = None
+    """With `worker`: where it runs, starting from the folder of this file; by default in a fresh directory."""
+    files: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
+    """With `cwd`: what of it goes along to nodes behind SSH, as those of a job."""
     range: tuple[Integer, Integer]
     """The half-open range `[start, stop]`, exact however big; numbers may be written as `2**32 - 1`."""
     params: dict[str, Any] = {}
@@ -157,6 +167,10 @@ class Sweep(Section):
         _refuse_id(self.key or self.name)
         if (self.program is None) == (self.worker is None):
             raise ValueError("give exactly one of program and worker")
+        if self.program is not None and self.cwd is not None:
+            raise ValueError("cwd goes with worker; a program brings what it needs")
+        if self.files is not None and self.cwd is None:
+            raise ValueError("files are those of cwd; say where that is, too")
         if self.program is not None and (self.chance is not None or self.kernel is not None):
             raise ValueError("chance and kernel go with worker; a program knows its own")
         if self.range[0] >= self.range[1]:

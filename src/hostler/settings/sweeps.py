@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ def sweep_spec(
     """
     sweep = asked if isinstance(asked, Sweep) else checked(Sweep, uniform(dict(asked), Origin("sweep")))
     try:
-        payload = _of_worker(sweep) if sweep.program is None else _of_program(sweep, find(sweep.program), base_dir)
+        program = None if sweep.program is None else find(sweep.program)
+        payload = _of_worker(sweep, base_dir) if program is None else _of_program(sweep, program, base_dir)
     except ValueError as error:
         raise SpecError(f"sweep {sweep.name!r}: params: {error}") from error
     return JobSpec(
@@ -41,9 +43,10 @@ def sweep_spec(
     )
 
 
-def _of_worker(sweep: Sweep) -> SweepPayload:
+def _of_worker(sweep: Sweep, base_dir: Path) -> SweepPayload:
     assert sweep.worker is not None
-    return _payload(sweep, sweep.worker, sweep.params, sweep.chance, sweep.kernel)
+    payload = _payload(sweep, sweep.worker, sweep.params, sweep.chance, sweep.kernel)
+    return payload if sweep.cwd is None else replace(payload, cwd=str(base_dir / sweep.cwd), files=sweep.files)
 
 
 def _of_program(sweep: Sweep, program: Program, base_dir: Path) -> SweepPayload:

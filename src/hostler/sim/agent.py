@@ -9,8 +9,11 @@ from typing import Any
 
 from hostler.model.commands import (
     AttemptOrder,
+    Clear,
     CloseWorker,
+    Collect,
     Discard,
+    Keep,
     Launch,
     Lend,
     NodeCommand,
@@ -20,7 +23,7 @@ from hostler.model.commands import (
     WorkerOrder,
 )
 from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import Ended, Input, LinkUp, Returned, Searched, Started, WorkerRefused
+from hostler.model.inputs import Ended, Fetched, Input, LinkUp, Returned, Searched, Started, WorkerRefused
 from hostler.model.record import entity, record
 from hostler.sim.engine import Task
 from hostler.sim.ground import Ground
@@ -134,7 +137,9 @@ class VirtualAgent:
                 self._trim(name, stop)
             case CloseWorker(worker=name):
                 self._warm.discard(name)
-            case Discard():
+            case Collect(attempt=name):
+                self._record(Fetched(attempt=name))
+            case Discard() | Clear() | Keep():
                 pass
 
     def restart(self) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import signal
+import zipfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -13,7 +15,9 @@ from typing import TypeVar
 
 import pytest
 
-from hostler.backends.ssh import Network, SshNode
+from hostler.backends.base import Store
+from hostler.backends.packing import Packer
+from hostler.backends.ssh import Network, SshNode, Target, bootstrap
 from hostler.model.commands import AttemptOrder
 from hostler.model.errors import LinkError, LinkLost, LinkRefused
 from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, Started
@@ -32,9 +36,18 @@ def server(tmp_path: Path) -> Iterator[Sshd]:
         yield found
 
 
-def node_on(server: Sshd, network: Network, **others: object) -> SshNode:
-    given = {"controller": "test", "folder": f"{server.folder}/agent", "cpu_slots": 1, **others}
-    return SshNode("far", server.target(), network, **given)  # type: ignore[arg-type]
+def node_on(
+    server: Sshd, network: Network, target: Target | None = None, name: str = "far", **others: object
+) -> SshNode:
+    given = {
+        "controller": "test",
+        "folder": f"{server.folder}/agent",
+        "cpu_slots": 1,
+        "packer": Packer(),
+        "store": Store(results=server.folder / "results", artifacts=server.folder / "artifacts"),
+        **others,
+    }
+    return SshNode(name, target or server.target(), network, **given)  # type: ignore[arg-type]
 
 
 @asynccontextmanager
@@ -126,6 +139,31 @@ async def test_what_runs_runs_on_while_the_link_is_down(server: Sshd) -> None:
             assert (after.agent, after.incarnation, after.attempts) == (before.agent, before.incarnation, ("j1.1",))
             assert (await again.first(Ended)).exit_code == 7
             await again.leave()
+
+
+async def test_an_agent_of_other_code_goes_on_as_ours(server: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with network_to(server) as network:
+        first = Watch(node_on(server, network))
+        before = await first.first(LinkUp)
+        waiting = f"while [ ! -e {server.folder}/go ]; do sleep 0.05; done; exit 7"
+        await first.node.launch([order("j1.1", "sh", "-c", waiting)])
+        await first.first(Started)
+        first.node._open_channel().close()
+        await first.broken()
+
+        buffer = io.BytesIO(bootstrap.archive())
+        with zipfile.ZipFile(buffer, "a") as newer:
+            newer.writestr("later", b"it is another file")
+        monkeypatch.setattr(bootstrap, "archive", buffer.getvalue)
+        node = node_on(server, network)
+        outdated = Watch(node)
+        assert isinstance(await outdated.broken(), LinkLost)
+        again = Watch(node)
+        after = await again.first(LinkUp)
+        assert (after.agent, after.incarnation, after.attempts) == (before.agent, 2, ("j1.1",))
+        (server.folder / "go").touch()
+        assert (await again.first(Ended)).exit_code == 7
+        await again.leave()
 
 
 async def test_an_agent_that_was_killed_is_started_again(server: Sshd) -> None:
@@ -222,7 +260,7 @@ async def test_a_stranger_is_not_let_in(server: Sshd, tmp_path: Path) -> None:
             (server.folder / f"my-{name}").write_bytes((other.folder / name).read_bytes())
     async with network_to(server) as network:
         target = replace(server.target(), identity=server.folder / "my-client")
-        error = await Watch(SshNode("far", target, network, controller="test", folder="agent")).broken()
+        error = await Watch(node_on(server, network, target)).broken()
         assert isinstance(error, LinkRefused)
         assert "authorized_keys" in str(error)
 
@@ -232,7 +270,7 @@ async def test_a_key_that_is_none(server: Sshd) -> None:
     async with network_to(server) as network:
         for name in ("nonsense", "missing"):
             target = replace(server.target(), identity=server.folder / name)
-            error = await Watch(SshNode("far", target, network, controller="test", folder="agent")).broken()
+            error = await Watch(node_on(server, network, target)).broken()
             assert isinstance(error, LinkRefused)
             assert "as it is configured" in str(error)
 
@@ -253,11 +291,11 @@ async def test_over_jump_hosts(server: Sshd, tmp_path: Path) -> None:
         network = Network(habits)
         watches = [
             Watch(
-                SshNode(
-                    f"far{at}",
-                    replace(server.target(), via=("hop",)),
+                node_on(
+                    server,
                     network,
-                    controller="test",
+                    replace(server.target(), via=("hop",)),
+                    f"far{at}",
                     folder=f"{server.folder}/agent{at}",
                 )
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import socket
 import subprocess
@@ -11,10 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Unpack
 
-from hostler.agent.build import build_zipapp
+from hostler.agent.build import archive, build_zipapp
 from hostler.backends.agented import AgentedNode, Options
 from hostler.backends.channel import LINE_MAX, Channel, opened
+from hostler.backends.local.outputs import copied
 from hostler.model.errors import LinkLost, LinkRefused
+from hostler.model.files import Fetch, FileRef
 
 START_S = 20.0
 ALREADY_RUNNING = 3
@@ -34,10 +37,16 @@ class LocalNode(AgentedNode):
 
     async def connect(self, epoch: int) -> Channel:
         """A channel to the agent; the agent is started first if its socket does not answer."""
+        await asyncio.to_thread(self._put_agent)
         with suppress(LinkLost):
             return await self._dial(epoch)
         await self._start()
         return await self._dial(epoch)
+
+    async def fetch(self, attempt: str, what: Fetch, cwd: str | None) -> tuple[FileRef, ...]:
+        """Copy what an attempt has left from where it ran; artifacts are here already."""
+        folder = self._directory / "attempts" / attempt if cwd is None else Path(cwd)
+        return await asyncio.to_thread(copied, folder, what.outputs, self._store.results / attempt)
 
     async def _dial(self, epoch: int) -> Channel:
         try:
@@ -50,15 +59,22 @@ class LocalNode(AgentedNode):
         except OSError as error:
             raise LinkLost(f"no agent answers in {self._directory}: {error}") from error
 
-    async def _start(self) -> None:
-        """Start the agent, detached: it returns once the agent listens."""
+    def _put_agent(self) -> None:
+        if self._zipapp is not None and Path(self._zipapp[0]).exists():
+            return
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            zipapp = self._directory / "agent.pyz"
-            build_zipapp(zipapp)
+            digest = hashlib.sha256(archive()).hexdigest()
+            zipapp = self._directory / "code" / digest[:16] / "agent.pyz"
+            zipapp.parent.mkdir(parents=True, exist_ok=True)
+            self._zipapp = str(zipapp), build_zipapp(zipapp)
         except OSError as error:
             raise LinkRefused(f"the agent cannot be put into {self._directory}: {error}") from error
-        command = [self._python, str(zipapp), "run", "--dir", str(self._directory), "--detach"]
+
+    async def _start(self) -> None:
+        """Start the agent, detached: it returns once the agent listens."""
+        assert self._zipapp is not None
+        command = [self._python, self._zipapp[0], "run", "--dir", str(self._directory), "--detach"]
         said, status = await asyncio.to_thread(_output, command)
         if status not in (0, ALREADY_RUNNING):
             raise LinkRefused(f"the agent in {self._directory} did not start (exit status {status}): {said}")

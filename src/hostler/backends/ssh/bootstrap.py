@@ -33,6 +33,8 @@ class Booted:
 
     facts: Facts
     """`executable`, `zipapp`, `dir`."""
+    digest: str
+    """SHA-256 of the zipapp."""
 
     @property
     def bridge(self) -> str:
@@ -86,7 +88,7 @@ async def _boot(talk: Talk, folder: str, setup: Sequence[str]) -> Booted:
     if ended["status"] not in (0, ALREADY_RUNNING):
         said = ended["said"].strip() or "it said nothing"
         raise LinkRefused(f"the agent on {talk.where} did not start (exit status {ended['status']}): {said}")
-    return Booted(facts=facts)
+    return Booted(facts=facts, digest=digest)
 
 
 class Talk:

@@ -1,0 +1,320 @@
+"""Files to and from this node, over a connection of their own: a process beside the supervisor, which must not wait.
+
+Requests are JSON lines and are answered in order, so that many can be on their way. The bytes of ``put`` follow its
+line, those of ``get`` its answer. Format: ``docs/reference/agent-protocol.md``.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import socket
+import stat
+import sys
+import time
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+from .patterns import matcher, walk
+from .protocol import Json, RequestError, decode, is_id, line
+
+BLOBS = "blobs"
+TREES = "trees"
+ARTIFACTS = "artifacts"
+CODE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+"""Where ``hostler`` is imported from: the zipapp; asked for while the working directory is still the one it was."""
+_WRITABLE = (BLOBS + "/", ARTIFACTS + "/objects/")
+_LONGEST_LINE = 16 << 20
+_COPY_BYTES = 1 << 20
+_UNUSED_S = 14 * 86400.0
+_HEX = frozenset("0123456789abcdef")
+
+
+def command(root: str) -> List[str]:
+    """What serves the connection that is its standard input."""
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from hostler.agent.files import main; sys.exit(main(sys.argv[2]))"
+    )
+    return [sys.executable, "-I", "-S", "-c", program, CODE, root]
+
+
+class Damaged(Exception):
+    """Bytes do not have the hash that they should have."""
+
+
+class Files:
+    """Answers the requests of one connection."""
+
+    def __init__(self, root: str, peer: socket.socket) -> None:
+        self._root = root
+        self._peer = peer
+        self._input = peer.makefile("rb", _COPY_BYTES)
+        self._answers: Dict[str, Callable[[Json], Optional[Json]]] = {
+            "get": self._get,
+            "put": self._put,
+            "missing": self._missing,
+            "lay": self._lay,
+            "outputs": self._outputs,
+            "find": self._find,
+            "clear": self._clear,
+            "keep": self._keep,
+        }
+
+    def serve(self) -> None:
+        """Answer until the other side hangs up. Raises OSError where the connection breaks."""
+        while True:
+            data = self._input.readline(_LONGEST_LINE)
+            if not data.endswith(b"\n"):
+                return
+            try:
+                answer = self._answer(decode(data, len(data)))
+            except (RequestError, KeyError, TypeError) as error:
+                # What follows may be the bytes of a file: nothing of it can be understood any more.
+                self._peer.sendall(line({"error": "this request cannot be understood: %r" % error}))
+                return
+            except Damaged as error:
+                answer = {"error": str(error), "damaged": True}
+            except OSError as error:
+                if error.filename is None and error.errno in (errno.EPIPE, errno.ECONNRESET):
+                    raise
+                answer = {"error": _words(error), "full": error.errno in (errno.ENOSPC, errno.EDQUOT)}
+            if answer is not None:
+                self._peer.sendall(line(answer))
+
+    def _answer(self, request: Json) -> Optional[Json]:
+        method = self._answers.get(str(request.get("op")))
+        if method is None:
+            raise RequestError("unknown op %.80r" % request.get("op"))
+        return method(request)
+
+    def _get(self, request: Json) -> None:
+        """A file from an offset on. It must not change meanwhile: one that is too short then ends the connection."""
+        with open(self._inside(request["path"]), "rb") as source:
+            found = os.fstat(source.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise RequestError("%.200r is no regular file" % request["path"])
+            offset = min(int(request.get("offset", 0)), found.st_size)
+            self._peer.sendall(line({"size": found.st_size, "offset": offset}))
+            left = found.st_size - offset
+            while left > 0:
+                sent = os.sendfile(self._peer.fileno(), source.fileno(), offset, min(left, 1 << 30))
+                if sent == 0:
+                    raise BrokenPipeError(errno.EPIPE, "the file became shorter while it was read")
+                offset, left = offset + sent, left - sent
+
+    def _put(self, request: Json) -> Json:
+        """The rest of a file that is known by its hash: from the offset that ``missing`` has told of."""
+        digest, size, offset = _digest(request["sha256"]), int(request["size"]), int(request["offset"])
+        path = self._place(str(request["path"]), digest)
+        partial = self._partial(digest)
+        left = size - offset
+        try:
+            os.makedirs(os.path.dirname(partial), 0o700, exist_ok=True)
+            with open(partial, "r+b" if offset else "wb") as output:
+                output.truncate(offset)
+                output.seek(offset)
+                for data in self._bytes(left):
+                    left -= len(data)
+                    output.write(data)
+                output.flush()
+                os.fsync(output.fileno())
+            if digest_of(partial) != digest:
+                os.unlink(partial)
+                raise Damaged("what came is not %s: it was changed on the way, or while it was read" % digest)
+            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+            os.replace(partial, path)
+            _sync_folder(os.path.dirname(path))
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT) and os.path.exists(partial):
+                os.unlink(partial)  # what is left of it keeps others from writing
+            for _ in self._bytes(left):  # the next request lies behind these
+                pass
+            raise
+        return {"ok": True}
+
+    def _missing(self, request: Json) -> Json:
+        """Of files, by hash and path, those that are not here, each with how much of it has come before."""
+        wanted = {_digest(digest): str(path) for digest, path in request["files"].items()}
+        missing = {}
+        for digest, path in wanted.items():
+            place = self._place(path, digest)
+            if os.path.exists(place):
+                os.utime(place)  # in use: not to be cleaned up
+            else:
+                missing[digest] = _size(self._partial(digest))
+        return {"missing": missing}
+
+    def _lay(self, request: Json) -> Json:
+        """A folder with these files, ``[path, sha256, executable]``, made of what has been put here."""
+        name = str(request["tree"])
+        if not is_id(name):
+            raise RequestError("a tree must have an id, not %.80r" % name)
+        tree = self._inside(TREES + "/" + name)
+        if not (request.get("shared") and os.path.isdir(tree)):
+            self._make(tree, request["files"])
+        return {"path": tree}
+
+    def _make(self, tree: str, files: List[List[Any]]) -> None:
+        making = "%s.%d.new" % (tree, os.getpid())
+        _delete(making)
+        os.makedirs(making, 0o700)
+        try:
+            for path, digest, executable in files:
+                target = os.path.join(making, _relative(path))
+                os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
+                shutil.copyfile(self._place(_blob(digest), digest), target)
+                os.chmod(target, 0o755 if executable else 0o644)
+            _delete(tree)
+            os.rename(making, tree)
+        except OSError:
+            _delete(making)
+            raise
+
+    def _outputs(self, request: Json) -> Json:
+        """The files that patterns mean where an attempt ran, with their hashes: ``{path, size, sha256}``."""
+        name = str(request["attempt"])
+        if not is_id(name):
+            raise RequestError("an attempt must have an id, not %.80r" % name)
+        tree = os.path.join(TREES, name)
+        where = tree if os.path.isdir(self._inside(tree)) else os.path.join("attempts", name)
+        folder = self._inside(where)
+        wanted = matcher(str(each) for each in request["patterns"])
+        found = [path for path in walk(folder) if wanted.fullmatch(path)]
+        return {"folder": where, "files": [self._described(os.path.join(folder, path), path) for path in found]}
+
+    def _find(self, request: Json) -> Json:
+        """Artifacts by their hashes: ``{sha256: {"path", "size", "sha256"}}`` of those that are here."""
+        found = {}
+        for digest in map(_digest, request["sha256"]):
+            folder = "%s/objects/%s" % (ARTIFACTS, digest[:2])
+            for name in _names(self._inside(folder)):
+                if name.startswith(digest):
+                    found[digest] = self._described(self._inside(folder + "/" + name), folder + "/" + name)
+        return {"found": found}
+
+    def _described(self, full: str, path: str) -> Json:
+        return {"path": path, "size": os.path.getsize(full), "sha256": digest_of(full)}
+
+    def _clear(self, request: Json) -> Json:
+        name = str(request["tree"])
+        if not is_id(name):
+            raise RequestError("a tree must have an id, not %.80r" % name)
+        _delete(self._inside(TREES + "/" + name))
+        return {"ok": True}
+
+    def _keep(self, request: Json) -> Json:
+        """Delete all trees but these and shared ones, and what of blobs and partial files nobody has used for long."""
+        kept, trees = set(request["trees"]), self._inside(TREES)
+        for name in _names(trees):
+            if name not in kept and not name.startswith("shared-"):
+                _delete(os.path.join(trees, name))
+        for folder in (BLOBS, "partial"):
+            for path in list(_files(self._inside(folder))):
+                if time.time() - os.path.getmtime(path) > _UNUSED_S:
+                    os.unlink(path)
+        return {"ok": True}
+
+    def _bytes(self, count: int) -> Iterator[bytes]:
+        while count > 0:
+            data = self._input.read(min(count, _COPY_BYTES))
+            if not data:
+                raise BrokenPipeError(errno.EPIPE, "the other side hung up")
+            count -= len(data)
+            yield data
+
+    def _place(self, path: str, digest: str) -> str:
+        if not path.startswith(_WRITABLE) or not os.path.basename(path).startswith(digest):
+            raise RequestError("%.200r is no place for %s" % (path, digest))
+        return self._inside(path)
+
+    def _partial(self, digest: str) -> str:
+        return os.path.join(self._root, "partial", digest)
+
+    def _inside(self, path: str) -> str:
+        """A path below the agent's folder; no link may lead out of it."""
+        full = os.path.join(self._root, _relative(path))
+        if not (os.path.realpath(full) + "/").startswith(os.path.realpath(self._root) + "/"):
+            raise RequestError("%.200r leads out of the agent's folder" % path)
+        return full
+
+
+def digest_of(path: str) -> str:
+    """The SHA-256 of a file. Raises OSError."""
+    found = hashlib.sha256()
+    with open(path, "rb") as source:
+        while True:
+            data = source.read(_COPY_BYTES)
+            if not data:
+                return found.hexdigest()
+            found.update(data)
+
+
+def own_digest() -> Optional[str]:
+    """The SHA-256 of the zipapp that this code is from; None where it is from a folder."""
+    return digest_of(CODE) if os.path.isfile(CODE) else None
+
+
+def main(root: str) -> int:
+    """Serve the connection that is standard input."""
+    peer = socket.socket(fileno=os.dup(0))
+    peer.setblocking(True)
+    try:
+        Files(root, peer).serve()
+    except (BrokenPipeError, ConnectionError) as error:
+        sys.stderr.write("hostler agent: a connection for files ended: %s\n" % error)
+        return 1
+    finally:
+        peer.close()
+    return 0
+
+
+def _relative(path: object) -> str:
+    parts = path.split("/") if type(path) is str else [""]
+    if "\0" in str(path) or any(part in ("", ".", "..") for part in parts):
+        raise RequestError("%.200r is no path below a folder" % path)
+    return str(path)
+
+
+def _blob(digest: str) -> str:
+    return "%s/%s/%s" % (BLOBS, _digest(digest)[:2], digest)
+
+
+def _digest(value: object) -> str:
+    if type(value) is not str or len(value) != 64 or not _HEX.issuperset(value):
+        raise RequestError("%.80r is no SHA-256" % value)
+    return value
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
+def _names(folder: str) -> List[str]:
+    return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+
+
+def _files(folder: str) -> Iterator[str]:
+    if os.path.isdir(folder):
+        yield from (os.path.join(folder, path) for path in walk(folder))
+
+
+def _delete(tree: str) -> None:
+    if os.path.isdir(tree):
+        shutil.rmtree(tree)
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _words(error: OSError) -> str:
+    what = "" if error.filename is None else "%.300r: " % error.filename
+    return what + (error.strerror or str(error))

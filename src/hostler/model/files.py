@@ -1,0 +1,37 @@
+"""Files that travel: what a node is to hand over, and what came."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from hostler.model.record import record
+
+SHA256 = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+
+
+@record
+class Fetch:
+    """What has to come from a node before the end of an attempt counts."""
+
+    outputs: tuple[str, ...] = ()
+    """Patterns of files it was asked to leave, relative to where it ran."""
+    artifacts: tuple[str, ...] = ()
+    """SHA-256s of what its result tells of."""
+
+
+@record
+class FileRef:
+    """A file that came, and whose content was checked."""
+
+    path: str
+    """Relative to the folder of results, or, of an artifact, to that of artifacts."""
+    size: int
+    """In bytes."""
+    sha256: str
+
+
+def named_in(order: Any) -> set[str]:
+    """The SHA-256s in decoded JSON, wherever they stand: of an order, the artifacts it needs."""
+    return set(SHA256.findall(json.dumps(order)))

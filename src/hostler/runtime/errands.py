@@ -1,0 +1,123 @@
+"""What takes long on a node: bringing it what work needs, and fetching what that left. Each in a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+import structlog
+
+from hostler.backends.base import Backend, FetchesFiles, SuppliesFiles
+from hostler.model.commands import AttemptOrder, Clear, Collect, Keep
+from hostler.model.errors import FilesError, LinkLost
+from hostler.model.inputs import Ended, Fetched, Input, Launched
+from hostler.runtime.clock import Clock
+
+RESTS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+class Errands:
+    """The errands of one node. They end with the link: when it is up again the core asks anew for what is to be done.
+
+    `post` gives inputs to the core; `trouble` records what keeps an errand from being done on this machine.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        clock: Clock,
+        post: Callable[[Input], None],
+        trouble: Callable[[str], None],
+    ) -> None:
+        self._backend = backend
+        self._clock = clock
+        self._post = post
+        self._trouble = trouble
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._log = structlog.get_logger()
+
+    def launch(self, order: AttemptOrder) -> None:
+        """Bring an attempt what it needs, then have it run."""
+        self._start(order.id, lambda: self._launch(order))
+
+    def collect(self, command: Collect) -> None:
+        """Fetch what an attempt has left."""
+        self._start(command.attempt, lambda: self._collect(command))
+
+    def tidy(self, commands: Sequence[Clear | Keep]) -> None:
+        """Let go of what is not needed. What is not deleted now is after the next reconnect: nothing waits for it."""
+        if isinstance(self._backend, SuppliesFiles):
+            for command in commands:
+                name = f"tidying after {command.attempt}" if isinstance(command, Clear) else "tidying"
+                self._begin(name, self._tidy(self._backend, command))
+
+    def cancel(self, attempts: list[str]) -> None:
+        """What is done for these attempts is not wanted any more."""
+        for name in attempts:
+            task = self._running.pop(name, None)
+            if task is not None:
+                task.cancel()
+
+    def cancel_all(self) -> None:
+        """The link is down."""
+        self.cancel(list(self._running))
+
+    def _start(self, attempt: str, work: Callable[[], Awaitable[None]]) -> None:
+        if attempt not in self._running:
+            self._begin(attempt, self._again(attempt, work))
+
+    def _begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        task = self._running[name] = asyncio.create_task(work)
+        task.add_done_callback(lambda _: self._over(name, task))
+
+    def _over(self, attempt: str, task: asyncio.Task[None]) -> None:
+        if self._running.get(attempt) is task:
+            del self._running[attempt]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._trouble(f"{attempt}: {type(error).__name__}: {error}")
+
+    async def _again(self, attempt: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Until it is done: a connection for files may break though that of the agent does not, a disk be full."""
+        tries = 0
+        while True:
+            try:
+                await work()
+                return
+            except LinkLost as error:
+                self._log.info("an errand is tried again", attempt=attempt, why=str(error))
+            except OSError as error:
+                self._trouble(f"files of {attempt} cannot be written: {error}; it is tried again")
+            await self._clock.sleep(RESTS_S[min(tries, len(RESTS_S) - 1)])
+            tries += 1
+
+    async def _tidy(self, backend: SuppliesFiles, command: Clear | Keep) -> None:
+        try:
+            await (backend.clear(command.attempt) if isinstance(command, Clear) else backend.keep(command.attempts))
+        except LinkLost as error:
+            self._log.info("not tidied", why=str(error))
+        except FilesError as error:
+            self._trouble(f"what is not needed there stays: {error}")
+
+    async def _launch(self, order: AttemptOrder) -> None:
+        assert isinstance(self._backend, SuppliesFiles)
+        try:
+            supplied = await self._backend.supply(order)
+        except FilesError as error:
+            self._post(Ended(attempt=order.id, ended_at=self._clock.now(), reason="spawn", error=str(error)))
+            return
+        for refused in await self._backend.launch([supplied]):
+            self._post(refused)
+        self._post(Launched(attempts=(order.id,)))
+
+    async def _collect(self, command: Collect) -> None:
+        name = command.attempt
+        if not isinstance(self._backend, FetchesFiles):
+            self._post(Fetched(attempt=name, error="files cannot be fetched from a node of this kind"))
+            return
+        try:
+            files = await self._backend.fetch(name, command.fetch, command.cwd)
+        except FilesError as error:
+            self._post(Fetched(attempt=name, error=str(error)))
+            return
+        self._post(Fetched(attempt=name, files=files))

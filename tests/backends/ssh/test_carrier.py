@@ -1,0 +1,290 @@
+"""Files to and from a node behind a real OpenSSH server: only what is missing, resumed, and checked."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hostler.backends.courier import Courier, Parcel, Wanted
+from hostler.backends.ssh import SshNode
+from hostler.backends.ssh.carrier import OWN
+from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
+from hostler.model.errors import FilesError, LinkLost
+from hostler.model.files import Fetch
+from hostler.model.inputs import Ended, LinkUp
+from tests.backends.ssh import sshd
+from tests.backends.ssh.sshd import Sshd
+from tests.backends.ssh.test_node import Watch, network_to, node_on, order, server
+
+__all__ = ["server"]
+pytestmark = pytest.mark.skipif(sshd.MISSING is not None, reason=sshd.MISSING or "")
+
+HOSTILE = ["plain.txt", "a b", "-rf", "$(touch x)", "new\nline", "ä", "'\"`", "deep/er/*?.bin", "\udcff.bin"]
+"""Names that shells, options and encodings stumble over; the last one is no UTF-8."""
+
+
+@asynccontextmanager
+async def linked(server: Sshd, *options: str) -> AsyncIterator[tuple[SshNode, Watch]]:
+    async with network_to(server) as network:
+        watch = Watch(node_on(server, network))
+        await watch.first(LinkUp)
+        yield watch.node, watch
+        await watch.leave()
+
+
+def agent(server: Sshd) -> Path:
+    return server.folder / "agent"
+
+
+def project(folder: Path) -> Path:
+    for name in HOSTILE:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(os.fsencode(name) * 1000)
+    (folder / "empty").touch()
+    return folder
+
+
+def in_folder(name: str, folder: Path, *argv: str, files: tuple[str, ...] | None = None) -> AttemptOrder:
+    return replace(order(name, *argv), cwd=str(folder), files=files)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+async def test_a_folder_goes_there_and_what_is_made_in_it_comes_back(server: Sshd, tmp_path: Path) -> None:
+    mine = project(tmp_path / "project")
+    (mine / "run").write_text(
+        '#!/bin/sh\nmkdir out; for each in *; do [ "$each" = out ] || cp -r -- "$each" out/ || exit 1; done\n'
+    )
+    (mine / "run").chmod(0o755)
+    async with linked(server) as (node, watch):
+        supplied = await node.supply(in_folder("j1.1", mine, "./run"))
+        assert supplied.cwd == f"{agent(server)}/trees/j1.1"
+        assert content(Path(supplied.cwd)) == content(mine)
+        await node.launch([supplied])
+        assert (await watch.first(Ended)).exit_code == 0
+        files = await node.fetch("j1.1", Fetch(outputs=("out",)), str(mine))
+        results = server.folder / "results" / "j1.1"
+        assert content(results / "out") == {**content(mine)}
+        assert {each.path: each.sha256 for each in files} == {
+            f"j1.1/out/{name}": hashlib.sha256(data).hexdigest() for name, data in content(mine).items()
+        }
+        await node.clear("j1.1")
+        assert list((agent(server) / "trees").iterdir()) == []
+
+
+async def test_only_what_changed_is_sent_again(server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, sent = project(tmp_path / "project"), list[str]()
+    send = Courier._send_file
+
+    async def counted(self: Courier, parcel: Parcel, offset: int) -> None:
+        sent.append(parcel.source.name)
+        await send(self, parcel, offset)
+
+    monkeypatch.setattr(Courier, "_send_file", counted)
+    async with linked(server) as (node, _):
+        await node.supply(in_folder("j1.1", mine, "true"))
+        assert len(sent) == len(HOSTILE) + 1
+        sent.clear()
+        (mine / "a b").write_text("another one")
+        again = await node.supply(in_folder("j1.2", mine, "true"))
+        assert sent == ["a b"]
+        assert content(Path(str(again.cwd))) == content(mine)
+
+
+async def test_what_an_attempt_writes_reaches_no_other_one(server: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("as it was")
+    async with linked(server) as (node, watch):
+        first = await node.supply(in_folder("j1.1", tmp_path, "sh", "-c", "echo changed >config", files=("config",)))
+        await node.launch([first])
+        await watch.first(Ended)
+        second = await node.supply(in_folder("j1.2", tmp_path, "true", files=("config",)))
+        assert content(Path(str(second.cwd))) == {"config": b"as it was"}
+
+
+async def test_a_broken_transfer_goes_on_where_it_broke(server: Sshd, tmp_path: Path) -> None:
+    """Both ways: half of the bytes are there already, and are not sent again."""
+    data = os.urandom(3 << 20)
+    digest = hashlib.sha256(data).hexdigest()
+    (tmp_path / "big").write_bytes(data)
+    async with linked(server) as (node, _):
+        (agent(server) / "partial").mkdir()
+        (agent(server) / "partial" / digest).write_bytes(data[: 1 << 20])
+        supplied = await node.supply(in_folder("j1.1", tmp_path, "true", files=("big",)))
+        assert content(Path(str(supplied.cwd))) == {"big": data}
+        wanted = Wanted(path="trees/j1.1/big", sha256=digest, size=len(data), target=tmp_path / "back" / "big")
+        wanted.partial.parent.mkdir()
+        wanted.partial.write_bytes(data[: 2 << 20])
+        courier = await node._courier()
+        await courier.get([wanted])
+        courier.close()
+        assert wanted.target.read_bytes() == data
+        assert not wanted.partial.exists()
+
+
+async def test_a_damaged_half_is_thrown_away(server: Sshd, tmp_path: Path) -> None:
+    data = os.urandom(1 << 20)
+    digest = hashlib.sha256(data).hexdigest()
+    (tmp_path / "big").write_bytes(data)
+    async with linked(server) as (node, _):
+        (agent(server) / "partial").mkdir()
+        (agent(server) / "partial" / digest).write_bytes(b"x" * 1000)
+        with pytest.raises(FilesError, match="changed on the way"):
+            await node.supply(in_folder("j1.1", tmp_path, "true", files=("big",)))
+        supplied = await node.supply(in_folder("j1.1", tmp_path, "true", files=("big",)))
+        assert content(Path(str(supplied.cwd))) == {"big": data}
+        wanted = Wanted(path="trees/j1.1/big", sha256=digest, size=len(data), target=tmp_path / "back" / "big")
+        wanted.partial.parent.mkdir()
+        wanted.partial.write_bytes(b"x" * 1000)
+        courier = await node._courier()
+        with pytest.raises(FilesError, match="its hash is another one"):
+            await courier.get([wanted])
+        assert list((tmp_path / "back").iterdir()) == []
+
+
+async def test_a_file_that_changes_while_it_is_sent_is_not_taken_for_the_old_one(
+    server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "code").write_bytes(b"old " * 1000)
+    put = Courier.put
+
+    async def late(self: Courier, parcels: list[Parcel]) -> None:
+        (tmp_path / "code").write_bytes(b"new " * 1000)
+        await put(self, parcels)
+
+    monkeypatch.setattr(Courier, "put", late)
+    async with linked(server) as (node, _):
+        with pytest.raises(FilesError, match="changed"):
+            await node.supply(in_folder("j1.1", tmp_path, "true", files=("code",)))
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [("../../escape", "no path below"), ("/etc/passwd", "no path below"), ("a/../../b", "no path below")],
+)
+async def test_a_node_cannot_have_files_put_elsewhere(
+    server: Sshd, told: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hostler.model.files import FileRef
+
+    async def lying(self: Courier, attempt: str, patterns: list[str]) -> tuple[str, list[FileRef]]:
+        return "attempts/j1.1", [FileRef(path=told, size=1, sha256="0" * 64)]
+
+    monkeypatch.setattr(Courier, "outputs", lying)
+    async with linked(server) as (node, _):
+        with pytest.raises(FilesError, match=words):
+            await node.fetch("j1.1", Fetch(outputs=("*",)), None)
+
+
+async def test_nothing_outside_of_the_agents_folder_is_handed_out(server: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    async with linked(server) as (node, watch):
+        await node.launch([order("j1.1", "ln", "-s", str(tmp_path / "secret"), "link")])
+        await watch.first(Ended)
+        with pytest.raises(FilesError, match="left no file"):
+            await node.fetch("j1.1", Fetch(outputs=("link",)), None)
+        for path in ("attempts/j1.1/link", "../secret", "/etc/passwd"):
+            courier = await node._courier()
+            with pytest.raises((FilesError, LinkLost)):
+                await courier.get([Wanted(path=path, sha256="0" * 64, size=1, target=tmp_path / "got")])
+
+
+async def test_what_was_asked_for_and_is_not_there_is_said(server: Sshd, tmp_path: Path) -> None:
+    async with linked(server) as (node, watch):
+        await node.launch([order("j1.1", "true")])
+        await watch.first(Ended)
+        with pytest.raises(FilesError, match=r"left no file that `outputs: \*.csv` means"):
+            await node.fetch("j1.1", Fetch(outputs=("*.csv",)), None)
+        with pytest.raises(FilesError, match="not among the artifacts"):
+            await node.fetch("j1.1", Fetch(artifacts=("ab" * 32,)), None)
+        with pytest.raises(FilesError, match="is no folder"):
+            await node.supply(in_folder("j2.1", tmp_path / "nowhere", "true"))
+
+
+async def test_artifacts_go_there_and_come_back(server: Sshd) -> None:
+    mine = server.folder / "artifacts" / "objects"
+    digests = [hashlib.sha256(data).hexdigest() for data in (b"model", b"segment")]
+    (mine / digests[0][:2]).mkdir(parents=True)
+    (mine / digests[0][:2] / f"{digests[0]}.safetensors").write_bytes(b"model")
+    async with linked(server) as (node, _):
+        asked = replace(order("j1.1", "true"), inputs={"player": f"gumbel-64@{digests[0]}", "other": "ff" * 32})
+        supplied = await node.supply(asked)
+        theirs = Path(supplied.env["HOSTLER_ARTIFACTS"]) / "objects"
+        assert content(theirs) == {f"{digests[0][:2]}/{digests[0]}.safetensors": b"model"}
+        (theirs / digests[1][:2]).mkdir(exist_ok=True)
+        (theirs / digests[1][:2] / f"{digests[1]}.segment.npz").write_bytes(b"segment")
+        (found,) = await node.fetch("j1.1", Fetch(artifacts=(digests[1],)), None)
+        assert (server.folder / "artifacts" / found.path).read_bytes() == b"segment"
+        (theirs / digests[1][:2] / f"{digests[1]}.segment.npz").write_bytes(b"damaged")
+        (server.folder / "artifacts" / found.path).unlink()
+        with pytest.raises(FilesError, match="is damaged"):
+            await node.fetch("j1.1", Fetch(artifacts=(digests[1],)), None)
+
+
+async def test_hostlers_own_programs_go_along(server: Sshd) -> None:
+    """Without `hostler` on the node: an isolated Python that knows nothing but what was sent."""
+    argv = ("python3", "-c", "import importlib, sys; print(importlib.import_module(sys.argv[1]).__file__)", OWN)
+    async with linked(server) as (node, watch):
+        supplied = await node.supply(order("j1.1", *argv))
+        assert "PYTHONPATH" in supplied.env
+        await node.launch([supplied])
+        assert (await watch.first(Ended)).exit_code == 0
+        said = (await node.read_log("j1.1", "out", 0, 1000)).data.decode()
+        assert said.startswith(f"{agent(server)}/trees/shared-")
+        assert "PYTHONPATH" not in (await node.supply(order("j2.1", "true"))).env
+
+
+async def test_a_worker_whose_folder_is_not_there_is_refused(server: Sshd, tmp_path: Path) -> None:
+    worker = WorkerOrder(
+        id="w-j1-far-cpu0", queue="cpu0", argv=("true",), env={}, digest="", params={}, silence_s=30, start_s=30,
+        cwd=str(tmp_path / "nowhere"),
+    )  # fmt: skip
+    async with linked(server) as (node, _):
+        (refused,) = await node.lend(worker, [ChunkOrder(id="j1.1", start=0, stop=1)])
+        assert (refused.worker, "is no folder" in refused.error) == ("w-j1-far-cpu0", True)
+
+
+async def test_what_is_left_of_others_is_tidied_up(server: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "code").touch()
+    async with linked(server) as (node, _):
+        for name in ("j1.1", "j2.1"):
+            await node.supply(in_folder(name, tmp_path, "true", files=("code",)))
+        await node.keep(["j2.1"])
+        assert [path.name for path in (agent(server) / "trees").iterdir()] == ["j2.1"]
+
+
+async def test_files_take_another_way_where_sockets_are_not_forwarded(tmp_path: Path) -> None:
+    (tmp_path / "code").write_text("code")
+    with sshd.running(tmp_path / "strict", "AllowStreamLocalForwarding no") as server:
+        async with linked(server) as (node, _):
+            supplied = await node.supply(in_folder("j1.1", tmp_path, "true", files=("code",)))
+            assert content(Path(str(supplied.cwd))) == {"code": b"code"}
+
+
+async def test_a_full_disk_is_said_and_leaves_the_connection_of_use(server: Sshd, tmp_path: Path) -> None:
+    """A file system of a mebibyte takes the place of where files arrive."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    (tmp_path / "big").write_bytes(os.urandom(2 << 20))
+    (tmp_path / "small").write_text("small")
+    small = agent(server) / "partial"
+    async with linked(server) as (node, _):
+        small.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", small], check=False).returncode != 0:  # noqa: ASYNC221
+            pytest.skip("no file system can be mounted here")
+        try:
+            with pytest.raises(FilesError, match="No space left"):
+                await node.supply(in_folder("j1.1", tmp_path, "true", files=("big",)))
+            assert list(small.iterdir()) == []
+        finally:
+            subprocess.run(["umount", small], check=True)  # noqa: ASYNC221
+        await node.supply(in_folder("j1.2", tmp_path, "true", files=("small",)))

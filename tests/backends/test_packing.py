@@ -1,0 +1,106 @@
+"""What of a folder goes to nodes elsewhere."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hostler.agent.patterns import matcher
+from hostler.backends import packing
+from hostler.backends.packing import Packer
+from hostler.model.errors import FilesError
+
+
+def made(folder: Path, *names: str) -> Path:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return folder
+
+
+def names(folder: Path, *patterns: str, skip: Path | None = None) -> list[str]:
+    return [each.path for each in Packer(skip).pack(folder, patterns or None)]
+
+
+def test_everything_but_what_is_ignored(tmp_path: Path) -> None:
+    made(tmp_path, "a.py", "data/x.bin", "data/keep.bin", ".git/config", "lib/__pycache__/a.pyc", ".venv/bin/python")
+    assert names(tmp_path) == ["a.py", "data/keep.bin", "data/x.bin"]
+    (tmp_path / ".gitignore").write_text("data/*\n!data/keep.bin\n")
+    assert names(tmp_path) == [".gitignore", "a.py", "data/keep.bin"]
+    (tmp_path / ".hostlerignore").write_text("*.py\n.*\n")
+    assert names(tmp_path) == ["data/keep.bin", "data/x.bin"], "the file of git's does not count then"
+
+
+def test_what_is_named_goes_along_whatever_is_ignored(tmp_path: Path) -> None:
+    made(tmp_path, "a.py", "b.py", "data/deep/x.bin", "data/y.txt", ".gitignore")
+    (tmp_path / ".gitignore").write_text("data\n")
+    assert names(tmp_path, "a.py", "data/**/*.bin") == ["a.py", "data/deep/x.bin"]
+    assert names(tmp_path, "data") == ["data/deep/x.bin", "data/y.txt"]
+    with pytest.raises(FilesError, match=r"holds no file that `files: \*\.csv` means"):
+        names(tmp_path, "a.py", "*.csv")
+
+
+def test_the_controllers_own_folder_stays(tmp_path: Path) -> None:
+    made(tmp_path, "a.py", "state/journal.sqlite")
+    assert names(tmp_path, skip=tmp_path / "state") == ["a.py"]
+    assert names(tmp_path / "state", skip=tmp_path / "state") == ["journal.sqlite"]
+
+
+def test_links_to_files_are_followed_and_folders_and_pipes_left_out(tmp_path: Path) -> None:
+    made(tmp_path, "far/a.py", "near/b.py")
+    (tmp_path / "near" / "a.py").symlink_to(tmp_path / "far" / "a.py")
+    (tmp_path / "near" / "round").symlink_to(tmp_path / "near")
+    (tmp_path / "near" / "broken").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "near" / "pipe")
+    assert names(tmp_path / "near") == ["a.py", "b.py"]
+
+
+def test_a_file_is_read_once_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(tmp_path, "a", "b")
+    read = list[str]()
+    digest_of = packing._digest_of
+
+    def counted(path: Path) -> str:
+        read.append(path.name)
+        return digest_of(path)
+
+    monkeypatch.setattr(packing, "_digest_of", counted)
+    packer = Packer()
+    first = packer.pack(tmp_path, None)
+    assert packer.pack(tmp_path, None) == first
+    (tmp_path / "a").write_text("something else")
+    second = packer.pack(tmp_path, None)
+    assert (read, first[0].sha256 != second[0].sha256, first[1] == second[1]) == (["a", "b", "a"], True, True)
+
+
+def test_far_too_much_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(tmp_path, *map(str, range(30)))
+    monkeypatch.setattr(packing, "FILES_MAX", 20)
+    with pytest.raises(FilesError, match=r"too much to be sent along.*\.hostlerignore"):
+        names(tmp_path)
+    with pytest.raises(FilesError, match="is no folder"):
+        names(tmp_path / "1")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "meant"),
+    [
+        ("*.csv", "a.csv", True),
+        ("*.csv", "deep/a.csv", False),
+        ("**/*.csv", "a.csv", True),
+        ("**/*.csv", "deep/er/a.csv", True),
+        ("out", "out/deep/a", True),
+        ("out/", "out/a", True),
+        ("out", "outer", False),
+        ("a?c", "a/c", False),
+        ("a[1].txt", "a[1].txt", True),
+        ("a[1].txt", "a1.txt", False),
+        ("**", "any/thing\nat all", True),
+        ("-rf", "-rf", True),
+    ],
+)
+def test_patterns(pattern: str, path: str, meant: bool) -> None:
+    assert bool(matcher([pattern]).fullmatch(path)) is meant
