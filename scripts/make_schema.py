@@ -35,6 +35,29 @@ it, too. Whole numbers that may be big may be written as `'2**32 - 1'`, `0x1_000
 A value on the command line wins over a variable, which wins over the file, which wins over the default.
 
 `[]` in a name stands for each item of a list; settings that must be given have no default.
+
+## Nodes of a class
+
+What goes for several nodes is written once, as a class; `hostler check` shows for each node what it got from there.
+
+```yaml
+classes:
+  rocm-rig:
+    backend: ssh
+    user: miner
+    setup: ['export PATH=/opt/rocm/bin:$PATH']
+    stagger_s: 3
+    rocm: {gfx: 10.3.0, home: /opt/rocm, sdma: false, alloc_conf: 'garbage_collection_threshold:0.8'}
+    env: {HIP_FORCE_DEV_KERNARG: '1'}
+
+nodes:
+  - {name: rig-1, class: rocm-rig}
+  - {name: rig-2, class: rocm-rig, stagger_s: 0, env: {TMPDIR: /data/tmp}}
+```
+
+`rocm` stands for the variables it is described with below; they lie under `env`, which wins.
+
+## All settings
 """
 
 ADVICE_INTRO = """

@@ -1,178 +1,142 @@
-"""How busy devices are: parsed strictly, asked rarely, never two at a time, unknown where nobody answers."""
+"""How busy devices are: asked rarely, never two at a time, told of when nobody answers, unknown then."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
 
-from hostler.agent import sampler
-from hostler.agent.sampler import Source, amd_query, amd_samples, nvidia_samples
+from hostler.agent.sampler import Source
 
 from .harness import Agent, alive, until
-
-
-def cuda(index: int, busy: float | None, used: int | None, celsius: float | None) -> dict[str, Any]:
-    used_bytes = None if used is None else used << 20
-    return {
-        "index": index, "kind": "cuda", "utilization": busy, "vram_used_bytes": used_bytes, "temperature_c": celsius,
-    }  # fmt: skip
-
-
-def test_nvidia_rows() -> None:
-    assert nvidia_samples("0, 93, 1024, 61\n1, 0, 3, 30\n") == [cuda(0, 0.93, 1024, 61.0), cuda(1, 0.0, 3, 30.0)]
-    assert nvidia_samples("") == []
-
-
-def test_what_is_no_number_is_unknown_and_never_nothing() -> None:
-    told = "0, [N/A], [Not Supported], ERR!\n1, 101, -1, 1e9\n2, [Unknown Error], 5, 40"
-    assert nvidia_samples(told) == [cuda(0, None, None, None), cuda(1, None, None, None), cuda(2, None, 5, 40.0)]
-
-
-def test_one_lost_device_does_not_hide_the_others() -> None:
-    told = "0, 50, 10, 40\nUnable to determine the device handle for GPU1: 0000:02:00.0: GPU is lost."
-    assert nvidia_samples(told) == [cuda(0, 0.5, 10, 40.0)]
-    assert nvidia_samples("NVIDIA-SMI has failed because it couldn't communicate with the driver") is None
-    assert nvidia_samples("No devices were found") is None
-
-
-@given(st.text(max_size=200))
-def test_any_answer_is_read(text: str) -> None:
-    for device in nvidia_samples(text) or []:
-        assert device["utilization"] is None or 0 <= device["utilization"] <= 1
-
-
-def amd_tree(root: Path) -> Path:
-    for card, address in (("card1", "0000:05"), ("card0", "0000:09")):
-        device = root / "devices" / address
-        (device / "hwmon" / "hwmon3").mkdir(parents=True)
-        (device / "vendor").write_text("0x1002\n")
-        (device / "mem_info_vram_total").write_text("8573157376")
-        (root / "drm" / card).mkdir(parents=True)
-        (root / "drm" / card / "device").symlink_to(device)
-    return root / "drm"
-
-
-def test_amd_devices_are_read_by_another_program(tmp_path: Path) -> None:
-    drm = str(amd_tree(tmp_path))
-    first = tmp_path / "devices" / "0000:05"
-    (first / "gpu_busy_percent").write_text("37\n")
-    (first / "mem_info_vram_used").write_text("1073741824\n")
-    (first / "hwmon" / "hwmon3" / "temp1_input").write_text("54000\n")
-    argv = amd_query(drm)
-    assert argv is not None
-    answer = subprocess.run(argv, capture_output=True, text=True, timeout=30).stdout
-    assert amd_samples(answer, drm) == [
-        {"index": 0, "kind": "rocm", "utilization": 0.37, "vram_used_bytes": 1 << 30, "temperature_c": 54.0},
-        {"index": 1, "kind": "rocm", "utilization": None, "vram_used_bytes": None, "temperature_c": None},
-    ]
-    assert amd_query(str(tmp_path / "none")) is None
-
-
-class Asked:
-    """A query that answers when it is told to."""
-
-    def __init__(self, _node: object, _argv: object, _patience_s: float, on_answer: Any) -> None:
-        self.answer, self.hangs, self.is_asked = on_answer, False, False
-
-    def start(self) -> None:
-        self.is_asked = True
-
-    def is_running(self) -> bool:
-        return self.hangs
+from .test_attempts import shell
+from .toolbox import put
 
 
 class Clock:
-    """A source with a clock of its own."""
+    """A source with a clock of its own, and with tools that answer when they are told to."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.now = 1000.0
-        loop = SimpleNamespace(monotonic=lambda: self.now, wall=lambda: self.now)
-        monkeypatch.setattr(sampler, "Query", Asked)
-        node: Any = SimpleNamespace(loop=loop)
-        self.source = Source(node, lambda: ["tool"], nvidia_samples)
+        self.answers: list[Any] = []
+        node = SimpleNamespace(loop=SimpleNamespace(monotonic=lambda: self.now, wall=lambda: self.now))
+        tools: Any = SimpleNamespace(node=node, converse=lambda talk, on_end: self.answers.append(on_end))
+        make: Any = SimpleNamespace(is_there=lambda: True, samples=lambda: None)
+        self.source = Source(tools, make)
 
     def ask(self) -> Any:
-        """The query that is open after a refresh; None if none was begun."""
-        before = self.source._query
+        """How to answer the question that a refresh has begun; None if it has begun none."""
         self.source.refresh()
-        return None if self.source._query is before else self.source._query
+        return self.answers.pop() if self.answers else None
 
 
-def test_never_two_questions_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
-    first = clock.ask()
-    assert first.is_asked
+def test_never_two_questions_at_a_time() -> None:
+    clock = Clock()
+    answer = clock.ask()
     clock.now += 3600
     assert clock.ask() is None, "it has not been answered"
-    first.hangs = True
-    first.answer(None)
+    answer(None)
     clock.now += 3600
-    assert clock.ask() is None, "it was given up, and hangs in the kernel"
-    first.hangs = False
     assert clock.ask() is not None
 
 
-def test_a_slow_answer_is_asked_for_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
-    query = clock.ask()
-    clock.now += 4.0
-    query.answer("0, 5, 6, 7")
-    clock.now += 39.0
+@pytest.mark.parametrize(("took_s", "rest_s"), [(0.01, 5.0), (4.0, 40.0)])
+def test_a_slow_answer_is_asked_for_less_often_and_none_every_5_s(took_s: float, rest_s: float) -> None:
+    clock = Clock()
+    answer = clock.ask()
+    clock.now += took_s
+    answer([])
+    clock.now += rest_s - 0.1
     assert clock.ask() is None
-    clock.now += 2.0
+    clock.now += 0.2
     assert clock.ask() is not None
 
 
-def test_who_fails_is_asked_ever_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, rests = Clock(monkeypatch), []
+def test_who_fails_is_asked_ever_less_often() -> None:
+    clock, rests = Clock(), []
+    answer = clock.ask()
     for _ in range(8):
-        query = clock.ask()
-        query.answer("it does not work")
+        answer(None)
         began = clock.now
-        while clock.ask() is None:
+        while (answer := clock.ask()) is None:
             clock.now += 1.0
         rests.append(clock.now - began)
-        clock.source._is_open, clock.now = False, clock.now + 1.0
     assert rests == sorted(rests)
     assert rests[0] == 20.0
     assert rests[-1] == 300.0
 
 
-def test_an_old_answer_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
-    clock.ask().answer("0, 5, 6, 7")
+def test_an_old_answer_is_unknown() -> None:
+    clock = Clock()
+    clock.ask()([{"index": 0, "kind": "cuda"}])
     clock.now += 59.0
-    assert clock.source.devices() == [{**cuda(0, 0.05, 6, 7.0), "at": 1000.0}]
+    assert clock.source.devices() == [{"index": 0, "kind": "cuda", "at": 1000.0}]
     clock.now += 2.0
     assert clock.source.devices() == []
 
 
-def tool(folder: Path, script: str) -> str:
-    path = folder / "nvidia-smi"
-    path.write_text("#!/bin/sh\n" + script)
-    path.chmod(0o755)
-    return f"{folder}:{os.environ['PATH']}"
+def tool(folder: Path, script: str, name: str = "nvidia-smi") -> str:
+    put(folder / "bin", name, script)
+    return f"{folder / 'bin'}:{os.environ['PATH']}"
+
+
+def sampled(agent: Agent) -> Any:
+    """The first devices it tells of; every hello asks, but not so soon again."""
+    return until(lambda: agent.client().message("telemetry")["devices"], "an answer")
 
 
 def test_an_agent_tells_what_nvidia_smi_says(tmp_path: Path) -> None:
     asked = tmp_path / "asked"
-    agent = Agent(tmp_path / "agent", PATH=tool(tmp_path, f"echo '0, 42, 100, 50'\necho >> {asked}\n"))
-    agent.client()
-    until(asked.exists, "a question")
-
-    def devices() -> Any:
-        return agent.client().message("telemetry")["devices"]
-
-    (device,) = until(devices, "an answer")
-    assert (device["utilization"], device["vram_used_bytes"]) == (0.42, 100 << 20)
+    script = f'echo "$1" >> {asked}\ncase "$1" in *gpu=*) echo \'0, 42, 100, 50, GPU-1, T4, [N/A]\' ;; esac\n'
+    agent = Agent(tmp_path / "agent", PATH=tool(tmp_path, script))
+    (device,) = sampled(agent)
+    assert (device["utilization"], device["vram_used_bytes"], device["processes"]) == (0.42, 100 << 20, [])
     assert device["at"] > 0
-    assert len(asked.read_text()) == 1, "every hello asks, but not so soon again"
+    assert len(asked.read_text().splitlines()) == 2
+    assert agent.stop() == 0
+
+
+def test_an_agent_knows_its_own_processes_on_a_device_also_after_it_died(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    script = (
+        'case "$1" in\n'
+        "*gpu=*) echo '0, 42, 100, 50, GPU-1, T4, [N/A]' ;;\n"
+        f"*) while [ ! -e {mine} ]; do sleep 0.05; done; echo \"GPU-1, $(cat {mine}), 90\"; echo 'GPU-1, 1, 10' ;;\n"
+        "esac\n"
+    )
+    agent = Agent(tmp_path / "agent", PATH=tool(tmp_path, script))
+    agent.client().launch(shell("a1", f"echo $$ > {mine}.new; mv {mine}.new {mine}; sleep 600", grace_s=0.1))
+    until(mine.exists, "the attempt")
+    listed = [
+        {"pid": int(mine.read_text()), "vram_bytes": 90 << 20, "ours": True},
+        {"pid": 1, "vram_bytes": 10 << 20, "ours": False},
+    ]
+    assert sampled(agent)[0]["processes"] == listed
+    agent.kill_supervisor()
+    assert sampled(agent)[0]["processes"] == listed
+    assert agent.stop() == 0
+
+
+def test_an_agent_tells_of_a_tool_that_fails_and_of_all_devices_when_asked(tmp_path: Path) -> None:
+    script = 'echo \'{"card0": {"PCI Bus": "0000:05:00.0", "Card Series": "RX 6800"}}\'\n'
+    tool(tmp_path, script, "rocm-smi")
+    agent = Agent(tmp_path / "agent", PATH=tool(tmp_path, "echo 'the driver is dead'; exit 9\n"))
+    client = agent.client()
+    words = client.message("error")["error"]
+    assert words == "nvidia-smi failed: the driver is dead; what it knows of its devices is unknown until it answers"
+    client.send(type="probe", id=1)
+    assert client.message("probe")["facts"]["devices"] is None
+    tool(tmp_path, "echo '0, T4, 16384, GPU-1'\n")
+    client.send(type="probe", id=2)
+    devices = client.message("probe")["facts"]["devices"]
+    assert [(each["kind"], each["model"]) for each in devices] == [("cuda", "T4"), ("rocm", "RX 6800")]
+    if not any(each["type"] == "error" for each in client.messages[-2:]):
+        client.message("error")
+    errors = [each["error"] for each in client.messages if each["type"] == "error"]
+    assert errors == [words, "nvidia-smi answers again"]
     assert agent.stop() == 0
 
 

@@ -127,6 +127,19 @@ class TestTelemetry:
             devices={"n/cuda1": DeviceTelemetry(utilization=0.0, vram_used_gb=1.0, temperature_c=40.0)},
         )
 
+    @pytest.mark.parametrize(
+        ("processes", "foreign"),
+        [
+            ([{"pid": 1, "ours": True}, {"pid": 2, "ours": False}, {"pid": 3, "ours": None}], 1),
+            ([], 0),
+            (None, None),
+            ([None, 3, {"ours": 0}], 0),
+        ],
+    )
+    def test_who_else_uses_a_device_is_counted(self, processes: Any, foreign: int | None) -> None:
+        told = {**self.MESSAGE, "devices": [{"index": 0, "kind": "mps", "processes": processes}]}
+        assert telemetry_of("n", told).devices == {"n/mps0": DeviceTelemetry(foreign=foreign)}
+
     def test_an_older_agent_tells_less(self) -> None:
         old = {"type": "telemetry", "at": 5.0, "load": 1.2, "memory_free_bytes": 1 << 30, "disk_free_bytes": None}
         assert telemetry_of("n", old) == Telemetry(node="n", at=5.0, memory_free_gb=1.0)

@@ -105,7 +105,7 @@ def test_parts_name_their_job() -> None:
 @pytest.mark.parametrize(
     ("kind", "shown"),
     [
-        (DeviceKind.CUDA, {"CUDA_VISIBLE_DEVICES": "3"}),
+        (DeviceKind.CUDA, {"CUDA_VISIBLE_DEVICES": "3", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}),
         (DeviceKind.ROCM, {"HIP_VISIBLE_DEVICES": "3", "CUDA_VISIBLE_DEVICES": "3"}),
         (DeviceKind.CPU, {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}),
     ],
@@ -114,6 +114,10 @@ def test_a_process_sees_its_device_and_no_other(kind: DeviceKind, shown: dict[st
     device = DeviceSpec(id=f"n/{kind}3", node="n", kind=kind, index=3, model=None)
     assert shown.items() <= binding(device).items()
     assert (device.queue, device.speed_class) == (f"{kind}3", kind)
+
+
+def test_a_process_on_an_apple_chip_needs_no_telling() -> None:
+    assert binding(DeviceSpec(id="n/mps0", node="n", kind=DeviceKind.MPS, index=0, model="Apple M2")) == {}
 
 
 BOUNDED: list[tuple[dict[str, Any], str]] = [

@@ -66,8 +66,14 @@ def test_gpus_of_amd_are_told_by_their_names(model: str) -> None:
     assert node.devices[0].kind is DeviceKind.ROCM
 
 
+@pytest.mark.parametrize("model", ["Apple M2 Max", "M1", "m3 ultra"])
+def test_gpus_of_apple_are_told_by_their_names(model: str) -> None:
+    (node,) = nodes(f"[{{name: n, backend: virtual, gpus: [{{model: {model}}}], cpus: 8}}]")
+    assert node.devices[0].kind is DeviceKind.MPS
+
+
 @pytest.mark.parametrize(
-    "model", ["H200", "RTX 6000 Ada", "GH200", "A100 20GB vGPU", "Quadro RTX 8000", "Tesla T4", "B200"]
+    "model", ["M40", "H200", "RTX 6000 Ada", "GH200", "A100 20GB vGPU", "Quadro RTX 8000", "Tesla T4", "B200"]
 )
 def test_all_others_are_taken_for_nvidias(model: str) -> None:
     (node,) = nodes(f"[{{name: n, backend: virtual, gpus: [{{model: {model}}}]}}]")
@@ -94,7 +100,7 @@ V = "name: a, backend: virtual"
 FAULTS = [
     (
         "[{name: a, §proivder: x}]",
-        "nodes[0].proivder: is no setting; did you mean 'provider'? (allowed here: name, backend,",
+        "nodes[0].proivder: is no setting; did you mean 'provider'? (allowed here: name, class, host, backend,",
     ),
     ("[{name: a, backend: §telnet}]", "nodes[0].backend: should be 'local', 'ssh' or 'virtual' (found 'telnet')"),
     ("[§{name: a, host: b}]", "nodes[0]: host: that is for nodes behind SSH; write `backend: ssh`, too"),

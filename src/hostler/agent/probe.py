@@ -1,29 +1,18 @@
 """What this node is and how it fares. What cannot be read is None, never 0.
 
-Sources: sched_setaffinity(2), proc(5), cgroups(7) versions 1 and 2, ``nvidia-smi --query-gpu`` and the amdgpu driver's
-files under /sys/class/drm.
+Sources: sched_setaffinity(2), proc(5) and cgroups(7) versions 1 and 2. Its devices are told of in ``devices``.
 """
 
 from __future__ import annotations
 
-import glob
 import os
 import platform
 import shutil
-from typing import Callable, Iterator, List, Optional
+from typing import Iterator, List, Optional
 
 from . import procs
-from .node import Node
 from .protocol import Json
-from .queries import Query, is_installed
 
-NVIDIA_QUERY = [
-    "nvidia-smi",
-    "--query-gpu=index,name,memory.total,uuid",
-    "--format=csv,noheader,nounits",
-]
-_PATIENCE_S = 20.0
-_AMD_VENDOR = "0x1002"
 _UNLIMITED = 1 << 60
 
 
@@ -99,62 +88,6 @@ def disk_free_bytes(directory: str) -> Optional[int]:
         return shutil.disk_usage(directory).free
     except OSError:
         return None
-
-
-def ask_devices(node: Node, on_devices: Callable[[Optional[List[Json]]], None]) -> None:
-    """Ask nvidia-smi without waiting for it, within a bound of time, and read the AMD devices from /sys.
-
-    ``on_devices`` gets the list of devices, None when nvidia-smi is there but gave no answer.
-    """
-
-    def on_answer(text: Optional[str]) -> None:
-        found = None if text is None else nvidia_devices(text)
-        on_devices(None if found is None else found + amd_devices())
-
-    if is_installed(node, NVIDIA_QUERY[0]):
-        Query(node, NVIDIA_QUERY, _PATIENCE_S, on_answer).start()
-    else:
-        on_answer("")
-
-
-def nvidia_devices(text: str) -> Optional[List[Json]]:
-    """The devices of an nvidia-smi answer (``index, name, MiB, uuid`` rows); None when it is none."""
-    devices = []
-    for row in text.splitlines():
-        fields = [field.strip() for field in row.split(",")]
-        if len(fields) != 4 or not fields[0].isdigit():
-            return None
-        memory = int(fields[2]) << 20 if fields[2].isdigit() else None
-        devices.append(
-            {"index": int(fields[0]), "kind": "cuda", "model": fields[1], "vram_bytes": memory, "uuid": fields[3]}
-        )
-    return devices
-
-
-def amd_devices(root: str = "/sys/class/drm") -> List[Json]:
-    """The AMD devices of the amdgpu driver, numbered by their bus address."""
-    devices: List[Json] = []
-    for path in amd_folders(root):
-        memory, unique = _text(path + "/mem_info_vram_total"), _text(path + "/unique_id")
-        devices.append(
-            {
-                "index": len(devices),
-                "kind": "rocm",
-                "model": _text(path + "/product_name") or None,
-                "vram_bytes": int(memory) if memory and memory.isdigit() else None,
-                "uuid": unique or None,
-            }
-        )
-    return devices
-
-
-def amd_folders(root: str = "/sys/class/drm") -> List[str]:
-    """The folders of the AMD devices, in the order of their bus addresses."""
-    return sorted({os.path.realpath(path) for path in glob.glob(root + "/card*/device") if _is_amd(path)})
-
-
-def _is_amd(path: str) -> bool:
-    return _text(path + "/vendor") == _AMD_VENDOR and os.path.exists(path + "/mem_info_vram_total")
 
 
 def _quotas() -> Iterator[float]:

@@ -52,6 +52,21 @@ def is_running(identity: Identity) -> bool:
     return fields is not None and int(fields[19]) == identity.start and fields[0] not in (b"Z", b"X")
 
 
+def belongs_to(pid: int, directory: str) -> Optional[bool]:
+    """Whether a process is this one's descendant, or carries a file of ``directory`` in its environment.
+
+    None where there is no such process to be seen: it may live in another pid namespace.
+    """
+    if _parent(pid) is None:
+        return None
+    if b"=" + os.fsencode(directory) + b"/" in _environ(pid):
+        return True
+    ancestor: Optional[int] = pid
+    while ancestor is not None and ancestor > 1 and ancestor != os.getpid():
+        ancestor = _parent(ancestor)
+    return ancestor == os.getpid()
+
+
 def become_subreaper() -> None:
     """Orphaned descendants come to this process from now on, not to init."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -194,6 +209,11 @@ def _stat(pid: int) -> Optional[List[bytes]]:
         return None
     finally:
         os.close(fd)
+
+
+def _parent(pid: int) -> Optional[int]:
+    fields = _stat(pid)
+    return None if fields is None else int(fields[1])
 
 
 def _search(name: str, path: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import partial
 from typing import Callable, List, Optional
 
 from . import procs
@@ -20,7 +21,10 @@ def is_installed(node: Node, program: str) -> bool:
 
 
 class Query:
-    """One question. After ``start``, ``on_answer`` gets all that the program said, None if it was not in time."""
+    """One question. After ``start``, ``on_answer`` gets all that the program said; None if there is none, and why.
+
+    A program that is too slow, or says too much, is killed with its whole process group.
+    """
 
     def __init__(
         self, node: Node, argv: List[str], patience_s: float, on_answer: Callable[[Optional[str]], None]
@@ -29,6 +33,7 @@ class Query:
         self._argv = argv
         self._patience_s = patience_s
         self._on_answer = on_answer
+        self.problem: Optional[str] = None
         self._answer = b""
         self._output = -1
         self._process: Optional[Identity] = None
@@ -40,13 +45,15 @@ class Query:
         try:
             streams = Streams(self._node.null, theirs, os.devnull)
             pid = procs.spawn(self._node.programs, self._argv, self._node.environ, "/", streams)
-        except SpawnError:
+        except SpawnError as error:
+            self.problem = str(error)
             self._finish(None)
             return
         finally:
             os.close(theirs)
         self._process = Identity(pid, procs.start_time(pid) or 0)
-        self._timer = self._node.loop.call_later(self._patience_s, self._give_up)
+        slow = "gave no answer within %g s and was killed" % self._patience_s
+        self._timer = self._node.loop.call_later(self._patience_s, partial(self._give_up, slow))
         self._node.loop.watch(self._output, self._on_output)
 
     def is_running(self) -> bool:
@@ -64,9 +71,10 @@ class Query:
         if not data:
             self._finish(self._answer.decode("utf-8", "replace"))
         elif len(self._answer) > _LONGEST_ANSWER:
-            self._give_up()
+            self._give_up("gave more than %d bytes and was killed" % _LONGEST_ANSWER)
 
-    def _give_up(self) -> None:
+    def _give_up(self, why: str) -> None:
+        self.problem = why
         self.stop()
         self._finish(None)
 

@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 from . import files, logs, probe, procs
 from .attempts import Attempts
 from .connection import Connection, listen
+from .devices import Devices
 from .journal import Journal
 from .keeper import EXIT_UPGRADE
 from .loop import Loop
@@ -38,6 +39,7 @@ from .protocol import (
 )
 from .sampler import Sampler
 from .state import State
+from .tools import Tools
 from .workers import Workers
 
 UPGRADE = "upgrade"
@@ -73,7 +75,8 @@ class Supervisor:
         self._agent, self._incarnation, self._boot = state.agent, state.incarnation, state.boot
         self._epoch = state.epoch
         self._node = Node(directory, self._loop, journal, state)
-        self._sampler = Sampler(self._node)
+        self._devices = Devices(Tools(self._node))
+        self._sampler = Sampler(self._devices)
         self._connection: Optional[Connection] = None
         self._connected_at = 0.0
         self._greeting: Set[Connection] = set()
@@ -124,7 +127,7 @@ class Supervisor:
         self._reap()
         while not (self._may_exit() or self._upgrading):
             self._loop.turn(self._settle())
-        self._sampler.stop()
+        self._devices.tools.stop()
         for pid in self._helpers:
             procs.signal_group(pid, signal.SIGTERM)
         self._deliver()
@@ -402,7 +405,7 @@ class Supervisor:
             facts = probe.node_facts(self._directory, devices)
             self._answer({"type": "probe", "id": request.get("id"), "facts": facts})
 
-        probe.ask_devices(self._node, on_devices)
+        self._devices.ask(on_devices)
 
     def _answer(self, message: Json) -> None:
         if self._connection is not None:

@@ -204,7 +204,9 @@ class AgentedNode(ABC):
     def _found(self, facts: Facts) -> Iterator[Input]:
         yield NodeFound(node=self.describe({**facts, "devices": facts["devices"] or ()}))
         if facts["devices"] is None:
-            what = "its GPUs could not be read, so it is used without them; look at nvidia-smi there"
+            what = (
+                "its GPUs could not be read, so it is used without them; look at nvidia-smi (or system_profiler) there"
+            )
             yield Trouble(where=f"node {self.name}", what=what)
 
     def _reports(self, message: Facts) -> Iterator[Report]:

@@ -84,7 +84,15 @@ def _device(told: Facts) -> DeviceTelemetry:
         utilization=utilization if utilization is not None and utilization <= 1 else None,
         vram_used_gb=_gigabytes(told.get("vram_used_bytes")),
         temperature_c=_number(told.get("temperature_c")),
+        foreign=_foreign(told.get("processes")),
     )
+
+
+def _foreign(listed: object) -> int | None:
+    """How many of these processes are known to be somebody else's; unknown if nobody listed any."""
+    if not isinstance(listed, list):
+        return None
+    return sum(isinstance(each, dict) and each.get("ours") is False for each in listed)
 
 
 def _number(value: object) -> float | None:

@@ -107,8 +107,13 @@ BINDINGS: Mapping[DeviceKind, tuple[str, ...]] = {
     DeviceKind.CUDA: ("CUDA_VISIBLE_DEVICES",),
     # Not ROCR_VISIBLE_DEVICES as well: HIP would count again inside what that one leaves.
     DeviceKind.ROCM: ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
+    # A machine has one of these, and nothing hides it.
+    DeviceKind.MPS: (),
 }
 """Variables that show a process its device and no other."""
+
+CUDA_ORDER: Mapping[str, str] = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+"""Makes CUDA count as nvidia-smi does; left to itself it counts the fastest device first."""
 
 HIDE_GPUS: Mapping[str, str] = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
 """What a process on a CPU slot gets, so that it cannot take a GPU that another one holds."""
@@ -122,4 +127,5 @@ def binding(*devices: DeviceSpec) -> dict[str, str]:
     kind = devices[0].kind
     if kind is DeviceKind.CPU:
         return {**HIDE_GPUS, "OMP_NUM_THREADS": str(len(devices)), "NUMBA_NUM_THREADS": str(len(devices))}
-    return {name: ",".join(str(each.index) for each in devices) for name in BINDINGS[kind]}
+    shown = {name: ",".join(str(each.index) for each in devices) for name in BINDINGS[kind]}
+    return {**CUDA_ORDER, **shown} if kind is DeviceKind.CUDA else shown

@@ -15,6 +15,8 @@ class DeviceTelemetry:
     """Share of the time in which it computed something, 0..1."""
     vram_used_gb: float | None = None
     temperature_c: float | None = None
+    foreign: int | None = None
+    """Processes on it that are not Hostler's, as far as they were told of."""
 
 
 class Level(IntEnum):

@@ -95,6 +95,8 @@ class DeviceKind(StrEnum):
     CPU = "cpu"
     CUDA = "cuda"
     ROCM = "rocm"
+    MPS = "mps"
+    """The GPU of an Apple chip, which shares the memory of its machine."""
 
 
 @record

@@ -18,7 +18,7 @@ from hostler.model.errors import LinkRefused
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Ended
 from hostler.runtime.statedir import StateDir
-from hostler.settings import Loaded, node_spec
+from hostler.settings import Loaded, node_env, node_spec
 from hostler.settings.nodes import Node
 
 
@@ -124,7 +124,7 @@ def _backend(loaded: Loaded, directory: StateDir, network: Network, packer: Pack
             folder=f"{node.dir.rstrip('/')}/{directory.identity()}/{node.name}",
             python=node.python or "python3",
             setup=node.setup,
-            env=node.env,
+            env=node_env(node),
             cpu_slots=slots,
             gpus=node.gpus == "auto",
             log_bytes=limits.log_bytes,
@@ -139,7 +139,7 @@ def _backend(loaded: Loaded, directory: StateDir, network: Network, packer: Pack
         cpu_slots=slots,
         gpus=node.gpus == "auto",
         python=node.python or sys.executable,
-        env={"HOSTLER_ARTIFACTS": str(directory.artifacts.absolute()), **node.env},
+        env={"HOSTLER_ARTIFACTS": str(directory.artifacts.absolute()), **node_env(node)},
         log_bytes=limits.log_bytes,
         result_bytes=limits.result_bytes,
         terms=node_spec(node),

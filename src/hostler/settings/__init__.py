@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hostler.settings.describing import Setting, describe
     from hostler.settings.jobsfile import load_jobs
     from hostler.settings.loading import Loaded, load, specs
-    from hostler.settings.machines import node_spec, virtual_nodes
+    from hostler.settings.machines import node_env, node_spec, virtual_nodes
     from hostler.settings.rulebook import rules
     from hostler.settings.sweeps import sweep_spec
 
@@ -24,6 +24,7 @@ __all__ = [
     "describe",
     "load",
     "load_jobs",
+    "node_env",
     "node_spec",
     "rules",
     "specs",
@@ -38,6 +39,7 @@ _HOMES = {
     "describe": "describing",
     "load": "loading",
     "load_jobs": "jobsfile",
+    "node_env": "machines",
     "node_spec": "machines",
     "rules": "rulebook",
     "specs": "loading",

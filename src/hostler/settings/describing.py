@@ -25,7 +25,9 @@ class Setting:
 
 
 def describe(loaded: Loaded) -> tuple[Setting, ...]:
-    """All settings, in the order of the reference. In lists, what was not written and has no default is left out."""
+    """All settings, in the order of the reference. In lists, what was not written and has no default is left out,
+    and in classes of nodes all that was not written.
+    """
     fleet = loaded.fleet.model_copy(update={"state_dir": str(loaded.state_dir)})
     return tuple(_setting(loaded, path, value) for path, value in _leaves(fleet, ()) if _counts(loaded, path, value))
 
@@ -37,18 +39,23 @@ def _setting(loaded: Loaded, path: KeyPath, value: Any) -> Setting:
 
 def _leaves(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
     if isinstance(value, BaseModel):
-        for name in type(value).model_fields:
-            yield from _leaves(getattr(value, name), (*path, name))
+        for name, info in type(value).model_fields.items():
+            yield from _leaves(getattr(value, name), (*path, info.alias or name))
     elif is_dataclass(value):
         for field in fields(value):
             yield from _leaves(getattr(value, field.name), (*path, field.name))
     elif isinstance(value, tuple) and any(isinstance(item, BaseModel) for item in value):
         for index, item in enumerate(value):
             yield from _leaves(item, (*path, index))
+    elif isinstance(value, dict) and any(isinstance(item, BaseModel) for item in value.values()):
+        for name, item in value.items():
+            yield from _leaves(item, (*path, name))
     else:
         yield path, value
 
 
 def _counts(loaded: Loaded, path: KeyPath, value: Any) -> bool:
+    if path[0] == "classes" and len(path) > 1:
+        return path in loaded.tree.values  # a class has no defaults: those are its nodes'
     in_list = any(isinstance(part, int) for part in path)
     return not in_list or path in loaded.tree.values or value not in (None, (), {})

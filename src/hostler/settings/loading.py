@@ -11,6 +11,7 @@ from typing import Any
 from hostler.model.errors import SettingsError, SpecError
 from hostler.model.work import JobSpec
 from hostler.settings import where
+from hostler.settings.classes import classified
 from hostler.settings.environment import from_environment
 from hostler.settings.faults import checked
 from hostler.settings.jobsfile import bounded, job_spec, placed_jobs, refuse_twins
@@ -46,6 +47,7 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
         tree = grafted(tree, target, branch)
     for name, value in (overrides or {}).items():
         tree = grafted(tree, tuple(name.split(".")), uniform(value, Origin("command line")))
+    tree = classified(tree)
     fleet = checked(Fleet, tree)
     for kind in ("nodes", "configs"):
         names = (part.name for part in getattr(fleet, kind))

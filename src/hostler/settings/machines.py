@@ -10,10 +10,13 @@ from dataclasses import replace
 from hostler.model.fleet import DeviceSpec, NodeLimits, NodeSpec
 from hostler.model.work import DeviceKind
 from hostler.settings.models import Fleet
-from hostler.settings.nodes import Node
+from hostler.settings.nodes import Node, Rocm
 
 AMD = re.compile(r"\b(?:AMD|Radeon|Instinct|MI ?\d{2,3}[A-Z]?|RX ?\d{3,4}\w*|gfx\d+)\b", re.IGNORECASE)
-"""What AMD's GPUs are called; all others are taken for Nvidia's."""
+"""What AMD's GPUs are called."""
+
+APPLE = re.compile(r"Apple\b|M\d( Pro| Max| Ultra)?$", re.IGNORECASE)
+"""What Apple's are called; all others are taken for Nvidia's."""
 
 
 def virtual_nodes(fleet: Fleet) -> tuple[NodeSpec, ...]:
@@ -27,7 +30,7 @@ def node_spec(node: Node) -> NodeSpec:
         name=node.name,
         backend=node.backend,
         devices=tuple(_devices(node)) if node.backend == "virtual" else (),
-        env=node.env,
+        env=node_env(node),
         provider=node.provider,
         ephemeral=node.ephemeral,
         lifetime_s=node.lifetime_s,
@@ -39,16 +42,38 @@ def node_spec(node: Node) -> NodeSpec:
     return spec if node.python is None else replace(spec, python=node.python)
 
 
+def node_env(node: Node) -> dict[str, str]:
+    """What lies under the environment of every process on the node: what ROCm needs, and `env`, which wins."""
+    return {**({} if node.rocm is None else _rocm(node.rocm)), **node.env}
+
+
+def _rocm(asked: Rocm) -> dict[str, str]:
+    told = {
+        "HSA_OVERRIDE_GFX_VERSION": asked.gfx,
+        "ROCM_PATH": asked.home,
+        "HIP_PATH": asked.home,
+        "HSA_ENABLE_SDMA": None if asked.sdma else "0",
+        "PYTORCH_HIP_ALLOC_CONF": asked.alloc_conf,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
 def _devices(node: Node) -> Iterator[DeviceSpec]:
     """GPUs and CPU slots under the ids that a probe would give them: each kind counts from 0."""
     seen: Counter[DeviceKind] = Counter()
     for gpus in node.gpus if isinstance(node.gpus, tuple) else ():
-        kind = DeviceKind.ROCM if AMD.search(gpus.model) else DeviceKind.CUDA
+        kind = _kind(gpus.model)
         for _ in range(gpus.count):
             yield _device(node, kind, seen[kind], gpus.model, gpus.vram_gb)
             seen[kind] += 1
     for index in range(_cpu_slots(node)):
         yield _device(node, DeviceKind.CPU, index)
+
+
+def _kind(model: str) -> DeviceKind:
+    if AMD.search(model):
+        return DeviceKind.ROCM
+    return DeviceKind.MPS if APPLE.match(model) else DeviceKind.CUDA
 
 
 def _device(

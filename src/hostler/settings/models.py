@@ -11,7 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hostler.model.work import DEFAULT_BUDGETS, GIGABYTES_MAX, JOB_ID, Priority, Resources, Rest, Retry, Seconds
 from hostler.settings.loops import Config
-from hostler.settings.nodes import Node
+from hostler.settings.nodes import Node, NodeClasses
 from hostler.settings.scheduling import SCHEDULING_FIELDS, Providers, Quotas, Scheduling
 from hostler.settings.section import Command, Count, Environment, Integer, Name, Needs, Section, Word
 
@@ -237,6 +237,9 @@ class Fleet(Section):
     """How nodes behind SSH are reached."""
     nodes: Annotated[tuple[Node, ...], Field(min_length=1)] = (Node(name="here"),)
     """The machines; by default this one."""
+    classes: NodeClasses = {}
+    """Classes of nodes by name. Each takes what a node takes but `name`, `host` and `class`, and it goes for every node
+    that says `class:`. What a node says itself wins; `env` and `rocm` are merged key by key."""
     sweeps: tuple[Sweep, ...] = ()
     """Sweeps to be done."""
     jobs: tuple[Job, ...] = ()

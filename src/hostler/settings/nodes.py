@@ -23,23 +23,43 @@ class Gpus(Section):
     """Some equal GPUs of a virtual node."""
 
     model: Name
-    """What its driver calls it, such as `RTX 4090`; AMD's are told by their names."""
+    """What its driver calls it, such as `RTX 4090`; AMD's and Apple's are told by their names."""
     count: Annotated[int, Field(ge=1, le=1024)] = 1
     """How many."""
     vram_gb: Gigabytes | None = None
     """Video memory of each, in GB; by default unknown, which keeps away whatever asks for some."""
 
 
-class Node(Section):
-    """One machine of the fleet."""
+class Rocm(Section):
+    """The environment of ROCm's libraries; what is not said here they find out by themselves."""
+
+    gfx: Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,2}\.[0-9]{1,2}$")] | None = None
+    """The chip to take its GPUs for, as `10.3.0`: `HSA_OVERRIDE_GFX_VERSION`, for chips ROCm has no code for."""
+    home: Annotated[Word, Field(min_length=1)] | None = None
+    """Folder of ROCm, as `/opt/rocm`: `ROCM_PATH` and `HIP_PATH`."""
+    sdma: bool = True
+    """Whether copies go by the GPU's own engines; `false` is `HSA_ENABLE_SDMA=0`, for boards on which those hang."""
+    alloc_conf: Annotated[Word, Field(min_length=1)] | None = None
+    """How PyTorch keeps GPU memory, as `garbage_collection_threshold:0.8`: `PYTORCH_HIP_ALLOC_CONF`."""
+
+
+class Identity(Section):
+    """What one machine has for itself."""
 
     name: NodeName
     """Name of the node; letters, digits, dots, dashes and underscores."""
+    class_: NodeName | None = Field(default=None, alias="class")
+    """The one of `classes` that it belongs to: what that says holds here, too, unless it is said here."""
+    host: Host | None = None
+    """What SSH knows the node as: a name of `~/.ssh/config`, or an address; by default the name of the node."""
+
+
+class NodeClass(Section):
+    """What goes for all nodes of a class."""
+
     backend: Literal["local", "ssh", "virtual"] = "local"
     """How attempts are run there: `local` is this machine, `ssh` one that SSH reaches by a key. A `virtual` one is
     only described: `hostler plan`, `hostler sim` and `hostler check` take it into account, `hostler up` refuses it."""
-    host: Host | None = None
-    """What SSH knows the node as: a name of `~/.ssh/config`, or an address; by default the name of the node."""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """Port of its SSH server; by default what `~/.ssh/config` says, or 22."""
     user: Host | None = None
@@ -62,6 +82,8 @@ class Node(Section):
     over SSH `python3`."""
     env: Environment = {}
     """Laid under the environment of every process on the node."""
+    rocm: Rocm | None = None
+    """What ROCm needs to be told there, laid under `env`; by default nothing."""
     provider: Name | None = None
     """Who rents it out; preferences in `scheduling.cost` go by it."""
     ephemeral: bool = False
@@ -83,6 +105,13 @@ class Node(Section):
     """Script jobs at a time, whatever devices they are on: hosts with weak CPUs choke on more; by default no limit."""
     stagger_s: Rest = 0.0
     """Least time between two starts of processes on its GPUs, in seconds."""
+
+
+NodeClasses: TypeAlias = dict[NodeName, NodeClass]
+
+
+class Node(NodeClass, Identity):
+    """One machine of the fleet."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:

@@ -72,6 +72,16 @@ def uniform(value: Any, origin: Origin) -> Tree:
     return Tree(value, dict.fromkeys(_paths(value, ()), origin), {})
 
 
+def branch_at(tree: Tree, path: KeyPath) -> Tree:
+    """The part of the tree at `path`, which is there."""
+    value = tree.value
+    for part in path:
+        value = value[part]
+    values = {known[len(path) :]: origin for known, origin in tree.values.items() if known[: len(path)] == path}
+    keys = {known[len(path) :]: origin for known, origin in tree.keys.items() if known[: len(path)] == path}
+    return Tree(value, values, keys)
+
+
 def grafted(tree: Tree, path: KeyPath, branch: Tree) -> Tree:
     """The tree with `branch` in the place of what was at `path`; mappings on the way are made if they are missing."""
     around = branch.values[()]

@@ -89,8 +89,9 @@ def _child(schema: Schema, node: Schema, part: str | int) -> Schema | None:
     if isinstance(part, int):
         return _items(schema, node)
     for branch in branches(schema, node):
-        others = branch.get("additionalProperties")
-        found = branch.get("properties", {}).get(part, others if isinstance(others, dict) else None)
+        others = (*branch.get("patternProperties", {}).values(), branch.get("additionalProperties"))
+        rest = next((other for other in others if isinstance(other, dict)), None)
+        found = branch.get("properties", {}).get(part, rest)
         if found is not None:
             return dict(found)
     return None

@@ -1,0 +1,34 @@
+"""From a fleet file to nodes that can be reached."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hostler.backends.agented import AgentedNode
+from hostler.runtime.nodes import reaching
+from hostler.runtime.statedir import StateDir
+from hostler.settings import load
+
+FLEET = """\
+state_dir: state
+classes:
+  rig: {rocm: {gfx: 10.3.0, sdma: false}, env: {A: class, B: class}}
+nodes:
+- {name: here, class: rig, env: {B: here}}
+- {name: there, class: rig, backend: ssh, env: {HSA_ENABLE_SDMA: '1'}}
+"""
+FACTS = {"cpus": 1, "devices": []}
+
+
+async def test_everything_on_a_node_sees_the_variables_of_its_class(tmp_path: Path) -> None:
+    (tmp_path / "fleet.yaml").write_text(FLEET)
+    loaded = load(tmp_path / "fleet.yaml", {})
+    loaded.state_dir.mkdir()
+    async with reaching(loaded, StateDir(loaded.state_dir)) as nodes:
+        seen = {name: dict(node.describe(FACTS).env) for name, node in nodes.items() if isinstance(node, AgentedNode)}
+    assert seen["here"].pop("HOSTLER_ARTIFACTS")
+    rocm = {"HSA_OVERRIDE_GFX_VERSION": "10.3.0", "HSA_ENABLE_SDMA": "0"}
+    assert seen == {
+        "here": {**rocm, "A": "class", "B": "here"},
+        "there": {**rocm, "A": "class", "B": "class", "HSA_ENABLE_SDMA": "1"},
+    }
