@@ -8,6 +8,7 @@ import os
 import platform
 import signal
 import socket
+import sys
 import traceback
 import uuid
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from . import logs, probe, procs
 from .attempts import Attempts
+from .canaries import Canaries
 from .connection import Connection, listen
 from .journal import Journal
 from .loop import Loop
@@ -80,6 +82,7 @@ class Supervisor:
         self._compact(state)
         self._attempts = Attempts(self._node)
         self._workers = Workers(self._node)
+        self._canaries = Canaries(self._node, sys.executable, self._tell)
         self._requests: Dict[str, Callable[[Json], None]] = {
             "launch": lambda request: self._attempts.launch(request.get("attempts")),
             "stop": self._stop,
@@ -92,6 +95,7 @@ class Supervisor:
             "discard": self._discard,
             "read": self._read,
             "probe": self._probe,
+            "prove": self._canaries.prove,
             "shutdown": self._shutdown,
         }
         self._restore(state, same_boot)
@@ -118,6 +122,7 @@ class Supervisor:
         while not self._may_exit():
             self._loop.turn(self._settle())
         self._sampler.stop()
+        self._canaries.stop()
         self._deliver()
         self._node.journal.flush()
         if self._is_reachable():
@@ -189,6 +194,11 @@ class Supervisor:
         if journal.size > self._compact_at:
             self._compact(State(journal.replay()))
 
+    def _tell(self, message: Json) -> None:
+        """Send what is worth something to the controller of now only; if there is none, nobody wants it."""
+        if self._connection is not None:
+            self._connection.send(message)
+
     def _send_complaints(self) -> None:
         if self._connection is None:
             return
@@ -217,7 +227,7 @@ class Supervisor:
                 return
             reaped = self._attempts.exited(info.si_pid, info)
             if reaped is None:
-                reaped = self._workers.exited(info.si_pid, info)
+                reaped = self._workers.exited(info.si_pid, info) or self._canaries.exited(info.si_pid, info)
             elif not self._node.journal.flush():
                 self._loop.call_later(_RETRY_S, self._reap)
                 return
@@ -282,6 +292,7 @@ class Supervisor:
         self._greeting.discard(connection)
         if self._connection is not None:
             self._connection.close()
+        self._canaries.forget()
         self._connection, self._connected_at = connection, self._loop.wall()
         self._node.journal.flush()
         connection.sent_seq = self._node.facts.acked

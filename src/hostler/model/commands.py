@@ -8,6 +8,7 @@ from typing import Any
 from hostler.model.learning import Match
 from hostler.model.planning import Instance
 from hostler.model.record import record
+from hostler.model.work import DeviceKind
 
 
 @record
@@ -102,6 +103,26 @@ class CloseWorker:
 
 
 @record
+class CanaryOrder:
+    """One run of the canary of a device, complete."""
+
+    device: str
+    kind: DeviceKind
+    queue: str
+    argv: tuple[str, ...]
+    """Empty: the agent's own program."""
+    env: Mapping[str, str]
+
+
+@record
+class Prove:
+    """Run the canary of a device that has nothing to do; the answer is `DeviceProved`. Asked anew on every link."""
+
+    node: str
+    order: CanaryOrder
+
+
+@record
 class Discard:
     """Forget an attempt's directory on its node."""
 
@@ -109,7 +130,7 @@ class Discard:
     attempt: str
 
 
-NodeCommand = Launch | Stop | Lend | Recall | Trim | CloseWorker | Discard
+NodeCommand = Launch | Stop | Lend | Recall | Trim | CloseWorker | Discard | Prove
 """What a backend does on a node."""
 
 

@@ -98,6 +98,8 @@ class NodeSpec:
     cpus: Annotated[float, Field(gt=0)] | None = None
     """Host cores that jobs may reserve; `None`: unknown, and then nothing is refused for them."""
     limits: NodeLimits = NO_LIMITS
+    canary: tuple[str, ...] | None = None
+    """What proves its devices before they get work: nothing (`None`), the agent's own program (`()`), or a command."""
 
 
 BINDINGS: Mapping[DeviceKind, tuple[str, ...]] = {

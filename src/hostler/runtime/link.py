@@ -10,8 +10,8 @@ from typing import Any
 
 import structlog
 
-from hostler.backends.base import Backend, KeepsFolders, KeepsReports, Releases, Report, RunsChunks
-from hostler.model.commands import CloseWorker, Discard, Launch, Lend, NodeCommand, Recall, Stop, Trim
+from hostler.backends.base import Backend, KeepsFolders, KeepsReports, ProvesDevices, Releases, Report, RunsChunks
+from hostler.model.commands import CloseWorker, Discard, Launch, Lend, NodeCommand, Prove, Recall, Stop, Trim
 from hostler.model.errors import LinkError, LinkLost
 from hostler.model.inputs import Launched, LinkDown, Trouble
 from hostler.runtime.clock import Clock
@@ -111,6 +111,8 @@ class Link:
             self._pump.post(Launched(attempts=tuple(command.order.id for command in group)), *refused)
         elif kind is Stop:
             await backend.stop([command.attempt for command in group], group[0].reason)
+        elif kind is Prove and isinstance(backend, ProvesDevices):
+            await backend.prove([command.order for command in group])
         elif kind is Discard and isinstance(backend, KeepsFolders):
             await backend.discard([command.attempt for command in group])
         elif isinstance(backend, RunsChunks):

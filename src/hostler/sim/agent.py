@@ -14,6 +14,7 @@ from hostler.model.commands import (
     Launch,
     Lend,
     NodeCommand,
+    Prove,
     Recall,
     Stop,
     Trim,
@@ -134,8 +135,8 @@ class VirtualAgent:
                 self._trim(name, stop)
             case CloseWorker(worker=name):
                 self._warm.discard(name)
-            case Discard():
-                pass
+            case Discard() | Prove():
+                pass  # virtual nodes keep no folders, and settings let none of them have a canary
 
     def restart(self) -> None:
         """The agent dies and is started again: attempts are adopted, workers end and their chunks come back."""
