@@ -1,5 +1,8 @@
-/* A CUDA driver without a card: memory is the host's, and a launch runs the search here. FAULT says what is broken. */
+/* A CUDA driver without a card: memory is the host's, and a launch runs the search here.
+
+   FAULT says what is broken, or names a file (by its whole path) that says so; `wrong@1` is of the card 1 alone. */
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,8 +10,16 @@
 typedef uint64_t address;
 
 static int is(const char *fault) {
-    const char *set = getenv("FAULT");
-    return set != NULL && strcmp(set, fault) == 0;
+    const char *set = getenv("FAULT"), *visible = getenv("CUDA_VISIBLE_DEVICES");
+    char text[64] = "", here[64];
+    if (set != NULL && *set == '/') {
+        FILE *file = fopen(set, "r");
+        if (file == NULL || fscanf(file, "%63s", text) != 1) text[0] = 0;
+        if (file != NULL) fclose(file);
+        set = text;
+    }
+    snprintf(here, sizeof here, "%s@%s", fault, visible != NULL ? visible : "");
+    return set != NULL && (strcmp(set, fault) == 0 || strcmp(set, here) == 0);
 }
 
 int cuInit(unsigned flags) {

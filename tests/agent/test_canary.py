@@ -170,9 +170,8 @@ def as_a_card_would(thread: int, left: int, **parameters: int) -> int:
     while lines[at] != "ret":
         words = lines[at].replace(",", " ").replace("[", "").replace("]", "").split()
         at += 1
-        if words[0].startswith("@"):
-            if not registers[words.pop(0)[1:]]:
-                continue
+        if words[0].startswith("@") and not registers[words.pop(0)[1:]]:
+            continue
         if words[0].endswith(":"):
             continue
         name, target, sources = words[0].split("."), words[1], words[2:]

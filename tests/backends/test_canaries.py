@@ -102,6 +102,9 @@ def test_an_agent_that_knows_no_canaries_keeps_its_devices_out() -> None:
     (said,) = canaries.refused(error)
     assert (said.device, said.ok) == ("far/cpu0", False)
     assert "it is too old; end the agent there" in str(said.why)
+    asked(canaries)
+    (said,) = canaries.refused({**error, "error": "argv must be a list"})
+    assert said.why == "the agent on far cannot run it (argv must be a list)"
     assert list(canaries.refused({**error, "request": None})) == []
     assert list(canaries.refused({**error, "request": {"type": "launch", "id": 2}})) == []
 

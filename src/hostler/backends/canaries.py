@@ -68,8 +68,10 @@ class Canaries:
         """What an `error` about a whole request of canaries says: nothing was run."""
         request = message.get("request")
         number = request.get("id") if isinstance(request, dict) and request.get("type") == "prove" else None
+        error = str(message.get("error"))
+        advice = f": it is too old; {UPDATE}" if error.startswith("unknown type") else ""
         for key in [each for each in self._asked if each[0] == number]:
-            why = f"the agent on {self._node} cannot run it ({message.get('error')}): it is too old; {UPDATE}"
+            why = f"the agent on {self._node} cannot run it ({error}){advice}"
             yield DeviceProved(device=self._asked.pop(key).order.device, ok=False, why=why[:LONGEST])
 
     def _fault(self, asked: Asked, message: Facts) -> str | None:

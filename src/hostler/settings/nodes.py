@@ -97,6 +97,8 @@ class Node(Section):
         over_ssh = self.model_fields_set & {"host", "port", "user", "identity", "via", "dir", "setup"}
         if self.backend != "ssh" and over_ssh:
             raise ValueError(f"{', '.join(sorted(over_ssh))}: that is for nodes behind SSH; write `backend: ssh`, too")
+        if isinstance(self.canary, tuple) and not self.canary[0]:
+            raise ValueError("the command of a canary begins with a program; its first word is empty")
         if self.backend == "virtual" and self.canary is not None:
             raise ValueError("nothing runs on a virtual node that could prove its devices; leave `canary` out")
         if self.backend == "virtual" and self.gpus == "auto":

@@ -148,7 +148,9 @@ def test_a_restarted_controller_leaves_alone_what_works_on_a_proved_device() -> 
     driver.submit(script(resources=GPU), script(resources=GPU))
     assert running(driver) == {"j1.1": "n/cuda0"}
     again = Driver(replayed(driver.entries), driver.now)
-    again.tell(inputs.Begin(version="test", epoch=2), inputs.NodeFound(node=gpus(devices=2)), link_up(attempts=["j1.1"]))
+    again.tell(
+        inputs.Begin(version="test", epoch=2), inputs.NodeFound(node=gpus(devices=2)), link_up(attempts=["j1.1"])
+    )
     assert asked(again) == ["n/cuda1"]
     again.tell(ended("j1.1"))
     assert running(again) == {"j2.1": "n/cuda0"}
@@ -162,7 +164,9 @@ def test_a_canary_never_runs_beside_work() -> None:
     assert asked(driver) == []
     assert trust.gate(driver.state, "n/cuda0", driver.now) is not None
     driver.tell(ended("j1.1"))
-    assert (asked(driver), running(driver)) == (["n/cuda0"], {}), "once it is free it is proved, and only then given more"
+    assert (asked(driver), running(driver)) == (["n/cuda0"], {}), (
+        "once it is free it is proved, and only then given more"
+    )
     driver.tell(*right())
     assert running(driver) == {"j2.1": "n/cuda0"}
 
