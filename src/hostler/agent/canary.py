@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import sys
 from typing import List, NamedTuple, Optional, Tuple
 
@@ -22,6 +23,8 @@ STEPS = 16
 SIZES = {"cpu": 2048, "rocm": 2048, "cuda": 1 << 20}
 """Seeds to search: as many as Python, or a GPU, has looked at within a few hundredths of a second."""
 _MASK = 0xFFFFFFFF
+_LONGEST_S = 300
+"""It ends itself by then: who would have ended it sooner may be gone."""
 
 
 class Task(NamedTuple):
@@ -62,6 +65,7 @@ def search(kind: str, task: Task) -> Optional[int]:
 def main(arguments: List[str]) -> int:
     """Do the job; the last line of output is its answer. Exit status 1 where the device fails, with why."""
     options = _parser().parse_args(arguments)
+    signal.alarm(_LONGEST_S)
     task, answer = (options.task, None) if options.task else planted(options.kind, random.SystemRandom())
     try:
         hit = search(options.kind, task)

@@ -9,6 +9,7 @@ from typing import Any
 
 from hostler.model.commands import (
     AttemptOrder,
+    CanaryOrder,
     CloseWorker,
     Discard,
     Launch,
@@ -21,7 +22,7 @@ from hostler.model.commands import (
     WorkerOrder,
 )
 from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import Ended, Input, LinkUp, Returned, Searched, Started, WorkerRefused
+from hostler.model.inputs import DeviceProved, Ended, Input, LinkUp, Returned, Searched, Started, WorkerRefused
 from hostler.model.record import entity, record
 from hostler.sim.engine import Task
 from hostler.sim.ground import Ground
@@ -135,8 +136,10 @@ class VirtualAgent:
                 self._trim(name, stop)
             case CloseWorker(worker=name):
                 self._warm.discard(name)
-            case Discard() | Prove():
-                pass  # virtual nodes keep no folders, and settings let none of them have a canary
+            case Prove(order=canary):
+                self._prove(canary)
+            case Discard():
+                pass
 
     def restart(self) -> None:
         """The agent dies and is started again: attempts are adopted, workers end and their chunks come back."""
@@ -316,6 +319,10 @@ class VirtualAgent:
             return None
         assert self._ground.lab is not None
         return self._ground.lab.partial(inputs, done / process.course.amount)
+
+    def _prove(self, canary: CanaryOrder) -> None:
+        ok = canary.device not in self._ground.bad_devices
+        self._record(DeviceProved(device=canary.device, ok=ok, why=None if ok else "it computes wrongly"))
 
     def _refuse(self, worker: WorkerOrder) -> None:
         self._record(WorkerRefused(worker=worker.id, error="it does not start here"))
