@@ -16,6 +16,7 @@ from tests.core.builders import script
 from tests.core.care.builders import told
 from tests.core.test_explain import fleet, long, rig
 from tests.core.test_shown import learning
+from tests.core.trust.test_canary import world as unproved, wrong
 from tests.core.trust.test_trust import in_quarantine
 from tests.test_client import announce
 from tests.web.core_desk import CoreDesk, Window, window
@@ -92,6 +93,22 @@ def test_a_quarantine_is_told_with_its_end(tmp_path: Path, monkeypatch: pytest.M
         announce(tmp_path / "state", made.port)
         assert "a/cuda0: in quarantine" in hostler("nodes").out
         assert "quarantine" in hostler("bans").out
+
+
+def test_a_device_that_is_not_proved_is_told_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hostler: Hostler
+) -> None:
+    monkeypatch.setenv("HOSTLER_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "200")
+    world = unproved(devices=2)
+    world.tell(wrong())
+    with window(CoreDesk(world)) as made:
+        announce(tmp_path / "state", made.port)
+        for words in (("nodes",), ("nodes", "n"), ("explain", "n/cuda0"), ("bans",)):
+            assert "failed its canary: wrong answer" in " ".join(hostler(*words).out.split()), words
+        assert "n/cuda1: kept out by its canary since" in hostler("nodes").out
+        assert "has not been proved yet" in hostler("explain", "n/cuda1").out
+        assert [ban["kind"] for ban in hostler("bans", "--json").json] == ["canary", "canary"]
 
 
 def test_many_devices_are_told_of_by_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hostler: Hostler) -> None:

@@ -68,7 +68,7 @@ def test_unions_leave_nothing_out() -> None:
     facts = {*classes(events), *classes(loop_events)} - {events.Entry}
     assert set(typing.get_args(typing.get_args(events.Event)[0])) == facts
     assert set(typing.get_args(inputs.Input)) == set(classes(inputs)) - {inputs.Found}
-    orders = {commands.AttemptOrder, commands.WorkerOrder, commands.ChunkOrder}
+    orders = {commands.AttemptOrder, commands.CanaryOrder, commands.ChunkOrder, commands.WorkerOrder}
     assert set(typing.get_args(commands.Command)) == set(classes(commands)) - orders
 
 

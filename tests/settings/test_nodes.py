@@ -208,6 +208,36 @@ def test_what_settings_say_of_a_local_node_reaches_the_core(tmp_path: Path) -> N
     assert [device.id for device in made.devices] == ["n/cpu0"]
 
 
+@pytest.mark.parametrize(
+    ("text", "canary"),
+    [
+        ("{name: n}", None),
+        ("{name: n, canary: auto}", ()),
+        ("{name: n, backend: ssh}", ()),
+        ("{name: n, backend: ssh, canary: none}", None),
+        ("{name: n, canary: ['{python}', -m, mine]}", ("{python}", "-m", "mine")),
+    ],
+)
+def test_devices_behind_ssh_are_proved_and_others_where_that_is_asked_for(
+    tmp_path: Path, text: str, canary: tuple[str, ...] | None
+) -> None:
+    terms = node_spec(load(None, {"HOSTLER_NODES": f"[{text}]"}).fleet.nodes[0])
+    made = LocalNode("n", tmp_path, controller="c", cpu_slots=1, terms=terms).describe({"cpus": 8, "devices": []})
+    assert (terms.canary, made.canary) == (canary, canary)
+
+
+@pytest.mark.parametrize("canary", ["sometimes", "[]", "['']", "{a: b}"])
+def test_a_canary_that_makes_no_sense_is_refused(canary: str) -> None:
+    with pytest.raises(SettingsError, match="canary"):
+        load(None, {"HOSTLER_NODES": f"[{{name: n, canary: {canary}}}]"})
+
+
+def test_a_virtual_node_has_no_canary() -> None:
+    assert nodes("[{name: n, backend: virtual, gpus: none, cpus: 1}]")[0].canary is None
+    with pytest.raises(SettingsError, match="leave `canary` out"):
+        nodes("[{name: n, backend: virtual, gpus: none, cpus: 1, canary: auto}]")
+
+
 def test_cores_that_settings_give_count_for_more_than_those_counted(tmp_path: Path) -> None:
     terms = node_spec(load(None, {"HOSTLER_NODES": "[{name: n, cpus: 2.5}]"}).fleet.nodes[0])
     assert (

@@ -7,8 +7,21 @@ from random import Random
 
 import pytest
 
-from hostler.model.commands import AttemptOrder, ChunkOrder, CloseWorker, Launch, Lend, Recall, Stop, Trim, WorkerOrder
-from hostler.model.inputs import Ended, Input, Returned, Searched, Started
+from hostler.model.commands import (
+    AttemptOrder,
+    CanaryOrder,
+    ChunkOrder,
+    CloseWorker,
+    Launch,
+    Lend,
+    Prove,
+    Recall,
+    Stop,
+    Trim,
+    WorkerOrder,
+)
+from hostler.model.inputs import DeviceProved, Ended, Input, Returned, Searched, Started
+from hostler.model.work import DeviceKind
 from hostler.sim.agenda import Agenda
 from hostler.sim.agent import CHECKPOINT_S, WORKER_START_S, WRONG, Fact, VirtualAgent
 from hostler.sim.ground import firm_ground
@@ -226,3 +239,13 @@ class TestSurvival:
         bench.agent.vanish()
         bench.until(50.0)
         assert bench.ends() == {}
+
+
+def test_a_canary_tells_a_bad_device_from_a_good_one() -> None:
+    bench = Bench(devices=2)
+    bench.ground.bad_devices = frozenset({"a/cpu1"})
+    for queue in ("cpu0", "cpu1"):
+        order = CanaryOrder(device=f"a/{queue}", kind=DeviceKind.CPU, queue=queue, argv=(), env={})
+        bench.agent.obey(Prove(node="a", order=order))
+    told = [(each.device, each.ok) for each in bench.told if isinstance(each, DeviceProved)]
+    assert told == [("a/cpu0", True), ("a/cpu1", False)]

@@ -1,4 +1,4 @@
-"""The command line: ``python3 agent.pyz [run] --dir DIR [--detach]``, ``connect --dir DIR``, ``--version``.
+"""The command line: ``python3 agent.pyz [run] --dir DIR [--detach]``, ``connect --dir DIR``, ``canary``, ``--version``.
 
 Exit status: 0 ended as asked, 2 wrong usage or an unusable folder, 3 another agent serves the folder, 4 nothing to
 connect to.
@@ -16,7 +16,7 @@ import threading
 import time
 from typing import List, Optional
 
-from . import procs
+from . import canary, procs
 from .connection import connect
 from .keeper import Keeper
 from .protocol import VERSION
@@ -30,7 +30,10 @@ _COPY_BYTES = 1 << 18
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    """Run the agent, or connect to one; returns the exit status."""
+    """Run the agent, connect to one, or prove a device (``canary --help``); returns the exit status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["canary"]:
+        return canary.main(arguments[1:])
     options = _parser().parse_args(arguments)
     directory = os.path.abspath(options.dir)
     if options.command == "connect":

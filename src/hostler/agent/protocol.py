@@ -67,6 +67,14 @@ class WorkerSpec(NamedTuple):
     log_bytes: int
 
 
+class CanarySpec(NamedTuple):
+    """DEVICE of a ``prove`` request: the device to prove, and how."""
+
+    device: str
+    env: Dict[str, Optional[str]]
+    argv: List[str]
+
+
 class LineBuffer:
     """Cuts a byte stream into lines of at most ``limit`` bytes."""
 
@@ -142,6 +150,11 @@ def attempt_spec(raw: object) -> AttemptSpec:
 def worker_spec(raw: object) -> WorkerSpec:
     """A validated WORKER; raises RequestError naming the field."""
     return WorkerSpec._make(_fields(raw, _WORKER, "worker"))
+
+
+def canary_spec(raw: object) -> CanarySpec:
+    """A validated DEVICE of a ``prove`` request; raises RequestError naming the field."""
+    return CanarySpec._make(_fields(raw, _CANARY, "a device to prove"))
 
 
 def chunk_specs(raw: object) -> Tuple[List[ChunkSpec], List[str], Optional[RequestError]]:
@@ -291,3 +304,8 @@ _WORKER = {
     "grace_s": (_is_seconds, 5, "a number of seconds"),
 }
 _WORKER = {name: _WORKER[name] for name in WorkerSpec._fields}
+_CANARY = {
+    "device": (_is_text, _REQUIRED, "a non-empty string"),
+    "env": _COMMON["env"],
+    "argv": _COMMON["argv"],
+}

@@ -8,6 +8,7 @@ import os
 import platform
 import signal
 import socket
+import sys
 import traceback
 import uuid
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from . import files, logs, probe, procs
 from .attempts import Attempts
+from .canaries import Canaries
 from .connection import Connection, listen
 from .devices import Devices
 from .journal import Journal
@@ -89,6 +91,7 @@ class Supervisor:
         self._compact(state)
         self._attempts = Attempts(self._node)
         self._workers = Workers(self._node)
+        self._canaries = Canaries(self._node, sys.executable, self._tell)
         self._requests: Dict[str, Callable[[Json], None]] = {
             "launch": lambda request: self._attempts.launch(request.get("attempts")),
             "stop": self._stop,
@@ -101,6 +104,7 @@ class Supervisor:
             "discard": self._discard,
             "read": self._read,
             "probe": self._probe,
+            "prove": self._canaries.prove,
             "shutdown": self._shutdown,
             "upgrade": self._upgrade,
         }
@@ -128,6 +132,7 @@ class Supervisor:
         while not (self._may_exit() or self._upgrading):
             self._loop.turn(self._settle())
         self._devices.tools.stop()
+        self._canaries.stop()
         for pid in self._helpers:
             procs.signal_group(pid, signal.SIGTERM)
         self._deliver()
@@ -201,6 +206,11 @@ class Supervisor:
         if journal.size > self._compact_at:
             self._compact(State(journal.replay()))
 
+    def _tell(self, message: Json) -> None:
+        """Send what is worth something to the controller of now only; if there is none, nobody wants it."""
+        if self._connection is not None:
+            self._connection.send(message)
+
     def _send_complaints(self) -> None:
         if self._connection is None:
             return
@@ -229,7 +239,7 @@ class Supervisor:
                 return
             reaped = self._attempts.exited(info.si_pid, info)
             if reaped is None:
-                reaped = self._workers.exited(info.si_pid, info)
+                reaped = self._workers.exited(info.si_pid, info) or self._canaries.exited(info.si_pid, info)
             elif not self._node.journal.flush():
                 self._loop.call_later(_RETRY_S, self._reap)
                 return
@@ -300,6 +310,7 @@ class Supervisor:
         self._greeting.discard(connection)
         if self._connection is not None:
             self._connection.close()
+        self._canaries.forget()
         self._connection, self._connected_at = connection, self._loop.wall()
         self._node.journal.flush()
         connection.sent_seq = self._node.facts.acked

@@ -9,9 +9,10 @@ from dataclasses import asdict, replace
 from typing import Any, Required, TypedDict
 
 from hostler.backends.base import Facts, Report, Store
+from hostler.backends.canaries import PATIENCE_S, Canaries
 from hostler.backends.channel import Channel, encoded
 from hostler.backends.facts import input_of, progress_of, telemetry_of
-from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
+from hostler.model.commands import AttemptOrder, CanaryOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import LinkLost, NotFound
 from hostler.model.fleet import DeviceSpec, NodeSpec
 from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, Trouble, WorkerRefused
@@ -75,6 +76,7 @@ class AgentedNode(ABC):
         """Our agent as it lies on the node, and its SHA-256; known once `connect` has looked."""
         self._upgraded: str | None = None
         """Code that was asked to make way for ours."""
+        self._canaries = Canaries(name, {})
 
     @abstractmethod
     async def connect(self, epoch: int) -> Channel:
@@ -110,6 +112,7 @@ class AgentedNode(ABC):
         channel = await self.connect(epoch)
         self._channel, self._declared = channel, set()
         await self._upgrade(channel)
+        self._canaries = Canaries(self.name, channel.hello)
         try:
             answer, early = await channel.ask_first({"type": "probe"})
             yield Report(inputs=(*self._found(answer["facts"]), self._link_up(channel.hello)))
@@ -149,6 +152,13 @@ class AgentedNode(ABC):
         """End a worker that has no more to do."""
         self._declared.discard(worker)
         await self._open_channel().send({"type": "close", "worker": worker})
+
+    async def prove(self, orders: Sequence[CanaryOrder]) -> None:
+        """Have canaries run; what their answers must be is known here only."""
+        channel = self._open_channel()
+        number = channel.number()
+        devices = [self._canaries.ask(number, order) for order in orders]
+        await channel.send({"type": "prove", "id": number, "patience_s": PATIENCE_S, "devices": devices})
 
     async def acknowledge(self, receipt: int) -> None:
         """Let the agent forget what is durable here."""
@@ -218,6 +228,10 @@ class AgentedNode(ABC):
             yield Report(inputs=(progress_of(message),))
         elif kind == "telemetry":
             yield Report(inputs=(telemetry_of(self.name, message),))
+        elif kind == "proved":
+            yield Report(inputs=tuple(self._canaries.judge(message)))
+        elif kind == "error" and (refused := tuple(self._canaries.refused(message))):
+            yield Report(inputs=refused)
         elif kind == "error":
             yield Report(inputs=(Trouble(where=f"agent on {self.name}", what=str(message.get("error"))),))
 

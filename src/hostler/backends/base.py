@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
+from hostler.model.commands import AttemptOrder, CanaryOrder, ChunkOrder, WorkerOrder
 from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Ended, Input, WorkerRefused
@@ -78,6 +78,17 @@ class RunsChunks(Protocol):
 
     async def close_worker(self, worker: str) -> None:
         """End a worker once its queue is empty; one that is not there is no error."""
+
+
+@runtime_checkable
+class ProvesDevices(Protocol):
+    """A backend whose node can run a short job with a known answer on each device."""
+
+    async def prove(self, orders: Sequence[CanaryOrder]) -> None:
+        """Run canaries, one after the other. Must not wait for them.
+
+        Each is answered by a `DeviceProved` report, or never, if the link is lost before.
+        """
 
 
 @runtime_checkable

@@ -37,6 +37,10 @@ class Channel:
         except (OSError, RuntimeError) as error:
             raise LinkLost(f"the stream to the agent broke: {error}") from error
 
+    def number(self) -> int:
+        """A number for a request that is answered by messages, which carry it."""
+        return next(self._numbers)
+
     async def ask(self, message: dict[str, Any]) -> Facts:
         """Send a request and wait for the answer with its number. Somebody must be reading `messages` meanwhile."""
         number = next(self._numbers)

@@ -64,7 +64,8 @@ def show(
     """Show the nodes, their devices and what is on them.
 
     BUSY is the utilisation that the driver told last, and how long ago; LANES are those taken of the jobs that may
-    share a device. Below stand pressures and quarantines, with when they end if nothing more is heard.
+    share a device. Below stand pressures, quarantines and devices that are not proved, and when that ends if nothing
+    more is heard.
 
     \b
     Example:
@@ -244,6 +245,10 @@ def _node_remarks(node: View, now: float) -> Iterator[str]:
             left = "on probation" if ban["until"] <= now else f"for {duration(ban['until'] - now)} more"
             since = "?" if ban["since"] is None else age(ban["since"], now)
             yield from paragraph(f"{device['id']}: in quarantine since {since}, {left}: {ban['why']}", rest="  ")
+        kept_out = device["canary"]
+        if kept_out is not None:
+            since = age(kept_out["since"], now)
+            yield from paragraph(f"{device['id']}: kept out by its canary since {since}: {kept_out['why']}", rest="  ")
         if device["reserved_for"] is not None:
             yield from paragraph(f"{device['id']}: kept for {device['reserved_for']}", rest="  ")
 

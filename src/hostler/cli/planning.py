@@ -140,7 +140,7 @@ def _asked(loaded: Loaded) -> tuple[Asked, list[str]]:
 
 
 def _slots_alone(spec: NodeSpec, slots: int) -> NodeSpec:
-    """A node as far as it is known without starting anything: so many CPU slots."""
+    """A node as far as it is known without starting anything: so many CPU slots, taken for sound."""
     from dataclasses import replace
 
     from hostler.agent.probe import cpus
@@ -151,7 +151,7 @@ def _slots_alone(spec: NodeSpec, slots: int) -> NodeSpec:
         DeviceSpec(id=f"{spec.name}/cpu{at}", node=spec.name, kind=DeviceKind.CPU, index=at) for at in range(slots)
     )
     here = spec.backend == "local" and spec.cpus is None
-    return replace(spec, devices=devices, cpus=float(cpus()) if here else spec.cpus)
+    return replace(spec, devices=devices, cpus=float(cpus()) if here else spec.cpus, canary=None)
 
 
 def _all_known(nodes: Iterable[NodeSpec]) -> bool:

@@ -140,8 +140,8 @@ def costs(as_json: Json = False, state_dir: StateDir = None) -> None:
 def bans(as_json: Json = False, state_dir: StateDir = None) -> None:
     """List everything that is held back or put first for a while: by whom, why, until when.
 
-    Quarantines, devices that jobs keep away from or are barred from, stages that rest, pressures that hold work back,
-    devices kept for a job, configs that go first because they starve.
+    Quarantines, devices that have not proved themselves, devices that jobs keep away from or are barred from, stages
+    that rest, pressures that hold work back, devices kept for a job, configs that go first because they starve.
 
     \b
     Example:

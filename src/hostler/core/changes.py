@@ -63,6 +63,11 @@ def _by_time(state: State, index: Index, job: Job, by_gate: Mapping[str, list[st
     if resting:
         until, name = min(resting)
         yield Change(what=f"the quarantine of {name} ends{_among(len(resting))}", at=until)
+    unproved = [(state.trust.provable_at(name), name) for name in by_gate.get(Gate.CANARY, ())]
+    if unproved:
+        at, name = min(unproved)
+        what = f"the canary of {name} gives the right answer{_among(len(unproved))}"
+        yield Change(what=what, at=at if at > index.now else None)
     kept_off = [until for until in (*job.avoid.values(), job.vram_until) if until > index.now]
     if kept_off and Gate.FAILED in by_gate:
         yield Change(what=f"it may go back to where it failed ({_some(by_gate[Gate.FAILED])})", at=min(kept_off))

@@ -179,6 +179,10 @@ class Index:
     """Whether any open device may have got something to do, as when a sweep was submitted."""
     doubted: set[str] = field(default_factory=set)
     """Devices about which something was learnt since it was last asked whether they can be trusted."""
+    unproved: dict[str, None] = field(default_factory=dict)
+    """Devices that may have to be proved now."""
+    proving: set[str] = field(default_factory=set)
+    """Devices whose canary was ordered on this link and has not answered. Volatile."""
     looked_at: float = -math.inf
     """When it was last arranged that everything open is looked at again."""
     looks: dict[str, float] = field(default_factory=dict)
@@ -435,6 +439,7 @@ class Index:
         """A device may have room again."""
         device = state.devices[name]
         if not state.trust.takes(name, self.now, busy=bool(device.attempts or device.chunks)):
+            self.unproved[name] = None
             return
         if name in self.places and state.nodes[device.spec.node].link is Link.UP:
             self.open[name] = None

@@ -17,7 +17,7 @@ from hostler.core.loop import intake as loop
 from hostler.core.orders import sweep_of_worker, worker_id
 from hostler.core.state import Device, Job, Node, State, Sweep, sweep_payload
 from hostler.core.submission import admit
-from hostler.core.trust import decide as trust
+from hostler.core.trust import canary, decide as trust
 from hostler.model import events, inputs
 from hostler.model.codec import legible, record_fault, unwritable
 from hostler.model.errors import Conflict, NotFound, SpecError
@@ -298,6 +298,7 @@ TAKES: dict[type, Take] = {
     inputs.Searched: _searched,
     inputs.Returned: _returned,
     inputs.WorkerRefused: _worker_refused,
+    inputs.DeviceProved: canary.proved,
     inputs.Progress: _progress,
     inputs.Telemetry: care.telemetry,
     inputs.Trouble: _trouble,

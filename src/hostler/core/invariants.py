@@ -12,6 +12,7 @@ from hostler.core.index import Index
 from hostler.core.loop.invariants import loop_faults
 from hostler.core.rebuilding import rebuilt
 from hostler.core.state import Device, Job, State, Sweep, sweep_payload
+from hostler.core.trust import canary
 from hostler.model.errors import BrokenInvariant
 from hostler.model.fleet import Link, NodeSpec
 from hostler.model.work import JobState
@@ -51,6 +52,7 @@ class Audit:
             *loop_faults(state, jobs, self._judged),
             *_index(state, index, fresh, jobs),
             *care_faults(state, index),
+            *canary.faults(state, index),
         ]
         if problems:
             raise BrokenInvariant("; ".join(problems))

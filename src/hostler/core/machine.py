@@ -15,7 +15,7 @@ from hostler.core.invariants import Audit, validate
 from hostler.core.loop.decide import populate
 from hostler.core.rebuilding import rebuilt
 from hostler.core.state import State
-from hostler.core.trust import decide as trust
+from hostler.core.trust import canary, decide as trust
 from hostler.model.commands import Command
 from hostler.model.errors import CorruptState, HostlerError, IllegalTransition
 from hostler.model.events import Entry, Event, subject
@@ -74,6 +74,7 @@ class Core:
 
         answers = [self._take(given, emit) for given in inputs]
         self._decide(emit)
+        commands.extend(orders.prove(self.state, device) for device in canary.due(self.state, self.index))
         question = planning.due(self.state, self.index)
         if question is not None:
             commands.append(question)

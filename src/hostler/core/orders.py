@@ -16,6 +16,7 @@ from hostler.core.trust import decide as trust
 from hostler.model import events
 from hostler.model.commands import (
     AttemptOrder,
+    CanaryOrder,
     ChunkOrder,
     Clear,
     CloseWorker,
@@ -26,6 +27,7 @@ from hostler.model.commands import (
     Keep,
     Launch,
     Lend,
+    Prove,
     Recall,
     Stop,
     Trim,
@@ -66,6 +68,19 @@ def still_wanted(state: State, command: Command) -> bool:
         case Fit(config=name, through=through):
             return through == len(state.configs[name].matches)
     return True
+
+
+def prove(state: State, device: Device) -> Prove:
+    """The order to run a device's canary. It follows from no event: it is given anew on every link until answered."""
+    node, spec = state.nodes[device.spec.node].spec, device.spec
+    order = CanaryOrder(
+        device=spec.id,
+        kind=spec.kind,
+        queue=spec.queue,
+        argv=_resolved(node.canary, node.python) if node.canary else (),
+        env={**node.env, **binding(spec)},
+    )
+    return Prove(node=node.name, order=order)
 
 
 def worker_id(sweep: str, device: Device) -> str:

@@ -63,6 +63,9 @@ def _index_trust(state: State, index: Index, jobs: Collection[Job]) -> None:
         index.doubted.add(name)
         if doubt.until is not None:
             index.look_again(name, doubt.until)
+    for name, proof in state.trust.proofs.items():
+        if not proof.ok:
+            index.look_again(name, proof.again_at)
     for job in jobs:
         if job.state is JobState.PENDING:
             for until in {*job.avoid.values(), job.vram_until} - {0.0}:

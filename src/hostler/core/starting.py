@@ -147,6 +147,8 @@ def _gate_opens(state: State, index: Index, job: Job, device: Device, gate: str 
         doubt = state.trust.doubts.get(name)
         until = None if doubt is None or doubt.until is None else doubt.until
         return _released_at(state, index, job, device) if until is None or until <= index.now else (until, until)
+    if gate == Gate.CANARY and state.trust.proofs[name].why is None:
+        return index.now, index.now  # it takes seconds
     if gate == Gate.FAILED:
         until = max(job.avoid.get(name, 0.0), job.avoid.get(device.spec.node, 0.0), job.vram_until)
         return until, until

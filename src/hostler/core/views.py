@@ -171,6 +171,7 @@ def device_view(state: State, index: Index, device: Device) -> DeviceView:
         chunks=tuple(device.chunks),
         reserved_for=index.reserved.get(device.spec.id),
         quarantine=trust.quarantine(state, device.spec.id, index.now),
+        canary=trust.canary(state, device.spec.id, index.now),
         **care.device_facts(state, index, device.spec),
     )
 

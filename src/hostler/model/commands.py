@@ -9,6 +9,7 @@ from hostler.model.files import Fetch
 from hostler.model.learning import Match
 from hostler.model.planning import Instance
 from hostler.model.record import record
+from hostler.model.work import DeviceKind
 
 
 @record
@@ -108,6 +109,26 @@ class CloseWorker:
 
 
 @record
+class CanaryOrder:
+    """One run of the canary of a device, complete."""
+
+    device: str
+    kind: DeviceKind
+    queue: str
+    argv: tuple[str, ...]
+    """Empty: the agent's own program."""
+    env: Mapping[str, str]
+
+
+@record
+class Prove:
+    """Run the canary of a device that has nothing to do; the answer is `DeviceProved`. Asked anew on every link."""
+
+    node: str
+    order: CanaryOrder
+
+
+@record
 class Discard:
     """Forget an attempt's directory on its node."""
 
@@ -142,7 +163,7 @@ class Keep:
     attempts: tuple[str, ...]
 
 
-NodeCommand = Launch | Stop | Lend | Recall | Trim | CloseWorker | Discard | Collect | Clear | Keep
+NodeCommand = Launch | Stop | Lend | Recall | Trim | CloseWorker | Discard | Collect | Clear | Keep | Prove
 """What a backend does on a node."""
 
 

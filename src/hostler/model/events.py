@@ -374,6 +374,22 @@ class DeviceTrusted:
     kind: Literal["device.trusted"] = "device.trusted"
     device: str
     why: str
+    bans: int = 0
+    """How often in a row it was quarantined, if that still counts: until work has succeeded on it."""
+
+
+@record
+class DeviceProved:
+    """The canary of a device gave the right answer; or it did not, which keeps all work off it until one does."""
+
+    kind: Literal["device.proved"] = "device.proved"
+    device: str
+    ok: bool
+    why: str | None = None
+    seconds: float | None = None
+    """How long it took; `None`: it never ran."""
+    again_at: float | None = None
+    """When it is proved again after a failure."""
 
 
 @record
@@ -490,6 +506,7 @@ FleetEvent = (
     | NodeUnreachable
     | DeviceQuarantined
     | DeviceTrusted
+    | DeviceProved
     | TroubleRecorded
 )
 LoopEvent = (

@@ -100,6 +100,8 @@ class NodeSpec:
     limits: NodeLimits = NO_LIMITS
     apart: bool = False
     """Whether its files are its own: what work needs is sent there, what it makes is fetched before it counts."""
+    canary: tuple[str, ...] | None = None
+    """What proves its devices before they get work: nothing (`None`), the agent's own program (`()`), or a command."""
 
 
 BINDINGS: Mapping[DeviceKind, tuple[str, ...]] = {

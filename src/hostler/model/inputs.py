@@ -160,6 +160,16 @@ class WorkerRefused:
 
 
 @record
+class DeviceProved:
+    """The canary of a device has ended: with the right answer, or why not. `seconds` is `None` where it never ran."""
+
+    device: str
+    ok: bool
+    why: str | None = None
+    seconds: float | None = None
+
+
+@record
 class Found:
     """All hits of a chunk up to its position, and the digest of the parameters they were found with."""
 
@@ -273,6 +283,7 @@ Input = (
     | Searched
     | Returned
     | WorkerRefused
+    | DeviceProved
     | Progress
     | Telemetry
     | Trouble

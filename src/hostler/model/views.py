@@ -163,7 +163,7 @@ class PressureView:
 class BanView:
     """Something that is held back or put first for a while, so that nobody has to wonder."""
 
-    kind: Literal["quarantine", "avoidance", "barred", "rest", "pressure", "reservation", "boost"]
+    kind: Literal["quarantine", "canary", "avoidance", "barred", "rest", "pressure", "reservation", "boost"]
     what: str
     """A device or a node, the stage that rests, or the config that goes first."""
     of: str | None
@@ -197,6 +197,8 @@ class DeviceView:
     reserved_for: str | None = None
     """The job that it is kept for."""
     quarantine: BanView | None = None
+    canary: BanView | None = None
+    """What keeps it out until its canary has given the right answer; `None` where it has, or has none."""
 
 
 @record

@@ -46,6 +46,7 @@ class Gate(StrEnum):
     LANES = "lanes"
     PRESSURE = "pressure"
     QUARANTINE = "quarantine"
+    CANARY = "canary"
     PRICE = "price cap"
     WALL = "remaining wall time"
     SURVIVAL = "survival"

@@ -18,6 +18,9 @@ from hostler.model.work import FailureClass
 
 OWN = frozenset({FailureClass.EXIT, FailureClass.SIGNAL})
 """Classes of the job's own. A strike of one of them is of an error that may be the device's as well."""
+CANARY_REST_S = 30.0
+"""First rest of a device that failed its canary; doubled each time it fails again."""
+CANARY_REST_MAX_S = 1800.0
 SMALL = 0.5
 """Share of a device's VRAM: who needs no more, has the device alone and finds too little of it, finds it leaking."""
 
@@ -100,6 +103,11 @@ def is_credible(witness: Witness) -> bool:
     if witness.succeeded_at is None:
         return False
     return witness.failed_at is None or witness.succeeded_at >= witness.failed_at
+
+
+def canary_rest_s(failures: int) -> float:
+    """How long a device rests whose canary has failed so often in a row."""
+    return min(CANARY_REST_S * 2.0 ** min(failures - 1, 62), CANARY_REST_MAX_S)
 
 
 def rest_s(rules: QuarantineRules, strikes: int) -> float:

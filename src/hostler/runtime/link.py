@@ -10,7 +10,16 @@ from typing import Any
 
 import structlog
 
-from hostler.backends.base import Backend, KeepsFolders, KeepsReports, Releases, Report, RunsChunks, SuppliesFiles
+from hostler.backends.base import (
+    Backend,
+    KeepsFolders,
+    KeepsReports,
+    ProvesDevices,
+    Releases,
+    Report,
+    RunsChunks,
+    SuppliesFiles,
+)
 from hostler.model.commands import (
     Clear,
     CloseWorker,
@@ -20,6 +29,7 @@ from hostler.model.commands import (
     Launch,
     Lend,
     NodeCommand,
+    Prove,
     Recall,
     Stop,
     Trim,
@@ -139,6 +149,8 @@ class Link:
         elif kind is Stop:
             self._errands.cancel([command.attempt for command in group])
             await backend.stop([command.attempt for command in group], group[0].reason)
+        elif kind is Prove and isinstance(backend, ProvesDevices):
+            await backend.prove([command.order for command in group])
         elif kind is Discard and isinstance(backend, KeepsFolders):
             await backend.discard([command.attempt for command in group])
         elif kind in (Clear, Keep):

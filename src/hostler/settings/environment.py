@@ -15,7 +15,8 @@ from hostler.settings.schema import Schema, branches, schema_of, settings_of
 PREFIX = "HOSTLER_"
 
 SET_BY_HOSTLER = frozenset(
-    PREFIX + name for name in ("ARTIFACTS", "ATTEMPT", "ATTEMPT_DIR", "INPUTS", "RESULT", "WORKER", "WORKER_DIR")
+    PREFIX + name
+    for name in ("ARTIFACTS", "ATTEMPT", "ATTEMPT_DIR", "CANARY", "INPUTS", "RESULT", "WORKER", "WORKER_DIR")
 )
 """What Hostler itself gives to the processes it starts. They set nothing, and may be there when one calls `hostler`."""
 

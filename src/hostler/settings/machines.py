@@ -37,6 +37,7 @@ def node_spec(node: Node) -> NodeSpec:
         price_per_h=node.price_per_h,
         ends_at=node.ends_at,
         cpus=node.cpus,
+        canary=_canary(node),
         limits=NodeLimits(work=node.work, scripts=node.scripts, stagger_s=node.stagger_s, memory_gb=node.memory_gb),
     )
     return spec if node.python is None else replace(spec, python=node.python)
@@ -56,6 +57,14 @@ def _rocm(asked: Rocm) -> dict[str, str]:
         "PYTORCH_HIP_ALLOC_CONF": asked.alloc_conf,
     }
     return {name: value for name, value in told.items() if value is not None}
+
+
+def _canary(node: Node) -> tuple[str, ...] | None:
+    """What the spec has for it: nothing, the agent's own program (no words), or a command."""
+    asked = node.canary or ("auto" if node.backend == "ssh" else "none")
+    if isinstance(asked, tuple):
+        return asked
+    return () if asked == "auto" else None
 
 
 def _devices(node: Node) -> Iterator[DeviceSpec]:

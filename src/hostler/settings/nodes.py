@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from hostler.model.fleet import Money
 from hostler.model.work import GIGABYTES_MAX, Rest, Seconds, WorkKind
 from hostler.settings.moments import LATEST, parse_moment
-from hostler.settings.section import Environment, Name, NodeName, Section, Word
+from hostler.settings.section import Command, Environment, Name, NodeName, Section, Word
 
 Moment: TypeAlias = Annotated[
     float, Field(ge=0, le=LATEST), BeforeValidator(parse_moment, json_schema_input_type=float | str)
@@ -105,6 +105,11 @@ class NodeClass(Section):
     """Script jobs at a time, whatever devices they are on: hosts with weak CPUs choke on more; by default no limit."""
     stagger_s: Rest = 0.0
     """Least time between two starts of processes on its GPUs, in seconds."""
+    canary: Literal["auto", "none"] | Command | None = None
+    """What proves each device before it gets work, after a new start of the machine, and after a quarantine: `auto` a
+    search with a known answer, `none` nothing; or a command (`{python}` is the node's Python) that ends well within
+    60 s, its last line of output being the word it finds in `$HOSTLER_CANARY`. By default `auto` over SSH, else
+    `none`."""
 
 
 NodeClasses: TypeAlias = dict[NodeName, NodeClass]
@@ -121,6 +126,10 @@ class Node(NodeClass, Identity):
         over_ssh = self.model_fields_set & {"host", "port", "user", "identity", "via", "dir", "setup"}
         if self.backend != "ssh" and over_ssh:
             raise ValueError(f"{', '.join(sorted(over_ssh))}: that is for nodes behind SSH; write `backend: ssh`, too")
+        if isinstance(self.canary, tuple) and not self.canary[0]:
+            raise ValueError("the command of a canary begins with a program; its first word is empty")
+        if self.backend == "virtual" and self.canary is not None:
+            raise ValueError("nothing runs on a virtual node that could prove its devices; leave `canary` out")
         if self.backend == "virtual" and self.gpus == "auto":
             raise ValueError("nobody can probe a virtual node; list its `gpus`, or write `none`")
         if self.backend == "virtual" and not listed and self.cpu_slots == "auto" and self.cpus is None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from hostler.model.commands import (
     AttemptOrder,
+    CanaryOrder,
     Clear,
     CloseWorker,
     Collect,
@@ -17,13 +18,24 @@ from hostler.model.commands import (
     Launch,
     Lend,
     NodeCommand,
+    Prove,
     Recall,
     Stop,
     Trim,
     WorkerOrder,
 )
 from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import Ended, Fetched, Input, LinkUp, Returned, Searched, Started, WorkerRefused
+from hostler.model.inputs import (
+    DeviceProved,
+    Ended,
+    Fetched,
+    Input,
+    LinkUp,
+    Returned,
+    Searched,
+    Started,
+    WorkerRefused,
+)
 from hostler.model.record import entity, record
 from hostler.sim.engine import Task
 from hostler.sim.ground import Ground
@@ -139,6 +151,8 @@ class VirtualAgent:
                 self._warm.discard(name)
             case Collect(attempt=name):
                 self._record(Fetched(attempt=name))
+            case Prove(order=canary):
+                self._prove(canary)
             case Discard() | Clear() | Keep():
                 pass
 
@@ -320,6 +334,10 @@ class VirtualAgent:
             return None
         assert self._ground.lab is not None
         return self._ground.lab.partial(inputs, done / process.course.amount)
+
+    def _prove(self, canary: CanaryOrder) -> None:
+        ok = canary.device not in self._ground.bad_devices
+        self._record(DeviceProved(device=canary.device, ok=ok, why=None if ok else "it computes wrongly"))
 
     def _refuse(self, worker: WorkerOrder) -> None:
         self._record(WorkerRefused(worker=worker.id, error="it does not start here"))

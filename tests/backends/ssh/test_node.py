@@ -18,16 +18,17 @@ import pytest
 from hostler.backends.base import Store
 from hostler.backends.packing import Packer
 from hostler.backends.ssh import Network, SshNode, Target, bootstrap
-from hostler.model.commands import AttemptOrder
+from hostler.model.commands import AttemptOrder, CanaryOrder
 from hostler.model.errors import LinkError, LinkLost, LinkRefused
-from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, Started
+from hostler.model.inputs import DeviceProved, Ended, Input, LinkUp, NodeFound, Started
+from hostler.model.work import DeviceKind
 from tests.backends.ssh import sshd
 from tests.backends.ssh.sshd import Sshd
 
 pytestmark = pytest.mark.skipif(sshd.MISSING is not None, reason=sshd.MISSING or "")
 
 
-Told = TypeVar("Told", Ended, LinkUp, NodeFound, Started)
+Told = TypeVar("Told", DeviceProved, Ended, LinkUp, NodeFound, Started)
 
 
 @pytest.fixture
@@ -118,6 +119,20 @@ async def test_a_job_runs_there(server: Sshd) -> None:
         ended = await watch.first(Ended)
         assert (ended.attempt, ended.exit_code) == ("j1.1", 3)
         assert (await watch.node.read_log("j1.1", "out", 0, 100)).data == b"to be read\n"
+        await watch.leave()
+
+
+async def test_a_device_there_is_proved_by_what_was_planted_here(server: Sshd) -> None:
+    async with network_to(server) as network:
+        watch = Watch(node_on(server, network))
+        await watch.first(LinkUp)
+        own = CanaryOrder(device="far/cpu0", kind=DeviceKind.CPU, queue="cpu0", argv=(), env={})
+        await watch.node.prove([own])
+        proved = await watch.first(DeviceProved)
+        assert (proved.device, proved.ok, proved.why) == ("far/cpu0", True, None)
+        watch.told.clear()
+        await watch.node.prove([replace(own, argv=("sh", "-c", "echo no; exit 1"))])
+        assert (await watch.first(DeviceProved)).ok is False
         await watch.leave()
 
 

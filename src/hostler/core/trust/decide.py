@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from hostler.core.index import Index
 from hostler.core.state import Attempt, Device, Job, State
+from hostler.core.trust import canary
 from hostler.core.trust.state import Doubt, Record
 from hostler.model.events import DeviceQuarantined, DeviceTrusted, Event, JobRequeued
 from hostler.model.fleet import DeviceSpec, Link
@@ -32,14 +33,16 @@ def review(state: State, index: Index, emit: Emit) -> None:
 def gate(state: State, device: str, now: float) -> Refusal | None:
     """Why a device that is not trusted is given nothing more now; `None` where it may get something.
 
-    Once its rest is over it may have one thing at a time, until one has succeeded.
+    Once its rest is over it may have one thing at a time, until one has succeeded; where it has a canary, nothing else
+    until that has.
     """
     held, doubt = state.devices[device], state.trust.doubts.get(device)
-    busy = bool(held.attempts or held.chunks)
-    if doubt is None or doubt.until is None or state.trust.takes(device, now, busy=busy):
-        return None
-    if now < doubt.until:
+    if doubt is not None and doubt.until is not None and now < doubt.until:
         return Refusal(gate=Gate.QUARANTINE, why=f"{device} rests {doubt.until - now:.0f} s more: {doubt.why}")
+    refused = canary.refusal(state, device, now)
+    busy = bool(held.attempts or held.chunks)
+    if refused is not None or doubt is None or state.trust.takes(device, now, busy=busy):
+        return refused
     return Refusal(gate=Gate.QUARANTINE, why=f"{device} is on probation, one job at a time: {doubt.why}")
 
 
@@ -118,7 +121,9 @@ def requeued(
 
 def _review(state: State, index: Index, device: DeviceSpec, doubt: Doubt, emit: Emit) -> None:
     if doubt.until is not None and doubt.proved is not None:
-        emit(DeviceTrusted(device=device.id, why=f"{doubt.proved} succeeded on it"))
+        # A canary asks less of a device than work does: what came before is not forgotten.
+        bans = doubt.bans if device.id in state.trust.proofs else 0
+        emit(DeviceTrusted(device=device.id, why=f"{doubt.proved} succeeded on it", bans=bans))
     elif doubt.until is not None and doubt.strikes:
         _review_probe(state, index, device, doubt, emit)
     elif doubt.until is None:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from hostler.core.index import Index, group_of
 from hostler.core.state import Job, State
+from hostler.core.trust import canary
 from hostler.core.trust.state import Doubt, Record, Trust
 from hostler.model import events
 from hostler.model.events import Event, job_of
@@ -49,10 +50,9 @@ def _attempt_ended(state: State, index: Index, event: events.AttemptEnded) -> No
 
 
 def _leased(state: State, index: Index, event: events.AttemptLeased | events.ChunkLeased) -> None:
-    if not state.trust.doubts:
-        return
     others = event.others if isinstance(event, events.AttemptLeased) else ()
     for device in (event.device, *others):
+        canary.expect_proved(state, device)
         if not state.trust.takes(device, state.at, busy=True):
             index.closed(device)
 
@@ -99,8 +99,13 @@ def _job_retried(state: State, index: Index, event: events.JobRetried) -> None:
     job.avoid, job.vram_above, job.vram_until, job.batch_scale = {}, None, 0.0, 1.0
 
 
+def _node_joined(state: State, index: Index, event: events.NodeJoined) -> None:
+    canary.joined(state, index, event.node)
+
+
 def _node_linked(state: State, index: Index, event: events.NodeLinked) -> None:
     """A machine that was started again is tried again at once: that may have been what its devices needed."""
+    canary.linked(state, index, event)
     node = state.nodes[event.node]
     if node.boot is None or event.boot is None or event.boot == node.boot:
         return
@@ -114,10 +119,14 @@ def _device_quarantined(state: State, index: Index, event: events.DeviceQuaranti
     state.trust.doubts[event.device] = Doubt(bans=event.strikes, since=state.at, until=event.until, why=event.why)
     index.closed(event.device)
     index.look_again(event.device, event.until)
+    if event.device in state.trust.proofs:
+        canary.require(state, index, event.device)
 
 
 def _device_trusted(state: State, index: Index, event: events.DeviceTrusted) -> None:
     state.trust.doubts.pop(event.device, None)
+    if event.bans:
+        state.trust.doubts[event.device] = Doubt(bans=event.bans)
     index.opened(state, event.device)
 
 
@@ -129,12 +138,14 @@ NOTES: dict[type, Fold] = {
     events.JobRequeued: _job_requeued,
     events.JobFailed: _job_failed,
     events.JobRetried: _job_retried,
+    events.NodeJoined: _node_joined,
     events.NodeLinked: _node_linked,
 }
 
 FOLDS: dict[type, Fold] = {
     events.DeviceQuarantined: _device_quarantined,
     events.DeviceTrusted: _device_trusted,
+    events.DeviceProved: canary.device_proved,
 }
 
 

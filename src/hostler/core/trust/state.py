@@ -27,6 +27,21 @@ class Doubt:
 
 
 @entity
+class Proof:
+    """Whether the canary of a device has given the right answer: in this boot of its node, and under this agent."""
+
+    ok: bool = False
+    since: float
+    """Since when it is as `ok` says."""
+    why: str | None = None
+    """What was wrong last; `None` where nothing was, or nothing is known yet."""
+    failures: int = 0
+    """In a row."""
+    again_at: float = 0.0
+    """When it is to be proved, at the soonest."""
+
+
+@entity
 class Record:
     """How a family of jobs has done: when it succeeded and failed last, by device. Of many devices, on the newest."""
 
@@ -40,10 +55,28 @@ class Trust:
 
     doubts: dict[str, Doubt] = field(default_factory=dict)
     """By device; those of which nothing bad is known have none."""
+    proofs: dict[str, Proof] = field(default_factory=dict)
+    """By device; those that need none have none."""
     records: dict[str, Record] = field(default_factory=dict)
     """By family, the one heard of last at the end."""
 
     def takes(self, device: str, now: float, *, busy: bool) -> bool:
-        """Whether a device may be given something: one in quarantine once it has rested, and one thing at a time."""
+        """Whether a device may be given something: one in quarantine once it has rested, and one thing at a time.
+
+        One that must be proved and has not been is given nothing.
+        """
+        if not self.is_proved(device):
+            return False
         doubt = self.doubts.get(device)
         return doubt is None or doubt.until is None or (now >= doubt.until and not busy)
+
+    def is_proved(self, device: str) -> bool:
+        """Whether its canary has given the right answer, or need not."""
+        proof = self.proofs.get(device)
+        return proof is None or proof.ok
+
+    def provable_at(self, device: str) -> float:
+        """When a device that must be proved may be, at the soonest: once it has rested."""
+        doubt = self.doubts.get(device)
+        until = 0.0 if doubt is None or doubt.until is None else doubt.until
+        return max(self.proofs[device].again_at, until)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hostler.core.state import State
+from hostler.core.trust import canary as proving
 from hostler.model.views import BanView
 
 
@@ -24,8 +25,21 @@ def quarantine(state: State, device: str, now: float) -> BanView | None:
     )
 
 
+def canary(state: State, device: str, now: float) -> BanView | None:
+    """What keeps a device out until its canary has given the right answer; `None` where that has, or need not."""
+    if state.trust.is_proved(device):
+        return None
+    proof = state.trust.proofs[device]
+    why = proving.explained(device, proof, now).removeprefix(f"{device} ")
+    until = None if proof.why is None else proof.again_at
+    return BanView(kind="canary", what=device, of=None, owner="scheduler", why=why, since=proof.since, until=until)
+
+
 def _devices(state: State, now: float) -> Iterator[BanView]:
-    found = (quarantine(state, name, now) for name in state.trust.doubts)
+    found = (
+        *(quarantine(state, name, now) for name in state.trust.doubts),
+        *(canary(state, name, now) for name in state.trust.proofs),
+    )
     return (each for each in found if each is not None)
 
 
