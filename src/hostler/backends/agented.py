@@ -216,6 +216,7 @@ class AgentedNode(ABC):
             "grace_s": order.grace_s,
             "log_bytes": self._log_bytes,
             "result_bytes": self._result_bytes,
+            "lease_s": order.lease_s,
             **inputs,
         }
 

@@ -249,6 +249,7 @@ def _launch(state: State, job: Job, attempt: Attempt) -> Launch:
         memory_bytes=None if memory is None else int(memory * 2**30),
         grace_s=job.spec.grace_s,
         inputs=_inputs(state, job),
+        lease_s=node.lease_s,
     )
     return Launch(node=node.name, order=order)
 
@@ -280,6 +281,7 @@ def _worker(state: State, sweep: Sweep, device: Device) -> WorkerOrder:
         params=payload.params,
         silence_s=payload.silence_s,
         start_s=payload.start_s,
+        lease_s=node.lease_s,
     )
 
 

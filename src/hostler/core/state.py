@@ -162,6 +162,8 @@ class Node:
     incarnation: int | None = None
     boot: str | None = None
     trouble: str | None = "never reached"
+    linked_until: float | None = None
+    """While it is out of reach: up to when it may have been linked; `None`: it never was, or nobody noted it."""
 
 
 @record
@@ -180,6 +182,8 @@ class State:
     at: float = 0.0
     seq: int = 0
     epoch: int = 0
+    begun_at: float = 0.0
+    """When the controller of this epoch began."""
     next_job: int = 1
     jobs: dict[str, Job] = field(default_factory=dict)
     sweeps: dict[str, Sweep] = field(default_factory=dict)

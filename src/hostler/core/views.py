@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
+from hostler.core import leases
 from hostler.core.care import views as care
 from hostler.core.index import Index
 from hostler.core.state import Attempt, Device, Job, Node, State, Sweep, sweep_payload
@@ -260,4 +261,5 @@ def _node_view(state: State, index: Index, node: Node, devices: list[Device], ga
         devices=tuple(device_view(state, index, device) for device in devices),
         pressures=care.node_pressures(state, index, node.spec.name),
         gates=gates,
+        given_up_at=leases.ends_at(state, node) if any(each.attempts or each.chunks for each in devices) else None,
     )

@@ -24,6 +24,8 @@ class AttemptOrder:
     grace_s: float
     inputs: Mapping[str, Any] | None
     """Results of the jobs this one comes after, by name and by id; the process finds them in `$HOSTLER_INPUTS`."""
+    lease_s: float | None = None
+    """The node ends it when it has heard nothing from a controller for so long; `None`: never."""
 
 
 @record
@@ -38,6 +40,8 @@ class WorkerOrder:
     params: Mapping[str, Any]
     silence_s: float
     start_s: float
+    lease_s: float | None = None
+    """The same as for attempts."""
 
 
 @record

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from hostler.model.record import record
-from hostler.model.work import GIGABYTES_MAX, DeviceKind, Rest, WorkKind
+from hostler.model.work import GIGABYTES_MAX, DeviceKind, Rest, Seconds, WorkKind
 
 Money = Annotated[float, Field(ge=0, le=1e9)]
 """An amount in the currency of the fleet file, dollars say."""
@@ -98,6 +98,8 @@ class NodeSpec:
     cpus: Annotated[float, Field(gt=0)] | None = None
     """Host cores that jobs may reserve; `None`: unknown, and then nothing is refused for them."""
     limits: NodeLimits = NO_LIMITS
+    lease_s: Seconds | None = None
+    """How long what it runs stays its own while it is out of reach; `None`: for ever."""
 
 
 BINDINGS: Mapping[DeviceKind, tuple[str, ...]] = {

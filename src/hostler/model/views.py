@@ -211,6 +211,8 @@ class NodeView:
     """What presses on it, the worst first."""
     gates: Mapping[str, int] = field(default_factory=dict)
     """How often each gate has refused work there since the controller began, the busiest first."""
+    given_up_at: float | None = None
+    """Of a node out of reach: when what it has is given to others; `None`: it has nothing, or keeps it for ever."""
 
 
 @record

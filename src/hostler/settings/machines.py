@@ -14,6 +14,8 @@ from hostler.settings.nodes import Node
 
 AMD = re.compile(r"\b(?:AMD|Radeon|Instinct|MI ?\d{2,3}[A-Z]?|RX ?\d{3,4}\w*|gfx\d+)\b", re.IGNORECASE)
 """What AMD's GPUs are called; all others are taken for Nvidia's."""
+LEASE_S, EPHEMERAL_LEASE_S = 3600.0, 600.0
+"""For how long nodes out of reach keep what they have, unless their owner says otherwise."""
 
 
 def virtual_nodes(fleet: Fleet) -> tuple[NodeSpec, ...]:
@@ -35,8 +37,15 @@ def node_spec(node: Node) -> NodeSpec:
         ends_at=node.ends_at,
         cpus=node.cpus,
         limits=NodeLimits(work=node.work, scripts=node.scripts, stagger_s=node.stagger_s, memory_gb=node.memory_gb),
+        lease_s=_lease_s(node),
     )
     return spec if node.python is None else replace(spec, python=node.python)
+
+
+def _lease_s(node: Node) -> float | None:
+    if node.lease_s == "auto":
+        return EPHEMERAL_LEASE_S if node.ephemeral else LEASE_S
+    return None if node.lease_s == "never" else node.lease_s
 
 
 def _devices(node: Node) -> Iterator[DeviceSpec]:

@@ -83,6 +83,9 @@ class Node(Section):
     """Script jobs at a time, whatever devices they are on: hosts with weak CPUs choke on more; by default no limit."""
     stagger_s: Rest = 0.0
     """Least time between two starts of processes on its GPUs, in seconds."""
+    lease_s: Literal["auto", "never"] | Seconds = "auto"
+    """For so many seconds, what it runs stays its own while it is out of reach. Then it ends that itself, and a little
+    later others get it. `auto`: 3600, of an ephemeral node 600; `never`: it keeps it for ever."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
