@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 from . import logs, probe, procs
 from .attempts import Attempts
 from .connection import Connection, listen
+from .contact import Contact
 from .journal import Journal
 from .loop import Loop
 from .node import Node, log
@@ -70,6 +71,7 @@ class Supervisor:
         self._epoch = state.epoch
         self._node = Node(directory, self._loop, journal, state)
         self._sampler = Sampler(self._node)
+        self._contact = Contact(self._node, state.contact if same_boot else None)
         self._connection: Optional[Connection] = None
         self._connected_at = 0.0
         self._greeting: Set[Connection] = set()
@@ -92,6 +94,7 @@ class Supervisor:
             "discard": self._discard,
             "read": self._read,
             "probe": self._probe,
+            "here": lambda request: None,
             "shutdown": self._shutdown,
         }
         self._restore(state, same_boot)
@@ -251,12 +254,14 @@ class Supervisor:
         self._greeting.discard(connection)
         if connection is self._connection:
             self._connection = None
+            self._contact.note(0.0)
 
     def _on_line(self, connection: Connection, data: bytes) -> None:
         request: Json = {}
         try:
             request = decode(data, len(data))  # its fields have their limits: an id is read however deep the rest is
             if connection is self._connection:
+                self._contact.heard()
                 self._request(request)
             else:
                 self._greet(connection, request)
@@ -283,6 +288,8 @@ class Supervisor:
         if self._connection is not None:
             self._connection.close()
         self._connection, self._connected_at = connection, self._loop.wall()
+        self._contact.heard()
+        self._contact.note(0.0)
         self._node.journal.flush()
         connection.sent_seq = self._node.facts.acked
         connection.send(self._inventory())
@@ -431,6 +438,9 @@ class Supervisor:
         if not self._is_reachable():
             # Somebody deleted the folder: no controller will ever ask for what runs here, and its output is gone.
             self._leave_now()
+        self._contact.note()
+        self._attempts.end_leases(self._contact.silence_s())
+        self._workers.end_leases(self._contact.silence_s())
         self._attempts.watch_logs()
         self._workers.watch_logs()
         self._node.note_oom_kills()

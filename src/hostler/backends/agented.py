@@ -111,6 +111,8 @@ class AgentedNode(ABC):
             async for message in channel.messages():
                 for report in self._reports(message):
                     yield report
+                if message.get("type") == "telemetry":
+                    await channel.send({"type": "here"})  # leases there are counted from the last word
         finally:
             self._channel = None
             channel.close()
