@@ -45,9 +45,7 @@ def test_everything_that_is_written_arrives() -> None:
 def test_a_name_is_enough_for_this_machine() -> None:
     loaded = load(None, {"HOSTLER_NODES": "[{name: here}]"})
     assert virtual_nodes(loaded.fleet) == ()
-    assert node_spec(loaded.fleet.nodes[0]) == NodeSpec(
-        name="here", backend="local", devices=(), lease_s=3600.0
-    )
+    assert node_spec(loaded.fleet.nodes[0]) == NodeSpec(name="here", backend="local", devices=(), lease_s=3600.0)
 
 
 @pytest.mark.parametrize(

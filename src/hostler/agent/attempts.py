@@ -393,7 +393,9 @@ def _read_result(path: str, limit: int) -> Tuple[Any, Optional[str]]:
 
 def _has_failed(fields: Json) -> bool:
     """Whether its own end was a failure; one that was asked to end needs no evidence."""
-    return fields.get("reason") not in ("stopped", "lease") and (fields.get("exit_code") != 0 or fields.get("reason") is not None)
+    return fields.get("reason") not in ("stopped", "lease") and (
+        fields.get("exit_code") != 0 or fields.get("reason") is not None
+    )
 
 
 def _max_rss_bytes(usage: Any) -> Optional[int]:

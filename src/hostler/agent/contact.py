@@ -27,7 +27,7 @@ def over(silence_s: float, lease_s: float) -> str:
 class Contact:
     """The last word of a controller, kept in the journal.
 
-    ``noted`` is when the journal says that was; None if it says nothing, or was written before the machine's last start.
+    ``noted`` is when the journal says that was; None if it does not say, or that was before the machine's last start.
     """
 
     def __init__(self, node: Node, noted: Optional[float], clock: Callable[[], float] = uptime) -> None:
@@ -40,7 +40,7 @@ class Contact:
         self._heard = self._clock()
 
     def note(self, due_s: float = _NOTED_EVERY_S) -> None:
-        """Put it into the journal if what stands there is so much older: what is lost of it shortens leases a little."""
+        """Put it into the journal if what stands there is so much older: what is lost of that shortens leases."""
         if self._heard - self._noted >= due_s:
             self._noted = self._heard
             self._node.record({"op": "contact", "at": self._heard})

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import accounts, forecast, leases, planning, yielding
+from hostler.core import accounts, cordons, forecast, leases, planning, yielding
 from hostler.core.care import folds as care
 from hostler.core.index import Index
 from hostler.core.ledger import new_ledger
@@ -380,6 +380,7 @@ FOLDS: dict[type, Fold] = {
     **loop.FOLDS,
     **trust.FOLDS,
     **care.FOLDS,
+    **cordons.FOLDS,
 }
 
 

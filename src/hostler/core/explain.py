@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from hostler.core import gates, leases
+from hostler.core import cordons, gates, leases
 from hostler.core.care import effects as care
 from hostler.core.changes import changes_of
 from hostler.core.gangs import partners
@@ -182,8 +182,8 @@ def _to_others(state: State, index: Index, job: Job, device: Device) -> Verdict:
         return Verdict(
             gate=None if job.attempt else Gate.LINK, says=f"out of reach: {node.trouble or 'its node does not answer'}"
         )
-    held_back = None
-    if job.id in state.sweeps and not device.chunks:
+    held_back = cordons.gate(state, node.spec.name) if job.id in state.sweeps else None
+    if held_back is None and job.id in state.sweeps and not device.chunks:
         held_back = trust.gate(state, name, index.now) or care.blocked(state, node.spec.name, job.spec.work)
     if held_back is not None:
         return _refused(device, held_back)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import forecast, sweeping
+from hostler.core import draining, forecast, sweeping
 from hostler.core.care import intake as care
 from hostler.core.index import Index
 from hostler.core.loop import intake as loop
@@ -280,6 +280,8 @@ TAKES: dict[type, Take] = {
     inputs.Configure: _configure,
     inputs.Planned: _planned,
     inputs.Drain: _drain,
+    inputs.CordonNode: draining.cordon,
+    inputs.ResumeNode: draining.resume,
     inputs.Tick: _tick,
 }
 

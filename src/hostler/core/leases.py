@@ -42,7 +42,7 @@ def watch(state: State, index: Index, node: Node) -> None:
 
 
 def away(state: State, node: Node, now: float, then: str = "is started elsewhere") -> str:
-    """What is known of work on a node that is out of reach, in words; `then` says what becomes of it after the lease."""
+    """What is known of work on a node out of reach, in words; `then` says what becomes of it after the lease."""
     name, since = node.spec.name, duration(max(now - away_since(node), 0.0))
     said = f"{name} has been out of reach for {since} ({node.trouble or 'it does not answer'}), it may run on there"
     at = ends_at(state, node)
