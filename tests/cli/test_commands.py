@@ -106,9 +106,10 @@ def test_an_unreachable_node_tells_what_becomes_of_its_work(busy: Window, hostle
 
 
 def test_nodes_are_cordoned_drained_and_resumed(served: Window, hostler: Hostler) -> None:
+    served.desk.driver.now = time.time() - 121.0
     assert hostler("nodes", "cordon", "n", "--why", HOSTILE).out == "n cordoned\n"
     said = hostler("nodes")
-    assert f"n: cordoned for 0s by {getpass.getuser()}: x\\x1b[2J" in said.out
+    assert f"n: cordoned for 2m by {getpass.getuser()}: x\\x1b[2J" in said.out
     (ban,) = hostler("bans", "--json").json
     assert (ban["kind"], ban["what"], ban["owner"]) == ("cordon", "n", getpass.getuser())
     assert "hostler nodes resume n" in " ".join(hostler("bans").out.split())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.integration.conftest import WAIT, WORKER, Fleet, Hostler, until
+from tests.integration.conftest import WAIT, Fleet, Hostler, until
 
 SAVES = """
 import os, signal, sys, time
