@@ -122,7 +122,7 @@ def test_nodes_are_cordoned_drained_and_resumed(served: Window, hostler: Hostler
     assert hostler("bans").out == "nothing is held back\n"
     for command in ("cordon", "drain", "resume"):
         said = hostler("nodes", command, "x")
-        assert (said.status, "it has n" in said.err) == (1, True)
+        assert (said.status, "it has n" in said.err) == (2, True)
 
 
 def test_a_command_is_submitted_word_by_word(served: Window, hostler: Hostler, tmp_path: Path) -> None:
