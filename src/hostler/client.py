@@ -171,9 +171,7 @@ class Client:
 
         Returns the `ConfigView`. Raises `NotFound` where there is no such model, and `Conflict` where it is current.
         """
-        given = {"model": model, "why": why}
-        body = {field: value for field, value in given.items() if value is not None}
-        return self._post(f"/configs/{_part(name)}/rollback", body)
+        return self._post(f"/configs/{_part(name)}/rollback", _given(model=model, why=why))
 
     def queue(self, limit: int = 100) -> list[View]:
         """What goes next, at most 1000 rows: `QueueRow`."""
@@ -182,6 +180,18 @@ class Client:
     def nodes(self) -> list[View]:
         """All nodes with their devices: `NodeView`."""
         return self._get_list("/nodes")
+
+    def cordon(self, name: str, why: str | None = None, who: str | None = None) -> View:
+        """Put nothing new on a node, whoever says so and why; returns its `NodeView`. Once more does no harm."""
+        return self._post(f"/nodes/{_part(name)}/cordon", _given(why=why, who=who))
+
+    def drain_node(self, name: str, why: str | None = None, who: str | None = None, *, now: bool = False) -> View:
+        """The same, and it is told when the node is empty; with `now`, what runs there is asked to go."""
+        return self._post(f"/nodes/{_part(name)}/drain", _given(why=why, who=who, now=now))
+
+    def resume(self, name: str, who: str | None = None) -> View:
+        """Put work on a node again; returns its `NodeView`."""
+        return self._post(f"/nodes/{_part(name)}/resume", _given(who=who))
 
     def explain_device(self, name: str) -> View:
         """Why a device does what it does, or nothing: `DeviceExplanation`."""
@@ -315,6 +325,11 @@ def _read(response: HTTPResponse) -> bytes:
 
 def _part(name: str) -> str:
     return quote(name, safe="")
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    """A body without what is `None`."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _frame(response: HTTPResponse) -> dict[str, str]:

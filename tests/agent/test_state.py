@@ -29,6 +29,7 @@ def possible(state: State) -> Story:
         {"op": "agent", "agent": "a", "incarnation": state.incarnation + 1, "boot": "b"},
         {"op": "epoch", "epoch": state.epoch + 1},
         {"op": "ack", "seq": (state.acked + state.seq + 1) // 2},
+        {"op": "contact", "at": 1.0 + (state.contact or 0.0)},
         {"op": "something newer", "x": 1},
     ]
     for name in NAMES:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hostler.cli.jobs import State
-from hostler.model.inputs import LinkDown, Submit
+from hostler.cli.show import clock
+from hostler.model.inputs import LinkDown, NodeFound, Submit
 from hostler.model.work import JobState
 from tests.cli.conftest import Hostler
 from tests.core.builders import ended, script, sweep
@@ -85,6 +88,41 @@ def test_an_unreachable_node_tells_its_trouble(busy: Window, hostler: Hostler) -
     said = hostler("nodes")
     assert "down" in said.out
     assert "n: x\\x1b[2J\\n" in said.out
+
+
+def test_an_unreachable_node_tells_what_becomes_of_its_work(busy: Window, hostler: Hostler) -> None:
+    driver = busy.desk.driver
+    driver.now = time.time()
+    leased = replace(driver.state.nodes["n"].spec, lease_s=3600.0)
+    busy.tell(NodeFound(node=leased), LinkDown(node="n", why="no route"))
+    at = clock(busy.desk.nodes()[0].given_up_at or 0.0, time.time())
+    said = " ".join(hostler("nodes").out.split())
+    assert f"n: no route; out of reach since {clock(driver.now, time.time())}, what it has may run on, and is" in said
+    assert f"given to others at {at} (lease)" in said
+    busy.tell(NodeFound(node=replace(leased, lease_s=None)))
+    said = " ".join(hostler("nodes", "n").out.split())
+    assert "what it has may run on" in said
+    assert "given to others" not in said
+
+
+def test_nodes_are_cordoned_drained_and_resumed(served: Window, hostler: Hostler) -> None:
+    served.desk.driver.now = time.time() - 121.0
+    assert hostler("nodes", "cordon", "n", "--why", HOSTILE).out == "n cordoned\n"
+    said = hostler("nodes")
+    assert f"n: cordoned for 2m by {getpass.getuser()}: x\\x1b[2J" in said.out
+    (ban,) = hostler("bans", "--json").json
+    assert (ban["kind"], ban["what"], ban["owner"]) == ("cordon", "n", getpass.getuser())
+    assert "hostler nodes resume n" in " ".join(hostler("bans").out.split())
+    assert hostler("nodes", "drain", "n", "--why", "new fan").out == "n drained\n"
+    assert "drained for" in hostler("nodes", "n").out
+    assert "is drained by" in " ".join(hostler("nodes", "n").out.split())
+    assert hostler("nodes", "drain", "n", "--now", "--json").json[0]["cordon"]["now"]
+    for _ in range(2):
+        assert hostler("nodes", "resume", "n").out == "n takes work\n"
+    assert hostler("bans").out == "nothing is held back\n"
+    for command in ("cordon", "drain", "resume"):
+        said = hostler("nodes", command, "x")
+        assert (said.status, "it has n" in said.err) == (2, True)
 
 
 def test_a_command_is_submitted_word_by_word(served: Window, hostler: Hostler, tmp_path: Path) -> None:

@@ -48,7 +48,22 @@ def test_everything_that_is_written_arrives() -> None:
 def test_a_name_is_enough_for_this_machine() -> None:
     loaded = load(None, {"HOSTLER_NODES": "[{name: here}]"})
     assert virtual_nodes(loaded.fleet) == ()
-    assert node_spec(loaded.fleet.nodes[0]) == NodeSpec(name="here", backend="local", devices=())
+    assert node_spec(loaded.fleet.nodes[0]) == NodeSpec(name="here", backend="local", devices=(), lease_s=3600.0)
+
+
+@pytest.mark.parametrize(
+    ("said", "lease_s"),
+    [
+        ("", 3600.0),
+        ("ephemeral: true", 600.0),
+        ("ephemeral: true, lease_s: auto", 600.0),
+        ("lease_s: never", None),
+        ("ephemeral: true, lease_s: 90", 90.0),
+    ],
+)
+def test_for_how_long_a_node_keeps_its_work(said: str, lease_s: float | None) -> None:
+    loaded = load(None, {"HOSTLER_NODES": f"[{{name: here, {said}}}]"})
+    assert node_spec(loaded.fleet.nodes[0]).lease_s == lease_s
 
 
 def test_each_kind_of_gpu_counts_from_0() -> None:

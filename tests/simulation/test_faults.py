@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
+from hostler.model.events import AttemptEnded, AttemptLost, ChunkTaken, Event, ResultRefused
 from hostler.model.work import JobState
 from hostler.sim.controller import replayed
-from hostler.sim.faults import all_kinds
+from hostler.sim.faults import Faults, all_kinds
 from hostler.sim.report import Report
 from hostler.sim.world import World
 from tests.simulation.worlds import Plan, small_world
@@ -58,9 +60,9 @@ def check(world: World, plan: Plan, report: Report) -> None:
     assert replayed(world.controller.journal).state == core.state
 
 
-def check_nothing_is_left(world: World) -> None:
+def check_nothing_is_left(world: World, rest_s: float = LONG_S) -> None:
     """Once all is quiet, no node holds anything: no attempt, no chunk, no unacknowledged fact, no warm worker."""
-    world.rest(LONG_S)
+    world.rest(rest_s)
     for name, agent in world.agents.items():
         inventory = agent.hello()
         assert (inventory.attempts, inventory.chunks, agent.facts) == ((), (), []), name
@@ -77,3 +79,46 @@ def test_bad_devices_cost_no_sweep() -> None:
         barred |= {name for sweep in world.controller.core.state.sweeps.values() for name in sweep.barred}
         check_nothing_is_left(world)
     assert barred == bad
+
+
+def test_nodes_out_of_reach_for_longer_than_their_lease_lose_and_double_nothing() -> None:
+    faults = replace(all_kinds(until_s=150.0), partition_every_s=20.0, partition_s=120.0)
+    happened: Counter[str | None] = Counter()
+    for seed in range(60):
+        world, plan = small_world(seed, faults, lease_s=20.0)
+        try:
+            check(world, plan, world.run(MAX_VIRTUAL_S))
+            check_nothing_is_left(world, rest_s=10 * LONG_S)
+        except Exception as error:
+            error.add_note(f"world of seed {seed}")
+            raise
+        happened.update(map(_lease_event, world.journal()))
+    assert min(happened[each] for each in ("lost", "taken", "ended", "refused")) > 0, happened
+
+
+def test_no_job_runs_twice_at_the_same_time() -> None:
+    """Without leaps of clocks: the node ends what it has before others get it."""
+    faults = Faults(partition_every_s=15.0, partition_s=120.0, controller_crash_every_s=60.0, until_s=150.0)
+    given_away = 0
+    for seed in range(20):
+        world, _ = small_world(seed, faults, lease_s=20.0)
+        for second in range(1, 400):
+            world.live(float(second))
+            running = Counter(
+                each.order.id.partition(".")[0] for agent in world.agents.values() for each in agent.running()
+            )
+            assert max(running.values(), default=0) <= 1, (seed, second, running)
+        given_away += sum(_lease_event(event) == "lost" for event in world.journal())
+    assert given_away > 0
+
+
+def _lease_event(event: Event) -> str | None:
+    """What an event has to do with the end of a lease, on either side; or that it refuses a result."""
+    match event:
+        case AttemptLost(evidence=why) if "its lease is over" in why:
+            return "lost"
+        case ChunkTaken(why=why) if "its lease is over" in why:
+            return "taken"
+        case AttemptEnded(reason="lease"):
+            return "ended"
+    return "refused" if isinstance(event, ResultRefused) else None

@@ -24,10 +24,10 @@ class Plan:
     planted: dict[str, tuple[int, ...]]
 
 
-def small_world(seed: int, faults: Faults) -> tuple[World, Plan]:
-    """A world and what it was asked to do."""
+def small_world(seed: int, faults: Faults, lease_s: float | None = None) -> tuple[World, Plan]:
+    """A world and what it was asked to do; its nodes keep for `lease_s` what they have while they are out of reach."""
     random = Random(seed)
-    nodes = tuple(_node(f"n{number}", random.randint(1, 3)) for number in range(random.randint(2, 4)))
+    nodes = tuple(_node(f"n{number}", random.randint(1, 3), lease_s) for number in range(random.randint(2, 4)))
     speeds = {device.id: random.choice([300.0, 1000.0, 4000.0]) for node in nodes for device in node.devices}
     world = World(seed, nodes, speeds, faults)
     plan = _plan(random)
@@ -37,9 +37,9 @@ def small_world(seed: int, faults: Faults) -> tuple[World, Plan]:
     return world, plan
 
 
-def _node(name: str, devices: int) -> NodeSpec:
+def _node(name: str, devices: int, lease_s: float | None) -> NodeSpec:
     specs = (DeviceSpec(id=f"{name}/cpu{n}", node=name, kind=DeviceKind.CPU, index=n) for n in range(devices))
-    return NodeSpec(name=name, backend="virtual", devices=tuple(specs))
+    return NodeSpec(name=name, backend="virtual", devices=tuple(specs), lease_s=lease_s)
 
 
 def _plan(random: Random) -> Plan:

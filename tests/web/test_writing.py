@@ -191,3 +191,34 @@ def test_what_cannot_be_done_is_refused(served: Window, path: str, body: Any, st
 def test_draining_is_accepted(served: Window) -> None:
     assert served.post("/api/v1/controller/drain").status == 202
     assert served.desk.drained == 1
+
+
+class TestNodes:
+    NODE = "/api/v1/nodes/n"
+
+    def test_a_node_is_cordoned_drained_and_resumed(self, served: Window) -> None:
+        reply = served.post(f"{self.NODE}/cordon", {"why": "a loud fan", "who": "anna"})
+        assert (reply.status, reply.json["name"], reply.json["cordon"]["state"]) == (200, "n", "cordoned")
+        assert (reply.json["cordon"]["why"], reply.json["cordon"]["who"]) == ("a loud fan", "anna")
+        submit(served, script("a"))
+        assert served.desk.job("j1").job.state == "pending"
+        assert served.post(f"{self.NODE}/drain", {"now": True}).json["cordon"]["state"] == "drained"
+        assert served.post(f"{self.NODE}/resume", None).json["cordon"] is None
+        assert served.desk.job("j1").job.state == "leased"
+
+    @pytest.mark.parametrize("what", ["cordon", "drain", "resume"])
+    def test_once_more_does_no_harm(self, served: Window, what: str) -> None:
+        replies = [served.post(f"{self.NODE}/{what}", None) for _ in range(2)]
+        assert [reply.status for reply in replies] == [200, 200]
+        assert replies[0].json == replies[1].json
+
+    @pytest.mark.parametrize("what", ["cordon", "drain", "resume"])
+    def test_an_unknown_node_is_not_found(self, served: Window, what: str) -> None:
+        reply = served.post(f"/api/v1/nodes/x/{what}", None)
+        assert (reply.status, reply.json["error"]) == (404, "NotFound")
+        assert "it has n" in reply.json["message"]
+
+    @pytest.mark.parametrize("body", [{"wyh": "x"}, {"why": 7}, {"why": ""}, {"why": "x" * 1001}, {"now": "yes"}, []])
+    def test_a_wrong_field_does_nothing(self, served: Window, body: Any) -> None:
+        assert served.post(f"{self.NODE}/drain", body).status == 422
+        assert served.get("/api/v1/nodes").json[0]["cordon"] is None

@@ -10,6 +10,7 @@ import stat
 from typing import AbstractSet, Any, Callable, Dict, List, Optional, Tuple
 
 from . import logs, procs
+from .contact import over
 from .evidence import last_words
 from .exits import recorded_exit
 from .folders import Folders
@@ -23,6 +24,7 @@ _OUT_OF_MEMORY = re.compile(rb"MemoryError|bad_alloc|Cannot allocate memory|[Oo]
 _RESULT = "result.json"
 _SHELL_SAYS_KILLED = 128 + signal.SIGKILL
 _POLL_S = 1.0
+_LEASE_GRACE_S = 20.0  # at the end of a lease; the controller gives the work to others 30 s after it, and more
 _EXIT_TRIES = 30
 _EXIT_RETRY_S = 0.1
 
@@ -80,6 +82,13 @@ class Attempts:
                 self._stop(attempt, "stopped", reason)
             elif name not in self._node.facts.attempts:
                 self._report(name, reason="unknown", error="this agent has no attempt of that id")
+
+    def end_leases(self, silence_s: float) -> None:
+        """End those whose lease is over after no word from a controller for so long: others are to do their work."""
+        for attempt in list(self.live.values()):
+            lease_s = attempt.spec.lease_s
+            if lease_s is not None and silence_s >= lease_s:
+                self._stop(attempt, "lease", over(silence_s, lease_s))
 
     def start(self, place: Place) -> None:
         """Start the first waiting attempt of a place. Its ``starting`` entry must be on disk."""
@@ -211,10 +220,10 @@ class Attempts:
         if procs.is_running(process):
             procs.signal_group(process.pid, signal.SIGTERM)
             procs.signal_group(process.pid, signal.SIGCONT)
-        mark = self._mark(attempt)
-        attempt.timers.append(
-            self._node.loop.call_later(attempt.spec.grace_s, lambda: procs.kill_tree(mark, process.pid))
-        )
+        mark, grace_s = self._mark(attempt), attempt.spec.grace_s
+        if attempt.stop_reason == "lease":
+            grace_s = min(grace_s, _LEASE_GRACE_S)
+        attempt.timers.append(self._node.loop.call_later(grace_s, lambda: procs.kill_tree(mark, process.pid)))
 
     def _reaped(self, attempt: Attempt, code: Optional[int], number: Optional[int], usage: Any) -> None:
         reason, error = attempt.stop_reason, attempt.stop_error
@@ -384,7 +393,9 @@ def _read_result(path: str, limit: int) -> Tuple[Any, Optional[str]]:
 
 def _has_failed(fields: Json) -> bool:
     """Whether its own end was a failure; one that was asked to end needs no evidence."""
-    return fields.get("reason") != "stopped" and (fields.get("exit_code") != 0 or fields.get("reason") is not None)
+    return fields.get("reason") not in ("stopped", "lease") and (
+        fields.get("exit_code") != 0 or fields.get("reason") is not None
+    )
 
 
 def _max_rss_bytes(usage: Any) -> Optional[int]:

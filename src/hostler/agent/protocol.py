@@ -49,6 +49,7 @@ class AttemptSpec(NamedTuple):
     log_bytes: int
     result_bytes: int
     inputs: Any
+    lease_s: Optional[float]
 
 
 class WorkerSpec(NamedTuple):
@@ -65,6 +66,7 @@ class WorkerSpec(NamedTuple):
     memory_bytes: Optional[int]
     grace_s: float
     log_bytes: int
+    lease_s: Optional[float]
 
 
 class CanarySpec(NamedTuple):
@@ -287,6 +289,7 @@ _COMMON: Dict[str, Tuple[Callable[[Any], bool], Any, str]] = {
     "cwd": (_is_cwd, None, "an absolute path or null"),
     "memory_bytes": (_is_bytes_or_none, None, "a positive integer or null"),
     "log_bytes": (_is_bytes, 10 << 20, "a positive integer"),
+    "lease_s": (_is_seconds_or_none, None, "a number of seconds or null"),
 }
 _ATTEMPT = {
     **_COMMON,

@@ -20,6 +20,7 @@ class State:
         self.epoch = 0
         self.seq = 0
         self.acked = 0
+        self.contact: Optional[float] = None
         self.facts: Dict[int, Json] = {}
         self.attempts: Dict[str, Json] = {}
         self.workers: Dict[str, Json] = {}
@@ -41,6 +42,8 @@ class State:
         yield {"op": "agent", "agent": self.agent, "incarnation": self.incarnation, "boot": self.boot}
         yield {"op": "epoch", "epoch": self.epoch}
         yield {"op": "seq", "seq": self.seq, "acked": self.acked}
+        if self.contact is not None:
+            yield {"op": "contact", "at": self.contact}
         for record in self.attempts.values():
             yield {"op": "launch", "attempts": [record["spec"]]}
             yield from (record[part] for part in ("starting", "stop", "exit") if part in record)
@@ -87,6 +90,9 @@ class State:
         self.acked = max(self.acked, entry["seq"])
         self.facts = {seq: fact for seq, fact in self.facts.items() if seq > self.acked}
 
+    def _contact(self, entry: Json) -> None:
+        self.contact = entry["at"]
+
     def _launch(self, entry: Json) -> None:
         for spec in entry["attempts"]:
             self.attempts[spec["id"]] = {"spec": spec}
@@ -124,6 +130,7 @@ _OPERATIONS: Dict[str, Callable[[State, Json], None]] = {
     "epoch": State._epoch,
     "seq": State._seq,
     "ack": State._ack,
+    "contact": State._contact,
     "launch": State._launch,
     "starting": State._of_attempt,
     "stop": State._of_attempt,

@@ -18,6 +18,7 @@ from . import files, logs, probe, procs
 from .attempts import Attempts
 from .canaries import Canaries
 from .connection import Connection, listen
+from .contact import Contact
 from .devices import Devices
 from .journal import Journal
 from .keeper import EXIT_UPGRADE
@@ -79,6 +80,7 @@ class Supervisor:
         self._node = Node(directory, self._loop, journal, state)
         self._devices = Devices(Tools(self._node))
         self._sampler = Sampler(self._devices)
+        self._contact = Contact(self._node, state.contact if same_boot else None)
         self._connection: Optional[Connection] = None
         self._connected_at = 0.0
         self._greeting: Set[Connection] = set()
@@ -105,6 +107,7 @@ class Supervisor:
             "read": self._read,
             "probe": self._probe,
             "prove": self._canaries.prove,
+            "here": lambda request: None,
             "shutdown": self._shutdown,
             "upgrade": self._upgrade,
         }
@@ -275,12 +278,14 @@ class Supervisor:
         self._greeting.discard(connection)
         if connection is self._connection:
             self._connection = None
+            self._contact.note(0.0)
 
     def _on_line(self, connection: Connection, data: bytes) -> None:
         request: Json = {}
         try:
             request = decode(data, len(data))  # its fields have their limits: an id is read however deep the rest is
             if connection is self._connection:
+                self._contact.heard()
                 self._request(request)
             else:
                 self._greet(connection, request)
@@ -312,6 +317,8 @@ class Supervisor:
             self._connection.close()
         self._canaries.forget()
         self._connection, self._connected_at = connection, self._loop.wall()
+        self._contact.heard()
+        self._contact.note(0.0)
         self._node.journal.flush()
         connection.sent_seq = self._node.facts.acked
         connection.send(self._inventory())
@@ -485,6 +492,9 @@ class Supervisor:
         if not self._is_reachable():
             # Somebody deleted the folder: no controller will ever ask for what runs here, and its output is gone.
             self._leave_now()
+        self._contact.note()
+        self._attempts.end_leases(self._contact.silence_s())
+        self._workers.end_leases(self._contact.silence_s())
         self._attempts.watch_logs()
         self._workers.watch_logs()
         self._node.note_oom_kills()

@@ -29,7 +29,7 @@ class Chunk:
         self.first: Optional[Tuple[float, int]] = None  # seconds until its first checkpoint, and where that was
         self.position: Optional[int] = None
         self.hits: List[Any] = []
-        self.recalled: Optional[str] = None
+        self.recalled: Optional[Tuple[str, str]] = None  # the reason it comes back with, and what is said of that
         self.since = 0.0
         self.saved_at = 0.0
 
@@ -91,7 +91,7 @@ class Worker:
         return int(min(_MOST_AHEAD, _AHEAD_S / max(self.pace_s, 1e-6)))
 
 
-NOBODY = Worker(WorkerSpec("none", "none", [], {}, None, {"digest": ""}, 0, 0, None, 0, 1), Place("none"))
+NOBODY = Worker(WorkerSpec("none", "none", [], {}, None, {"digest": ""}, 0, 0, None, 0, 1, None), Place("none"))
 
 
 def in_work(worker: Worker, answer: Json) -> Chunk:

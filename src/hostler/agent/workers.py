@@ -12,6 +12,7 @@ from functools import partial
 from typing import AbstractSet, Any, Callable, Dict, List, Optional, Tuple
 
 from . import logs, procs
+from .contact import over
 from .node import Node
 from .pipes import WorkerPipes
 from .places import Place
@@ -19,6 +20,7 @@ from .procs import SpawnError
 from .protocol import ChunkSpec, Json, LineTooLong, RequestError, WorkerSpec, decode, is_id, line, worker_spec
 from .worker import NOBODY, Chunk, Worker, check_digest, check_interval, hits_of, in_work, position_of
 
+_ASKED_TO_END = ("recalled", "closed", "lease")  # of these ends, what it says in its time of grace counts
 _START_RESTS_S = (1.0, 3.0)  # after the first and the second failed start; the third is the last
 _MOST_REFUSED = 1000
 _CHECKPOINT_EVERY_S = 1.0
@@ -46,7 +48,7 @@ class Workers:
         }
 
     def open(self, raw: object) -> None:
-        """Declare a worker; one that is declared already stays as it is.
+        """Declare a worker; one that is declared already stays as it is, but for its lease.
 
         One that cannot be understood is refused if it has an id that is not taken. Raises RequestError otherwise.
         """
@@ -61,8 +63,8 @@ class Workers:
         worker = self.live.get(spec.id)
         if worker is None:
             self._declare(spec)
-        elif worker.closing:
-            worker.closing = False
+        elif worker.closing or worker.spec.lease_s != spec.lease_s:
+            worker.closing, worker.spec = False, worker.spec._replace(lease_s=spec.lease_s)
         else:
             return
         self._node.record({"op": "open", "worker": raw})
@@ -97,12 +99,18 @@ class Workers:
             if chunk is None:
                 if name not in self._node.facts.chunks:
                     self._return(Chunk((name, 0, 0), NOBODY), "recalled", "this agent has no chunk of that id")
-            elif chunk in chunk.worker.pipe:
-                chunk.recalled = reason
-                self._end_if_recalled(chunk.worker)
             else:
-                self._unqueue(chunk)
-                self._return(chunk, "recalled", reason)
+                self._take_back(chunk, "recalled", reason)
+
+    def end_leases(self, silence_s: float) -> None:
+        """End the workers whose lease is over after no word from a controller for so long; their chunks go back."""
+        for worker in list(self.live.values()):
+            lease_s = worker.spec.lease_s
+            if lease_s is None or silence_s < lease_s:
+                continue
+            for chunk in [each for each in self.chunks.values() if each.worker is worker]:
+                self._take_back(chunk, "lease", over(silence_s, lease_s))
+            self.close(worker.spec.id)
 
     def trim(self, ends: List[Tuple[str, int]]) -> None:
         """Let chunks end earlier. A worker that cannot be told is ended when it has got there."""
@@ -325,7 +333,7 @@ class Workers:
             worker.pipes.drain()
         was_ready, reason = worker.is_ready, worker.end_reason or "worker_died"
         error = worker.end_error or "the worker ended with %s" % how
-        if reason not in ("recalled", "closed", "trimmed"):
+        if reason not in (*_ASKED_TO_END, "trimmed"):
             error = error[: _LIMIT_OF_ERROR - 2 * _LAST_WORDS_BYTES] + self._last_words(worker)
         del self._by_pid[worker.pid]
         self._close_pipes(worker)
@@ -358,10 +366,10 @@ class Workers:
         worker.place.working = None if worker.place.working is worker else worker.place.working
         if waiting:
             first = waiting.pop(0)
-            self._return(first, "recalled" if first.recalled is not None else reason, first.recalled or error)
+            self._return(first, *(first.recalled or (reason, error)))
         for chunk in reversed(waiting):
             if chunk.recalled is not None or (worker.closing and reason == "closed"):
-                self._return(chunk, reason if chunk.recalled is None else "recalled", chunk.recalled or error)
+                self._return(chunk, *(chunk.recalled or (reason, error)))
             else:
                 worker.place.chunks.appendleft(chunk)
 
@@ -385,9 +393,17 @@ class Workers:
     def _begin(self, worker: Worker, chunk: Chunk) -> None:
         chunk.since = worker.heard = self._node.loop.monotonic()
 
+    def _take_back(self, chunk: Chunk, reason: str, error: str) -> None:
+        if chunk in chunk.worker.pipe:
+            chunk.recalled = chunk.recalled or (reason, error)
+            self._end_if_recalled(chunk.worker)
+        else:
+            self._unqueue(chunk)
+            self._return(chunk, reason, error)
+
     def _end_if_recalled(self, worker: Worker) -> None:
         if worker.pipe and worker.pipe[0].recalled is not None:
-            self._terminate(worker, "recalled", worker.pipe[0].recalled)
+            self._terminate(worker, *worker.pipe[0].recalled)
 
     def _end_if_reached(self, worker: Worker) -> None:
         """What it would search next is another's."""
@@ -434,7 +450,7 @@ class Workers:
         worker.heard = self._node.loop.monotonic()
         try:
             for item in worker.pipes.lines.feed(data):
-                if worker.end_reason not in (None, "recalled", "closed"):
+                if worker.end_reason not in (None, *_ASKED_TO_END):
                     return
                 self._on_line(worker, decode(item))
         except RequestError as error:

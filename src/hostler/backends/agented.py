@@ -122,6 +122,8 @@ class AgentedNode(ABC):
             async for message in channel.messages():
                 for report in self._reports(message):
                     yield report
+                if message.get("type") == "telemetry":
+                    await channel.send({"type": "here"})  # leases there are counted from the last word
         finally:
             self._channel = None
             channel.close()
@@ -248,6 +250,7 @@ class AgentedNode(ABC):
             "grace_s": order.grace_s,
             "log_bytes": self._log_bytes,
             "result_bytes": self._result_bytes,
+            "lease_s": order.lease_s,
             **inputs,
         }
 

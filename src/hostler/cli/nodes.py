@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 from typer.core import TyperGroup
 
 from hostler.cli.common import Json, StateDir, client
-from hostler.cli.show import Column, age, duration, maybe, paragraph, quantity, say, say_json, table
+from hostler.cli.show import Column, age, clock, duration, maybe, paragraph, quantity, say, say_json, table
 from hostler.model.errors import LinkRefused, NotFound, UsageError
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ nodes = typer.Typer(
     cls=ShowsByDefault, help="Show the nodes (`hostler nodes`, `hostler nodes rig-1`), or say whom to trust."
 )
 commands.add_typer(nodes, name="nodes")
+
+NodeNames: TypeAlias = Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of nodes.")]
+Why: TypeAlias = Annotated[str | None, typer.Option("--why", help="Why; it is shown wherever the node is.")]
 
 NODE_COLUMNS = (
     Column("DEVICE", yields=True),
@@ -123,6 +127,50 @@ def trust(
     asyncio.run(_trust_all(network, targets, fingerprint, yes))
 
 
+@nodes.command()
+def cordon(names: NodeNames, why: Why = None, as_json: Json = False, state_dir: StateDir = None) -> None:
+    """Put nothing new on nodes, until `resume`. What runs there runs on.
+
+    \b
+    Example:
+      hostler nodes cordon rig-1 --why "its fan is loud"
+    """
+    asked = client(state_dir)
+    _tell_each((asked.cordon(name, why, _who()) for name in names), as_json)
+
+
+@nodes.command()
+def drain(
+    names: NodeNames,
+    why: Why = None,
+    now: Annotated[bool, typer.Option("--now", help="Ask what runs there to go; it goes on elsewhere.")] = False,
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Put nothing new on nodes, until `resume`, and let them run empty; then they are told of as drained.
+
+    With `--now`, jobs that save their work go on elsewhere from there; others begin anew, and nobody is blamed.
+
+    \b
+    Example:
+      hostler nodes drain rig-1 --now --why "new power supply"
+    """
+    asked = client(state_dir)
+    _tell_each((asked.drain_node(name, why, _who(), now=now) for name in names), as_json)
+
+
+@nodes.command()
+def resume(names: NodeNames, as_json: Json = False, state_dir: StateDir = None) -> None:
+    """Put work on nodes again.
+
+    \b
+    Example:
+      hostler nodes resume rig-1
+    """
+    asked = client(state_dir)
+    _tell_each((asked.resume(name, _who()) for name in names), as_json)
+
+
 @commands.command()
 def doctor(
     fleet: Annotated[Path, typer.Argument(metavar="FLEET", help="The fleet file.")],
@@ -156,6 +204,25 @@ def doctor(
                 say(paragraph(f"{each.node} {each.what}: {each.fix}", rest="  "))
     if any(each.health == "bad" for each in found):
         raise typer.Exit(1)
+
+
+def _who() -> str | None:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without a name
+        return None
+
+
+def _tell_each(changed: Iterator[View], as_json: bool) -> None:
+    """Tell of each node as soon as it is changed: a later one may be unknown."""
+    done = []
+    for node in changed:
+        done.append(node)
+        if not as_json:
+            cordon = node["cordon"]
+            print(f"{node['name']} " + ("takes work" if cordon is None else cordon["state"]), flush=True)
+    if as_json:
+        say_json(done)
 
 
 def _loaded(fleet: Path, state_dir: Path | None) -> Loaded:
@@ -236,7 +303,9 @@ def _busy(device: View, now: float) -> str:
 def _node_remarks(node: View, now: float) -> Iterator[str]:
     """What is wrong with a node or a device of it, and until when."""
     if node["trouble"]:
-        yield from paragraph(f"{node['name']}: {node['trouble']}", rest="  ")
+        yield from paragraph(f"{node['name']}: {node['trouble']}{_given_up(node, now)}", rest="  ")
+    if node["cordon"] is not None:
+        yield from paragraph(f"{node['name']}: {cordon_text(node['cordon'], now)}", rest="  ")
     for each in node["pressures"]:
         yield from paragraph(f"{node['name']}: {pressure_text(each, now)}", rest="  ")
     for device in node["devices"]:
@@ -251,6 +320,22 @@ def _node_remarks(node: View, now: float) -> Iterator[str]:
             yield from paragraph(f"{device['id']}: kept out by its canary since {since}: {kept_out['why']}", rest="  ")
         if device["reserved_for"] is not None:
             yield from paragraph(f"{device['id']}: kept for {device['reserved_for']}", rest="  ")
+
+
+def _given_up(node: View, now: float) -> str:
+    """Of a node out of reach that has work: until when that stays its own."""
+    if node["link"] != "down" or not any(device["attempts"] or device["chunks"] for device in node["devices"]):
+        return ""
+    at = node["given_up_at"]
+    since = f"; out of reach since {clock(node['since'], now)}, what it has may run on"
+    return since + ("" if at is None else f", and is given to others at {clock(at, now)} (lease)")
+
+
+def cordon_text(cordon: View, now: float) -> str:
+    """That somebody wants nothing new put on a node, in words."""
+    who = "" if cordon["who"] is None else f" by {cordon['who']}"
+    why = "" if cordon["why"] is None else f": {cordon['why']}"
+    return f"{cordon['state']} for {age(cordon['since'], now)}{who}{why}"
 
 
 def pressure_text(pressure: View, now: float) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import accounts, forecast, planning, yielding
+from hostler.core import accounts, cordons, forecast, leases, planning, yielding
 from hostler.core.care import folds as care
 from hostler.core.index import Index
 from hostler.core.ledger import new_ledger
@@ -43,7 +43,7 @@ def apply(state: State, index: Index, entry: Entry) -> None:
 
 
 def _controller_started(state: State, index: Index, event: events.ControllerStarted) -> None:
-    state.epoch = event.epoch
+    state.epoch, state.begun_at = event.epoch, state.at
     for node in state.nodes.values():
         _unlink(state, index, node, "the controller was restarted", alive_at=index.before)
 
@@ -326,6 +326,7 @@ def _node_joined(state: State, index: Index, event: events.NodeJoined) -> None:
         yielding.note(state, index, device)
     if known is not None:
         accounts.recount(state, index)
+        leases.watch(state, index, node)
     planning.fleet_changed(index, len(event.node.devices))
     # What is fitting for a job may depend on which other nodes there are.
     index.new_work = True
@@ -334,7 +335,7 @@ def _node_joined(state: State, index: Index, event: events.NodeJoined) -> None:
 def _node_linked(state: State, index: Index, event: events.NodeLinked) -> None:
     node = state.nodes[event.node]
     node.link, node.since, node.trouble = Link.UP, state.at, None
-    node.agent, node.incarnation, node.boot = event.agent, event.incarnation, event.boot
+    node.agent, node.incarnation, node.boot, node.linked_until = event.agent, event.incarnation, event.boot, None
     for device in node.spec.devices:
         index.opened(state, device.id)
     planning.fleet_changed(index, len(node.spec.devices))
@@ -388,6 +389,7 @@ FOLDS: dict[type, Fold] = {
     **loop.FOLDS,
     **trust.FOLDS,
     **care.FOLDS,
+    **cordons.FOLDS,
 }
 
 
@@ -513,7 +515,12 @@ def _note_work(state: State, index: Index, sweep: Sweep, device: Device) -> None
 def _unlink(state: State, index: Index, node: Node, why: str, alive_at: float) -> None:
     if node.link is Link.UP and node.since <= alive_at - ARRIVED_S:
         _forget_workers(state, node.spec.name, alive_at - ARRIVED_S)
+    was_linked = node.link is Link.UP
     node.link, node.since, node.trouble = Link.DOWN, state.at, why
+    if was_linked:
+        # Of a controller that ended nobody knows when: up to its successor's start the node may have heard from it.
+        node.linked_until = state.at
+        leases.watch(state, index, node)
     # What was not good enough beside this node may be now.
     index.new_work = True
     planning.fleet_changed(index, len(node.spec.devices))

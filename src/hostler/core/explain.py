@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from hostler.core import gates
+from hostler.core import cordons, gates, leases
 from hostler.core.care import effects as care
 from hostler.core.changes import changes_of
 from hostler.core.gangs import partners
@@ -60,7 +60,7 @@ def verdict_of(state: State, index: Index, job: Job, device: Device) -> Verdict:
         place = device.attempts.index(job.attempt.id)
         behind = f", {place} before it" if place and not job.attempt.lane else ""
         node = state.nodes[device.spec.node]
-        away = "" if node.link is Link.UP else f"; out of reach: {node.trouble or 'its node does not answer'}"
+        away = "" if node.link is Link.UP else f"; {leases.away(state, node, index.now)}"
         return Verdict(gate=None, says=f"holds it{behind}{away}")
     refusal = gates.misfit(state, index, job, device)
     if refusal is not None:
@@ -87,13 +87,23 @@ def _summary(state: State, index: Index, job: Job, verdicts: Mapping[str, Verdic
     if job.state.final:
         return f"{job.id} is {job.state}" + (f": {job.why}" if job.why else "")
     if job.cancelling is not None:
-        return f"{job.id} is being cancelled ({job.cancelling}); its process is being ended"
+        return f"{job.id} is being cancelled ({job.cancelling}); its process is being ended{_away(state, index, job)}"
     if job.id in state.sweeps and state.sweeps[job.id].leases:
         devices = sorted({lease.device for lease in state.sweeps[job.id].leases.values()})
         return f"{job.id} runs on {len(devices)} devices: {_listed(devices)}"
     if job.attempt is not None:
-        return f"{job.id} is {job.state} on {', '.join(job.attempt.devices)} as {job.attempt.id}"
+        place = f"{job.id} is {job.state} on {', '.join(job.attempt.devices)} as {job.attempt.id}"
+        return place + _away(state, index, job)
     return f"{job.id} waits: {_why_waiting(index, job, verdicts, start)}{_expected(index, start)}"
+
+
+def _away(state: State, index: Index, job: Job) -> str:
+    """What is to be said of a job that runs on a node out of reach."""
+    node = None if job.attempt is None else state.nodes[state.devices[job.attempt.device].spec.node]
+    if node is None or node.link is Link.UP:
+        return ""
+    then = "is started elsewhere" if job.cancelling is None else "counts as cancelled"
+    return f"; {leases.away(state, node, index.now, then)}"
 
 
 def _why_waiting(index: Index, job: Job, verdicts: Mapping[str, Verdict], start: StartView | None) -> str:
@@ -172,8 +182,8 @@ def _to_others(state: State, index: Index, job: Job, device: Device) -> Verdict:
         return Verdict(
             gate=None if job.attempt else Gate.LINK, says=f"out of reach: {node.trouble or 'its node does not answer'}"
         )
-    held_back = None
-    if job.id in state.sweeps and not device.chunks:
+    held_back = cordons.gate(state, node.spec.name) if job.id in state.sweeps else None
+    if held_back is None and job.id in state.sweeps and not device.chunks:
         held_back = trust.gate(state, name, index.now) or care.blocked(state, node.spec.name, job.spec.work)
     if held_back is not None:
         return _refused(device, held_back)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from hostler.core import accounts, gates, views
+from hostler.core import accounts, cordons, gates, views
 from hostler.core.care import effects, views as care
 from hostler.core.gangs import partners
 from hostler.core.index import Index
@@ -58,7 +58,7 @@ def _summary(state: State, index: Index, device: Device, waiting: dict[str, int]
         return f"is in the fleet no more and {has}"
     if node.link is not Link.UP:
         return f"{has}; {node.spec.name} is out of reach: {node.trouble or 'it does not answer'}"
-    refused = trust.gate(state, name, index.now)
+    refused = cordons.gate(state, node.spec.name) or trust.gate(state, name, index.now)
     if refused is not None:
         return f"{has}: {refused.why.removeprefix(f'{name} ')}"
     if held:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hostler.core import cordons
 from hostler.core.care import effects as care
 from hostler.core.forecast import prediction
 from hostler.core.index import Index, group_of
@@ -45,6 +46,9 @@ def standing_refusal(state: State, index: Index, job: Job, device: Device) -> Re
     node = state.nodes[device.spec.node]
     if node.link is not Link.UP:
         return Refusal(gate=Gate.LINK, why=f"out of reach: {node.trouble or 'its node does not answer'}")
+    cordoned = cordons.gate(state, device.spec.node)
+    if cordoned is not None:
+        return cordoned
     kept_for = index.reserved.get(device.spec.id)
     if kept_for is not None and kept_for != job.id:
         return Refusal(gate=Gate.RESERVED, why=f"{device.spec.id} is kept for {kept_for}")
@@ -147,7 +151,8 @@ def _gpu_first(state: State, index: Index, job: Job, device: Device) -> Refusal 
 
 
 def _any_in_reach(state: State, names: Iterable[str]) -> bool:
-    return any(state.nodes[state.devices[name].spec.node].link is Link.UP for name in names)
+    """Whether one of the devices may be given something, as far as its node goes."""
+    return any(state.takes_work(state.devices[name].spec.node) for name in names)
 
 
 def _wall(state: State, index: Index, job: Job, device: Device, node: NodeSpec) -> Refusal | None:

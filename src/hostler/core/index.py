@@ -17,7 +17,7 @@ from hostler.core.care.state import Heard
 from hostler.core.state import Attempt, Device, Job, Node, State
 from hostler.core.uses import Able, Backlog, DeviceUse, Group, Known, Learnt, Live, Load, NodeUse, Ranked, Table, Worth
 from hostler.model.commands import WorkerOrder
-from hostler.model.fleet import Link, NodeSpec
+from hostler.model.fleet import NodeSpec
 from hostler.model.planning import Plan
 from hostler.model.record import entity
 from hostler.model.work import DeviceKind, JobState, Resources, ScriptPayload, SweepPayload, WorkKind
@@ -441,7 +441,7 @@ class Index:
         if not state.trust.takes(name, self.now, busy=bool(device.attempts or device.chunks)):
             self.unproved[name] = None
             return
-        if name in self.places and state.nodes[device.spec.node].link is Link.UP:
+        if name in self.places and state.takes_work(device.spec.node):
             self.open[name] = None
             self.fresh[name] = None
             self.open_in[self.classes[name]][name] = None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import fetching, forecast, sweeping
+from hostler.core import draining, fetching, forecast, sweeping
 from hostler.core.care import intake as care
 from hostler.core.index import Index
 from hostler.core.loop import intake as loop
@@ -30,7 +30,7 @@ from hostler.policy import retry
 Emit: TypeAlias = Callable[[Event], None]
 Take: TypeAlias = Callable[[State, Index, Any, Emit], Any]
 
-UNBLAMED_RETURNS = frozenset({"recalled", "trimmed", "agent_restarted", "node_lost"})
+UNBLAMED_RETURNS = frozenset({"recalled", "trimmed", "agent_restarted", "node_lost", "lease"})
 """Reasons for a chunk's return that say nothing against the sweep or its worker."""
 
 
@@ -104,7 +104,7 @@ def _node_found(state: State, index: Index, given: inputs.NodeFound, emit: Emit)
     if known is None or known.spec != given.node:
         emit(events.NodeJoined(node=given.node))
         for name in [each for each in sorted(index.active) if state.sweeps[each].barred]:
-            _review_sweep(state, index, state.jobs[name], emit)
+            review_sweep(state, index, state.jobs[name], emit)
 
 
 def _link_up(state: State, index: Index, given: inputs.LinkUp, emit: Emit) -> None:
@@ -115,13 +115,13 @@ def _link_up(state: State, index: Index, given: inputs.LinkUp, emit: Emit) -> No
     for device in _devices(state, index, given.node):
         for name in [each for each in device.attempts if each not in given.attempts]:
             if not known or state.jobs[job_of(name)].state is JobState.RUNNING:
-                _lose(state, index, name, evidence, emit)
+                lose(state, index, name, evidence, emit)
         for name in [each for each in device.chunks if each not in given.chunks]:
             if not known:
                 _give_back(state, name, "node_lost", emit)
                 shrunk[job_of(name)] = None
     for name in shrunk:
-        _review_sweep(state, index, state.jobs[name], emit)
+        review_sweep(state, index, state.jobs[name], emit)
     emit(
         events.NodeLinked(
             node=given.node,
@@ -221,7 +221,7 @@ def _searched(state: State, index: Index, given: inputs.Searched, emit: Emit) ->
         _give_back(state, given.chunk, "refused", emit, error=fault)
     else:
         emit(_chunk_done(given))
-    _review_sweep(state, index, job, emit)
+    review_sweep(state, index, job, emit)
 
 
 def _chunk_done(given: inputs.Searched) -> events.ChunkDone:
@@ -239,7 +239,7 @@ def _returned(state: State, index: Index, given: inputs.Returned, emit: Emit) ->
         emit(events.ResultRefused(of=given.chunk, why=f"its checkpoint at {position} does not belong to the sweep"))
         position, hits = None, ()
     _give_back(state, given.chunk, given.reason, emit, position=position, hits=hits, error=given.error)
-    _review_sweep(state, index, job, emit)
+    review_sweep(state, index, job, emit)
 
 
 def _worker_refused(state: State, index: Index, given: inputs.WorkerRefused, emit: Emit) -> None:
@@ -251,7 +251,7 @@ def _worker_refused(state: State, index: Index, given: inputs.WorkerRefused, emi
         if worker_id(job.id, state.devices[device]) == given.worker:
             why = f"its worker did not start: {given.error}"
             emit(events.SweepBarred(job=job.id, device=device, why=why))
-    _review_sweep(state, index, job, emit)
+    review_sweep(state, index, job, emit)
 
 
 def _progress(state: State, index: Index, given: inputs.Progress, emit: Emit) -> None:
@@ -308,6 +308,8 @@ TAKES: dict[type, Take] = {
     inputs.Configure: _configure,
     inputs.Planned: _planned,
     inputs.Drain: _drain,
+    inputs.CordonNode: draining.cordon,
+    inputs.ResumeNode: draining.resume,
     inputs.Tick: _tick,
 }
 
@@ -406,7 +408,8 @@ def _fail_attempt(
         loop.after_failed(state, index, job, why, emit)
 
 
-def _lose(state: State, index: Index, attempt: str, evidence: str, emit: Emit) -> None:
+def lose(state: State, index: Index, attempt: str, evidence: str, emit: Emit) -> None:
+    """An attempt is over, and nothing more is to be heard of it: its job is cancelled, tried again, or given up."""
     job = state.jobs[job_of(attempt)]
     emit(events.AttemptLost(attempt=attempt, evidence=evidence))
     if job.cancelling is not None:
@@ -443,7 +446,7 @@ def _give_back(
     )
 
 
-def _review_sweep(state: State, index: Index, job: Job, emit: Emit) -> None:
+def review_sweep(state: State, index: Index, job: Job, emit: Emit) -> None:
     """After a chunk came back: is the sweep done, hopeless, or simply going on?"""
     sweep = state.sweeps[job.id]
     if sweep.ledger.complete and sweep.hits <= sweep_payload(job).max_hits:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from operator import is_
 
+from hostler.core import cordons
 from hostler.core.care.invariants import care_faults
 from hostler.core.holdings import holding_faults
 from hostler.core.index import Index
@@ -14,7 +15,7 @@ from hostler.core.rebuilding import rebuilt
 from hostler.core.state import Device, Job, State, Sweep, sweep_payload
 from hostler.core.trust import canary
 from hostler.model.errors import BrokenInvariant
-from hostler.model.fleet import Link, NodeSpec
+from hostler.model.fleet import NodeSpec
 from hostler.model.work import JobState
 
 
@@ -53,6 +54,7 @@ class Audit:
             *_index(state, index, fresh, jobs),
             *care_faults(state, index),
             *canary.faults(state, index),
+            *cordons.faults(state),
         ]
         if problems:
             raise BrokenInvariant("; ".join(problems))
@@ -145,8 +147,8 @@ def _index(state: State, index: Index, fresh: Index, jobs: Collection[Job]) -> I
     yield from _backlog(index, fresh)
     for name, device in state.devices.items():
         yield from _load(index, fresh, name, device)
-        if name in index.open and state.nodes[device.spec.node].link is not Link.UP:
-            yield f"{name} is open though its node cannot be reached"
+        if name in index.open and not state.takes_work(device.spec.node):
+            yield f"{name} is open though its node cannot be reached, or is cordoned"
 
 
 def _paces(index: Index, fresh: Index) -> Iterator[str]:

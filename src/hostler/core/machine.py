@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hostler.core import accounts, decide, intake, orders, planning, sweeping
+from hostler.core import accounts, decide, draining, intake, orders, planning, reclaiming, sweeping
 from hostler.core.apply import apply
 from hostler.core.care.decide import review
 from hostler.core.index import Index
@@ -102,6 +102,8 @@ class Core:
 
     def _decide(self, emit: decide.Emit) -> None:
         """Queue what the loops need and place what waits; what was placed makes room in the queue for more."""
+        reclaiming.review(self.state, self.index, emit)
+        draining.review(self.state, self.index, emit)
         review(self.state, self.index, emit)
         trust.review(self.state, self.index, emit)
         passes = 0

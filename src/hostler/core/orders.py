@@ -200,6 +200,13 @@ def _node_linked(state: State, index: Index, event: events.NodeLinked) -> Iterat
             yield from _close_workers(state, sweep, event.node)
 
 
+def _node_cordoned(state: State, index: Index, event: events.NodeCordoned) -> Iterator[Command]:
+    """The chunk at work ends by itself, unless it is asked to go; those behind it have not begun."""
+    for device in _devices(state, index, event.node):
+        for chunk in device.chunks[0 if event.now else 1 :]:
+            yield Recall(node=event.node, chunk=chunk, reason=f"{event.node} is given no more work")
+
+
 def _controller_started(state: State, index: Index, event: events.ControllerStarted) -> Iterator[Command]:
     """Fits that were under way when the last controller ended, and those that failed: what failed may be mended."""
     for config in state.configs.values():
@@ -228,6 +235,7 @@ DERIVES: dict[type, Derive] = {
     events.JobFailed: _job_over,
     events.JobCancelled: _job_over,
     events.NodeLinked: _node_linked,
+    events.NodeCordoned: _node_cordoned,
 }
 
 
@@ -247,7 +255,10 @@ def _reconcile_attempt(state: State, node: str, name: str, held: bool) -> Iterat
 def _reconcile_chunk(state: State, index: Index, node: str, name: str, held: bool) -> Iterator[Command]:
     sweep = state.sweeps[job_of(name)]
     barred = sweep.barred.get(sweep.leases[name].device)
-    if state.jobs[sweep.job].cancelling is not None or sweep.given_up is not None or barred is not None:
+    cordon, is_first = state.cordons.get(node), state.devices[sweep.leases[name].device].chunks[0] == name
+    if cordon is not None and (cordon.now or not held or not is_first):
+        yield Recall(node=node, chunk=name, reason=f"{node} is given no more work")
+    elif state.jobs[sweep.job].cancelling is not None or sweep.given_up is not None or barred is not None:
         yield Recall(node=node, chunk=name, reason=barred or "the sweep is being ended")
     elif not held:
         yield _lend(state, index, sweep, name, sweep.leases[name].device)
@@ -299,6 +310,7 @@ def _launch(state: State, job: Job, attempt: Attempt) -> Launch:
         grace_s=job.spec.grace_s,
         inputs=_inputs(state, job),
         files=payload.files if isinstance(payload, ScriptPayload) else None,
+        lease_s=node.lease_s,
     )
     return Launch(node=node.name, order=order)
 
@@ -332,6 +344,7 @@ def _worker(state: State, sweep: Sweep, device: Device) -> WorkerOrder:
         start_s=payload.start_s,
         cwd=payload.cwd,
         files=payload.files,
+        lease_s=node.lease_s,
     )
 
 

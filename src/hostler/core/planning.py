@@ -15,7 +15,6 @@ from hostler.core.loop.ranking import targets
 from hostler.core.state import State
 from hostler.core.uses import Group, Worth
 from hostler.model.commands import Solve
-from hostler.model.fleet import Link
 from hostler.model.planning import Demand, Instance, QuotaRow
 from hostler.model.work import WorkKind
 from hostler.policy import fit
@@ -78,10 +77,10 @@ def _is_time(state: State, index: Index) -> bool:
 
 
 def _classes(state: State, index: Index) -> dict[str, float]:
-    """Devices by class, of nodes that can be reached."""
+    """Devices by class, of nodes that may be given work."""
     found: Counter[str] = Counter()
-    for node in state.nodes.values():
-        if node.link is Link.UP:
+    for name, node in state.nodes.items():
+        if state.takes_work(name):
             found.update(index.classes[device.id] for device in node.spec.devices)
     return {cls: float(count) for cls, count in sorted(found.items())}
 

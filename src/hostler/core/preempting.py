@@ -19,7 +19,6 @@ from hostler.core.state import Attempt, Device, Job, State
 from hostler.core.uses import Group
 from hostler.core.yielding import begun_at, last_begun
 from hostler.model.events import Event, PreemptRequested
-from hostler.model.fleet import Link
 from hostler.model.work import JobState, WorkKind
 from hostler.policy import fit, preemption
 
@@ -89,7 +88,7 @@ def drop_stale(state: State, index: Index) -> None:
 
 
 def _is_away(state: State, name: str) -> bool:
-    return state.nodes[state.devices[name].spec.node].link is not Link.UP
+    return not state.takes_work(state.devices[name].spec.node)
 
 
 def _is_useless(state: State, index: Index, job: Job | None, name: str) -> bool:

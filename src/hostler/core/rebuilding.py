@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from hostler.core import yielding
+from hostler.core import leases, yielding
 from hostler.core.index import Index
 from hostler.core.state import Job, State, Sweep, speed_key, sweep_payload
 from hostler.model.work import JobState, WorkKind
@@ -40,6 +40,8 @@ def rebuilt(state: State, jobs: Collection[Job] | None = None, like: Index | Non
         index.devices_at[device.spec.node][name] = None
         index.opened(state, name)
         yielding.note(state, index, device)
+    for node in state.nodes.values():
+        leases.watch(state, index, node)
     _index_loops(state, index)
     _index_trust(state, index, jobs)
     for name in {*state.care.nodes, *state.care.lanes}:

@@ -124,15 +124,15 @@ def _movable(state: State, index: Index) -> list[Job]:
         and index.is_ready(job, entry)
         and gates.one_per_config(index, job) is None
     ]
-    running = [job for name in index.movable if _may_be_asked(index, job := state.jobs[name])]
+    running = [job for name in index.movable if _may_be_asked(state, index, job := state.jobs[name])]
     return sorted({job.id: job for job in (*waiting, *running)}.values(), key=lambda job: job.rank)
 
 
-def _may_be_asked(index: Index, job: Job) -> bool:
+def _may_be_asked(state: State, index: Index, job: Job) -> bool:
     attempt = job.attempt
     if attempt is None or attempt.yielding is not None or job.state not in STOPPABLE:
         return False
-    return attempt.device in index.places
+    return attempt.device in index.places and state.devices[attempt.device].spec.node not in state.cordons
 
 
 def _capacity(state: State, index: Index) -> Mapping[str, int]:
@@ -141,7 +141,7 @@ def _capacity(state: State, index: Index) -> Mapping[str, int]:
 
 
 def _is_to_be_had(state: State, index: Index, name: str) -> bool:
-    if name in index.reserved:
+    if name in index.reserved or state.devices[name].spec.node in state.cordons:
         return False
     attempts = state.devices[name].attempts
     if not attempts:

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hostler.core import accounts, forecast
+from hostler.core import accounts, cordons, forecast
 from hostler.core.care import views as care
 from hostler.core.index import Index
 from hostler.core.loop.claims import idle_s
@@ -95,6 +95,7 @@ def costs(state: State) -> CostView:
 def bans(state: State, index: Index) -> Sequence[BanView]:
     """Everything that is held back or put first for a while: by whom, why, until when."""
     return [
+        *cordons.bans(state),
         *trust.bans(state, index.now),
         *_pressures(state, index),
         *_reservations(state, index),

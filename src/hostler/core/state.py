@@ -168,6 +168,21 @@ class Node:
     incarnation: int | None = None
     boot: str | None = None
     trouble: str | None = "never reached"
+    linked_until: float | None = None
+    """While it is out of reach: up to when it may have been linked; `None`: it never was, or nobody noted it."""
+
+
+@entity
+class Cordon:
+    """Somebody wants nothing new put on a node."""
+
+    since: float
+    why: str | None
+    who: str | None
+    drain: bool
+    now: bool
+    drained_at: float | None = None
+    """When nothing was left on it."""
 
 
 @record
@@ -186,6 +201,8 @@ class State:
     at: float = 0.0
     seq: int = 0
     epoch: int = 0
+    begun_at: float = 0.0
+    """When the controller of this epoch began."""
     next_job: int = 1
     jobs: dict[str, Job] = field(default_factory=dict)
     sweeps: dict[str, Sweep] = field(default_factory=dict)
@@ -207,8 +224,14 @@ class State:
     spent: dict[str, Spent] = field(default_factory=dict)
     """What was used up in all, by work kind and whom it was for."""
     trust: Trust = field(default_factory=Trust)
+    cordons: dict[str, Cordon] = field(default_factory=dict)
+    """By node."""
     refused: int = 0
     troubles: int = 0
+
+    def takes_work(self, node: str) -> bool:
+        """Whether a node can be reached, and may be given something new."""
+        return self.nodes[node].link is Link.UP and node not in self.cordons
 
 
 def sweep_payload(job: Job) -> SweepPayload:

@@ -325,12 +325,12 @@ def _last(sweep: Sweep, device: Device) -> str | None:
 
 def _take_all(state: State, index: Index, sweep: Sweep, device: Device, emit: Emit) -> None:
     for chunk in [name for name in device.chunks if job_of(name) == sweep.job]:
-        position, hits = _told(state, sweep, chunk)
+        position, hits = told(state, sweep, chunk)
         why = f"{device.spec.id} has told nothing of it for more than {chunking.SILENT_S:g} s, and others are idle"
         emit(ChunkTaken(chunk=chunk, device=device.spec.id, position=position, hits=hits, why=why, silent=True))
 
 
-def _told(state: State, sweep: Sweep, chunk: str) -> tuple[int, Hits]:
+def told(state: State, sweep: Sweep, chunk: str) -> tuple[int, Hits]:
     """How far a chunk is searched for certain, and what was found there."""
     lease, (start, stop) = sweep.leases[chunk], sweep.ledger.leased[chunk]
     found, position = lease.found, lease.position

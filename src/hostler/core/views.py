@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
+from hostler.core import cordons, leases
 from hostler.core.care import views as care
 from hostler.core.index import Index
 from hostler.core.state import Attempt, Device, Job, Node, State, Sweep, sweep_payload
@@ -252,14 +253,17 @@ def _chunk_view(sweep: Sweep, chunk: str) -> ChunkView:
 
 
 def _node_view(state: State, index: Index, node: Node, devices: list[Device], gates: Mapping[str, int]) -> NodeView:
+    cordon = state.cordons.get(node.spec.name)
     return NodeView(
         name=node.spec.name,
         backend=node.spec.backend,
         link=node.link,
-        since=node.since,
+        since=node.since if node.link is Link.UP else leases.away_since(node),
         trouble=node.trouble,
         agent=node.agent,
         devices=tuple(device_view(state, index, device) for device in devices),
         pressures=care.node_pressures(state, index, node.spec.name),
         gates=gates,
+        cordon=None if cordon is None else cordons.view(cordon),
+        given_up_at=leases.ends_at(state, node) if any(each.attempts or each.chunks for each in devices) else None,
     )

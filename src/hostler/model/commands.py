@@ -28,6 +28,8 @@ class AttemptOrder:
     """Results of the jobs this one comes after, by name and by id; the process finds them in `$HOSTLER_INPUTS`."""
     files: tuple[str, ...] | None = None
     """What of `cwd`, a folder of this machine, goes to nodes elsewhere; `None`: all of it."""
+    lease_s: float | None = None
+    """The node ends it when it has heard nothing from a controller for so long; `None`: never."""
 
 
 @record
@@ -45,6 +47,8 @@ class WorkerOrder:
     cwd: str | None = None
     files: tuple[str, ...] | None = None
     """As of an attempt."""
+    lease_s: float | None = None
+    """The same as for attempts."""
 
 
 @record

@@ -356,6 +356,37 @@ class NodeUnreachable:
 
 
 @record
+class NodeCordoned:
+    """Somebody wants nothing new put on the node; said again where more than that is wanted, or for another reason."""
+
+    kind: Literal["node.cordoned"] = "node.cordoned"
+    node: str
+    why: str | None
+    who: str | None
+    drain: bool
+    """Whether it is to be told when nothing is left on it."""
+    now: bool
+    """Whether what runs there was asked to go."""
+
+
+@record
+class NodeDrained:
+    """Nothing is left on a node that is being drained."""
+
+    kind: Literal["node.drained"] = "node.drained"
+    node: str
+
+
+@record
+class NodeResumed:
+    """Somebody wants work put on the node again."""
+
+    kind: Literal["node.resumed"] = "node.resumed"
+    node: str
+    who: str | None
+
+
+@record
 class DeviceQuarantined:
     """Decision: the device is not trusted: it is given nothing until then, and then one job at a time, as a probe."""
 
@@ -504,6 +535,9 @@ FleetEvent = (
     | NodeJoined
     | NodeLinked
     | NodeUnreachable
+    | NodeCordoned
+    | NodeDrained
+    | NodeResumed
     | DeviceQuarantined
     | DeviceTrusted
     | DeviceProved

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from hostler.model.record import record
-from hostler.model.work import GIGABYTES_MAX, DeviceKind, Rest, WorkKind
+from hostler.model.work import GIGABYTES_MAX, DeviceKind, Rest, Seconds, WorkKind
 
 Money = Annotated[float, Field(ge=0, le=1e9)]
 """An amount in the currency of the fleet file, dollars say."""
@@ -102,6 +102,8 @@ class NodeSpec:
     """Whether its files are its own: what work needs is sent there, what it makes is fetched before it counts."""
     canary: tuple[str, ...] | None = None
     """What proves its devices before they get work: nothing (`None`), the agent's own program (`()`), or a command."""
+    lease_s: Seconds | None = None
+    """How long what it runs stays its own while it is out of reach; `None`: for ever."""
 
 
 BINDINGS: Mapping[DeviceKind, tuple[str, ...]] = {

@@ -263,6 +263,27 @@ class Drain:
 
 
 @record
+class CordonNode:
+    """Put nothing new on a node."""
+
+    node: str
+    why: str | None = None
+    who: str | None = None
+    drain: bool = False
+    """Tell when nothing is left on it."""
+    now: bool = False
+    """Ask what runs there to go."""
+
+
+@record
+class ResumeNode:
+    """Put work on a node again."""
+
+    node: str
+    who: str | None = None
+
+
+@record
 class Tick:
     """Nothing but time has passed."""
 
@@ -293,6 +314,8 @@ Input = (
     | Configure
     | Planned
     | Drain
+    | CordonNode
+    | ResumeNode
     | Tick
 )
 """Everything `core.handle` understands."""

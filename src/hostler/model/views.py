@@ -163,13 +163,13 @@ class PressureView:
 class BanView:
     """Something that is held back or put first for a while, so that nobody has to wonder."""
 
-    kind: Literal["quarantine", "canary", "avoidance", "barred", "rest", "pressure", "reservation", "boost"]
+    kind: Literal["cordon", "quarantine", "canary", "avoidance", "barred", "rest", "pressure", "reservation", "boost"]
     what: str
     """A device or a node, the stage that rests, or the config that goes first."""
     of: str | None
     """For whom: a job, a training config or kinds of work; `None`: for everything."""
     owner: str
-    """The part of Hostler that decided it."""
+    """The part of Hostler that decided it, or who asked for it."""
     why: str
     since: float | None
     until: float | None
@@ -202,6 +202,19 @@ class DeviceView:
 
 
 @record
+class CordonView:
+    """A node that is given nothing new, because somebody said so."""
+
+    state: Literal["cordoned", "draining", "drained"]
+    """`draining` until nothing is left on it."""
+    since: float
+    who: str | None
+    why: str | None
+    now: bool
+    """Whether what ran there was asked to go."""
+
+
+@record
 class NodeView:
     """One node; `since` tells how long the link has been as it is."""
 
@@ -216,6 +229,9 @@ class NodeView:
     """What presses on it, the worst first."""
     gates: Mapping[str, int] = field(default_factory=dict)
     """How often each gate has refused work there since the controller began, the busiest first."""
+    given_up_at: float | None = None
+    """Of a node out of reach: when what it has is given to others; `None`: it has nothing, or keeps it for ever."""
+    cordon: CordonView | None = None
 
 
 @record

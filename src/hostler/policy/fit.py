@@ -51,6 +51,7 @@ class Gate(StrEnum):
     WALL = "remaining wall time"
     SURVIVAL = "survival"
     LINK = "link"
+    CORDON = "cordon"
     TAKEN = "taken"
     RESERVED = "reserved"
     CONFIG = "one per config"

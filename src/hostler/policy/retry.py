@@ -50,6 +50,7 @@ REASONS: Mapping[str, FailureClass] = {
     "spawn": FailureClass.SPAWN,
     "lost": FailureClass.LOST,
     "unknown": FailureClass.LOST,
+    "lease": FailureClass.LOST,
 }
 """What the agent's word for an end means (docs/reference/agent-protocol.md)."""
 

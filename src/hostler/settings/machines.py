@@ -17,6 +17,8 @@ AMD = re.compile(r"\b(?:AMD|Radeon|Instinct|MI ?\d{2,3}[A-Z]?|RX ?\d{3,4}\w*|gfx
 
 APPLE = re.compile(r"Apple\b|M\d( Pro| Max| Ultra)?$", re.IGNORECASE)
 """What Apple's are called; all others are taken for Nvidia's."""
+LEASE_S, EPHEMERAL_LEASE_S = 3600.0, 600.0
+"""For how long nodes out of reach keep what they have, unless their owner says otherwise."""
 
 
 def virtual_nodes(fleet: Fleet) -> tuple[NodeSpec, ...]:
@@ -39,6 +41,7 @@ def node_spec(node: Node) -> NodeSpec:
         cpus=node.cpus,
         canary=_canary(node),
         limits=NodeLimits(work=node.work, scripts=node.scripts, stagger_s=node.stagger_s, memory_gb=node.memory_gb),
+        lease_s=_lease_s(node),
     )
     return spec if node.python is None else replace(spec, python=node.python)
 
@@ -65,6 +68,12 @@ def _canary(node: Node) -> tuple[str, ...] | None:
     if isinstance(asked, tuple):
         return asked
     return () if asked == "auto" else None
+
+
+def _lease_s(node: Node) -> float | None:
+    if node.lease_s == "auto":
+        return EPHEMERAL_LEASE_S if node.ephemeral else LEASE_S
+    return None if node.lease_s == "never" else node.lease_s
 
 
 def _devices(node: Node) -> Iterator[DeviceSpec]:

@@ -110,6 +110,9 @@ class NodeClass(Section):
     search with a known answer, `none` nothing; or a command (`{python}` is the node's Python) that ends well within
     60 s, its last line of output being the word it finds in `$HOSTLER_CANARY`. By default `auto` over SSH, else
     `none`."""
+    lease_s: Literal["auto", "never"] | Seconds = "auto"
+    """For so many seconds, what it runs stays its own while it is out of reach. Then it ends that itself, and a little
+    later others get it. `auto`: 3600, of an ephemeral node 600; `never`: it keeps it for ever."""
 
 
 NodeClasses: TypeAlias = dict[NodeName, NodeClass]

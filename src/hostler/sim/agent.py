@@ -111,6 +111,9 @@ class VirtualAgent:
         self._pieces: dict[str, Piece] = {}
         self._warm: set[str] = set()
         self._at_work: dict[str, Process | Piece] = {}
+        self._alone = False
+        self._silences = 0
+        """How often nothing was to be heard of a controller any more, or again."""
 
     def hello(self) -> LinkUp:
         """The inventory: everything it holds, answered or not, until that is acknowledged."""
@@ -122,6 +125,19 @@ class VirtualAgent:
             attempts=tuple(self._processes),
             chunks=tuple(self._pieces),
         )
+
+    def heard(self) -> None:
+        """A controller has said something."""
+        self._alone, self._silences = False, self._silences + 1
+
+    def unheard(self) -> None:
+        """No controller is to be heard any more: from now on the lease of what it holds is counted."""
+        lease_s = self._node.lease_s
+        if self._alone or lease_s is None:
+            return
+        self._alone, self._silences = True, self._silences + 1
+        silence = self._silences
+        self._agenda.later(lease_s, lambda: self._end_leases() if silence == self._silences else None)
 
     def acknowledge(self, seq: int) -> None:
         """Facts up to `seq` are in the journal: forget them, and what they were the end of."""
@@ -200,6 +216,19 @@ class VirtualAgent:
         """The attempts at work."""
         return [each for each in self._at_work.values() if isinstance(each, Process)]
 
+    def _end_leases(self) -> None:
+        """What waits first: it would begin as soon as what is at work has ended."""
+        if not self._alive:
+            return
+        for piece in sorted(self._pieces.values(), key=lambda each: each.began is not None):
+            if not piece.answered and piece.began is None:
+                self._return(piece, "lease")
+        for process in sorted(self._processes.values(), key=lambda each: each.began is not None):
+            self._end(process, exit_code=None, signal=None if process.began is None else 15, reason="lease")
+        for piece in [each for each in self._pieces.values() if not each.answered]:
+            self._return(piece, "lease")
+        self._warm.clear()
+
     def _launch(self, order: AttemptOrder) -> None:
         self._processes.setdefault(order.id, Process(order=order))
         self._go_on(order.queue)
@@ -277,7 +306,7 @@ class VirtualAgent:
     ) -> None:
         if process.ended or not self._alive:
             return
-        exit_code, result = self._outcome(process, exit_code, gently=reason == "stopped")
+        exit_code, result = self._outcome(process, exit_code, gently=reason in ("stopped", "lease"))
         process.ended = True
         self._record(
             Ended(

@@ -166,14 +166,16 @@ class World:
             return
         self.happened["controller crashed"] += 1
         self.controller.die()
-        for link in self._links.values():
+        for name, link in self._links.items():
             link.cut()
+            self.agents[name].unheard()
         self.agenda.later(self._random.uniform(0.5, 10.0), self._start)
 
     def cut(self, name: str, back_in_s: float) -> None:
         """The link to a node is gone for so long."""
         link = self._links[name]
         link.cut()
+        self.agents[name].unheard()
         lost = link.connection
         down = LinkDown(node=name, why="the connection broke")
         notice_s = self._random.uniform(0.0, NOTICE_S)
@@ -283,6 +285,7 @@ class World:
     def _hello(self, name: str) -> None:
         agent, link = self.agents[name], self._links[name]
         inventory = agent.hello()
+        agent.heard()
         link.greeted = True
         link.carry(lambda: self.controller.take(inventory))
         if agent.facts:

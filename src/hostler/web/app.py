@@ -46,7 +46,15 @@ def make_app(desk: Desk, token: str, *, heartbeat_s: float = events.HEARTBEAT_S)
         app.include_router(part.router, prefix=PREFIX)
     app.add_api_route("/status", fleet.show_status, response_model=Status, include_in_schema=False)
     app.add_route("/healthz", _healthz)
-    bodies = (JobSpec, jobs.CancelBody, jobs.PriorityBody, configs.RollBackBody)
+    bodies = (
+        JobSpec,
+        jobs.CancelBody,
+        jobs.PriorityBody,
+        configs.RollBackBody,
+        fleet.CordonBody,
+        fleet.DrainBody,
+        fleet.ResumeBody,
+    )
     app.openapi = partial(document, app, bodies)  # type: ignore[method-assign]
     app.add_middleware(Guard, token=token)
     _answer_for_failures(app)

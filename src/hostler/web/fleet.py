@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter
+from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import Response
 
+from hostler.model.inputs import CordonNode, ResumeNode
 from hostler.model.record import record
 from hostler.model.views import DeviceExplanation, NodeView, QueueRow, Status
-from hostler.web.answers import Limit, Name, TheDesk, answer
+from hostler.web.answers import Limit, Name, TheDesk, answer, load, read_body, tell
+from hostler.web.desk import Desk
+from hostler.web.document import body_of
 
 router = APIRouter(tags=["fleet"])
+
+Words: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 @record
@@ -19,6 +27,30 @@ class Draining:
     """The controller starts nothing more and will leave; what runs on nodes runs on."""
 
     draining: bool
+
+
+@record
+class CordonBody:
+    """Why a node is given nothing new, and who says so; the body may be left out."""
+
+    why: Words | None = None
+    who: Words | None = None
+
+
+@record
+class DrainBody:
+    """The same, and whether what runs there is asked to go."""
+
+    why: Words | None = None
+    who: Words | None = None
+    now: Annotated[bool, Field(strict=True)] = False
+
+
+@record
+class ResumeBody:
+    """Who says that a node is given work again; the body may be left out."""
+
+    who: Words | None = None
 
 
 @router.get("/status", response_model=Status)
@@ -39,6 +71,30 @@ async def list_nodes(desk: TheDesk) -> Response:
     return answer(list[NodeView], desk.nodes())
 
 
+@router.post("/nodes/{name}/cordon", response_model=NodeView, openapi_extra=body_of("CordonBody", required=False))
+async def cordon_node(desk: TheDesk, name: Name, request: Request) -> Response:
+    """Put nothing new on a node; what runs there runs on. Once more does no harm."""
+    given = load(CordonBody, await read_body(request) or b"{}")
+    await tell(desk, CordonNode(node=name, why=given.why, who=given.who))
+    return answer(NodeView, _node(desk, name))
+
+
+@router.post("/nodes/{name}/drain", response_model=NodeView, openapi_extra=body_of("DrainBody", required=False))
+async def drain_node(desk: TheDesk, name: Name, request: Request) -> Response:
+    """Put nothing new on a node, and tell when it is empty; with `now`, ask what runs there to go."""
+    given = load(DrainBody, await read_body(request) or b"{}")
+    await tell(desk, CordonNode(node=name, why=given.why, who=given.who, drain=True, now=given.now))
+    return answer(NodeView, _node(desk, name))
+
+
+@router.post("/nodes/{name}/resume", response_model=NodeView, openapi_extra=body_of("ResumeBody", required=False))
+async def resume_node(desk: TheDesk, name: Name, request: Request) -> Response:
+    """Put work on a node again; one that takes work anyway stays as it is."""
+    given = load(ResumeBody, await read_body(request) or b"{}")
+    await tell(desk, ResumeNode(node=name, who=given.who))
+    return answer(NodeView, _node(desk, name))
+
+
 @router.get("/devices/{name}/explain", response_model=DeviceExplanation)
 async def explain_device(desk: TheDesk, name: Name) -> Response:
     """Why a device does what it does, or nothing. Its id holds a slash, written `%2F`."""
@@ -50,3 +106,7 @@ async def drain(desk: TheDesk) -> Response:
     """Stop the controller gently, as SIGTERM does."""
     desk.drain()
     return answer(Draining, Draining(draining=True), HTTPStatus.ACCEPTED)
+
+
+def _node(desk: Desk, name: str) -> NodeView:
+    return next(node for node in desk.nodes() if node.name == name)

@@ -12,7 +12,6 @@ from hostler.core.care.state import HeardDevice
 from hostler.core.index import Index
 from hostler.core.state import Device, Job, State
 from hostler.model.events import ConcurrencySet, Event, IdleResourceDetected, job_of
-from hostler.model.fleet import Link
 from hostler.model.telemetry import DeviceTelemetry
 from hostler.model.work import JobState, WorkKind
 from hostler.policy import utilization
@@ -149,7 +148,7 @@ def _idle(device: Device, heard: HeardDevice, idle_s: float, gate: str | None, w
 def _waiting_for(state: State, index: Index, device: Device) -> Waiting | None:
     """Something that waits and fits on the device; preferably what nothing is known to keep off it now."""
     name = device.spec.id
-    if name not in index.places or state.nodes[device.spec.node].link is not Link.UP:
+    if name not in index.places or not state.takes_work(device.spec.node):
         return None
     waiting = [*_jobs_for(state, index, device), *_sweeps_for(state, index, device)]
     return min(waiting, key=lambda each: (each[1] is not None, each[0].rank), default=None)

@@ -183,4 +183,4 @@ def _has_place(state: State, index: Index, job: Job, avoid: Mapping[str, float],
 def _fitting(state: State, index: Index, job: Job) -> Iterator[str]:
     for cls, members in index.members.items():
         if index.misfit(job.spec.resources, job.spec.work, cls) is None:
-            yield from (name for name in members if state.nodes[state.devices[name].spec.node].link is Link.UP)
+            yield from (name for name in members if state.takes_work(state.devices[name].spec.node))

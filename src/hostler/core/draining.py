@@ -1,0 +1,72 @@
+"""Cordon, drain, resume: what somebody says of a node, and what follows for the work it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from typing import TypeAlias
+
+from hostler.core import cordons
+from hostler.core.index import Index
+from hostler.core.state import Job, State
+from hostler.model import events, inputs
+from hostler.model.errors import NotFound
+from hostler.model.events import Event, job_of
+
+Emit: TypeAlias = Callable[[Event], None]
+
+NAMED_MOST = 20
+
+
+def cordon(state: State, index: Index, given: inputs.CordonNode, emit: Emit) -> None:
+    """Put nothing new on a node; once more changes nothing, unless it asks for more or gives another reason.
+
+    Raises `NotFound`.
+    """
+    _check(state, given.node)
+    known = state.cordons.get(given.node)
+    drain, now, why = given.drain or given.now, given.now, given.why
+    if known is not None:
+        drain, now, why = drain or known.drain, now or known.now, known.why if why is None else why
+        if (drain, now, why) == (known.drain, known.now, known.why):
+            return
+    emit(events.NodeCordoned(node=given.node, why=why, who=given.who, drain=drain, now=now))
+    said = cordons.words(state.cordons[given.node])
+    for attempt in _unasked(state, index, given.node) if now else ():
+        emit(events.PreemptRequested(attempt=attempt, by=None, why=f"{given.node} is {said}"))
+
+
+def resume(state: State, index: Index, given: inputs.ResumeNode, emit: Emit) -> None:
+    """Put work on a node again; of one that takes work anyway, nothing is to be done. Raises `NotFound`."""
+    _check(state, given.node)
+    if given.node in state.cordons:
+        emit(events.NodeResumed(node=given.node, who=given.who))
+
+
+def review(state: State, index: Index, emit: Emit) -> None:
+    """Tell of nodes that were to be emptied and are."""
+    for node, known in list(state.cordons.items()):
+        if known.drain and known.drained_at is None and not _holds(state, index, node):
+            emit(events.NodeDrained(node=node))
+
+
+def _check(state: State, node: str) -> None:
+    if node not in state.nodes:
+        names = sorted(state.nodes)
+        listed = ", ".join(names[:NAMED_MOST]) + (" and more" if len(names) > NAMED_MOST else "")
+        raise NotFound(f"there is no node {node!r} in the fleet; it has {listed or 'none yet'}")
+
+
+def _holds(state: State, index: Index, node: str) -> bool:
+    held = (state.devices[name] for name in index.devices_at.get(node, ()))
+    return any(device.attempts or device.chunks for device in held)
+
+
+def _unasked(state: State, index: Index, node: str) -> list[str]:
+    """Attempts there that nobody has asked to end yet."""
+    held = (state.devices[name].attempts for name in index.devices_at.get(node, ()))
+    return [name for name in dict.fromkeys(chain.from_iterable(held)) if _is_unasked(state.jobs[job_of(name)])]
+
+
+def _is_unasked(job: Job) -> bool:
+    return job.attempt is not None and job.attempt.yielding is None and job.cancelling is None
