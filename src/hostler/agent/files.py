@@ -33,11 +33,8 @@ _HEX = frozenset("0123456789abcdef")
 
 
 def command(root: str) -> List[str]:
-    """What serves the connection that is its standard input."""
-    program = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from hostler.agent.files import main; sys.exit(main(sys.argv[2]))"
-    )
-    return [sys.executable, "-I", "-S", "-c", program, CODE, root]
+    """What serves the connection that is its standard input; `CODE` must be in its PYTHONPATH."""
+    return [sys.executable, "-S", "-m", "hostler.agent", "files", "--dir", root]
 
 
 class Damaged(Exception):

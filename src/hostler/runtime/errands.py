@@ -63,6 +63,11 @@ class Errands:
         """The link is down."""
         self.cancel(list(self._running))
 
+    async def over(self, within_s: float) -> None:
+        """Wait until nothing is under way any more, or for so long."""
+        if self._running:
+            await asyncio.wait(list(self._running.values()), timeout=within_s)
+
     def _start(self, attempt: str, work: Callable[[], Awaitable[None]]) -> None:
         if attempt not in self._running:
             self._begin(attempt, self._again(attempt, work))

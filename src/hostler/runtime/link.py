@@ -40,6 +40,8 @@ from hostler.runtime.clock import Clock
 from hostler.runtime.errands import Errands
 from hostler.runtime.pump import Pump
 
+SETTLE_S = 5.0
+"""How long what is under way on a node is waited for when the controller leaves."""
 REST_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
@@ -79,6 +81,7 @@ class Link:
     async def release(self) -> None:
         """Let what idles on the node end, and do not connect anew: that would start it again. Raises `LinkError`."""
         self._released = True
+        await self._errands.over(SETTLE_S)
         if isinstance(self.backend, Releases):
             await self.backend.release()
 
