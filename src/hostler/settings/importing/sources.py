@@ -34,7 +34,8 @@ def read(source: Path, kind: Kind | None = None) -> tuple[Kind, Listing]:
     found, listing = read_text(file_text(path), str(source), kind, path)
     beside = [name for name in ("group_vars", "host_vars") if (path.parent / name).is_dir()]
     if found == "ansible" and beside:
-        note = f"{' and '.join(beside)} beside it are not read; what `ansible-inventory -i {source} --list` prints has them"
+        instead = f"what `ansible-inventory -i {source} --list` prints has them"
+        note = f"{' and '.join(beside)} beside it are not read; {instead}"
         listing = replace(listing, notes=(*listing.notes, note))
     return found, listing
 
