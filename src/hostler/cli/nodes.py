@@ -173,14 +173,14 @@ def import_(
     if class_ is not None and not is_node_name(class_):
         raise UsageError(f"--class {class_!r} is no name of a class; use letters, digits, dots, dashes and underscores")
     kind, listing = _listing(source, kind)
-    found = imported(listing, only, class_)
+    found, name = imported(listing, only, class_), _source_name(source)
     if as_json:
         left_out = [{"name": each.name, "why": each.why} for each in found.left_out]
         say_json({"from": kind, "nodes": found.nodes, "left_out": left_out, "notes": found.notes})
     elif found.nodes:
         configs = extra_configs(source) if kind == "ssh" and str(source) != "-" else ()
-        print(fleet_text(found, str(source), class_, configs), end="")
-    _tell_of_import(found, source, in_comments=bool(found.nodes))
+        print(fleet_text(found, name, class_, configs), end="")
+    _tell_of_import(found, name, in_comments=bool(found.nodes))
     return 0 if found.nodes else 1
 
 
@@ -290,10 +290,15 @@ def _listing(
 
     if str(source) != "-":
         return read(source, kind)
-    return read_text(decoded(sys.stdin.buffer.read(), "standard input"), "standard input", kind)
+    name = _source_name(source)
+    return read_text(decoded(sys.stdin.buffer.read(), name), name, kind)
 
 
-def _tell_of_import(found: Imported, source: Path, *, in_comments: bool) -> None:
+def _source_name(source: Path) -> str:
+    return "standard input" if str(source) == "-" else str(source)
+
+
+def _tell_of_import(found: Imported, source: str, *, in_comments: bool) -> None:
     """On standard error: what to know, and what to do next."""
     for note in found.notes:
         print(clean(f"note: {note}"), file=sys.stderr)

@@ -168,6 +168,9 @@ def test_templates_are_filled_in_as_far_as_that_is_sure(targets: Targets) -> Non
     found = targets(text)
     assert {name: each and each.host for name, each in found.items()} == {"a": "a.lan", "b": "10.0.0.9"}
     assert left_out(text) == {"c": "ansible_user cannot be told from this file alone"}
+    (note,) = taken("a ansible_python_interpreter='{{ venv }}/bin/python'\n").notes
+    assert note == "a: ansible_python_interpreter cannot be told from this file alone"
+    assert "a" in left_out("a ansible_connection='{{ how }}'\n")
     assert "secret" not in str(taken("a ansible_host='{{ ansible_password }}' ansible_password=secret\n"))
 
 

@@ -156,18 +156,22 @@ def _filling(part: re.Match[str], origin: Origin) -> Sequence[str]:
 def _machine(name: str, origin: Origin, variables: Mapping[str, Any], groups: tuple[str, ...]) -> Machine | LeftOut:
     said = _Said(name, variables)
     connection = said.text("ansible_connection") or "ssh"
+    if said.unclear:
+        return LeftOut(name=name, why=said.unclear[0])
     if connection not in LOCAL | OVER_SSH:
         return LeftOut(name=name, why=f"Ansible reaches it by {connection[:40]!r}, Hostler by SSH alone")
-    python = said.text("ansible_python_interpreter")
+    about_python = _Said(name, variables)  # a node does without it, if need be
+    python = about_python.text("ansible_python_interpreter")
     shared = Machine(
         name=name,
         origin=origin,
         python=None if python in ANY_PYTHON else python,
         groups=groups,
         secrets=tuple(sorted(key for key in variables if _SECRET.fullmatch(key))),
+        remarks=tuple(about_python.unclear),
     )
     if connection in LOCAL:
-        return replace(shared, local=True, remarks=tuple(said.unclear))
+        return replace(shared, local=True)
     return _over_ssh(shared, said)
 
 
@@ -188,7 +192,7 @@ def _over_ssh(machine: Machine, said: _Said) -> Machine | LeftOut:
         user=user,
         identity=identity,
         via=args.via,
-        remarks=tuple(args.remarks),
+        remarks=(*machine.remarks, *args.remarks),
     )
 
 
