@@ -194,7 +194,11 @@ def _to_others(state: State, index: Index, job: Job, device: Device) -> Verdict:
     if job.id in state.sweeps and name in index.reserved:
         return Verdict(gate=Gate.RESERVED, says=f"reserved: kept for {index.reserved[name]}")
     taken = device.attempts and job.id in state.sweeps
-    return Verdict(gate=Gate.TAKEN if taken else None, says=busy(device) or "free")
+    says = busy(device)
+    if not says:
+        closed = cordons.gate(state, node.spec.name) or trust.gate(state, name, index.now)
+        says = "free" if closed is None else str(closed)
+    return Verdict(gate=Gate.TAKEN if taken else None, says=says)
 
 
 def _grouped(index: Index, verdicts: Mapping[str, Verdict]) -> Iterator[DeviceGroup]:

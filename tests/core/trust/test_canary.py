@@ -284,6 +284,15 @@ def test_everybody_is_told_why() -> None:
     assert node_views(state, index)[0].devices[0].canary is None
 
 
+def test_a_device_that_is_kept_out_is_not_said_to_be_free() -> None:
+    driver = world(devices=2)
+    driver.tell(*right("n/cuda0"), wrong("n/cuda1"))
+    driver.submit(script())
+    says = explain_job(driver.state, driver.core.index, driver.state.jobs["j1"]).devices
+    assert says["n/cuda0"].startswith("holds it")
+    assert says["n/cuda1"].startswith("canary: ")
+
+
 def test_a_lease_of_a_device_that_is_not_proved_fits_no_state() -> None:
     driver = world()
     driver.submit(script(resources=GPU))
