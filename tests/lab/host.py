@@ -23,7 +23,7 @@ from tests.lab.tools import command, succeeds, until
 
 HERE = Path(__file__).parent
 PORT = 22
-DISK = "1g"
+DISK = "8g"
 """Size of a disk; it takes memory only as far as it is written to."""
 LAB, HOME = "/run/lab", "/mnt/home"
 """What a host calls the folder of its settings, and its user's home."""
