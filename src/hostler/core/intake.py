@@ -201,7 +201,8 @@ def _fetched(state: State, index: Index, given: inputs.Fetched, emit: Emit) -> N
     if job is None or job.attempt is None or job.attempt.ended is None:
         return
     ended = fetching.told(job.attempt.ended)
-    emit(events.FilesFetched(attempt=given.attempt, files=given.files, error=given.error))
+    files = tuple(map(legible, given.files))  # names of files are bytes, and need not be text
+    emit(events.FilesFetched(attempt=given.attempt, files=files, error=given.error))
     if given.error is None or job.cancelling is not None:
         _judge(state, index, job, ended, emit)
     else:
