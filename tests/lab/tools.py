@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 PATIENCE_S = 20.0
+POLL_S = 0.1
 
 
 def command(*words: str) -> str:
@@ -22,9 +23,9 @@ def succeeds(*words: str) -> bool:
     return subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, check=False).returncode == 0
 
 
-def until(holds: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:
-    """Wait for something of the system."""
+def until(holds: Callable[[], object], what: str, patience_s: float = PATIENCE_S, log: Callable[[], str] = str) -> None:
+    """Wait for something that comes from outside."""
     deadline = time.monotonic() + patience_s
     while not holds():
-        assert time.monotonic() < deadline, f"{what}: not within {patience_s:g} s"
-        time.sleep(0.05)
+        assert time.monotonic() < deadline, f"{what}: not within {patience_s:g} s\n{log()}"
+        time.sleep(POLL_S)

@@ -5,31 +5,31 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Set as AbstractSet
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from hostler.cli.entries import entry_line
 from hostler.model.errors import LinkError
-from hostler.model.events import AttemptLeased, Entry, JobDone
+from hostler.model.events import AttemptLeased, Entry, JobDone, job_of
 from hostler.model.work import JobState
 from hostler.runtime.proof import proof_of
 from hostler.runtime.snapshots import recovered
-from hostler.settings.nodes import Node
 from hostler.store import open_journal
 from tests.backends.ssh.test_carrier import HOSTILE
-from tests.integration.conftest import Fleet, Said, View, a_fleet, command, until
+from tests.integration.conftest import Fleet, Said, View, a_fleet, command
 from tests.lab.datacentre import Datacentre
 from tests.lab.host import Host
+from tests.lab.tools import until
 
 HERE = Path(__file__).parent
 PER_S = 1000
 SLOTS = 2
 KEEPALIVE_S = 1.0
+WIDTH = 10_000
 PLANTED = 20
 FREELY = dict.fromkeys(("lost", "signal", "worker", "spawn", "exit", "result"), 1000)
 """What befalls a host must not use up what work may fail by itself."""
@@ -38,18 +38,18 @@ FREELY = dict.fromkeys(("lost", "signal", "worker", "spawn", "exit", "result"), 
 class Work:
     """One fleet file for all hosts of a datacentre, and the controller that sees to it."""
 
-    def __init__(self, lab: Datacentre, fleet: Fleet, scripts: int, sweep_s: float, script_s: float) -> None:
+    def __init__(self, lab: Datacentre, fleet: Fleet, scripts: int, sweep_s: float, script_s: float, **terms: object) -> None:
         self.lab = lab
         self.fleet = fleet
         self.scripts = [f"script-{at}" for at in range(scripts)]
         self.stop = int(PER_S * sweep_s * SLOTS * len(lab.hosts))
         self.planted = sorted(random.Random(7).sample(range(self.stop), PLANTED))
+        self._lines: list[str] = []
         self._lay_out()
-        canary = {"canary": "none"} if "canary" in Node.model_fields else {}
         fleet.settle(
             name="lab",
             ssh={"config": [], "known_hosts": [], "keepalive_s": KEEPALIVE_S, "connect_s": 5},
-            nodes=lab.fleet(cpu_slots=SLOTS, **canary),
+            nodes=lab.fleet(cpu_slots=SLOTS, scripts=1, **terms),
             sweeps=[self._sweep()],
             jobs=[self._script(name, script_s) for name in self.scripts],
         )
@@ -85,6 +85,25 @@ class Work:
         devices = self.node(host)["devices"]
         return all(any(device[what] for device in devices) for what in ("attempts", "chunks"))
 
+    def attempts(self, host: Host) -> set[str]:
+        """Those that it holds, as far as the controller knows."""
+        return {name for device in self.node(host)["devices"] for name in device["attempts"]}
+
+    def lost(self) -> set[str]:
+        """Attempts that were said to be dead, by the controller or by their agent."""
+        lines = [*self.events("attempt.lost"), *self.events("attempt.ended", 'reason="lost"')]
+        return {line.split()[3] for line in lines}
+
+    def elsewhere(self, attempts: AbstractSet[str], host: Host) -> bool:
+        """Whether the jobs of these attempts all run on other hosts, or have."""
+        jobs = {job["id"]: job for job in self.fleet.client.all_jobs()}
+        found = [jobs[job_of(name)] for name in attempts]
+        return all(job["state"] == "done" or str(job["device"]).split("/")[0] not in (host.name, "None") for job in found)
+
+    def happened(self, kind: str) -> bool:
+        """Whether the journal has such an entry, once the controller has ended."""
+        return any(entry.event.kind == kind for entry in self.entries())
+
     def is_down(self, host: Host) -> bool:
         """Whether it is shown as out of reach, to people, too."""
         if self.node(host)["link"] != "down":
@@ -97,9 +116,14 @@ class Work:
         return bool(self.node(host)["link"] == "up")
 
     def events(self, *words: str) -> list[str]:
-        """Lines of `hostler events` with these words."""
-        lines = self.hostler("events").out.splitlines()
-        return [line for line in lines if all(word in line for word in words)]
+        """Lines of `hostler events` with these words, however wide the terminal; what is known is not asked for again."""
+        newest = self.fleet.client.status()["seq"]
+        if len(self._lines) < newest:
+            for entry in self.fleet.client.events(len(self._lines)):
+                self._lines.append(entry_line(entry, WIDTH))
+                if entry["seq"] >= newest:
+                    break
+        return [line for line in self._lines if all(word in line for word in words)]
 
     def entries(self) -> list[Entry]:
         """The whole journal, once the controller has ended."""
@@ -196,16 +220,16 @@ class Work:
 
 @contextmanager
 def on(
-    lab: Datacentre, folder: Path, *, scripts: int, sweep_s: float, script_s: float = 5.0
+    lab: Datacentre, folder: Path, *, scripts: int, sweep_s: float, script_s: float = 5.0, **terms: object
 ) -> Iterator[Work]:
-    """Work for all hosts, laid out: a sweep that keeps all of them busy for `sweep_s`, and scripts of `script_s`."""
+    """Work for all hosts, laid out: a sweep that keeps all of them busy for `sweep_s`, and scripts of `script_s`.
+
+    `terms` are settings of every node.
+    """
     with a_fleet(folder) as fleet:
-        yield Work(lab, fleet, scripts, sweep_s, script_s)
+        yield Work(lab, fleet, scripts, sweep_s, script_s, **terms)
 
 
 def _contents(folder: Path) -> dict[bytes, bytes]:
     found = (path for path in folder.rglob("*") if path.is_file())
     return {os.fsencode(path.relative_to(folder)): path.read_bytes() for path in found}
-
-
-__all__ = ["Any", "Sequence", "Work", "on", "time"]
