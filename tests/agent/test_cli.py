@@ -150,5 +150,8 @@ def test_a_full_disk_with_the_log_on_it_ends_nobody(agent: Agent, small_disk: Pa
         client.close()
         client = until(lambda: reconnect(folder), "the agent")
         client.send(type="shutdown", when="now")
+        while client.receive():
+            pass
+        client.close()
     assert client.hello["incarnation"] == incarnation
     until(lambda: not (folder / "agent.sock").exists(), "the end of the agent")

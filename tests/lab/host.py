@@ -29,7 +29,6 @@ LAB, HOME = "/run/lab", "/mnt/home"
 """What a host calls the folder of its settings, and its user's home."""
 PYTHON = os.path.realpath(sys.executable)
 """An interpreter without anything of this project."""
-FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
 INIT = """
 set -e
 hostname {name}
@@ -89,7 +88,7 @@ class Place:
 class Host:
     """A machine of its own as far as SSH, processes, files and the network go; `below` gets a folder for it.
 
-    Its `clock` can be set only where it is asked for: a library in every process of the host sees to that.
+    Its `clock` can be set only where it is asked for: every Python on the host has to be told.
     """
 
     def __init__(self, place: Place, below: Path, gpus: Sequence[Gpu] = (), *, clock: bool = False) -> None:
@@ -261,14 +260,14 @@ class Host:
     def wrong_clock(self, by_s: int) -> Iterator[None]:
         """Its clock is this far ahead of everybody else's."""
         assert self._has_clock, "a host has a clock of its own only if that is asked for"
-        (self.folder / "clock").write_text(f"{by_s:+d}s\n")
+        (self.folder / "clock").write_text(str(by_s))
         try:
             yield
         finally:
-            (self.folder / "clock").write_text("+0s\n")
+            (self.folder / "clock").write_text("0")
 
     def _prepare(self, below: Path, gpus: Sequence[Gpu]) -> None:
-        for name in ("disk", "bin"):
+        for name in ("disk", "bin", "site"):
             (self.folder / name).mkdir(parents=True)
         disk = str(self.folder / "disk")
         command("mount", "-t", "tmpfs", "-o", f"size={DISK},mode=755", self.place.name, disk)
@@ -277,7 +276,8 @@ class Host:
         shutil.copy(below / "client.pub", self.folder)
         _make_key(self.folder / "host")
         (self.folder / "sshd.conf").write_text("\n".join(self._sshd_lines()) + "\n")
-        (self.folder / "clock").write_text("+0s\n")
+        (self.folder / "clock").write_text("0")
+        shutil.copy(HERE / "clock.py", self.folder / "site" / "sitecustomize.py")
         if gpus:
             self._put_in(gpus)
 
@@ -295,8 +295,7 @@ class Host:
         yield from ("MaxStartups 100:30:200", "Subsystem sftp internal-sftp")
         env = {"HOME": HOME, "PATH": f"{LAB}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LAB_GPUS": f"{LAB}/gpus"}
         if self._has_clock:
-            env |= {"LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": f"{LAB}/clock"}
-            env |= {"FAKETIME_CACHE_DURATION": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+            env |= {"PYTHONPATH": f"{LAB}/site", "LAB_CLOCK": f"{LAB}/clock"}
         yield "SetEnv " + " ".join(f"{name}={value}" for name, value in env.items())
 
     def _new_boot(self) -> None:

@@ -94,15 +94,25 @@ class Work:
         lines = [*self.events("attempt.lost"), *self.events("attempt.ended", 'reason="lost"')]
         return {line.split()[3] for line in lines}
 
+    def over(self) -> set[str]:
+        """Attempts of which the end is known, whatever that was."""
+        return self.lost() | {line.split()[3] for line in self.events("attempt.ended")}
+
     def elsewhere(self, attempts: AbstractSet[str], host: Host) -> bool:
         """Whether the jobs of these attempts all run on other hosts, or have."""
         jobs = {job["id"]: job for job in self.fleet.client.all_jobs()}
         found = [jobs[job_of(name)] for name in attempts]
         return all(job["state"] == "done" or str(job["device"]).split("/")[0] not in (host.name, "None") for job in found)
 
-    def happened(self, kind: str) -> bool:
-        """Whether the journal has such an entry, once the controller has ended."""
-        return any(entry.event.kind == kind for entry in self.entries())
+    def has_searched(self, host: Host) -> bool:
+        """Whether a chunk has been finished there."""
+        leased = {line.split()[3] for line in self.events("chunk.leased", f'"{host.name}/')}
+        return bool(leased & {line.split()[3] for line in self.events("chunk.done")})
+
+    def was_never_away(self) -> bool:
+        """Whether no host has been out of reach before all was done; the controller must have ended."""
+        kinds = [entry.event.kind for entry in self.entries()]
+        return "node.unreachable" not in kinds[: len(kinds) - kinds[::-1].index("job.done")]
 
     def is_down(self, host: Host) -> bool:
         """Whether it is shown as out of reach, to people, too."""
@@ -141,7 +151,7 @@ class Work:
     def story(self) -> str:
         """For somebody who wants to know why it did not work."""
         said = [self.hostler(*words).out for words in (["nodes"], ["status"], ["jobs"])]
-        return "\n".join([*said, *self.events()[-60:], self.fleet.log()])
+        return "\n".join([*said, *self._lines[-60:], self.fleet.log()])
 
     def _asked(self, holds: Callable[[], object]) -> object:
         assert self.fleet.controller is not None

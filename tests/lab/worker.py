@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-TELLS_S = 0.25
+TELLS_S = 0.5
 
 
 def say(message: dict) -> None:
