@@ -299,6 +299,7 @@ class Host:
         yield "SetEnv " + " ".join(f"{name}={value}" for name, value in env.items())
 
     def _new_boot(self) -> None:
+        enter = ["setpriv", "--pdeathsig", "KILL", "nsenter", f"--net=/run/netns/{self.place.name}"]
         spaces = ["--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"]
         script = INIT.format(
             name=self.name, folder=shlex.quote(str(self.folder)), lab=LAB, sshd=shlex.quote(sshd.BINARY)
@@ -306,8 +307,7 @@ class Host:
         with (self.folder / "log").open("ab") as log:
             # Should this process be killed, its hosts die with it.
             self._init = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "nsenter", f"--net=/run/netns/{self.place.name}"]
-                + ["unshare", *spaces, "/bin/sh", "-c", script],
+                [*enter, "unshare", *spaces, "/bin/sh", "-c", script],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -338,9 +338,7 @@ class Host:
         assert self._init is not None
         first = psutil.Process(self._init.pid).children()
         space = _space(first[0].pid) if first else None
-        return [
-            psutil.Process(pid) for pid in psutil.pids() if space and pid != first[0].pid and _space(pid) == space
-        ]
+        return [psutil.Process(pid) for pid in psutil.pids() if space and pid != first[0].pid and _space(pid) == space]
 
     def _firewall(self, rule: str) -> None:
         command("ip", "netns", "exec", self.place.name, "nft", *rule.split())

@@ -10,7 +10,9 @@ def main() -> int:
         gpus = [line.rstrip("\n").split("|") for line in file]
     for index, name, memory, uuid in gpus:
         known = {"index": index, "name": name, "memory.total": memory, "uuid": uuid}
-        known.update({"utilization.gpu": "50", "memory.used": "100", "temperature.gpu": "60", "driver_version": "550.1"})
+        known.update(
+            {"utilization.gpu": "50", "memory.used": "100", "temperature.gpu": "60", "driver_version": "550.1"}
+        )
         if "query-gpu" in asked:
             print(", ".join(known.get(field, "[N/A]") for field in asked["query-gpu"].split(",")))
     return 0

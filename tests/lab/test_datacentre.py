@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +28,16 @@ def lab() -> Iterator[Datacentre]:
 
 def ssh(lab: Datacentre, at: Host, words: str, within_s: float = 20.0) -> subprocess.CompletedProcess[str]:
     """A command over the OpenSSH client, which trusts whom it meets."""
-    options = ["-F", "none", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+    options = [
+        "-F",
+        "none",
+        "-o",
+        "StrictHostKeyChecking=no",
+        "-o",
+        "UserKnownHostsFile=/dev/null",
+        "-o",
+        "LogLevel=ERROR",
+    ]
     options += ["-o", "ConnectTimeout=3", "-i", str(lab.identity)]
     return subprocess.run(
         ["ssh", *options, f"root@{at.place.address}", words],
@@ -110,6 +120,27 @@ def test_a_wrong_clock() -> None:
         with one.wrong_clock(3600):
             assert 3500 < float(said(lab, one, asks)) - time.time() < 3700
         assert abs(float(said(lab, one, asks)) - time.time()) < 100
+
+
+HELD = """
+import time
+from tests.lab import datacentre
+with datacentre.running([]) as made:
+    print(made.number, *(process.pid for process in made.hosts[0].processes()), flush=True)
+    time.sleep(1000)
+"""
+
+
+def test_what_a_killed_test_leaves_is_cleared_away_by_the_next() -> None:
+    with subprocess.Popen([sys.executable, "-c", HELD], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        number, *pids = map(int, holder.stdout.readline().split())
+        holder.kill()
+    assert pids
+    until(lambda: not any(map(psutil.pid_exists, pids)), "its hosts dead")
+    with datacentre.running([]):
+        alias = Path(f"/sys/class/net/hlab{number}/ifalias")
+        assert not alias.exists() or psutil.pid_exists(int(alias.read_text().split()[0])), "another's by now"
 
 
 def test_nothing_is_left() -> None:

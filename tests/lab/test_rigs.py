@@ -74,7 +74,8 @@ def test_a_sweep_on_twenty_six_gpus(lab: Datacentre, tmp_path: Path) -> None:
             name="rigs",
             ssh={"config": [], "known_hosts": []},
             nodes=[
-                {**node, "env": {"MODEL": kind}} for node, kind in zip(lab.fleet(cpu_slots=0, canary="none"), KINDS, strict=True)
+                {**node, "env": {"MODEL": kind}}
+                for node, kind in zip(lab.fleet(cpu_slots=0, canary="none"), KINDS, strict=True)
             ],
             sweeps=[
                 {
@@ -102,7 +103,7 @@ def test_a_sweep_on_twenty_six_gpus(lab: Datacentre, tmp_path: Path) -> None:
 
 
 def check_balance(run: Run) -> None:
-    """Every device has its part. Only one that is given far too little, or far too much, is told from a busy machine."""
+    """Every device has its part. No more can be asked of a busy machine than that none has half of it, or double."""
     for device, items in run.items.items():
         per_s = PER_S[KINDS[int(device.split("/")[0].removeprefix("rig-"))]]
         assert 0.5 < items / sum(run.items.values()) / (per_s / FLEET_PER_S) < 2, (device, run)

@@ -38,7 +38,9 @@ FREELY = dict.fromkeys(("lost", "signal", "worker", "spawn", "exit", "result"), 
 class Work:
     """One fleet file for all hosts of a datacentre, and the controller that sees to it."""
 
-    def __init__(self, lab: Datacentre, fleet: Fleet, scripts: int, sweep_s: float, script_s: float, **terms: object) -> None:
+    def __init__(
+        self, lab: Datacentre, fleet: Fleet, scripts: int, sweep_s: float, script_s: float, **terms: object
+    ) -> None:
         self.lab = lab
         self.fleet = fleet
         self.scripts = [f"script-{at}" for at in range(scripts)]
@@ -102,7 +104,9 @@ class Work:
         """Whether the jobs of these attempts all run on other hosts, or have."""
         jobs = {job["id"]: job for job in self.fleet.client.all_jobs()}
         found = [jobs[job_of(name)] for name in attempts]
-        return all(job["state"] == "done" or str(job["device"]).split("/")[0] not in (host.name, "None") for job in found)
+        return all(
+            job["state"] == "done" or str(job["device"]).split("/")[0] not in (host.name, "None") for job in found
+        )
 
     def has_searched(self, host: Host) -> bool:
         """Whether a chunk has been finished there."""
@@ -126,7 +130,7 @@ class Work:
         return bool(self.node(host)["link"] == "up")
 
     def events(self, *words: str) -> list[str]:
-        """Lines of `hostler events` with these words, however wide the terminal; what is known is not asked for again."""
+        """Lines of `hostler events` with these words, not shortened; what is known is not asked for again."""
         newest = self.fleet.client.status()["seq"]
         if len(self._lines) < newest:
             for entry in self.fleet.client.events(len(self._lines)):

@@ -101,8 +101,9 @@ def _set_priority(state: State, index: Index, given: inputs.SetPriority, emit: E
 
 def _node_found(state: State, index: Index, given: inputs.NodeFound, emit: Emit) -> None:
     known = state.nodes.get(given.node.name)
-    if known is None or known.spec != given.node:
-        emit(events.NodeJoined(node=given.node))
+    found = replace(given.node, devices=tuple(map(legible, given.node.devices)))
+    if known is None or known.spec != found:
+        emit(events.NodeJoined(node=found))
         for name in [each for each in sorted(index.active) if state.sweeps[each].barred]:
             review_sweep(state, index, state.jobs[name], emit)
 
