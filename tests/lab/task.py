@@ -5,7 +5,7 @@ import shutil
 import sys
 import time
 
-GIVEN, LEFT = b"given", b"out"
+GIVEN, LEFT = "given", "out"
 
 
 def main(name: str, seconds: str) -> None:
@@ -13,7 +13,7 @@ def main(name: str, seconds: str) -> None:
         file.write(name + "\n")
     time.sleep(float(seconds))
     shutil.copytree(GIVEN, LEFT)
-    with open(os.path.join(LEFT, b"name"), "w") as file:
+    with open(os.path.join(LEFT, "name"), "w") as file:
         file.write(name)
     with open(os.environ["HOSTLER_RESULT"], "w") as file:
         file.write(f'"{name}"')

@@ -3,16 +3,19 @@
 `per_s` is a number of items, or one for each `$MODEL` of a host. A hit is at every planted item.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os
 import sys
 import time
+from typing import Any
 
 TELLS_S = 0.5
 
 
-def say(message: dict) -> None:
+def say(message: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
@@ -30,7 +33,7 @@ def main() -> None:
         search(json.loads(line), params["planted"], per_s, digest)
 
 
-def search(chunk: dict, planted: list, per_s: float, digest: str) -> None:
+def search(chunk: dict[str, Any], planted: list[int], per_s: float, digest: str) -> None:
     """Items pass by at their speed, however late this process wakes up."""
     start, stop = chunk["start"], chunk["stop"]
     began = time.monotonic()
