@@ -159,13 +159,7 @@ async def _sftp(server: Sshd, source: Path, target: Path) -> None:
 def _rows(what: str, size: int, measured: dict[str, Samples]) -> Iterator[Row]:
     for way, samples in measured.items():
         best = min(samples)
-        yield {
-            "files": what,
-            "way": way,
-            "best s": best,
-            "median s": statistics.median(samples),
-            "MB/s": size / best / 1e6,
-        }
+        yield {"files": what, "way": way, "best s": best, "median s": statistics.median(samples), "MB/s": size / best / 1e6}
 
 
 def _trip(way: str, samples: Samples) -> Row:
