@@ -59,7 +59,7 @@ fleetdays:
 	@scripts/make-env kernels,train,eval,report,opt,dev
 	FLEET_DAYS=1000 $(RUN) -m pytest -n $(JOBS) tests/simulation/test_fleets.py $(ARGS)
 
-# Four hosts in namespaces, everything that can befall them, for as long as it lasts in life: some 15 minutes.
+# Four hosts in namespaces, everything that can befall them, for as long as it lasts in life: some 8 minutes.
 faults:
 	@scripts/make-env kernels,train,eval,report,opt,dev
 	LAB_FAULTS=all $(RUN) -m pytest -n $(JOBS) tests/lab/test_faults.py $(ARGS)

@@ -6,10 +6,8 @@ different ones. The bridge says which process that was; what a killed one has le
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -112,12 +110,14 @@ def _is_abandoned(bridge: str) -> bool:
 
 
 def _clear(number: int) -> None:
-    """Take away what bears a number: namespaces, links, and file systems."""
-    for name in [each.name for each in Path("/run/netns").glob(f"{PREFIX}{number}-*")]:
-        command("ip", "netns", "del", name)
-    with contextlib.suppress(subprocess.CalledProcessError):  # gone already
-        command("ip", "link", "del", Place(PREFIX, number, 0).bridge)
+    """Take away what bears a number: links, namespaces, file systems, and the bridge last, which frees the number."""
+    prefix = f"{PREFIX}{number}-"
+    for link in Path("/sys/class/net").glob(f"{prefix}*"):
+        succeeds("ip", "link", "del", link.name)  # by itself it would go some time after its namespace
+    for space in Path("/run/netns").glob(f"{prefix}*"):
+        succeeds("ip", "netns", "del", space.name)
     for line in Path("/proc/self/mounts").read_text().splitlines():
         source, target, *_ = line.split()
-        if source.startswith(f"{PREFIX}{number}-"):
-            command("umount", "-l", target)
+        if source.startswith(prefix):
+            succeeds("umount", "-l", target)
+    succeeds("ip", "link", "del", Place(PREFIX, number, 0).bridge)

@@ -122,8 +122,8 @@ class Work:
         """Whether it is shown as out of reach, to people, too."""
         if self.node(host)["link"] != "down":
             return False
-        rows = [row for row in self.hostler("nodes").out.splitlines() if row.startswith(f"{host.name}/")]
-        return bool(rows) and all(" down " in row for row in rows)
+        rows = [row.split() for row in self.hostler("nodes").out.splitlines() if row.startswith(f"{host.name}/")]
+        return "up" not in [row[1] for row in rows] and "down" in [row[1] for row in rows]
 
     def is_up(self, host: Host) -> bool:
         """Whether it is shown as linked."""
