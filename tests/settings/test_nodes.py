@@ -48,16 +48,17 @@ def test_everything_that_is_written_arrives() -> None:
 def test_a_name_is_enough_for_this_machine() -> None:
     loaded = load(None, {"HOSTLER_NODES": "[{name: here}]"})
     assert virtual_nodes(loaded.fleet) == ()
-    assert node_spec(loaded.fleet.nodes[0]) == NodeSpec(name="here", backend="local", devices=(), lease_s=3600.0)
+    assert node_spec(loaded.fleet.nodes[0]) == NodeSpec(name="here", backend="local", devices=())
 
 
 @pytest.mark.parametrize(
     ("said", "lease_s"),
     [
-        ("", 3600.0),
-        ("ephemeral: true", 600.0),
-        ("ephemeral: true, lease_s: auto", 600.0),
-        ("lease_s: never", None),
+        ("", None),
+        ("backend: ssh", 43200.0),
+        ("backend: ssh, ephemeral: true", 1800.0),
+        ("backend: ssh, ephemeral: true, lease_s: auto", 1800.0),
+        ("backend: ssh, lease_s: never", None),
         ("ephemeral: true, lease_s: 90", 90.0),
     ],
 )
@@ -237,7 +238,9 @@ def test_devices_behind_ssh_are_proved_and_others_where_that_is_asked_for(
     tmp_path: Path, text: str, canary: tuple[str, ...] | None
 ) -> None:
     terms = node_spec(load(None, {"HOSTLER_NODES": f"[{text}]"}).fleet.nodes[0])
-    made = LocalNode("n", tmp_path, controller="c", cpu_slots=1, terms=terms).describe({"cpus": 8, "devices": []})
+    made = LocalNode("n", tmp_path, store=STORE, controller="c", cpu_slots=1, terms=terms).describe(
+        {"cpus": 8, "devices": []}
+    )
     assert (terms.canary, made.canary) == (canary, canary)
 
 

@@ -10,22 +10,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import draining, fetching, forecast, sweeping
+from hostler.core import draining, fetching, judging, sweeping
 from hostler.core.care import intake as care
 from hostler.core.index import Index
 from hostler.core.loop import intake as loop
 from hostler.core.orders import sweep_of_worker, worker_id
 from hostler.core.state import Device, Job, Node, State, Sweep, sweep_payload
 from hostler.core.submission import admit
-from hostler.core.trust import canary, decide as trust
+from hostler.core.trust import canary
 from hostler.model import events, inputs
 from hostler.model.codec import legible, record_fault, unwritable
 from hostler.model.errors import Conflict, NotFound, SpecError
 from hostler.model.events import Event, job_of
 from hostler.model.fleet import Link
 from hostler.model.inputs import Input
-from hostler.model.work import DEFAULT_BUDGETS, DeviceKind, FailureClass, JobState, ScriptPayload, StagePayload
-from hostler.policy import retry
+from hostler.model.work import DEFAULT_BUDGETS, FailureClass, JobState, StagePayload
 
 Emit: TypeAlias = Callable[[Event], None]
 Take: TypeAlias = Callable[[State, Index, Any, Emit], Any]
@@ -51,7 +50,7 @@ def _submit(state: State, index: Index, given: inputs.Submit, emit: Emit) -> tup
     for event in fresh:
         emit(event)
     for event in fresh:
-        _fail_if_orphaned(state, state.jobs[event.job], emit)
+        judging.fail_if_orphaned(state, state.jobs[event.job], emit)
     return ids
 
 
@@ -77,7 +76,7 @@ def _retry(state: State, index: Index, given: inputs.Retry, emit: Emit) -> None:
         return
     if job.state not in (JobState.FAILED, JobState.CANCELLED):
         raise Conflict(f"{job.id} is {job.state}; only a failed or a cancelled job can be tried again")
-    gone = _gone(state, job)
+    gone = judging.never_done(state, job)
     if gone:
         raise Conflict(
             f"{job.id} comes after {', '.join(gone)}, which will not be done; retry {gone[0]}, it revives both"
@@ -116,7 +115,7 @@ def _link_up(state: State, index: Index, given: inputs.LinkUp, emit: Emit) -> No
     for device in _devices(state, index, given.node):
         for name in [each for each in device.attempts if each not in given.attempts]:
             if not known or state.jobs[job_of(name)].state is JobState.RUNNING:
-                lose(state, index, name, evidence, emit)
+                judging.lose(state, index, name, evidence, emit)
         for name in [each for each in device.chunks if each not in given.chunks]:
             if not known:
                 _give_back(state, name, "node_lost", emit)
@@ -166,7 +165,7 @@ def _ended(state: State, index: Index, given: inputs.Ended, emit: Emit) -> None:
     fault = unwritable(given.result)
     if fault is not None:
         given = replace(given, result=None, result_error=fault)
-    fetch = fetching.needed(state, job, given, failed=_failure(state, job, given) is not None)
+    fetch = fetching.needed(state, job, given, failed=judging.told_failure(state, job, given) is not None)
     emit(
         events.AttemptEnded(
             attempt=given.attempt,
@@ -187,14 +186,14 @@ def _ended(state: State, index: Index, given: inputs.Ended, emit: Emit) -> None:
         )
     )
     if fetch is None:
-        _judge(state, index, job, given, emit)
+        judging.judge(state, index, job, given, emit)
 
 
 def _ended_again(state: State, index: Index, job: Job, emit: Emit) -> None:
     """It is told twice, or was asked to stop while its files come: they are not waited for then."""
     if job.cancelling is not None:
         emit(events.JobCancelled(job=job.id))
-        _fail_dependents(state, index, job.id, emit)
+        judging.fail_dependents(state, index, job.id, emit)
 
 
 def _fetched(state: State, index: Index, given: inputs.Fetched, emit: Emit) -> None:
@@ -205,9 +204,9 @@ def _fetched(state: State, index: Index, given: inputs.Fetched, emit: Emit) -> N
     files = tuple(map(legible, given.files))  # names of files are bytes, and need not be text
     emit(events.FilesFetched(attempt=given.attempt, files=files, error=given.error))
     if given.error is None or job.cancelling is not None:
-        _judge(state, index, job, ended, emit)
+        judging.judge(state, index, job, ended, emit)
     else:
-        _fail_attempt(state, index, job, FailureClass.RESULT, given.error, emit, ended=ended)
+        judging.fail_attempt(state, index, job, FailureClass.RESULT, given.error, emit, ended=ended)
 
 
 def _searched(state: State, index: Index, given: inputs.Searched, emit: Emit) -> None:
@@ -316,111 +315,6 @@ TAKES: dict[type, Take] = {
 }
 
 
-def failure_of(
-    payload: ScriptPayload | StagePayload, ended: inputs.Ended, *, gpu: bool
-) -> tuple[FailureClass, str] | None:
-    """Why an attempt that ended this way came to nothing; `None` if it succeeded, as far as its process tells."""
-    if ended.reason in retry.REASONS or ended.signal is not None or ended.exit_code != 0:
-        found = _diagnosis(ended, gpu)
-        return found.failure, (ended.reason and ended.error) or found.why
-    if ended.result_error is not None:
-        return FailureClass.RESULT, f"exit status 0, but its result is unusable: {ended.result_error}"
-    if isinstance(payload, ScriptPayload) and payload.require_result and ended.result is None:
-        return FailureClass.RESULT, "exit status 0, but it left no result in $HOSTLER_RESULT"
-    return None
-
-
-def _diagnosis(ended: inputs.Ended, gpu: bool) -> retry.Diagnosis:
-    return retry.classify(ended.exit_code, ended.signal, ended.reason, ended.evidence, gpu=gpu)
-
-
-def _judge(state: State, index: Index, job: Job, ended: inputs.Ended, emit: Emit) -> None:
-    """An attempt has ended: accept its result, try again, or give the job up."""
-    payload = job.spec.payload
-    failure = _failure(state, job, ended)
-    if isinstance(payload, StagePayload) and ended.reason is None:
-        failure = loop.stage_failure(state, job, failure, ended.result)
-    if failure is None and ended.reason is None:
-        _accept(state, job, ended, emit)
-        return
-    if isinstance(payload, StagePayload):
-        loop.salvage(state, job, ended, emit)
-    if job.cancelling is not None:
-        emit(events.JobCancelled(job=job.id))
-        _fail_dependents(state, index, job.id, emit)
-    elif failure is None or ended.reason == "stopped":
-        _take_back(state, job, ended, emit)
-    else:
-        _fail_attempt(state, index, job, *failure, emit, ended=ended)
-
-
-def _failure(state: State, job: Job, ended: inputs.Ended) -> tuple[FailureClass, str] | None:
-    payload = job.spec.payload
-    assert isinstance(payload, ScriptPayload | StagePayload)
-    return failure_of(payload, ended, gpu=_on_gpu(state, job))
-
-
-def _take_back(state: State, job: Job, ended: inputs.Ended, emit: Emit) -> None:
-    """An attempt that was asked to go has gone; what it saved need not be done again."""
-    attempt = job.attempt
-    assert attempt is not None
-    why = f"called back: {attempt.yielding or ended.reason}"
-    saved = forecast.saved(job, state.devices[attempt.device].spec, attempt.elapsed_s)
-    emit(events.JobRequeued(job=job.id, failure=None, not_before=state.at, why=why, progress=saved))
-
-
-def _accept(state: State, job: Job, ended: inputs.Ended, emit: Emit) -> None:
-    if not isinstance(job.spec.payload, StagePayload):
-        emit(events.JobDone(job=job.id, attempt=ended.attempt, result=ended.result))
-        return
-    kept = loop.accept(state, job, ended.result, emit)
-    emit(events.JobDone(job=job.id, attempt=ended.attempt, result=kept))
-    loop.after_done(state, job, emit)
-
-
-def _on_gpu(state: State, job: Job) -> bool:
-    assert job.attempt is not None
-    return state.devices[job.attempt.device].spec.kind is not DeviceKind.CPU
-
-
-def _fail_attempt(
-    state: State,
-    index: Index,
-    job: Job,
-    failure: FailureClass,
-    what: str,
-    emit: Emit,
-    *,
-    ended: inputs.Ended | None = None,
-) -> None:
-    """`ended` is what the attempt's node saw of its end; `None` where it was not there to see it."""
-    failures = {**job.failures, failure: job.failures.get(failure, 0) + 1}
-    found = None if ended is None else _diagnosis(ended, _on_gpu(state, job))
-    vram = found is not None and failure is FailureClass.MEMORY and found.vram
-    doubtful = found is not None and failure is found.failure and found.doubtful
-    verdict = retry.verdict(job.spec.retry, failures, failure, trust.where(state, job), vram=vram, doubtful=doubtful)
-    why = f"{what} ({verdict.why})"
-    against = trust.against(state, job, failure, reported=ended is not None, doubtful=doubtful)
-    if verdict.again:
-        emit(trust.requeued(state, index, job, failure, verdict, why, against))
-        return
-    emit(events.JobFailed(job=job.id, failure=failure, why=why, against=against))
-    _fail_dependents(state, index, job.id, emit)
-    if isinstance(job.spec.payload, StagePayload):
-        loop.after_failed(state, index, job, why, emit)
-
-
-def lose(state: State, index: Index, attempt: str, evidence: str, emit: Emit) -> None:
-    """An attempt is over, and nothing more is to be heard of it: its job is cancelled, tried again, or given up."""
-    job = state.jobs[job_of(attempt)]
-    emit(events.AttemptLost(attempt=attempt, evidence=evidence))
-    if job.cancelling is not None:
-        emit(events.JobCancelled(job=job.id))
-        _fail_dependents(state, index, job.id, emit)
-    else:
-        _fail_attempt(state, index, job, FailureClass.LOST, evidence, emit)
-
-
 def _give_back(
     state: State,
     chunk: str,
@@ -523,7 +417,7 @@ def _close_if_idle(state: State, index: Index, job: Job, emit: Emit) -> None:
         emit(events.JobFailed(job=job.id, failure=sweep.given_up[0], why=sweep.given_up[1]))
     else:
         return
-    _fail_dependents(state, index, job.id, emit)
+    judging.fail_dependents(state, index, job.id, emit)
 
 
 def _result_fault(job: Job, leased: tuple[int, int], given: inputs.Searched) -> str | None:
@@ -542,33 +436,11 @@ def _checkpoint_holds(job: Job, start: int, stop: int, given: inputs.Returned) -
     return sweeping.hits_fault(given.hits, start, given.position) is None
 
 
-def _fail_dependents(state: State, index: Index, job: str, emit: Emit) -> None:
-    """Whoever waits for a job that will not be done fails too, down the whole tree."""
-    doomed = [job]
-    while doomed:
-        for name in index.dependents.get(doomed.pop(), ()):
-            if state.jobs[name].state is JobState.PENDING:
-                _fail_if_orphaned(state, state.jobs[name], emit)
-                doomed.append(name)
-
-
-def _fail_if_orphaned(state: State, job: Job, emit: Emit) -> None:
-    gone = _gone(state, job)
-    if gone and job.state is JobState.PENDING:
-        why = f"it comes after {', '.join(gone)}, which will not be done; `hostler retry {gone[0]}` revives both"
-        emit(events.JobFailed(job=job.id, failure=FailureClass.DEPENDENCY, why=why))
-
-
-def _gone(state: State, job: Job) -> list[str]:
-    """Whom the job comes after in vain."""
-    return [name for name in job.after if state.jobs[name].state in (JobState.FAILED, JobState.CANCELLED)]
-
-
 def _revive_dependents(state: State, index: Index, job: str, emit: Emit) -> None:
     revived = [job]
     while revived:
         for name in index.dependents.get(revived.pop(), ()):
-            if state.jobs[name].failure is FailureClass.DEPENDENCY and not _gone(state, state.jobs[name]):
+            if state.jobs[name].failure is FailureClass.DEPENDENCY and not judging.never_done(state, state.jobs[name]):
                 emit(events.JobRetried(job=name))
                 revived.append(name)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from hostler.core import intake, leases, sweeping
+from hostler.core import intake, judging, leases, sweeping
 from hostler.core.index import Index
 from hostler.core.state import Node, State
 from hostler.model.events import ChunkTaken, Event, job_of
@@ -39,7 +39,7 @@ def _take_back(state: State, index: Index, node: Node, emit: Emit) -> None:
     )
     devices = [state.devices[name] for name in index.devices_at[node.spec.name]]
     for attempt in dict.fromkeys(name for device in devices for name in device.attempts):
-        intake.lose(state, index, attempt, why, emit)
+        judging.lose(state, index, attempt, why, emit)
     _take_chunks(state, index, [chunk for device in devices for chunk in device.chunks], why, emit)
 
 

@@ -17,8 +17,9 @@ AMD = re.compile(r"\b(?:AMD|Radeon|Instinct|MI ?\d{2,3}[A-Z]?|RX ?\d{3,4}\w*|gfx
 
 APPLE = re.compile(r"Apple\b|M\d( Pro| Max| Ultra)?$", re.IGNORECASE)
 """What Apple's are called; all others are taken for Nvidia's."""
-LEASE_S, EPHEMERAL_LEASE_S = 3600.0, 600.0
-"""For how long nodes out of reach keep what they have, unless their owner says otherwise."""
+LEASE_S, EPHEMERAL_LEASE_S = 12 * 3600.0, 1800.0
+"""For how long nodes out of reach keep what they have, unless their owner says otherwise. A controller that is away for
+a night must not cost the night's work: nodes cannot tell that it is away from being cut off."""
 
 
 def virtual_nodes(fleet: Fleet) -> tuple[NodeSpec, ...]:
@@ -71,6 +72,8 @@ def _canary(node: Node) -> tuple[str, ...] | None:
 
 
 def _lease_s(node: Node) -> float | None:
+    if node.lease_s == "auto" and node.backend == "local":
+        return None  # nobody else could have it started elsewhere: where this machine is, its controller is
     if node.lease_s == "auto":
         return EPHEMERAL_LEASE_S if node.ephemeral else LEASE_S
     return None if node.lease_s == "never" else node.lease_s

@@ -112,7 +112,8 @@ class NodeClass(Section):
     `none`."""
     lease_s: Literal["auto", "never"] | Seconds = "auto"
     """For so many seconds, what it runs stays its own while it is out of reach. Then it ends that itself, and a little
-    later others get it. `auto`: 3600, of an ephemeral node 600; `never`: it keeps it for ever."""
+    later others get it. `auto`: 43200, of an ephemeral node 1800; on this machine, and with `never`, it keeps it for
+    ever."""
 
 
 NodeClasses: TypeAlias = dict[NodeName, NodeClass]

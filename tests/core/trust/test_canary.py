@@ -91,8 +91,7 @@ def test_the_order_is_complete() -> None:
         ("cuda1", DeviceKind.CUDA, ("py", "-m", "mine")),
     ]
     assert [dict(each.env) for each in orders] == [
-        {"A": "b", "CUDA_VISIBLE_DEVICES": "0"},
-        {"A": "b", "CUDA_VISIBLE_DEVICES": "1"},
+        {"A": "b", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(at)} for at in range(2)
     ]
     built_in = [each.order.argv for each in world().commands if isinstance(each, Prove)]
     assert built_in == [()]

@@ -18,7 +18,7 @@ from hostler.backends.packing import Packer
 from hostler.backends.ssh.bootstrap import boot
 from hostler.backends.ssh.carrier import Carrier
 from hostler.backends.ssh.network import Network
-from hostler.backends.ssh.streams import open_program, open_socket
+from hostler.backends.ssh.streams import AnyPeer, Peer, Pieces, open_program, open_socket
 from hostler.backends.ssh.target import Target
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import FilesError, LinkLost
@@ -125,7 +125,8 @@ class SshNode(AgentedNode):
             raise LinkLost(f"node {self.name} is not connected")
         try:
             async with asyncio.timeout(DIAL_S):
-                courier = Courier(self.name, *await self._streams(self._connection, self._socket))
+                peer = await self._open(self._connection, self._socket, Pieces)
+                courier = Courier(self.name, peer, peer.writer())
                 await courier.greet(self._epoch)
                 return courier
         except TimeoutError as error:
@@ -138,20 +139,18 @@ class SshNode(AgentedNode):
             self._connection = await self._network.connect(self._target)
         return self._connection
 
-    async def _streams(
-        self, connection: asyncssh.SSHClientConnection, path: str
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _open(self, connection: asyncssh.SSHClientConnection, path: str, kind: type[AnyPeer]) -> AnyPeer:
         """Straight to the socket, or through a program beside it, where the server forwards no sockets."""
         if self._bridge is None:
-            return await open_socket(connection, path)
-        return await open_program(connection, self._bridge)
+            return await open_socket(connection, path, kind)
+        return await open_program(connection, self._bridge, kind)
 
     async def _dial(self, connection: asyncssh.SSHClientConnection, path: str, epoch: int) -> Channel:
         """A channel through the agent's socket. Where that cannot be had, the connection is given up as well."""
         try:
             async with asyncio.timeout(DIAL_S):
-                reader, writer = await self._streams(connection, path)
-                return await opened(reader, writer, self._controller, epoch)
+                peer = await self._open(connection, path, Peer)
+                return await opened(*peer.streams(), self._controller, epoch)
         except asyncssh.ChannelOpenError as error:
             raise LinkLost(f"no agent answers in {path} on {self.name}: {error.reason}") from error
         except TimeoutError as error:

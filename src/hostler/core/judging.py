@@ -1,0 +1,147 @@
+"""An attempt has ended, or was lost: is its result good, is it tried again, or is the job given up?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from hostler.core import forecast
+from hostler.core.index import Index
+from hostler.core.loop import intake as loop
+from hostler.core.state import Job, State
+from hostler.core.trust import decide as trust
+from hostler.model import events, inputs
+from hostler.model.events import Event, job_of
+from hostler.model.work import DeviceKind, FailureClass, JobState, ScriptPayload, StagePayload
+from hostler.policy import retry
+
+Emit: TypeAlias = Callable[[Event], None]
+
+
+def failure_of(
+    payload: ScriptPayload | StagePayload, ended: inputs.Ended, *, gpu: bool
+) -> tuple[FailureClass, str] | None:
+    """Why an attempt that ended this way came to nothing; `None` if it succeeded, as far as its process tells."""
+    if ended.reason in retry.REASONS or ended.signal is not None or ended.exit_code != 0:
+        found = _diagnosis(ended, gpu)
+        return found.failure, (ended.reason and ended.error) or found.why
+    if ended.result_error is not None:
+        return FailureClass.RESULT, f"exit status 0, but its result is unusable: {ended.result_error}"
+    if isinstance(payload, ScriptPayload) and payload.require_result and ended.result is None:
+        return FailureClass.RESULT, "exit status 0, but it left no result in $HOSTLER_RESULT"
+    return None
+
+
+def judge(state: State, index: Index, job: Job, ended: inputs.Ended, emit: Emit) -> None:
+    """An attempt has ended: accept its result, try again, or give the job up."""
+    payload = job.spec.payload
+    failure = told_failure(state, job, ended)
+    if isinstance(payload, StagePayload) and ended.reason is None:
+        failure = loop.stage_failure(state, job, failure, ended.result)
+    if failure is None and ended.reason is None:
+        _accept(state, job, ended, emit)
+        return
+    if isinstance(payload, StagePayload):
+        loop.salvage(state, job, ended, emit)
+    if job.cancelling is not None:
+        emit(events.JobCancelled(job=job.id))
+        fail_dependents(state, index, job.id, emit)
+    elif failure is None or ended.reason == "stopped":
+        _take_back(state, job, ended, emit)
+    else:
+        fail_attempt(state, index, job, *failure, emit, ended=ended)
+
+
+def fail_attempt(
+    state: State,
+    index: Index,
+    job: Job,
+    failure: FailureClass,
+    what: str,
+    emit: Emit,
+    *,
+    ended: inputs.Ended | None = None,
+) -> None:
+    """`ended` is what the attempt's node saw of its end; `None` where it was not there to see it."""
+    failures = {**job.failures, failure: job.failures.get(failure, 0) + 1}
+    found = None if ended is None else _diagnosis(ended, _on_gpu(state, job))
+    vram = found is not None and failure is FailureClass.MEMORY and found.vram
+    doubtful = found is not None and failure is found.failure and found.doubtful
+    verdict = retry.verdict(job.spec.retry, failures, failure, trust.where(state, job), vram=vram, doubtful=doubtful)
+    why = f"{what} ({verdict.why})"
+    against = trust.against(state, job, failure, reported=ended is not None, doubtful=doubtful)
+    if verdict.again:
+        emit(trust.requeued(state, index, job, failure, verdict, why, against))
+        return
+    emit(events.JobFailed(job=job.id, failure=failure, why=why, against=against))
+    fail_dependents(state, index, job.id, emit)
+    if isinstance(job.spec.payload, StagePayload):
+        loop.after_failed(state, index, job, why, emit)
+
+
+def lose(state: State, index: Index, attempt: str, evidence: str, emit: Emit) -> None:
+    """An attempt is over, and nothing more is to be heard of it: its job is cancelled, tried again, or given up."""
+    job = state.jobs[job_of(attempt)]
+    emit(events.AttemptLost(attempt=attempt, evidence=evidence))
+    if job.cancelling is not None:
+        emit(events.JobCancelled(job=job.id))
+        fail_dependents(state, index, job.id, emit)
+    else:
+        fail_attempt(state, index, job, FailureClass.LOST, evidence, emit)
+
+
+def told_failure(state: State, job: Job, ended: inputs.Ended) -> tuple[FailureClass, str] | None:
+    """Why the job's attempt came to nothing, as far as its process tells."""
+    payload = job.spec.payload
+    assert isinstance(payload, ScriptPayload | StagePayload)
+    return failure_of(payload, ended, gpu=_on_gpu(state, job))
+
+
+def _diagnosis(ended: inputs.Ended, gpu: bool) -> retry.Diagnosis:
+    return retry.classify(ended.exit_code, ended.signal, ended.reason, ended.evidence, gpu=gpu)
+
+
+def _take_back(state: State, job: Job, ended: inputs.Ended, emit: Emit) -> None:
+    """An attempt that was asked to go has gone; what it saved need not be done again."""
+    attempt = job.attempt
+    assert attempt is not None
+    why = f"called back: {attempt.yielding or ended.reason}"
+    saved = forecast.saved(job, state.devices[attempt.device].spec, attempt.elapsed_s)
+    emit(events.JobRequeued(job=job.id, failure=None, not_before=state.at, why=why, progress=saved))
+
+
+def _accept(state: State, job: Job, ended: inputs.Ended, emit: Emit) -> None:
+    if not isinstance(job.spec.payload, StagePayload):
+        emit(events.JobDone(job=job.id, attempt=ended.attempt, result=ended.result))
+        return
+    kept = loop.accept(state, job, ended.result, emit)
+    emit(events.JobDone(job=job.id, attempt=ended.attempt, result=kept))
+    loop.after_done(state, job, emit)
+
+
+def _on_gpu(state: State, job: Job) -> bool:
+    assert job.attempt is not None
+    return state.devices[job.attempt.device].spec.kind is not DeviceKind.CPU
+
+
+def fail_dependents(state: State, index: Index, job: str, emit: Emit) -> None:
+    """Whoever waits for a job that will not be done fails too, down the whole tree."""
+    doomed = [job]
+    while doomed:
+        for name in index.dependents.get(doomed.pop(), ()):
+            if state.jobs[name].state is JobState.PENDING:
+                fail_if_orphaned(state, state.jobs[name], emit)
+                doomed.append(name)
+
+
+def fail_if_orphaned(state: State, job: Job, emit: Emit) -> None:
+    """A job that waits for one that will not be done fails."""
+    gone = never_done(state, job)
+    if gone and job.state is JobState.PENDING:
+        why = f"it comes after {', '.join(gone)}, which will not be done; `hostler retry {gone[0]}` revives both"
+        emit(events.JobFailed(job=job.id, failure=FailureClass.DEPENDENCY, why=why))
+
+
+def never_done(state: State, job: Job) -> list[str]:
+    """Whom the job comes after in vain."""
+    return [name for name in job.after if state.jobs[name].state in (JobState.FAILED, JobState.CANCELLED)]
