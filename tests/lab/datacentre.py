@@ -38,6 +38,9 @@ def missing() -> str | None:
     if not succeeds("ip", "netns", "add", probe):
         return "this kernel, or this container, makes no network namespaces"
     command("ip", "netns", "del", probe)
+    if not succeeds("ip", "link", "add", f"{PREFIX}p{os.getpid()}", "type", "bridge"):
+        return "this kernel has no network bridges"
+    command("ip", "link", "del", f"{PREFIX}p{os.getpid()}")
     return None
 
 
