@@ -65,11 +65,11 @@ class Datacentre:
 @contextmanager
 def running(*hosts: Sequence[Gpu], clocks: bool = False) -> Iterator[Datacentre]:
     """Hosts with these GPUs, reached by SSH; nothing of them is left afterwards, whatever has happened."""
-    # Not below the folder of the test: a Unix socket's path is short, and hosts see another /tmp.
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True)))
         number = _claim()
         stack.callback(_clear, number)
+        # Not below the folder of the test, which hosts do not see: they have another /tmp.
+        folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{number}-"))
         command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "client"))
         made = [Host(Place(PREFIX, number, at), folder, gpus, clock=clocks) for at, gpus in enumerate(hosts)]
         for host in made:
@@ -113,7 +113,7 @@ def _is_abandoned(bridge: str) -> bool:
 
 
 def _clear(number: int) -> None:
-    """Take away what bears a number: links, namespaces, file systems, and the bridge last, which frees the number."""
+    """Take away what bears a number: links, namespaces, disks, folders, and the bridge last, which frees the number."""
     prefix = f"{PREFIX}{number}-"
     for link in Path("/sys/class/net").glob(f"{prefix}*"):
         succeeds("ip", "link", "del", link.name)  # by itself it would go some time after its namespace
@@ -123,4 +123,6 @@ def _clear(number: int) -> None:
         source, target, *_ = line.split()
         if source.startswith(prefix):
             succeeds("umount", "-l", target)
+    for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        shutil.rmtree(folder, ignore_errors=True)
     succeeds("ip", "link", "del", Place(PREFIX, number, 0).bridge)
