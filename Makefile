@@ -2,6 +2,7 @@
 # make lint   format, style, types, layers, documents                   make bench  every benchmark; rewrites docs/performance.md
 # make canary the loop learns, and fails loudly with a defect            make campaign  the long crash tests
 # make fleetdays  1,000 virtual days of fleets with faults
+# make faults  hosts behind real SSH servers, cut off, killed and filled up (root)   make rigs  26 GPUs end together (root)
 PYTHON ?= python3
 export PYTHON
 RUN := .venv/bin/python
@@ -9,7 +10,7 @@ STATE := build/demo
 # Tests side by side. None depends on speed, so a crowded machine only makes them slower.
 JOBS ?= 2
 
-.PHONY: demo test canary lint format reference bench campaign fleetdays clean
+.PHONY: demo test canary lint format reference bench campaign fleetdays faults rigs clean
 .DEFAULT_GOAL := demo
 
 demo:
@@ -57,6 +58,16 @@ campaign:
 fleetdays:
 	@scripts/make-env kernels,train,eval,report,opt,dev
 	FLEET_DAYS=1000 $(RUN) -m pytest -n $(JOBS) tests/simulation/test_fleets.py $(ARGS)
+
+# Four hosts in namespaces, everything that can befall them, for as long as it lasts in life: some 8 minutes.
+faults:
+	@scripts/make-env kernels,train,eval,report,opt,dev
+	LAB_FAULTS=all $(RUN) -m pytest -n $(JOBS) tests/lab/test_faults.py $(ARGS)
+
+# Three rigs, 26 GPUs, one sweep of two and a half minutes: within 3 % of what the measured speeds allow.
+rigs:
+	@scripts/make-env kernels,train,eval,report,opt,dev
+	LAB_RIGS_S=150 $(RUN) -m pytest -s tests/lab/test_rigs.py $(ARGS)
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .hypothesis

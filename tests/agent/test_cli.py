@@ -133,3 +133,25 @@ def fill(path: Path) -> None:
                     ballast.write(b"x" * size)
             except OSError:
                 continue
+
+
+def test_a_full_disk_with_the_log_on_it_ends_nobody(agent: Agent, small_disk: Path) -> None:
+    folder = small_disk / "detached"
+    subprocess.run([*agent.command("--detach")[:-1], str(folder)], env=agent._env, check=True, timeout=60)
+    client = Client(folder)
+    incarnation = client.hello["incarnation"]
+    try:
+        fill(small_disk / "ballast")
+        client.launch(shell("j1.1", f"true {20_000 * 'x'}"))
+        assert "free some space" in client.message("error")["error"]
+        client.sync()
+    finally:
+        (small_disk / "ballast").unlink()
+        client.close()
+        client = until(lambda: reconnect(folder), "the agent")
+        client.send(type="shutdown", when="now")
+        while client.receive():
+            pass
+        client.close()
+    assert client.hello["incarnation"] == incarnation
+    until(lambda: not (folder / "agent.sock").exists(), "the end of the agent")

@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 from hostler.core.explain import explain_job
 from hostler.core.fetching import told_of
 from hostler.model import commands, events, inputs
+from hostler.model.codec import dump_event
 from hostler.model.files import Fetch, FileRef, named_in
 from hostler.model.work import FailureClass, JobSpec, JobState, ScriptPayload
 from tests.core.builders import Driver, ended, fleet, link_up, node, replayed, script
@@ -60,6 +61,14 @@ def test_files_that_never_come_are_a_failure_of_the_result() -> None:
     world.tell(inputs.Fetched(attempt="j1.1", error="it left no file"))
     job = world.state.jobs["j1"]
     assert (job.failures, "it left no file" in str(job.why)) == ({FailureClass.RESULT: 1}, True)
+
+
+def test_a_name_that_is_no_text_is_told_in_escapes() -> None:
+    world = fleet()
+    world.submit(leaving("*.csv"))
+    world.tell(ended("j1.1"), inputs.Fetched(attempt="j1.1", files=(replace(OUT, path="j1.1/\udcff.csv"),)))
+    assert world.state.jobs["j1"].files == (replace(OUT, path="j1.1/\\udcff.csv"),)
+    assert [dump_event(entry.event) for entry in world.entries]
 
 
 def test_what_is_told_twice_or_late_counts_once() -> None:

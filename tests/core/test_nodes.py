@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hostler.model import commands, events, inputs
+from hostler.model.codec import dump_event
 from hostler.model.errors import NotFound
 from hostler.model.fleet import Link
 from hostler.model.work import DeviceKind, FailureClass, JobState, Resources, Retry
@@ -35,6 +38,16 @@ def test_unreachable_is_not_dead() -> None:
     assert world.of(events.AttemptLeased) == []
     world.tell(ended("j1.1"))
     assert world.job_state("j1") is JobState.DONE
+
+
+def test_a_model_that_is_no_text_is_told_in_escapes() -> None:
+    world = Driver()
+    strange = node(kind=DeviceKind.CUDA)
+    device = replace(strange.devices[0], model="\udcff")
+    found = inputs.NodeFound(node=replace(strange, devices=(device,)))
+    assert [event.kind for event in world.tell(found)] == ["node.joined"]
+    assert world.tell(found) == []
+    assert "udcff" in dump_event(world.entries[-1].event)
 
 
 def test_an_unknown_node_is_not_found() -> None:

@@ -85,6 +85,9 @@ class Node:
 
 
 def log(message: str) -> None:
-    """One line into the agent's log, which is its standard error."""
-    sys.stderr.write("hostler agent %d: %s\n" % (os.getpid(), message))
-    sys.stderr.flush()
+    """One line into the agent's log, which is its standard error; a disk that is full must not end the agent."""
+    try:
+        sys.stderr.write("hostler agent %d: %s\n" % (os.getpid(), message))
+        sys.stderr.flush()
+    except OSError:  # and nowhere else to say so
+        return

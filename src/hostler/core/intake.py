@@ -100,8 +100,9 @@ def _set_priority(state: State, index: Index, given: inputs.SetPriority, emit: E
 
 def _node_found(state: State, index: Index, given: inputs.NodeFound, emit: Emit) -> None:
     known = state.nodes.get(given.node.name)
-    if known is None or known.spec != given.node:
-        emit(events.NodeJoined(node=given.node))
+    found = replace(given.node, devices=tuple(map(legible, given.node.devices)))
+    if known is None or known.spec != found:
+        emit(events.NodeJoined(node=found))
         for name in [each for each in sorted(index.active) if state.sweeps[each].barred]:
             review_sweep(state, index, state.jobs[name], emit)
 
@@ -200,7 +201,8 @@ def _fetched(state: State, index: Index, given: inputs.Fetched, emit: Emit) -> N
     if job is None or job.attempt is None or job.attempt.ended is None:
         return
     ended = fetching.told(job.attempt.ended)
-    emit(events.FilesFetched(attempt=given.attempt, files=given.files, error=given.error))
+    files = tuple(map(legible, given.files))  # names of files are bytes, and need not be text
+    emit(events.FilesFetched(attempt=given.attempt, files=files, error=given.error))
     if given.error is None or job.cancelling is not None:
         judging.judge(state, index, job, ended, emit)
     else:
