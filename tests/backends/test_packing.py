@@ -46,6 +46,37 @@ def test_what_is_named_goes_along_whatever_is_ignored(tmp_path: Path) -> None:
         names(tmp_path, "a.py", "*.csv")
 
 
+def test_only_what_is_named_is_looked_for(tmp_path: Path) -> None:
+    made(tmp_path, "a.py", "lib/b.py", "large/c.py")
+    (tmp_path / "large" / "c.py").unlink()
+    (tmp_path / "large").rename(tmp_path / "lib" / "closed")
+    walked = list[str]()
+
+    def noted(path: str) -> Iterator[Any]:
+        walked.append(Path(path).name)
+        return os_scandir(path)
+
+    os_scandir = packing.os.scandir
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packing.os, "scandir", noted)
+        assert names(tmp_path, "a.py", "lib/b.py") == ["a.py", "lib/b.py"]
+        assert walked == []
+        assert names(tmp_path, "lib/*.py") == ["lib/b.py"]
+    assert sorted(walked) == ["closed", "lib"]
+
+
+def test_patterns_may_say_here(tmp_path: Path) -> None:
+    made(tmp_path, "a.py", "lib/b.py")
+    assert names(tmp_path, "./a.py", "./lib/") == ["a.py", "lib/b.py"]
+    assert names(tmp_path, ".") == ["a.py", "lib/b.py"]
+
+
+@pytest.mark.parametrize("pattern", ["../x", "/etc/passwd", "a/../../b", ".."])
+def test_patterns_stay_in_the_folder(tmp_path: Path, pattern: str) -> None:
+    with pytest.raises(FilesError, match="leads out of the folder"):
+        names(tmp_path, pattern)
+
+
 def test_the_controllers_own_folder_stays(tmp_path: Path) -> None:
     made(tmp_path, "a.py", "state/journal.sqlite")
     assert names(tmp_path, skip=tmp_path / "state") == ["a.py"]

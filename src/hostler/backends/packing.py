@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -72,9 +73,8 @@ class Packer:
         )
 
 
-def library() -> tuple[Path, list[str]]:
-    """The folder with `hostler` in it, and patterns of what runs on nodes."""
-    return Path(__file__).parents[2], ["hostler/__init__.py", "hostler/workloads"]
+LIBRARY = Path(__file__).parents[2], ("hostler/__init__.py", "hostler/workloads")
+"""The folder with `hostler` in it, among much else perhaps, and what of it runs on nodes."""
 
 
 def _chosen(folder: Path, patterns: Sequence[str] | None, skip: Path | None) -> list[str]:
@@ -88,12 +88,35 @@ def _chosen(folder: Path, patterns: Sequence[str] | None, skip: Path | None) -> 
 
 
 def _named(folder: Path, patterns: Sequence[str], never: list[str]) -> Iterator[str]:
-    wanted = matcher(patterns)
-    found = [path for path in _walk(folder, GitIgnoreSpec.from_lines(never)) if wanted.fullmatch(path)]
+    """Each pattern is looked for only where it can be: the folder may be a large one."""
+    ignored, found = GitIgnoreSpec.from_lines(never), set[str]()
     for pattern in patterns:
-        if not any(matcher([pattern]).fullmatch(path) for path in found):
+        plain = _plain(pattern)
+        meant = matcher([plain])
+        here = {path for path in _below(folder, _beginning(plain), ignored) if meant.fullmatch(path)}
+        if not here:
             raise FilesError(f"{folder} holds no file that `files: {pattern}` means")
-    yield from found
+        found |= here
+    yield from sorted(found)
+
+
+def _plain(pattern: str) -> str:
+    """The pattern without `.` in it. Raises `FilesError` where it leads out of the folder."""
+    parts = [part for part in pattern.split("/") if part not in ("", ".")]
+    if pattern.startswith("/") or ".." in parts:
+        raise FilesError(f"`files: {pattern}` leads out of the folder; name what is in it, or another `cwd`")
+    return "/".join(parts) or "**"
+
+
+def _beginning(pattern: str) -> str:
+    """The part of a pattern before its first wildcard."""
+    return "/".join(itertools.takewhile(lambda part: not {"*", "?"} & set(part), pattern.split("/")))
+
+
+def _below(folder: Path, path: str, ignored: GitIgnoreSpec) -> Iterator[str]:
+    if path and (folder / path).is_file():
+        return iter([path])
+    return _walk(folder, ignored, f"{path}/" if path else "")
 
 
 def _unignored(folder: Path, never: list[str]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import asyncio
 import io
 import os
 import signal
+import sys
 import zipfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -154,6 +155,15 @@ async def test_what_runs_runs_on_while_the_link_is_down(server: Sshd) -> None:
             assert (after.agent, after.incarnation, after.attempts) == (before.agent, before.incarnation, ("j1.1",))
             assert (await again.first(Ended)).exit_code == 7
             await again.leave()
+
+
+async def test_the_interpreter_is_named_as_the_node_itself_does(server: Sshd) -> None:
+    (server.home / "venv").mkdir()
+    (server.home / "venv" / "python").symlink_to(sys.executable)
+    async with network_to(server) as network:
+        watch = Watch(node_on(server, network, python="~/venv/python"))
+        assert (await watch.first(NodeFound)).node.python == f"{server.home}/venv/python"
+        await watch.leave()
 
 
 async def test_an_agent_of_other_code_goes_on_as_ours(server: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from hostler.agent.files import ARTIFACTS, BLOBS
 from hostler.backends.base import Store
 from hostler.backends.courier import Courier, Parcel, Wanted
-from hostler.backends.packing import Packed, Packer, library
+from hostler.backends.packing import LIBRARY, Packed, Packer
 from hostler.model.commands import AttemptOrder, WorkerOrder
 from hostler.model.errors import FilesError
 from hostler.model.files import Fetch, FileRef, named_in
@@ -73,7 +73,7 @@ class Carrier:
         own = {**env, "HOSTLER_ARTIFACTS": f"{folder}/{ARTIFACTS}"}
         if not any(word.startswith(OWN) for word in argv):
             return own
-        code = await self._shared(*library())
+        code = await self._shared(*LIBRARY)
         return {**own, "PYTHONPATH": ":".join(filter(None, (code, env.get("PYTHONPATH"))))}
 
     async def _own_folder(self, order: AttemptOrder) -> str | None:

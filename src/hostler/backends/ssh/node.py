@@ -55,6 +55,8 @@ class SshNode(AgentedNode):
         self._folder = folder
         self._setup = tuple(setup)
         self._epoch = 0
+        self._executable: str | None = None
+        """The interpreter as the node itself names it, once it is known."""
         self._connection: asyncssh.SSHClientConnection | None = None
         self._socket: str | None = None
         """Where the agent listens, once that is known."""
@@ -72,6 +74,7 @@ class SshNode(AgentedNode):
             connection = await self._connected()
         booted = await boot(connection, self.name, python=self._python, folder=self._folder, setup=self._setup)
         self._zipapp = booted.facts["zipapp"], booted.digest
+        self._executable = booted.facts["executable"]
         self._socket, self._bridge = f"{booted.facts['dir']}/agent.sock", None
         if len(self._socket.encode()) <= SOCKET_PATH_MAX:
             with suppress(LinkLost):
@@ -82,8 +85,8 @@ class SshNode(AgentedNode):
         return await self._dial(connection, self._socket, epoch)
 
     def describe(self, facts: Facts) -> NodeSpec:
-        """The node; its files are its own."""
-        return replace(super().describe(facts), apart=True)
+        """The node; its files are its own, and `~` is known to its shell alone."""
+        return replace(super().describe(facts), apart=True, python=self._executable or self._python)
 
     async def supply(self, order: AttemptOrder) -> AttemptOrder:
         """Bring the folder, the program and the artifacts of an order there."""
