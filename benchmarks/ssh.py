@@ -124,6 +124,9 @@ def _pulled(server: Sshd, folder: Path, source: Path, rounds: int) -> dict[str, 
         ways: dict[str, Callable[[], object]] = {
             "Hostler": lambda: asyncio.run(_ours(server, source, target, measured)),
             "rsync -e ssh": lambda: _run(["rsync", "-r", "-e", shell, f"{LOCAL}:{source}", str(target)]),
+            "rsync --fsync -e ssh": lambda: _run(
+                ["rsync", "--fsync", "-r", "-e", shell, f"{LOCAL}:{source}", str(target)]
+            ),
             "rsync over ControlMaster": lambda: _run(
                 ["rsync", "-r", "-e", " ".join(master), f"{LOCAL}:{source}", str(target)]
             ),
@@ -146,6 +149,7 @@ async def _ours(server: Sshd, source: Path, target: Path, measured: dict[str, Sa
     """What is measured begins with the question what there is, and ends when all of it is on disk."""
     async with Ours(server) as ours:
         attempt = await ours.leave(source)
+        await ours.warm()
         began = time.perf_counter()
         await ours.pull(attempt, target / source.name)
         measured.setdefault("Hostler", []).append(time.perf_counter() - began)
