@@ -7,6 +7,7 @@ line, those of ``get`` its answer. Format: ``docs/reference/agent-protocol.md``.
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import shutil
@@ -14,6 +15,7 @@ import socket
 import stat
 import sys
 import time
+from contextlib import contextmanager
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional
 
 from .patterns import matcher, walk
@@ -129,31 +131,40 @@ class Files:
         """The rest of a file that is known by its hash: from the offset that ``missing`` has told of."""
         digest, size, offset = _digest(request["sha256"]), int(request["size"]), int(request["offset"])
         path = self._place(str(request["path"]), digest)
-        partial = self._partial(digest)
-        left = size - offset
+        left = [size - offset]
         try:
-            os.makedirs(os.path.dirname(partial), 0o700, exist_ok=True)
-            with open(partial, "r+b" if offset else "wb") as output:
-                output.truncate(offset)
-                output.seek(offset)
-                for data in self._bytes(left):
-                    left -= len(data)
-                    output.write(data)
-                output.flush()
-                os.fsync(output.fileno())
-            if digest_of(partial) != digest:
-                os.unlink(partial)
-                raise Damaged("what came is not %s: it was changed on the way, or while it was read" % digest)
-            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-            os.replace(partial, path)
-            _sync_folder(os.path.dirname(path))
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT) and os.path.exists(partial):
-                os.unlink(partial)  # what is left of it keeps others from writing
+            os.makedirs(os.path.join(self._root, "partial"), 0o700, exist_ok=True)
+            with _locked(self._partial(digest)) as output:
+                if not os.path.exists(path):  # another connection may have brought it meanwhile
+                    self._take(output, digest, offset, left)
+                    self._publish(digest, path)
+        finally:
             for _ in self._bytes(left):  # the next request lies behind these
                 pass
-            raise
         return {"ok": True}
+
+    def _take(self, output: BinaryIO, digest: str, offset: int, left: List[int]) -> None:
+        """Write what comes, from the offset on; ``left`` counts what has not come yet."""
+        partial = self._partial(digest)
+        try:
+            output.truncate(offset)
+            output.seek(offset)
+            for data in self._bytes(left):
+                output.write(data)
+            output.flush()
+            os.fsync(output.fileno())
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                os.unlink(partial)  # what is left of it keeps others from writing
+            raise
+        if digest_of(partial) != digest:
+            os.unlink(partial)
+            raise Damaged("what came is not %s: it was changed on the way, or while it was read" % digest)
+
+    def _publish(self, digest: str, path: str) -> None:
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        os.replace(self._partial(digest), path)
+        _sync_folder(os.path.dirname(path))
 
     def _missing(self, request: Json) -> Json:
         """Of files, by hash and path, those that are not here, each with how much of it has come before."""
@@ -173,13 +184,14 @@ class Files:
         if not is_id(name):
             raise RequestError("a tree must have an id, not %.80r" % name)
         tree = self._inside(TREES + "/" + name)
-        if request.get("shared") and os.path.isdir(tree):
+        shared = bool(request.get("shared"))
+        if shared and os.path.isdir(tree):
             os.utime(tree)  # in use
         else:
-            self._make(tree, request["files"])
+            self._make(tree, request["files"], shared=shared)
         return {"path": tree}
 
-    def _make(self, tree: str, files: List[List[Any]]) -> None:
+    def _make(self, tree: str, files: List[List[Any]], *, shared: bool) -> None:
         making = "%s.%d.new" % (tree, os.getpid())
         _delete(making)
         os.makedirs(making, 0o700)
@@ -189,11 +201,18 @@ class Files:
                 os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
                 shutil.copyfile(self._place(_blob(digest), digest), target)
                 os.chmod(target, 0o755 if executable else 0o644)
-            _delete(tree)
-            os.rename(making, tree)
+            self._put_in_place(making, tree, shared=shared)
         except OSError:
             _delete(making)
             raise
+
+    def _put_in_place(self, making: str, tree: str, *, shared: bool) -> None:
+        """A shared one that another connection has made meanwhile is in use already, and as good."""
+        if shared and os.path.isdir(tree):
+            _delete(making)
+            return
+        _delete(tree)
+        os.rename(making, tree)
 
     def _outputs(self, request: Json) -> Json:
         """The files that patterns mean where an attempt ran: ``[path, size]``."""
@@ -238,12 +257,12 @@ class Files:
                     os.unlink(path)
         return {"ok": True}
 
-    def _bytes(self, count: int) -> Iterator[bytes]:
-        while count > 0:
-            data = self._input.read(min(count, _COPY_BYTES))
+    def _bytes(self, left: List[int]) -> Iterator[bytes]:
+        while left[0] > 0:
+            data = self._input.read(min(left[0], _COPY_BYTES))
             if not data:
                 raise BrokenPipeError(errno.EPIPE, "the other side hung up")
-            count -= len(data)
+            left[0] -= len(data)
             yield data
 
     def _place(self, path: str, digest: str) -> str:
@@ -318,6 +337,17 @@ def _size(path: str) -> int:
 
 def _age_s(path: str) -> float:
     return time.time() - os.path.getmtime(path)
+
+
+@contextmanager
+def _locked(path: str) -> Iterator[BinaryIO]:
+    """The file, made if need be, for one at a time; the one that has the name still when its turn comes."""
+    while True:
+        with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+            if os.path.exists(path) and os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                yield file
+                return
 
 
 def _names(folder: str) -> List[str]:

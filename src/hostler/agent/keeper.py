@@ -49,14 +49,22 @@ class Keeper:
             status = self._wait_for_supervisor()
             if status == 0 or self._stopping:
                 return status
-            if status == EXIT_UPGRADE:
-                self._upgrade()
+            if status == EXIT_UPGRADE and not self._is_upgraded():
+                return status
             pause = _SHORTEST_PAUSE_S if time.monotonic() - began > _HEALTHY_S else pause
             log("the supervisor ended with status %d; the next one starts in %.1f s" % (status, pause))
             self._reap_orphans(until=time.monotonic() + pause)
             if self._stopping:
                 return status
             pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    def _is_upgraded(self) -> bool:
+        """Go on as the other program; signals wait until that, or this one, can deal with them. False if one came."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+        if not self._stopping:
+            self._upgrade()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+        return not self._stopping
 
     def _start(self) -> None:
         """No signal is lost in between: it stays blocked until this process, or the new one, can deal with it."""

@@ -11,15 +11,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
-from zlib import crc32
 
 from hostler.backends.channel import PROTOCOL, encoded
-from hostler.model.errors import FilesError, LinkLost, LinkRefused
+from hostler.model.errors import FilesChanged, FilesError, LinkLost, LinkRefused
 from hostler.model.record import record
 
 PIECE = 1 << 20
-SILENCE_S = 60.0
-"""A node that hashes gigabytes says nothing meanwhile; for longer than this, something is broken."""
+SILENCE_S = 600.0
+"""A node that hashes tens of gigabytes says nothing meanwhile. That a line is dead, others notice sooner."""
 SYNCS = 8
 """Files that are written through side by side."""
 SYNC_EVERY = 64 << 20
@@ -57,14 +56,10 @@ class Wanted:
     path: str
     size: int
     target: Path
+    partial: Path
+    """Where what has come of it is kept until all has: nobody else's, and of the same file system."""
     sha256: str | None = None
     """`None`: nobody knows yet."""
-
-    @property
-    def partial(self) -> Path:
-        """What has come of it."""
-        folder, name = os.path.split(self.target)
-        return Path(folder, f".{crc32(os.fsencode(name)):08x}.partial")
 
 
 class Disk:
@@ -200,7 +195,7 @@ class Courier:
             left -= len(data)
             await self._write(data)
         if left:
-            raise FilesError(f"{parcel.source} became shorter while it was sent")
+            raise FilesChanged(f"{parcel.source} became shorter while it was sent")
 
     async def _ask_for(self, files: Sequence[Wanted]) -> None:
         for at in range(0, len(files), BATCH):
@@ -225,25 +220,26 @@ class Courier:
 
     async def _take(self, output: BinaryIO, digest: hashlib._Hash, left: int, sync: Callable[[], None]) -> None:
         """Write and hash so many bytes: large ones in a thread, while the next are on their way."""
-        taking: asyncio.Future[None] | None = None
+        taking: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        taking.set_result(None)
         unsynced = 0
-        while left > 0:
-            if unsynced >= SYNC_EVERY:
-                sync()
-                unsynced = 0
-            pieces, size = list[bytes](), 0
-            while size < min(left, PIECE):
-                pieces.append(await self._read(left - size))
-                size += len(pieces[-1])
-            left -= size
-            unsynced += size
-            if taking is not None:
+        try:
+            while left > 0:
+                if unsynced >= SYNC_EVERY:
+                    sync()
+                    unsynced = 0
+                pieces, size = list[bytes](), 0
+                while size < min(left, PIECE):
+                    pieces.append(await self._read(left - size))
+                    size += len(pieces[-1])
+                left -= size
+                unsynced += size
                 await taking
-            if size < PIECE:
-                _write(output, digest, pieces)
-            else:
-                taking = asyncio.ensure_future(asyncio.to_thread(_write, output, digest, pieces))
-        if taking is not None:
+                if size < PIECE:
+                    _write(output, digest, pieces)
+                else:
+                    taking = asyncio.ensure_future(asyncio.to_thread(_write, output, digest, pieces))
+        finally:
             await taking
 
     async def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -253,7 +249,7 @@ class Courier:
 
     def _understood(self, answer: dict[str, Any]) -> dict[str, Any]:
         if "error" in answer:
-            raise FilesError(f"{self._where}: {answer['error']}")
+            raise (FilesChanged if answer.get("damaged") else FilesError)(f"{self._where}: {answer['error']}")
         return answer
 
     async def _send(self, message: Mapping[str, Any]) -> None:
@@ -331,7 +327,8 @@ async def _pieces(path: Path, offset: int, left: int) -> AsyncIterator[bytes]:
 def _here(files: Sequence[Wanted]) -> list[str | None]:
     """The hashes of those that are here already; the folders of the others are made."""
     found = [each.sha256 if _is_here(each) else None for each in files]
-    for folder in {each.target.parent for each, digest in zip(files, found, strict=True) if digest is None}:
+    missing = [each for each, digest in zip(files, found, strict=True) if digest is None]
+    for folder in {path.parent for each in missing for path in (each.target, each.partial)}:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return found
 

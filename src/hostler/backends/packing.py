@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -32,6 +33,10 @@ class Packed:
     size: int
     sha256: str
     executable: bool
+
+
+PRIVATE = (".ssh/", ".gnupg/", ".aws/", ".netrc", ".env", ".kube/", ".docker/")
+"""What goes along only where it is named: keys are nobody else's business."""
 
 
 class Packer:
@@ -120,9 +125,18 @@ def _below(folder: Path, path: str, ignored: GitIgnoreSpec) -> Iterator[str]:
 
 
 def _unignored(folder: Path, never: list[str]) -> Iterator[str]:
+    if folder == Path.home():
+        raise FilesError(f"{folder} is the home folder, which is not sent along; say what of it is needed in `files:`")
     said = next((folder / name for name in IGNORES if (folder / name).is_file()), None)
-    lines = [] if said is None else said.read_text(errors="replace").splitlines()
-    return _walk(folder, GitIgnoreSpec.from_lines([*never, *lines]))
+    lines = [] if said is None else said.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    return _walk(folder, _ignored([*never, *PRIVATE, *lines], said))
+
+
+def _ignored(lines: list[str], where: Path | None) -> GitIgnoreSpec:
+    try:
+        return GitIgnoreSpec.from_lines(lines)
+    except (ValueError, re.error) as error:
+        raise FilesError(f"{where} cannot be understood: {error}; each line is a pattern of git's") from error
 
 
 def _walk(folder: Path, ignored: GitIgnoreSpec, below: str = "") -> Iterator[str]:
@@ -137,8 +151,15 @@ def _walk(folder: Path, ignored: GitIgnoreSpec, below: str = "") -> Iterator[str
         if entry.is_dir(follow_symlinks=False):
             if not ignored.match_file(path + "/"):
                 yield from _walk(folder, ignored, path + "/")
-        elif entry.is_file() and not ignored.match_file(path):
+        elif _is_file(entry) and not ignored.match_file(path):
             yield path
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a link that leads to itself
+        return False
 
 
 def _bounded(folder: Path, paths: Iterable[str]) -> Iterator[str]:

@@ -69,4 +69,6 @@ def _unasked(state: State, index: Index, node: str) -> list[str]:
 
 
 def _is_unasked(job: Job) -> bool:
-    return job.attempt is not None and job.attempt.yielding is None and job.cancelling is None
+    """One that has ended goes once its files are here, without being asked."""
+    attempt = job.attempt
+    return attempt is not None and attempt.yielding is None and attempt.ended is None and job.cancelling is None

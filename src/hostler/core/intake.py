@@ -61,6 +61,9 @@ def _cancel(state: State, index: Index, given: inputs.Cancel, emit: Emit) -> Non
     if job.cancelling is not None:
         return
     emit(events.CancelRequested(job=job.id, reason=given.reason))
+    if job.attempt is not None and job.attempt.ended is not None:  # nothing runs any more; its files are not awaited
+        emit(events.JobCancelled(job=job.id))
+        judging.fail_dependents(state, index, job.id, emit)
     _close_if_idle(state, index, job, emit)
     if isinstance(job.spec.payload, StagePayload):
         loop.after_cancelled(state, index, job, emit)
@@ -160,8 +163,7 @@ def _ended(state: State, index: Index, given: inputs.Ended, emit: Emit) -> None:
         return
     assert job.attempt is not None
     if job.attempt.ended is not None:
-        _ended_again(state, index, job, emit)
-        return
+        return  # it is told twice
     fault = unwritable(given.result)
     if fault is not None:
         given = replace(given, result=None, result_error=fault)
@@ -187,13 +189,6 @@ def _ended(state: State, index: Index, given: inputs.Ended, emit: Emit) -> None:
     )
     if fetch is None:
         judging.judge(state, index, job, given, emit)
-
-
-def _ended_again(state: State, index: Index, job: Job, emit: Emit) -> None:
-    """It is told twice, or was asked to stop while its files come: they are not waited for then."""
-    if job.cancelling is not None:
-        emit(events.JobCancelled(job=job.id))
-        judging.fail_dependents(state, index, job.id, emit)
 
 
 def _fetched(state: State, index: Index, given: inputs.Fetched, emit: Emit) -> None:

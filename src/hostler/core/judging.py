@@ -46,7 +46,7 @@ def judge(state: State, index: Index, job: Job, ended: inputs.Ended, emit: Emit)
     if job.cancelling is not None:
         emit(events.JobCancelled(job=job.id))
         fail_dependents(state, index, job.id, emit)
-    elif failure is None or ended.reason == "stopped":
+    elif failure is None or ended.reason == "stopped" or _never_came(job, ended):
         _take_back(state, job, ended, emit)
     else:
         fail_attempt(state, index, job, *failure, emit, ended=ended)
@@ -90,6 +90,11 @@ def lose(state: State, index: Index, attempt: str, evidence: str, emit: Emit) ->
         fail_attempt(state, index, job, FailureClass.LOST, evidence, emit)
 
 
+def _never_came(job: Job, ended: inputs.Ended) -> bool:
+    """Whether an attempt was asked to leave before its node had heard of it."""
+    return job.attempt is not None and job.attempt.yielding is not None and ended.reason == "unknown"
+
+
 def told_failure(state: State, job: Job, ended: inputs.Ended) -> tuple[FailureClass, str] | None:
     """Why the job's attempt came to nothing, as far as its process tells."""
     payload = job.spec.payload
@@ -106,7 +111,10 @@ def _take_back(state: State, job: Job, ended: inputs.Ended, emit: Emit) -> None:
     attempt = job.attempt
     assert attempt is not None
     why = f"called back: {attempt.yielding or ended.reason}"
-    saved = forecast.saved(job, state.devices[attempt.device].spec, attempt.elapsed_s)
+    device = state.devices[attempt.device].spec
+    # Where its files are not this machine's, what it saved in its folder is gone with that.
+    apart = state.nodes[device.node].spec.apart
+    saved = None if apart else forecast.saved(job, device, attempt.elapsed_s)
     emit(events.JobRequeued(job=job.id, failure=None, not_before=state.at, why=why, progress=saved))
 
 

@@ -244,10 +244,10 @@ def _reconcile_attempt(state: State, node: str, name: str, held: bool) -> Iterat
     assert job.attempt is not None
     if job.cancelling is not None:
         yield Stop(node=node, attempt=name, reason="cancelled")
-    elif job.attempt.yielding is not None:
-        yield Stop(node=node, attempt=name, reason="preempted")
     elif job.attempt.ended is not None and job.attempt.ended.fetch is not None:
         yield _collect(state, node, name, job.attempt.ended.fetch)
+    elif job.attempt.yielding is not None:
+        yield Stop(node=node, attempt=name, reason="preempted")
     elif not held and job.state in (JobState.LEASED, JobState.LAUNCHING):
         yield _launch(state, job, job.attempt)
 

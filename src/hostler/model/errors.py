@@ -12,6 +12,7 @@
     │   ├── IllegalTransition    an event does not fit the state it is applied to
     │   └── BrokenInvariant      `validate()` found a contradiction
     ├── FilesError               a file cannot be sent or fetched as it should be
+    │   └── FilesChanged         a file became another one on its way; another try may do
     ├── StoreError               the journal cannot be read or written
     │   ├── StoreBusy            another controller holds the state directory
     │   ├── StoreFull            no space left, or read-only
@@ -63,6 +64,10 @@ class BrokenInvariant(CorruptState):
 
 class FilesError(HostlerError):
     """A file cannot be sent or fetched as it should be: it is not there, is another one, or has no room."""
+
+
+class FilesChanged(FilesError):
+    """A file became another one on its way, or while it was read; another try may do."""
 
 
 class StoreError(HostlerError):

@@ -87,6 +87,8 @@ class FailureClass(StrEnum):
     """The device or its driver failed."""
     PROTOCOL = "protocol"
     """It did not speak as it must: a worker's messages, a stage's contract."""
+    FILES = "files"
+    """What it needs could not be brought to its node."""
 
 
 class DeviceKind(StrEnum):
@@ -134,6 +136,7 @@ DEFAULT_BUDGETS: Mapping[FailureClass, int] = {
     FailureClass.IMPORT: 3,
     FailureClass.DEVICE: 5,
     FailureClass.PROTOCOL: 2,
+    FailureClass.FILES: 3,
 }
 
 

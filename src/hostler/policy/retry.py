@@ -26,6 +26,7 @@ AVOIDED: Mapping[FailureClass, tuple[Literal["device", "node"], float]] = {
     FailureClass.DEVICE: ("device", 1800.0),
     FailureClass.SPAWN: ("node", 1800.0),
     FailureClass.IMPORT: ("node", 1800.0),
+    FailureClass.FILES: ("node", 300.0),
     FailureClass.MEMORY: ("node", 1800.0),
 }
 """What a job keeps away from after such a failure, and for how many seconds, if there is another place for it."""
@@ -51,6 +52,7 @@ REASONS: Mapping[str, FailureClass] = {
     "lost": FailureClass.LOST,
     "unknown": FailureClass.LOST,
     "lease": FailureClass.LOST,
+    "files": FailureClass.FILES,
 }
 """What the agent's word for an end means (docs/reference/agent-protocol.md)."""
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 import structlog
 
 from hostler.backends.base import Backend, FetchesFiles, ReadsLogs, SuppliesFiles
 from hostler.model.commands import AttemptOrder, Clear, Collect, Keep
-from hostler.model.errors import FilesError, LinkLost
+from hostler.model.errors import FilesChanged, FilesError, LinkLost
 from hostler.model.inputs import Ended, Fetched, Input, Launched
 from hostler.runtime.clock import Clock
 from hostler.runtime.keptlogs import KeptLogs
 
+CHANGES_MAX = 3
 RESTS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -38,6 +40,7 @@ class Errands:
         self._trouble = trouble
         self._logs = logs
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._keeping: asyncio.Task[None] | None = None
         self._log = structlog.get_logger()
 
     def launch(self, order: AttemptOrder) -> None:
@@ -52,8 +55,10 @@ class Errands:
         """Let go of what is not needed. What is not deleted now is after the next reconnect: nothing waits for it."""
         if isinstance(self._backend, SuppliesFiles):
             for command in commands:
-                name = f"tidying after {command.attempt}" if isinstance(command, Clear) else "tidying"
-                self._begin(name, self._tidy(self._backend, command))
+                if isinstance(command, Clear):
+                    self._begin(f"tidying after {command.attempt}", self._tidy(self._backend, command))
+                else:
+                    self._keeping = self._begin("tidying", self._tidy(self._backend, command))
 
     def cancel(self, attempts: list[str]) -> None:
         """What is done for these attempts is not wanted any more."""
@@ -75,9 +80,10 @@ class Errands:
         if attempt not in self._running:
             self._begin(attempt, self._again(attempt, work))
 
-    def _begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._running[name] = asyncio.create_task(work)
         task.add_done_callback(lambda _: self._over(name, task))
+        return task
 
     def _over(self, attempt: str, task: asyncio.Task[None]) -> None:
         if self._running.get(attempt) is task:
@@ -95,7 +101,7 @@ class Errands:
             except LinkLost as error:
                 self._log.info("an errand is tried again", attempt=attempt, why=str(error))
             except OSError as error:
-                self._trouble(f"files of {attempt} cannot be written: {error}; it is tried again")
+                self._trouble(f"files of {attempt} cannot be read or written here: {error}; it is tried again")
             await self._clock.sleep(RESTS_S[min(tries, len(RESTS_S) - 1)])
             tries += 1
 
@@ -117,10 +123,18 @@ class Errands:
 
     async def _launch(self, order: AttemptOrder) -> None:
         assert isinstance(self._backend, SuppliesFiles)
+        if self._keeping is not None:  # it must not delete what is laid out now
+            await asyncio.wait({self._keeping})
         try:
-            supplied = await self._backend.supply(order)
+            supplied = await _supplied(self._backend, order)
+        except (LinkLost, OSError):
+            raise
         except FilesError as error:
-            self._post(Ended(attempt=order.id, ended_at=self._clock.now(), reason="spawn", error=str(error)))
+            self._post(Ended(attempt=order.id, ended_at=self._clock.now(), reason="files", error=str(error)))
+            return
+        except Exception as error:  # noqa: BLE001 - recorded; a job must not wait for what nobody does any more
+            self._trouble(f"what {order.id} needs cannot be sent: {type(error).__name__}: {error}")
+            self._post(Ended(attempt=order.id, ended_at=self._clock.now(), reason="files", error=str(error)))
             return
         for refused in await self._backend.launch([supplied]):
             self._post(refused)
@@ -133,7 +147,21 @@ class Errands:
             return
         try:
             files = await self._backend.fetch(name, command.fetch, command.cwd)
+        except (LinkLost, OSError):
+            raise
         except FilesError as error:
             self._post(Fetched(attempt=name, error=str(error)))
             return
+        except Exception as error:  # noqa: BLE001 - recorded; a job must not wait for what nobody does any more
+            self._trouble(f"what {name} has left cannot be fetched: {type(error).__name__}: {error}")
+            self._post(Fetched(attempt=name, error=str(error)))
+            return
         self._post(Fetched(attempt=name, files=files))
+
+
+async def _supplied(backend: SuppliesFiles, order: AttemptOrder) -> AttemptOrder:
+    """Files may change while they are sent; what they are then is sent as well."""
+    for _ in range(CHANGES_MAX):
+        with suppress(FilesChanged):
+            return await backend.supply(order)
+    return await backend.supply(order)

@@ -34,6 +34,7 @@ STATUS: Mapping[type[errors.HostlerError], HTTPStatus] = {
     errors.StoreFull: HTTPStatus.INSUFFICIENT_STORAGE,
     errors.SchemaMismatch: HTTPStatus.INTERNAL_SERVER_ERROR,
     errors.FilesError: HTTPStatus.BAD_GATEWAY,
+    errors.FilesChanged: HTTPStatus.BAD_GATEWAY,
     errors.LinkError: HTTPStatus.BAD_GATEWAY,
     errors.LinkLost: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.LinkRefused: HTTPStatus.BAD_GATEWAY,

@@ -25,12 +25,15 @@ def copied(folder: Path, patterns: Sequence[str], target: Path) -> tuple[FileRef
         raise FilesError(f"{error.filename or folder} cannot be read: {error.strerror}") from error
     if not found:
         raise FilesError(f"it left no file that `outputs: {', '.join(patterns)}` means")
-    return tuple(_copy(folder / path, target / path, f"{target.name}/{path}") for path in found)
+    incoming = target.parent / ".incoming" / target.name
+    incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+    copies = tuple(_copy(folder / path, incoming / "copy", target / path, f"{target.name}/{path}") for path in found)
+    incoming.rmdir()
+    return copies
 
 
-def _copy(source: Path, target: Path, path: str) -> FileRef:
+def _copy(source: Path, temporary: Path, target: Path, path: str) -> FileRef:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name[:200]}.new")
     shutil.copyfile(source, temporary)
     with temporary.open("rb") as copy:
         digest = hashlib.file_digest(copy, "sha256").hexdigest()

@@ -117,6 +117,8 @@ class Pieces(Peer):
         """A line with its end, or what there was before the end. Raises `ConnectionError`."""
         parts: list[bytes] = []
         while not (parts and parts[-1].endswith(b"\n")):
+            if sum(map(len, parts)) > LINE_MAX:
+                raise ValueError(f"a line is longer than {LINE_MAX} bytes")
             await self._wait()
             if not self._pieces:
                 break
