@@ -5,33 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Unpack
 
 import asyncssh
 
-from hostler.backends.agented import AgentedNode, Options
-from hostler.backends.base import Facts
+from hostler.backends.agented import Options
 from hostler.backends.channel import Channel, opened
 from hostler.backends.courier import Courier
 from hostler.backends.packing import Packer
+from hostler.backends.remote import DIAL_S, RemoteNode, Streams
 from hostler.backends.ssh.bootstrap import boot
-from hostler.backends.ssh.carrier import Carrier
 from hostler.backends.ssh.network import Network
 from hostler.backends.ssh.streams import open_program, open_socket
 from hostler.backends.ssh.target import Target
-from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
-from hostler.model.errors import FilesError, LinkLost
-from hostler.model.files import Fetch, FileRef
-from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import WorkerRefused
+from hostler.model.errors import LinkLost
 
-DIAL_S = 20.0
 SOCKET_PATH_MAX = 104
 """Bytes of a path that every system can connect a Unix socket to."""
 
 
-class SshNode(AgentedNode):
+class SshNode(RemoteNode):
     """The agent in `folder` of the node (`~` is the home there), started by `python` after the lines of `setup`."""
 
     kind = "ssh"
@@ -48,13 +41,11 @@ class SshNode(AgentedNode):
         setup: Sequence[str] = (),
         **others: Unpack[Options],
     ) -> None:
-        super().__init__(name, python=python, **others)
-        self._carrier = Carrier(self._courier, packer, others["store"])
+        super().__init__(name, packer=packer, python=python, **others)
         self._target = target
         self._network = network
         self._folder = folder
         self._setup = tuple(setup)
-        self._epoch = 0
         self._connection: asyncssh.SSHClientConnection | None = None
         self._socket: str | None = None
         """Where the agent listens, once that is known."""
@@ -81,66 +72,29 @@ class SshNode(AgentedNode):
         self._bridge = booted.bridge
         return await self._dial(connection, self._socket, epoch)
 
-    def describe(self, facts: Facts) -> NodeSpec:
-        """The node; its files are its own."""
-        return replace(super().describe(facts), apart=True)
-
-    async def supply(self, order: AttemptOrder) -> AttemptOrder:
-        """Bring the folder, the program and the artifacts of an order there."""
-        return await self._carrier.attempt(order, self._agent_folder())
-
-    async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
-        """Queue chunks; before the first on this connection, the worker's program is brought there."""
-        if worker.id not in self._declared:
-            try:
-                worker = await self._carrier.worker(worker, self._agent_folder())
-            except FilesError as error:
-                return [WorkerRefused(worker=worker.id, error=str(error))]
-            except LinkLost:
-                # Chunks are lent once for each connection: one that brings no files must not go on.
-                self._open_channel().close()
-                raise
-        return await super().lend(worker, chunks)
-
-    async def fetch(self, attempt: str, what: Fetch, cwd: str | None) -> tuple[FileRef, ...]:
-        """Bring what an attempt has left here."""
-        return await self._carrier.fetch(attempt, what)
-
-    async def clear(self, attempt: str) -> None:
-        """Let go of what was laid out for an attempt."""
-        await self._carrier.clear(attempt)
-
-    async def keep(self, attempts: Sequence[str]) -> None:
-        """Let go of what was laid out for all others."""
-        await self._carrier.keep(attempts)
-
     def _agent_folder(self) -> str:
         if self._socket is None:
             raise LinkLost(f"node {self.name} is not connected")
         return self._socket.removesuffix("/agent.sock")
 
     async def _courier(self) -> Courier:
-        """A connection for files, greeted."""
+        """A connection for files; what breaks below asyncssh is a lost link as well."""
+        try:
+            return await super()._courier()
+        except asyncssh.Error as error:
+            raise LinkLost(f"no connection for files to {self.name}: {error}") from error
+
+    async def _further(self) -> Streams:
         if self._connection is None or self._socket is None:
             raise LinkLost(f"node {self.name} is not connected")
-        try:
-            async with asyncio.timeout(DIAL_S):
-                courier = Courier(self.name, *await self._streams(self._connection, self._socket))
-                await courier.greet(self._epoch)
-                return courier
-        except TimeoutError as error:
-            raise LinkLost(f"the agent on {self.name} takes no files within {DIAL_S:g} s") from error
-        except (OSError, asyncssh.Error) as error:
-            raise LinkLost(f"no connection for files to {self.name}: {error}") from error
+        return await self._streams(self._connection, self._socket)
 
     async def _connected(self) -> asyncssh.SSHClientConnection:
         if self._connection is None or self._connection.is_closed():
             self._connection = await self._network.connect(self._target)
         return self._connection
 
-    async def _streams(
-        self, connection: asyncssh.SSHClientConnection, path: str
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _streams(self, connection: asyncssh.SSHClientConnection, path: str) -> Streams:
         """Straight to the socket, or through a program beside it, where the server forwards no sockets."""
         if self._bridge is None:
             return await open_socket(connection, path)
