@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from hostler.cli.common import Json
+from hostler.cli.show import say, say_json
 from hostler.model.errors import UsageError
 
 commands = typer.Typer()
@@ -21,6 +23,7 @@ commands.add_typer(agent, name="agent")
 @agent.command()
 def build(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write, as agent.pyz.")],
+    as_json: Json = False,
 ) -> None:
     """Write the agent as one file, which any Python from 3.8 on runs.
 
@@ -28,7 +31,11 @@ def build(
     Example:
       hostler agent build agent.pyz
     """
-    print(f"{out} SHA-256 {_built(out)}")
+    digest = _built(out)
+    if as_json:
+        say_json({"path": str(out), "sha256": digest})
+    else:
+        say([f"{out} written, its SHA-256 is {digest}"])
 
 
 @agent.command()
