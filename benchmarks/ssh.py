@@ -21,6 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import asyncssh
+
 from common import Bar, Row, arguments, report
 from peers_env import ensure
 from ssh_fleet import fleet
@@ -159,7 +160,8 @@ async def _sftp(server: Sshd, source: Path, target: Path) -> None:
 def _rows(what: str, size: int, measured: dict[str, Samples]) -> Iterator[Row]:
     for way, samples in measured.items():
         best = min(samples)
-        yield {"files": what, "way": way, "best s": best, "median s": statistics.median(samples), "MB/s": size / best / 1e6}
+        rate = size / best / 1e6
+        yield {"files": what, "way": way, "best s": best, "median s": statistics.median(samples), "MB/s": rate}
 
 
 def _trip(way: str, samples: Samples) -> Row:
@@ -204,7 +206,7 @@ def _paramiko(server: Sshd, what: str, count: int) -> Samples:
     return [float(each) for each in said.split()]
 
 
-class _master:  # noqa: N801 - used as a function
+class _master:
     """OpenSSH with a connection that is kept: the words of a command over it."""
 
     def __init__(self, server: Sshd) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
-from common import Row
 
+from common import Row
 from hostler.client import Client
 from hostler.runtime.statedir import StateDir
 
@@ -55,7 +55,7 @@ def _wait(folder: Path, count: int, controller: subprocess.Popen[bytes]) -> None
     while time.monotonic() < deadline:
         assert controller.poll() is None, (folder / "said").read_text()
         if state.controller_file.exists():
-            up = sum(node["link"] == "up" for node in Client.of(state.path).nodes())
+            up = sum(node["link"] == "up" for node in Client.from_state_dir(state.path).nodes())
             if up == count:
                 return
         time.sleep(1.0)

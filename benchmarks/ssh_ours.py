@@ -6,7 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hostler.backends.base import Store
 from hostler.backends.packing import Packer
@@ -19,6 +19,7 @@ from hostler.model.inputs import Ended, Input, LinkUp, Searched
 if TYPE_CHECKING:
     from tests.backends.ssh.sshd import Sshd
 
+Told = TypeVar("Told", LinkUp, Searched, Ended)
 WINDOW = 400
 """Chunks that are out at a time."""
 PARAMS = {"what": "nothing"}
@@ -115,7 +116,7 @@ class Ours:
             if report.receipt is not None:
                 await self._node.acknowledge(report.receipt)
 
-    async def _next[Told: (LinkUp, Searched, Ended)](self, kind: type[Told]) -> Told:
+    async def _next(self, kind: type[Told]) -> Told:
         while True:
             told = await asyncio.wait_for(self._news.get(), 60)
             if isinstance(told, kind):

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
+from hostler.core.explain import explain_job
 from hostler.core.fetching import told_of
 from hostler.model import commands, events, inputs
 from hostler.model.files import Fetch, FileRef, named_in
@@ -110,6 +111,16 @@ def test_what_was_laid_out_on_a_node_goes_when_nobody_needs_it() -> None:
     assert commands.Keep(node="n", attempts=("j2.1",)) in world.commands
     world.tell(inputs.Fetched(attempt="j2.1", files=(OUT,)))
     assert commands.Clear(node="n", attempt="j2.1") in world.commands
+
+
+def test_people_are_told_what_it_waits_for() -> None:
+    world = apart()
+    world.submit(leaving("*.csv"))
+    explained = explain_job(world.state, world.core.index, world.state.jobs["j1"])
+    assert "what it needs is being sent to n" in explained.reasons
+    world.tell(ended("j1.1"))
+    explained = explain_job(world.state, world.core.index, world.state.jobs["j1"])
+    assert "it has ended; what it left is being fetched from n, and counts once it is here" in explained.reasons
 
 
 def test_nodes_that_share_this_machines_files_are_told_nothing_of_the_kind() -> None:

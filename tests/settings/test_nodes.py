@@ -238,7 +238,9 @@ def test_devices_behind_ssh_are_proved_and_others_where_that_is_asked_for(
     tmp_path: Path, text: str, canary: tuple[str, ...] | None
 ) -> None:
     terms = node_spec(load(None, {"HOSTLER_NODES": f"[{text}]"}).fleet.nodes[0])
-    made = LocalNode("n", tmp_path, controller="c", cpu_slots=1, terms=terms).describe({"cpus": 8, "devices": []})
+    made = LocalNode("n", tmp_path, store=STORE, controller="c", cpu_slots=1, terms=terms).describe(
+        {"cpus": 8, "devices": []}
+    )
     assert (terms.canary, made.canary) == (canary, canary)
 
 

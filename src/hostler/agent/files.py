@@ -14,7 +14,7 @@ import socket
 import stat
 import sys
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional
 
 from .patterns import matcher, walk
 from .protocol import Json, RequestError, decode, is_id, line
@@ -27,6 +27,7 @@ CODE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 _WRITABLE = (BLOBS + "/", ARTIFACTS + "/objects/")
 _LONGEST_LINE = 16 << 20
 _COPY_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 18
 _UNUSED_S = 14 * 86400.0
 _HEX = frozenset("0123456789abcdef")
 
@@ -48,8 +49,10 @@ class Files:
 
     def __init__(self, root: str, peer: socket.socket) -> None:
         self._root = root
+        self._real_root = os.path.realpath(root) + "/"
         self._peer = peer
         self._input = peer.makefile("rb", _COPY_BYTES)
+        self._output = peer.makefile("wb", _COPY_BYTES)  # many small files are few packets then
         self._answers: Dict[str, Callable[[Json], Optional[Json]]] = {
             "get": self._get,
             "put": self._put,
@@ -89,19 +92,40 @@ class Files:
         return method(request)
 
     def _get(self, request: Json) -> None:
-        """A file from an offset on. It must not change meanwhile: one that is too short then ends the connection."""
-        with open(self._inside(request["path"]), "rb") as source:
+        """Files, each from an offset on, one after the other. None may change meanwhile: one too short ends all."""
+        for path, offset in request["files"]:
+            try:
+                self._send_file(str(path), int(offset))
+            except OSError as error:
+                if error.filename is None:
+                    raise
+                self._output.write(line({"error": _words(error)}))
+        self._output.flush()
+
+    def _send_file(self, path: str, offset: int) -> None:
+        """What there is from the offset on, and behind it the hash of the whole file as it was read."""
+        digest = hashlib.sha256()
+        with open(self._inside(path), "rb") as source:
             found = os.fstat(source.fileno())
             if not stat.S_ISREG(found.st_mode):
-                raise RequestError("%.200r is no regular file" % request["path"])
-            offset = min(int(request.get("offset", 0)), found.st_size)
-            self._peer.sendall(line({"size": found.st_size, "offset": offset}))
-            left = found.st_size - offset
-            while left > 0:
-                sent = os.sendfile(self._peer.fileno(), source.fileno(), offset, min(left, 1 << 30))
-                if sent == 0:
-                    raise BrokenPipeError(errno.EPIPE, "the file became shorter while it was read")
-                offset, left = offset + sent, left - sent
+                raise OSError(errno.EINVAL, "it is no regular file", path)
+            offset = min(offset, found.st_size)
+            if found.st_size <= _PIECE_BYTES:
+                self._send_small(b"".join(_pieces(source, found.st_size)), offset)
+                return
+            self._output.write(line({"size": found.st_size, "offset": offset}))
+            for data in _pieces(source, offset):
+                digest.update(data)
+            for data in _pieces(source, found.st_size - offset):
+                digest.update(data)
+                self._output.write(data)
+        self._output.write(line({"sha256": digest.hexdigest()}))
+
+    def _send_small(self, data: bytes, offset: int) -> None:
+        """Of a small file the hash is known at once."""
+        head = {"size": len(data), "offset": offset, "sha256": hashlib.sha256(data).hexdigest()}
+        self._output.write(line(head))
+        self._output.write(data[offset:])
 
     def _put(self, request: Json) -> Json:
         """The rest of a file that is known by its hash: from the offset that ``missing`` has told of."""
@@ -172,7 +196,7 @@ class Files:
             raise
 
     def _outputs(self, request: Json) -> Json:
-        """The files that patterns mean where an attempt ran, with their hashes: ``{path, size, sha256}``."""
+        """The files that patterns mean where an attempt ran: ``[path, size]``."""
         name = str(request["attempt"])
         if not is_id(name):
             raise RequestError("an attempt must have an id, not %.80r" % name)
@@ -181,20 +205,18 @@ class Files:
         folder = self._inside(where)
         wanted = matcher(str(each) for each in request["patterns"])
         found = [path for path in walk(folder) if wanted.fullmatch(path)]
-        return {"folder": where, "files": [self._described(os.path.join(folder, path), path) for path in found]}
+        return {"folder": where, "files": [[path, os.path.getsize(os.path.join(folder, path))] for path in found]}
 
     def _find(self, request: Json) -> Json:
-        """Artifacts by their hashes: ``{sha256: {"path", "size", "sha256"}}`` of those that are here."""
+        """Artifacts by their hashes, as they are named: ``{sha256: [path, size]}`` of those that are here."""
         found = {}
         for digest in map(_digest, request["sha256"]):
             folder = "%s/objects/%s" % (ARTIFACTS, digest[:2])
             for name in _names(self._inside(folder)):
                 if name.startswith(digest):
-                    found[digest] = self._described(self._inside(folder + "/" + name), folder + "/" + name)
+                    path = folder + "/" + name
+                    found[digest] = [path, os.path.getsize(self._inside(path))]
         return {"found": found}
-
-    def _described(self, full: str, path: str) -> Json:
-        return {"path": path, "size": os.path.getsize(full), "sha256": digest_of(full)}
 
     def _clear(self, request: Json) -> Json:
         name = str(request["tree"])
@@ -234,7 +256,7 @@ class Files:
     def _inside(self, path: str) -> str:
         """A path below the agent's folder; no link may lead out of it."""
         full = os.path.join(self._root, _relative(path))
-        if not (os.path.realpath(full) + "/").startswith(os.path.realpath(self._root) + "/"):
+        if not (os.path.realpath(full) + "/").startswith(self._real_root):
             raise RequestError("%.200r leads out of the agent's folder" % path)
         return full
 
@@ -305,6 +327,15 @@ def _files(folder: str) -> Iterator[str]:
 def _delete(tree: str) -> None:
     if os.path.isdir(tree):
         shutil.rmtree(tree)
+
+
+def _pieces(source: BinaryIO, count: int) -> Iterator[bytes]:
+    while count > 0:
+        data = source.read(min(count, _PIECE_BYTES))
+        if not data:
+            raise BrokenPipeError(errno.EPIPE, "the file became shorter while it was read")
+        count -= len(data)
+        yield data
 
 
 def _sync_folder(folder: str) -> None:

@@ -116,21 +116,26 @@ class Carrier:
         missing = [name for name in names if name not in found]
         if missing:
             raise FilesError(f"its result tells of {missing[0]}, which is not among the artifacts of the node")
-        changed = [name for name, ref in found.items() if ref.sha256 != name]
-        if changed:
-            raise FilesError(f"the artifact {changed[0]} of the node is damaged: its hash is another one")
-        refs = [replace(ref, path=_below(ref.path, ARTIFACTS)) for ref in found.values()]
+        refs = [FileRef(path=_below(path, ARTIFACTS), size=size, sha256=name) for name, (path, size) in found.items()]
         root = self._store.artifacts
-        await courier.get([_wanted(f"{ARTIFACTS}/{ref.path}", ref, root / _relative(ref.path)) for ref in refs])
+        wanted = [
+            Wanted(path=f"{ARTIFACTS}/{ref.path}", size=ref.size, target=root / _relative(ref.path), sha256=ref.sha256)
+            for ref in refs
+        ]
+        await courier.get(wanted)
         return refs
 
     async def _fetch_outputs(self, courier: Courier, attempt: str, patterns: Sequence[str]) -> list[FileRef]:
-        folder, refs = await courier.outputs(attempt, patterns)
-        if not refs:
+        folder, found = await courier.outputs(attempt, patterns)
+        if not found:
             raise FilesError(f"it left no file that `outputs: {', '.join(patterns)}` means")
         root = self._store.results / attempt
-        await courier.get([_wanted(f"{folder}/{ref.path}", ref, root / _relative(ref.path)) for ref in refs])
-        return [replace(ref, path=f"{attempt}/{ref.path}") for ref in refs]
+        wanted = [Wanted(path=f"{folder}/{path}", size=size, target=root / _relative(path)) for path, size in found]
+        hashes = await courier.get(wanted)
+        return [
+            FileRef(path=f"{attempt}/{path}", size=size, sha256=digest)
+            for (path, size), digest in zip(found, hashes, strict=True)
+        ]
 
     @asynccontextmanager
     async def _courier(self) -> AsyncIterator[Courier]:
@@ -154,10 +159,6 @@ def _parcel(packed: Packed) -> Parcel:
 
 def _listed(packed: Sequence[Packed]) -> Iterator[tuple[str, str, bool]]:
     return ((each.path, each.sha256, each.executable) for each in packed)
-
-
-def _wanted(path: str, ref: FileRef, target: Path) -> Wanted:
-    return Wanted(path=path, sha256=ref.sha256, size=ref.size, target=target)
 
 
 def _below(path: str, folder: str) -> str:

@@ -7,23 +7,37 @@ import hashlib
 import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 from zlib import crc32
 
 from hostler.backends.channel import PROTOCOL, encoded
 from hostler.model.errors import FilesError, LinkLost, LinkRefused
-from hostler.model.files import FileRef
 from hostler.model.record import record
 
 PIECE = 1 << 20
 SILENCE_S = 60.0
 """A node that hashes gigabytes says nothing meanwhile; for longer than this, something is broken."""
 SYNCS = 8
-"""Files that are written through side by side: a file system does many for the price of a few."""
+"""Files that are written through side by side."""
+SYNC_EVERY = 64 << 20
+"""Bytes of a large file after which the disk begins with them: at its end little is left to wait for."""
+BATCH = 1000
+"""Files that are asked for in one request."""
 IN_FLIGHT = 200
 """Requests that may be on their way at once: their answers wait in pipes."""
+
+
+class Reader(Protocol):
+    """What of a stream's reader is needed."""
+
+    async def readline(self) -> bytes:
+        """A line with its end, or what there was before the end."""
+
+    async def read(self, n: int) -> bytes:
+        """Some bytes, at most so many; nothing at the end."""
 
 
 @record
@@ -41,24 +55,52 @@ class Wanted:
     """A file of the node, at `path` below its agent's folder, that is to be here as `target`."""
 
     path: str
-    sha256: str
     size: int
     target: Path
+    sha256: str | None = None
+    """`None`: nobody knows yet."""
 
     @property
     def partial(self) -> Path:
         """What has come of it."""
-        return self.target.with_name(f".{self.sha256[:16]}-{crc32(os.fsencode(self.target.name)):08x}.partial")
+        folder, name = os.path.split(self.target)
+        return Path(folder, f".{crc32(os.fsencode(name)):08x}.partial")
+
+
+class Disk:
+    """Files on their way to the disk while others come: many at a time cost little more than one."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(SYNCS)
+        self._syncing: list[Future[None]] = []
+
+    def sync(self, path: Path) -> None:
+        """Begin to write through what has been written to a file."""
+        self._syncing.append(self._pool.submit(_sync, path))
+
+    def publish(self, files: Sequence[Wanted]) -> None:
+        """Wait until everything is on the disk, and give the files their names. Raises `OSError`."""
+        for each in self._syncing:
+            each.result()
+        for wanted in files:
+            os.replace(wanted.partial, wanted.target)
+        list(self._pool.map(_sync, {each.target.parent for each in files}))
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Courier:
     """One connection for files. Methods must not run side by side; each raises `LinkLost` where it breaks."""
 
-    def __init__(self, where: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, where: str, reader: Reader, writer: asyncio.StreamWriter) -> None:
         self._where = where
         self._reader = reader
         self._writer = writer
         self.broken = False
+        self._signs = 0
+        """How often something has moved."""
 
     async def greet(self, epoch: int) -> None:
         """The opening words. Raises `LinkRefused` where the agent obeys a newer controller."""
@@ -74,41 +116,47 @@ class Courier:
             return
         missing: dict[str, int] = (await self._ask({"op": "missing", "files": wanted}))["missing"]
         chosen = list({each.sha256: each for each in parcels if each.sha256 in missing}.values())
-        await self._pipelined(chosen, lambda each: self._send_file(each, min(missing[each.sha256], each.size)))
+        async with self._watched():
+            await self._pipelined(chosen, lambda each: self._send_file(each, min(missing[each.sha256], each.size)))
 
     async def lay(self, tree: str, files: Iterable[tuple[str, str, bool]], *, shared: bool) -> str:
         """Make a folder of files (path, SHA-256, whether it can be executed) that were put; its path on the node."""
         answer = await self._ask({"op": "lay", "tree": tree, "files": list(files), "shared": shared})
         return str(answer["path"])
 
-    async def outputs(self, attempt: str, patterns: Sequence[str]) -> tuple[str, list[FileRef]]:
-        """The folder in which an attempt ran, and the files below it that patterns mean."""
+    async def outputs(self, attempt: str, patterns: Sequence[str]) -> tuple[str, list[tuple[str, int]]]:
+        """The folder in which an attempt ran, and the files below it that patterns mean, with their sizes."""
         answer = await self._ask({"op": "outputs", "attempt": attempt, "patterns": list(patterns)})
-        return answer["folder"], [_ref(each) for each in answer["files"]]
+        return answer["folder"], [(str(path), int(size)) for path, size in answer["files"]]
 
-    async def find(self, names: Sequence[str]) -> dict[str, FileRef]:
-        """Artifacts of the node by their hashes, as far as they are there."""
+    async def find(self, names: Sequence[str]) -> dict[str, tuple[str, int]]:
+        """Paths and sizes of artifacts of the node by their hashes, as far as they are there."""
         found: Mapping[str, Any] = (await self._ask({"op": "find", "sha256": list(names)}))["found"]
-        return {name: _ref(each) for name, each in found.items()}
+        return {name: (str(path), int(size)) for name, (path, size) in found.items()}
 
-    async def get(self, files: Sequence[Wanted]) -> None:
-        """Fetch files, from below the agent's folder to paths here: what has come before is not sent again.
+    async def get(self, files: Sequence[Wanted]) -> list[str]:
+        """Fetch files, from below the agent's folder to paths here; their hashes. What has come does not come again.
 
-        Each is on disk, its hash checked, when this returns. Raises `FilesError` where one is another than was told,
-        and `OSError` where it cannot be written here.
+        All are on disk, with the hash that the node took while it read them, when this returns. Raises `FilesError`
+        where one is not there, or another than is wanted, and `OSError` where it cannot be written here.
         """
-        todo = await asyncio.to_thread(_absent, files)
+        here = await asyncio.to_thread(_here, files)
+        todo = [each for each, digest in zip(files, here, strict=True) if digest is None]
         sending = asyncio.create_task(self._ask_for(todo))
+        disk = Disk()
         try:
-            for wanted in todo:
-                await self._receive(wanted)
-            await sending
+            async with self._watched():
+                came = [await self._receive(wanted, disk) for wanted in todo]
+                await sending
+            await asyncio.to_thread(disk.publish, todo)
         except BaseException:
             self.close()  # what is on its way would be taken for what is asked for next
             raise
         finally:
             sending.cancel()
-        await asyncio.to_thread(_publish, todo)
+            disk.close()
+        fresh = iter(came)
+        return [next(fresh) if digest is None else digest for digest in here]
 
     async def clear(self, tree: str) -> None:
         """Delete a folder that was laid out."""
@@ -155,30 +203,53 @@ class Courier:
             raise FilesError(f"{parcel.source} became shorter while it was sent")
 
     async def _ask_for(self, files: Sequence[Wanted]) -> None:
-        for wanted in files:
-            await self._send({"op": "get", "path": wanted.path, "offset": _size(wanted.partial)})
+        for at in range(0, len(files), BATCH):
+            asked = [(wanted.path, _size(wanted.partial)) for wanted in files[at : at + BATCH]]
+            await self._send({"op": "get", "files": asked})
 
-    async def _receive(self, wanted: Wanted) -> None:
+    async def _receive(self, wanted: Wanted, disk: Disk) -> str:
         answer = await self._hear()
         if "error" in answer:
             raise FilesError(f"{wanted.path} of {self._where} cannot be fetched: {answer['error']}")
-        left = answer["size"] - answer["offset"]
-        with wanted.partial.open("ab") as output:
-            digest = await asyncio.to_thread(_resumed, output, wanted.partial, answer["offset"])
-            while left > 0:
-                data = await self._read(min(left, PIECE))
-                left -= len(data)
-                if len(data) < PIECE // 8:
-                    _take(output, digest, data)
-                else:
-                    await asyncio.to_thread(_take, output, digest, data)
-        if digest.hexdigest() != wanted.sha256:
-            wanted.partial.unlink()
-            raise FilesError(f"{wanted.path} of {self._where} is not what was told of it: its hash is another one")
+        partial, digest = wanted.partial, hashlib.sha256()
+        with partial.open("ab" if answer["offset"] else "wb") as output:
+            if answer["offset"]:
+                digest = await asyncio.to_thread(_resumed, output, partial, answer["offset"])
+            await self._take(output, digest, answer["size"] - answer["offset"], lambda: disk.sync(partial))
+        disk.sync(partial)
+        told, found = answer.get("sha256") or (await self._hear())["sha256"], digest.hexdigest()
+        if found == told and wanted.sha256 in (None, found):
+            return found
+        partial.unlink()
+        raise FilesError(f"{wanted.path} of {self._where} is not what it should be: its hash is another one")
+
+    async def _take(self, output: BinaryIO, digest: hashlib._Hash, left: int, sync: Callable[[], None]) -> None:
+        """Write and hash so many bytes: large ones in a thread, while the next are on their way."""
+        taking: asyncio.Future[None] | None = None
+        unsynced = 0
+        while left > 0:
+            if unsynced >= SYNC_EVERY:
+                sync()
+                unsynced = 0
+            pieces, size = list[bytes](), 0
+            while size < min(left, PIECE):
+                pieces.append(await self._read(left - size))
+                size += len(pieces[-1])
+            left -= size
+            unsynced += size
+            if taking is not None:
+                await taking
+            if size < PIECE:
+                _write(output, digest, pieces)
+            else:
+                taking = asyncio.ensure_future(asyncio.to_thread(_write, output, digest, pieces))
+        if taking is not None:
+            await taking
 
     async def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        await self._send(request)
-        return self._understood(await self._hear())
+        async with self._watched():
+            await self._send(request)
+            return self._understood(await self._hear())
 
     def _understood(self, answer: dict[str, Any]) -> dict[str, Any]:
         if "error" in answer:
@@ -191,31 +262,48 @@ class Courier:
     async def _write(self, data: bytes) -> None:
         try:
             self._writer.write(data)
-            async with asyncio.timeout(SILENCE_S):
-                await self._writer.drain()
+            await self._writer.drain()
         except (OSError, RuntimeError) as error:
             raise self._lost(str(error)) from error
+        self._signs += 1
 
     async def _read(self, most: int) -> bytes:
         try:
-            async with asyncio.timeout(SILENCE_S):
-                data = await self._reader.read(most)
+            data = await self._reader.read(most)
         except (OSError, RuntimeError) as error:
             raise self._lost(str(error)) from error
         if not data:
             raise self._lost("it hung up")
+        self._signs += 1
         return data
 
     async def _hear(self) -> dict[str, Any]:
         try:
-            async with asyncio.timeout(SILENCE_S):
-                line = await self._reader.readline()
+            line = await self._reader.readline()
         except (OSError, ValueError) as error:
             raise self._lost(str(error)) from error
         if not line.endswith(b"\n"):
             raise self._lost("it hung up")
-        answer: dict[str, Any] = json.loads(line)
+        self._signs += 1
+        answer: dict[str, Any] = json.loads(line.decode())
         return answer
+
+    @asynccontextmanager
+    async def _watched(self) -> AsyncIterator[None]:
+        """Cut the connection when nothing moves on it for too long. A time limit of each read would cost far more."""
+        watching = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+
+    async def _watch(self) -> None:
+        signs = -1
+        while signs != self._signs:
+            signs = self._signs
+            await asyncio.sleep(SILENCE_S)
+        self.broken = True
+        self._writer.transport.abort()
 
     def _lost(self, why: str) -> LinkLost:
         self.close()
@@ -240,16 +328,16 @@ async def _pieces(path: Path, offset: int, left: int) -> AsyncIterator[bytes]:
             yield data
 
 
-def _absent(files: Sequence[Wanted]) -> list[Wanted]:
-    """Those that are not here yet, their folders made."""
-    todo = [each for each in files if not _is_here(each)]
-    for folder in {each.target.parent for each in todo}:
+def _here(files: Sequence[Wanted]) -> list[str | None]:
+    """The hashes of those that are here already; the folders of the others are made."""
+    found = [each.sha256 if _is_here(each) else None for each in files]
+    for folder in {each.target.parent for each, digest in zip(files, found, strict=True) if digest is None}:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return todo
+    return found
 
 
 def _is_here(wanted: Wanted) -> bool:
-    if _size(wanted.target) != wanted.size or not wanted.target.exists():
+    if wanted.sha256 is None or not wanted.target.exists() or _size(wanted.target) != wanted.size:
         return False
     with wanted.target.open("rb") as source:
         return hashlib.file_digest(source, "sha256").hexdigest() == wanted.sha256
@@ -258,24 +346,14 @@ def _is_here(wanted: Wanted) -> bool:
 def _resumed(output: BinaryIO, partial: Path, offset: int) -> hashlib._Hash:
     """The hash of what has come before, of which everything behind the offset is dropped."""
     output.truncate(offset)
-    if not offset:
-        return hashlib.sha256()
     with partial.open("rb") as source:
         return hashlib.file_digest(source, "sha256")
 
 
-def _take(output: BinaryIO, digest: hashlib._Hash, data: bytes) -> None:
-    output.write(data)
-    digest.update(data)
-
-
-def _publish(files: Sequence[Wanted]) -> None:
-    """All that has come, on disk under its name: the bytes first."""
-    with ThreadPoolExecutor(SYNCS) as pool:
-        list(pool.map(_sync, {each.partial for each in files}))
-        for each in files:
-            each.partial.replace(each.target)
-        list(pool.map(_sync, {each.target.parent for each in files}))
+def _write(output: BinaryIO, digest: hashlib._Hash, pieces: Sequence[bytes]) -> None:
+    for data in pieces:
+        output.write(data)
+        digest.update(data)
 
 
 def _sync(path: Path) -> None:
@@ -287,8 +365,7 @@ def _sync(path: Path) -> None:
 
 
 def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
-
-
-def _ref(described: Mapping[str, Any]) -> FileRef:
-    return FileRef(path=described["path"], size=described["size"], sha256=described["sha256"])
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0

@@ -11,7 +11,7 @@ from typing import TypeAlias, Unpack
 from hostler.backends.agented import AgentedNode, Options
 from hostler.backends.base import Facts
 from hostler.backends.carrier import Carrier
-from hostler.backends.courier import Courier
+from hostler.backends.courier import Courier, Reader
 from hostler.backends.packing import Packer
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import FilesError, LinkLost
@@ -20,7 +20,7 @@ from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import WorkerRefused
 
 DIAL_S = 20.0
-Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Streams: TypeAlias = tuple[Reader, asyncio.StreamWriter]
 
 
 class RemoteNode(AgentedNode):

@@ -160,6 +160,10 @@ def _of_attempt(state: State, index: Index, job: Job) -> Iterator[str]:
     device = state.devices[attempt.device]
     node = state.nodes[device.spec.node]
     yield f"its process is {attempt.process}, the link to {node.spec.name} is {node.link}"
+    if attempt.ended is not None:
+        yield f"it has ended; what it left is being fetched from {node.spec.name}, and counts once it is here"
+    if job.state is JobState.LEASED and node.spec.apart and node.link is Link.UP:
+        yield f"what it needs is being sent to {node.spec.name}"
     if attempt.yielding is not None:
         yield f"was asked to leave: {attempt.yielding}"
     ends = ends_at(state, index, device, device.attempts[: device.attempts.index(attempt.id) + 1])

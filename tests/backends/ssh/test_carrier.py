@@ -174,10 +174,8 @@ async def test_a_file_that_changes_while_it_is_sent_is_not_taken_for_the_old_one
 async def test_a_node_cannot_have_files_put_elsewhere(
     server: Sshd, told: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hostler.model.files import FileRef
-
-    async def lying(self: Courier, attempt: str, patterns: list[str]) -> tuple[str, list[FileRef]]:
-        return "attempts/j1.1", [FileRef(path=told, size=1, sha256="0" * 64)]
+    async def lying(self: Courier, attempt: str, patterns: list[str]) -> tuple[str, list[tuple[str, int]]]:
+        return "attempts/j1.1", [(told, 1)]
 
     monkeypatch.setattr(Courier, "outputs", lying)
     async with linked(server) as (node, _):
@@ -226,7 +224,7 @@ async def test_artifacts_go_there_and_come_back(server: Sshd) -> None:
         assert (server.folder / "artifacts" / found.path).read_bytes() == b"segment"
         (theirs / digests[1][:2] / f"{digests[1]}.segment.npz").write_bytes(b"damaged")
         (server.folder / "artifacts" / found.path).unlink()
-        with pytest.raises(FilesError, match="is damaged"):
+        with pytest.raises(FilesError, match="its hash is another one"):
             await node.fetch("j1.1", Fetch(artifacts=(digests[1],)), None)
 
 

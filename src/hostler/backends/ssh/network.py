@@ -22,6 +22,8 @@ from hostler.model.errors import LinkLost, LinkRefused
 Way: TypeAlias = tuple[str, ...]
 """Jump hosts, the nearest first; empty: straight on."""
 KEEPALIVES = 3
+CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
+"""Put first: they take half as long as what asyncssh would choose, and files may be large."""
 RESTS_S = (0.2, 0.5, 1.0)
 
 
@@ -127,6 +129,7 @@ class Network:
                 login_timeout=habits.connect_s,
                 keepalive_interval=habits.keepalive_s,
                 keepalive_count_max=KEEPALIVES,
+                encryption_algs=CIPHERS,
                 **given,
             )
         except (OSError, ValueError, asyncssh.Error) as error:  # files that are not there, or hold something else

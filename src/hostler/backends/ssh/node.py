@@ -16,7 +16,7 @@ from hostler.backends.packing import Packer
 from hostler.backends.remote import DIAL_S, RemoteNode, Streams
 from hostler.backends.ssh.bootstrap import boot
 from hostler.backends.ssh.network import Network
-from hostler.backends.ssh.streams import open_program, open_socket
+from hostler.backends.ssh.streams import AnyPeer, Peer, Pieces, open_program, open_socket
 from hostler.backends.ssh.target import Target
 from hostler.model.errors import LinkLost
 
@@ -87,25 +87,26 @@ class SshNode(RemoteNode):
     async def _further(self) -> Streams:
         if self._connection is None or self._socket is None:
             raise LinkLost(f"node {self.name} is not connected")
-        return await self._streams(self._connection, self._socket)
+        peer = await self._open(self._connection, self._socket, Pieces)
+        return peer, peer.writer()
 
     async def _connected(self) -> asyncssh.SSHClientConnection:
         if self._connection is None or self._connection.is_closed():
             self._connection = await self._network.connect(self._target)
         return self._connection
 
-    async def _streams(self, connection: asyncssh.SSHClientConnection, path: str) -> Streams:
+    async def _open(self, connection: asyncssh.SSHClientConnection, path: str, kind: type[AnyPeer]) -> AnyPeer:
         """Straight to the socket, or through a program beside it, where the server forwards no sockets."""
         if self._bridge is None:
-            return await open_socket(connection, path)
-        return await open_program(connection, self._bridge)
+            return await open_socket(connection, path, kind)
+        return await open_program(connection, self._bridge, kind)
 
     async def _dial(self, connection: asyncssh.SSHClientConnection, path: str, epoch: int) -> Channel:
         """A channel through the agent's socket. Where that cannot be had, the connection is given up as well."""
         try:
             async with asyncio.timeout(DIAL_S):
-                reader, writer = await self._streams(connection, path)
-                return await opened(reader, writer, self._controller, epoch)
+                peer = await self._open(connection, path, Peer)
+                return await opened(*peer.streams(), self._controller, epoch)
         except asyncssh.ChannelOpenError as error:
             raise LinkLost(f"no agent answers in {path} on {self.name}: {error.reason}") from error
         except TimeoutError as error:

@@ -1,0 +1,142 @@
+"""What takes long on a node goes on beside everything else, is tried again, and ends with what it was for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from hostler.model.commands import AttemptOrder
+from hostler.model.errors import FilesError, LinkLost
+from hostler.model.events import TroubleRecorded
+from hostler.model.files import Fetch, FileRef
+from hostler.model.fleet import NodeSpec
+from hostler.model.inputs import Cancel, Ended
+from hostler.model.work import JobSpec, JobState, Retry, ScriptPayload
+from hostler.runtime.statedir import StateDir
+from hostler.store import open_journal
+from tests.backends.fake import FakeNode
+from tests.runtime.conftest import running, submit, until, until_state
+
+pytestmark = pytest.mark.anyio
+
+FILE = FileRef(path="j1.1/out", size=1, sha256="a" * 64)
+
+
+class FarNode(FakeNode):
+    """A fake node whose files are its own. `faults` are raised one after the other, by whatever is asked of it."""
+
+    def __init__(self, *faults: Exception, slow: bool = False) -> None:
+        super().__init__("far")
+        self.faults = list(faults)
+        self.go = asyncio.Event()
+        if not slow:
+            self.go.set()
+        self.supplied: list[str] = []
+        self.cleared: list[str] = []
+        self.asked = 0
+
+    async def probe(self) -> NodeSpec:
+        return replace(await super().probe(), apart=True)
+
+    async def supply(self, order: AttemptOrder) -> AttemptOrder:
+        await self._ask()
+        self.supplied.append(order.id)
+        return replace(order, cwd="/there")
+
+    async def fetch(self, attempt: str, what: Fetch, cwd: str | None) -> tuple[FileRef, ...]:
+        await self._ask()
+        return (FILE,)
+
+    async def clear(self, attempt: str) -> None:
+        self.cleared.append(attempt)
+
+    async def keep(self, attempts: Sequence[str]) -> None:
+        """Nothing of others is there."""
+
+    async def _ask(self) -> None:
+        self.asked += 1
+        await self.go.wait()
+        if self.faults:
+            raise self.faults.pop(0)
+
+
+def job(*outputs: str) -> JobSpec:
+    return JobSpec(name="job", payload=ScriptPayload(schema=1, argv=("true",), cwd="/here", outputs=outputs))
+
+
+async def test_a_job_starts_once_what_it_needs_is_there(directory: StateDir) -> None:
+    node = FarNode(slow=True)
+    async with running(directory, node) as controller:
+        (name,) = await submit(controller, job())
+        await until(lambda: node.asked == 1)
+        assert (node.launched, controller.job(name).job.state) == ([], JobState.LEASED)
+        node.go.set()
+        await until_state(controller, name, JobState.DONE)
+        assert (node.supplied, node.launched) == (["j1.1"], ["j1.1"])
+
+
+async def test_a_connection_for_files_that_breaks_is_made_again(directory: StateDir) -> None:
+    """The link to the agent stands meanwhile, so nobody else would ask again."""
+    node = FarNode(LinkLost("cut"))
+    async with running(directory, node) as controller:
+        (name,) = await submit(controller, job())
+        await until_state(controller, name, JobState.DONE)
+        assert (len(node.epochs), node.launched) == (1, ["j1.1"])
+
+
+async def test_what_cannot_be_brought_there_fails_the_attempt_with_the_reason(directory: StateDir) -> None:
+    node = FarNode(*[FilesError("/here is no folder")] * 3)
+    async with running(directory, node) as controller:
+        (name,) = await submit(controller, replace(job(), retry=Retry(backoff_s=0.0)))
+        await until_state(controller, name, JobState.FAILED)
+        assert "/here is no folder" in str(controller.job(name).job.why)
+        assert node.launched == []
+
+
+async def test_one_that_is_cancelled_on_its_way_is_never_started(directory: StateDir) -> None:
+    node = FarNode(slow=True)
+    async with running(directory, node) as controller:
+        (name,) = await submit(controller, job())
+        await until(lambda: node.asked == 1)
+        await controller.tell(Cancel(job=name))
+        await until_state(controller, name, JobState.CANCELLED)
+        node.go.set()
+        await submit(controller, job())
+        await until_state(controller, "j2", JobState.DONE)
+        assert node.launched == ["j2.1"]
+
+
+async def test_what_it_left_comes_before_it_counts(directory: StateDir) -> None:
+    node = FarNode()
+    async with running(directory, node) as controller:
+        (name,) = await submit(controller, job("out"))
+        await until_state(controller, name, JobState.DONE)
+        assert controller.job(name).files == (FILE,)
+        await until(lambda: node.cleared == ["j1.1"])
+
+
+async def test_a_full_disk_of_this_machine_is_told_and_waited_for(directory: StateDir) -> None:
+    def ends(order: AttemptOrder) -> Ended:
+        node.faults.append(OSError(28, "No space left on device"))
+        return Ended(attempt=order.id, started_at=1.0, ended_at=2.0, exit_code=0)
+
+    node = FarNode()
+    node.behave = ends
+    async with running(directory, node) as controller:
+        (name,) = await submit(controller, job("out"))
+        await until_state(controller, name, JobState.DONE)
+        assert controller.job(name).files == (FILE,)
+    journal = open_journal(directory.path)
+    troubles = [entry.event for entry in journal.read() if isinstance(entry.event, TroubleRecorded)]
+    journal.close()
+    assert ["No space left" in event.what for event in troubles] == [True]
+
+
+async def test_files_of_a_node_that_cannot_hand_them_over_are_a_failure(directory: StateDir) -> None:
+    async with running(directory, FakeNode()) as controller:
+        (name,) = await submit(controller, replace(job("out"), retry=Retry(backoff_s=0.0)))
+        await until_state(controller, name, JobState.FAILED)
+        assert "cannot be fetched from a node of this kind" in str(controller.job(name).job.why)
