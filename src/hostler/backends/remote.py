@@ -80,7 +80,11 @@ class RemoteNode(AgentedNode):
         try:
             async with asyncio.timeout(DIAL_S):
                 courier = Courier(self.name, *await self._further())
-                await courier.greet(self._epoch)
+                try:
+                    await courier.greet(self._epoch)
+                except BaseException:
+                    courier.close()
+                    raise
                 return courier
         except TimeoutError as error:
             raise LinkLost(f"the agent on {self.name} takes no files within {DIAL_S:g} s") from error

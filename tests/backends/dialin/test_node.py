@@ -36,14 +36,26 @@ async def made(tmp_path: Path) -> AsyncIterator[Exchange]:
 @asynccontextmanager
 async def linked(made: Exchange, folder: Path, epoch: int = 1) -> AsyncIterator[tuple[DialinNode, Watch]]:
     """The node that calls from a folder; its agent ends with this."""
-    watch = Watch(far(made), epoch)
+    watch = await connected(made, epoch)
     try:
-        await watch.first(LinkUp)
         yield watch.node, watch  # type: ignore[misc]
     finally:
         with suppress(LinkError):
             await watch.leave()
         end_agent(folder)
+
+
+async def connected(made: Exchange, epoch: int) -> Watch:
+    """As the runtime does it: an agent that goes on as another one may hang up on the first that comes."""
+    for _ in range(10):
+        watch = Watch(far(made), epoch)
+        try:
+            await watch.first(LinkUp)
+        except LinkLost:
+            await asyncio.sleep(0.2)
+        else:
+            return watch
+    raise AssertionError("it cannot be connected to")
 
 
 def far(made: Exchange, program: Path | None = None) -> DialinNode:
@@ -115,9 +127,7 @@ async def test_an_agent_of_other_code_goes_on_as_ours_and_keeps_what_it_runs(mad
     pid = (await watch.first(Started)).pid
     watch.node._open_channel().close()
     await watch.broken()
-    between = Watch(far(made))
-    assert (await between.first(LinkUp)).attempts == ("j1.1",)
-    assert isinstance(await between.broken(), LinkLost), "it hangs up to go on as another one"
+    assert isinstance(await Watch(far(made)).broken(), LinkLost), "it hangs up to go on as another one"
     async with linked(made, tmp_path / "far") as (there, again):
         assert there._open_channel().hello["code"] == hashlib.sha256(archive()).hexdigest()
         assert (await again.first(LinkUp)).attempts == ("j1.1",)

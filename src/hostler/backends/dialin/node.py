@@ -80,11 +80,13 @@ class DialinNode(RemoteNode):
         try:
             async with asyncio.timeout(DIAL_S):
                 return await opened(call.reader, call.writer, self._controller, epoch)
-        except TimeoutError as error:
+        except BaseException as error:
             call.writer.transport.abort()
-            raise LinkLost(f"the agent on {self.name} does not answer within {DIAL_S:g} s") from error
-        except OSError as error:
-            raise LinkLost(f"the connection of {self.name} broke: {error}") from error
+            if isinstance(error, TimeoutError):
+                raise LinkLost(f"the agent on {self.name} does not answer within {DIAL_S:g} s") from error
+            if isinstance(error, OSError):
+                raise LinkLost(f"the connection of {self.name} broke: {error}") from error
+            raise
 
     async def _bring_agent(self, channel: Channel) -> None:
         """Have our agent there, for one of other code to go on as.
