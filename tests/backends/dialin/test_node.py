@@ -187,6 +187,21 @@ async def test_a_transfer_that_is_cut_goes_on_where_it_broke(made: Exchange, tmp
             assert sent[0] > 1 << 20
 
 
+async def test_who_was_let_in_by_a_revoked_token_is_cut_off(
+    made: Exchange, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its dialler does about it."""
+    monkeypatch.setattr(node, "CHECK_S", 0.0)
+    made.dial(tmp_path / "far")
+    watch = Watch(far(made))
+    await watch.first(LinkUp)
+    made.tokens["far"] = "the next one"
+    with suppress(LinkError):
+        await watch.node.launch([order("j1.1", "true")])
+    assert "counts no more" in str(await watch.broken())
+    end_agent(tmp_path / "far")
+
+
 async def test_a_node_that_never_called_says_what_to_do(made: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "CALL_S", 0.1)
     with pytest.raises(LinkLost, match="hostler nodes invite FLEET far"):

@@ -17,6 +17,8 @@ from hostler.model.errors import FilesError, LinkLost
 from hostler.model.inputs import Trouble
 
 CALL_S = 20.0
+CHECK_S = 5.0
+"""Whoever was let in by a token that is revoked goes within about two telemetries."""
 
 
 class DialinNode(RemoteNode):
@@ -55,8 +57,16 @@ class DialinNode(RemoteNode):
         return channel
 
     async def observe(self, epoch: int) -> AsyncIterator[Report]:
-        """Connect, then report what the agent tells; before it, that it could not be renewed."""
+        """Connect, then report what the agent tells; before it, that it could not be renewed.
+
+        Raises `LinkLost` as well once the token of the connection counts no more.
+        """
+        clock = asyncio.get_running_loop()
+        checked_at = clock.time()
         async for report in super().observe(epoch):
+            if clock.time() - checked_at > CHECK_S:
+                checked_at = clock.time()
+                self._check_token()
             if self._not_brought is not None:
                 what = f"its agent stays of another version: {self._not_brought}"
                 yield Report(inputs=(Trouble(where=f"node {self.name}", what=what),))
@@ -67,6 +77,14 @@ class DialinNode(RemoteNode):
         call = self._connected()
         further = await self._switchboard.take(self.name, CALL_S, call.dialler)
         return further.reader, further.writer
+
+    def _check_token(self) -> None:
+        call = self._connected()
+        if not self._switchboard.is_own(self.name, call.token):
+            call.writer.transport.abort()
+            raise LinkLost(
+                f"{self.name} was let in by a token that counts no more; `hostler nodes invite` shows the new one"
+            )
 
     def _agent_folder(self) -> str:
         return self._connected().folder

@@ -48,6 +48,8 @@ class Call:
     """Where that agent is, as an absolute path on the node."""
     dialler: str
     """The process on the node that made it."""
+    token: str
+    """What it was let in by."""
 
 
 class Stranger(Exception):
@@ -127,6 +129,12 @@ class Switchboard:
                 f"`hostler nodes invite FLEET {node}` shows; then its dial.log says what keeps it from it"
             ) from error
 
+    def is_own(self, node: str, token: str) -> bool:
+        """Whether that is the token of that node now; for one that is unknown it takes as long to say no."""
+        known = self._token_of(node)
+        same = hmac.compare_digest(token.encode(), (known or secrets.token_urlsafe(32)).encode())
+        return same and known is not None
+
     def _pick(self, node: str, dialler: str | None) -> Waiting | None:
         """The newest that waits: it is the least likely to be dead."""
         lines = self._waiting[node]
@@ -138,7 +146,7 @@ class Switchboard:
 
     async def _ring(self, line: Waiting) -> Call | None:
         """Have a connection taken; None where it turns out to be dead, or nobody's any more."""
-        if not self._is_own(line.node, line.token):
+        if not self.is_own(line.node, line.token):
             line.say(type="refused", reason=_no_token(line.node))
             line.writer.close()
             return None
@@ -154,7 +162,9 @@ class Switchboard:
             line.writer.transport.abort()
             raise
         if answer["type"] == "taken":
-            return Call(reader=line.reader, writer=line.writer, folder=line.folder, dialler=line.dialler)
+            return Call(
+                reader=line.reader, writer=line.writer, folder=line.folder, dialler=line.dialler, token=line.token
+            )
         line.writer.close()
         raise LinkRefused(f"{line.node} has no agent to offer: {answer.get('reason')}")
 
@@ -223,15 +233,9 @@ class Switchboard:
                 "there anew (`hostler agent build`)"
             )
         node, token, folder, dialler = (words[each] for each in texts)
-        if not self._is_own(node, token):
+        if not self.is_own(node, token):
             raise Stranger(_no_token(node))
         return Waiting(node, token, f"{folder}/{self._journal}", dialler, reader, writer)
-
-    def _is_own(self, node: str, token: str) -> bool:
-        """Whether that is the token of that node; for one that is unknown it takes as long to say no."""
-        known = self._token_of(node)
-        same = hmac.compare_digest(token.encode(), (known or secrets.token_urlsafe(32)).encode())
-        return same and known is not None
 
     async def _wait(self, line: Waiting) -> None:
         """Until a connection is taken and has answered, or is lost."""
@@ -261,7 +265,7 @@ class Switchboard:
                 return
             if words.get("type") != "ping":
                 raise ValueError(f"{line.node} said {str(words)[:80]}")
-            if not self._is_own(line.node, line.token):
+            if not self.is_own(line.node, line.token):
                 raise Stranger(_no_token(line.node))
             if not line.is_rung:  # what it asked before it heard that it is taken, it wants no answer to
                 line.say(type="pong")
