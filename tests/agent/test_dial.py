@@ -21,7 +21,7 @@ import pytest
 from hostler.agent import uplink
 from hostler.agent.bridge import Bridge
 from hostler.agent.build import build_zipapp
-from hostler.agent.dial import LONGEST_REST_S, rest_s
+from hostler.agent.dial import LONGEST_REST_S, Dialler, Home, rest_s
 from hostler.agent.uplink import Controller, Impostor, Refused, Uplink, fingerprint_of
 from hostler.backends.dialin import context, fingerprint, self_signed
 
@@ -218,6 +218,19 @@ def runs(process: Path, folder: Path) -> bool:
         return os.fsencode(folder) in (process / "cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
+
+
+def test_a_starter_that_is_gone_and_a_log_that_cannot_be_written_end_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "dial.log").mkdir()
+    reading, writing = os.pipe()
+    os.close(reading)
+    dialler = Dialler(Home(str(tmp_path)), Controller("127.0.0.1", 1, "0" * 64), "far", TOKEN, writing)
+    dialler._note("first")
+    dialler._note("first")
+    dialler._note("second")
+    assert capfd.readouterr().err.count("hostler dial: ") == 2
 
 
 def test_a_silent_controller_is_taken_for_dead(serving: Callable[..., Server], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -185,7 +185,7 @@ def test_an_old_token_is_worth_nothing(home: Home) -> None:
     home.wait(lambda: not home.processes("dial"))
     assert "refused" in (home.far / "dial.log").read_text()
     told = home.hostler("events", "--state-dir", "state", "--json").stdout
-    assert "was refused" in told
+    assert "was refused" in told or "counts no more" in told, "by whichever sign of life came first"
     assert old.strip() not in told
     (home.folder / "go").touch()
     home.call()

@@ -22,8 +22,10 @@ import threading
 import time
 import traceback
 import uuid
+from contextlib import suppress
 from typing import List, Optional
 
+from . import logs
 from .bridge import Bridge
 from .connection import connect
 from .detach import detached
@@ -41,6 +43,7 @@ _FIRST_REST_S = 0.5
 _FIRST_WORD_S = 15.0
 _START_S = 30.0
 _TOKEN_MAX = 1024
+_LOG_BYTES = 1 << 20
 
 
 class Unusable(Exception):
@@ -54,6 +57,11 @@ class Home:
         self.folder = folder
         self._starting = threading.Lock()
         self._program = ""
+
+    @property
+    def log(self) -> str:
+        """What a dialler in the background says."""
+        return self._path("dial.log")
 
     def take(self) -> None:
         """Make it this process's own, and put the agent there.
@@ -208,13 +216,16 @@ class Dialler:
     def _note(self, words: str, status: int = 0) -> None:
         """Into the log, unless it was said last; to whoever waits for the first word, that."""
         with self._mutex:
-            if words != self._noted:
-                _say(words)
-            self._noted = words
+            is_news, self._noted = words != self._noted, words
             first, self._first = self._first, None
+        # A full disk, and a starter that waited no longer, must not end the calls.
+        with suppress(OSError):
+            if is_news:
+                _say(words)
+                logs.rotate(self._home.log, _LOG_BYTES)
         if first is not None:
-            os.write(first, b"%d %s" % (status, words.encode("utf-8", "replace")))
-            os.close(first)
+            with suppress(OSError), os.fdopen(first, "wb") as output:
+                output.write(b"%d %s" % (status, words.encode("utf-8", "replace")))
 
 
 def rest_s(tries: int) -> float:
@@ -286,15 +297,14 @@ def _detach(home: Home, controller: Controller, node: str, token: str) -> int:
     child = os.fork()
     if child == 0:
         os.close(reading)
-        log = os.path.join(home.folder, "dial.log")
-        detached(log, lambda: Dialler(home, controller, node, token, writing).run())
+        detached(home.log, lambda: Dialler(home, controller, node, token, writing).run())
     os.close(writing)
     os.waitpid(child, 0)
     if not select.select([reading], [], [], _FIRST_WORD_S)[0]:
-        _say("no answer yet; it goes on trying, see %s/dial.log" % home.folder)
+        _say("no answer yet; it goes on trying, see %s" % home.log)
         return 0
     status, _, words = os.read(reading, 4096).decode("utf-8", "replace").partition(" ")
-    _say(words or "it ended at once; read %s/dial.log" % home.folder)
+    _say(words or "it ended at once; read %s" % home.log)
     return int(status or 1)
 
 
