@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,6 +77,21 @@ def test_a_file_is_read_once_until_it_changes(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "a").write_text("something else")
     second = packer.pack(tmp_path, None)
     assert (read, first[0].sha256 != second[0].sha256, first[1] == second[1]) == (["a", "b", "a"], True, True)
+
+
+def test_what_goes_while_it_is_looked_at_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(tmp_path, "a", "gone", "later/b")
+    walk = packing._walk
+
+    def emptied(folder: Path, *others: Any) -> Iterator[str]:
+        for path in walk(folder, *others):
+            if path == "a":
+                (folder / "gone").unlink(missing_ok=True)
+                shutil.rmtree(folder / "later", ignore_errors=True)
+            yield path
+
+    monkeypatch.setattr(packing, "_walk", emptied)
+    assert names(tmp_path) == ["a"]
 
 
 def test_far_too_much_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

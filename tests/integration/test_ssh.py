@@ -70,6 +70,13 @@ class Far:
         found: list[dict[str, Any]] = json.loads(said.stdout) if said.returncode == 0 else []
         return found
 
+    def end(self) -> None:
+        """End what was started, and the agents that it has left."""
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+
     def wait(self, until: Callable[[], bool]) -> None:
         deadline = time.monotonic() + WITHIN_S
         while not until():
@@ -83,10 +90,7 @@ def far(tmp_path: Path) -> Iterator[Far]:
         servers = [stack.enter_context(sshd.running(tmp_path / f"sshd-{at}")) for at in range(2)]
         found = Far(tmp_path, servers)
         yield found
-        for process in found.started:
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
+        found.end()
 
 
 def job(number: int, command: str) -> str:

@@ -14,6 +14,7 @@ from hostler.model.events import TroubleRecorded
 from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Cancel, Ended
+from hostler.model.views import LogChunk
 from hostler.model.work import JobSpec, JobState, Retry, ScriptPayload
 from hostler.runtime.statedir import StateDir
 from hostler.store import open_journal
@@ -49,6 +50,10 @@ class FarNode(FakeNode):
     async def fetch(self, attempt: str, what: Fetch, cwd: str | None) -> tuple[FileRef, ...]:
         await self._ask()
         return (FILE,)
+
+    async def read_log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
+        self._require_link()
+        return await super().read_log(attempt, stream, offset, limit)
 
     async def clear(self, attempt: str) -> None:
         self.cleared.append(attempt)
@@ -133,6 +138,20 @@ async def test_a_full_disk_of_this_machine_is_told_and_waited_for(directory: Sta
     troubles = [entry.event for entry in journal.read() if isinstance(entry.event, TroubleRecorded)]
     journal.close()
     assert ["No space left" in event.what for event in troubles] == [True]
+
+
+async def test_what_it_said_can_be_read_when_its_node_is_gone(directory: StateDir) -> None:
+    node = FarNode()
+    async with running(directory, node) as controller:
+        (name,) = await submit(controller, job())
+        await until_state(controller, name, JobState.DONE)
+        await until(lambda: node.cleared == ["j1.1"])
+        there = await controller.log("j1.1", "out", 0, 100)
+        node.reachable = False
+        assert (await controller.log("j1.1", "out", 0, 100)) == there
+        assert (await controller.log("j1.1", "out", -3, 100)).data == there.data[-3:]
+        with pytest.raises(LinkLost):
+            await controller.log("j1.2", "out", 0, 100)
 
 
 async def test_files_of_a_node_that_cannot_hand_them_over_are_a_failure(directory: StateDir) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hostler.model.work import JobSpec, ScriptPayload, SweepPayload
-from hostler.settings import load, load_jobs, specs
+from hostler.settings import load, load_jobs, node_spec, specs
 from hostler.settings.reading import read_file
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,6 +37,18 @@ def test_the_laptop_sweeps_two_generators_and_runs_the_pipeline() -> None:
         ("java-random", 1 << 32),
     ]
     assert made[2:] == load_jobs(EXAMPLES / "jobs.yaml")
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_rigs_are_of_their_classes_and_their_work_brings_its_files() -> None:
+    loaded = load(EXAMPLES / "rigs.yaml", {})
+    rigs = {node.name: node_spec(node) for node in loaded.fleet.nodes}
+    assert rigs["rig-2"].env["HSA_OVERRIDE_GFX_VERSION"] == "10.3.0"
+    assert (rigs["rig-1"].limits.scripts, rigs["box-7"].ephemeral, rigs["box-7"].lease_s) == (2, True, 1800.0)
+    (script,) = [spec.payload for spec in specs(loaded) if isinstance(spec.payload, ScriptPayload)]
+    assert (script.files, script.outputs) == (("about.py",), ("about.json",))
+    left = Path(str(script.cwd)) / "about.py"
+    assert left.exists()
 
 
 def test_the_pipeline_finds_what_was_planted(tmp_path: Path) -> None:

@@ -29,15 +29,13 @@ _LONGEST_LINE = 16 << 20
 _COPY_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 18
 _UNUSED_S = 14 * 86400.0
+_SHARED_UNUSED_S = 60 * 86400.0  # longer than anybody runs in one without asking for it anew
 _HEX = frozenset("0123456789abcdef")
 
 
 def command(root: str) -> List[str]:
-    """What serves the connection that is its standard input."""
-    program = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from hostler.agent.files import main; sys.exit(main(sys.argv[2]))"
-    )
-    return [sys.executable, "-I", "-S", "-c", program, CODE, root]
+    """What serves the connection that is its standard input; `CODE` must be in its PYTHONPATH."""
+    return [sys.executable, "-S", "-m", "hostler.agent", "files", "--dir", root]
 
 
 class Damaged(Exception):
@@ -175,7 +173,9 @@ class Files:
         if not is_id(name):
             raise RequestError("a tree must have an id, not %.80r" % name)
         tree = self._inside(TREES + "/" + name)
-        if not (request.get("shared") and os.path.isdir(tree)):
+        if request.get("shared") and os.path.isdir(tree):
+            os.utime(tree)  # in use
+        else:
             self._make(tree, request["files"])
         return {"path": tree}
 
@@ -229,11 +229,12 @@ class Files:
         """Delete all trees but these and shared ones, and what of blobs and partial files nobody has used for long."""
         kept, trees = set(request["trees"]), self._inside(TREES)
         for name in _names(trees):
-            if name not in kept and not name.startswith("shared-"):
-                _delete(os.path.join(trees, name))
+            tree = os.path.join(trees, name)
+            if name not in kept and not (name.startswith("shared-") and _age_s(tree) < _SHARED_UNUSED_S):
+                _delete(tree)
         for folder in (BLOBS, "partial"):
             for path in list(_files(self._inside(folder))):
-                if time.time() - os.path.getmtime(path) > _UNUSED_S:
+                if _age_s(path) > _UNUSED_S:
                     os.unlink(path)
         return {"ok": True}
 
@@ -313,6 +314,10 @@ def _size(path: str) -> int:
         return os.path.getsize(path)
     except OSError:
         return 0
+
+
+def _age_s(path: str) -> float:
+    return time.time() - os.path.getmtime(path)
 
 
 def _names(folder: str) -> List[str]:

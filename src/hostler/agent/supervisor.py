@@ -336,9 +336,9 @@ class Supervisor:
         connection.send({"type": "hello", "protocol": PROTOCOL})
         with connection.detach() as peer:
             streams = procs.Streams(peer.fileno(), os.devnull, self._directory + "/agent.log")
-            argv = files.command(self._directory)
+            env = {**self._node.environ, "PYTHONPATH": files.CODE}
             try:
-                self._helpers.add(procs.spawn(self._node.programs, argv, self._node.environ, "/", streams))
+                self._helpers.add(procs.spawn(self._node.programs, files.command(self._directory), env, "/", streams))
             except procs.SpawnError as error:
                 self._node.complain("files cannot be sent or fetched: %s" % error)
 

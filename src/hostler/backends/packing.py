@@ -47,16 +47,21 @@ class Packer:
         Raises `FilesError` where it cannot be read, holds nothing of that kind, or far too much.
         """
         try:
-            return [self._packed(folder, path) for path in _chosen(folder, patterns, self._skip)]
+            packed = [self._packed(folder, path) for path in _chosen(folder, patterns, self._skip)]
         except OSError as error:
             raise FilesError(f"{error.filename or folder} cannot be read: {error.strerror}") from error
+        return [each for each in packed if each is not None]
 
-    def _packed(self, folder: Path, path: str) -> Packed:
+    def _packed(self, folder: Path, path: str) -> Packed | None:
+        """`None` where it is gone meanwhile, as what editors and compilers keep for a moment."""
         source = folder / path
-        found = source.stat()
-        mark = (found.st_mtime_ns, found.st_size, found.st_ino)
-        known = self._known.get(str(source))
-        digest = known[1] if known is not None and known[0] == mark else _digest_of(source)
+        try:
+            found = source.stat()
+            mark = (found.st_mtime_ns, found.st_size, found.st_ino)
+            known = self._known.get(str(source))
+            digest = known[1] if known is not None and known[0] == mark else _digest_of(source)
+        except FileNotFoundError:
+            return None
         self._known[str(source)] = mark, digest
         return Packed(
             path=path,
@@ -99,8 +104,11 @@ def _unignored(folder: Path, never: list[str]) -> Iterator[str]:
 
 def _walk(folder: Path, ignored: GitIgnoreSpec, below: str = "") -> Iterator[str]:
     """Regular files, those that links lead to included; a link to a folder is followed nowhere."""
-    with os.scandir(folder / below) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
+    try:
+        with os.scandir(folder / below) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except FileNotFoundError:  # gone meanwhile
+        return
     for entry in entries:
         path = below + entry.name
         if entry.is_dir(follow_symlinks=False):
@@ -114,12 +122,19 @@ def _bounded(folder: Path, paths: Iterable[str]) -> Iterator[str]:
     fix = 'say what it needs in `files:`, keep the rest away by a .hostlerignore, or write `cwd: "{attempt}"`'
     count = total = 0
     for path in paths:
-        count, total = count + 1, total + (folder / path).stat().st_size
+        count, total = count + 1, total + _size(folder / path)
         if count > FILES_MAX or total > BYTES_MAX:
             raise FilesError(
                 f"{folder} is too much to be sent along: more than {FILES_MAX} files or {BYTES_MAX >> 30} GiB; {fix}"
             )
         yield path
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _digest_of(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The nodes: what they are made of and do, and whom to trust behind SSH."""
+"""The nodes: what they are made of and do, where to take them from, and whom to trust behind SSH."""
 
 from __future__ import annotations
 
@@ -10,13 +10,26 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 from typer.core import TyperGroup
 
 from hostler.cli.common import Json, StateDir, client
-from hostler.cli.show import Column, age, clock, duration, maybe, paragraph, quantity, say, say_json, table
+from hostler.cli.show import (
+    Column,
+    age,
+    clean,
+    clock,
+    duration,
+    maybe,
+    paragraph,
+    plural,
+    quantity,
+    say,
+    say_json,
+    table,
+)
 from hostler.model.errors import LinkRefused, NotFound, UsageError
 
 if TYPE_CHECKING:
@@ -24,6 +37,7 @@ if TYPE_CHECKING:
     from hostler.client import Client, View
     from hostler.runtime.dialin import Invitation
     from hostler.settings import Loaded
+    from hostler.settings.importing import Imported, Listing
 
 
 DOCTOR_COLUMNS = (Column("NODE"), Column("WHAT"), Column("HEALTH"), Column("SAYS", yields=True))
@@ -128,6 +142,49 @@ def trust(
         raise UsageError(f"--fingerprint is of one node; say which one: {', '.join(name for name, _ in targets)}")
     network = Network(habits(loaded, Directory(loaded.state_dir)))
     asyncio.run(_trust_all(network, targets, fingerprint, yes))
+
+
+@nodes.command("import")
+def import_(
+    source: Annotated[
+        Path, typer.Argument(metavar="SOURCE", help="The list of machines; `-` reads it from standard input.")
+    ],
+    kind: Annotated[
+        Literal["ssh", "ansible", "skypilot"] | None, typer.Option("--from", help="What it is, if that is mistaken.")
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option("--only", metavar="PATTERN", help="Machines whose name, host or group fits, as rig*.")
+    ] = None,
+    class_: Annotated[str | None, typer.Option("--class", metavar="NAME", help="The class they are to be of.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Print machines that are listed elsewhere as the nodes of a fleet file.
+
+    Reads ~/.ssh/config, Ansible inventories (INI, YAML, and the JSON of `ansible-inventory --list`) and SkyPilot's SSH
+    node pools. Nothing is connected to and no program is run. What is left out stands in comments, with the reason;
+    passwords are never copied. Hosts of ~/.ssh/config keep their settings there: Hostler heeds it.
+
+    Exit status 1 where there is no machine in it.
+
+    \b
+    Example:
+      hostler nodes import ~/.ssh/config --only 'rig*' > fleet.yaml
+      ansible-inventory -i hosts.ini --list | hostler nodes import - --class rig
+    """
+    from hostler.settings.importing import extra_configs, fleet_text, imported, is_node_name
+
+    if class_ is not None and not is_node_name(class_):
+        raise UsageError(f"--class {class_!r} is no name of a class; use letters, digits, dots, dashes and underscores")
+    kind, listing = _listing(source, kind)
+    found, name = imported(listing, only, class_), _source_name(source)
+    if as_json:
+        left_out = [{"name": each.name, "why": each.why} for each in found.left_out]
+        say_json({"from": kind, "nodes": found.nodes, "left_out": left_out, "notes": found.notes})
+    elif found.nodes:
+        configs = extra_configs(source) if kind == "ssh" and str(source) != "-" else ()
+        print(fleet_text(found, name, class_, configs), end="")
+    _tell_of_import(found, name, in_comments=bool(found.nodes))
+    return 0 if found.nodes else 1
 
 
 @nodes.command()
@@ -262,6 +319,36 @@ def _tell_each(changed: Iterator[View], as_json: bool) -> None:
             print(f"{node['name']} " + ("takes work" if cordon is None else cordon["state"]), flush=True)
     if as_json:
         say_json(done)
+
+
+def _listing(
+    source: Path, kind: Literal["ssh", "ansible", "skypilot"] | None
+) -> tuple[Literal["ssh", "ansible", "skypilot"], Listing]:
+    from hostler.settings.importing import read, read_text
+    from hostler.settings.reading import decoded
+
+    if str(source) != "-":
+        return read(source, kind)
+    name = _source_name(source)
+    return read_text(decoded(sys.stdin.buffer.read(), name), name, kind)
+
+
+def _source_name(source: Path) -> str:
+    return "standard input" if str(source) == "-" else str(source)
+
+
+def _tell_of_import(found: Imported, source: str, *, in_comments: bool) -> None:
+    """On standard error: what to know, and what to do next."""
+    for note in found.notes:
+        print(clean(f"note: {note}"), file=sys.stderr)
+    if not in_comments:
+        for each in found.left_out:
+            print(clean(f"left out: {each.name}: {each.why}"), file=sys.stderr)
+        print(clean(f"{source}: no machine in it that could be a node"), file=sys.stderr)
+        return
+    behind_ssh = any(node["backend"] == "ssh" for node in found.nodes)
+    after = "; next: hostler nodes trust FLEET, then hostler doctor FLEET" if behind_ssh else ""
+    print(f"{plural(len(found.nodes), 'node')}, {len(found.left_out)} left out{after}", file=sys.stderr)
 
 
 def _loaded(fleet: Path, state_dir: Path | None) -> Loaded:

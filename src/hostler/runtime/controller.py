@@ -56,6 +56,7 @@ from hostler.model.work import FINAL_STATES, HELD_STATES, JobState, StagePayload
 from hostler.runtime.broadcast import Broadcast
 from hostler.runtime.clock import Clock
 from hostler.runtime.fitting import Fitter
+from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.link import Link
 from hostler.runtime.loops import every
 from hostler.runtime.planner import Planner
@@ -108,7 +109,10 @@ class Controller:
         self._fleet_nodes = frozenset(backends)
         nodes = self._core.state.nodes
         old = {} if retired is None else {name: retired(nodes[name].spec) for name in self._left_behind()}
-        self._links = {name: Link(name, each, self._pump, clock) for name, each in {**backends, **old}.items()}
+        self._logs = KeptLogs(directory.logs)
+        self._links = {
+            name: Link(name, each, self._pump, clock, self._logs) for name, each in {**backends, **old}.items()
+        }
         self._fitter = Fitter(self._pump.post)
         self._planner = Planner(self._pump.post)
         self._writer_death: asyncio.Future[None] | None = None
@@ -206,7 +210,16 @@ class Controller:
         return await asyncio.to_thread(self._journal.story, find_job(self._core.state, name).id)
 
     async def log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
-        """A piece of an attempt's output."""
+        """A piece of an attempt's output: from its node or, where that does not have it any more, as it was kept."""
+        try:
+            return await self._log_there(attempt, stream, offset, limit)
+        except (NotFound, LinkError):
+            kept = await asyncio.to_thread(self._logs.read, attempt, stream, offset, limit)
+            if kept is None:
+                raise
+            return kept
+
+    async def _log_there(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
         backend = self._links[self._node_of(attempt)].backend
         if not isinstance(backend, ReadsLogs):
             raise NotFound(f"the node of {attempt} keeps no output that could be read")

@@ -8,11 +8,12 @@ from typing import Any
 
 import structlog
 
-from hostler.backends.base import Backend, FetchesFiles, SuppliesFiles
+from hostler.backends.base import Backend, FetchesFiles, ReadsLogs, SuppliesFiles
 from hostler.model.commands import AttemptOrder, Clear, Collect, Keep
 from hostler.model.errors import FilesError, LinkLost
 from hostler.model.inputs import Ended, Fetched, Input, Launched
 from hostler.runtime.clock import Clock
+from hostler.runtime.keptlogs import KeptLogs
 
 RESTS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
@@ -29,11 +30,13 @@ class Errands:
         clock: Clock,
         post: Callable[[Input], None],
         trouble: Callable[[str], None],
+        logs: KeptLogs,
     ) -> None:
         self._backend = backend
         self._clock = clock
         self._post = post
         self._trouble = trouble
+        self._logs = logs
         self._running: dict[str, asyncio.Task[None]] = {}
         self._log = structlog.get_logger()
 
@@ -62,6 +65,11 @@ class Errands:
     def cancel_all(self) -> None:
         """The link is down."""
         self.cancel(list(self._running))
+
+    async def over(self, within_s: float) -> None:
+        """Wait until nothing is under way any more, or for so long."""
+        if self._running:
+            await asyncio.wait(list(self._running.values()), timeout=within_s)
 
     def _start(self, attempt: str, work: Callable[[], Awaitable[None]]) -> None:
         if attempt not in self._running:
@@ -93,11 +101,19 @@ class Errands:
 
     async def _tidy(self, backend: SuppliesFiles, command: Clear | Keep) -> None:
         try:
-            await (backend.clear(command.attempt) if isinstance(command, Clear) else backend.keep(command.attempts))
+            await (self._clear(backend, command) if isinstance(command, Clear) else backend.keep(command.attempts))
+        except OSError as error:
+            self._trouble(f"what has been said there cannot be kept here: {error}")
         except LinkLost as error:
             self._log.info("not tidied", why=str(error))
         except FilesError as error:
             self._trouble(f"what is not needed there stays: {error}")
+
+    async def _clear(self, backend: SuppliesFiles, command: Clear) -> None:
+        """What it has said is kept here first: the node may be gone tomorrow."""
+        if isinstance(backend, ReadsLogs):
+            await self._logs.keep(backend, command.attempt)
+        await backend.clear(command.attempt)
 
     async def _launch(self, order: AttemptOrder) -> None:
         assert isinstance(self._backend, SuppliesFiles)

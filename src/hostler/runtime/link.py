@@ -38,8 +38,11 @@ from hostler.model.errors import LinkError, LinkLost
 from hostler.model.inputs import Launched, LinkDown, Trouble
 from hostler.runtime.clock import Clock
 from hostler.runtime.errands import Errands
+from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.pump import Pump
 
+SETTLE_S = 5.0
+"""How long what is under way on a node is waited for when the controller leaves."""
 REST_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
@@ -50,7 +53,7 @@ class Link:
     node's inventory, what the node should be told.
     """
 
-    def __init__(self, name: str, backend: Backend, pump: Pump, clock: Clock) -> None:
+    def __init__(self, name: str, backend: Backend, pump: Pump, clock: Clock, logs: KeptLogs) -> None:
         self.name = name
         self.backend = backend
         self._pump = pump
@@ -59,7 +62,7 @@ class Link:
         self._receipt = 0
         self._wake = asyncio.Event()
         self._released = False
-        self._errands = Errands(backend, clock, pump.post, self._note)
+        self._errands = Errands(backend, clock, pump.post, self._note, logs)
         self._log = structlog.get_logger().bind(node=name)
 
     def give(self, commands: Sequence[NodeCommand]) -> None:
@@ -79,6 +82,7 @@ class Link:
     async def release(self) -> None:
         """Let what idles on the node end, and do not connect anew: that would start it again. Raises `LinkError`."""
         self._released = True
+        await self._errands.over(SETTLE_S)
         if isinstance(self.backend, Releases):
             await self.backend.release()
 

@@ -49,6 +49,11 @@ class StateDir:
         return self.path / "results"
 
     @property
+    def logs(self) -> Path:
+        """What attempts on nodes elsewhere have said, once they are over."""
+        return self.path / "logs"
+
+    @property
     def known_hosts(self) -> Path:
         """Host keys that a person has accepted by `hostler nodes trust`."""
         return self.path / "known_hosts"

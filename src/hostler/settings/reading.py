@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
@@ -96,24 +96,41 @@ def grafted(tree: Tree, path: KeyPath, branch: Tree) -> Tree:
 
 def read_file(path: Path) -> Tree:
     """The value in a file of UTF-8 text. Raises `SettingsError` with the place of the first fault."""
+    return read_text(file_text(path), str(path))
+
+
+def file_text(path: Path) -> str:
+    """The UTF-8 text of a file. Raises `SettingsError` where it cannot be read, or is none."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions") from error
+    return decoded(data, str(path))
+
+
+def decoded(data: bytes, source: str) -> str:
+    """UTF-8 as text. Raises `SettingsError` with the place of the first byte that is none, and for too much."""
     if len(data) > MAX_BYTES:
-        raise SettingsError(f"{path}: is longer than {MAX_BYTES >> 20} MiB; split it up")
-    return read_text(_decoded(data, str(path)), str(path))
+        raise SettingsError(f"{source}: is longer than {MAX_BYTES >> 20} MiB; split it up")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        place = _place(source, data[: error.start].decode("utf-8", "replace"))
+        raise SettingsError(f"{place}: byte 0x{data[error.start]:02x} is no UTF-8; save the file as UTF-8") from error
 
 
-def read_text(text: str, source: str) -> Tree:
-    """The value of a YAML text (JSON is YAML). Raises `SettingsError` with the place of the first fault."""
+def read_text(text: str, source: str, unread: Collection[str] = ()) -> Tree:
+    """The value of a YAML text (JSON is YAML). Raises `SettingsError` with the place of the first fault.
+
+    Scalars with a tag in `unread` are read as `None`; all other tags are refused.
+    """
     forbidden = _FORBIDDEN.search(text)
     if forbidden is not None:
         origin = _place(source, text[: forbidden.start()])
         raise SettingsError(f"{origin}: holds the character {forbidden[0]!r}, which no YAML text may; remove it")
     try:
-        return _Reader(text, source).read()
+        return _Reader(text, source, unread).read()
     except yaml.MarkedYAMLError as error:
         raise _syntax_fault(error, text, source) from error
 
@@ -126,11 +143,12 @@ def show(path: KeyPath) -> str:
 class _Reader:
     """One pass over the parser's events."""
 
-    def __init__(self, text: str, source: str) -> None:
+    def __init__(self, text: str, source: str, unread: Collection[str]) -> None:
         # The C parser where there is one: the same language, 10 times as fast on long lists of jobs.
         loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
         self._events: Iterator[Any] = yaml.parse(text, Loader=loader)
         self._source = source
+        self._unread = unread
         self._values: dict[KeyPath, Origin] = {}
         self._keys: dict[KeyPath, Origin] = {}
 
@@ -148,13 +166,14 @@ class _Reader:
     def _node(self, event: Any, path: KeyPath) -> Any:
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
             self._refuse(event, "anchors and aliases (& and *) are not supported; write the value out")
-        if event.tag is not None:
+        unread = isinstance(event, yaml.ScalarEvent) and event.tag in self._unread
+        if event.tag is not None and not unread:
             self._refuse(event, f"tags are not supported (found {event.tag[:40]!r}); remove it")
         if len(path) >= MAX_DEPTH:
             self._refuse(event, f"nested more than {MAX_DEPTH} levels deep")
         self._values[path] = self._origin(event)
         if isinstance(event, yaml.ScalarEvent):
-            return self._scalar(event)
+            return None if unread else self._scalar(event)
         return self._list(path) if isinstance(event, yaml.SequenceStartEvent) else self._mapping(path)
 
     def _list(self, path: KeyPath) -> list[Any]:
@@ -202,14 +221,6 @@ def _number(text: str) -> int | float:
     if _INTEGER.fullmatch(text) is None:
         return float(text)
     return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
-
-
-def _decoded(data: bytes, source: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        place = _place(source, data[: error.start].decode("utf-8", "replace"))
-        raise SettingsError(f"{place}: byte 0x{data[error.start]:02x} is no UTF-8; save the file as UTF-8") from error
 
 
 def _place(source: str, before: str) -> Origin:

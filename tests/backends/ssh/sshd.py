@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,8 +48,10 @@ class Sshd:
 
     def kill(self) -> None:
         """The server and all its connections are gone, as after a power cut; what they started runs on."""
-        for pid in [*children(self.process.pid), self.process.pid]:
-            os.kill(pid, signal.SIGKILL)
+        for pid in children(self.process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.kill()
         self.process.wait()
 
 
@@ -119,8 +121,15 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 def children(pid: int) -> list[int]:
     """Processes that serve its connections, and their children that do (sshd forks once more for the user)."""
     found: list[int] = []
-    for line in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        name = Path(f"/proc/{line}/comm")
-        if name.exists() and name.read_text().startswith("sshd"):
+    for line in _read(f"/proc/{pid}/task/{pid}/children").split():
+        if _read(f"/proc/{line}/comm").startswith("sshd"):
             found += [*children(int(line)), int(line)]
     return found
+
+
+def _read(path: str) -> str:
+    """A file of a process; nothing where that is gone meanwhile."""
+    try:
+        return Path(path).read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

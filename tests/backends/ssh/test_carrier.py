@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -256,8 +257,16 @@ async def test_what_is_left_of_others_is_tidied_up(server: Sshd, tmp_path: Path)
     async with linked(server) as (node, _):
         for name in ("j1.1", "j2.1"):
             await node.supply(in_folder(name, tmp_path, "true", files=("code",)))
+        long_ago, trees, blobs = time.time() - 100 * 86400, agent(server) / "trees", agent(server) / "blobs"
+        for name in ("shared-old", "shared-new"):
+            (trees / name).mkdir()
+        (blob,) = (path for path in blobs.rglob("*") if path.is_file())
+        for path in (trees / "shared-old", blob):
+            os.utime(path, (long_ago, long_ago))
         await node.keep(["j2.1"])
-        assert [path.name for path in (agent(server) / "trees").iterdir()] == ["j2.1"]
+        assert sorted(path.name for path in trees.iterdir()) == ["j2.1", "shared-new"]
+        assert not blob.exists()
+        assert Path(str((await node.supply(in_folder("j3.1", tmp_path, "true", files=("code",)))).cwd)).is_dir()  # noqa: ASYNC240
 
 
 async def test_files_take_another_way_where_sockets_are_not_forwarded(tmp_path: Path) -> None:

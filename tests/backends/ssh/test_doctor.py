@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,12 @@ async def found_on(server: Sshd, python: str = "python3", folder: str | None = N
     return {each.what: each for each in found}
 
 
+def fingerprints(server: Sshd) -> str:
+    """What OpenSSH's own programs say of the keys of a server."""
+    keys = subprocess.run(["ssh-keyscan", "-p", str(server.port), "127.0.0.1"], capture_output=True, check=True).stdout
+    return subprocess.run(["ssh-keygen", "-lf", "-"], input=keys, capture_output=True, check=True).stdout.decode()
+
+
 @needs_sshd
 async def test_a_host_that_is_well(server: Sshd) -> None:
     found = await found_on(server)
@@ -78,7 +86,32 @@ async def test_a_stranger(server: Sshd) -> None:
     server.known_hosts.write_text("")
     found = await found_on(server)
     assert list(found) == ["ssh"]
-    assert (found["ssh"].health, "hostler nodes trust" in found["ssh"].fix) == ("bad", True)
+    assert (found["ssh"].health, "hostler nodes trust FLEET far" in found["ssh"].fix) == ("bad", True)
+    host, fingerprint = f"[127.0.0.1]:{server.port}", found["ssh"].says.rpartition(" ")[2]
+    assert found["ssh"].says == f"the host key of {host} is not known: {fingerprint}"
+    assert fingerprint.startswith("SHA256:")
+    assert fingerprint in fingerprints(server)
+
+
+@needs_sshd
+async def test_a_stranger_on_the_way(server: Sshd, tmp_path: Path) -> None:
+    with sshd.running(tmp_path / "jump") as jump:
+        network = Network(server.habits())
+        try:
+            target = replace(server.target(), via=(f"127.0.0.1:{jump.port}",))
+            (found,) = await examine(network, "far", target, python="python3", folder="~")
+        finally:
+            await network.close()
+    assert found.says.startswith(f"the host key of [127.0.0.1]:{jump.port} is not known: SHA256:")
+
+
+@needs_sshd
+async def test_another_key_than_the_known_one(server: Sshd, tmp_path: Path) -> None:
+    with sshd.running(tmp_path / "other") as other:
+        theirs = other.known_hosts.read_text().split()[1:]
+    server.known_hosts.write_text(f"[127.0.0.1]:{server.port} {' '.join(theirs)}\n")
+    found = (await found_on(server))["ssh"]
+    assert (found.says, "another host key" in found.fix) == ("cannot be connected to", True)
 
 
 @pytest.mark.parametrize(
@@ -92,6 +125,7 @@ async def test_a_stranger(server: Sshd) -> None:
         ({"noise": 12}, "shell", "slow", "12 bytes", "terminals only"),
         ({"skew_s": 3600.0}, "clock", "slow", "3600 s fast", "time server"),
         ({"skew_s": -90.0}, "clock", "slow", "90 s slow", "time server"),
+        ({"gpus": []}, "gpu", "good", "none found", ""),
         ({"gpus": [NVIDIA]}, "gpu", "good", "2 of NVIDIA, nvidia-smi answers in 0.1 s", ""),
         ({"gpus": [{**NVIDIA, "tool": None, "status": None}]}, "gpu", "bad", "2 of NVIDIA, no driver", "install"),
         ({"gpus": [{**NVIDIA, "status": 9, "said": "NVRM:\n lost"}]}, "gpu", "bad", "fails: NVRM: lost", "reboot"),

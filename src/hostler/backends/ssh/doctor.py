@@ -13,7 +13,8 @@ import asyncssh
 from hostler.backends.ssh.bootstrap import Talk, command, program
 from hostler.backends.ssh.network import Network
 from hostler.backends.ssh.target import Target
-from hostler.model.errors import LinkError
+from hostler.backends.ssh.trust import HostKey
+from hostler.model.errors import LinkError, LinkRefused
 
 Health: TypeAlias = Literal["good", "slow", "bad"]
 """`slow`: it works, and would work better."""
@@ -45,7 +46,7 @@ async def examine(network: Network, node: str, target: Target, *, python: str, f
     try:
         connection = await network.connect(target)
     except LinkError as error:
-        return [Finding(node, "ssh", "bad", "cannot be connected to", str(error))]
+        return [await _unreached(network, node, target, error)]
     connected = Finding(node, "ssh", "good", f"connected in {time.monotonic() - begin:.1f} s")
     try:
         async with asyncio.timeout(LOOK_S):
@@ -60,6 +61,30 @@ async def examine(network: Network, node: str, target: Target, *, python: str, f
     finally:
         connection.close()
     return [connected, *_findings(node, found)]
+
+
+async def _unreached(network: Network, node: str, target: Target, error: LinkError) -> Finding:
+    """Why nobody could connect; of a host on the way whose key is not known, with the fingerprint to compare."""
+    found = await _stranger(network, target) if isinstance(error, LinkRefused) else None
+    if found is None:
+        return Finding(node, "ssh", "bad", "cannot be connected to", str(error))
+    fix = (
+        f"compare that with what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` prints on {found.host} itself, or "
+        f"with what its owner tells you; if it is the same, accept it: `hostler nodes trust FLEET {node}`"
+    )
+    return Finding(node, "ssh", "bad", f"the host key of {found.host} is not known: {found.fingerprint}", fix)
+
+
+async def _stranger(network: Network, target: Target) -> HostKey | None:
+    """The first host key on the way to a target that is not known, if that is what is wrong."""
+    try:
+        for hop in (*network.jumps(target), target):
+            found = await network.host_key(hop)
+            if network.known(found) is False:
+                return found
+    except LinkError:  # something else is wrong: what was told first stands
+        pass
+    return None
 
 
 async def _look(connection: asyncssh.SSHClientConnection, node: str, python: str, folder: str) -> dict[str, Any]:
@@ -82,6 +107,8 @@ def _findings(node: str, found: dict[str, Any]) -> Iterator[Finding]:
     yield _python(node, found)
     yield from _folder(node, found)
     yield _clock(node, found)
+    if not found["gpus"]:
+        yield Finding(node, "gpu", "good", "none found")
     for maker in found["gpus"]:
         yield _gpus(node, maker)
     if not found["rsync"]:
