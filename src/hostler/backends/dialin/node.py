@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Unpack
 
 from hostler.backends.agented import Options
@@ -56,22 +57,23 @@ class DialinNode(RemoteNode):
             raise
         return channel
 
-    async def observe(self, epoch: int) -> AsyncIterator[Report]:
+    async def observe(self, epoch: int) -> AsyncGenerator[Report, None]:
         """Connect, then report what the agent tells; before it, that it could not be renewed.
 
         Raises `LinkLost` as well once the token of the connection counts no more.
         """
         clock = asyncio.get_running_loop()
         checked_at = clock.time()
-        async for report in super().observe(epoch):
-            if clock.time() - checked_at > CHECK_S:
-                checked_at = clock.time()
-                self._check_token()
-            if self._not_brought is not None:
-                what = f"its agent stays of another version: {self._not_brought}"
-                yield Report(inputs=(Trouble(where=f"node {self.name}", what=what),))
-                self._not_brought = None
-            yield report
+        async with aclosing(super().observe(epoch)) as reports:
+            async for report in reports:
+                if clock.time() - checked_at > CHECK_S:
+                    checked_at = clock.time()
+                    self._check_token()
+                if self._not_brought is not None:
+                    what = f"its agent stays of another version: {self._not_brought}"
+                    yield Report(inputs=(Trouble(where=f"node {self.name}", what=what),))
+                    self._not_brought = None
+                yield report
 
     async def _further(self) -> Streams:
         call = self._connected()

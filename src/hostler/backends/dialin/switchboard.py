@@ -72,7 +72,8 @@ class Waiting:
 
     def say(self, **words: Any) -> None:
         """One line; where it cannot be sent, its reader will know."""
-        self.writer.write(encoded(words))
+        if not self.writer.is_closing():
+            self.writer.write(encoded(words))
 
 
 class Switchboard:
@@ -279,7 +280,8 @@ class Switchboard:
         try:
             # Whoever guesses shall not guess often.
             await asyncio.sleep(REFUSAL_REST_S)
-            writer.write(encoded({"type": "refused", "reason": reason}))
+            if not writer.is_closing():
+                writer.write(encoded({"type": "refused", "reason": reason}))
             async with asyncio.timeout(GREET_S):
                 await writer.drain()
                 writer.close()
