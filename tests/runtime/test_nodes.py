@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hostler.backends.agented import AgentedNode
+from hostler.runtime.dialin import switchboard
 from hostler.runtime.nodes import reaching
 from hostler.runtime.statedir import StateDir
 from hostler.settings import load
@@ -24,7 +25,8 @@ async def test_everything_on_a_node_sees_the_variables_of_its_class(tmp_path: Pa
     (tmp_path / "fleet.yaml").write_text(FLEET)
     loaded = load(tmp_path / "fleet.yaml", {})
     loaded.state_dir.mkdir()
-    async with reaching(loaded, StateDir(loaded.state_dir)) as nodes:
+    directory = StateDir(loaded.state_dir)
+    async with reaching(loaded, directory, switchboard(loaded, directory)) as nodes:
         seen = {name: dict(node.describe(FACTS).env) for name, node in nodes.items() if isinstance(node, AgentedNode)}
     assert seen["here"].pop("HOSTLER_ARTIFACTS")
     rocm = {"HSA_OVERRIDE_GFX_VERSION": "10.3.0", "HSA_ENABLE_SDMA": "0"}

@@ -96,3 +96,23 @@ def test_an_identity_is_the_journals(tmp_path: Path) -> None:
         path.unlink()
     directory.set_aside_strangers()
     assert directory.identity() != first
+
+
+def test_a_node_s_token_is_its_owner_s_alone_and_made_anew_on_demand(tmp_path: Path) -> None:
+    directory = StateDir(tmp_path / "state")
+    assert directory.call_token("far") is None
+    first = directory.make_call_token("far")
+    assert directory.call_token("far") == first
+    assert directory.make_call_token("far") != first
+    made = [path for path in directory.path.rglob("*") if path.is_file()]
+    assert [path.stat().st_mode & 0o777 for path in made] == [0o600]
+
+
+def test_a_certificate_is_made_once(tmp_path: Path) -> None:
+    """Whoever is second, a command beside a controller, keeps what nodes may have been told of."""
+    directory = StateDir(tmp_path / "state")
+    directory.make_certificate("first")
+    directory.make_certificate("second")
+    assert directory.certificate.read_text() == "first"
+    assert directory.certificate.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in directory.certificate.parent.iterdir()] == ["certificate.pem"]

@@ -34,7 +34,11 @@ FAULTS = [
     ("[1]", "1:1", "the whole: should be a mapping (found [1])"),
     ("~", "1:1", "the whole: should be a mapping (found nothing)"),
     ("api:\n  prot: 1\n", "2:3", "api.prot: is no setting; did you mean 'port'? (allowed here: host, port)"),
-    ("colour: red\n", "1:1", "colour: is no setting (allowed here: name, state_dir, api, ssh, nodes, classes, sweeps,"),
+    (
+        "colour: red\n",
+        "1:1",
+        "colour: is no setting (allowed here: name, state_dir, api, ssh, dialin, nodes, classes, sweeps,",
+    ),
     ("api: {port: '9'}", "1:13", "api.port: should be a valid integer (found '9')"),
     ("api: {port: true}", "1:13", "api.port: should be a valid integer (found True)"),
     ("api: {port: 70000}", "1:13", "api.port: should be less than or equal to 65535 (found 70000)"),

@@ -118,7 +118,10 @@ FAULTS = [
         "[{name: a, §proivder: x}]",
         "nodes[0].proivder: is no setting; did you mean 'provider'? (allowed here: name, class, host, backend,",
     ),
-    ("[{name: a, backend: §telnet}]", "nodes[0].backend: should be 'local', 'ssh' or 'virtual' (found 'telnet')"),
+    (
+        "[{name: a, backend: §telnet}]",
+        "nodes[0].backend: should be 'local', 'ssh', 'dialin' or 'virtual' (found 'telnet')",
+    ),
     ("[§{name: a, host: b}]", "nodes[0]: host: that is for nodes behind SSH; write `backend: ssh`, too"),
     ("[{name: a, backend: ssh, host: §-oProxyCommand=x}]", "nodes[0].host: the text should match"),
     ("[{name: a, price_per_h: §-1}]", "nodes[0].price_per_h: should be greater than or equal to 0 (found -1)"),
@@ -263,3 +266,29 @@ def test_cores_that_settings_give_count_for_more_than_those_counted(tmp_path: Pa
         == 2.5
     )
     assert LocalNode("n", tmp_path, store=STORE, controller="c").describe({"cpus": 8, "devices": []}).cpus == 8.0
+
+
+@pytest.mark.parametrize(
+    ("dialin", "node", "why"),
+    [
+        ("{}", "{name: n, backend: dialin}", "nobody would hear it"),
+        ("{listen: '0.0.0.0:8767'}", "{name: n, backend: dialin, host: far}", "host: that is for nodes behind SSH"),
+        ("{listen: '0.0.0.0:8767'}", "{name: n, backend: dialin, setup: [true]}", "setup"),
+        ("{listen: '0.0.0.0:8767'}", "{name: n, dir: /far}", "dir: that is for nodes elsewhere"),
+        ("{listen: here}", "{name: n}", "listen"),
+        ("{listen: '-x:1'}", "{name: n}", "listen"),
+        ("{address: 'hub:1'}", "{name: n}", "say where to `listen`"),
+        ("{listen: 'hub:1', key: k.pem}", "{name: n}", "key is that of a certificate"),
+    ],
+)
+def test_nodes_that_call_need_somebody_who_listens(tmp_path: Path, dialin: str, node: str, why: str) -> None:
+    (tmp_path / "fleet.yaml").write_text(f"dialin: {dialin}\nnodes: [{node}]\n")
+    with pytest.raises(SettingsError, match=why):
+        load(tmp_path / "fleet.yaml", {})
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:8767", "hub.example.org:0", "[::1]:8767"])
+def test_a_node_that_calls_is_like_others_elsewhere(listen: str) -> None:
+    given = {"HOSTLER_NODES": "[{name: n, backend: dialin, dir: /far}]", "HOSTLER_DIALIN__LISTEN": listen}
+    spec = node_spec(load(None, given).fleet.nodes[0])
+    assert (spec.backend, spec.canary, spec.lease_s) == ("dialin", (), 12 * 3600.0)

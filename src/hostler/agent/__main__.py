@@ -1,4 +1,4 @@
-"""The command line: ``python3 agent.pyz [run] --dir DIR [--detach]``, ``connect --dir DIR``, ``canary``, ``--version``.
+"""The command line: ``python3 agent.pyz [run] --dir DIR [--detach]``, ``connect``, ``dial``, ``canary``, ``--version``.
 
 Exit status: 0 ended as asked, 2 wrong usage or an unusable folder, 3 another agent serves the folder, 4 nothing to
 connect to.
@@ -16,8 +16,9 @@ import threading
 import time
 from typing import List, Optional
 
-from . import canary, files, procs
+from . import canary, dial, files, procs
 from .connection import connect
+from .detach import detached
 from .keeper import Keeper
 from .protocol import VERSION
 from .supervisor import UPGRADE, Supervisor
@@ -30,8 +31,13 @@ _COPY_BYTES = 1 << 18
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    """Run the agent, connect to one, or prove a device (``canary --help``); returns the exit status."""
+    """Run the agent, connect to one, call a controller (``dial --help``), or prove a device (``canary --help``).
+
+    Returns the exit status.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["dial"]:
+        return dial.main(arguments[1:])
     if arguments[:1] == ["canary"]:
         return canary.main(arguments[1:])
     options = _parser().parse_args(arguments)
@@ -72,7 +78,7 @@ def _run(directory: str, detach: bool) -> int:
         return _keep(directory, lock)
     child = os.fork()
     if child == 0:
-        _detached(directory, lock)
+        detached(directory + "/agent.log", lambda: _keep(directory, lock))
     os.close(lock)
     os.waitpid(child, 0)
     return _wait_until_up(directory)
@@ -97,23 +103,6 @@ def _upgrade(directory: str, lock: int) -> None:
     except (OSError, subprocess.SubprocessError) as error:
         os.set_inheritable(lock, False)
         _fail("cannot be upgraded: %s" % error, 0)
-
-
-def _detached(directory: str, lock: int) -> None:
-    """The second fork leaves the session's leader behind: no terminal can ever come to the agent."""
-    os.setsid()
-    if os.fork() != 0:
-        os._exit(0)
-    os.chdir("/")
-    log = os.open(directory + "/agent.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    for source, target in ((null, 0), (log, 1), (log, 2)):
-        os.dup2(source, target)
-    status = 1
-    try:
-        status = _keep(directory, lock)
-    finally:  # this copy must not return to the caller of the first one
-        os._exit(status)
 
 
 def _wait_until_up(directory: str) -> int:

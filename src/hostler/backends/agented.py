@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Required, TypedDict
 
@@ -107,7 +107,7 @@ class AgentedNode(ABC):
             await channel.send({"type": "launch", "attempts": attempts})
         return [_too_large(attempt["id"], size) for attempt, size in sized if size > REQUEST_BYTES]
 
-    async def observe(self, epoch: int) -> AsyncIterator[Report]:
+    async def observe(self, epoch: int) -> AsyncGenerator[Report, None]:
         """Connect, then report what the agent tells."""
         channel = await self.connect(epoch)
         self._channel, self._declared = channel, set()

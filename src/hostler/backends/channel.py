@@ -30,6 +30,8 @@ class Channel:
 
     async def send(self, message: Facts) -> None:
         """Send a request that is not answered."""
+        if self._writer.is_closing():  # what a closed TLS stream would raise is no error of its own
+            raise LinkLost("the stream to the agent is closed")
         try:
             self._writer.write(encoded(message))
             async with asyncio.timeout(SILENCE_S):

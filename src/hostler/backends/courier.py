@@ -256,6 +256,8 @@ class Courier:
         await self._write(encoded(message))
 
     async def _write(self, data: bytes) -> None:
+        if self._writer.is_closing():
+            raise self._lost("it is closed")
         try:
             self._writer.write(data)
             await self._writer.drain()

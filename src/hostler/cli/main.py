@@ -13,6 +13,7 @@ import typer
 
 from hostler import __version__
 from hostler.cli import (
+    agent,
     fleet,
     jobs,
     models,
@@ -44,6 +45,7 @@ for group in (
     simulating,
     fleet,
     nodes,
+    agent,
     steering,
     submitting,
     sweeps,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import getpass
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -33,6 +35,7 @@ from hostler.model.errors import LinkRefused, NotFound, UsageError
 if TYPE_CHECKING:
     from hostler.backends.ssh import Network, Target
     from hostler.client import Client, View
+    from hostler.runtime.dialin import Invitation
     from hostler.settings import Loaded
     from hostler.settings.importing import Imported, Listing
 
@@ -185,6 +188,42 @@ def import_(
 
 
 @nodes.command()
+def invite(
+    fleet: Annotated[Path, typer.Argument(metavar="FLEET", help="The fleet file.")],
+    name: Annotated[str, typer.Argument(metavar="NODE", help="The node, one with `backend: dialin`.")],
+    new: Annotated[bool, typer.Option("--new", help="Make another token; the one of before counts no more.")] = False,
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Show what to run on a node that nobody can connect to, so that it calls the controller.
+
+    The token is the node's alone: whoever has it can take its place. With `--new`, whoever calls by the old one is
+    refused within a minute; give the node the new one, and have it call again.
+
+    \b
+    Example:
+      hostler nodes invite fleet.yaml rig-1
+      hostler nodes invite fleet.yaml rig-1 --new
+    """
+    from hostler.runtime.dialin import invitation
+    from hostler.runtime.statedir import StateDir as Directory
+
+    loaded = _loaded(fleet, state_dir)
+    callers = [node for node in loaded.fleet.nodes if node.backend == "dialin"]
+    node = next((node for node in callers if node.name == name), None)
+    if node is None:
+        raise NotFound(
+            f"{name!r} is no node that calls (`backend: dialin`) in {loaded.path}; it has {_listed(callers)}"
+        )
+    found = invitation(loaded, Directory(loaded.state_dir), node, new=new)
+    if as_json:
+        say_json(asdict(found))
+        return
+    say(["Have agent.pyz on the node; `hostler agent build agent.pyz` makes it here. Then run there:", ""])
+    print("\n".join(_call_lines(found)))
+
+
+@nodes.command()
 def cordon(names: NodeNames, why: Why = None, as_json: Json = False, state_dir: StateDir = None) -> None:
     """Put nothing new on nodes, until `resume`. What runs there runs on.
 
@@ -330,6 +369,23 @@ def _behind_ssh(loaded: Loaded, names: Sequence[str]) -> list[Any]:
 
 def _listed(found: Sequence[Any]) -> str:
     return ", ".join(node.name for node in found) or "none"
+
+
+def _call_lines(asked: Invitation) -> Iterator[str]:
+    """What to run on the node. No argument of a program is the token: others there could see those."""
+    folder = _at_home(asked.folder)
+    yield f"mkdir -p {folder} && (umask 077 && cat >{folder}/token) <<'END'"
+    yield asked.token
+    yield "END"
+    yield (
+        f"{_at_home(asked.python)} agent.pyz dial --detach --dir {folder} --to {shlex.quote(asked.to)} \\\n"
+        f"  --node {asked.node} --fingerprint {asked.fingerprint}"
+    )
+
+
+def _at_home(path: str) -> str:
+    """Quoted for a shell, but for the home of whoever runs it."""
+    return "~/" + shlex.quote(path[2:]) if path.startswith("~/") else shlex.quote(path)
 
 
 async def _trust_all(

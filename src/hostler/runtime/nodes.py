@@ -7,9 +7,15 @@ import os
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property
 from pathlib import Path
 
+from hostler.agent.build import build_zipapp
+from hostler.agent.files import BLOBS
+from hostler.backends.agented import Options
 from hostler.backends.base import Backend, Report, Store
+from hostler.backends.courier import Parcel
+from hostler.backends.dialin import DialinNode, Switchboard
 from hostler.backends.local import LocalNode
 from hostler.backends.packing import Packer
 from hostler.backends.ssh import Finding, Habits, Network, SshNode, Target, examine
@@ -23,12 +29,12 @@ from hostler.settings.nodes import Node
 
 
 @asynccontextmanager
-async def reaching(loaded: Loaded, directory: StateDir) -> AsyncIterator[Mapping[str, Backend]]:
+async def reaching(loaded: Loaded, directory: StateDir, calls: Switchboard) -> AsyncIterator[Mapping[str, Backend]]:
     """The nodes of a fleet file by name; connections to them are kept until the end of this."""
     network = Network(habits(loaded, directory))
-    packer = Packer(skip=directory.path.absolute())
+    maker = Maker(loaded, directory, network, calls)
     try:
-        yield {node.name: _backend(loaded, directory, network, packer, node) for node in loaded.fleet.nodes}
+        yield {node.name: maker.backend(node) for node in loaded.fleet.nodes}
     finally:
         await network.close()
 
@@ -111,39 +117,65 @@ async def examined(loaded: Loaded, nodes: Sequence[Node]) -> list[Finding]:
         await network.close()
 
 
-def _backend(loaded: Loaded, directory: StateDir, network: Network, packer: Packer, node: Node) -> Backend:
-    limits, slots = loaded.fleet.limits, None if node.cpu_slots == "auto" else node.cpu_slots
-    if node.backend == "ssh":
+class Maker:
+    """Makes the backend of each node from what a fleet file says of it."""
+
+    def __init__(self, loaded: Loaded, directory: StateDir, network: Network, calls: Switchboard) -> None:
+        self._loaded = loaded
+        self._directory = directory
+        self._network = network
+        self._calls = calls
+        self._packer = Packer(skip=directory.path.absolute())
+
+    def backend(self, node: Node) -> Backend:
+        """The backend of a node."""
+        if node.backend == "ssh":
+            return self._ssh(node)
+        return self._dialin(node) if node.backend == "dialin" else self._local(node)
+
+    def _ssh(self, node: Node) -> Backend:
         return SshNode(
             node.name,
-            target(loaded, node),
-            network,
-            controller=loaded.fleet.name,
-            store=_store(directory),
-            packer=packer,
-            folder=f"{node.dir.rstrip('/')}/{directory.identity()}/{node.name}",
+            target(self._loaded, node),
+            self._network,
+            packer=self._packer,
+            folder=f"{node.dir.rstrip('/')}/{self._directory.identity()}/{node.name}",
             python=node.python or "python3",
             setup=node.setup,
-            env=node_env(node),
-            cpu_slots=slots,
+            **self._options(node),
+        )
+
+    def _dialin(self, node: Node) -> Backend:
+        python = node.python or "python3"
+        return DialinNode(
+            node.name, self._calls, self._program, packer=self._packer, python=python, **self._options(node)
+        )
+
+    def _local(self, node: Node) -> Backend:
+        options = self._options(node)
+        options["env"] = {"HOSTLER_ARTIFACTS": str(self._directory.artifacts.absolute()), **node_env(node)}
+        return LocalNode(node.name, self._directory.agent(node.name), python=node.python or sys.executable, **options)
+
+    def _options(self, node: Node) -> Options:
+        limits = self._loaded.fleet.limits
+        return Options(
+            controller=self._loaded.fleet.name,
+            store=_store(self._directory),
+            cpu_slots=None if node.cpu_slots == "auto" else node.cpu_slots,
             gpus=node.gpus == "auto",
+            env=node_env(node),
             log_bytes=limits.log_bytes,
             result_bytes=limits.result_bytes,
             terms=node_spec(node),
         )
-    return LocalNode(
-        node.name,
-        directory.agent(node.name),
-        controller=loaded.fleet.name,
-        store=_store(directory),
-        cpu_slots=slots,
-        gpus=node.gpus == "auto",
-        python=node.python or sys.executable,
-        env={"HOSTLER_ARTIFACTS": str(directory.artifacts.absolute()), **node_env(node)},
-        log_bytes=limits.log_bytes,
-        result_bytes=limits.result_bytes,
-        terms=node_spec(node),
-    )
+
+    @cached_property
+    def _program(self) -> Parcel:
+        """Our agent, as nodes are to have it that nobody can start one on."""
+        path = self._directory.agent_file
+        digest = build_zipapp(path)
+        place = f"{BLOBS}/{digest[:2]}/{digest}.pyz"
+        return Parcel(source=path, path=place, size=path.stat().st_size, sha256=digest)
 
 
 def _store(directory: StateDir) -> Store:

@@ -59,6 +59,16 @@ class StateDir:
         return self.path / "known_hosts"
 
     @property
+    def agent_file(self) -> Path:
+        """Our agent, for nodes that have an older one."""
+        return self.path / "agent.pyz"
+
+    @property
+    def certificate(self) -> Path:
+        """What nodes that call know the controller by: a key and its certificate."""
+        return self.path / "dialin" / "certificate.pem"
+
+    @property
     def _identity_file(self) -> Path:
         return self.path / "identity"
 
@@ -122,6 +132,34 @@ class StateDir:
         self.token_file.chmod(0o600)
         return token
 
+    def call_token(self, node: str) -> str | None:
+        """What a node proves by that it is the one that calls; None if it was never invited."""
+        try:
+            return self._call_token_file(node).read_text().strip() or None
+        except FileNotFoundError:
+            return None
+
+    def make_call_token(self, node: str) -> str:
+        """Another token for a node; the one of before counts no more. Raises `StoreFull`."""
+        token = secrets.token_urlsafe(32)
+        self._own_folder(self._call_token_file(node).parent)
+        self._publish(self._call_token_file(node), token + "\n")
+        return token
+
+    def make_certificate(self, text: str) -> None:
+        """Keep key and certificate, unless there are some: then those count. Raises `StoreFull`."""
+        temporary = self.certificate.with_name(f"certificate.{os.getpid()}")
+        self._own_folder(self.certificate.parent)
+        self._publish(temporary, text)
+        try:
+            os.link(temporary, self.certificate)
+        except FileExistsError:
+            pass  # nodes may have been told of it already
+        except OSError as error:
+            raise StoreFull(f"{self.certificate} cannot be written: {error.strerror}") from error
+        finally:
+            temporary.unlink()
+
     def announce(self, values: Mapping[str, object]) -> None:
         """Tell the command line where the controller answers."""
         self._publish(self.controller_file, json.dumps(dict(values)) + "\n")
@@ -129,6 +167,16 @@ class StateDir:
     def withdraw(self) -> None:
         """The controller answers no more."""
         self.controller_file.unlink(missing_ok=True)
+
+    def _call_token_file(self, node: str) -> Path:
+        return self.certificate.parent / f"{node}.token"
+
+    def _own_folder(self, folder: Path) -> None:
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise StoreFull(f"{folder} cannot be made: {error.strerror}") from error
 
     def _flock(self, lock: int) -> None:
         try:

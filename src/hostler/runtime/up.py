@@ -19,6 +19,7 @@ from hostler.model.inputs import Configure, Declare, Submit, Tick
 from hostler.model.units import printable
 from hostler.runtime.clock import Clock, SteadyClock
 from hostler.runtime.controller import Controller
+from hostler.runtime.dialin import answering, switchboard
 from hostler.runtime.logfile import LogFile
 from hostler.runtime.loops import every
 from hostler.runtime.nodes import reaching, retired
@@ -66,7 +67,7 @@ def _refuse_virtual(loaded: Loaded) -> None:
             place = loaded.tree.at(("nodes", index, "backend"))
             raise SettingsError(
                 f"{place}: node {node.name!r} is virtual, which `hostler plan` and `hostler sim` take into account but "
-                "nothing can be started on; take it out, or write how it is reached (`backend: local` or `ssh`)"
+                "nothing can be started on; take it out, or write how it is reached (`backend: local`, `ssh`, `dialin`)"
             )
 
 
@@ -85,8 +86,9 @@ async def _run(
         aside = directory.set_aside_strangers()
         if aside is not None:
             print(f"hostler: there were agents, but no journal; what they left is in {aside}", file=out)
+        calls = switchboard(loaded, directory)
         async with (
-            reaching(loaded, directory) as backends,
+            reaching(loaded, directory, calls) as backends,
             Controller(
                 directory,
                 loaded.fleet.name,
@@ -95,7 +97,8 @@ async def _run(
                 journal.snapshot_every,
                 partial(retired, loaded, directory),
             ) as controller,
-            _listening(loaded, directory, controller, clock) as served,
+            answering(loaded, directory, calls, controller.record) as called,
+            _listening(loaded, directory, controller, clock, called) as served,
         ):
             await _tell(controller, Configure(rules=rules(loaded)))
             before = controller.newest_job
@@ -110,12 +113,12 @@ async def _run(
 
 @asynccontextmanager
 async def _listening(
-    loaded: Loaded, directory: StateDir, controller: Controller, clock: Clock
+    loaded: Loaded, directory: StateDir, controller: Controller, clock: Clock, called: str | None
 ) -> AsyncIterator[Served]:
-    """Answer HTTP, and say where in the state directory."""
+    """Answer HTTP, and say where in the state directory; there, too, where nodes call."""
     served = await serve(make_app(controller, directory.token()), _host(loaded), loaded.fleet.api.port)
     url = f"http://{_host(loaded)}:{served.port}"
-    directory.announce({"url": url, "pid": os.getpid(), "started_at": clock.now()})
+    directory.announce({"url": url, "pid": os.getpid(), "started_at": clock.now(), "dialin": called})
     try:
         yield served
     finally:

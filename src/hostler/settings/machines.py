@@ -65,7 +65,7 @@ def _rocm(asked: Rocm) -> dict[str, str]:
 
 def _canary(node: Node) -> tuple[str, ...] | None:
     """What the spec has for it: nothing, the agent's own program (no words), or a command."""
-    asked = node.canary or ("auto" if node.backend == "ssh" else "none")
+    asked = node.canary or ("auto" if node.backend in ("ssh", "dialin") else "none")
     if isinstance(asked, tuple):
         return asked
     return () if asked == "auto" else None

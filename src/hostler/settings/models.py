@@ -11,7 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hostler.model.work import DEFAULT_BUDGETS, GIGABYTES_MAX, JOB_ID, Priority, Resources, Rest, Retry, Seconds
 from hostler.settings.loops import Config
-from hostler.settings.nodes import Node, NodeClasses
+from hostler.settings.nodes import Address, Node, NodeClasses
 from hostler.settings.scheduling import SCHEDULING_FIELDS, Providers, Quotas, Scheduling
 from hostler.settings.section import Command, Count, Environment, Integer, Name, Needs, Section, Word
 
@@ -38,6 +38,28 @@ class Ssh(Section):
     """How long a connection may take to be made, in seconds."""
     keepalive_s: Seconds = 10.0
     """After so long a silence, in seconds, a node is asked for a sign of life; three that fail end the connection."""
+
+
+class Dialin(Section):
+    """Where nodes call that nobody can connect to (`backend: dialin`): over TLS, with a token each."""
+
+    listen: Address | None = None
+    """Address and port, as `0.0.0.0:8767`; by default nothing listens."""
+    address: Address | None = None
+    """What nodes call, if that is another one: of a router that passes calls on, for example."""
+    certificate: Annotated[str, Field(min_length=1)] | None = None
+    """File with the controller's certificate (PEM); by default one of its own, made once. Nodes know it by its
+    fingerprint, so that another one means to invite them anew."""
+    key: Annotated[str, Field(min_length=1)] | None = None
+    """File with its private key (PEM); by default it is in the file of the certificate."""
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if self.key is not None and self.certificate is None:
+            raise ValueError("key is that of a certificate; name its file, too")
+        if self.address is not None and self.listen is None:
+            raise ValueError("address is where calls come to; say where to `listen` for them, too")
+        return self
 
 
 class Job(Section):
@@ -235,6 +257,8 @@ class Fleet(Section):
     """Where the controller listens."""
     ssh: Ssh = Ssh()
     """How nodes behind SSH are reached."""
+    dialin: Dialin = Dialin()
+    """Where nodes call that nobody can connect to."""
     nodes: Annotated[tuple[Node, ...], Field(min_length=1)] = (Node(name="here"),)
     """The machines; by default this one."""
     classes: NodeClasses = {}
@@ -272,6 +296,15 @@ class Fleet(Section):
         if first:
             raise ValueError(f"means the same as {kept}, which is there, too; keep one of them")
         return value
+
+    @model_validator(mode="after")
+    def _hears_who_calls(self) -> Self:
+        callers = [node.name for node in self.nodes if node.backend == "dialin"]
+        if callers and self.dialin.listen is None:
+            raise ValueError(
+                f"node {callers[0]!r} calls, and nobody would hear it; say where: `dialin: {{listen: ...}}`"
+            )
+        return self
 
 
 def _refuse_id(key: str | None) -> None:

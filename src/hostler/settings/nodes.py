@@ -16,6 +16,10 @@ Moment: TypeAlias = Annotated[
 ]
 Host: TypeAlias = Annotated[str, Field(pattern=r"^[^\s,\x00-]\S*$")]
 """Something that SSH takes for no option of its own."""
+Address: TypeAlias = Annotated[
+    str, Field(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]\x00/-][^\s:\[\]\x00/]*):[0-9]{1,5}$")
+]
+"""`HOST:PORT`; IPv6 in brackets."""
 Gigabytes: TypeAlias = Annotated[float, Field(gt=0, le=GIGABYTES_MAX)]
 
 
@@ -57,9 +61,10 @@ class Identity(Section):
 class NodeClass(Section):
     """What goes for all nodes of a class."""
 
-    backend: Literal["local", "ssh", "virtual"] = "local"
-    """How attempts are run there: `local` is this machine, `ssh` one that SSH reaches by a key. A `virtual` one is
-    only described: `hostler plan`, `hostler sim` and `hostler check` take it into account, `hostler up` refuses it."""
+    backend: Literal["local", "ssh", "dialin", "virtual"] = "local"
+    """How attempts are run there: `local` is this machine, `ssh` one that SSH reaches by a key, `dialin` one that
+    nobody can connect to and that calls the controller (`hostler nodes invite`). A `virtual` one is only described:
+    `hostler plan`, `hostler sim` and `hostler check` take it into account, `hostler up` refuses it."""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """Port of its SSH server; by default what `~/.ssh/config` says, or 22."""
     user: Host | None = None
@@ -79,7 +84,7 @@ class NodeClass(Section):
     """`auto` uses the GPUs that the node's probe finds, `none` leaves them alone. A virtual node lists its own."""
     python: Annotated[str, Field(min_length=1)] | None = None
     """The interpreter that `{python}` stands for, and that runs the agent; by default the one that runs Hostler, and
-    over SSH `python3`."""
+    elsewhere `python3`."""
     env: Environment = {}
     """Laid under the environment of every process on the node."""
     rocm: Rocm | None = None
@@ -108,8 +113,8 @@ class NodeClass(Section):
     canary: Literal["auto", "none"] | Command | None = None
     """What proves each device before it gets work, after a new start of the machine, and after a quarantine: `auto` a
     search with a known answer, `none` nothing; or a command (`{python}` is the node's Python) that ends well within
-    60 s, its last line of output being the word it finds in `$HOSTLER_CANARY`. By default `auto` over SSH, else
-    `none`."""
+    60 s, its last line of output being the word it finds in `$HOSTLER_CANARY`. By default `auto` elsewhere, on this
+    machine `none`."""
     lease_s: Literal["auto", "never"] | Seconds = "auto"
     """For so many seconds, what it runs stays its own while it is out of reach. Then it ends that itself, and a little
     later others get it. `auto`: 43200, of an ephemeral node 1800; on this machine, and with `never`, it keeps it for
@@ -127,9 +132,11 @@ class Node(NodeClass, Identity):
         listed = isinstance(self.gpus, tuple)
         if self.backend != "virtual" and listed:
             raise ValueError("the GPUs of a real node are those that its probe finds; write `gpus: auto` or `none`")
-        over_ssh = self.model_fields_set & {"host", "port", "user", "identity", "via", "dir", "setup"}
+        over_ssh = self.model_fields_set & {"host", "port", "user", "identity", "via", "setup"}
         if self.backend != "ssh" and over_ssh:
             raise ValueError(f"{', '.join(sorted(over_ssh))}: that is for nodes behind SSH; write `backend: ssh`, too")
+        if self.backend not in ("ssh", "dialin") and "dir" in self.model_fields_set:
+            raise ValueError("dir: that is for nodes elsewhere; write `backend: ssh` or `backend: dialin`, too")
         if isinstance(self.canary, tuple) and not self.canary[0]:
             raise ValueError("the command of a canary begins with a program; its first word is empty")
         if self.backend == "virtual" and self.canary is not None:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from hostler.backends.carrier import OWN
 from hostler.backends.courier import Courier, Parcel, Wanted
 from hostler.backends.ssh import SshNode
-from hostler.backends.ssh.carrier import OWN
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import FilesError, LinkLost
 from hostler.model.files import Fetch

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -20,16 +19,14 @@ from hostler.backends.base import Store
 from hostler.backends.packing import Packer
 from hostler.backends.ssh import Network, SshNode, Target, bootstrap
 from hostler.model.commands import AttemptOrder, CanaryOrder
-from hostler.model.errors import LinkError, LinkLost, LinkRefused
-from hostler.model.inputs import DeviceProved, Ended, Input, LinkUp, NodeFound, Started
+from hostler.model.errors import LinkLost, LinkRefused
+from hostler.model.inputs import DeviceProved, Ended, LinkUp, NodeFound, Started
 from hostler.model.work import DeviceKind
 from tests.backends.ssh import sshd
 from tests.backends.ssh.sshd import Sshd
+from tests.backends.watching import Watch
 
 pytestmark = pytest.mark.skipif(sshd.MISSING is not None, reason=sshd.MISSING or "")
-
-
-Told = TypeVar("Told", DeviceProved, Ended, LinkUp, NodeFound, Started)
 
 
 @pytest.fixture
@@ -65,50 +62,6 @@ def order(name: str, *argv: str) -> AttemptOrder:
     return AttemptOrder(
         id=name, queue="cpu0", argv=argv, env={}, cwd=None, walltime_s=None, memory_bytes=None, grace_s=1.0, inputs=None
     )
-
-
-class Watch:
-    """Observes a node in the background and keeps what it tells."""
-
-    def __init__(self, node: SshNode, epoch: int = 1) -> None:
-        self.node = node
-        self.told: list[Input] = []
-        self.lost: LinkError | None = None
-        self._news = asyncio.Event()
-        self._task = asyncio.create_task(self._observe(epoch))
-
-    async def _observe(self, epoch: int) -> None:
-        try:
-            async for report in self.node.observe(epoch):
-                self.told.extend(report.inputs)
-                self._news.set()
-        except LinkError as error:
-            self.lost = error
-        self._news.set()
-
-    async def first(self, kind: type[Told]) -> Told:
-        """The first of its kind; the link must hold until then."""
-        async with asyncio.timeout(20):
-            while True:
-                for each in self.told:
-                    if isinstance(each, kind):
-                        return each
-                if self.lost is not None:
-                    raise self.lost
-                self._news.clear()
-                await self._news.wait()
-
-    async def broken(self) -> LinkError:
-        """Why the link was lost, or refused."""
-        async with asyncio.timeout(20):
-            await self._task
-        assert self.lost is not None
-        return self.lost
-
-    async def leave(self) -> None:
-        """End the agent, and everything it runs."""
-        await self.node._open_channel().send({"type": "shutdown", "when": "now"})
-        await self.broken()
 
 
 async def test_a_job_runs_there(server: Sshd) -> None:

@@ -10,28 +10,24 @@ from typing import Unpack
 
 import asyncssh
 
-from hostler.backends.agented import AgentedNode, Options
+from hostler.backends.agented import Options
 from hostler.backends.base import Facts
 from hostler.backends.channel import Channel, opened
 from hostler.backends.courier import Courier
 from hostler.backends.packing import Packer
+from hostler.backends.remote import DIAL_S, RemoteNode, Streams
 from hostler.backends.ssh.bootstrap import boot
-from hostler.backends.ssh.carrier import Carrier
 from hostler.backends.ssh.network import Network
 from hostler.backends.ssh.streams import AnyPeer, Peer, Pieces, open_program, open_socket
 from hostler.backends.ssh.target import Target
-from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
-from hostler.model.errors import FilesError, LinkLost
-from hostler.model.files import Fetch, FileRef
+from hostler.model.errors import LinkLost
 from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import WorkerRefused
 
-DIAL_S = 20.0
 SOCKET_PATH_MAX = 104
 """Bytes of a path that every system can connect a Unix socket to."""
 
 
-class SshNode(AgentedNode):
+class SshNode(RemoteNode):
     """The agent in `folder` of the node (`~` is the home there), started by `python` after the lines of `setup`."""
 
     kind = "ssh"
@@ -48,13 +44,11 @@ class SshNode(AgentedNode):
         setup: Sequence[str] = (),
         **others: Unpack[Options],
     ) -> None:
-        super().__init__(name, python=python, **others)
-        self._carrier = Carrier(self._courier, packer, others["store"])
+        super().__init__(name, packer=packer, python=python, **others)
         self._target = target
         self._network = network
         self._folder = folder
         self._setup = tuple(setup)
-        self._epoch = 0
         self._executable: str | None = None
         """The interpreter as the node itself names it, once it is known."""
         self._connection: asyncssh.SSHClientConnection | None = None
@@ -85,37 +79,8 @@ class SshNode(AgentedNode):
         return await self._dial(connection, self._socket, epoch)
 
     def describe(self, facts: Facts) -> NodeSpec:
-        """The node; its files are its own, and `~` is known to its shell alone."""
-        return replace(super().describe(facts), apart=True, python=self._executable or self._python)
-
-    async def supply(self, order: AttemptOrder) -> AttemptOrder:
-        """Bring the folder, the program and the artifacts of an order there."""
-        return await self._carrier.attempt(order, self._agent_folder())
-
-    async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
-        """Queue chunks; before the first on this connection, the worker's program is brought there."""
-        if worker.id not in self._declared:
-            try:
-                worker = await self._carrier.worker(worker, self._agent_folder())
-            except FilesError as error:
-                return [WorkerRefused(worker=worker.id, error=str(error))]
-            except LinkLost:
-                # Chunks are lent once for each connection: one that brings no files must not go on.
-                self._open_channel().close()
-                raise
-        return await super().lend(worker, chunks)
-
-    async def fetch(self, attempt: str, what: Fetch, cwd: str | None) -> tuple[FileRef, ...]:
-        """Bring what an attempt has left here."""
-        return await self._carrier.fetch(attempt, what)
-
-    async def clear(self, attempt: str) -> None:
-        """Let go of what was laid out for an attempt."""
-        await self._carrier.clear(attempt)
-
-    async def keep(self, attempts: Sequence[str]) -> None:
-        """Let go of what was laid out for all others."""
-        await self._carrier.keep(attempts)
+        """The node; its interpreter is named as it names it: `~` is known to its shell alone."""
+        return replace(super().describe(facts), python=self._executable or self._python)
 
     def _agent_folder(self) -> str:
         if self._socket is None:
@@ -123,19 +88,17 @@ class SshNode(AgentedNode):
         return self._socket.removesuffix("/agent.sock")
 
     async def _courier(self) -> Courier:
-        """A connection for files, greeted."""
+        """A connection for files; what breaks below asyncssh is a lost link as well."""
+        try:
+            return await super()._courier()
+        except asyncssh.Error as error:
+            raise LinkLost(f"no connection for files to {self.name}: {error}") from error
+
+    async def _further(self) -> Streams:
         if self._connection is None or self._socket is None:
             raise LinkLost(f"node {self.name} is not connected")
-        try:
-            async with asyncio.timeout(DIAL_S):
-                peer = await self._open(self._connection, self._socket, Pieces)
-                courier = Courier(self.name, peer, peer.writer())
-                await courier.greet(self._epoch)
-                return courier
-        except TimeoutError as error:
-            raise LinkLost(f"the agent on {self.name} takes no files within {DIAL_S:g} s") from error
-        except (OSError, asyncssh.Error) as error:
-            raise LinkLost(f"no connection for files to {self.name}: {error}") from error
+        peer = await self._open(self._connection, self._socket, Pieces)
+        return peer, peer.writer()
 
     async def _connected(self) -> asyncssh.SSHClientConnection:
         if self._connection is None or self._connection.is_closed():

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import json
+import os
+import re
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,6 +23,10 @@ from hostler.model.errors import FilesError
 from hostler.model.files import Fetch, FileRef, named_in
 
 OWN = "hostler.workloads"
+OUTPUTS_MAX = 20_000
+"""Files of one attempt; each is told of in the journal."""
+SPARE_BYTES = 1 << 30
+"""What is left free on this machine for the journal and all else."""
 COURIERS = 3
 """Connections for files at a time: a server gives a connection ten sessions (`MaxSessions`), and others need some."""
 
@@ -31,6 +39,8 @@ class Carrier:
         self._packer = packer
         self._store = store
         self._room = asyncio.Semaphore(COURIERS)
+        self._sending = asyncio.Lock()
+        """They share one line there: what two need is sent once."""
         self._idle: list[Courier] = []
 
     async def attempt(self, order: AttemptOrder, folder: str) -> AttemptOrder:
@@ -48,9 +58,11 @@ class Carrier:
 
     async def fetch(self, attempt: str, what: Fetch) -> tuple[FileRef, ...]:
         """Everything that was asked for, checked, on this machine. Raises `FilesError`, `LinkLost`, `OSError`."""
+        incoming = self._store.results / ".incoming" / attempt
         async with self._courier() as courier:
-            artifacts = await self._fetch_artifacts(courier, what.artifacts) if what.artifacts else []
-            outputs = await self._fetch_outputs(courier, attempt, what.outputs) if what.outputs else []
+            artifacts = await self._fetch_artifacts(courier, what.artifacts, incoming) if what.artifacts else []
+            outputs = await self._fetch_outputs(courier, attempt, what.outputs, incoming) if what.outputs else []
+        await asyncio.to_thread(shutil.rmtree, incoming, ignore_errors=True)
         return (*artifacts, *outputs)
 
     async def clear(self, attempt: str) -> None:
@@ -81,7 +93,7 @@ class Carrier:
         if order.cwd is None:
             return None
         packed = await self._pack(Path(order.cwd), order.files)
-        async with self._courier() as courier:
+        async with self._sending, self._courier() as courier:
             await courier.put([_parcel(each) for each in packed])
             return await courier.lay(order.id, _listed(packed), shared=False)
 
@@ -90,7 +102,7 @@ class Carrier:
         packed = await self._pack(folder, patterns)
         listed = list(_listed(packed))
         name = "shared-" + hashlib.sha256(json.dumps(listed).encode()).hexdigest()[:32]
-        async with self._courier() as courier:
+        async with self._sending, self._courier() as courier:
             await courier.put([_parcel(each) for each in packed])
             return await courier.lay(name, listed, shared=True)
 
@@ -102,7 +114,7 @@ class Carrier:
         names = sorted(named_in(inputs)) if inputs else []
         parcels = await asyncio.to_thread(lambda: list(self._artifacts(names)))
         if parcels:
-            async with self._courier() as courier:
+            async with self._sending, self._courier() as courier:
                 await courier.put(parcels)
 
     def _artifacts(self, names: Sequence[str]) -> Iterator[Parcel]:
@@ -111,31 +123,46 @@ class Carrier:
                 place = f"{ARTIFACTS}/objects/{name[:2]}/{path.name}"
                 yield Parcel(source=path, path=place, size=path.stat().st_size, sha256=name)
 
-    async def _fetch_artifacts(self, courier: Courier, names: Sequence[str]) -> list[FileRef]:
+    async def _fetch_artifacts(self, courier: Courier, names: Sequence[str], incoming: Path) -> list[FileRef]:
         found = await courier.find(names)
         missing = [name for name in names if name not in found]
         if missing:
             raise FilesError(f"its result tells of {missing[0]}, which is not among the artifacts of the node")
-        refs = [FileRef(path=_below(path, ARTIFACTS), size=size, sha256=name) for name, (path, size) in found.items()]
+        refs = [FileRef(path=_place(name, found[name][0]), size=found[name][1], sha256=name) for name in names]
         root = self._store.artifacts
         wanted = [
-            Wanted(path=f"{ARTIFACTS}/{ref.path}", size=ref.size, target=root / _relative(ref.path), sha256=ref.sha256)
-            for ref in refs
+            _wanted(f"{ARTIFACTS}/{ref.path}", ref.size, root / ref.path, incoming, sha256=ref.sha256) for ref in refs
         ]
-        await courier.get(wanted)
+        await self._get(courier, wanted)
         return refs
 
-    async def _fetch_outputs(self, courier: Courier, attempt: str, patterns: Sequence[str]) -> list[FileRef]:
+    async def _fetch_outputs(
+        self, courier: Courier, attempt: str, patterns: Sequence[str], incoming: Path
+    ) -> list[FileRef]:
         folder, found = await courier.outputs(attempt, patterns)
         if not found:
-            raise FilesError(f"it left no file that `outputs: {', '.join(patterns)}` means")
+            raise FilesError(
+                f"it left no file that `outputs: {', '.join(patterns)}` means; links are not taken for files"
+            )
+        if len(found) > OUTPUTS_MAX:
+            raise FilesError(f"it left {len(found)} files, of which {OUTPUTS_MAX} can be fetched; pack them into one")
         root = self._store.results / attempt
-        wanted = [Wanted(path=f"{folder}/{path}", size=size, target=root / _relative(path)) for path, size in found]
-        hashes = await courier.get(wanted)
+        wanted = [_wanted(f"{folder}/{path}", size, root / _relative(path), incoming) for path, size in found]
+        hashes = await self._get(courier, wanted)
         return [
             FileRef(path=f"{attempt}/{path}", size=size, sha256=digest)
             for (path, size), digest in zip(found, hashes, strict=True)
         ]
+
+    async def _get(self, courier: Courier, wanted: Sequence[Wanted]) -> list[str]:
+        """Fetch, if there is room for all of it. Raises `OSError` where there is not."""
+        await asyncio.to_thread(self._expect_room, sum(each.size for each in wanted))
+        return await courier.get(wanted)
+
+    def _expect_room(self, size: int) -> None:
+        self._store.results.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if size > shutil.disk_usage(self._store.results).free - SPARE_BYTES:
+            raise OSError(errno.ENOSPC, f"no room for {size} bytes in {self._store.results}")
 
     @asynccontextmanager
     async def _courier(self) -> AsyncIterator[Courier]:
@@ -161,8 +188,17 @@ def _listed(packed: Sequence[Packed]) -> Iterator[tuple[str, str, bool]]:
     return ((each.path, each.sha256, each.executable) for each in packed)
 
 
-def _below(path: str, folder: str) -> str:
-    return str(PurePosixPath(path).relative_to(folder))
+def _wanted(path: str, size: int, target: Path, incoming: Path, sha256: str | None = None) -> Wanted:
+    """Its name while it comes is nobody else's, and the same when it is asked for again."""
+    name = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
+    return Wanted(path=path, size=size, target=target, partial=incoming / name, sha256=sha256)
+
+
+def _place(digest: str, path: str) -> str:
+    """Where an artifact lies in an artifact folder, as a node tells it. Raises `FilesError` where it cannot be so."""
+    if not re.fullmatch(rf"{ARTIFACTS}/objects/{digest[:2]}/{digest}(\.[A-Za-z0-9]+)*", path):
+        raise FilesError(f"the node tells of the artifact {digest} as {path!r}, which is no place for it")
+    return path.removeprefix(f"{ARTIFACTS}/")
 
 
 def _relative(path: str) -> PurePosixPath:

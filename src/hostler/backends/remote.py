@@ -1,0 +1,92 @@
+"""A node with files of its own: what work needs goes there and what it leaves comes back, over further streams."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias, Unpack
+
+from hostler.backends.agented import AgentedNode, Options
+from hostler.backends.base import Facts
+from hostler.backends.carrier import Carrier
+from hostler.backends.courier import Courier, Reader
+from hostler.backends.packing import Packer
+from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
+from hostler.model.errors import FilesError, LinkLost
+from hostler.model.files import Fetch, FileRef
+from hostler.model.fleet import NodeSpec
+from hostler.model.inputs import WorkerRefused
+
+DIAL_S = 20.0
+Streams: TypeAlias = tuple[Reader, asyncio.StreamWriter]
+
+
+class RemoteNode(AgentedNode):
+    """`AgentedNode` elsewhere. A subclass says how to get one more stream to the agent, and where its folder is.
+
+    Whoever connects sets `_epoch`, and closes `_carrier`: what it has belongs to the connection of before.
+    """
+
+    def __init__(self, name: str, *, packer: Packer, python: str = "python3", **others: Unpack[Options]) -> None:
+        super().__init__(name, python=python, **others)
+        self._carrier = Carrier(self._courier, packer, others["store"])
+        self._epoch = 0
+
+    @abstractmethod
+    async def _further(self) -> Streams:
+        """One more stream to the agent. Raises `LinkLost`, also where the node is not connected, and `OSError`."""
+
+    @abstractmethod
+    def _agent_folder(self) -> str:
+        """Where the agent is on the node, as an absolute path. Raises `LinkLost` where the node is not connected."""
+
+    def describe(self, facts: Facts) -> NodeSpec:
+        """The node; its files are its own."""
+        return replace(super().describe(facts), apart=True)
+
+    async def supply(self, order: AttemptOrder) -> AttemptOrder:
+        """Bring the folder, the program and the artifacts of an order there."""
+        return await self._carrier.attempt(order, self._agent_folder())
+
+    async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
+        """Queue chunks; before the first on this connection, the worker's program is brought there."""
+        if worker.id not in self._declared:
+            try:
+                worker = await self._carrier.worker(worker, self._agent_folder())
+            except FilesError as error:
+                return [WorkerRefused(worker=worker.id, error=str(error))]
+            except LinkLost:
+                # Chunks are lent once for each connection: one that brings no files must not go on.
+                self._open_channel().close()
+                raise
+        return await super().lend(worker, chunks)
+
+    async def fetch(self, attempt: str, what: Fetch, cwd: str | None) -> tuple[FileRef, ...]:
+        """Bring what an attempt has left here."""
+        return await self._carrier.fetch(attempt, what)
+
+    async def clear(self, attempt: str) -> None:
+        """Let go of what was laid out for an attempt."""
+        await self._carrier.clear(attempt)
+
+    async def keep(self, attempts: Sequence[str]) -> None:
+        """Let go of what was laid out for all others."""
+        await self._carrier.keep(attempts)
+
+    async def _courier(self) -> Courier:
+        """A connection for files, greeted."""
+        try:
+            async with asyncio.timeout(DIAL_S):
+                courier = Courier(self.name, *await self._further())
+                try:
+                    await courier.greet(self._epoch)
+                except BaseException:
+                    courier.close()
+                    raise
+                return courier
+        except TimeoutError as error:
+            raise LinkLost(f"the agent on {self.name} takes no files within {DIAL_S:g} s") from error
+        except OSError as error:
+            raise LinkLost(f"no connection for files to {self.name}: {error}") from error

@@ -1,0 +1,216 @@
+"""A node that nobody can connect to, as its owner would use it: invited, called from, cut off, invited anew."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+WITHIN_S = 60.0
+WORKER = Path(__file__).with_name("worker.py")
+HOLD = "echo x >>{0}/ran; while [ ! -e {0}/go ]; do sleep 0.1; done"
+
+
+class Home:
+    """A folder with a fleet file of one node that calls; what is done with them is done by their commands."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.far = folder / "on the far side" / "far"
+        self.started: list[subprocess.Popen[str]] = []
+
+    def write(self, **settings: Any) -> None:
+        """The fleet file."""
+        fleet = {
+            "name": "far",
+            "state_dir": "state",
+            "api": {"port": 0},
+            "dialin": {"listen": "127.0.0.1:0"},
+            "nodes": [
+                {"name": "far", "backend": "dialin", "cpu_slots": 2, "gpus": "none", "python": sys.executable}
+                | {"dir": str(self.far.parent)}
+            ],
+            **settings,
+        }
+        (self.folder / "fleet.yaml").write_text(yaml.safe_dump(json.loads(json.dumps(fleet))))
+
+    def hostler(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "hostler.cli", *words]
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+
+    def up(self) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "hostler.cli", "up", "fleet.yaml", "--until-idle"]
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
+        self.started.append(subprocess.Popen(command, cwd=self.folder, text=True, **streams))
+        self.wait(lambda: (self.folder / "state" / "controller.json").exists())
+        return self.started[-1]
+
+    def port(self) -> str:
+        """Where the running controller listens for calls."""
+        return str(json.loads((self.folder / "state" / "controller.json").read_text())["dialin"]).rpartition(":")[2]
+
+    def call(self, *options: str) -> str:
+        """Do on the node what `nodes invite` says."""
+        if not (self.folder / "agent.pyz").exists():
+            assert self.hostler("agent", "build", "agent.pyz").returncode == 0
+        said = self.hostler("nodes", "invite", "fleet.yaml", "far", *options)
+        assert said.returncode == 0, said.stderr
+        script = said.stdout.partition("\n\n")[2]
+        done = subprocess.run(["sh", "-e"], input=script, cwd=self.folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    def told(self, what: str) -> list[dict[str, Any]]:
+        """What a command says as JSON; nothing while there is no controller."""
+        said = self.hostler(what, "--state-dir", "state", "--json")
+        found: list[dict[str, Any]] = json.loads(said.stdout) if said.returncode == 0 else []
+        return found
+
+    def wait(self, until: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + WITHIN_S
+        while not until():
+            assert time.monotonic() < deadline, self.hostler("nodes", "--state-dir", "state").stdout
+            time.sleep(0.2)
+
+    def processes(self, *words: str) -> list[int]:
+        """What runs on the node, of whose command line these words are."""
+        return [int(each.name) for each in Path("/proc").glob("[0-9]*") if self._is_one(each, words)]
+
+    def _is_one(self, process: Path, words: tuple[str, ...]) -> bool:
+        try:
+            said = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            return False
+        return any(each.startswith(str(self.far)) for each in said) and set(words) <= set(said)
+
+    def kill(self, *words: str) -> None:
+        for pid in self.processes(*words):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def done(self, process: subprocess.Popen[str]) -> str:
+        """What a controller has printed, which has done all there was to do."""
+        said, _ = process.communicate(timeout=WITHIN_S)
+        assert process.returncode == 0, said
+        return said
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    found = Home(tmp_path)
+    yield found
+    for process in found.started:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    found.kill()
+
+
+def job(name: str, command: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "cwd": "{attempt}", "argv": ["sh", "-c", command], **more}
+
+
+def sweep() -> dict[str, Any]:
+    return {"name": "s", "range": [0, 5000], "cwd": str(WORKER.parent), "files": [WORKER.name]} | {
+        "worker": ["{python}", WORKER.name],
+        "params": {"planted": [7, 4999]},
+    }
+
+
+def test_jobs_with_files_and_a_sweep_run_on_a_node_that_calls(home: Home) -> None:
+    (home.folder / "work").mkdir()
+    (home.folder / "work" / "in").write_text("what was brought\n")
+    brings = job("brings", "tr a-z A-Z <in >out; pwd >where") | {"cwd": "work", "outputs": ["out", "where"]}
+    home.write(jobs=[brings], sweeps=[sweep()])
+    up = home.up()
+    assert "connected" in home.call()
+    said = home.done(up)
+    assert "scripts: 1 of 1 done" in said
+    assert re.search(r"s done: 100 % of \[0, 5000\).* 2 hits", said), said
+    (results,) = (home.folder / "state" / "results").iterdir()
+    assert (results / "out").read_text() == "WHAT WAS BROUGHT\n"
+    assert (results / "where").read_text().startswith(str(home.far))
+    token = (home.far / "token").read_text().strip()
+    secret = [path for path in home.folder.rglob("*") if path.is_file() and token.encode() in path.read_bytes()]
+    assert sorted(path.name for path in secret) == ["far.token", "token"], "nowhere else: no log, no journal"
+    assert all(path.stat().st_mode & 0o077 == 0 for path in secret)
+
+
+def test_a_killed_controller_and_a_killed_dialler_lose_nothing(home: Home) -> None:
+    home.write(jobs=[job("held", HOLD.format(home.folder))])
+    up = home.up()
+    home.write(jobs=[job("held", HOLD.format(home.folder))], dialin={"listen": f"127.0.0.1:{home.port()}"})
+    home.call()
+    home.wait(lambda: (home.folder / "ran").exists())
+    up.kill()
+    up.communicate()
+    again = home.up()
+    home.wait(lambda: [node["link"] for node in home.told("nodes")] == ["up"])
+    home.kill("dial")
+    home.wait(lambda: [node["link"] for node in home.told("nodes")] == ["down"])
+    assert [each["state"] for each in home.told("jobs")] == ["running"], "out of reach is not dead"
+    (home.folder / "go").touch()
+    home.call()
+    assert "scripts: 1 of 1 done" in home.done(again)
+    assert (home.folder / "ran").read_text() == "x\n"
+
+
+def test_an_old_token_is_worth_nothing(home: Home) -> None:
+    home.write(jobs=[job("held", HOLD.format(home.folder))])
+    up = home.up()
+    home.call()
+    home.wait(lambda: (home.folder / "ran").exists())
+    old = (home.far / "token").read_text()
+    shown = json.loads(home.hostler("nodes", "invite", "fleet.yaml", "far", "--new", "--json").stdout)
+    assert shown["token"] != old.strip()
+    home.wait(lambda: not home.processes("dial"))
+    assert "refused" in (home.far / "dial.log").read_text()
+    told = home.hostler("events", "--state-dir", "state", "--json").stdout
+    assert "was refused" in told or "counts no more" in told, "by whichever sign of life came first"
+    assert old.strip() not in told
+    (home.folder / "go").touch()
+    home.call()
+    assert (home.far / "token").read_text().strip() == shown["token"]
+    assert "scripts: 1 of 1 done" in home.done(up)
+
+
+def test_a_machine_that_has_hostler_calls_by_it(home: Home) -> None:
+    home.write(jobs=[job("a", "true")])
+    up = home.up()
+    shown = json.loads(home.hostler("nodes", "invite", "fleet.yaml", "far", "--json").stdout)
+    home.far.mkdir(parents=True)
+    (home.far / "token").touch(0o600)
+    (home.far / "token").write_text(shown["token"])
+    given = ["--dir", str(home.far), "--to", shown["to"], "--node", "far", "--fingerprint", shown["fingerprint"]]
+    called = home.hostler("agent", "connect", *given, "--detach")
+    assert (called.returncode, "connected" in called.stderr) == (0, True), called.stderr
+    home.done(up)
+
+
+def test_only_nodes_that_call_are_invited(home: Home) -> None:
+    home.write()
+    assert home.hostler("nodes", "invite", "fleet.yaml", "near").returncode == 2
+    unknown = home.hostler("nodes", "invite", "fleet.yaml", "far")
+    assert (unknown.returncode, "start it first" in unknown.stderr) == (2, True)
+    home.write(dialin={})
+    unheard = home.hostler("check", "fleet.yaml")
+    assert (unheard.returncode, "nobody would hear it" in unheard.stderr) == (2, True), unheard
