@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from hostler.agent.build import build_zipapp
 
-from .harness import Agent, alive, until
+from .harness import PATIENCE_S, Agent, alive, until
 from .test_attempts import attempt, shell
 from .test_workers import opened, worker
 
@@ -92,3 +93,16 @@ def test_a_program_that_cannot_be_started_changes_nothing(agent: Agent, zipapps:
     until(agent._is_up, "an agent")
     assert agent.process.poll() is None
     assert agent.client().hello["code"] == digest(zipapps[0])
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.05, 0.1, 0.2, 0.3])
+def test_a_signal_in_the_midst_of_it_ends_the_agent(agent: Agent, zipapps: tuple[Path, Path], after_s: float) -> None:
+    """Whoever of the two it meets: it is neither lost, nor does it kill a keeper that leaves processes behind."""
+    client = agent.client()
+    client.launch(attempt("j1.1", "sleep", "3600"))
+    pid = client.fact("started", attempt="j1.1")["pid"]
+    client.send(type="upgrade", zipapp=str(zipapps[1]), sha256=digest(zipapps[1]))
+    time.sleep(after_s)
+    agent.process.terminate()
+    assert agent.process.wait(PATIENCE_S) >= 0
+    assert not alive(pid)

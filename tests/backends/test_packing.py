@@ -125,6 +125,40 @@ def test_what_goes_while_it_is_looked_at_is_left_out(tmp_path: Path, monkeypatch
     assert names(tmp_path) == ["a"]
 
 
+def test_keys_stay_here_unless_they_are_named(tmp_path: Path) -> None:
+    made(tmp_path, "a.py", ".env", ".ssh/id_ed25519", "lib/.aws/credentials")
+    assert names(tmp_path) == ["a.py"]
+    assert names(tmp_path, "a.py", ".env") == [".env", "a.py"]
+
+
+def test_the_home_folder_is_not_sent_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(tmp_path, "a.py")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(FilesError, match="is the home folder"):
+        names(tmp_path)
+    assert names(tmp_path, "a.py") == ["a.py"]
+
+
+@pytest.mark.parametrize("line", ["!", "[z-a]"])
+def test_a_line_that_is_no_pattern_is_told_of(tmp_path: Path, line: str) -> None:
+    made(tmp_path, "a.py")
+    (tmp_path / ".gitignore").write_text(f"{line}\n")
+    with pytest.raises(FilesError, match=r"\.gitignore cannot be understood"):
+        names(tmp_path)
+
+
+def test_what_editors_of_windows_leave_is_read(tmp_path: Path) -> None:
+    made(tmp_path, "a.py", "b.bin")
+    (tmp_path / ".hostlerignore").write_bytes("\ufeff*.bin\r\n.*\r\n".encode())
+    assert names(tmp_path) == ["a.py"]
+
+
+def test_a_link_to_itself_is_left_out(tmp_path: Path) -> None:
+    made(tmp_path, "a.py")
+    (tmp_path / "round").symlink_to("round")
+    assert names(tmp_path) == ["a.py"]
+
+
 def test_far_too_much_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made(tmp_path, *map(str, range(30)))
     monkeypatch.setattr(packing, "FILES_MAX", 20)

@@ -103,9 +103,61 @@ def test_one_that_is_cancelled_meanwhile_is_not_waited_for() -> None:
     world.submit(leaving("*.csv"))
     world.tell(ended("j1.1"))
     world.tell(inputs.Cancel(job="j1"))
-    assert any(isinstance(each, commands.Stop) for each in world.commands)
-    world.tell(ended("j1.1", exit_code=None, reason="unknown"))
     assert world.job_state("j1") is JobState.CANCELLED
+    assert world.tell(inputs.Fetched(attempt="j1.1", files=(OUT,))) == []
+
+
+def test_one_that_was_asked_to_leave_and_ended_well_is_fetched_after_a_reconnect() -> None:
+    world = fleet()
+    world.submit(leaving("*.csv"))
+    world.tell(inputs.Started(attempt="j1.1", pid=1, pid_start=1))
+    world.tell(inputs.CordonNode(node="n", drain=True, now=True, why="fans", who="me"))
+    world.tell(ended("j1.1"))
+    assert world.job_state("j1") is JobState.COLLECTING
+    world.tell(inputs.LinkDown(node="n", why="cut"))
+    world.commands.clear()
+    world.tell(link_up(attempts=()))
+    assert [type(each) for each in world.commands] == [commands.Collect]
+    world.tell(inputs.Fetched(attempt="j1.1", files=(OUT,)))
+    assert world.job_state("j1") is JobState.DONE
+
+
+def test_one_whose_files_come_is_not_asked_to_leave() -> None:
+    world = fleet()
+    world.submit(leaving("*.csv"))
+    world.tell(ended("j1.1"))
+    world.commands.clear()
+    world.tell(inputs.CordonNode(node="n", drain=True, now=True, why="fans", who="me"))
+    assert not any(isinstance(each, commands.Stop) for each in world.commands)
+    world.tell(inputs.Fetched(attempt="j1.1", files=(OUT,)))
+    assert world.job_state("j1") is JobState.DONE
+
+
+def test_one_that_was_asked_to_leave_before_it_came_has_not_failed() -> None:
+    world = fleet()
+    world.submit(script())
+    world.tell(inputs.CordonNode(node="n", drain=True, now=True, why="fans", who="me"))
+    world.tell(ended("j1.1", exit_code=None, started_at=None, reason="unknown"))
+    job = world.state.jobs["j1"]
+    assert (job.state, job.failures) == (JobState.PENDING, {})
+
+
+def test_what_cannot_be_brought_there_speaks_against_no_device() -> None:
+    world = fleet()
+    world.submit(*(script(f"s{at}") for at in range(4)))
+    for at in range(1, 5):
+        world.tell(ended(f"j{at}.1", exit_code=None, started_at=None, reason="files", error="too much"))
+    assert world.state.jobs["j1"].failures == {FailureClass.FILES: 1}
+    assert world.state.trust.doubts == {}
+
+
+def test_what_was_saved_in_a_folder_that_is_gone_is_not_counted() -> None:
+    world = apart()
+    world.submit(script(checkpoints=True, expected_s={"*": 100.0}))
+    world.tell(inputs.Started(attempt="j1.1", pid=1, pid_start=1))
+    world.tell(inputs.CordonNode(node="n", drain=True, now=True, why="fans", who="me"))
+    world.tell(ended("j1.1", exit_code=None, signal=15, reason="stopped", started_at=1.0, ended_at=51.0))
+    assert world.state.jobs["j1"].progress == 0
 
 
 def test_what_was_laid_out_on_a_node_goes_when_nobody_needs_it() -> None:

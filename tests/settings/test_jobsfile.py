@@ -162,3 +162,16 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
         loaded(tmp_path, {"nodes": []})
     with pytest.raises(SettingsError, match="the whole: should be a mapping"):
         loaded(tmp_path, "jobs")
+
+
+@pytest.mark.parametrize("field", ["files", "outputs"])
+@pytest.mark.parametrize("pattern", ["/etc/passwd", "../x", "a/../../b", "a[0-9].csv", ""])
+def test_patterns_of_files_stay_in_the_folder(tmp_path: Path, field: str, pattern: str) -> None:
+    with pytest.raises(SettingsError, match=rf"{field}\[0\]"):
+        loaded(tmp_path, [{"name": "a", "argv": ["true"], field: [pattern]}])
+
+
+def test_files_and_outputs_arrive(tmp_path: Path) -> None:
+    (spec,) = loaded(tmp_path, [{"name": "a", "argv": ["true"], "files": ["*.py"], "outputs": ["out/**", "a.csv"]}])
+    assert isinstance(spec.payload, ScriptPayload)
+    assert (spec.payload.files, spec.payload.outputs) == (("*.py",), ("out/**", "a.csv"))

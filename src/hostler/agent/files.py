@@ -135,7 +135,9 @@ class Files:
         try:
             os.makedirs(os.path.join(self._root, "partial"), 0o700, exist_ok=True)
             with _locked(self._partial(digest)) as output:
-                if not os.path.exists(path):  # another connection may have brought it meanwhile
+                if os.path.exists(path):  # another connection has brought it meanwhile
+                    os.unlink(self._partial(digest))
+                else:
                     self._take(output, digest, offset, left)
                     self._publish(digest, path)
         finally:

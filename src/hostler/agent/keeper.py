@@ -47,9 +47,10 @@ class Keeper:
             began = time.monotonic()
             self._start()
             status = self._wait_for_supervisor()
+            if status == EXIT_UPGRADE:
+                self._make_way()
+                continue
             if status == 0 or self._stopping:
-                return status
-            if status == EXIT_UPGRADE and not self._is_upgraded():
                 return status
             pause = _SHORTEST_PAUSE_S if time.monotonic() - began > _HEALTHY_S else pause
             log("the supervisor ended with status %d; the next one starts in %.1f s" % (status, pause))
@@ -58,13 +59,12 @@ class Keeper:
                 return status
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
-    def _is_upgraded(self) -> bool:
-        """Go on as the other program; signals wait until that, or this one, can deal with them. False if one came."""
+    def _make_way(self) -> None:
+        """Go on as the other program. Signals wait until that, or this one where it cannot be, can deal with them."""
         signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
         if not self._stopping:
             self._upgrade()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
-        return not self._stopping
 
     def _start(self) -> None:
         """No signal is lost in between: it stays blocked until this process, or the new one, can deal with it."""
@@ -77,6 +77,8 @@ class Keeper:
             finally:  # this copy must never run on as a second keeper
                 os._exit(status)
         self._supervisor = pid
+        if self._stopping:  # its predecessor had left already, with all it ran still there
+            os.kill(pid, signal.SIGTERM)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
 
     def _pass_on(self, number: int, _frame: object) -> None:

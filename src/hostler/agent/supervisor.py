@@ -132,7 +132,7 @@ class Supervisor:
         self._send_telemetry()
         self._send_progress()
         self._reap()
-        while not (self._may_exit() or self._upgrading):
+        while not (self._may_exit() or (self._upgrading and self._leaving is None)):
             self._loop.turn(self._settle())
         self._devices.tools.stop()
         self._canaries.stop()
@@ -142,7 +142,7 @@ class Supervisor:
         self._node.journal.flush()
         if self._is_reachable():
             os.unlink(self._directory + "/agent.sock")
-        return EXIT_UPGRADE if self._upgrading else 0
+        return EXIT_UPGRADE if self._upgrading and self._leaving is None else 0
 
     # --- once per turn --------------------------------------------------------------------------------------------
 

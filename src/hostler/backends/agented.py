@@ -111,9 +111,9 @@ class AgentedNode(ABC):
         """Connect, then report what the agent tells."""
         channel = await self.connect(epoch)
         self._channel, self._declared = channel, set()
-        await self._upgrade(channel)
         self._canaries = Canaries(self.name, channel.hello)
         try:
+            await self._upgrade(channel)
             answer, early = await channel.ask_first({"type": "probe"})
             yield Report(inputs=(*self._found(answer["facts"]), self._link_up(channel.hello)))
             for message in early:
@@ -127,6 +127,7 @@ class AgentedNode(ABC):
         finally:
             self._channel = None
             channel.close()
+            self._unlinked()
 
     async def stop(self, attempts: Sequence[str], reason: str) -> None:
         """Have attempts ended."""
@@ -190,6 +191,9 @@ class AgentedNode(ABC):
     async def release(self) -> None:
         """Have the agent exit as soon as it holds nothing."""
         await self._open_channel().send({"type": "shutdown", "when": "idle"})
+
+    def _unlinked(self) -> None:  # noqa: B027 - most have nothing more to let go of
+        """The connection is over, and what hangs on it."""
 
     def _open_channel(self) -> Channel:
         if self._channel is None:

@@ -97,11 +97,14 @@ async def opened(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, con
     """
     # `ack` is 0: which facts are durable is said by `ack` requests alone, to the very agent that told them.
     hello = {"type": "hello", "protocol": PROTOCOL, "controller": controller, "epoch": epoch, "ack": 0}
-    writer.write(encoded(hello))
-    answer = await _read(reader)
-    if answer.get("type") != "hello" or answer.get("protocol") != PROTOCOL:
+    try:
+        writer.write(encoded(hello))
+        answer = await _read(reader)
+        if answer.get("type") != "hello" or answer.get("protocol") != PROTOCOL:
+            raise LinkRefused(f"the agent refused this controller (epoch {epoch}): {answer.get('reason') or answer}")
+    except BaseException:
         writer.close()
-        raise LinkRefused(f"the agent refused this controller (epoch {epoch}): {answer.get('reason') or answer}")
+        raise
     return Channel(reader, writer, answer)
 
 

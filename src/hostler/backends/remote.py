@@ -26,7 +26,7 @@ Streams: TypeAlias = tuple[Reader, asyncio.StreamWriter]
 class RemoteNode(AgentedNode):
     """`AgentedNode` elsewhere. A subclass says how to get one more stream to the agent, and where its folder is.
 
-    Whoever connects sets `_epoch`, and closes `_carrier`: what it has belongs to the connection of before.
+    Whoever connects sets `_epoch`.
     """
 
     def __init__(self, name: str, *, packer: Packer, python: str = "python3", **others: Unpack[Options]) -> None:
@@ -74,6 +74,10 @@ class RemoteNode(AgentedNode):
     async def keep(self, attempts: Sequence[str]) -> None:
         """Let go of what was laid out for all others."""
         await self._carrier.keep(attempts)
+
+    def _unlinked(self) -> None:
+        """Connections for files belong to that of the agent."""
+        self._carrier.close()
 
     async def _courier(self) -> Courier:
         """A connection for files, greeted."""

@@ -64,7 +64,8 @@ def _cancel(state: State, index: Index, given: inputs.Cancel, emit: Emit) -> Non
     if job.attempt is not None and job.attempt.ended is not None:  # nothing runs any more; its files are not awaited
         emit(events.JobCancelled(job=job.id))
         judging.fail_dependents(state, index, job.id, emit)
-    _close_if_idle(state, index, job, emit)
+    else:
+        _close_if_idle(state, index, job, emit)
     if isinstance(job.spec.payload, StagePayload):
         loop.after_cancelled(state, index, job, emit)
 

@@ -10,7 +10,7 @@ import structlog
 
 from hostler import __version__
 from hostler.backends.base import Backend, ReadsLogs
-from hostler.core import shown
+from hostler.core import cordons, shown
 from hostler.core.explain import explain_job
 from hostler.core.explain_device import explain_device, find_device
 from hostler.core.loop.intake import find_config
@@ -271,14 +271,16 @@ class Controller:
         self._pump.post(Drain(), done=lambda _: self._note_end())
 
     def troubles(self) -> Sequence[str]:
-        """What keeps the controller from its work now: its store, and nodes that it cannot reach."""
-        nodes, late = self._core.state.nodes.items(), self._clock.now() - AWAY_S
+        """What keeps the controller from its work now: its store, nodes it cannot reach or must spare, bad devices."""
+        state, late = self._core.state, self._clock.now() - AWAY_S
         away = [
             f"node {name}: {node.trouble}"
-            for name, node in nodes
+            for name, node in state.nodes.items()
             if name in self._links and node.trouble and node.since < late
         ]
-        return [str(self.store_trouble), *away] if self.store_trouble else away
+        spared = [f"node {name} gets nothing new: {cordons.words(each)}" for name, each in state.cordons.items()]
+        bad = [f"{name} failed its canary: {each.why}" for name, each in state.trust.proofs.items() if each.failures]
+        return [*([str(self.store_trouble)] if self.store_trouble else []), *away, *spared, *bad]
 
     def undone(self, names: Iterable[str], since: int) -> Sequence[str]:
         """Those of the jobs `names`, and of all submitted after job number `since`, that are not done; and the configs

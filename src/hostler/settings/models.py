@@ -13,7 +13,7 @@ from hostler.model.work import DEFAULT_BUDGETS, GIGABYTES_MAX, JOB_ID, Priority,
 from hostler.settings.loops import Config
 from hostler.settings.nodes import Address, Node, NodeClasses
 from hostler.settings.scheduling import SCHEDULING_FIELDS, Providers, Quotas, Scheduling
-from hostler.settings.section import Command, Count, Environment, Integer, Name, Needs, Section, Word
+from hostler.settings.section import Command, Count, Environment, Integer, Name, Needs, Pattern, Section, Word
 
 
 class Api(Section):
@@ -79,10 +79,10 @@ class Job(Section):
     """Arguments of `script`."""
     cwd: Annotated[str, Field(min_length=1)] = "."
     """Where it runs, starting from the folder of this file; `{attempt}` is a fresh directory for each attempt."""
-    files: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
+    files: tuple[Pattern, ...] | None = None
     """What of `cwd` goes along to nodes behind SSH, as patterns (`*`, `**`, folders); by default all of it, but for
     what its `.hostlerignore` (or else `.gitignore`) names."""
-    outputs: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    outputs: tuple[Pattern, ...] = ()
     """Files that it leaves where it runs, as patterns: they are brought to `results/ATTEMPT/` in the state directory,
     and it has failed without them."""
     env: Environment = {}
@@ -153,7 +153,7 @@ class Sweep(Section):
     """A command that speaks the worker protocol; a first word `{python}` is the node's Python."""
     cwd: Annotated[str, Field(min_length=1)] | None = None
     """With `worker`: where it runs, starting from the folder of this file; by default in a fresh directory."""
-    files: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
+    files: tuple[Pattern, ...] | None = None
     """With `cwd`: what of it goes along to nodes behind SSH, as those of a job."""
     range: tuple[Integer, Integer]
     """The half-open range `[start, stop]`, exact however big; numbers may be written as `2**32 - 1`."""

@@ -30,6 +30,18 @@ Needs: TypeAlias = Annotated[Resources, AfterValidator(_makes_sense)]
 Environment: TypeAlias = dict[Annotated[str, Field(pattern=r"^[^=\x00]+$")], Word]
 
 
+def _stays_inside(pattern: str) -> str:
+    if pattern.startswith("/") or ".." in pattern.split("/"):
+        raise ValueError(f"{pattern!r} leads out of the folder; name what is in it")
+    if "[" in pattern:
+        raise ValueError(f"{pattern!r}: patterns know *, ? and **; write one for each name")
+    return pattern
+
+
+Pattern: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_stays_inside)]
+"""Of files in a folder."""
+
+
 class Section(BaseModel):
     """Base of all settings: immutable, no unknown keys, no conversions of types."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import subprocess
@@ -122,7 +123,13 @@ async def test_a_broken_transfer_goes_on_where_it_broke(server: Sshd, tmp_path: 
         (agent(server) / "partial" / digest).write_bytes(data[: 1 << 20])
         supplied = await node.supply(in_folder("j1.1", tmp_path, "true", files=("big",)))
         assert content(Path(str(supplied.cwd))) == {"big": data}
-        wanted = Wanted(path="trees/j1.1/big", sha256=digest, size=len(data), target=tmp_path / "back" / "big")
+        wanted = Wanted(
+            path="trees/j1.1/big",
+            sha256=digest,
+            size=len(data),
+            target=tmp_path / "back" / "big",
+            partial=tmp_path / "back" / "part",
+        )
         wanted.partial.parent.mkdir()
         wanted.partial.write_bytes(data[: 2 << 20])
         courier = await node._courier()
@@ -143,7 +150,13 @@ async def test_a_damaged_half_is_thrown_away(server: Sshd, tmp_path: Path) -> No
             await node.supply(in_folder("j1.1", tmp_path, "true", files=("big",)))
         supplied = await node.supply(in_folder("j1.1", tmp_path, "true", files=("big",)))
         assert content(Path(str(supplied.cwd))) == {"big": data}
-        wanted = Wanted(path="trees/j1.1/big", sha256=digest, size=len(data), target=tmp_path / "back" / "big")
+        wanted = Wanted(
+            path="trees/j1.1/big",
+            sha256=digest,
+            size=len(data),
+            target=tmp_path / "back" / "big",
+            partial=tmp_path / "back" / "part",
+        )
         wanted.partial.parent.mkdir()
         wanted.partial.write_bytes(b"x" * 1000)
         courier = await node._courier()
@@ -194,7 +207,9 @@ async def test_nothing_outside_of_the_agents_folder_is_handed_out(server: Sshd, 
         for path in ("attempts/j1.1/link", "../secret", "/etc/passwd"):
             courier = await node._courier()
             with pytest.raises((FilesError, LinkLost)):
-                await courier.get([Wanted(path=path, sha256="0" * 64, size=1, target=tmp_path / "got")])
+                await courier.get(
+                    [Wanted(path=path, sha256="0" * 64, size=1, target=tmp_path / "got", partial=tmp_path / "part")]
+                )
 
 
 async def test_what_was_asked_for_and_is_not_there_is_said(server: Sshd, tmp_path: Path) -> None:
@@ -295,3 +310,79 @@ async def test_a_full_disk_is_said_and_leaves_the_connection_of_use(server: Sshd
         finally:
             subprocess.run(["umount", small], check=True)  # noqa: ASYNC221
         await node.supply(in_folder("j1.2", tmp_path, "true", files=("small",)))
+
+
+async def test_attempts_that_start_together_do_not_stand_in_each_others_way(server: Sshd, tmp_path: Path) -> None:
+    """The same new files, the same new program, the same new model, for all of them at once."""
+    for at in range(20):
+        (tmp_path / f"{at}.bin").write_bytes(os.urandom(200_000))
+    model = os.urandom(3 << 20)
+    name = hashlib.sha256(model).hexdigest()
+    place = server.folder / "artifacts" / "objects" / name[:2] / f"{name}.safetensors"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(model)
+    orders = [
+        replace(in_folder(f"j{at}.1", tmp_path, "python3", "-c", OWN, files=("*.bin",)), inputs={"model": name})
+        for at in range(5)
+    ]
+    async with linked(server) as (node, _):
+        supplied = await asyncio.gather(*(node.supply(each) for each in orders))
+        for each in supplied:
+            assert len(content(Path(str(each.cwd)))) == 20
+        (library,) = {each.env["PYTHONPATH"] for each in supplied}
+        assert await asyncio.to_thread(Path(library).joinpath("hostler", "workloads").is_dir)
+
+
+async def test_two_connections_may_bring_the_same_file(server: Sshd, tmp_path: Path) -> None:
+    """As after a reconnect, while the old connection is not known to be dead."""
+    (tmp_path / "big").write_bytes(os.urandom(8 << 20))
+    async with linked(server) as (node, _):
+        digest = hashlib.sha256((tmp_path / "big").read_bytes()).hexdigest()
+        parcel = Parcel(source=tmp_path / "big", path=f"blobs/{digest[:2]}/{digest}", size=8 << 20, sha256=digest)
+        couriers = [await node._courier() for _ in range(4)]
+        await asyncio.gather(*(courier.put([parcel]) for courier in couriers))
+        for courier in couriers:
+            courier.close()
+        blob = agent(server) / "blobs" / digest[:2] / digest
+        assert hashlib.sha256(blob.read_bytes()).hexdigest() == digest
+        assert list((agent(server) / "partial").iterdir()) == []
+
+
+async def test_one_artifact_may_be_fetched_by_several_at_once(server: Sshd) -> None:
+    data = os.urandom(8 << 20)
+    name = hashlib.sha256(data).hexdigest()
+    async with linked(server) as (node, _):
+        theirs = agent(server) / "artifacts" / "objects" / name[:2]
+        theirs.mkdir(parents=True)
+        (theirs / f"{name}.segment.npz").write_bytes(data)
+        found = await asyncio.gather(*(node.fetch(f"j{at}.1", Fetch(artifacts=(name,)), None) for at in range(3)))
+        assert len(set(found)) == 1
+        assert (server.folder / "artifacts" / found[0][0].path).read_bytes() == data
+        assert list((server.folder / "results" / ".incoming").iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["artifacts/objects/{other}/{other_sha}.pt", "artifacts/x", "../{sha}", "/etc/{sha}"])
+async def test_a_node_cannot_put_one_artifact_in_the_place_of_another(
+    server: Sshd, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sha, other = "ab" * 32, "cd" * 32
+    told = path.format(sha=sha, other=other[:2], other_sha=other)
+
+    async def lying(self: Courier, names: list[str]) -> dict[str, tuple[str, int]]:
+        return {sha: (told, 1)}
+
+    monkeypatch.setattr(Courier, "find", lying)
+    async with linked(server) as (node, _):
+        with pytest.raises(FilesError, match="no place for it"):
+            await node.fetch("j1.1", Fetch(artifacts=(sha,)), None)
+
+
+async def test_names_alike_in_any_way_stay_apart(server: Sshd) -> None:
+    """These two have the same CRC-32; and one is called as something that is on its way might be."""
+    names = ("plumless", "buckeroo", ".4ddb0c25.partial")
+    async with linked(server) as (node, watch):
+        await node.launch([order("j1.1", "sh", "-c", "for each in $0 $@; do echo $each > $each; done", *names)])
+        await watch.first(Ended)
+        await node.fetch("j1.1", Fetch(outputs=("*",)), None)
+        results = server.folder / "results" / "j1.1"
+        assert {name: (results / name).read_text() for name in names} == {name: f"{name}\n" for name in names}

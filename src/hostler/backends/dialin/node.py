@@ -47,7 +47,6 @@ class DialinNode(RemoteNode):
     async def connect(self, epoch: int) -> Channel:
         """A channel over a connection that the node has made."""
         self._epoch = epoch
-        self._carrier.close()
         self._call = await self._switchboard.take(self.name, CALL_S)
         channel = await self._greeted(self._call, epoch)
         try:
@@ -64,19 +63,16 @@ class DialinNode(RemoteNode):
         """
         clock = asyncio.get_running_loop()
         checked_at = clock.time()
-        try:
-            async with aclosing(super().observe(epoch)) as reports:
-                async for report in reports:
-                    if clock.time() - checked_at > CHECK_S:
-                        checked_at = clock.time()
-                        self._check_token()
-                    if self._not_brought is not None:
-                        what = f"its agent stays of another version: {self._not_brought}"
-                        yield Report(inputs=(Trouble(where=f"node {self.name}", what=what),))
-                        self._not_brought = None
-                    yield report
-        finally:
-            self._carrier.close()  # nobody else hangs up: each is a connection of its own
+        async with aclosing(super().observe(epoch)) as reports:
+            async for report in reports:
+                if clock.time() - checked_at > CHECK_S:
+                    checked_at = clock.time()
+                    self._check_token()
+                if self._not_brought is not None:
+                    what = f"its agent stays of another version: {self._not_brought}"
+                    yield Report(inputs=(Trouble(where=f"node {self.name}", what=what),))
+                    self._not_brought = None
+                yield report
 
     async def _further(self) -> Streams:
         call = self._connected()

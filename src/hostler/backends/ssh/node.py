@@ -60,7 +60,6 @@ class SshNode(RemoteNode):
     async def connect(self, epoch: int) -> Channel:
         """A channel to the agent over the kept connection; the agent is put there and started where none answers."""
         self._epoch = epoch
-        self._carrier.close()
         connection = await self._connected()
         if self._socket is not None:
             with suppress(LinkLost):
