@@ -302,6 +302,7 @@ class TestVerdict:
         kinds = {each: retry.verdict(Retry(), {each: 0}, each).avoid for each in FailureClass}
         assert {each: avoid for each, avoid in kinds.items() if avoid is not None} == {
             LOST: "node", DEVICE: "device", FailureClass.SPAWN: "node", IMPORT: "node", MEMORY: "node",
+            FailureClass.FILES: "node",
         }  # fmt: skip
 
     def test_what_lacked_vram_wants_a_bigger_device_or_a_smaller_batch(self) -> None:
