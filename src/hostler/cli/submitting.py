@@ -119,33 +119,7 @@ def submit(
         _refuse_others(context, {"jobs_file", "as_json", "state_dir"})
         submit_specs(_from_file(jobs_file), as_json, state_dir)
         return
-    memory = {"vram_gb": vram_gb, "memory_gb": memory_gb, "shards": shards, "shared": shared}
-    devices = {"device": device, "gpus": gpus, "cpus": cpus, "tiers": tier or []}
-    payload = {
-        "kind": "script",
-        "schema": 1,
-        "argv": command,
-        "env": assignments("--env", env),
-        "cwd": None if own_dir else str(cwd.absolute()),
-        "files": files,
-        "outputs": outputs or [],
-        "require_result": require_result,
-    }
-    spec = {
-        "name": name or " ".join(command or ())[:NAME_SHOWN],
-        "key": key,
-        "payload": payload,
-        "resources": _sensible({**devices, **memory}),
-        "priority": priority,
-        "after": after or [],
-        "retry": {"max_attempts": attempts(max_attempts)},
-        "walltime_s": walltime_s,
-        "work_as": None if work == "script" else work,
-        "config": config,
-        "expected_s": _durations(expected_s),
-        "checkpoints": checkpoints,
-    }
-    submit_specs([spec], as_json, state_dir)
+    submit_specs([_spec(command or [], context.params)], as_json, state_dir)
 
 
 def submit_specs(specs: Sequence[Mapping[str, Any]], as_json: bool, state_dir: Path | None) -> None:
@@ -161,6 +135,36 @@ def submit_specs(specs: Sequence[Mapping[str, Any]], as_json: bool, state_dir: P
 def attempts(words: Sequence[str] | None) -> dict[str, int]:
     """Budgets by failure class from `CLASS=N`."""
     return {name: whole("--max-attempts", count) for name, count in assignments("--max-attempts", words).items()}
+
+
+def _spec(command: list[str], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec of one command, from the options of `submit` by their names."""
+    memory = {name: asked[name] for name in ("vram_gb", "memory_gb", "shards", "shared")}
+    devices = {name: asked[name] for name in ("device", "gpus", "cpus")}
+    payload = {
+        "kind": "script",
+        "schema": 1,
+        "argv": command,
+        "env": assignments("--env", asked["env"]),
+        "cwd": None if asked["own_dir"] else str(asked["cwd"].absolute()),
+        "files": asked["files"],
+        "outputs": asked["outputs"] or [],
+        "require_result": asked["require_result"],
+    }
+    return {
+        "name": asked["name"] or " ".join(command)[:NAME_SHOWN],
+        "key": asked["key"],
+        "payload": payload,
+        "resources": _sensible({**devices, "tiers": asked["tier"] or [], **memory}),
+        "priority": asked["priority"],
+        "after": asked["after"] or [],
+        "retry": {"max_attempts": attempts(asked["max_attempts"])},
+        "walltime_s": asked["walltime_s"],
+        "work_as": None if asked["work"] == "script" else asked["work"],
+        "config": asked["config"],
+        "expected_s": _durations(asked["expected_s"]),
+        "checkpoints": asked["checkpoints"],
+    }
 
 
 def _sensible(resources: dict[str, Any]) -> dict[str, Any]:
