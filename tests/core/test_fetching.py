@@ -184,6 +184,13 @@ def test_people_are_told_what_it_waits_for() -> None:
     assert "it has ended; what it left is being fetched from n, and counts once it is here" in explained.reasons
 
 
+def test_of_one_that_brought_nothing_and_left_nothing_nothing_is_cleared() -> None:
+    world = apart()
+    world.submit(script())
+    world.tell(ended("j1.1", left=False))
+    assert [type(each) for each in world.commands] == [commands.Discard]
+
+
 def test_nodes_that_share_this_machines_files_are_told_nothing_of_the_kind() -> None:
     world = fleet()
     world.submit(script())

@@ -118,7 +118,8 @@ def _attempt_ended(state: State, index: Index, event: events.AttemptEnded) -> It
         return
     if event.left is False:
         yield Discard(node=node, attempt=event.attempt)
-    yield from _cleared(state, node, event.attempt)
+    if event.left is not False or state.jobs[job_of(event.attempt)].spec.payload.cwd is not None:
+        yield from _cleared(state, node, event.attempt)
 
 
 def _files_fetched(state: State, index: Index, event: events.FilesFetched) -> Iterator[Command]:
