@@ -122,6 +122,7 @@ def test_a_wrong_clock() -> None:
         assert abs(float(said(lab, one, asks)) - time.time()) < 100
 
 
+ROOT = Path(__file__).parents[2]
 HELD = """
 import time
 from tests.lab import datacentre
@@ -132,7 +133,7 @@ with datacentre.running([]) as made:
 
 
 def test_what_a_killed_test_leaves_is_cleared_away_by_the_next() -> None:
-    with subprocess.Popen([sys.executable, "-c", HELD], stdout=subprocess.PIPE, text=True) as holder:
+    with subprocess.Popen([sys.executable, "-c", HELD], stdout=subprocess.PIPE, text=True, cwd=ROOT) as holder:
         assert holder.stdout is not None
         number, *pids = map(int, holder.stdout.readline().split())
         holder.kill()

@@ -37,7 +37,7 @@ def small_world(seed: int, faults: Faults, lease_s: float | None = None) -> tupl
     return world, plan
 
 
-def _node(name: str, devices: int, lease_s: float | None) -> NodeSpec:
+def _node(name: str, devices: int, lease_s: float | None = None) -> NodeSpec:
     specs = (DeviceSpec(id=f"{name}/cpu{n}", node=name, kind=DeviceKind.CPU, index=n) for n in range(devices))
     return NodeSpec(name=name, backend="virtual", devices=tuple(specs), lease_s=lease_s)
 

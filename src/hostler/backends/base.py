@@ -160,6 +160,10 @@ class Store:
     """What scripts leave, in a folder for each attempt."""
     artifacts: Path
 
+    def incoming(self, attempt: str) -> Path:
+        """What of an attempt is on its way: beside the results, so that it only has to get its name."""
+        return self.results.with_name("incoming") / attempt
+
 
 Facts = Mapping[str, Any]
 """A decoded JSON object from a node."""

@@ -58,7 +58,7 @@ class Carrier:
 
     async def fetch(self, attempt: str, what: Fetch) -> tuple[FileRef, ...]:
         """Everything that was asked for, checked, on this machine. Raises `FilesError`, `LinkLost`, `OSError`."""
-        incoming = self._store.results / ".incoming" / attempt
+        incoming = self._store.incoming(attempt)
         async with self._courier() as courier:
             artifacts = await self._fetch_artifacts(courier, what.artifacts, incoming) if what.artifacts else []
             outputs = await self._fetch_outputs(courier, attempt, what.outputs, incoming) if what.outputs else []

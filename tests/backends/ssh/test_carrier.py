@@ -358,7 +358,7 @@ async def test_one_artifact_may_be_fetched_by_several_at_once(server: Sshd) -> N
         found = await asyncio.gather(*(node.fetch(f"j{at}.1", Fetch(artifacts=(name,)), None) for at in range(3)))
         assert len(set(found)) == 1
         assert (server.folder / "artifacts" / found[0][0].path).read_bytes() == data
-        assert list((server.folder / "results" / ".incoming").iterdir()) == []
+        assert list((server.folder / "incoming").iterdir()) == []
 
 
 @pytest.mark.parametrize("path", ["artifacts/objects/{other}/{other_sha}.pt", "artifacts/x", "../{sha}", "/etc/{sha}"])

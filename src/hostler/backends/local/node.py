@@ -46,7 +46,9 @@ class LocalNode(AgentedNode):
     async def fetch(self, attempt: str, what: Fetch, cwd: str | None) -> tuple[FileRef, ...]:
         """Copy what an attempt has left from where it ran; artifacts are here already."""
         folder = self._directory / "attempts" / attempt if cwd is None else Path(cwd)
-        return await asyncio.to_thread(copied, folder, what.outputs, self._store.results / attempt)
+        return await asyncio.to_thread(
+            copied, folder, what.outputs, self._store.results / attempt, self._store.incoming(attempt)
+        )
 
     async def _dial(self, epoch: int) -> Channel:
         try:

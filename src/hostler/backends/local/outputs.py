@@ -13,7 +13,7 @@ from hostler.model.errors import FilesError
 from hostler.model.files import FileRef
 
 
-def copied(folder: Path, patterns: Sequence[str], target: Path) -> tuple[FileRef, ...]:
+def copied(folder: Path, patterns: Sequence[str], target: Path, incoming: Path) -> tuple[FileRef, ...]:
     """Copy the files of a folder that patterns mean, each at once or not at all, to a folder that the attempt names.
 
     Raises `FilesError` where there are none, or they cannot be read, and `OSError` where they cannot be written.
@@ -25,7 +25,6 @@ def copied(folder: Path, patterns: Sequence[str], target: Path) -> tuple[FileRef
         raise FilesError(f"{error.filename or folder} cannot be read: {error.strerror}") from error
     if not found:
         raise FilesError(f"it left no file that `outputs: {', '.join(patterns)}` means")
-    incoming = target.parent / ".incoming" / target.name
     incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
     copies = tuple(_copy(folder / path, incoming / "copy", target / path, f"{target.name}/{path}") for path in found)
     incoming.rmdir()

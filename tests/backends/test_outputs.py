@@ -1,0 +1,36 @@
+"""What a script has left on this machine, copied to where results are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from hostler.backends.local.outputs import copied
+from hostler.model.errors import FilesError
+
+
+def test_what_patterns_mean_is_copied(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    for name in ("a.csv", "b.txt", "out/deep/c.bin", ".a.csv.new", "new\nline.csv"):
+        (ran / name).parent.mkdir(parents=True, exist_ok=True)
+        (ran / name).write_text(name)
+    os.mkfifo(ran / "pipe.csv")
+    (ran / "link.csv").symlink_to(ran / "b.txt")
+    files = copied(ran, ["*.csv*", "out"], tmp_path / "results" / "j1.1", tmp_path / "incoming" / "j1.1")
+    assert sorted(each.path for each in files) == [
+        "j1.1/.a.csv.new", "j1.1/a.csv", "j1.1/new\nline.csv", "j1.1/out/deep/c.bin",
+    ]  # fmt: skip
+    for each in files:
+        data = (tmp_path / "results" / each.path).read_bytes()
+        assert (len(data), hashlib.sha256(data).hexdigest()) == (each.size, each.sha256)
+    assert list((tmp_path / "incoming").iterdir()) == []
+
+
+def test_nothing_of_that_kind_is_a_failure(tmp_path: Path) -> None:
+    with pytest.raises(FilesError, match=r"left no file that `outputs: \*\.csv` means"):
+        copied(tmp_path, ["*.csv"], tmp_path / "results" / "j1.1", tmp_path / "incoming" / "j1.1")
+    with pytest.raises(FilesError, match="cannot be read"):
+        copied(tmp_path / "nowhere", ["*"], tmp_path / "results" / "j1.1", tmp_path / "incoming" / "j1.1")
