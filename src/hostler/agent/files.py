@@ -81,7 +81,7 @@ class Files:
             except OSError as error:
                 if error.filename is None and error.errno in (errno.EPIPE, errno.ECONNRESET):
                     raise
-                answer = {"error": _words(error), "full": error.errno in (errno.ENOSPC, errno.EDQUOT)}
+                answer = {"error": _words(error)}
             if answer is not None:
                 self._peer.sendall(line(answer))
 

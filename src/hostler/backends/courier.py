@@ -216,7 +216,8 @@ class Courier:
         if found == told and wanted.sha256 in (None, found):
             return found
         partial.unlink()
-        raise FilesError(f"{wanted.path} of {self._where} is not what it should be: its hash is another one")
+        fault = FilesError if found == told else FilesChanged
+        raise fault(f"{wanted.path} of {self._where} is not what it should be: its hash is another one")
 
     async def _take(self, output: BinaryIO, digest: hashlib._Hash, left: int, sync: Callable[[], None]) -> None:
         """Write and hash so many bytes: large ones in a thread, while the next are on their way."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -17,6 +17,8 @@ from hostler.runtime.clock import Clock
 from hostler.runtime.keptlogs import KeptLogs
 
 CHANGES_MAX = 3
+"""Times that files may be others than they were a moment before."""
+Result = TypeVar("Result")
 RESTS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -122,46 +124,46 @@ class Errands:
         await backend.clear(command.attempt)
 
     async def _launch(self, order: AttemptOrder) -> None:
-        assert isinstance(self._backend, SuppliesFiles)
+        backend = self._backend
+        assert isinstance(backend, SuppliesFiles)
         if self._keeping is not None:  # it must not delete what is laid out now
             await asyncio.wait({self._keeping})
         try:
-            supplied = await _supplied(self._backend, order)
+            supplied = await _unchanged(lambda: backend.supply(order))
         except (LinkLost, OSError):
             raise
-        except FilesError as error:
-            self._post(Ended(attempt=order.id, ended_at=self._clock.now(), reason="files", error=str(error)))
-            return
         except Exception as error:  # noqa: BLE001 - recorded; a job must not wait for what nobody does any more
-            self._trouble(f"what {order.id} needs cannot be sent: {type(error).__name__}: {error}")
+            self._note(f"what {order.id} needs cannot be sent", error)
             self._post(Ended(attempt=order.id, ended_at=self._clock.now(), reason="files", error=str(error)))
             return
-        for refused in await self._backend.launch([supplied]):
+        for refused in await backend.launch([supplied]):
             self._post(refused)
         self._post(Launched(attempts=(order.id,)))
 
     async def _collect(self, command: Collect) -> None:
-        name = command.attempt
-        if not isinstance(self._backend, FetchesFiles):
+        name, backend = command.attempt, self._backend
+        if not isinstance(backend, FetchesFiles):
             self._post(Fetched(attempt=name, error="files cannot be fetched from a node of this kind"))
             return
         try:
-            files = await self._backend.fetch(name, command.fetch, command.cwd)
+            files = await _unchanged(lambda: backend.fetch(name, command.fetch, command.cwd))
         except (LinkLost, OSError):
             raise
-        except FilesError as error:
-            self._post(Fetched(attempt=name, error=str(error)))
-            return
         except Exception as error:  # noqa: BLE001 - recorded; a job must not wait for what nobody does any more
-            self._trouble(f"what {name} has left cannot be fetched: {type(error).__name__}: {error}")
+            self._note(f"what {name} has left cannot be fetched", error)
             self._post(Fetched(attempt=name, error=str(error)))
             return
         self._post(Fetched(attempt=name, files=files))
 
+    def _note(self, what: str, error: Exception) -> None:
+        """What is wrong with files, the job is told; anything else is a fault of this program or of the node's."""
+        if not isinstance(error, FilesError):
+            self._trouble(f"{what}: {type(error).__name__}: {error}")
 
-async def _supplied(backend: SuppliesFiles, order: AttemptOrder) -> AttemptOrder:
-    """Files may change while they are sent; what they are then is sent as well."""
+
+async def _unchanged(work: Callable[[], Awaitable[Result]]) -> Result:
+    """Files may change, or be damaged, on their way; what they are then is sent as well."""
     for _ in range(CHANGES_MAX):
         with suppress(FilesChanged):
-            return await backend.supply(order)
-    return await backend.supply(order)
+            return await work()
+    return await work()
