@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from hostler.model.commands import AttemptOrder
-from hostler.model.errors import FilesError, LinkLost
+from hostler.model.errors import FilesChanged, FilesError, LinkLost
 from hostler.model.events import TroubleRecorded
 from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet import NodeSpec
@@ -18,7 +18,7 @@ from hostler.model.views import LogChunk
 from hostler.model.work import JobSpec, JobState, Retry, ScriptPayload
 from hostler.runtime.statedir import StateDir
 from hostler.store import open_journal
-from tests.backends.fake import FakeNode
+from tests.backends.fake import FakeNode, succeed
 from tests.runtime.conftest import running, submit, until, until_state
 
 pytestmark = pytest.mark.anyio
@@ -99,6 +99,21 @@ async def test_what_cannot_be_brought_there_fails_the_attempt_with_the_reason(di
         await until_state(controller, name, JobState.FAILED)
         assert "/here is no folder" in str(controller.job(name).job.why)
         assert node.launched == []
+
+
+async def test_files_that_change_on_their_way_are_brought_again(directory: StateDir) -> None:
+    """Both ways: twice there, once back; it is one attempt all the same."""
+
+    def ends(order: AttemptOrder) -> Ended:
+        node.faults.append(FilesChanged("damaged"))
+        return succeed(order)
+
+    node = FarNode(FilesChanged("it changed"), FilesChanged("it changed"))
+    node.behave = ends
+    async with running(directory, node) as controller:
+        (name,) = await submit(controller, job("out"))
+        await until_state(controller, name, JobState.DONE)
+        assert (node.asked, controller.job(name).job.attempts) == (5, 1)
 
 
 async def test_one_that_is_cancelled_on_its_way_is_never_started(directory: StateDir) -> None:

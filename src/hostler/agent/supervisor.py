@@ -136,8 +136,7 @@ class Supervisor:
             self._loop.turn(self._settle())
         self._devices.tools.stop()
         self._canaries.stop()
-        for pid in self._helpers:
-            procs.signal_group(pid, signal.SIGTERM)
+        self._end_helpers()
         self._deliver()
         self._node.journal.flush()
         if self._is_reachable():
@@ -315,6 +314,7 @@ class Supervisor:
         self._greeting.discard(connection)
         if self._connection is not None:
             self._connection.close()
+        self._end_helpers()  # one that is slow must not lay out a folder in which somebody works by then
         self._canaries.forget()
         self._connection, self._connected_at = connection, self._loop.wall()
         self._contact.heard()
@@ -341,6 +341,10 @@ class Supervisor:
                 self._helpers.add(procs.spawn(self._node.programs, files.command(self._directory), env, "/", streams))
             except procs.SpawnError as error:
                 self._node.complain("files cannot be sent or fetched: %s" % error)
+
+    def _end_helpers(self) -> None:
+        for pid in self._helpers:
+            procs.signal_group(pid, signal.SIGTERM)
 
     def _inventory(self) -> Json:
         return {

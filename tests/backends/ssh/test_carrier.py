@@ -18,7 +18,7 @@ from hostler.backends.carrier import OWN
 from hostler.backends.courier import Courier, Parcel, Wanted
 from hostler.backends.ssh import SshNode
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
-from hostler.model.errors import FilesError, LinkLost
+from hostler.model.errors import FilesChanged, FilesError, LinkLost
 from hostler.model.files import Fetch
 from hostler.model.inputs import Ended, LinkUp
 from tests.backends.ssh import sshd
@@ -163,6 +163,33 @@ async def test_a_damaged_half_is_thrown_away(server: Sshd, tmp_path: Path) -> No
         with pytest.raises(FilesError, match="its hash is another one"):
             await courier.get([wanted])
         assert list((tmp_path / "back").iterdir()) == []
+
+
+async def test_what_was_damaged_on_its_way_may_be_fetched_again(server: Sshd) -> None:
+    """Half of it lies here, and is not what it was: that says nothing against the attempt."""
+    async with linked(server) as (node, watch):
+        await node.launch([order("j1.1", "sh", "-c", "printf 'what it left' >out.txt")])
+        await watch.first(Ended)
+        incoming = server.folder / "incoming" / "j1.1"
+        incoming.mkdir(parents=True)
+        name = hashlib.sha256(b"attempts/j1.1/out.txt").hexdigest()[:32]
+        (incoming / name).write_bytes(b"else")
+        with pytest.raises(FilesChanged):
+            await node.fetch("j1.1", Fetch(outputs=("out.txt",)), None)
+        await node.fetch("j1.1", Fetch(outputs=("out.txt",)), None)
+        assert (server.folder / "results" / "j1.1" / "out.txt").read_text() == "what it left"
+
+
+async def test_connections_for_files_end_with_the_one_they_belong_to(server: Sshd) -> None:
+    async with linked(server) as (node, watch):
+        courier = await node._courier()
+        await courier.keep([])
+        node._open_channel().close()
+        await watch.broken()
+        again = Watch(node)
+        await again.first(LinkUp)
+        with pytest.raises(LinkLost):
+            await courier.keep([])
 
 
 async def test_a_file_that_changes_while_it_is_sent_is_not_taken_for_the_old_one(
