@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -271,3 +272,50 @@ def test_a_deleted_folder_ends_the_agent_and_what_it_runs(agent: Agent) -> None:
     shutil.rmtree(agent.directory)
     assert agent.process.wait(30) == 0
     assert not alive(pid)
+
+
+HANGS_UP = """
+import socket, sys
+from hostler.agent import __main__, connection, node
+complain, send_line = node.Node.complain, connection.Connection.send_line
+
+def complain_twice(self, problem):
+    complain(self, problem)
+    complain(self, problem + ", indeed")
+
+def hang_up_first(self, data):
+    if b'"type":"error"' in data:
+        self._peer.shutdown(socket.SHUT_RDWR)
+    send_line(self, data)
+
+node.Node.complain, connection.Connection.send_line = complain_twice, hang_up_first
+sys.exit(__main__.main())
+"""
+
+
+def test_troubles_to_tell_of_as_the_controller_hangs_up_end_nobody(tmp_path: Path) -> None:
+    """Found in CI: an agent with two of them ended itself when the first could not be sent."""
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho no device of mine\n")
+    tool.chmod(0o755)
+    agent = Agent(tmp_path / "agent", (sys.executable, "-c", HANGS_UP), PATH=f"{tmp_path}:{os.environ['PATH']}")
+    supervisor = agent.supervisor
+    client = agent.client()
+    client.send(type="probe", id=7)
+    while client.receive():
+        continue
+    assert agent.client().hello["incarnation"] == 1
+    assert agent.supervisor == supervisor
+    assert agent.stop() == 0
+
+
+def test_why_a_supervisor_failed_is_in_the_log(tmp_path: Path) -> None:
+    fails = "import sys; from hostler.agent import __main__ as a; a.Supervisor = lambda _: 1 / 0; sys.exit(a.main())"
+    log = tmp_path / "log"
+    with log.open("w") as errors:
+        command = [sys.executable, "-c", fails, "--dir", str(tmp_path / "agent")]
+        keeper = subprocess.Popen(command, stderr=errors)
+        until(lambda: "the next one starts" in log.read_text(), "the end of the first supervisor")
+        keeper.terminate()
+        assert keeper.wait(20) == 1
+    assert "ZeroDivisionError" in log.read_text()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+import traceback
 from typing import Any, Callable, Optional
 
 from . import procs
@@ -74,6 +75,9 @@ class Keeper:
             status = 1
             try:
                 status = self._supervise()
+            except BaseException:
+                log("the supervisor failed: %s" % traceback.format_exc())
+                raise
             finally:  # this copy must never run on as a second keeper
                 os._exit(status)
         self._supervisor = pid

@@ -39,6 +39,7 @@ from .protocol import (
     integer,
     is_id,
     is_shallow,
+    line,
 )
 from .sampler import Sampler
 from .state import State
@@ -214,11 +215,13 @@ class Supervisor:
             self._connection.send(message)
 
     def _send_complaints(self) -> None:
-        if self._connection is None:
+        complaints = self._node.complaints
+        if self._connection is None or not complaints:
             return
-        for problem in self._node.complaints:
-            self._connection.send({"type": "error", "error": problem, "request": None})
-        self._node.complaints.clear()
+        # In one piece: the connection may turn out to be gone with the first.
+        told = [line({"type": "error", "error": problem, "request": None}) for problem in complaints]
+        complaints.clear()
+        self._connection.send_line(b"".join(told))
 
     def _compact(self, state: State) -> None:
         journal = self._node.journal
