@@ -29,7 +29,8 @@ CODE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 _WRITABLE = (BLOBS + "/", ARTIFACTS + "/objects/")
 _LONGEST_LINE = 16 << 20
 _COPY_BYTES = 1 << 20
-_PIECE_BYTES = 1 << 18
+_SMALL_BYTES = 1 << 18
+_OUTPUT_BYTES = 1 << 18  # less than what is copied at a time: that goes past the buffer
 _UNUSED_S = 14 * 86400.0
 _SHARED_UNUSED_S = 60 * 86400.0  # longer than anybody runs in one without asking for it anew
 _HEX = frozenset("0123456789abcdef")
@@ -52,7 +53,7 @@ class Files:
         self._real_root = os.path.realpath(root) + "/"
         self._peer = peer
         self._input = peer.makefile("rb", _COPY_BYTES)
-        self._output = peer.makefile("wb", _COPY_BYTES)  # many small files are few packets then
+        self._output = peer.makefile("wb", _OUTPUT_BYTES)  # many small files are few packets then
         self._answers: Dict[str, Callable[[Json], Optional[Json]]] = {
             "get": self._get,
             "put": self._put,
@@ -110,7 +111,7 @@ class Files:
             if not stat.S_ISREG(found.st_mode):
                 raise OSError(errno.EINVAL, "it is no regular file", path)
             offset = min(offset, found.st_size)
-            if found.st_size <= _PIECE_BYTES:
+            if found.st_size <= _SMALL_BYTES:
                 self._send_small(b"".join(_pieces(source, found.st_size)), offset)
                 return
             self._output.write(line({"size": found.st_size, "offset": offset}))
@@ -368,7 +369,7 @@ def _delete(tree: str) -> None:
 
 def _pieces(source: BinaryIO, count: int) -> Iterator[bytes]:
     while count > 0:
-        data = source.read(min(count, _PIECE_BYTES))
+        data = source.read(min(count, _COPY_BYTES))
         if not data:
             raise BrokenPipeError(errno.EPIPE, "the file became shorter while it was read")
         count -= len(data)
