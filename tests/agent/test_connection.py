@@ -7,6 +7,7 @@ import os
 import socket
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,45 @@ def test_bridge_to_nothing(agent: Agent, tmp_path: Path) -> None:
     failed = subprocess.run(command, env=agent._env, capture_output=True, text=True, timeout=30)
     assert failed.returncode == 4
     assert "no agent listens" in failed.stderr
+
+
+def test_files_are_served_by_a_guest_while_its_controller_is_the_newest(agent: Agent) -> None:
+    def guest(epoch: int) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-S", "-m", "hostler.agent.files", "guest", str(agent.directory)]
+        process = subprocess.Popen(command, env=agent._env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        say(process, {"type": "files", "protocol": 1, "epoch": epoch, "guest": True})
+        return process
+
+    def say(process: subprocess.Popen[bytes], message: Json) -> Json:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        process.stdin.flush()
+        answers.append(json.loads(process.stdout.readline()))
+        return answers[-1]
+
+    answers: list[Json] = []
+    agent.client(epoch=1)
+    with guest(1) as first:
+        assert answers == [{"type": "hello", "protocol": 1}]
+        assert say(first, {"op": "find", "sha256": []}) == {"found": {}}
+        agent.client(epoch=2)
+        assert first.wait(30) == 1
+    with guest(1) as late:
+        assert answers[-1]["type"] == "refused"
+        assert late.wait(30) == 1
+    with guest(2) as second:
+        assert answers[-1]["type"] == "hello"
+        assert second.stdin is not None
+        second.stdin.close()
+        assert second.wait(30) == 0
+
+
+def test_a_guest_of_nobody_says_so(agent: Agent, tmp_path: Path) -> None:
+    command = [sys.executable, "-S", "-m", "hostler.agent.files", "guest", str(tmp_path)]
+    failed = subprocess.run(command, env=agent._env, input="{}\n", capture_output=True, text=True, timeout=30)
+    assert failed.returncode == 1
+    assert "No such file" in failed.stderr
 
 
 def test_probe(agent: Agent) -> None:

@@ -16,7 +16,7 @@ import threading
 import time
 from typing import List, Optional
 
-from . import canary, dial, files, procs
+from . import canary, dial, procs
 from .connection import connect
 from .detach import detached
 from .keeper import Keeper
@@ -44,15 +44,13 @@ def main(arguments: Optional[List[str]] = None) -> int:
     directory = os.path.abspath(options.dir)
     if options.command == "connect":
         return _bridge(directory)
-    if options.command == "files":
-        return files.main(directory)
     return _run(directory, options.detach) if options.lock is None else _keep(directory, options.lock)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hostler-agent", description="The resident supervisor of a node.")
     parser.add_argument("--version", action="version", version=VERSION)
-    parser.add_argument("command", nargs="?", choices=["run", "connect", "files"], default="run")
+    parser.add_argument("command", nargs="?", choices=["run", "connect"], default="run")
     parser.add_argument("--dir", required=True, help="the agent's folder: its socket, journal, and attempts")
     parser.add_argument("--detach", action="store_true", help="run on in the background; logs to DIR/agent.log")
     parser.add_argument("--lock", type=int, help=argparse.SUPPRESS)  # held by this very process before it was upgraded

@@ -1,5 +1,7 @@
 """Files to and from this node, over a connection of their own: a process beside the supervisor, which must not wait.
 
+The supervisor starts it for a connection to its socket; or somebody else does, as a guest, whom it lets in.
+
 Requests are JSON lines and are answered in order, so that many can be on their way. The bytes of ``put`` follow its
 line, those of ``get`` its answer. Format: ``docs/reference/agent-protocol.md``.
 """
@@ -14,10 +16,12 @@ import shutil
 import socket
 import stat
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional
 
+from .connection import connect
 from .patterns import matcher, walk
 from .protocol import Json, RequestError, decode, is_id, line
 
@@ -38,7 +42,7 @@ _HEX = frozenset("0123456789abcdef")
 
 def command(root: str) -> List[str]:
     """What serves the connection that is its standard input; `CODE` must be in its PYTHONPATH."""
-    return [sys.executable, "-S", "-m", "hostler.agent", "files", "--dir", root]
+    return [sys.executable, "-S", "-m", "hostler.agent.files", root]
 
 
 class Damaged(Exception):
@@ -48,12 +52,11 @@ class Damaged(Exception):
 class Files:
     """Answers the requests of one connection."""
 
-    def __init__(self, root: str, peer: socket.socket) -> None:
+    def __init__(self, root: str, source: BinaryIO, output: BinaryIO) -> None:
         self._root = root
         self._real_root = os.path.realpath(root) + "/"
-        self._peer = peer
-        self._input = peer.makefile("rb", _COPY_BYTES)
-        self._output = peer.makefile("wb", _OUTPUT_BYTES)  # many small files are few packets then
+        self._input = source
+        self._output = output
         self._answers: Dict[str, Callable[[Json], Optional[Json]]] = {
             "get": self._get,
             "put": self._put,
@@ -75,7 +78,7 @@ class Files:
                 answer = self._answer(decode(data, len(data)))
             except (RequestError, KeyError, TypeError) as error:
                 # What follows may be the bytes of a file: nothing of it can be understood any more.
-                self._peer.sendall(line({"error": "this request cannot be understood: %r" % error}))
+                self._say({"error": "this request cannot be understood: %r" % error})
                 return
             except Damaged as error:
                 answer = {"error": str(error), "damaged": True}
@@ -84,7 +87,11 @@ class Files:
                     raise
                 answer = {"error": _words(error)}
             if answer is not None:
-                self._peer.sendall(line(answer))
+                self._say(answer)
+
+    def _say(self, answer: Json) -> None:
+        self._output.write(line(answer))
+        self._output.flush()
 
     def _answer(self, request: Json) -> Optional[Json]:
         method = self._answers.get(str(request.get("op")))
@@ -300,18 +307,41 @@ def own_digest() -> Optional[str]:
     return digest_of(CODE) if os.path.isfile(CODE) else None
 
 
-def main(root: str) -> int:
-    """Serve the connection that is standard input."""
-    peer = socket.socket(fileno=os.dup(0))
-    peer.setblocking(True)
-    try:
-        Files(root, peer).serve()
-    except (BrokenPipeError, ConnectionError) as error:
-        sys.stderr.write("hostler agent: a connection for files ended: %s\n" % error)
-        return 1
-    finally:
-        peer.close()
+def main(words: List[str]) -> int:
+    """Serve files of a folder, the last word, over standard input and output. Returns the exit status.
+
+    Without ``guest`` before it these are one socket, whose other side has been let in already.
+    """
+    root, is_guest = os.path.abspath(words[-1]), words[:-1] == ["guest"]
+    source: BinaryIO = open(0, "rb", _COPY_BYTES, closefd=False)
+    # Buffered: many small files are few packets then.
+    output: BinaryIO = open(1 if is_guest else 0, "wb", _OUTPUT_BYTES, closefd=False)
+    with source, output:
+        try:
+            if is_guest:
+                _ask_to_be_let_in(root, source, output)
+            Files(root, source, output).serve()
+        except OSError as error:
+            sys.stderr.write("hostler agent: a connection for files ended: %s\n" % error)
+            return 1
     return 0
+
+
+def _ask_to_be_let_in(root: str, source: BinaryIO, output: BinaryIO) -> None:
+    """The first line is for the agent, and so is the answer to it; once it hangs up, all is over."""
+    agent = connect(root)
+    agent.sendall(source.readline(_LONGEST_LINE))
+    with agent.makefile("rb") as answers:
+        output.write(answers.readline())
+    output.flush()
+    threading.Thread(target=_end_with, args=(agent,), daemon=True).start()
+
+
+def _end_with(agent: socket.socket) -> None:
+    try:
+        agent.recv(1)
+    finally:
+        os._exit(1)
 
 
 def _relative(path: object) -> str:
@@ -387,3 +417,7 @@ def _sync_folder(folder: str) -> None:
 def _words(error: OSError) -> str:
     what = "" if error.filename is None else "%.300r: " % error.filename
     return what + (error.strerror or str(error))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

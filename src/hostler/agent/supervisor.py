@@ -86,6 +86,7 @@ class Supervisor:
         self._connected_at = 0.0
         self._greeting: Set[Connection] = set()
         self._helpers: Set[int] = set()
+        self._guests: Set[Connection] = set()
         self._leaving: Optional[str] = None
         self._upgrading = False
         self._deliver_at = 0.0
@@ -278,6 +279,7 @@ class Supervisor:
 
     def _on_close(self, connection: Connection) -> None:
         self._greeting.discard(connection)
+        self._guests.discard(connection)
         if connection is self._connection:
             self._connection = None
             self._contact.note(0.0)
@@ -306,7 +308,12 @@ class Supervisor:
             self._refuse(connection, "epoch %d has been followed by %d" % (epoch, self._epoch))
             return
         if hello["type"] == "files":
-            self._serve_files(connection)
+            self._greeting.discard(connection)
+            connection.send({"type": "hello", "protocol": PROTOCOL})
+            if hello.get("guest"):
+                self._guests.add(connection)
+            else:
+                self._serve_files(connection)
             return
         ack = integer(hello.get("ack"), "ack")
         if epoch > self._epoch:
@@ -335,8 +342,6 @@ class Supervisor:
 
     def _serve_files(self, connection: Connection) -> None:
         """Give the connection to a process of its own: files take their time."""
-        self._greeting.discard(connection)
-        connection.send({"type": "hello", "protocol": PROTOCOL})
         with connection.detach() as peer:
             streams = procs.Streams(peer.fileno(), os.devnull, self._directory + "/agent.log")
             env = {**self._node.environ, "PYTHONPATH": files.CODE}
@@ -348,6 +353,9 @@ class Supervisor:
     def _end_helpers(self) -> None:
         for pid in self._helpers:
             procs.signal_group(pid, signal.SIGTERM)
+        for guest in self._guests:
+            guest.close()
+        self._guests.clear()
 
     def _inventory(self) -> Json:
         return {

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import TypeAlias
 
 from hostler.agent.files import ARTIFACTS, BLOBS
 from hostler.backends.base import Store
@@ -22,20 +23,27 @@ from hostler.model.commands import AttemptOrder, WorkerOrder
 from hostler.model.errors import FilesError
 from hostler.model.files import Fetch, FileRef, named_in
 
+Dial: TypeAlias = Callable[[], Awaitable[Courier]]
 OWN = "hostler.workloads"
 OUTPUTS_MAX = 20_000
 """Files of one attempt; each is told of in the journal."""
 SPARE_BYTES = 1 << 30
 """What is left free on this machine for the journal and all else."""
+MUCH = 64 << 20
+"""Bytes for which a connection of another kind is worth its handshake."""
 COURIERS = 3
 """Connections for files at a time: a server gives a connection ten sessions (`MaxSessions`), and others need some."""
 
 
 class Carrier:
-    """The files of one node. `dial` makes a greeted connection; `folder` is the agent's on the node."""
+    """The files of one node. `dial` makes a greeted connection, `dial_for_much` one for large files.
 
-    def __init__(self, dial: Callable[[], Awaitable[Courier]], packer: Packer, store: Store) -> None:
+    `folder` is always the agent's on the node.
+    """
+
+    def __init__(self, dial: Dial, dial_for_much: Dial, packer: Packer, store: Store) -> None:
         self._dial = dial
+        self._dial_for_much = dial_for_much
         self._packer = packer
         self._store = store
         self._room = asyncio.Semaphore(COURIERS)
@@ -94,7 +102,7 @@ class Carrier:
             return None
         packed = await self._pack(Path(order.cwd), order.files)
         async with self._sending, self._courier() as courier:
-            await courier.put([_parcel(each) for each in packed])
+            await self._put(courier, [_parcel(each) for each in packed])
             return await courier.lay(order.id, _listed(packed), shared=False)
 
     async def _shared(self, folder: Path, patterns: Sequence[str] | None) -> str:
@@ -103,7 +111,7 @@ class Carrier:
         listed = list(_listed(packed))
         name = "shared-" + hashlib.sha256(json.dumps(listed).encode()).hexdigest()[:32]
         async with self._sending, self._courier() as courier:
-            await courier.put([_parcel(each) for each in packed])
+            await self._put(courier, [_parcel(each) for each in packed])
             return await courier.lay(name, listed, shared=True)
 
     async def _pack(self, folder: Path, patterns: Sequence[str] | None) -> list[Packed]:
@@ -115,7 +123,7 @@ class Carrier:
         parcels = await asyncio.to_thread(lambda: list(self._artifacts(names)))
         if parcels:
             async with self._sending, self._courier() as courier:
-                await courier.put(parcels)
+                await self._put(courier, parcels)
 
     def _artifacts(self, names: Sequence[str]) -> Iterator[Parcel]:
         for name in names:
@@ -154,10 +162,29 @@ class Carrier:
             for (path, size), digest in zip(found, hashes, strict=True)
         ]
 
+    async def _put(self, courier: Courier, parcels: Sequence[Parcel]) -> None:
+        missing = await courier.missing(parcels)
+        async with self._fit_for(sum(each.size for each in missing), courier) as fit:
+            await fit.send(missing)
+
     async def _get(self, courier: Courier, wanted: Sequence[Wanted]) -> list[str]:
         """Fetch, if there is room for all of it. Raises `OSError` where there is not."""
-        await asyncio.to_thread(self._expect_room, sum(each.size for each in wanted))
-        return await courier.get(wanted)
+        size = sum(each.size for each in wanted)
+        await asyncio.to_thread(self._expect_room, size)
+        async with self._fit_for(size, courier) as fit:
+            return await fit.get(wanted)
+
+    @asynccontextmanager
+    async def _fit_for(self, size: int, courier: Courier) -> AsyncIterator[Courier]:
+        """This connection, or for so many bytes one of the other kind."""
+        if size < MUCH:
+            yield courier
+            return
+        other = await self._dial_for_much()
+        try:
+            yield other
+        finally:
+            other.close()
 
     def _expect_room(self, size: int) -> None:
         self._store.results.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -50,6 +50,20 @@ class Parcel:
 
 
 @record
+class Missing:
+    """A file that a node does not have, or not all of."""
+
+    parcel: Parcel
+    offset: int
+    """How much of it has come before."""
+
+    @property
+    def size(self) -> int:
+        """What is to be sent of it."""
+        return self.parcel.size - self.offset
+
+
+@record
 class Wanted:
     """A file of the node, at `path` below its agent's folder, that is to be here as `target`."""
 
@@ -97,22 +111,33 @@ class Courier:
         self._signs = 0
         """How often something has moved."""
 
-    async def greet(self, epoch: int) -> None:
-        """The opening words. Raises `LinkRefused` where the agent obeys a newer controller."""
-        await self._send({"type": "files", "protocol": PROTOCOL, "epoch": epoch})
+    async def greet(self, epoch: int, *, guest: bool = False) -> None:
+        """The opening words; to a guest of the agent, if its files are not served by itself.
+
+        Raises `LinkRefused` where the agent obeys a newer controller.
+        """
+        await self._send({"type": "files", "protocol": PROTOCOL, "epoch": epoch, "guest": guest})
         answer = await self._hear()
         if answer.get("type") != "hello":
             raise LinkRefused(f"the agent on {self._where} refused to take files: {answer.get('reason') or answer}")
 
     async def put(self, parcels: Sequence[Parcel]) -> None:
         """Send what the node does not have. Raises `FilesError` where it has no room, or a file changes meanwhile."""
-        wanted = {parcel.sha256: parcel.path for parcel in parcels}
-        if not wanted:
-            return
-        missing: dict[str, int] = (await self._ask({"op": "missing", "files": wanted}))["missing"]
-        chosen = list({each.sha256: each for each in parcels if each.sha256 in missing}.values())
+        await self.send(await self.missing(parcels))
+
+    async def missing(self, parcels: Sequence[Parcel]) -> list[Missing]:
+        """What the node does not have."""
+        paths = {each.sha256: each.path for each in parcels}
+        if not paths:
+            return []
+        come: Mapping[str, int] = (await self._ask({"op": "missing", "files": paths}))["missing"]
+        chosen = {each.sha256: each for each in parcels if each.sha256 in come}
+        return [Missing(parcel=each, offset=min(come[each.sha256], each.size)) for each in chosen.values()]
+
+    async def send(self, missing: Sequence[Missing]) -> None:
+        """Send this. Raises as `put`."""
         async with self._watched():
-            await self._pipelined(chosen, lambda each: self._send_file(each, min(missing[each.sha256], each.size)))
+            await self._pipelined(missing)
 
     async def lay(self, tree: str, files: Iterable[tuple[str, str, bool]], *, shared: bool) -> str:
         """Make a folder of files (path, SHA-256, whether it can be executed) that were put; its path on the node."""
@@ -166,20 +191,20 @@ class Courier:
         self.broken = True
         self._writer.close()
 
-    async def _pipelined(self, parcels: Sequence[Parcel], send: Callable[[Parcel], Any]) -> None:
+    async def _pipelined(self, missing: Sequence[Missing]) -> None:
         """Send one after the other without waiting for answers, of which some hundred may be due."""
         room = asyncio.Semaphore(IN_FLIGHT)
 
         async def answers() -> None:
-            for _ in parcels:
+            for _ in missing:
                 self._understood(await self._hear())
                 room.release()
 
         hearing = asyncio.create_task(answers())
         try:
-            for parcel in parcels:
+            for each in missing:
                 await _first(room.acquire(), hearing)
-                await _first(send(parcel), hearing)
+                await _first(self._send_file(each), hearing)
             await hearing
         except BaseException:
             self.close()  # answers to what is on its way would be taken for those to what comes next
@@ -187,11 +212,11 @@ class Courier:
         finally:
             hearing.cancel()
 
-    async def _send_file(self, parcel: Parcel, offset: int) -> None:
-        head = {"op": "put", "path": parcel.path, "sha256": parcel.sha256, "size": parcel.size, "offset": offset}
-        await self._send(head)
-        left = parcel.size - offset
-        async for data in _pieces(parcel.source, offset, left):
+    async def _send_file(self, missing: Missing) -> None:
+        parcel, left = missing.parcel, missing.size
+        head = {"path": parcel.path, "sha256": parcel.sha256, "size": parcel.size, "offset": missing.offset}
+        await self._send({"op": "put", **head})
+        async for data in _pieces(parcel.source, missing.offset, left):
             left -= len(data)
             await self._write(data)
         if left:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeAlias, Unpack
 
@@ -31,7 +32,7 @@ class RemoteNode(AgentedNode):
 
     def __init__(self, name: str, *, packer: Packer, python: str = "python3", **others: Unpack[Options]) -> None:
         super().__init__(name, python=python, **others)
-        self._carrier = Carrier(self._courier, packer, others["store"])
+        self._carrier = Carrier(self._courier, self._courier_for_much, packer, others["store"])
         self._epoch = 0
 
     @abstractmethod
@@ -81,16 +82,30 @@ class RemoteNode(AgentedNode):
 
     async def _courier(self) -> Courier:
         """A connection for files, greeted."""
+        async with dialling(self.name):
+            return await self._courier_over(await self._further(), guest=False)
+
+    async def _courier_for_much(self) -> Courier:
+        """A connection for large files, greeted."""
+        return await self._courier()
+
+    async def _courier_over(self, streams: Streams, *, guest: bool) -> Courier:
+        courier = Courier(self.name, *streams)
         try:
-            async with asyncio.timeout(DIAL_S):
-                courier = Courier(self.name, *await self._further())
-                try:
-                    await courier.greet(self._epoch)
-                except BaseException:
-                    courier.close()
-                    raise
-                return courier
-        except TimeoutError as error:
-            raise LinkLost(f"the agent on {self.name} takes no files within {DIAL_S:g} s") from error
-        except OSError as error:
-            raise LinkLost(f"no connection for files to {self.name}: {error}") from error
+            await courier.greet(self._epoch, guest=guest)
+        except BaseException:
+            courier.close()
+            raise
+        return courier
+
+
+@asynccontextmanager
+async def dialling(where: str) -> AsyncIterator[None]:
+    """What can go wrong as a connection for files is made is a lost link."""
+    try:
+        async with asyncio.timeout(DIAL_S):
+            yield
+    except TimeoutError as error:
+        raise LinkLost(f"the agent on {where} takes no files within {DIAL_S:g} s") from error
+    except OSError as error:
+        raise LinkLost(f"no connection for files to {where}: {error}") from error

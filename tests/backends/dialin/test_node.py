@@ -16,7 +16,7 @@ import pytest
 
 from hostler.agent.build import archive, build_zipapp
 from hostler.backends.base import Store
-from hostler.backends.courier import Courier, Parcel
+from hostler.backends.courier import Courier, Missing, Parcel
 from hostler.backends.dialin import DialinNode, context, node, switchboard
 from hostler.backends.packing import Packer
 from hostler.model.commands import AttemptOrder
@@ -174,9 +174,9 @@ async def test_a_transfer_that_is_cut_goes_on_where_it_broke(made: Exchange, tmp
             found.cut_after = None
             send = Courier._send_file
 
-            async def counted(self: Courier, parcel: Parcel, offset: int) -> None:
-                sent.append(offset)
-                await send(self, parcel, offset)
+            async def counted(self: Courier, missing: Missing) -> None:
+                sent.append(missing.offset)
+                await send(self, missing)
 
             Courier._send_file = counted  # type: ignore[method-assign]
             try:

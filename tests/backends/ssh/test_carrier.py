@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hostler.backends.carrier import OWN
-from hostler.backends.courier import Courier, Parcel, Wanted
+from hostler.backends.courier import Courier, Missing, Parcel, Wanted
 from hostler.backends.ssh import SshNode
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import FilesChanged, FilesError, LinkLost
@@ -88,9 +88,9 @@ async def test_only_what_changed_is_sent_again(server: Sshd, tmp_path: Path, mon
     mine, sent = project(tmp_path / "project"), list[str]()
     send = Courier._send_file
 
-    async def counted(self: Courier, parcel: Parcel, offset: int) -> None:
-        sent.append(parcel.source.name)
-        await send(self, parcel, offset)
+    async def counted(self: Courier, missing: Missing) -> None:
+        sent.append(missing.parcel.source.name)
+        await send(self, missing)
 
     monkeypatch.setattr(Courier, "_send_file", counted)
     async with linked(server) as (node, _):
@@ -196,13 +196,13 @@ async def test_a_file_that_changes_while_it_is_sent_is_not_taken_for_the_old_one
     server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "code").write_bytes(b"old " * 1000)
-    put = Courier.put
+    send = Courier.send
 
-    async def late(self: Courier, parcels: list[Parcel]) -> None:
+    async def late(self: Courier, missing: list[Missing]) -> None:
         (tmp_path / "code").write_bytes(b"new " * 1000)
-        await put(self, parcels)
+        await send(self, missing)
 
-    monkeypatch.setattr(Courier, "put", late)
+    monkeypatch.setattr(Courier, "send", late)
     async with linked(server) as (node, _):
         with pytest.raises(FilesError, match="changed"):
             await node.supply(in_folder("j1.1", tmp_path, "true", files=("code",)))

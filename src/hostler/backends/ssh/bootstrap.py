@@ -42,6 +42,13 @@ class Booted:
         facts = self.facts
         return shlex.join([facts["executable"], facts["zipapp"], "connect", "--dir", facts["dir"]])
 
+    @property
+    def guest(self) -> str:
+        """A command whose input and output are a connection for files."""
+        facts = self.facts
+        served = ["-S", "-m", "hostler.agent.files", "guest", facts["dir"]]
+        return shlex.join(["env", f"PYTHONPATH={facts['zipapp']}", facts["executable"], *served])
+
 
 async def boot(
     connection: asyncssh.SSHClientConnection, where: str, *, python: str, folder: str, setup: Sequence[str] = ()

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 import asyncssh
 
-from hostler.backends.ssh import trust
+from hostler.backends.ssh import openssh, trust
 from hostler.backends.ssh.target import Habits, Target, jump, jumps
 from hostler.backends.ssh.trust import HostKey
 from hostler.model.errors import LinkLost, LinkRefused
@@ -22,8 +22,6 @@ from hostler.model.errors import LinkLost, LinkRefused
 Way: TypeAlias = tuple[str, ...]
 """Jump hosts, the nearest first; empty: straight on."""
 KEEPALIVES = 3
-CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
-"""Put first: they take half as long as what asyncssh would choose, and files may be large."""
 RESTS_S = (0.2, 0.5, 1.0)
 
 
@@ -61,6 +59,12 @@ class Network:
         """The jump hosts on the way to a target, the nearest first; each is reached over those before it."""
         way = _way(target, self._options(target))
         return [replace(jump(each), via=way[:at]) for at, each in enumerate(way)]
+
+    def command(self, target: Target, remote: str) -> list[str] | None:
+        """How OpenSSH's own client runs something there; `None` where it cannot, or need not, get there as we do."""
+        if _way(target, self._options(target)):
+            return None  # behind a jump host the line is hardly faster than we are
+        return openssh.command(target, self.habits, remote)
 
     def accept(self, found: HostKey) -> None:
         """Make a key known from now on, as a person has decided."""
@@ -129,7 +133,7 @@ class Network:
                 login_timeout=habits.connect_s,
                 keepalive_interval=habits.keepalive_s,
                 keepalive_count_max=KEEPALIVES,
-                encryption_algs=CIPHERS,
+                encryption_algs=openssh.CIPHERS,
                 **given,
             )
         except (OSError, ValueError, asyncssh.Error) as error:  # files that are not there, or hold something else

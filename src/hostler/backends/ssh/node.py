@@ -9,15 +9,17 @@ from dataclasses import replace
 from typing import Unpack
 
 import asyncssh
+import structlog
 
 from hostler.backends.agented import Options
 from hostler.backends.base import Facts
 from hostler.backends.channel import Channel, opened
 from hostler.backends.courier import Courier
 from hostler.backends.packing import Packer
-from hostler.backends.remote import DIAL_S, RemoteNode, Streams
+from hostler.backends.remote import DIAL_S, RemoteNode, Streams, dialling
 from hostler.backends.ssh.bootstrap import boot
 from hostler.backends.ssh.network import Network
+from hostler.backends.ssh.openssh import Client
 from hostler.backends.ssh.streams import AnyPeer, Peer, Pieces, open_program, open_socket
 from hostler.backends.ssh.target import Target
 from hostler.model.errors import LinkLost
@@ -47,6 +49,7 @@ class SshNode(RemoteNode):
         super().__init__(name, packer=packer, python=python, **others)
         self._target = target
         self._network = network
+        self._log = structlog.get_logger()
         self._folder = folder
         self._setup = tuple(setup)
         self._executable: str | None = None
@@ -56,6 +59,8 @@ class SshNode(RemoteNode):
         """Where the agent listens, once that is known."""
         self._bridge: str | None = None
         """A command whose input and output are the agent's, where its socket cannot be had."""
+        self._guest: str | None = None
+        """A command whose input and output are a connection for files; `None`: OpenSSH's client does not get there."""
 
     async def connect(self, epoch: int) -> Channel:
         """A channel to the agent over the kept connection; the agent is put there and started where none answers."""
@@ -69,6 +74,7 @@ class SshNode(RemoteNode):
         self._zipapp = booted.facts["zipapp"], booted.digest
         self._executable = booted.facts["executable"]
         self._socket, self._bridge = f"{booted.facts['dir']}/agent.sock", None
+        self._guest = booted.guest
         if len(self._socket.encode()) <= SOCKET_PATH_MAX:
             with suppress(LinkLost):
                 return await self._dial(connection, self._socket, epoch)
@@ -92,6 +98,21 @@ class SshNode(RemoteNode):
             return await super()._courier()
         except asyncssh.Error as error:
             raise LinkLost(f"no connection for files to {self.name}: {error}") from error
+
+    async def _courier_for_much(self) -> Courier:
+        """By OpenSSH's client, where that gets there as well."""
+        words = None if self._guest is None else self._network.command(self._target, self._guest)
+        if words is None:
+            return await super()._courier_for_much()
+        client = Client()
+        try:
+            async with dialling(self.name):
+                return await self._courier_over((client, await client.start(words)), guest=True)
+        except (LinkLost, ValueError) as error:  # the latter: its shell prints what nobody has asked for
+            self._guest = None
+            why = await client.last_words() or str(error)
+            self._log.info("large files go by our own connection", node=self.name, why=why)
+            return await super()._courier_for_much()
 
     async def _further(self) -> Streams:
         if self._connection is None or self._socket is None:

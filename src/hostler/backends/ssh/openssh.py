@@ -1,0 +1,139 @@
+"""OpenSSH's own client, for large files: what asyncssh decrypts in the controller, this does beside it, in less time.
+
+It is told to get there as the same user and to trust the same keys; where it cannot be told so, it is not used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from hostler.backends.courier import PIECE
+from hostler.backends.ssh.target import Habits, Target
+
+PROGRAM = "ssh"
+CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
+"""Put first: they take half as long as what others would choose, and files may be large."""
+PLAIN = (
+    *("BatchMode=yes", "StrictHostKeyChecking=yes", "UpdateHostKeys=no", "GlobalKnownHostsFile=none"),
+    *("ControlMaster=no", "ControlPath=none", "ClearAllForwardings=yes", "RemoteCommand=none", "ProxyJump=none"),
+    *("PermitLocalCommand=no", "PreferredAuthentications=publickey", f"Ciphers={CIPHERS}", "LogLevel=ERROR"),
+    *("RequestTTY=no", "ForwardX11=no", "ForwardAgent=no"),
+)
+"""Nothing but the command, whatever else people have configured for their own sessions."""
+LINE_BYTES = 1 << 16
+SPEAKING_S = 1.0
+LONGEST_WORDS = 300
+
+
+def command(target: Target, habits: Habits, remote: str) -> list[str] | None:
+    """The words that run something on a target that needs no jump host; `None` where that cannot be said."""
+    program = shutil.which(PROGRAM)
+    configs = [path for path in habits.config if path.exists()]
+    paths = [*habits.known_hosts, *configs, *([] if target.identity is None else [target.identity])]
+    if program is None or len(configs) > 1 or not all(_can_be_said(path) for path in paths):
+        return None
+    options = [
+        *PLAIN,
+        "UserKnownHostsFile=" + " ".join(_said(path) for path in habits.known_hosts),
+        f"ConnectTimeout={max(1, round(habits.connect_s))}",
+        f"ServerAliveInterval={max(1, round(habits.keepalive_s))}",
+        *([] if target.identity is None else [f"IdentityFile={_said(target.identity)}", "IdentitiesOnly=yes"]),
+        *([] if target.port is None else [f"Port={target.port}"]),
+        *([] if target.user is None else [f"User={target.user}"]),
+    ]
+    config = str(configs[0]) if configs else "none"
+    return [program, "-F", config, *(word for each in options for word in ("-o", each)), "--", target.host, remote]
+
+
+class Client(asyncio.StreamReaderProtocol):
+    """One that runs: a `Reader` of what comes through it, and a writer. It ends when its writer is closed.
+
+    What comes is read by a thread, in pieces so large that the event loop has next to nothing to do with it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(asyncio.StreamReader())
+        self._thread = ThreadPoolExecutor(1, "openssh")
+        self._output, self._theirs = socket.socketpair()
+        self._process: asyncio.subprocess.Process | None = None
+        self._kept = b""
+        """What came behind a line."""
+
+    async def start(self, words: Sequence[str]) -> asyncio.StreamWriter:
+        """Start it with these words. Raises `OSError`."""
+        ours, theirs = socket.socketpair()
+        with theirs, self._theirs:
+            loop = asyncio.get_running_loop()
+            transport, _ = await loop.create_connection(lambda: self, sock=ours)
+            writer = asyncio.StreamWriter(transport, self, None, loop)
+            try:
+                # A session of its own: where nobody sits, nobody is asked for a password.
+                self._process = await asyncio.create_subprocess_exec(
+                    *words,
+                    stdin=theirs.fileno(),
+                    stdout=self._theirs.fileno(),
+                    stderr=asyncio.subprocess.PIPE,
+                    start_new_session=True,
+                )
+            except BaseException:
+                writer.close()
+                raise
+        return writer
+
+    async def read(self, n: int) -> bytes:
+        """As many bytes, or a piece of them; nothing at the end."""
+        if self._kept:
+            data, self._kept = self._kept[:n], self._kept[n:]
+            return data
+        return await self._receive(min(n, PIECE), socket.MSG_WAITALL)
+
+    async def readline(self) -> bytes:
+        """A line with its end, or what there was before the end."""
+        parts = [self._kept]
+        while b"\n" not in parts[-1]:
+            parts.append(await self._receive(LINE_BYTES, 0))
+            if not parts[-1]:
+                break
+        line, end, self._kept = b"".join(parts).partition(b"\n")
+        return line + end
+
+    async def last_words(self) -> str:
+        """What it has said of what went wrong."""
+        said = b""
+        if self._process is not None and self._process.stderr is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SPEAKING_S):
+                    said = await self._process.stderr.read()
+        return said.decode(errors="replace").strip()[-LONGEST_WORDS:]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has ended, or shall."""
+        super().connection_lost(exc)
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+        with suppress(OSError):
+            self._output.shutdown(socket.SHUT_RDWR)  # whoever waits for it gets its end
+        self._thread.submit(self._output.close)
+        self._thread.shutdown(wait=False)
+
+    async def _receive(self, count: int, flags: int) -> bytes:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._output.recv, count, flags)
+        except RuntimeError as error:  # the thread takes nothing more
+            raise ConnectionError("it is closed") from error
+
+
+def _can_be_said(path: Path) -> bool:
+    """OpenSSH reads quotes and the names of variables in paths, and there is no way around that."""
+    return not {'"', "$", "\\", "\n"} & set(str(path))
+
+
+def _said(path: Path) -> str:
+    return '"' + str(path).replace("%", "%%") + '"'
