@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, cast
 
 from .connection import connect
 from .patterns import matcher, walk
@@ -313,10 +313,8 @@ def main(words: List[str]) -> int:
     Without ``guest`` before it these are one socket, whose other side has been let in already.
     """
     root, is_guest = os.path.abspath(words[-1]), words[:-1] == ["guest"]
-    source: BinaryIO = open(0, "rb", _COPY_BYTES, closefd=False)
     # Buffered: many small files are few packets then.
-    output: BinaryIO = open(1 if is_guest else 0, "wb", _OUTPUT_BYTES, closefd=False)
-    with source, output:
+    with _opened(0, "rb", _COPY_BYTES) as source, _opened(1 if is_guest else 0, "wb", _OUTPUT_BYTES) as output:
         try:
             if is_guest:
                 _ask_to_be_let_in(root, source, output)
@@ -325,6 +323,10 @@ def main(words: List[str]) -> int:
             sys.stderr.write("hostler agent: a connection for files ended: %s\n" % error)
             return 1
     return 0
+
+
+def _opened(fd: int, mode: str, size: int) -> BinaryIO:
+    return cast(BinaryIO, open(fd, mode, size, closefd=False))
 
 
 def _ask_to_be_let_in(root: str, source: BinaryIO, output: BinaryIO) -> None:
