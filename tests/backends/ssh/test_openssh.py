@@ -137,11 +137,11 @@ async def test_it_belongs_to_the_controller_that_has_started_it(server: Sshd, cl
 async def test_it_ends_with_its_connection(server: Sshd, clients: list[Client]) -> None:
     async with linked(server) as (node, _):
         guest = await node._courier_for_much()
-        process = clients[0]._process
+        process = clients[0].process
         assert process is not None
         guest.close()
-        async with asyncio.timeout(20):
-            await process.wait()
+        await clients[0].last_words()
+        assert process.returncode is not None
         with pytest.raises((LinkLost, FilesError)):
             await guest.find([])
 

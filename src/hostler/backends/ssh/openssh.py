@@ -6,10 +6,12 @@ It is told to get there as the same user and to trust the same keys; where it ca
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import socket
+import subprocess
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,7 +29,6 @@ PLAIN = (
 )
 """Nothing but the command, whatever else people have configured for their own sessions."""
 LINE_BYTES = 1 << 16
-SPEAKING_S = 1.0
 LONGEST_WORDS = 300
 
 
@@ -59,28 +60,23 @@ class Client(asyncio.StreamReaderProtocol):
 
     def __init__(self) -> None:
         super().__init__(asyncio.StreamReader())
+        self.process: subprocess.Popen[bytes] | None = None
         self._thread = ThreadPoolExecutor(1, "openssh")
-        self._output, self._theirs = socket.socketpair()
-        self._process: asyncio.subprocess.Process | None = None
+        self._output, self._its_output = socket.socketpair()
         self._kept = b""
         """What came behind a line."""
+        self._over = asyncio.Event()
+        self._said: Future[bytes] | None = None
 
     async def start(self, words: Sequence[str]) -> asyncio.StreamWriter:
         """Start it with these words. Raises `OSError`."""
-        ours, theirs = socket.socketpair()
-        with theirs, self._theirs:
-            loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        ours, its_input = socket.socketpair()
+        with its_input, self._its_output:
             transport, _ = await loop.create_connection(lambda: self, sock=ours)
             writer = asyncio.StreamWriter(transport, self, None, loop)
             try:
-                # A session of its own: where nobody sits, nobody is asked for a password.
-                self._process = await asyncio.create_subprocess_exec(
-                    *words,
-                    stdin=theirs.fileno(),
-                    stdout=self._theirs.fileno(),
-                    stderr=asyncio.subprocess.PIPE,
-                    start_new_session=True,
-                )
+                self._run(words, its_input)
             except BaseException:
                 writer.close()
                 raise
@@ -104,24 +100,40 @@ class Client(asyncio.StreamReaderProtocol):
         return line + end
 
     async def last_words(self) -> str:
-        """What it has said of what went wrong."""
-        said = b""
-        if self._process is not None and self._process.stderr is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(SPEAKING_S):
-                    said = await self._process.stderr.read()
+        """What it has said of what went wrong, once it is over."""
+        await self._over.wait()
+        assert self._said is not None
+        said = await asyncio.wrap_future(self._said)
         return said.decode(errors="replace").strip()[-LONGEST_WORDS:]
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It has ended, or shall."""
         super().connection_lost(exc)
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                self._process.kill()
         with suppress(OSError):
-            self._output.shutdown(socket.SHUT_RDWR)  # whoever waits for it gets its end
-        self._thread.submit(self._output.close)
+            self._output.shutdown(socket.SHUT_RDWR)  # the thread may be waiting for more
+        self._said = self._thread.submit(self._end)
         self._thread.shutdown(wait=False)
+        self._over.set()
+
+    def _run(self, words: Sequence[str], its_input: socket.socket) -> None:
+        self.process = subprocess.Popen(
+            words,
+            stdin=its_input.fileno(),
+            stdout=self._its_output.fileno(),
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # where nobody sits, nobody is asked for a password
+        )
+
+    def _end(self) -> bytes:
+        self._output.close()
+        if self.process is None:
+            return b""
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stderr is not None
+        with self.process.stderr as errors:
+            os.set_blocking(errors.fileno(), False)  # whatever it has started may have it still
+            return errors.read(LONGEST_WORDS) or b""
 
     async def _receive(self, count: int, flags: int) -> bytes:
         try:
