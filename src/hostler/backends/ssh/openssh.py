@@ -15,7 +15,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from hostler.backends.courier import PIECE
 from hostler.backends.ssh.target import Habits, Target
 
 PROGRAM = "ssh"
@@ -28,6 +27,8 @@ PLAIN = (
     *("RequestTTY=no", "ForwardX11=no", "ForwardAgent=no"),
 )
 """Nothing but the command, whatever else people have configured for their own sessions."""
+READ_BYTES = 1 << 20
+"""What comes at least so slowly that these come within `SILENCE_S` gets on."""
 LINE_BYTES = 1 << 16
 LONGEST_WORDS = 300
 
@@ -87,7 +88,7 @@ class Client(asyncio.StreamReaderProtocol):
         if self._kept:
             data, self._kept = self._kept[:n], self._kept[n:]
             return data
-        return await self._receive(min(n, PIECE), socket.MSG_WAITALL)
+        return await self._receive(min(n, READ_BYTES), socket.MSG_WAITALL)
 
     async def readline(self) -> bytes:
         """A line with its end, or what there was before the end."""
