@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,11 +11,16 @@ import pytest
 from hostler.backends.base import Backend, KeepsReports, ReadsLogs, Releases, RunsChunks
 from hostler.core import Core
 from hostler.model.codec import digest
-from hostler.model.errors import Conflict, NotFound
-from hostler.model.events import ControllerStarted, JobDone
+from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
+from hostler.model.errors import Conflict, LinkRefused, NotFound
+from hostler.model.events import ControllerStarted, JobDone, TroubleRecorded
 from hostler.model.fleet import Link, Process
-from hostler.model.inputs import Cancel, Ended, Submit
+from hostler.model.inputs import Cancel, Ended, Submit, WorkerRefused
 from hostler.model.work import JobSpec, JobState, SweepPayload
+from hostler.runtime import link
+from hostler.runtime.clock import SteadyClock
+from hostler.runtime.controller import Controller
+from hostler.runtime.nodes import Forgotten
 from hostler.runtime.snapshots import fold_in_background, recovered
 from hostler.runtime.statedir import StateDir
 from hostler.store import Journal, open_journal
@@ -257,3 +263,90 @@ async def test_the_same_submission_twice_is_one_job(directory: StateDir) -> None
         assert first == second
         (refusal,) = await controller.tell(Submit(specs=(replace(script("a"), priority=3),)))
         assert isinstance(refusal, Conflict)
+
+
+class Stumbles(FakeNode):
+    """Raises what is no error of the link, once, when it is told something."""
+
+    def __init__(self, fault: Exception) -> None:
+        super().__init__()
+        self.faults = [fault]
+        self.hung_up = 0
+
+    async def launch(self, orders: Sequence[AttemptOrder]) -> Sequence[Ended]:
+        self._stumble()
+        return await super().launch(orders)
+
+    async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
+        self._stumble()
+        return await super().lend(worker, chunks)
+
+    def hang_up(self) -> None:
+        self.hung_up += 1
+        self.cut()
+        asyncio.get_running_loop().call_later(0.05, self.mend)
+
+    def _stumble(self) -> None:
+        if self.faults:
+            raise self.faults.pop()
+
+
+@pytest.mark.parametrize("fault", [KeyError("missing"), FileNotFoundError(2, "No such file"), LinkRefused("no")])
+@pytest.mark.parametrize("spec", [script("a"), sweep("a", 10)], ids=["script", "sweep"])
+async def test_what_a_node_cannot_be_told_ends_no_controller(
+    directory: StateDir, monkeypatch: pytest.MonkeyPatch, fault: Exception, spec: JobSpec
+) -> None:
+    """It is on record, and the node is connected to anew: then it is told what it never got."""
+    monkeypatch.setattr(link, "REST_S", (0.01,))
+    node = Stumbles(fault)
+    async with running(directory, node) as controller:
+        await submit(controller, spec)
+        if isinstance(fault, LinkRefused):
+            await until(lambda: not node.faults)
+            node.hang_up()
+        await until_state(controller, "a", JobState.DONE)
+        assert node.hung_up == 1
+    journal = open_journal(directory.path)
+    told = [entry.event.what for entry in journal.read() if isinstance(entry.event, TroubleRecorded)]
+    journal.close()
+    assert ["told in vain" in what for what in told] == ([] if isinstance(fault, LinkRefused) else [True])
+
+
+@pytest.mark.parametrize("spec", [script("a"), sweep("a", 10)], ids=["script", "sweep"])
+async def test_work_of_a_node_that_is_forgotten_can_be_cancelled(directory: StateDir, spec: JobSpec) -> None:
+    """Also where the controller that was told to is gone before it is done."""
+    old = FakeNode("old", behave=lambda order: None)
+    old.hold_chunks = True
+    async with running(directory, old) as controller:
+        await submit(controller, spec)
+        await until(lambda: bool(old.running or old.chunks))
+
+    def forgotten(cls: type[Forgotten]) -> Controller:
+        return Controller(
+            directory, "test", {}, SteadyClock(), 10**9, lambda node: cls(node.name, "ssh", SteadyClock())
+        )
+
+    class Deaf(Forgotten):
+        async def stop(self, attempts: Sequence[str], reason: str) -> None:
+            """As if the controller ended in that moment."""
+
+        async def recall(self, chunks: Sequence[str], reason: str) -> None:
+            """So too."""
+
+    async with forgotten(Deaf) as controller:
+        await controller.tell(Cancel(job="a"))
+        assert controller.job("a").job.cancelling
+    async with forgotten(Forgotten) as controller:
+        await until_state(controller, "a", JobState.CANCELLED)
+
+
+async def test_what_came_of_files_that_nobody_waits_for_is_deleted(directory: StateDir) -> None:
+    old = FakeNode("old", behave=lambda order: None)
+    async with running(directory, old) as controller:
+        await submit(controller, script("a"))
+        await until_state(controller, "a", JobState.RUNNING)
+    for name in ("j1.1", "j7.1"):
+        (directory.path / "incoming" / name).mkdir(parents=True)
+        (directory.path / "incoming" / name / "part").touch()
+    async with running(directory, old):
+        assert [path.name for path in (directory.path / "incoming").iterdir()] == ["j1.1"]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from hostler.model.commands import AttemptOrder
-from hostler.model.errors import FilesChanged, FilesError, LinkLost
+from hostler.model.errors import FilesChanged, FilesError, LinkLost, LinkRefused
 from hostler.model.events import TroubleRecorded
 from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Cancel, Ended
 from hostler.model.views import LogChunk
 from hostler.model.work import JobSpec, JobState, Retry, ScriptPayload
+from hostler.runtime import errands
 from hostler.runtime.statedir import StateDir
 from hostler.store import open_journal
 from tests.backends.fake import FakeNode, succeed
@@ -174,3 +176,62 @@ async def test_files_of_a_node_that_cannot_hand_them_over_are_a_failure(director
         (name,) = await submit(controller, replace(job("out"), retry=Retry(backoff_s=0.0)))
         await until_state(controller, name, JobState.FAILED)
         assert "cannot be fetched from a node of this kind" in str(controller.job(name).job.why)
+
+
+async def test_what_was_not_fetched_is_not_deleted_there(directory: StateDir) -> None:
+    """It is the only copy."""
+
+    def ends(order: AttemptOrder) -> Ended:
+        node.faults.append(FilesError("too many"))
+        return succeed(order)
+
+    node = FarNode()
+    node.behave = ends
+    async with running(directory, node) as controller:
+        (name,) = await submit(controller, replace(job("out"), retry=Retry(backoff_s=0.0)))
+        await until_state(controller, name, JobState.FAILED)
+        assert "too many" in str(controller.job(name).job.why)
+        assert node.cleared == []
+
+
+@pytest.mark.parametrize("fault", [LinkRefused("it has no agent to offer"), OSError(errno.EIO, "Input/output error")])
+async def test_what_may_pass_is_not_held_against_a_job(directory: StateDir, fault: Exception) -> None:
+    """Both ways."""
+
+    def ends(order: AttemptOrder) -> Ended:
+        node.faults.append(fault)
+        return succeed(order)
+
+    node = FarNode(fault)
+    node.behave = ends
+    async with running(directory, node) as controller:
+        (name,) = await submit(controller, job("out"))
+        await until_state(controller, name, JobState.DONE)
+        assert (node.launched, controller.job(name).files) == (["j1.1"], (FILE,))
+
+
+async def test_what_can_never_be_written_here_fails_the_attempt(directory: StateDir) -> None:
+    def ends(order: AttemptOrder) -> Ended:
+        node.faults.append(OSError(errno.ENAMETOOLONG, "File name too long"))
+        return succeed(order)
+
+    node = FarNode()
+    node.behave = ends
+    async with running(directory, node) as controller:
+        (name,) = await submit(controller, replace(job("out"), retry=Retry(backoff_s=0.0)))
+        await until_state(controller, name, JobState.FAILED)
+        assert "File name too long" in str(controller.job(name).job.why)
+
+
+async def test_a_line_that_breaks_again_and_again_is_told_of(
+    directory: StateDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errands, "RESTS_S", (0.0, 0.0))
+    node = FarNode(*[LinkLost("cut")] * 5)
+    async with running(directory, node) as controller:
+        (name,) = await submit(controller, job())
+        await until_state(controller, name, JobState.DONE)
+    journal = open_journal(directory.path)
+    troubles = [entry.event for entry in journal.read() if isinstance(entry.event, TroubleRecorded)]
+    journal.close()
+    assert ["cut; it is tried again" in event.what for event in troubles] == [True]

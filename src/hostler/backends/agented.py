@@ -129,6 +129,11 @@ class AgentedNode(ABC):
             channel.close()
             self._unlinked()
 
+    def hang_up(self) -> None:
+        """Close the channel; `observe` ends by `LinkLost`."""
+        if self._channel is not None:
+            self._channel.close()
+
     async def stop(self, attempts: Sequence[str], reason: str) -> None:
         """Have attempts ended."""
         await self._open_channel().send({"type": "stop", "attempts": list(attempts), "reason": reason})

@@ -92,6 +92,14 @@ class ProvesDevices(Protocol):
 
 
 @runtime_checkable
+class HangsUp(Protocol):
+    """A backend whose link can be broken on purpose: what the node should hold is told anew after the reconnect."""
+
+    def hang_up(self) -> None:
+        """Break the link, if there is one; `observe` ends by `LinkLost`."""
+
+
+@runtime_checkable
 class KeepsReports(Protocol):
     """A backend whose node keeps reports until they are acknowledged, and sends them again after a reconnect."""
 

@@ -10,20 +10,21 @@ import os
 import re
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from hostler.agent.files import ARTIFACTS, BLOBS
 from hostler.backends.base import Store
 from hostler.backends.courier import Courier, Parcel, Wanted
 from hostler.backends.packing import LIBRARY, Packed, Packer
 from hostler.model.commands import AttemptOrder, WorkerOrder
-from hostler.model.errors import FilesError
+from hostler.model.errors import FilesChanged, FilesError
 from hostler.model.files import Fetch, FileRef, named_in
 
 Dial: TypeAlias = Callable[[], Awaitable[Courier]]
+Result = TypeVar("Result")
 OWN = "hostler.workloads"
 OUTPUTS_MAX = 20_000
 """Files of one attempt; each is told of in the journal."""
@@ -31,6 +32,8 @@ SPARE_BYTES = 1 << 30
 """What is left free on this machine for the journal and all else."""
 MUCH = 64 << 20
 """Bytes for which a connection of another kind is worth its handshake."""
+CHANGES_MAX = 3
+"""Times that files may be others than they were a moment before."""
 COURIERS = 3
 """Connections for files at a time: a server gives a connection ten sessions (`MaxSessions`), and others need some."""
 
@@ -67,14 +70,20 @@ class Carrier:
     async def fetch(self, attempt: str, what: Fetch) -> tuple[FileRef, ...]:
         """Everything that was asked for, checked, on this machine. Raises `FilesError`, `LinkLost`, `OSError`."""
         incoming = self._store.incoming(attempt)
-        async with self._courier() as courier:
-            artifacts = await self._fetch_artifacts(courier, what.artifacts, incoming) if what.artifacts else []
-            outputs = await self._fetch_outputs(courier, attempt, what.outputs, incoming) if what.outputs else []
-        await asyncio.to_thread(shutil.rmtree, incoming, ignore_errors=True)
+        try:
+            async with self._courier() as courier:
+                artifacts = await self._fetch_artifacts(courier, what.artifacts, incoming) if what.artifacts else []
+                outputs = await self._fetch_outputs(courier, attempt, what.outputs, incoming) if what.outputs else []
+        except FilesError as error:
+            if not isinstance(error, FilesChanged):  # nothing more of it comes
+                await _delete(incoming)
+            raise
+        await _delete(incoming)
         return (*artifacts, *outputs)
 
     async def clear(self, attempt: str) -> None:
-        """Delete what was laid out for an attempt."""
+        """Delete what was laid out for an attempt, and what of it was on its way here."""
+        await _delete(self._store.incoming(attempt))
         async with self._courier() as courier:
             await courier.clear(attempt)
 
@@ -169,7 +178,7 @@ class Carrier:
 
     async def _get(self, courier: Courier, wanted: Sequence[Wanted]) -> list[str]:
         """Fetch, if there is room for all of it. Raises `OSError` where there is not."""
-        size = sum(each.size for each in wanted)
+        size = await asyncio.to_thread(lambda: sum(map(_to_come, wanted)))
         await asyncio.to_thread(self._expect_room, size)
         async with self._fit_for(size, courier) as fit:
             return await fit.get(wanted)
@@ -204,6 +213,24 @@ class Carrier:
                 courier.close()
             else:
                 self._idle.append(courier)
+
+
+async def unchanged(work: Callable[[], Awaitable[Result]]) -> Result:
+    """Files may change, or be damaged, on their way; what they are then is sent as well."""
+    for _ in range(CHANGES_MAX):
+        with suppress(FilesChanged):
+            return await work()
+    return await work()
+
+
+async def _delete(folder: Path) -> None:
+    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+def _to_come(wanted: Wanted) -> int:
+    """Bytes that there has to be room for; what has come before has its room."""
+    here = wanted.target if wanted.target.exists() else wanted.partial
+    return max(0, wanted.size - (here.stat().st_size if here.exists() else 0))
 
 
 def _parcel(packed: Packed) -> Parcel:

@@ -216,9 +216,12 @@ class Courier:
         parcel, left = missing.parcel, missing.size
         head = {"path": parcel.path, "sha256": parcel.sha256, "size": parcel.size, "offset": missing.offset}
         await self._send({"op": "put", **head})
-        async for data in _pieces(parcel.source, missing.offset, left):
-            left -= len(data)
-            await self._write(data)
+        try:
+            async for data in _pieces(parcel.source, missing.offset, left):
+                left -= len(data)
+                await self._write(data)
+        except FileNotFoundError as error:
+            raise FilesChanged(f"{parcel.source} was there, and is not any more") from error
         if left:
             raise FilesChanged(f"{parcel.source} became shorter while it was sent")
 
@@ -234,7 +237,7 @@ class Courier:
         partial, digest = wanted.partial, hashlib.sha256()
         with partial.open("ab" if answer["offset"] else "wb") as output:
             if answer["offset"]:
-                digest = await asyncio.to_thread(_resumed, output, partial, answer["offset"])
+                digest = await asyncio.to_thread(self._resumed, output, partial, answer["offset"])
             await self._take(output, digest, answer["size"] - answer["offset"], lambda: disk.sync(partial))
         disk.sync(partial)
         told, found = answer.get("sha256") or (await self._hear())["sha256"], digest.hexdigest()
@@ -243,6 +246,16 @@ class Courier:
         partial.unlink()
         fault = FilesError if found == told else FilesChanged
         raise fault(f"{wanted.path} of {self._where} is not what it should be: its hash is another one")
+
+    def _resumed(self, output: BinaryIO, partial: Path, offset: int) -> hashlib._Hash:
+        """The hash of what has come before, of which everything behind the offset is dropped."""
+        output.truncate(offset)
+        digest = hashlib.sha256()
+        with partial.open("rb") as source:
+            while data := source.read(PIECE):
+                digest.update(data)
+                self._signs += 1  # of life, while nothing moves on the line
+        return digest
 
     async def _take(self, output: BinaryIO, digest: hashlib._Hash, left: int, sync: Callable[[], None]) -> None:
         """Write and hash so many bytes: large ones in a thread, while the next are on their way."""
@@ -337,11 +350,13 @@ class Courier:
 async def _first(work: Awaitable[Any], hearing: asyncio.Task[None]) -> None:
     """Do something unless what is heard meanwhile is an error, which is raised."""
     doing = asyncio.ensure_future(work)
-    await asyncio.wait({doing, hearing}, return_when=asyncio.FIRST_COMPLETED)
-    if not doing.done():
+    try:
+        await asyncio.wait({doing, hearing}, return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            hearing.result()
+        await doing
+    finally:
         doing.cancel()
-        hearing.result()
-    await doing
 
 
 async def _pieces(path: Path, offset: int, left: int) -> AsyncIterator[bytes]:
@@ -366,13 +381,6 @@ def _is_here(wanted: Wanted) -> bool:
         return False
     with wanted.target.open("rb") as source:
         return hashlib.file_digest(source, "sha256").hexdigest() == wanted.sha256
-
-
-def _resumed(output: BinaryIO, partial: Path, offset: int) -> hashlib._Hash:
-    """The hash of what has come before, of which everything behind the offset is dropped."""
-    output.truncate(offset)
-    with partial.open("rb") as source:
-        return hashlib.file_digest(source, "sha256")
 
 
 def _write(output: BinaryIO, digest: hashlib._Hash, pieces: Sequence[bytes]) -> None:

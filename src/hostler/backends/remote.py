@@ -11,11 +11,11 @@ from typing import TypeAlias, Unpack
 
 from hostler.backends.agented import AgentedNode, Options
 from hostler.backends.base import Facts
-from hostler.backends.carrier import Carrier
+from hostler.backends.carrier import Carrier, unchanged
 from hostler.backends.courier import Courier, Reader
 from hostler.backends.packing import Packer
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
-from hostler.model.errors import FilesError, LinkLost
+from hostler.model.errors import FilesError, LinkError, LinkLost
 from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import WorkerRefused
@@ -54,14 +54,16 @@ class RemoteNode(AgentedNode):
     async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
         """Queue chunks; before the first on this connection, the worker's program is brought there."""
         if worker.id not in self._declared:
+            asked = worker
             try:
-                worker = await self._carrier.worker(worker, self._agent_folder())
-            except FilesError as error:
-                return [WorkerRefused(worker=worker.id, error=str(error))]
-            except LinkLost:
+                worker = await unchanged(lambda: self._carrier.worker(asked, self._agent_folder()))
+            except LinkError:
                 # Chunks are lent once for each connection: one that brings no files must not go on.
                 self._open_channel().close()
                 raise
+            except Exception as error:  # noqa: BLE001 - recorded; a sweep must not wait for what nobody does any more
+                what = str(error) if isinstance(error, FilesError) else f"{type(error).__name__}: {error}"
+                return [WorkerRefused(worker=worker.id, error=what)]
         return await super().lend(worker, chunks)
 
     async def fetch(self, attempt: str, what: Fetch, cwd: str | None) -> tuple[FileRef, ...]:

@@ -123,9 +123,11 @@ def _attempt_ended(state: State, index: Index, event: events.AttemptEnded) -> It
 
 
 def _files_fetched(state: State, index: Index, event: events.FilesFetched) -> Iterator[Command]:
+    """Where it has not come, what is there is all there is; it stays until the node is linked anew."""
     attempt = state.jobs[job_of(event.attempt)].attempt
     assert attempt is not None
-    yield from _cleared(state, state.devices[attempt.device].spec.node, event.attempt)
+    if event.error is None:
+        yield from _cleared(state, state.devices[attempt.device].spec.node, event.attempt)
 
 
 def _collect(state: State, node: str, attempt: str, fetch: Fetch) -> Collect:
@@ -152,12 +154,16 @@ def _chunk_taken(state: State, index: Index, event: events.ChunkTaken) -> Iterat
 
 
 def _cancel_requested(state: State, index: Index, event: events.CancelRequested) -> Iterator[Command]:
-    job = state.jobs[event.job]
+    yield from _let_go(state, state.jobs[event.job])
+
+
+def _let_go(state: State, job: Job) -> Iterator[Command]:
+    """Have everything of a job that is being cancelled end."""
     if job.attempt is not None:
         device = state.devices[job.attempt.device]
         yield Stop(node=device.spec.node, attempt=job.attempt.id, reason="cancelled")
     if job.id in state.sweeps:
-        yield from _recall_all(state, state.sweeps[job.id], event.reason)
+        yield from _recall_all(state, state.sweeps[job.id], job.cancelling or "cancelled")
 
 
 def _sweep_barred(state: State, index: Index, event: events.SweepBarred) -> Iterator[Command]:
@@ -209,10 +215,17 @@ def _node_cordoned(state: State, index: Index, event: events.NodeCordoned) -> It
 
 
 def _controller_started(state: State, index: Index, event: events.ControllerStarted) -> Iterator[Command]:
-    """Fits that were under way when the last controller ended, and those that failed: what failed may be mended."""
+    """Fits that were under way when the last controller ended, and those that failed: what failed may be mended.
+
+    And what was not wanted any more: nodes that are linked are told then, of those that never will be it is given up.
+    """
     for config in state.configs.values():
         if config.rated_matches < len(config.matches) or config.unrated_why is not None:
             yield _fit(config)
+    held = (name for device in state.devices.values() for name in (*device.attempts, *device.chunks))
+    for name in sorted({job_of(each) for each in held}):
+        if state.jobs[name].cancelling is not None:
+            yield from _let_go(state, state.jobs[name])
 
 
 def _matches_played(state: State, index: Index, event: events.MatchesPlayed) -> Iterator[Command]:

@@ -125,6 +125,8 @@ class Controller:
     async def __aenter__(self) -> Controller:
         self._loop = asyncio.get_running_loop()
         self._writer_death = self._loop.create_future()
+        current = {name for device in self._core.state.devices.values() for name in device.attempts}
+        await asyncio.to_thread(self._directory.drop_incoming, current)
         self._running = self._loop.create_task(self._run())
         await self.tell(Begin(version=__version__, epoch=self._epoch), *self._unseen_nodes())
         return self

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import structlog
 
 from hostler.backends.base import Backend, FetchesFiles, ReadsLogs, SuppliesFiles
+from hostler.backends.carrier import unchanged
 from hostler.model.commands import AttemptOrder, Clear, Collect, Keep
-from hostler.model.errors import FilesChanged, FilesError, LinkLost
+from hostler.model.errors import FilesError, LinkError
 from hostler.model.inputs import Ended, Fetched, Input, Launched
 from hostler.runtime.clock import Clock
 from hostler.runtime.keptlogs import KeptLogs
 
-CHANGES_MAX = 3
-"""Times that files may be others than they were a moment before."""
-Result = TypeVar("Result")
 RESTS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+PASSING = frozenset({
+    errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EPERM,
+})  # fmt: skip
+"""What may be wrong with this machine, and not with the files: a result is not given up for that."""
 
 
 class Errands:
@@ -100,8 +102,10 @@ class Errands:
             try:
                 await work()
                 return
-            except LinkLost as error:
+            except LinkError as error:
                 self._log.info("an errand is tried again", attempt=attempt, why=str(error))
+                if tries == len(RESTS_S):
+                    self._trouble(f"files of {attempt} cannot be brought or fetched: {error}; it is tried again")
             except OSError as error:
                 self._trouble(f"files of {attempt} cannot be read or written here: {error}; it is tried again")
             await self._clock.sleep(RESTS_S[min(tries, len(RESTS_S) - 1)])
@@ -112,7 +116,7 @@ class Errands:
             await (self._clear(backend, command) if isinstance(command, Clear) else backend.keep(command.attempts))
         except OSError as error:
             self._trouble(f"what has been said there cannot be kept here: {error}")
-        except LinkLost as error:
+        except LinkError as error:
             self._log.info("not tidied", why=str(error))
         except FilesError as error:
             self._trouble(f"what is not needed there stays: {error}")
@@ -129,10 +133,10 @@ class Errands:
         if self._keeping is not None:  # it must not delete what is laid out now
             await asyncio.wait({self._keeping})
         try:
-            supplied = await _unchanged(lambda: backend.supply(order))
-        except (LinkLost, OSError):
-            raise
-        except Exception as error:  # noqa: BLE001 - recorded; a job must not wait for what nobody does any more
+            supplied = await unchanged(lambda: backend.supply(order))
+        except Exception as error:  # recorded; a job must not wait for what nobody does any more
+            if _may_pass(error):
+                raise
             self._note(f"what {order.id} needs cannot be sent", error)
             self._post(Ended(attempt=order.id, ended_at=self._clock.now(), reason="files", error=str(error)))
             return
@@ -146,10 +150,10 @@ class Errands:
             self._post(Fetched(attempt=name, error="files cannot be fetched from a node of this kind"))
             return
         try:
-            files = await _unchanged(lambda: backend.fetch(name, command.fetch, command.cwd))
-        except (LinkLost, OSError):
-            raise
-        except Exception as error:  # noqa: BLE001 - recorded; a job must not wait for what nobody does any more
+            files = await unchanged(lambda: backend.fetch(name, command.fetch, command.cwd))
+        except Exception as error:  # recorded; a job must not wait for what nobody does any more
+            if _may_pass(error):
+                raise
             self._note(f"what {name} has left cannot be fetched", error)
             self._post(Fetched(attempt=name, error=str(error)))
             return
@@ -161,9 +165,5 @@ class Errands:
             self._trouble(f"{what}: {type(error).__name__}: {error}")
 
 
-async def _unchanged(work: Callable[[], Awaitable[Result]]) -> Result:
-    """Files may change, or be damaged, on their way; what they are then is sent as well."""
-    for _ in range(CHANGES_MAX):
-        with suppress(FilesChanged):
-            return await work()
-    return await work()
+def _may_pass(error: Exception) -> bool:
+    return isinstance(error, LinkError) or (isinstance(error, OSError) and error.errno in PASSING)

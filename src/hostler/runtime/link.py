@@ -12,6 +12,7 @@ import structlog
 
 from hostler.backends.base import (
     Backend,
+    HangsUp,
     KeepsFolders,
     KeepsReports,
     ProvesDevices,
@@ -34,7 +35,7 @@ from hostler.model.commands import (
     Stop,
     Trim,
 )
-from hostler.model.errors import LinkError, LinkLost
+from hostler.model.errors import LinkError
 from hostler.model.inputs import Launched, LinkDown, Trouble
 from hostler.runtime.clock import Clock
 from hostler.runtime.errands import Errands
@@ -127,8 +128,13 @@ class Link:
             self._wake.clear()
             try:
                 await self._carry_all()
-            except LinkLost as error:
+            except LinkError as error:
                 self._log.info("dropped, the link is down", why=str(error))
+            except Exception as error:  # noqa: BLE001 - recorded; what one node cannot do must not end the controller
+                self._note(f"it was told in vain: {type(error).__name__}: {error}; it is connected to anew")
+                await self._clock.sleep(REST_S[-1])
+                if isinstance(self.backend, HangsUp):
+                    self.backend.hang_up()
 
     async def _carry_all(self) -> None:
         commands, self._waiting = self._waiting, []

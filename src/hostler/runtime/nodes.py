@@ -19,10 +19,11 @@ from hostler.backends.dialin import DialinNode, Switchboard
 from hostler.backends.local import LocalNode
 from hostler.backends.packing import Packer
 from hostler.backends.ssh import Finding, Habits, Network, SshNode, Target, examine
-from hostler.model.commands import AttemptOrder
+from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import LinkRefused
 from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import Ended
+from hostler.model.inputs import Ended, Input, Returned, WorkerRefused
+from hostler.runtime.clock import Clock
 from hostler.runtime.statedir import StateDir
 from hostler.settings import Loaded, node_env, node_spec
 from hostler.settings.nodes import Node
@@ -39,10 +40,10 @@ async def reaching(loaded: Loaded, directory: StateDir, calls: Switchboard) -> A
         await network.close()
 
 
-def retired(loaded: Loaded, directory: StateDir, node: NodeSpec) -> Backend:
+def retired(loaded: Loaded, directory: StateDir, clock: Clock, node: NodeSpec) -> Backend:
     """A node that was taken out of the fleet file: nothing new is put on it, and what it holds is awaited."""
     if node.backend != LocalNode.kind:
-        return Forgotten(node.name, node.backend)
+        return Forgotten(node.name, node.backend, clock)
     return LocalNode(
         node.name,
         directory.agent(node.name),
@@ -54,17 +55,22 @@ def retired(loaded: Loaded, directory: StateDir, node: NodeSpec) -> Backend:
 
 
 class Forgotten:
-    """A node elsewhere that nobody says any more how to reach. What it holds may run on: it is not said to be dead."""
+    """A node elsewhere that nobody says any more how to reach. What it holds may run on: it is not said to be dead.
 
-    def __init__(self, name: str, kind: str) -> None:
+    What is not wanted any more is given up here, for nobody will ever hear how it ended.
+    """
+
+    def __init__(self, name: str, kind: str, clock: Clock) -> None:
         self.kind = kind
+        self._clock = clock
+        self._given_up: list[Input] = []
         self._why = (
             f"{name} was taken out of the fleet file while it held work; put it back, so that what it holds can be "
             "awaited, or cancel that"
         )
 
     async def probe(self) -> NodeSpec:
-        """Raises `LinkRefused`, as everything here does."""
+        """Raises `LinkRefused`, as everything here does that needs the node."""
         raise LinkRefused(self._why)
 
     async def launch(self, orders: Sequence[AttemptOrder]) -> Sequence[Ended]:
@@ -72,13 +78,30 @@ class Forgotten:
         raise LinkRefused(self._why)
 
     async def observe(self, epoch: int) -> AsyncIterator[Report]:
-        """Raises `LinkRefused`."""
+        """Tell what was given up; then raises `LinkRefused`."""
+        given_up, self._given_up = self._given_up, []
+        if given_up:
+            yield Report(inputs=tuple(given_up))
         raise LinkRefused(self._why)
-        yield
 
     async def stop(self, attempts: Sequence[str], reason: str) -> None:
+        """Give them up."""
+        now = self._clock.now()
+        self._given_up += [Ended(attempt=each, ended_at=now, reason="unknown", error=self._why) for each in attempts]
+
+    async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
         """Raises `LinkRefused`."""
         raise LinkRefused(self._why)
+
+    async def recall(self, chunks: Sequence[str], reason: str) -> None:
+        """Give them up."""
+        self._given_up += [Returned(chunk=each, reason="recalled", error=reason) for each in chunks]
+
+    async def trim(self, ends: Mapping[str, int]) -> None:
+        """Nobody is there to end them earlier."""
+
+    async def close_worker(self, worker: str) -> None:
+        """Nobody is there to end it."""
 
 
 def habits(loaded: Loaded, directory: StateDir) -> Habits:

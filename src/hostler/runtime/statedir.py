@@ -6,10 +6,12 @@ import fcntl
 import json
 import os
 import secrets
-from collections.abc import Mapping
+import shutil
+from collections.abc import Collection, Mapping
 from itertools import count
 from pathlib import Path
 
+from hostler.backends.base import Store
 from hostler.model.errors import StoreBusy, StoreFull
 from hostler.store.opening import FILE
 
@@ -47,6 +49,13 @@ class StateDir:
     def results(self) -> Path:
         """Files that scripts left, in a folder for each attempt."""
         return self.path / "results"
+
+    def drop_incoming(self, current: Collection[str]) -> None:
+        """Delete what has come of the files of attempts, but for these: it was cancelled, or its node was lost."""
+        incoming = Store(results=self.results, artifacts=self.artifacts).incoming("")
+        for folder in sorted(incoming.glob("*")):
+            if folder.name not in current:
+                shutil.rmtree(folder, ignore_errors=True)
 
     @property
     def logs(self) -> Path:

@@ -95,7 +95,7 @@ async def _run(
                 backends,
                 clock,
                 journal.snapshot_every,
-                partial(retired, loaded, directory),
+                partial(retired, loaded, directory, clock),
             ) as controller,
             answering(loaded, directory, calls, controller.record) as called,
             _listening(loaded, directory, controller, clock, called) as served,
