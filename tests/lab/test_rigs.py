@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import subprocess
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -89,7 +90,11 @@ def test_a_sweep_on_twenty_six_gpus(lab: Datacentre, tmp_path: Path) -> None:
         )
         assert command("nodes", "trust", "--state-dir", fleet.state, fleet.file, "--yes").status == 0
         up = fleet.launch("--until-idle")
-        assert up.wait(SECONDS + PATIENCE_S) == 0, fleet.log()
+        try:
+            assert up.wait(SECONDS + PATIENCE_S) == 0, fleet.log()
+        except subprocess.TimeoutExpired:
+            why = command("explain", "search", "--state-dir", fleet.state).out
+            pytest.fail(f"it does not end: {why}\n{fleet.log()}")
         run = read(fleet.state, stop, planted)
     told = (
         f"26 GPUs: bound {run.bound_s:.1f} s, {run.ratio(run.began_at):.4f} of it from the first chunk on, "

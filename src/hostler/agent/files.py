@@ -380,9 +380,16 @@ def _locked(path: str) -> Iterator[BinaryIO]:
     while True:
         with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX)
-            if os.path.exists(path) and os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+            if _is_named(file, path):
                 yield file
                 return
+
+
+def _is_named(file: BinaryIO, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:  # whoever had it before has published it
+        return False
 
 
 def _names(folder: str) -> List[str]:

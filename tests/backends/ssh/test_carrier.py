@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import AsyncIterator
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from hostler.backends import carrier
+from hostler.backends.base import Store
 from hostler.backends.carrier import OWN
 from hostler.backends.courier import Courier, Missing, Parcel, Wanted
 from hostler.backends.ssh import SshNode
@@ -39,6 +42,10 @@ async def linked(server: Sshd, *options: str) -> AsyncIterator[tuple[SshNode, Wa
         await watch.first(LinkUp)
         yield watch.node, watch
         await watch.leave()
+
+
+def store_of(server: Sshd) -> Store:
+    return Store(results=server.folder / "results", artifacts=server.folder / "artifacts")
 
 
 def agent(server: Sshd) -> Path:
@@ -413,3 +420,103 @@ async def test_names_alike_in_any_way_stay_apart(server: Sshd) -> None:
         await node.fetch("j1.1", Fetch(outputs=("*",)), None)
         results = server.folder / "results" / "j1.1"
         assert {name: (results / name).read_text() for name in names} == {name: f"{name}\n" for name in names}
+
+
+async def test_what_has_come_already_needs_no_room_again(
+    server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a large file that broke off would be in its own way for ever."""
+    data, store = os.urandom(3 << 20), store_of(server)
+    room = shutil.disk_usage(tmp_path)._replace(free=carrier.SPARE_BYTES + (2 << 20))
+    async with linked(server) as (node, watch):
+        await node.launch([order("j1.1", "sh", "-c", "sleep 0")])
+        await watch.first(Ended)
+        (agent(server) / "attempts" / "j1.1" / "big").write_bytes(data)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: room)
+        with pytest.raises(OSError, match="no room"):
+            await node.fetch("j1.1", Fetch(outputs=("big",)), None)
+        wanted = carrier._wanted("attempts/j1.1/big", len(data), tmp_path, store.incoming("j1.1"))
+        wanted.partial.parent.mkdir(parents=True)
+        wanted.partial.write_bytes(data[: 2 << 20])
+        await node.fetch("j1.1", Fetch(outputs=("big",)), None)
+        assert (store.results / "j1.1" / "big").read_bytes() == data
+
+
+@pytest.mark.parametrize("ending", ["given up", "cleared"])
+async def test_what_came_of_files_that_nobody_waits_for_is_deleted(
+    server: Sshd, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    incoming = store_of(server).incoming("j1.1")
+    incoming.mkdir(parents=True)
+    (incoming / "part").touch()
+    async with linked(server) as (node, watch):
+        if ending == "cleared":
+            await node.clear("j1.1")
+        else:
+            await node.launch([order("j1.1", "true")])
+            await watch.first(Ended)
+            with pytest.raises(FilesError):
+                await node.fetch("j1.1", Fetch(outputs=("nothing",)), None)
+        assert not incoming.exists()
+
+
+async def test_a_worker_whose_files_come_and_go_starts_all_the_same(
+    server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What editors keep for a moment is gone when it is to be sent."""
+    (tmp_path / "code").write_text("code")
+    (tmp_path / "code.swp").write_text("for a moment")
+    send = Courier.send
+
+    async def late(self: Courier, missing: list[Missing]) -> None:
+        (tmp_path / "code.swp").unlink(missing_ok=True)
+        await send(self, missing)
+
+    monkeypatch.setattr(Courier, "send", late)
+    worker = WorkerOrder(
+        id="w-j1-far-cpu0", queue="cpu0", argv=("true",), env={}, digest="", params={}, silence_s=30, start_s=30,
+        cwd=str(tmp_path), files=("code*",),
+    )  # fmt: skip
+    async with linked(server) as (node, _):
+        assert list(await node.lend(worker, [ChunkOrder(id="j1.1", start=0, stop=1)])) == []
+        (tree,) = (agent(server) / "trees").glob("shared-*")
+        assert content(tree) == {"code": b"code"}
+
+
+async def test_a_worker_that_cannot_be_brought_there_is_refused_whatever_it_is(
+    server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lying(self: Courier, parcels: list[Parcel]) -> list[Missing]:
+        raise KeyError("missing")
+
+    (tmp_path / "code").touch()
+    monkeypatch.setattr(Courier, "missing", lying)
+    worker = WorkerOrder(
+        id="w-j1-far-cpu0", queue="cpu0", argv=("true",), env={}, digest="", params={}, silence_s=30, start_s=30,
+        cwd=str(tmp_path), files=("code",),
+    )  # fmt: skip
+    async with linked(server) as (node, _):
+        (refused,) = await node.lend(worker, [ChunkOrder(id="j1.1", start=0, stop=1)])
+        assert "KeyError" in refused.error
+
+
+async def test_nothing_is_sent_any_more_for_what_is_cancelled(server: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "big").write_bytes(os.urandom(1 << 20))
+    async with linked(server) as (node, _):
+        courier = await node._courier()
+        full = asyncio.Event()
+
+        async def stuck(data: bytes) -> None:
+            full.set()
+            await asyncio.Event().wait()
+
+        courier._write = stuck  # type: ignore[method-assign]
+        parcel = Parcel(source=tmp_path / "big", path="blobs/aa/" + "a" * 64, size=1 << 20, sha256="a" * 64)
+        before = asyncio.all_tasks()
+        sending = asyncio.create_task(courier.send([Missing(parcel=parcel, offset=0)]))
+        await full.wait()
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() <= before

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from hostler.backends import carrier
-from hostler.backends.base import Store
 from hostler.backends.ssh import Habits, Network, Target, openssh
 from hostler.backends.ssh.openssh import Client, command
 from hostler.model.errors import FilesError, LinkLost, LinkRefused
@@ -21,7 +20,7 @@ from hostler.model.files import Fetch
 from hostler.model.inputs import Ended, LinkUp
 from tests.backends.ssh import sshd
 from tests.backends.ssh.sshd import Sshd
-from tests.backends.ssh.test_carrier import content, in_folder, linked
+from tests.backends.ssh.test_carrier import content, in_folder, linked, store_of
 from tests.backends.ssh.test_node import network_to, node_on, server
 from tests.backends.watching import Watch
 
@@ -91,9 +90,7 @@ async def test_what_was_cut_goes_on_where_it_broke(
         (tmp_path / "cut").touch()
         with pytest.raises(LinkLost):
             await node.fetch("j1.1", Fetch(outputs=("big",)), None)
-        (partial,) = (
-            Store(results=server.folder / "results", artifacts=server.folder / "artifacts").incoming("j1.1").iterdir()
-        )
+        (partial,) = store_of(server).incoming("j1.1").iterdir()
         assert 0 < partial.stat().st_size < 9_000_000
         (tmp_path / "cut").unlink()
         await node.fetch("j1.1", Fetch(outputs=("big",)), None)
