@@ -122,6 +122,7 @@ class Ours:
 
     async def _next(self, kind: type[Told]) -> Told:
         while True:
-            told = await asyncio.wait_for(self._news.get(), 60)
+            async with asyncio.timeout(60):
+                told = await self._news.get()
             if isinstance(told, kind):
                 return told

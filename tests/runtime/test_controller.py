@@ -162,7 +162,8 @@ async def test_draining_starts_nothing_new_and_waits_for_what_runs(directory: St
         controller.drain()
         ending = asyncio.create_task(controller.ended(until_idle=False))
         node.finish(Ended(attempt="j1.1", started_at=1.0, ended_at=2.0, exit_code=0))
-        await asyncio.wait_for(ending, 10)
+        async with asyncio.timeout(10):
+            await ending
         assert [controller.job(name).job.state for name in names] == [JobState.DONE, JobState.PENDING]
 
 
@@ -176,7 +177,8 @@ async def test_an_error_in_the_core_ends_the_controller_and_is_not_swallowed(
         async with running(directory, FakeNode()) as controller:
             monkeypatch.setattr(Core, "handle", broken)
             controller.drain()
-            await asyncio.wait_for(controller.ended(until_idle=False), 10)
+            async with asyncio.timeout(10):
+                await controller.ended(until_idle=False)
 
     with pytest.raises(ExceptionGroup) as caught:
         await run_into_it()
@@ -193,7 +195,8 @@ async def test_a_broken_journal_thread_ends_the_controller(
         async with running(directory, FakeNode()) as controller:
             monkeypatch.setattr(Journal, "append", broken)
             telling = asyncio.create_task(submit(controller, script("a")))
-            await asyncio.wait_for(controller.ended(until_idle=False), 10)
+            async with asyncio.timeout(10):
+                await controller.ended(until_idle=False)
             telling.cancel()
 
     with pytest.raises(ExceptionGroup) as caught:

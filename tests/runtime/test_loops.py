@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 
+from hostler.runtime.clock import SteadyClock
 from hostler.runtime.loops import every
 
 pytestmark = pytest.mark.anyio
@@ -63,3 +64,17 @@ async def test_a_turn_that_hangs_is_ended_and_recorded() -> None:
 
     failures = await run(work, Clock(1), timeout_s=0.01)
     assert failures == [("it", "a turn took longer than 0.01 s and was ended")]
+
+
+async def test_it_ends_though_a_turn_ends_in_the_moment_in_which_it_is_told_to() -> None:
+    """Found in CI: a controller that was done never ended."""
+
+    async def work() -> None:
+        asyncio.get_running_loop().call_soon(loop.cancel)
+
+    loop = asyncio.create_task(
+        every(0.0, "it", work, clock=SteadyClock(), timeout_s=60.0, on_failure=lambda *_: pytest.fail("it failed"))
+    )
+    done, _ = await asyncio.wait({loop}, timeout=5.0)
+    assert done
+    assert loop.cancelled()

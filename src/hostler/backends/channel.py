@@ -46,10 +46,12 @@ class Channel:
     async def ask(self, message: dict[str, Any]) -> Facts:
         """Send a request and wait for the answer with its number. Somebody must be reading `messages` meanwhile."""
         number = next(self._numbers)
-        answer = self._asked[number] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Facts] = asyncio.get_running_loop().create_future()
+        self._asked[number] = answer
         try:
             await self.send({**message, "id": number})
-            return await asyncio.wait_for(answer, ANSWER_S)
+            async with asyncio.timeout(ANSWER_S):
+                return await answer
         except TimeoutError as error:
             # A stream that does not answer is as good as broken; whoever reads it shall connect anew.
             self._writer.close()

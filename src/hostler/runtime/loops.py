@@ -24,7 +24,9 @@ async def every(
     """
     while True:
         try:
-            await asyncio.wait_for(work(), timeout_s)
+            # Not `wait_for`: before Python 3.12 that forgets to be cancelled when the turn ends in the same moment.
+            async with asyncio.timeout(timeout_s):
+                await work()
         except TimeoutError:
             on_failure(name, f"a turn took longer than {timeout_s:g} s and was ended")
         except Exception as error:  # noqa: BLE001 - recorded, and the loop goes on

@@ -86,7 +86,8 @@ class Pump:
         answers: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
         self.post(*inputs, done=lambda given: None if answers.done() else answers.set_result(given))
         try:
-            return await asyncio.wait_for(answers, PATIENCE_S)
+            async with asyncio.timeout(PATIENCE_S):
+                return await answers
         except TimeoutError as error:
             raise StoreFull(
                 f"the journal could not be written within {PATIENCE_S:g} s; the request is kept and will take effect "
