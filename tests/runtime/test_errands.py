@@ -235,3 +235,26 @@ async def test_a_line_that_breaks_again_and_again_is_told_of(
     troubles = [entry.event for entry in journal.read() if isinstance(entry.event, TroubleRecorded)]
     journal.close()
     assert ["cut; it is tried again" in event.what for event in troubles] == [True]
+
+
+async def test_what_nobody_has_thought_of_is_told_and_tried_again(
+    directory: StateDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job must not be lent for ever."""
+    monkeypatch.setattr(errands, "RESTS_S", (0.0,))
+    node, faults = FarNode(), [ZeroDivisionError("a bug"), ZeroDivisionError("a bug")]
+    launch = node.launch
+
+    async def stumbles(orders: Sequence[AttemptOrder]) -> Sequence[Ended]:
+        if faults:
+            raise faults.pop()
+        return await launch(orders)
+
+    monkeypatch.setattr(node, "launch", stumbles)
+    async with running(directory, node) as controller:
+        (name,) = await submit(controller, job())
+        await until_state(controller, name, JobState.DONE)
+    journal = open_journal(directory.path)
+    troubles = [entry.event.what for entry in journal.read() if isinstance(entry.event, TroubleRecorded)]
+    journal.close()
+    assert troubles == ["files of j1.1 cannot be brought or fetched: ZeroDivisionError: a bug; it is tried again"]

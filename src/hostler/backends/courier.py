@@ -207,7 +207,7 @@ class Courier:
                 await _first(self._send_file(each), hearing)
             await hearing
         except BaseException:
-            self.close()  # answers to what is on its way would be taken for those to what comes next
+            self._cut()  # answers to what is on its way would be taken for those to what comes next
             raise
         finally:
             hearing.cancel()
@@ -339,6 +339,10 @@ class Courier:
         while signs != self._signs:
             signs = self._signs
             await asyncio.sleep(SILENCE_S)
+        self._cut()
+
+    def _cut(self) -> None:
+        """Hang up, and send nothing more of what waits for that."""
         self.broken = True
         self._writer.transport.abort()
 

@@ -97,19 +97,22 @@ class Errands:
 
     async def _again(self, attempt: str, work: Callable[[], Awaitable[None]]) -> None:
         """Until it is done: a connection for files may break though that of the agent does not, a disk be full."""
-        tries = 0
+        tries, told = 0, ""
         while True:
             try:
                 await work()
                 return
             except LinkError as error:
                 self._log.info("an errand is tried again", attempt=attempt, why=str(error))
-                if tries == len(RESTS_S):
-                    self._trouble(f"files of {attempt} cannot be brought or fetched: {error}; it is tried again")
+                words = str(error) if tries >= len(RESTS_S) else told
             except OSError as error:
-                self._trouble(f"files of {attempt} cannot be read or written here: {error}; it is tried again")
+                words = f"{error} (on this machine)"
+            except Exception as error:  # noqa: BLE001 - recorded; nobody else would go on with it
+                words = f"{type(error).__name__}: {error}"
+            if words != told:
+                self._trouble(f"files of {attempt} cannot be brought or fetched: {words}; it is tried again")
             await self._clock.sleep(RESTS_S[min(tries, len(RESTS_S) - 1)])
-            tries += 1
+            tries, told = tries + 1, words
 
     async def _tidy(self, backend: SuppliesFiles, command: Clear | Keep) -> None:
         try:
