@@ -227,6 +227,30 @@ def test_check_tells_what_is_lost_without_the_solver(planned: Planned, monkeypat
     assert said.status == 0
 
 
+FAR = "{name: far, backend: ssh, gpus: none, cpu_slots: 1}"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "job", "kind", "words"),
+    [
+        (FAR, "cwd: nowhere", "wrong", "nowhere is no folder"),
+        (f"{CPU}, {FAR}", "cwd: nowhere", "note", "nowhere is no folder"),
+        (FAR, "cwd: ., files: [nothing.py]", "wrong", "holds no file that `files: nothing.py` means"),
+        (FAR, "cwd: ., files: [fleet.yaml]", None, ""),
+        (FAR, "cwd: '{attempt}'", None, ""),
+        (CPU, "cwd: nowhere", None, ""),
+    ],
+)
+def test_check_looks_at_files_that_are_to_travel(
+    planned: Planned, nodes: str, job: str, kind: str | None, words: str
+) -> None:
+    said = planned(f"nodes: [{nodes}]\njobs: [{{name: a, argv: [x], {job}}}]", command="check")
+    told = " ".join(said.out.split())
+    assert (f"{kind}: files of a cannot go to nodes elsewhere" in told) == (kind is not None)
+    assert words in told
+    assert said.status == (kind == "wrong")
+
+
 def test_up_refuses_what_is_only_described(planned: Planned, tmp_path: Path) -> None:
     said = planned(f"nodes: [{GPU}]", command="up")
     assert said.status == 2

@@ -53,7 +53,7 @@ class Packer:
         Raises `FilesError` where it cannot be read, holds nothing of that kind, or far too much.
         """
         try:
-            packed = [self._packed(folder, path) for path in _chosen(folder, patterns, self._skip)]
+            packed = [self._packed(folder, path) for path in chosen(folder, patterns, self._skip)]
         except OSError as error:
             raise FilesError(f"{error.filename or folder} cannot be read: {error.strerror}") from error
         return [each for each in packed if each is not None]
@@ -82,7 +82,11 @@ LIBRARY = Path(__file__).parents[2], ("hostler/__init__.py", "hostler/workloads"
 """The folder with `hostler` in it, among much else perhaps, and what of it runs on nodes."""
 
 
-def _chosen(folder: Path, patterns: Sequence[str] | None, skip: Path | None) -> list[str]:
+def chosen(folder: Path, patterns: Sequence[str] | None, skip: Path | None) -> list[str]:
+    """The files of a folder, without `skip`, that patterns mean; `None`: all but those it is told to ignore.
+
+    Raises `FilesError` where there are none, or far too much.
+    """
     if not folder.is_dir():
         raise FilesError(f"{folder} is no folder; `cwd` must name one of this machine, or `{{attempt}}`")
     never = list(NEVER)

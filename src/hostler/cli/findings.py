@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def findings(loaded: Loaded, now: float, jobs: Iterable[JobSpec] = ()) -> list[F
     from hostler.policy import programme, share
     from hostler.settings import config_specs, node_spec, rules
 
-    asked = rules(loaded)
+    asked, jobs = rules(loaded), list(jobs)
     nodes = [node_spec(node) for node in loaded.fleet.nodes]
     configs = config_specs(loaded, until_idle=False)
     wrong = share.contradictions(asked.quotas, [config.name for config in configs])
@@ -48,11 +49,16 @@ def findings(loaded: Loaded, now: float, jobs: Iterable[JobSpec] = ()) -> list[F
         sites = _sites(loaded.fleet.nodes)
         wrong += [*_of_tiers(asked, sites), *_misfits([*_stages(configs), *_needs(jobs)], sites, asked)]
     notes = [*_of_nodes(nodes, asked, now), *_of_providers(nodes, asked), *_of_exports(loaded.fleet.nodes, configs)]
+    away = [node.name for node in loaded.fleet.nodes if node.backend in ELSEWHERE]
+    if away:
+        (wrong if len(away) == len(nodes) else notes).extend(_of_files(loaded, jobs))
     if configs and not programme.available():
         notes.append(WITHOUT_SOLVER)
     return [*(Finding(True, text) for text in wrong), *(Finding(False, text) for text in notes)]
 
 
+ELSEWHERE = ("ssh", "dialin")
+"""Backends of nodes to which files have to be brought."""
 WITHOUT_SOLVER = (
     "highspy is not installed (extra `opt`): devices are shared by deficit counters alone. Lost are the proof that "
     "quotas can be met or cannot, prices of devices that know the whole queue, and the bound of what could be achieved"
@@ -179,6 +185,23 @@ def _of_providers(nodes: Sequence[NodeSpec], asked: Rules) -> Iterator[str]:
         strangers = sorted({*named} - known)
         if strangers:
             yield f"providers of {work}: no node is of {', '.join(strangers)}"
+
+
+def _of_files(loaded: Loaded, jobs: Iterable[JobSpec]) -> Iterator[str]:
+    """Folders that cannot go to nodes elsewhere; the work of a folder once."""
+    from hostler.backends.packing import chosen
+    from hostler.model.errors import FilesError
+    from hostler.model.work import ScriptPayload, SweepPayload
+
+    names: defaultdict[tuple[str, tuple[str, ...] | None], list[str]] = defaultdict(list)
+    for job in jobs:
+        if isinstance(job.payload, ScriptPayload | SweepPayload) and job.payload.cwd is not None:
+            names[job.payload.cwd, job.payload.files].append(job.name)
+    for (folder, patterns), whose in names.items():
+        try:
+            chosen(Path(folder), patterns, loaded.state_dir.absolute())
+        except (FilesError, OSError) as error:
+            yield f"files of {_listed(whose)} cannot go to nodes elsewhere: {error}"
 
 
 def _listed(names: Sequence[str], most: int = 5) -> str:
