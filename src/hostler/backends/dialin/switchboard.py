@@ -166,7 +166,7 @@ class Switchboard:
             return Call(
                 reader=line.reader, writer=line.writer, folder=line.folder, dialler=line.dialler, token=line.token
             )
-        line.writer.close()
+        line.writer.transport.abort()  # all is said; a close of TLS would wait for its answer
         raise LinkRefused(f"{line.node} has no agent to offer: {answer.get('reason')}")
 
     async def _listen(self, listener: socket.socket) -> None:
