@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, cast
 
 from .connection import connect
 from .patterns import matcher, walk
-from .protocol import Json, RequestError, decode, is_id, line
+from .protocol import Json, RequestError, decode, integer, is_id, line
 
 BLOBS = "blobs"
 TREES = "trees"
@@ -102,32 +102,38 @@ class Files:
     def _get(self, request: Json) -> None:
         """Files, each from an offset on, one after the other. None may change meanwhile: one too short ends all."""
         for path, offset in request["files"]:
-            try:
-                self._send_file(str(path), int(offset))
-            except OSError as error:
-                if error.filename is None:
-                    raise
-                self._output.write(line({"error": _words(error)}))
+            self._send_file(str(path), integer(offset, "offset"))
         self._output.flush()
 
     def _send_file(self, path: str, offset: int) -> None:
+        """A file, or in its place a line that says why there is none."""
+        try:
+            with open(self._inside(path), "rb") as source:
+                size = _regular_size(source, path)
+                if size > _SMALL_BYTES:
+                    self._send_large(source, size, min(offset, size))
+                    return
+                data = b"".join(_pieces(source, size))
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self._output.write(line({"error": _words(error)}))
+        else:
+            self._send_small(data, min(offset, size))
+
+    def _send_large(self, source: BinaryIO, size: int, offset: int) -> None:
         """What there is from the offset on, and behind it the hash of the whole file as it was read."""
         digest = hashlib.sha256()
-        with open(self._inside(path), "rb") as source:
-            found = os.fstat(source.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise OSError(errno.EINVAL, "it is no regular file", path)
-            offset = min(offset, found.st_size)
-            if found.st_size <= _SMALL_BYTES:
-                self._send_small(b"".join(_pieces(source, found.st_size)), offset)
-                return
-            self._output.write(line({"size": found.st_size, "offset": offset}))
+        with _nothing_but_bytes():
+            self._output.write(line({"size": size, "offset": offset}))
+            if offset:  # to read what lies before it takes minutes of a very large file
+                self._output.flush()
             for data in _pieces(source, offset):
                 digest.update(data)
-            for data in _pieces(source, found.st_size - offset):
+            for data in _pieces(source, size - offset):
                 digest.update(data)
                 self._output.write(data)
-        self._output.write(line({"sha256": digest.hexdigest()}))
+            self._output.write(line({"sha256": digest.hexdigest()}))
 
     def _send_small(self, data: bytes, offset: int) -> None:
         """Of a small file the hash is known at once."""
@@ -397,6 +403,22 @@ def _files(folder: str) -> Iterator[str]:
 def _delete(tree: str) -> None:
     if os.path.isdir(tree):
         shutil.rmtree(tree)
+
+
+def _regular_size(source: BinaryIO, path: str) -> int:
+    found = os.fstat(source.fileno())
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file", path)
+    return found.st_size
+
+
+@contextmanager
+def _nothing_but_bytes() -> Iterator[None]:
+    """Once a file's head is out, whatever fails ends the connection: a line about it would be taken for bytes."""
+    try:
+        yield
+    except OSError as error:
+        raise BrokenPipeError(errno.EPIPE, "a file could not be sent to its end: %s" % _words(error)) from error
 
 
 def _pieces(source: BinaryIO, count: int) -> Iterator[bytes]:

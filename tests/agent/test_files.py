@@ -1,0 +1,124 @@
+"""Files to and from a node, by the words that are spoken: what cannot be done is said, and ends nothing else."""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostler.agent import files
+from hostler.agent.files import Files
+
+from .harness import Json
+
+LARGE = os.urandom(700_000)
+REST = {"op": "find", "sha256": []}
+FOUND: Json = {"found": {}}
+
+
+def said(root: Path, *requests: Json | bytes) -> bytes:
+    """All that is answered to these requests."""
+    output = io.BytesIO()
+    Files(str(root), io.BytesIO(spoken(*requests)), output).serve()
+    return output.getvalue()
+
+
+def answers(root: Path, *requests: Json | bytes) -> list[Json]:
+    return [json.loads(each) for each in said(root, *requests).splitlines()]
+
+
+def spoken(*requests: Json | bytes) -> bytes:
+    return b"".join(each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in requests)
+
+
+class Failing(io.FileIO):
+    """A file that cannot be read behind its first bytes, as on a disk with a bad block."""
+
+    good = 0
+
+    def read(self, size: int | None = -1) -> Any:
+        if self.tell() + (size or 0) > self.good:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().read(size)
+
+
+@pytest.fixture
+def bad_block(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Failing]]:
+    """Files whose name has `bad` in it are of that kind."""
+
+    def opened(path: Any, *others: Any, **more: Any) -> Any:
+        return Failing(path) if "bad" in str(path) else builtins.open(path, *others, **more)
+
+    monkeypatch.setattr(files, "open", opened, raising=False)
+    return Failing
+
+
+def test_a_file_that_cannot_be_read_to_its_end_ends_the_connection(
+    tmp_path: Path, bad_block: type[Failing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line would be taken for bytes of the file, and what is missing of it be waited for."""
+    (tmp_path / "bad").write_bytes(LARGE)
+    monkeypatch.setattr(bad_block, "good", 1 << 18)
+    monkeypatch.setattr(files, "_COPY_BYTES", 1 << 17)
+    output = io.BytesIO()
+    request = spoken({"op": "get", "files": [["bad", 0]]}, REST)
+    with pytest.raises(BrokenPipeError, match="Input/output error"):
+        Files(str(tmp_path), io.BytesIO(request), output).serve()
+    head, _, data = output.getvalue().partition(b"\n")
+    assert json.loads(head) == {"size": len(LARGE), "offset": 0}
+    assert data == LARGE[: 1 << 18]
+
+
+def test_a_small_file_that_cannot_be_read_is_told_of_and_the_next_one_comes(
+    tmp_path: Path, bad_block: type[Failing]
+) -> None:
+    (tmp_path / "bad").write_bytes(b"no")
+    (tmp_path / "good").write_bytes(b"yes\n")
+    request: Json = {"op": "get", "files": [["bad", 0], ["nowhere", 0], ["good", 0]]}
+    failed, missing, head, data, rest = said(tmp_path, request, REST).splitlines()
+    assert "Input/output error" in json.loads(failed)["error"]
+    assert "No such file" in json.loads(missing)["error"]
+    assert json.loads(head) == {"size": 4, "offset": 0, "sha256": hashlib.sha256(b"yes\n").hexdigest()}
+    assert (data, json.loads(rest)) == (b"yes", FOUND)
+
+
+def test_a_line_that_cannot_be_written_ends_the_connection(tmp_path: Path) -> None:
+    class Gone(io.BytesIO):
+        def write(self, _data: Any) -> int:
+            raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+
+    (tmp_path / "good").write_bytes(b"yes\n")
+    with pytest.raises(OSError, match="timed out"):
+        Files(str(tmp_path), io.BytesIO(spoken({"op": "get", "files": [["good", 0]]})), Gone()).serve()
+
+
+@pytest.mark.usefixtures("bad_block")
+def test_the_head_of_a_resumed_file_comes_before_what_lies_before_is_read(tmp_path: Path) -> None:
+    """Reading that takes minutes, and who waits for a word gives up meanwhile."""
+    (tmp_path / "bad").write_bytes(LARGE)
+    flushed: list[bytes] = []
+
+    class Output(io.BytesIO):
+        def flush(self) -> None:
+            flushed.append(self.getvalue())
+
+    request = spoken({"op": "get", "files": [["bad", 500_000]]})
+    with pytest.raises(BrokenPipeError):
+        Files(str(tmp_path), io.BytesIO(request), Output()).serve()
+    assert json.loads(flushed[0]) == {"size": len(LARGE), "offset": 500_000}
+
+
+def test_a_resumed_file_is_hashed_whole(tmp_path: Path) -> None:
+    (tmp_path / "good").write_bytes(LARGE)
+    head, _, rest = said(tmp_path, {"op": "get", "files": [["good", 500_000]]}).partition(b"\n")
+    assert json.loads(head) == {"size": len(LARGE), "offset": 500_000}
+    assert rest[:200_000] == LARGE[500_000:]
+    assert json.loads(rest[200_000:]) == {"sha256": hashlib.sha256(LARGE).hexdigest()}
