@@ -16,8 +16,10 @@ import pytest
 
 from hostler.agent import files
 from hostler.agent.files import Files
+from hostler.agent.removal import remove
 
 from .harness import Json
+from .test_removal import deep
 
 LARGE = os.urandom(700_000)
 REST = {"op": "find", "sha256": []}
@@ -122,3 +124,86 @@ def test_a_resumed_file_is_hashed_whole(tmp_path: Path) -> None:
     assert json.loads(head) == {"size": len(LARGE), "offset": 500_000}
     assert rest[:200_000] == LARGE[500_000:]
     assert json.loads(rest[200_000:]) == {"sha256": hashlib.sha256(LARGE).hexdigest()}
+
+
+def outputs(attempt: str, *patterns: str) -> Json:
+    return {"op": "outputs", "attempt": attempt, "patterns": patterns}
+
+
+def test_outputs_are_told_of_in_order(tmp_path: Path) -> None:
+    names = ["a", "a b", "a.d/x", "b/c/d", "b/c.txt", "b0", "é"]
+    for name in names:
+        path = tmp_path / "trees" / "j1.1" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    (tmp_path / "trees" / "j1.1" / "link").symlink_to("a")
+    [answer] = answers(tmp_path, outputs("j1.1", "**"))
+    in_order = ["a", "a b", "a.d/x", "b/c/d", "b/c.txt", "b0", "é"]
+    assert answer == {"folder": "trees/j1.1", "files": [[name, len(name.encode())] for name in in_order]}
+
+
+def test_outputs_below_many_folders_come(tmp_path: Path) -> None:
+    deep(tmp_path / "trees" / "j1.1", 1500)
+    name = "d/" * 1500 + "file"
+    got = answers(tmp_path, outputs("j1.1", "**"), {"op": "get", "files": [["trees/j1.1/" + name, 0]]}, REST)
+    assert got[0] == {"folder": "trees/j1.1", "files": [[name, 0]]}
+    assert (got[1]["size"], got[2]) == (0, FOUND)
+    remove(str(tmp_path / "trees"))
+
+
+def test_outputs_below_folders_whose_path_is_too_long_are_an_error(tmp_path: Path) -> None:
+    deep(tmp_path / "trees" / "j1.1", 40, "d" * 200)
+    told, rest = answers(tmp_path, outputs("j1.1", "**"), REST)
+    assert "name too long" in told["error"]
+    assert rest == FOUND
+    assert answers(tmp_path, {"op": "clear", "tree": "j1.1"}) == [{"ok": True}]
+    assert os.listdir(tmp_path / "trees") == []
+
+
+def test_a_name_that_the_system_cannot_hold_is_an_error_and_ends_nothing(tmp_path: Path) -> None:
+    name, data = "\ud800", b"7\n"
+    digest = hashlib.sha256(data).hexdigest()
+    blob = f"blobs/{digest[:2]}/{digest}"
+    put = {"op": "put", "sha256": digest, "size": len(data), "offset": 0}
+    listed = [["good", digest, False], [name, digest, False]]
+    got = answers(
+        tmp_path,
+        {**put, "path": blob},
+        data,
+        {**put, "path": f"artifacts/objects/{digest[:2]}/{digest}{name}"},
+        data,
+        {"op": "missing", "files": {digest: blob + name}},
+        {"op": "lay", "tree": "j1.1", "files": listed, "shared": False},
+        {"op": "get", "files": [[name, 0], [blob, 0]]},
+    )
+    assert got[0] == {"ok": True}
+    assert ["surrogates not allowed" in each["error"] for each in got[1:5]] == [True] * 4
+    assert got[5]["sha256"] == digest
+    assert os.listdir(tmp_path / "trees") == []
+
+
+def test_a_put_that_cannot_be_understood_ends_the_connection_before_its_bytes(tmp_path: Path) -> None:
+    put = {"op": "put", "sha256": "0" * 64, "path": "journal.jsonl", "size": 1000, "offset": 0}
+    [told] = answers(tmp_path, put, b"too few bytes")
+    assert "is no place for" in told["error"]
+    [told] = answers(tmp_path, {**put, "size": "many"}, REST)
+    assert "size must be an integer" in told["error"]
+
+
+def test_what_cannot_be_deleted_keeps_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk would be full one day of what lies behind one folder that is another's."""
+
+    def refused(folder: str) -> None:
+        if folder.endswith("j2.1"):
+            raise PermissionError(errno.EPERM, "not allowed", folder)
+        remove(folder)
+
+    monkeypatch.setattr(files, "remove", refused)
+    for name in ("trees/j1.1/a", "trees/j2.1/a", "trees/j3.1/a", "trees/j4.1/a", "blobs/aa/old", "partial/old"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (0, 0))
+    [told] = answers(tmp_path, {"op": "keep", "trees": ["j4.1"]})
+    assert "not allowed" in told["error"]
+    left = [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*")) if path.is_file()]
+    assert left == ["trees/j2.1/a", "trees/j4.1/a"]

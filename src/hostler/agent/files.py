@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, cast
 from .connection import connect
 from .patterns import matcher, walk
 from .protocol import Json, RequestError, decode, integer, is_id, line
+from .removal import noted, raise_first, remove
 
 BLOBS = "blobs"
 TREES = "trees"
@@ -86,6 +87,8 @@ class Files:
                 if error.filename is None and error.errno in (errno.EPIPE, errno.ECONNRESET):
                     raise
                 answer = {"error": _words(error)}
+            except (ValueError, RecursionError) as error:  # as of a name that this system's encoding does not have
+                answer = {"error": str(error)}
             if answer is not None:
                 self._say(answer)
 
@@ -118,6 +121,8 @@ class Files:
             raise
         except OSError as error:
             self._output.write(line({"error": _words(error)}))
+        except UnicodeEncodeError as error:
+            self._output.write(line({"error": str(error)}))
         else:
             self._send_small(data, min(offset, size))
 
@@ -143,21 +148,27 @@ class Files:
 
     def _put(self, request: Json) -> Json:
         """The rest of a file that is known by its hash: from the offset that ``missing`` has told of."""
-        digest, size, offset = _digest(request["sha256"]), int(request["size"]), int(request["offset"])
-        path = self._place(str(request["path"]), digest)
-        left = [size - offset]
+        digest, path = _digest(request["sha256"]), str(request["path"])
+        offset = integer(request["offset"], "offset")
+        left = [integer(request["size"], "size") - offset]
         try:
-            os.makedirs(os.path.join(self._root, "partial"), 0o700, exist_ok=True)
-            with _locked(self._partial(digest)) as output:
-                if os.path.exists(path):  # another connection has brought it meanwhile
-                    os.unlink(self._partial(digest))
-                else:
-                    self._take(output, digest, offset, left)
-                    self._publish(digest, path)
+            self._bring(self._place(path, digest), digest, offset, left)
+        except RequestError:
+            left[0] = 0  # it ends the connection
+            raise
         finally:
             for _ in self._bytes(left):  # the next request lies behind these
                 pass
         return {"ok": True}
+
+    def _bring(self, path: str, digest: str, offset: int, left: List[int]) -> None:
+        os.makedirs(os.path.join(self._root, "partial"), 0o700, exist_ok=True)
+        with _locked(self._partial(digest)) as output:
+            if os.path.exists(path):  # another connection has brought it meanwhile
+                os.unlink(self._partial(digest))
+            else:
+                self._take(output, digest, offset, left)
+                self._publish(digest, path)
 
     def _take(self, output: BinaryIO, digest: str, offset: int, left: List[int]) -> None:
         """Write what comes, from the offset on; ``left`` counts what has not come yet."""
@@ -218,7 +229,7 @@ class Files:
                 shutil.copyfile(self._place(_blob(digest), digest), target)
                 os.chmod(target, 0o755 if executable else 0o644)
             self._put_in_place(making, tree, shared=shared)
-        except OSError:
+        except BaseException:
             _delete(making)
             raise
 
@@ -261,16 +272,23 @@ class Files:
         return {"ok": True}
 
     def _keep(self, request: Json) -> Json:
-        """Delete all trees but these and shared ones, and what of blobs and partial files nobody has used for long."""
+        """Delete all trees but these and shared ones, and what of blobs and partial files nobody has used for long.
+
+        What cannot be deleted is told of when all else is gone.
+        """
         kept, trees = set(request["trees"]), self._inside(TREES)
+        failures: List[OSError] = []
         for name in _names(trees):
             tree = os.path.join(trees, name)
-            if name not in kept and not (name.startswith("shared-") and _age_s(tree) < _SHARED_UNUSED_S):
-                _delete(tree)
+            with noted(failures):
+                if name not in kept and not (name.startswith("shared-") and _age_s(tree) < _SHARED_UNUSED_S):
+                    _delete(tree)
         for folder in (BLOBS, "partial"):
-            for path in list(_files(self._inside(folder))):
-                if _age_s(path) > _UNUSED_S:
-                    os.unlink(path)
+            for path in _files(self._inside(folder)):
+                with noted(failures):
+                    if _age_s(path) > _UNUSED_S:
+                        os.unlink(path)
+        raise_first(failures)
         return {"ok": True}
 
     def _bytes(self, left: List[int]) -> Iterator[bytes]:
@@ -395,14 +413,13 @@ def _names(folder: str) -> List[str]:
     return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
 
 
-def _files(folder: str) -> Iterator[str]:
-    if os.path.isdir(folder):
-        yield from (os.path.join(folder, path) for path in walk(folder))
+def _files(folder: str) -> List[str]:
+    return [os.path.join(folder, path) for path in walk(folder)] if os.path.isdir(folder) else []
 
 
 def _delete(tree: str) -> None:
     if os.path.isdir(tree):
-        shutil.rmtree(tree)
+        remove(tree)
 
 
 def _regular_size(source: BinaryIO, path: str) -> int:
