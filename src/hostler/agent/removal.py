@@ -4,22 +4,40 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
+import stat
 import uuid
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Iterator, List
 
 
-def remove(folder: str) -> None:
+def remove(root: str) -> None:
     """Delete a folder and all in it; one that is gone is no error, links are not followed.
 
-    Raises OSError when all that can be deleted is.
+    Raises OSError when all that can be deleted is. Every folder gets the owner's rights, and is brought up to the root,
+    so that no path is too long; no recursion, whose limit is less than the levels there may be.
     """
-    with suppress(RecursionError):  # older Pythons go down by recursion; what is left by either is taken care of below
-        shutil.rmtree(folder, ignore_errors=True)
-    if os.path.lexists(folder):
-        _remove_by_force(folder)
+    if not os.path.lexists(root):
+        return
+    if os.path.islink(root) or not os.path.isdir(root):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), root)
+    failures: List[OSError] = []
+    unused = uuid.uuid4().hex
+    names = ("%s/%s.%d" % (root, unused, number) for number in count())
+    with noted(failures):
+        _take_rights(root, os.stat(root).st_mode)
+    waiting, seen = [root], []
+    while waiting:
+        folder = waiting.pop()
+        seen.append(folder)
+        with noted(failures):
+            for inner in _emptied(folder, failures):
+                with noted(failures):
+                    waiting.append(inner if folder == root else _brought_up(inner, next(names)))
+    for folder in reversed(seen):
+        with noted(failures):
+            os.rmdir(folder)
+    raise_first(failures)
 
 
 @contextmanager
@@ -39,37 +57,31 @@ def raise_first(failures: List[OSError]) -> None:
         raise failures[0]
 
 
-def _remove_by_force(root: str) -> None:
-    """Every folder gets the owner's rights, and is brought up to the root: no path, and no stack, is too long then."""
-    if os.path.islink(root) or not os.path.isdir(root):
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), root)
-    failures: List[OSError] = []
-    names = map(("%s/%s." % (root, uuid.uuid4().hex) + "%d").__mod__, count())
-    waiting = [root]
-    while waiting:
-        folder = waiting.pop()
-        with noted(failures):
-            waiting += _emptied(folder, names, failures)
-            if folder != root:
-                os.rmdir(folder)
-    with noted(failures):
-        os.rmdir(root)
-    raise_first(failures)
-
-
-def _emptied(folder: str, names: Iterator[str], failures: List[OSError]) -> List[str]:
-    """Delete the files of a folder, and give the folders in it these names. Returns the names that are in use now."""
-    os.chmod(folder, 0o700)
+def _emptied(folder: str, failures: List[OSError]) -> List[str]:
+    """Delete the files of a folder. Returns the folders in it, to which it has the rights now."""
     with os.scandir(folder) as found:
         entries = list(found)
-    brought_up = []
+    folders = []
     for entry in entries:
         with noted(failures):
             if entry.is_dir(follow_symlinks=False):
-                os.chmod(entry.path, 0o700)  # a folder that may not be written to cannot be moved
-                name = next(names)
-                os.rename(entry.path, name)
-                brought_up.append(name)
+                _take_rights(entry.path, entry.stat(follow_symlinks=False).st_mode)
+                folders.append(entry.path)
             else:
                 os.unlink(entry.path)
-    return brought_up
+    return folders
+
+
+def _take_rights(folder: str, mode: int) -> None:
+    """Without them it can neither be emptied nor moved; another's may be empty, and is told of else."""
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        with suppress(PermissionError):
+            os.chmod(folder, stat.S_IRWXU)
+
+
+def _brought_up(folder: str, name: str) -> str:
+    """Its path from now on: one that is another's stays where it is."""
+    with suppress(PermissionError):
+        os.rename(folder, name)
+        return name
+    return folder
