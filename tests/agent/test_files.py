@@ -6,9 +6,10 @@ import builtins
 import errno
 import hashlib
 import io
+import itertools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ import pytest
 from hostler.agent import files
 from hostler.agent.files import Files
 from hostler.agent.removal import remove
+from hostler.backends import carrier
 
 from .harness import Json
-from .test_removal import deep
 
 LARGE = os.urandom(700_000)
 REST = {"op": "find", "sha256": []}
@@ -142,16 +143,17 @@ def test_outputs_are_told_of_in_order(tmp_path: Path) -> None:
     assert answer == {"folder": "trees/j1.1", "files": [[name, len(name.encode())] for name in in_order]}
 
 
-def test_outputs_below_many_folders_come(tmp_path: Path) -> None:
-    deep(tmp_path / "trees" / "j1.1", 1500)
+def test_outputs_below_many_folders_come(tmp_path: Path, deep: Callable[[Path, int, str], None]) -> None:
+    deep(tmp_path / "trees" / "j1.1", 1500, "d")
     name = "d/" * 1500 + "file"
     got = answers(tmp_path, outputs("j1.1", "**"), {"op": "get", "files": [["trees/j1.1/" + name, 0]]}, REST)
     assert got[0] == {"folder": "trees/j1.1", "files": [[name, 0]]}
     assert (got[1]["size"], got[2]) == (0, FOUND)
-    remove(str(tmp_path / "trees"))
 
 
-def test_outputs_below_folders_whose_path_is_too_long_are_an_error(tmp_path: Path) -> None:
+def test_outputs_below_folders_whose_path_is_too_long_are_an_error(
+    tmp_path: Path, deep: Callable[[Path, int, str], None]
+) -> None:
     deep(tmp_path / "trees" / "j1.1", 40, "d" * 200)
     told, rest = answers(tmp_path, outputs("j1.1", "**"), REST)
     assert "name too long" in told["error"]
@@ -207,3 +209,27 @@ def test_what_cannot_be_deleted_keeps_nothing_else(tmp_path: Path, monkeypatch: 
     assert "not allowed" in told["error"]
     left = [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*")) if path.is_file()]
     assert left == ["trees/j2.1/a", "trees/j4.1/a"]
+
+
+def test_too_many_outputs_are_an_error_that_comes_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their line would be longer than the controller reads, and it would ask for ever."""
+    (tmp_path / "trees" / "j1.1").mkdir(parents=True)
+    (tmp_path / "trees" / "j1.1" / "a").touch()
+    monkeypatch.setattr(files, "walk", lambda _: itertools.repeat("a"))
+    told = {"error": "it left more than 20000 files; pack them into one"}
+    assert answers(tmp_path, outputs("j1.1", "**"), REST) == [told, FOUND]
+    monkeypatch.setattr(files, "walk", lambda _: itertools.chain(["b"] * 100_000, ["a"] * carrier.OUTPUTS_MAX))
+    [answer] = answers(tmp_path, outputs("j1.1", "a"))
+    assert len(answer["files"]) == 20_000
+
+
+def test_an_answer_that_nobody_would_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "trees" / "j1.1").mkdir(parents=True)
+    (tmp_path / "trees" / "j1.1" / "a").touch()
+    monkeypatch.setattr(files, "_LONGEST_ANSWER", 50)
+    told, rest = answers(tmp_path, outputs("j1.1", "**"), REST)
+    assert (told["folder"], rest) == ("trees/j1.1", FOUND)
+    (tmp_path / "trees" / "j1.1" / "another").touch()
+    told, rest = answers(tmp_path, outputs("j1.1", "**"), REST)
+    assert "pack the files into one" in told["error"]
+    assert rest == FOUND

@@ -29,10 +29,13 @@ from .removal import noted, raise_first, remove
 BLOBS = "blobs"
 TREES = "trees"
 ARTIFACTS = "artifacts"
+OUTPUTS_MAX = 20_000
+"""Files of one attempt: the controller takes no more, and no line that is much longer."""
 CODE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """Where ``hostler`` is imported from: the zipapp; asked for while the working directory is still the one it was."""
 _WRITABLE = (BLOBS + "/", ARTIFACTS + "/objects/")
 _LONGEST_LINE = 16 << 20
+_LONGEST_ANSWER = 64 << 20  # what the controller takes for a line
 _COPY_BYTES = 1 << 20
 _SMALL_BYTES = 1 << 18
 _OUTPUT_BYTES = 1 << 18  # less than what is copied at a time: that goes past the buffer
@@ -93,7 +96,10 @@ class Files:
                 self._say(answer)
 
     def _say(self, answer: Json) -> None:
-        self._output.write(line(answer))
+        said = line(answer)
+        if len(said) > _LONGEST_ANSWER:
+            said = line({"error": "the answer would be a line of %d bytes; pack the files into one" % len(said)})
+        self._output.write(said)
         self._output.flush()
 
     def _answer(self, request: Json) -> Optional[Json]:
@@ -250,8 +256,12 @@ class Files:
         where = tree if os.path.isdir(self._inside(tree)) else os.path.join("attempts", name)
         folder = self._inside(where)
         wanted = matcher(str(each) for each in request["patterns"])
-        found = [path for path in walk(folder) if wanted.fullmatch(path)]
-        return {"folder": where, "files": [[path, os.path.getsize(os.path.join(folder, path))] for path in found]}
+        found: List[List[Any]] = []
+        for path in filter(wanted.fullmatch, walk(folder)):
+            if len(found) == OUTPUTS_MAX:
+                return {"error": "it left more than %d files; pack them into one" % OUTPUTS_MAX}
+            found.append([path, os.path.getsize(os.path.join(folder, path))])
+        return {"folder": where, "files": found}
 
     def _find(self, request: Json) -> Json:
         """Artifacts by their hashes, as they are named: ``{sha256: [path, size]}`` of those that are here."""
