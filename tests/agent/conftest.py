@@ -41,3 +41,16 @@ def deep(tmp_path: Path) -> Iterator[Callable[[Path, int, str], None]]:
     yield make
     # Whatever the test was about: Python's own rmtree, with which pytest tidies up, would fail on them.
     subprocess.run(["rm", "-rf", *tmp_path.iterdir()], check=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "disk"
+    path.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(path)]
+    if subprocess.run(command, capture_output=True).returncode != 0:
+        pytest.skip("mounting a small tmpfs needs root")
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "-l", str(path)], check=True)
