@@ -21,6 +21,7 @@ import time
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, cast
 
+from . import procs
 from .connection import connect
 from .patterns import matcher, walk
 from .protocol import Json, RequestError, decode, integer, is_id, line
@@ -45,8 +46,11 @@ _HEX = frozenset("0123456789abcdef")
 
 
 def command(root: str) -> List[str]:
-    """What serves the connection that is its standard input; `CODE` must be in its PYTHONPATH."""
-    return [sys.executable, "-S", "-m", "hostler.agent.files", root]
+    """What serves the connection that is its standard input, and dies with this process.
+
+    `CODE` must be in its PYTHONPATH.
+    """
+    return [sys.executable, "-S", "-m", "hostler.agent.files", "of", str(os.getpid()), root]
 
 
 class Damaged(Exception):
@@ -344,9 +348,12 @@ def own_digest() -> Optional[str]:
 def main(words: List[str]) -> int:
     """Serve files of a folder, the last word, over standard input and output. Returns the exit status.
 
-    Without ``guest`` before it these are one socket, whose other side has been let in already.
+    Without ``guest`` before it these are one socket, whose other side has been let in already by the process that it
+    is ``of``: a successor of that one would not know of it, and somebody may work in what it lays out.
     """
     root, is_guest = os.path.abspath(words[-1]), words[:-1] == ["guest"]
+    if not is_guest:
+        procs.die_with_parent(int(words[1]))
     # Buffered: many small files are few packets then.
     with _opened(0, "rb", _COPY_BYTES) as source, _opened(1 if is_guest else 0, "wb", _OUTPUT_BYTES) as output:
         try:
