@@ -40,6 +40,17 @@ def alive(pid: int) -> bool:
     return start is not None and procs.is_running(procs.Identity(pid, start))
 
 
+def fill(path: Path) -> None:
+    """Write a file until the disk is full."""
+    with path.open("wb", buffering=0) as ballast:
+        for size in (1 << 16, 1 << 12, 1):
+            try:
+                while True:
+                    ballast.write(b"x" * size)
+            except OSError:
+                continue
+
+
 class Client:
     """Speaks the agent protocol and keeps every message and fact it got."""
 

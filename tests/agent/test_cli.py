@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from .harness import Agent, Client, alive, until
+from .harness import Agent, Client, alive, fill, until
 from .test_attempts import attempt, shell
 
 
@@ -82,19 +79,6 @@ def test_supervisor_that_dies_again_and_again_comes_back(agent: Agent) -> None:
         assert agent.client().hello["incarnation"] == incarnation
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / "disk"
-    path.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(path)]
-    if subprocess.run(command, capture_output=True).returncode != 0:
-        pytest.skip("mounting a small tmpfs needs root")
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", "-l", str(path)], check=True)
-
-
 def test_full_disk_loses_no_fact(small_disk: Path, tmp_path: Path) -> None:
     agent = Agent(small_disk / "agent")
     try:
@@ -123,16 +107,6 @@ def fill_and_free(agent: Agent, small_disk: Path, tmp_path: Path) -> None:
     again = agent.client()
     again.ended("j1.2")
     assert again.facts == client.facts
-
-
-def fill(path: Path) -> None:
-    with path.open("wb", buffering=0) as ballast:
-        for size in (1 << 16, 1 << 12, 1):
-            try:
-                while True:
-                    ballast.write(b"x" * size)
-            except OSError:
-                continue
 
 
 def test_a_full_disk_with_the_log_on_it_ends_nobody(agent: Agent, small_disk: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -250,3 +251,36 @@ def test_telemetry_comes_by_itself(agent: Agent) -> None:
     assert 0 < telemetry["memory_free_bytes"] < telemetry["memory_bytes"]
     assert telemetry["backlog_s"] == 0.0
     client.close()
+
+
+def helpers(agent: Agent) -> list[int]:
+    """The processes that serve files of an agent's folder."""
+    mark = os.fsencode(agent.directory)
+    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if is_helper(pid, mark)]
+
+
+def is_helper(pid: int, mark: bytes) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return b"hostler.agent.files" in words and mark in words
+
+
+def test_who_serves_files_dies_with_the_supervisor_however_that_ends(agent: Agent) -> None:
+    """The next one does not know of it, and a slow one may lay out a folder in which somebody works by then."""
+    agent.client()
+    with connect(str(agent.directory), 30.0) as peer, peer.makefile("rb") as heard:
+        for request in ({"type": "files", "protocol": 1, "epoch": 1}, {"op": "find", "sha256": []}):
+            peer.sendall(json.dumps(request).encode() + b"\n")
+            assert "error" not in json.loads(heard.readline())
+        [helper] = helpers(agent)
+        os.kill(agent.supervisor, signal.SIGKILL)
+        until(lambda: helper not in helpers(agent), "the helper's end", 5.0)
+        assert heard.readline() == b""
+    until(agent._is_up, "the next supervisor")
+
+
+def test_who_serves_files_of_a_supervisor_that_is_gone_never_begins(tmp_path: Path, agent: Agent) -> None:
+    command = [sys.executable, "-S", "-m", "hostler.agent.files", "of", "1", str(tmp_path)]
+    assert subprocess.run(command, env=agent._env, input=b"", timeout=30).returncode == -signal.SIGKILL

@@ -13,7 +13,7 @@ import pytest
 
 from hostler.agent.build import build_zipapp
 
-from .harness import PATIENCE_S, Agent, alive, until
+from .harness import PATIENCE_S, Agent, alive, fill, until
 from .test_attempts import attempt, shell
 from .test_workers import opened, worker
 
@@ -106,3 +106,33 @@ def test_a_signal_in_the_midst_of_it_ends_the_agent(agent: Agent, zipapps: tuple
     agent.process.terminate()
     assert agent.process.wait(PATIENCE_S) >= 0
     assert not alive(pid)
+
+
+def test_a_full_disk_is_waited_for(small_disk: Path, zipapps: tuple[Path, Path], tmp_path: Path) -> None:
+    """What the journal does not have, the next supervisor would not know."""
+    agent = Agent(small_disk / "agent", [sys.executable, str(zipapps[0])])
+    try:
+        client = agent.client()
+        wait = f"touch {tmp_path}/ready; while ! [ -e {tmp_path}/go ]; do sleep 0.01; done; exit 5"
+        fat = 'printf "\\"%020000d\\"" 0 | tr 0 1 > $HOSTLER_RESULT'
+        client.launch(shell("j1.1", f"{fat}; {wait}"))
+        until((tmp_path / "ready").exists, "the result")
+        client.fact("started", attempt="j1.1")
+        (small_disk / "agent" / "upgrade").write_bytes(b"x" * 4096)  # there is room for this file
+        fill(small_disk / "ballast")
+        (tmp_path / "go").touch()
+        assert "No space left" in client.message("error")["error"]
+        client.send(type="upgrade", zipapp=str(zipapps[1]), sha256=digest(zipapps[1]))
+        client.sync()
+        old = agent.supervisor
+        time.sleep(1.5)
+        assert alive(old)
+        (small_disk / "ballast").unlink()
+        until(lambda: not alive(old), "the end of the old supervisor")
+        until(agent._is_up, "the new agent")
+        later = agent.client()
+        assert later.hello["code"] == digest(zipapps[1])
+        ended = later.ended("j1.1")
+        assert (ended["exit_code"], len(ended["result"])) == (5, 20_000)
+    finally:
+        agent.stop()

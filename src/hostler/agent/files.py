@@ -21,17 +21,22 @@ import time
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, cast
 
+from . import procs
 from .connection import connect
 from .patterns import matcher, walk
-from .protocol import Json, RequestError, decode, is_id, line
+from .protocol import Json, RequestError, decode, integer, is_id, line
+from .removal import noted, raise_first, remove
 
 BLOBS = "blobs"
 TREES = "trees"
 ARTIFACTS = "artifacts"
+OUTPUTS_MAX = 20_000
+"""Files of one attempt: the controller takes no more, and no line that is much longer."""
 CODE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """Where ``hostler`` is imported from: the zipapp; asked for while the working directory is still the one it was."""
 _WRITABLE = (BLOBS + "/", ARTIFACTS + "/objects/")
 _LONGEST_LINE = 16 << 20
+_LONGEST_ANSWER = 64 << 20  # what the controller takes for a line
 _COPY_BYTES = 1 << 20
 _SMALL_BYTES = 1 << 18
 _OUTPUT_BYTES = 1 << 18  # less than what is copied at a time: that goes past the buffer
@@ -41,8 +46,11 @@ _HEX = frozenset("0123456789abcdef")
 
 
 def command(root: str) -> List[str]:
-    """What serves the connection that is its standard input; `CODE` must be in its PYTHONPATH."""
-    return [sys.executable, "-S", "-m", "hostler.agent.files", root]
+    """What serves the connection that is its standard input, and dies with this process.
+
+    `CODE` must be in its PYTHONPATH.
+    """
+    return [sys.executable, "-S", "-m", "hostler.agent.files", "of", str(os.getpid()), root]
 
 
 class Damaged(Exception):
@@ -86,11 +94,16 @@ class Files:
                 if error.filename is None and error.errno in (errno.EPIPE, errno.ECONNRESET):
                     raise
                 answer = {"error": _words(error)}
+            except (ValueError, RecursionError) as error:  # as of a name that this system's encoding does not have
+                answer = {"error": str(error)}
             if answer is not None:
                 self._say(answer)
 
     def _say(self, answer: Json) -> None:
-        self._output.write(line(answer))
+        said = line(answer)
+        if len(said) > _LONGEST_ANSWER:
+            said = line({"error": "the answer would be a line of %d bytes; pack the files into one" % len(said)})
+        self._output.write(said)
         self._output.flush()
 
     def _answer(self, request: Json) -> Optional[Json]:
@@ -102,32 +115,40 @@ class Files:
     def _get(self, request: Json) -> None:
         """Files, each from an offset on, one after the other. None may change meanwhile: one too short ends all."""
         for path, offset in request["files"]:
-            try:
-                self._send_file(str(path), int(offset))
-            except OSError as error:
-                if error.filename is None:
-                    raise
-                self._output.write(line({"error": _words(error)}))
+            self._send_file(str(path), integer(offset, "offset"))
         self._output.flush()
 
     def _send_file(self, path: str, offset: int) -> None:
+        """A file, or in its place a line that says why there is none."""
+        try:
+            with open(self._inside(path), "rb") as source:
+                size = _regular_size(source, path)
+                if size > _SMALL_BYTES:
+                    self._send_large(source, size, min(offset, size))
+                    return
+                data = b"".join(_pieces(source, size))
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self._output.write(line({"error": _words(error)}))
+        except UnicodeEncodeError as error:
+            self._output.write(line({"error": str(error)}))
+        else:
+            self._send_small(data, min(offset, size))
+
+    def _send_large(self, source: BinaryIO, size: int, offset: int) -> None:
         """What there is from the offset on, and behind it the hash of the whole file as it was read."""
         digest = hashlib.sha256()
-        with open(self._inside(path), "rb") as source:
-            found = os.fstat(source.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise OSError(errno.EINVAL, "it is no regular file", path)
-            offset = min(offset, found.st_size)
-            if found.st_size <= _SMALL_BYTES:
-                self._send_small(b"".join(_pieces(source, found.st_size)), offset)
-                return
-            self._output.write(line({"size": found.st_size, "offset": offset}))
+        with _nothing_but_bytes():
+            self._output.write(line({"size": size, "offset": offset}))
+            if offset:  # to read what lies before it takes minutes of a very large file
+                self._output.flush()
             for data in _pieces(source, offset):
                 digest.update(data)
-            for data in _pieces(source, found.st_size - offset):
+            for data in _pieces(source, size - offset):
                 digest.update(data)
                 self._output.write(data)
-        self._output.write(line({"sha256": digest.hexdigest()}))
+            self._output.write(line({"sha256": digest.hexdigest()}))
 
     def _send_small(self, data: bytes, offset: int) -> None:
         """Of a small file the hash is known at once."""
@@ -137,21 +158,27 @@ class Files:
 
     def _put(self, request: Json) -> Json:
         """The rest of a file that is known by its hash: from the offset that ``missing`` has told of."""
-        digest, size, offset = _digest(request["sha256"]), int(request["size"]), int(request["offset"])
-        path = self._place(str(request["path"]), digest)
-        left = [size - offset]
+        digest, path = _digest(request["sha256"]), str(request["path"])
+        offset = integer(request["offset"], "offset")
+        left = [integer(request["size"], "size") - offset]
         try:
-            os.makedirs(os.path.join(self._root, "partial"), 0o700, exist_ok=True)
-            with _locked(self._partial(digest)) as output:
-                if os.path.exists(path):  # another connection has brought it meanwhile
-                    os.unlink(self._partial(digest))
-                else:
-                    self._take(output, digest, offset, left)
-                    self._publish(digest, path)
+            self._bring(self._place(path, digest), digest, offset, left)
+        except RequestError:
+            left[0] = 0  # it ends the connection
+            raise
         finally:
             for _ in self._bytes(left):  # the next request lies behind these
                 pass
         return {"ok": True}
+
+    def _bring(self, path: str, digest: str, offset: int, left: List[int]) -> None:
+        os.makedirs(os.path.join(self._root, "partial"), 0o700, exist_ok=True)
+        with _locked(self._partial(digest)) as output:
+            if os.path.exists(path):  # another connection has brought it meanwhile
+                os.unlink(self._partial(digest))
+            else:
+                self._take(output, digest, offset, left)
+                self._publish(digest, path)
 
     def _take(self, output: BinaryIO, digest: str, offset: int, left: List[int]) -> None:
         """Write what comes, from the offset on; ``left`` counts what has not come yet."""
@@ -212,7 +239,7 @@ class Files:
                 shutil.copyfile(self._place(_blob(digest), digest), target)
                 os.chmod(target, 0o755 if executable else 0o644)
             self._put_in_place(making, tree, shared=shared)
-        except OSError:
+        except BaseException:
             _delete(making)
             raise
 
@@ -233,8 +260,12 @@ class Files:
         where = tree if os.path.isdir(self._inside(tree)) else os.path.join("attempts", name)
         folder = self._inside(where)
         wanted = matcher(str(each) for each in request["patterns"])
-        found = [path for path in walk(folder) if wanted.fullmatch(path)]
-        return {"folder": where, "files": [[path, os.path.getsize(os.path.join(folder, path))] for path in found]}
+        found: List[List[Any]] = []
+        for path in filter(wanted.fullmatch, walk(folder)):
+            if len(found) == OUTPUTS_MAX:
+                return {"error": "it left more than %d files; pack them into one" % OUTPUTS_MAX}
+            found.append([path, os.path.getsize(os.path.join(folder, path))])
+        return {"folder": where, "files": found}
 
     def _find(self, request: Json) -> Json:
         """Artifacts by their hashes, as they are named: ``{sha256: [path, size]}`` of those that are here."""
@@ -255,16 +286,23 @@ class Files:
         return {"ok": True}
 
     def _keep(self, request: Json) -> Json:
-        """Delete all trees but these and shared ones, and what of blobs and partial files nobody has used for long."""
+        """Delete all trees but these and shared ones, and what of blobs and partial files nobody has used for long.
+
+        What cannot be deleted is told of when all else is gone.
+        """
         kept, trees = set(request["trees"]), self._inside(TREES)
+        failures: List[OSError] = []
         for name in _names(trees):
             tree = os.path.join(trees, name)
-            if name not in kept and not (name.startswith("shared-") and _age_s(tree) < _SHARED_UNUSED_S):
-                _delete(tree)
+            with noted(failures):
+                if name not in kept and not (name.startswith("shared-") and _age_s(tree) < _SHARED_UNUSED_S):
+                    _delete(tree)
         for folder in (BLOBS, "partial"):
-            for path in list(_files(self._inside(folder))):
-                if _age_s(path) > _UNUSED_S:
-                    os.unlink(path)
+            for path in _files(self._inside(folder)):
+                with noted(failures):
+                    if _age_s(path) > _UNUSED_S:
+                        os.unlink(path)
+        raise_first(failures)
         return {"ok": True}
 
     def _bytes(self, left: List[int]) -> Iterator[bytes]:
@@ -310,9 +348,12 @@ def own_digest() -> Optional[str]:
 def main(words: List[str]) -> int:
     """Serve files of a folder, the last word, over standard input and output. Returns the exit status.
 
-    Without ``guest`` before it these are one socket, whose other side has been let in already.
+    Without ``guest`` before it these are one socket, whose other side has been let in already by the process that it
+    is ``of``: a successor of that one would not know of it, and somebody may work in what it lays out.
     """
     root, is_guest = os.path.abspath(words[-1]), words[:-1] == ["guest"]
+    if not is_guest:
+        procs.die_with_parent(int(words[1]))
     # Buffered: many small files are few packets then.
     with _opened(0, "rb", _COPY_BYTES) as source, _opened(1 if is_guest else 0, "wb", _OUTPUT_BYTES) as output:
         try:
@@ -396,14 +437,29 @@ def _names(folder: str) -> List[str]:
     return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
 
 
-def _files(folder: str) -> Iterator[str]:
-    if os.path.isdir(folder):
-        yield from (os.path.join(folder, path) for path in walk(folder))
+def _files(folder: str) -> List[str]:
+    return [os.path.join(folder, path) for path in walk(folder)] if os.path.isdir(folder) else []
 
 
 def _delete(tree: str) -> None:
     if os.path.isdir(tree):
-        shutil.rmtree(tree)
+        remove(tree)
+
+
+def _regular_size(source: BinaryIO, path: str) -> int:
+    found = os.fstat(source.fileno())
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file", path)
+    return found.st_size
+
+
+@contextmanager
+def _nothing_but_bytes() -> Iterator[None]:
+    """Once a file's head is out, whatever fails ends the connection: a line about it would be taken for bytes."""
+    try:
+        yield
+    except OSError as error:
+        raise BrokenPipeError(errno.EPIPE, "a file could not be sent to its end: %s" % _words(error)) from error
 
 
 def _pieces(source: BinaryIO, count: int) -> Iterator[bytes]:

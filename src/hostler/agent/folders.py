@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import threading
 from typing import AbstractSet, Dict, Iterable, List, Optional, Set
+
+from .removal import noted, raise_first, remove
 
 _MOST_SPARE = 256
 _PLAIN_FILE = stat.S_IFREG | 0o600
@@ -44,7 +45,7 @@ class Folders:
         except OSError as error:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
-            _delete(folder)  # an attempt of that id ended here before, and is forgotten
+            remove(folder)  # an attempt of that id ended here before, and is forgotten
             self._place(folder)
         return folder
 
@@ -57,25 +58,28 @@ class Folders:
         return left
 
     def discard(self, names: Iterable[str], known_children: AbstractSet[int]) -> None:
-        """Delete the folders of ended attempts, or keep them as spare ones; raises OSError.
+        """Delete the folders of ended attempts, or keep them as spare ones; raises OSError when all others are gone.
 
         ``known_children`` are the pids of this process's children that are no orphans.
         """
         children = _children()
         are_known = children is not None and children <= known_children
+        failures: List[OSError] = []
         for name in names:
             is_alone = are_known and self._untouched.get(name) == self.orphans_reaped
             self._untouched.pop(name, None)
             if is_alone and len(self._spare) < _MOST_SPARE:
                 self._spare[self.path(name)] = None
             else:
-                _delete(self.path(name))
+                with noted(failures):
+                    remove(self.path(name))
+        raise_first(failures)
 
     def tidy(self, keep: AbstractSet[str]) -> None:
         """Delete the folders with nothing in them, as an earlier agent's spare ones, except those of ``keep``."""
         for name in os.listdir(self._root):
             if name not in keep and not _contents(self.path(name)):
-                _delete(self.path(name))
+                remove(self.path(name))
 
     def _place(self, folder: str) -> None:
         if folder in self._spare:
@@ -106,10 +110,3 @@ def _contents(folder: str) -> List[str]:
 def _is_touched(path: str) -> bool:
     found = os.lstat(path)
     return found.st_size != 0 or found.st_mode != _PLAIN_FILE or found.st_nlink != 1
-
-
-def _delete(folder: str) -> None:
-    try:
-        shutil.rmtree(folder)
-    except FileNotFoundError:
-        return

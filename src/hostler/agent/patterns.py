@@ -15,19 +15,24 @@ def matcher(patterns: Iterable[str]) -> Pattern[str]:
     return re.compile("|".join("(?:%s)" % _translated(each) for each in patterns), re.DOTALL)
 
 
-def walk(root: str, folder: str = "") -> Iterator[str]:
+def walk(root: str) -> Iterator[str]:
     """The regular files below a folder, as paths relative to it, in order; links are not followed, nor told of.
 
-    Raises OSError where a folder cannot be read.
+    Raises OSError where a folder cannot be read, as one whose path is too long.
     """
-    with os.scandir(os.path.join(root, folder)) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
-    for entry in entries:
-        path = folder + entry.name
-        if entry.is_dir(follow_symlinks=False):
-            yield from walk(root, path + "/")
-        elif entry.is_file(follow_symlinks=False):
+    waiting = [""]  # a folder has a slash at its end; no recursion, whose limit is less than the folders there may be
+    while waiting:
+        path = waiting.pop()
+        if path and not path.endswith("/"):
             yield path
+            continue
+        with os.scandir(os.path.join(root, path)) as found:
+            entries = sorted(found, key=lambda entry: entry.name, reverse=True)
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(path + entry.name + "/")
+            elif entry.is_file(follow_symlinks=False):
+                waiting.append(path + entry.name)
 
 
 def _translated(pattern: str) -> str:

@@ -9,6 +9,7 @@ import resource
 import signal
 from typing import Any, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Tuple, Union
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _SIGNALS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT
@@ -69,9 +70,14 @@ def belongs_to(pid: int, directory: str) -> Optional[bool]:
 
 def become_subreaper() -> None:
     """Orphaned descendants come to this process from now on, not to init."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER): " + os.strerror(ctypes.get_errno()))
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1, "PR_SET_CHILD_SUBREAPER")
+
+
+def die_with_parent(parent: int) -> None:
+    """This process is killed when its parent ends, and at once if that is not this one any more."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, "PR_SET_PDEATHSIG")
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def keep_descriptors_private() -> None:
@@ -195,6 +201,12 @@ def oom_kills() -> Optional[int]:
     except OSError:
         return None
     return None
+
+
+def _prctl(option: int, value: int, name: str) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(%s): %s" % (name, os.strerror(ctypes.get_errno())))
 
 
 def _stat(pid: int) -> Optional[List[bytes]]:

@@ -134,7 +134,7 @@ class Supervisor:
         self._send_telemetry()
         self._send_progress()
         self._reap()
-        while not (self._may_exit() or (self._upgrading and self._leaving is None)):
+        while not (self._may_exit() or self._may_make_way()):
             self._loop.turn(self._settle())
         self._devices.tools.stop()
         self._canaries.stop()
@@ -488,6 +488,13 @@ class Supervisor:
                 return False
             self._workers.end_all()
         return not self._workers.pids
+
+    def _may_make_way(self) -> bool:
+        """Only with all that happened on disk: the next supervisor knows nothing else. A full disk is waited for."""
+        if not self._upgrading or self._leaving is not None:
+            return False
+        self._attempts.announce()
+        return self._node.journal.flush()
 
     # --- now and then ---------------------------------------------------------------------------------------------
 

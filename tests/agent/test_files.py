@@ -1,0 +1,235 @@
+"""Files to and from a node, by the words that are spoken: what cannot be done is said, and ends nothing else."""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import hashlib
+import io
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostler.agent import files
+from hostler.agent.files import Files
+from hostler.agent.removal import remove
+from hostler.backends import carrier
+
+from .harness import Json
+
+LARGE = os.urandom(700_000)
+REST = {"op": "find", "sha256": []}
+FOUND: Json = {"found": {}}
+
+
+def said(root: Path, *requests: Json | bytes) -> bytes:
+    """All that is answered to these requests."""
+    output = io.BytesIO()
+    Files(str(root), io.BytesIO(spoken(*requests)), output).serve()
+    return output.getvalue()
+
+
+def answers(root: Path, *requests: Json | bytes) -> list[Json]:
+    return [json.loads(each) for each in said(root, *requests).splitlines()]
+
+
+def spoken(*requests: Json | bytes) -> bytes:
+    return b"".join(each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in requests)
+
+
+class Failing(io.FileIO):
+    """A file that cannot be read behind its first bytes, as on a disk with a bad block."""
+
+    good = 0
+
+    def read(self, size: int | None = -1) -> Any:
+        if self.tell() + (size or 0) > self.good:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().read(size)
+
+
+@pytest.fixture
+def bad_block(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Failing]]:
+    """Files whose name has `bad` in it are of that kind."""
+
+    def opened(path: Any, *others: Any, **more: Any) -> Any:
+        return Failing(path) if "bad" in str(path) else builtins.open(path, *others, **more)
+
+    monkeypatch.setattr(files, "open", opened, raising=False)
+    return Failing
+
+
+def test_a_file_that_cannot_be_read_to_its_end_ends_the_connection(
+    tmp_path: Path, bad_block: type[Failing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line would be taken for bytes of the file, and what is missing of it be waited for."""
+    (tmp_path / "bad").write_bytes(LARGE)
+    monkeypatch.setattr(bad_block, "good", 1 << 18)
+    monkeypatch.setattr(files, "_COPY_BYTES", 1 << 17)
+    output = io.BytesIO()
+    request = spoken({"op": "get", "files": [["bad", 0]]}, REST)
+    with pytest.raises(BrokenPipeError, match="Input/output error"):
+        Files(str(tmp_path), io.BytesIO(request), output).serve()
+    head, _, data = output.getvalue().partition(b"\n")
+    assert json.loads(head) == {"size": len(LARGE), "offset": 0}
+    assert data == LARGE[: 1 << 18]
+
+
+def test_a_small_file_that_cannot_be_read_is_told_of_and_the_next_one_comes(
+    tmp_path: Path, bad_block: type[Failing]
+) -> None:
+    (tmp_path / "bad").write_bytes(b"no")
+    (tmp_path / "good").write_bytes(b"yes\n")
+    request: Json = {"op": "get", "files": [["bad", 0], ["nowhere", 0], ["good", 0]]}
+    failed, missing, head, data, rest = said(tmp_path, request, REST).splitlines()
+    assert "Input/output error" in json.loads(failed)["error"]
+    assert "No such file" in json.loads(missing)["error"]
+    assert json.loads(head) == {"size": 4, "offset": 0, "sha256": hashlib.sha256(b"yes\n").hexdigest()}
+    assert (data, json.loads(rest)) == (b"yes", FOUND)
+
+
+def test_a_line_that_cannot_be_written_ends_the_connection(tmp_path: Path) -> None:
+    class Gone(io.BytesIO):
+        def write(self, _data: Any) -> int:
+            raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+
+    (tmp_path / "good").write_bytes(b"yes\n")
+    with pytest.raises(OSError, match="timed out"):
+        Files(str(tmp_path), io.BytesIO(spoken({"op": "get", "files": [["good", 0]]})), Gone()).serve()
+
+
+@pytest.mark.usefixtures("bad_block")
+def test_the_head_of_a_resumed_file_comes_before_what_lies_before_is_read(tmp_path: Path) -> None:
+    """Reading that takes minutes, and who waits for a word gives up meanwhile."""
+    (tmp_path / "bad").write_bytes(LARGE)
+    flushed: list[bytes] = []
+
+    class Output(io.BytesIO):
+        def flush(self) -> None:
+            flushed.append(self.getvalue())
+
+    request = spoken({"op": "get", "files": [["bad", 500_000]]})
+    with pytest.raises(BrokenPipeError):
+        Files(str(tmp_path), io.BytesIO(request), Output()).serve()
+    assert json.loads(flushed[0]) == {"size": len(LARGE), "offset": 500_000}
+
+
+def test_a_resumed_file_is_hashed_whole(tmp_path: Path) -> None:
+    (tmp_path / "good").write_bytes(LARGE)
+    head, _, rest = said(tmp_path, {"op": "get", "files": [["good", 500_000]]}).partition(b"\n")
+    assert json.loads(head) == {"size": len(LARGE), "offset": 500_000}
+    assert rest[:200_000] == LARGE[500_000:]
+    assert json.loads(rest[200_000:]) == {"sha256": hashlib.sha256(LARGE).hexdigest()}
+
+
+def outputs(attempt: str, *patterns: str) -> Json:
+    return {"op": "outputs", "attempt": attempt, "patterns": patterns}
+
+
+def test_outputs_are_told_of_in_order(tmp_path: Path) -> None:
+    names = ["a", "a b", "a.d/x", "b/c/d", "b/c.txt", "b0", "é"]
+    for name in names:
+        path = tmp_path / "trees" / "j1.1" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    (tmp_path / "trees" / "j1.1" / "link").symlink_to("a")
+    [answer] = answers(tmp_path, outputs("j1.1", "**"))
+    in_order = ["a", "a b", "a.d/x", "b/c/d", "b/c.txt", "b0", "é"]
+    assert answer == {"folder": "trees/j1.1", "files": [[name, len(name.encode())] for name in in_order]}
+
+
+def test_outputs_below_many_folders_come(tmp_path: Path, deep: Callable[[Path, int, str], None]) -> None:
+    deep(tmp_path / "trees" / "j1.1", 1500, "d")
+    name = "d/" * 1500 + "file"
+    got = answers(tmp_path, outputs("j1.1", "**"), {"op": "get", "files": [["trees/j1.1/" + name, 0]]}, REST)
+    assert got[0] == {"folder": "trees/j1.1", "files": [[name, 0]]}
+    assert (got[1]["size"], got[2]) == (0, FOUND)
+
+
+def test_outputs_below_folders_whose_path_is_too_long_are_an_error(
+    tmp_path: Path, deep: Callable[[Path, int, str], None]
+) -> None:
+    deep(tmp_path / "trees" / "j1.1", 40, "d" * 200)
+    told, rest = answers(tmp_path, outputs("j1.1", "**"), REST)
+    assert "name too long" in told["error"]
+    assert rest == FOUND
+    assert answers(tmp_path, {"op": "clear", "tree": "j1.1"}) == [{"ok": True}]
+    assert os.listdir(tmp_path / "trees") == []
+
+
+def test_a_name_that_the_system_cannot_hold_is_an_error_and_ends_nothing(tmp_path: Path) -> None:
+    name, data = "\ud800", b"7\n"
+    digest = hashlib.sha256(data).hexdigest()
+    blob = f"blobs/{digest[:2]}/{digest}"
+    put = {"op": "put", "sha256": digest, "size": len(data), "offset": 0}
+    listed = [["good", digest, False], [name, digest, False]]
+    got = answers(
+        tmp_path,
+        {**put, "path": blob},
+        data,
+        {**put, "path": f"artifacts/objects/{digest[:2]}/{digest}{name}"},
+        data,
+        {"op": "missing", "files": {digest: blob + name}},
+        {"op": "lay", "tree": "j1.1", "files": listed, "shared": False},
+        {"op": "get", "files": [[name, 0], [blob, 0]]},
+    )
+    assert got[0] == {"ok": True}
+    assert ["surrogates not allowed" in each["error"] for each in got[1:5]] == [True] * 4
+    assert got[5]["sha256"] == digest
+    assert os.listdir(tmp_path / "trees") == []
+
+
+def test_a_put_that_cannot_be_understood_ends_the_connection_before_its_bytes(tmp_path: Path) -> None:
+    put = {"op": "put", "sha256": "0" * 64, "path": "journal.jsonl", "size": 1000, "offset": 0}
+    [told] = answers(tmp_path, put, b"too few bytes")
+    assert "is no place for" in told["error"]
+    [told] = answers(tmp_path, {**put, "size": "many"}, REST)
+    assert "size must be an integer" in told["error"]
+
+
+def test_what_cannot_be_deleted_keeps_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk would be full one day of what lies behind one folder that is another's."""
+
+    def refused(folder: str) -> None:
+        if folder.endswith("j2.1"):
+            raise PermissionError(errno.EPERM, "not allowed", folder)
+        remove(folder)
+
+    monkeypatch.setattr(files, "remove", refused)
+    for name in ("trees/j1.1/a", "trees/j2.1/a", "trees/j3.1/a", "trees/j4.1/a", "blobs/aa/old", "partial/old"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (0, 0))
+    [told] = answers(tmp_path, {"op": "keep", "trees": ["j4.1"]})
+    assert "not allowed" in told["error"]
+    left = [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*")) if path.is_file()]
+    assert left == ["trees/j2.1/a", "trees/j4.1/a"]
+
+
+def test_too_many_outputs_are_an_error_that_comes_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their line would be longer than the controller reads, and it would ask for ever."""
+    (tmp_path / "trees" / "j1.1").mkdir(parents=True)
+    (tmp_path / "trees" / "j1.1" / "a").touch()
+    monkeypatch.setattr(files, "walk", lambda _: itertools.repeat("a"))
+    told = {"error": "it left more than 20000 files; pack them into one"}
+    assert answers(tmp_path, outputs("j1.1", "**"), REST) == [told, FOUND]
+    monkeypatch.setattr(files, "walk", lambda _: itertools.chain(["b"] * 100_000, ["a"] * carrier.OUTPUTS_MAX))
+    [answer] = answers(tmp_path, outputs("j1.1", "a"))
+    assert len(answer["files"]) == 20_000
+
+
+def test_an_answer_that_nobody_would_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "trees" / "j1.1").mkdir(parents=True)
+    (tmp_path / "trees" / "j1.1" / "a").touch()
+    monkeypatch.setattr(files, "_LONGEST_ANSWER", 50)
+    told, rest = answers(tmp_path, outputs("j1.1", "**"), REST)
+    assert (told["folder"], rest) == ("trees/j1.1", FOUND)
+    (tmp_path / "trees" / "j1.1" / "another").touch()
+    told, rest = answers(tmp_path, outputs("j1.1", "**"), REST)
+    assert "pack the files into one" in told["error"]
+    assert rest == FOUND
