@@ -233,3 +233,19 @@ def test_an_answer_that_nobody_would_read_is_an_error(tmp_path: Path, monkeypatc
     told, rest = answers(tmp_path, outputs("j1.1", "**"), REST)
     assert "pack the files into one" in told["error"]
     assert rest == FOUND
+
+
+def test_a_partial_file_that_somebody_has_just_published_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by four connections that brought the same file: it lost its name between two looks at it."""
+    path, stat, gone = str(tmp_path / "partial"), os.stat, [True]
+
+    def published(asked: Any, *others: Any, **more: Any) -> Any:
+        if asked == path and gone and gone.pop():
+            os.unlink(path)
+        return stat(asked, *others, **more)
+
+    monkeypatch.setattr(os, "stat", published)
+    with files._locked(path) as output:
+        assert os.path.samestat(os.fstat(output.fileno()), stat(path))
