@@ -7,8 +7,8 @@ PYTHON ?= python3
 export PYTHON
 RUN := .venv/bin/python
 STATE := build/demo
-# Tests side by side. None depends on speed, so a crowded machine only makes them slower.
-JOBS ?= 2
+# Tests side by side, one more than there are cores: many wait for something. None depends on speed.
+JOBS ?= 3
 
 .PHONY: demo test canary lint format reference bench campaign fleetdays faults rigs clean
 .DEFAULT_GOAL := demo
