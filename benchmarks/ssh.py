@@ -137,6 +137,7 @@ def _pulled(server: Sshd, folder: Path, source: Path, rounds: int) -> dict[str, 
             for name, way in ways.items():
                 shutil.rmtree(target, ignore_errors=True)
                 target.mkdir()
+                os.sync()  # what one has left to the system to write shall not cost the next
                 began = time.perf_counter()
                 way()
                 if name != "Hostler":

@@ -10,12 +10,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, TypeAlias, runtime_checkable
 
 from hostler.backends.channel import PROTOCOL, encoded
 from hostler.model.errors import FilesChanged, FilesError, LinkLost, LinkRefused
 from hostler.model.record import record
 
+Piece: TypeAlias = bytes | memoryview
 PIECE = 4 << 20
 SILENCE_S = 600.0
 """A node that hashes tens of gigabytes says nothing meanwhile. That a line is dead, others notice sooner."""
@@ -37,6 +38,14 @@ class Reader(Protocol):
 
     async def read(self, n: int) -> bytes:
         """Some bytes, at most so many; nothing at the end."""
+
+
+@runtime_checkable
+class Takes(Protocol):
+    """A reader that has a thread of its own."""
+
+    async def take(self, count: int, write: Callable[[Piece], None]) -> None:
+        """Give so many bytes to `write`, in that thread. Raises `ConnectionError`, and what `write` raises."""
 
 
 @record
@@ -98,6 +107,33 @@ class Disk:
     def close(self) -> None:
         """Wait for nothing any more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Sink:
+    """A file that is written and hashed, and now and then begun to be written through. `moved`: another piece came."""
+
+    def __init__(
+        self, output: BinaryIO, digest: hashlib._Hash, sync: Callable[[], None], moved: Callable[[], None]
+    ) -> None:
+        self._output = output
+        self._digest = digest
+        self._sync = sync
+        self._moved = moved
+        self._unsynced = 0
+
+    def write(self, piece: Piece) -> None:
+        """The next bytes. Raises `OSError`."""
+        self._output.write(piece)
+        self._digest.update(piece)
+        self._moved()
+        self._unsynced += len(piece)
+        if self._unsynced >= SYNC_EVERY:
+            self._sync()
+            self._unsynced = 0
+
+    def write_all(self, pieces: Sequence[bytes]) -> None:
+        """All of these. Each call gives the interpreter away, and waits to have it back: there is one for all."""
+        self.write(b"".join(pieces))
 
 
 class Courier:
@@ -238,7 +274,9 @@ class Courier:
         with partial.open("ab" if answer["offset"] else "wb") as output:
             if answer["offset"]:
                 digest = await asyncio.to_thread(self._resumed, output, partial, answer["offset"])
-            await self._take(output, digest, answer["size"] - answer["offset"], lambda: disk.sync(partial))
+            await self._take(
+                Sink(output, digest, lambda: disk.sync(partial), self._move), answer["size"] - answer["offset"]
+            )
         disk.sync(partial)
         told, found = answer.get("sha256") or (await self._hear())["sha256"], digest.hexdigest()
         if found == told and wanted.sha256 in (None, found):
@@ -247,6 +285,9 @@ class Courier:
         fault = FilesError if found == told else FilesChanged
         raise fault(f"{wanted.path} of {self._where} is not what it should be: its hash is another one")
 
+    def _move(self) -> None:
+        self._signs += 1
+
     def _resumed(self, output: BinaryIO, partial: Path, offset: int) -> hashlib._Hash:
         """The hash of what has come before, of which everything behind the offset is dropped."""
         output.truncate(offset)
@@ -254,30 +295,31 @@ class Courier:
         with partial.open("rb") as source:
             while data := source.read(PIECE):
                 digest.update(data)
-                self._signs += 1  # of life, while nothing moves on the line
+                self._move()  # though nothing does on the line
         return digest
 
-    async def _take(self, output: BinaryIO, digest: hashlib._Hash, left: int, sync: Callable[[], None]) -> None:
-        """Write and hash so many bytes: large ones in a thread, while the next are on their way."""
+    async def _take(self, sink: Sink, left: int) -> None:
+        """Fill a sink with so many bytes: large ones in a thread, while the next are on their way."""
+        if isinstance(self._reader, Takes):
+            try:
+                await self._reader.take(left, sink.write)
+            except ConnectionError as error:
+                raise self._lost(str(error)) from error
+            return
         taking: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         taking.set_result(None)
-        unsynced = 0
         try:
             while left > 0:
-                if unsynced >= SYNC_EVERY:
-                    sync()
-                    unsynced = 0
                 pieces, size = list[bytes](), 0
                 while size < min(left, PIECE):
                     pieces.append(await self._read(left - size))
                     size += len(pieces[-1])
                 left -= size
-                unsynced += size
                 await taking
                 if size < PIECE:
-                    _write(output, digest, pieces)
+                    sink.write(b"".join(pieces))
                 else:
-                    taking = asyncio.ensure_future(asyncio.to_thread(_write, output, digest, pieces))
+                    taking = asyncio.ensure_future(asyncio.to_thread(sink.write_all, pieces))
         finally:
             await taking
 
@@ -385,12 +427,6 @@ def _is_here(wanted: Wanted) -> bool:
         return False
     with wanted.target.open("rb") as source:
         return hashlib.file_digest(source, "sha256").hexdigest() == wanted.sha256
-
-
-def _write(output: BinaryIO, digest: hashlib._Hash, pieces: Sequence[bytes]) -> None:
-    data = b"".join(pieces)  # each call gives the interpreter away, and waits to have it back
-    output.write(data)
-    digest.update(data)
 
 
 def _sync(path: Path) -> None:

@@ -10,13 +10,16 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
+from hostler.backends.courier import Piece
 from hostler.backends.ssh.target import Habits, Target
 
+Result = TypeVar("Result")
 PROGRAM = "ssh"
 CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 """Put first: they take half as long as what others would choose, and files may be large."""
@@ -56,7 +59,7 @@ def command(target: Target, habits: Habits, remote: str) -> list[str] | None:
 class Client(asyncio.StreamReaderProtocol):
     """One that runs: a `Reader` of what comes through it, and a writer. It ends when its writer is closed.
 
-    What comes is read by a thread, in pieces so large that the event loop has next to nothing to do with it.
+    What comes is read by a thread, which writes files as well: the event loop has nothing to do with their bytes.
     """
 
     def __init__(self) -> None:
@@ -64,6 +67,7 @@ class Client(asyncio.StreamReaderProtocol):
         self.process: subprocess.Popen[bytes] | None = None
         self._thread = ThreadPoolExecutor(1, "openssh")
         self._output, self._its_output = socket.socketpair()
+        self._its_output.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, READ_BYTES)
         self._kept = b""
         """What came behind a line."""
         self._over = asyncio.Event()
@@ -84,17 +88,22 @@ class Client(asyncio.StreamReaderProtocol):
         return writer
 
     async def read(self, n: int) -> bytes:
-        """As many bytes, or a piece of them; nothing at the end."""
+        """Some bytes, at most so many; nothing at the end. Raises `ConnectionError`."""
         if self._kept:
             data, self._kept = self._kept[:n], self._kept[n:]
             return data
-        return await self._receive(min(n, READ_BYTES), socket.MSG_WAITALL)
+        return await self._in_thread(self._output.recv, min(n, READ_BYTES))
+
+    async def take(self, count: int, write: Callable[[Piece], None]) -> None:
+        """Give so many bytes to `write`, in the thread. Raises `ConnectionError`, and what `write` raises."""
+        kept, self._kept = self._kept[:count], self._kept[count:]
+        await self._in_thread(self._take, kept, count - len(kept), write)
 
     async def readline(self) -> bytes:
         """A line with its end, or what there was before the end."""
         parts = [self._kept]
         while b"\n" not in parts[-1]:
-            parts.append(await self._receive(LINE_BYTES, 0))
+            parts.append(await self._in_thread(self._output.recv, LINE_BYTES))
             if not parts[-1]:
                 break
         line, end, self._kept = b"".join(parts).partition(b"\n")
@@ -136,9 +145,19 @@ class Client(asyncio.StreamReaderProtocol):
             os.set_blocking(errors.fileno(), False)  # whatever it has started may have it still
             return errors.read(LONGEST_WORDS) or b""
 
-    async def _receive(self, count: int, flags: int) -> bytes:
+    def _take(self, kept: bytes, left: int, write: Callable[[Piece], None]) -> None:
+        write(kept)
+        buffer = memoryview(bytearray(min(left, READ_BYTES)))
+        while left > 0:
+            size = self._output.recv_into(buffer, min(left, READ_BYTES), socket.MSG_WAITALL)
+            if not size:
+                raise ConnectionError("it hung up")
+            write(buffer[:size])
+            left -= size
+
+    async def _in_thread(self, work: Callable[..., Result], *given: Any) -> Result:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._output.recv, count, flags)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
         except RuntimeError as error:  # the thread takes nothing more
             raise ConnectionError("it is closed") from error
 
