@@ -31,7 +31,9 @@ OUTPUTS_MAX = 20_000
 SPARE_BYTES = 1 << 30
 """What is left free on this machine for the journal and all else."""
 MUCH = 64 << 20
-"""Bytes for which a connection of another kind is worth its handshake."""
+"""Bytes for which a connection of another kind is worth its handshake..."""
+LARGE = 1 << 20
+"""...if they are in files of so many on average: many small ones are none of its strengths."""
 CHANGES_MAX = 3
 """Times that files may be others than they were a moment before."""
 COURIERS = 3
@@ -173,20 +175,20 @@ class Carrier:
 
     async def _put(self, courier: Courier, parcels: Sequence[Parcel]) -> None:
         missing = await courier.missing(parcels)
-        async with self._fit_for(sum(each.size for each in missing), courier) as fit:
+        async with self._fit_for([each.size for each in missing], courier) as fit:
             await fit.send(missing)
 
     async def _get(self, courier: Courier, wanted: Sequence[Wanted]) -> list[str]:
         """Fetch, if there is room for all of it. Raises `OSError` where there is not."""
-        size = await asyncio.to_thread(lambda: sum(map(_to_come, wanted)))
-        await asyncio.to_thread(self._expect_room, size)
-        async with self._fit_for(size, courier) as fit:
+        sizes = await asyncio.to_thread(lambda: list(map(_to_come, wanted)))
+        await asyncio.to_thread(self._expect_room, sum(sizes))
+        async with self._fit_for(sizes, courier) as fit:
             return await fit.get(wanted)
 
     @asynccontextmanager
-    async def _fit_for(self, size: int, courier: Courier) -> AsyncIterator[Courier]:
-        """This connection, or for so many bytes one of the other kind."""
-        if size < MUCH:
+    async def _fit_for(self, sizes: Sequence[int], courier: Courier) -> AsyncIterator[Courier]:
+        """This connection, or for files of such sizes one of the other kind."""
+        if sum(sizes) < max(MUCH, len(sizes) * LARGE):
             yield courier
             return
         other = await self._dial_for_much()

@@ -73,6 +73,17 @@ async def test_large_files_go_there_and_come_back(server: Sshd, tmp_path: Path, 
         assert len(clients) == 2, "what is there is not sent, and small files need no client"
 
 
+async def test_many_small_files_are_no_large_ones(server: Sshd, tmp_path: Path, clients: list[Client]) -> None:
+    mine = tmp_path / "project"
+    mine.mkdir()
+    for number in range(30):
+        (mine / str(number)).write_bytes(os.urandom(100_000))
+    async with linked(server) as (node, _):
+        supplied = await node.supply(in_folder("j1.1", mine, "true"))
+        assert content(Path(str(supplied.cwd))) == content(mine)
+        assert clients == []
+
+
 @with_client
 async def test_what_was_cut_goes_on_where_it_broke(
     server: Sshd, tmp_path: Path, clients: list[Client], monkeypatch: pytest.MonkeyPatch
