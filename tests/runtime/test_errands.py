@@ -70,6 +70,18 @@ class FarNode(FakeNode):
             raise self.faults.pop(0)
 
 
+def leaving(fault: Exception) -> FarNode:
+    """A node on which everything runs well, and this is raised by whoever fetches what it has left."""
+
+    def ends(order: AttemptOrder) -> Ended:
+        node.faults.append(fault)
+        return succeed(order)
+
+    node = FarNode()
+    node.behave = ends
+    return node
+
+
 def job(*outputs: str) -> JobSpec:
     return JobSpec(name="job", payload=ScriptPayload(schema=1, argv=("true",), cwd="/here", outputs=outputs))
 
@@ -181,12 +193,7 @@ async def test_files_of_a_node_that_cannot_hand_them_over_are_a_failure(director
 async def test_what_was_not_fetched_is_not_deleted_there(directory: StateDir) -> None:
     """It is the only copy."""
 
-    def ends(order: AttemptOrder) -> Ended:
-        node.faults.append(FilesError("too many"))
-        return succeed(order)
-
-    node = FarNode()
-    node.behave = ends
+    node = leaving(FilesError("too many"))
     async with running(directory, node) as controller:
         (name,) = await submit(controller, replace(job("out"), retry=Retry(backoff_s=0.0)))
         await until_state(controller, name, JobState.FAILED)
@@ -211,12 +218,7 @@ async def test_what_may_pass_is_not_held_against_a_job(directory: StateDir, faul
 
 
 async def test_what_can_never_be_written_here_fails_the_attempt(directory: StateDir) -> None:
-    def ends(order: AttemptOrder) -> Ended:
-        node.faults.append(OSError(errno.ENAMETOOLONG, "File name too long"))
-        return succeed(order)
-
-    node = FarNode()
-    node.behave = ends
+    node = leaving(OSError(errno.ENAMETOOLONG, "File name too long"))
     async with running(directory, node) as controller:
         (name,) = await submit(controller, replace(job("out"), retry=Retry(backoff_s=0.0)))
         await until_state(controller, name, JobState.FAILED)

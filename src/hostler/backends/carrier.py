@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias, TypeVar
 
-from hostler.agent.files import ARTIFACTS, BLOBS
+from hostler.agent.files import ARTIFACTS, BLOBS, OUTPUTS_MAX
 from hostler.backends.base import Store
 from hostler.backends.courier import Courier, Parcel, Wanted
 from hostler.backends.packing import LIBRARY, Packed, Packer
@@ -26,8 +26,6 @@ from hostler.model.files import Fetch, FileRef, named_in
 Dial: TypeAlias = Callable[[], Awaitable[Courier]]
 Result = TypeVar("Result")
 OWN = "hostler.workloads"
-OUTPUTS_MAX = 20_000
-"""Files of one attempt; each is told of in the journal."""
 SPARE_BYTES = 1 << 30
 """What is left free on this machine for the journal and all else."""
 MUCH = 64 << 20
@@ -231,7 +229,7 @@ async def _delete(folder: Path) -> None:
 
 def _to_come(wanted: Wanted) -> int:
     """Bytes that there has to be room for; what has come before has its room."""
-    here = wanted.target if wanted.target.exists() else wanted.partial
+    here = wanted.target if wanted.sha256 is not None and wanted.target.exists() else wanted.partial
     return max(0, wanted.size - (here.stat().st_size if here.exists() else 0))
 
 

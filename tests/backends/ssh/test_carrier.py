@@ -65,6 +65,13 @@ def in_folder(name: str, folder: Path, *argv: str, files: tuple[str, ...] | None
     return replace(order(name, *argv), cwd=str(folder), files=files)
 
 
+def worker_in(folder: Path, *files: str) -> WorkerOrder:
+    return WorkerOrder(
+        id="w-j1-far-cpu0", queue="cpu0", argv=("true",), env={}, digest="", params={}, silence_s=30, start_s=30,
+        cwd=str(folder), files=files or None,
+    )  # fmt: skip
+
+
 def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -292,10 +299,7 @@ async def test_hostlers_own_programs_go_along(server: Sshd) -> None:
 
 
 async def test_a_worker_whose_folder_is_not_there_is_refused(server: Sshd, tmp_path: Path) -> None:
-    worker = WorkerOrder(
-        id="w-j1-far-cpu0", queue="cpu0", argv=("true",), env={}, digest="", params={}, silence_s=30, start_s=30,
-        cwd=str(tmp_path / "nowhere"),
-    )  # fmt: skip
+    worker = worker_in(tmp_path / "nowhere")
     async with linked(server) as (node, _):
         (refused,) = await node.lend(worker, [ChunkOrder(id="j1.1", start=0, stop=1)])
         assert (refused.worker, "is no folder" in refused.error) == ("w-j1-far-cpu0", True)
@@ -473,10 +477,7 @@ async def test_a_worker_whose_files_come_and_go_starts_all_the_same(
         await send(self, missing)
 
     monkeypatch.setattr(Courier, "send", late)
-    worker = WorkerOrder(
-        id="w-j1-far-cpu0", queue="cpu0", argv=("true",), env={}, digest="", params={}, silence_s=30, start_s=30,
-        cwd=str(tmp_path), files=("code*",),
-    )  # fmt: skip
+    worker = worker_in(tmp_path, "code*")
     async with linked(server) as (node, _):
         assert list(await node.lend(worker, [ChunkOrder(id="j1.1", start=0, stop=1)])) == []
         (tree,) = (agent(server) / "trees").glob("shared-*")
@@ -491,10 +492,7 @@ async def test_a_worker_that_cannot_be_brought_there_is_refused_whatever_it_is(
 
     (tmp_path / "code").touch()
     monkeypatch.setattr(Courier, "missing", lying)
-    worker = WorkerOrder(
-        id="w-j1-far-cpu0", queue="cpu0", argv=("true",), env={}, digest="", params={}, silence_s=30, start_s=30,
-        cwd=str(tmp_path), files=("code",),
-    )  # fmt: skip
+    worker = worker_in(tmp_path, "code")
     async with linked(server) as (node, _):
         (refused,) = await node.lend(worker, [ChunkOrder(id="j1.1", start=0, stop=1)])
         assert "KeyError" in refused.error

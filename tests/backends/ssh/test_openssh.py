@@ -167,6 +167,18 @@ def test_it_trusts_no_stranger(server: Sshd, tmp_path: Path) -> None:
 
 
 @with_client
+@pytest.mark.parametrize("line", ["NoHostAuthenticationForLocalhost yes", "KnownHostsCommand /bin/cat {known}"])
+def test_it_trusts_no_stranger_whatever_is_configured(server: Sshd, tmp_path: Path, line: str) -> None:
+    (tmp_path / "config").write_text("Host *\n  " + line.format(known=server.known_hosts) + "\n")
+    (tmp_path / "nobody").touch()
+    habits = Habits(config=(tmp_path / "config",), known_hosts=(tmp_path / "nobody",))
+    words = command(server.target(), habits, "true")
+    assert words is not None
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, "Host key verification failed" in done.stderr) == (255, True), done.stderr
+
+
+@with_client
 def test_paths_with_blanks_and_the_like_are_understood(server: Sshd, tmp_path: Path) -> None:
     for name in ("client", "known_hosts"):
         shutil.copy(server.folder / name, tmp_path / f"my % {name}")

@@ -28,6 +28,8 @@ PLAIN = (
     *("ControlMaster=no", "ControlPath=none", "ClearAllForwardings=yes", "RemoteCommand=none", "ProxyJump=none"),
     *("PermitLocalCommand=no", "PreferredAuthentications=publickey", f"Ciphers={CIPHERS}", "LogLevel=ERROR"),
     *("RequestTTY=no", "ForwardX11=no", "ForwardAgent=no"),
+    *("NoHostAuthenticationForLocalhost=no", "VerifyHostKeyDNS=no"),
+    *("IgnoreUnknown=KnownHostsCommand", "KnownHostsCommand=none"),  # OpenSSH has it from 8.5 on
 )
 """Nothing but the command, whatever else people have configured for their own sessions."""
 READ_BYTES = 1 << 20
