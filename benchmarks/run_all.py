@@ -20,7 +20,20 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent / "docs"
 FIGURES = DOCS / "performance"
-NAMES = ("dispatch", "sieve", "scale", "sweeps", "gavel", "providers", "decisions", "ssh", "selfplay", "learning")
+NAMES = (
+    "dispatch",
+    "sieve",
+    "scale",
+    "sweeps",
+    "gavel",
+    "providers",
+    "decisions",
+    "ssh",
+    "slurm",
+    "selfplay",
+    "learning",
+    "dashboard",
+)
 
 HEAD = """# Performance
 

@@ -127,7 +127,7 @@ def _run(commands: Sequence[Launch], now: float) -> Iterator[Input]:
 
 
 def _asked(state: Path, path: str, pending: int) -> Row:
-    url, token = address_in(state)
+    url, token, *_ = address_in(state)
     connection = HTTPConnection(urlsplit(url).netloc)
     times = []
     for _ in range(REQUESTS):

@@ -14,6 +14,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from hostler.model import codec
+from hostler.model.alerts import AlertMessage
 from hostler.settings.environment import ALIASES, SET_BY_HOSTLER, variables
 from hostler.settings.faults import ADVICE
 from hostler.settings.models import Fleet, Jobs
@@ -104,6 +106,7 @@ def texts() -> dict[str, str]:
     # A jobs file may also be the bare list.
     either = {"$defs": jobs["$defs"], "anyOf": [jobs["properties"]["jobs"], _without(jobs, "$defs", "$schema")]}
     return {
+        "alert.schema.json": _json({"$schema": DIALECT, **codec.adapter(AlertMessage).json_schema()}),
         "fleet.schema.json": _json(schema_of(Fleet)),
         "jobs.schema.json": _json({"$schema": DIALECT, **either}),
         "settings.md": settings_page(),

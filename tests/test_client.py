@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -248,3 +248,57 @@ def test_events_give_up_in_the_end(tmp_path: Path) -> None:
     with pytest.raises(ControllerAbsent):
         next(Client.from_state_dir(tmp_path).events(sleep=rests.append))
     assert tuple(rests) == sdk.RECONNECT_S
+
+
+class TestWrites:
+    """A write whose answer is lost is asked for again under the same key, and done once."""
+
+    @pytest.mark.parametrize("cut", ["before", "after"])
+    def test_a_broken_connection_does_no_harm(self, served: Window, cut: str) -> None:
+        with a_bad_line(served.port, cut) as (port, keys):
+            client = Client(lambda: Address(f"http://127.0.0.1:{port}", TOKEN))
+            assert client.submit([codec.plain(script("a"))]) == ("j1",)
+        assert len(keys) == 2
+        assert keys[0] == keys[1]
+        assert len(served.desk.driver.state.jobs) == 1
+
+    def test_each_request_has_a_key_of_its_own_unless_it_is_given(self, client: Client, served: Window) -> None:
+        spec = [codec.plain(script("a"))]
+        assert client.submit(spec) != client.submit(spec)
+        assert client.submit(spec, "k") == client.submit(spec, "k")
+        with pytest.raises(Conflict, match="another request"):
+            client.submit([codec.plain(script("b"))], "k")
+
+    def test_tokens_and_the_audit(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sdk, "PAGE", 2)
+        made = [client.create_token(name, "operate", 60.0) for name in "abc"]
+        assert client.tokens() == [each["about"] for each in made]
+        assert [each["name"] for each in client.revoke_token("b")] == ["a", "c"]
+        assert [each["what"] for each in client.audit()] == ["revoke_token b", *["create_token"] * 3]
+
+
+@contextmanager
+def a_bad_line(port: int, cut: str) -> Iterator[tuple[int, list[str]]]:
+    """A port that leads to another one; the first connection breaks before or after what was asked arrived."""
+    keys: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def pass_on() -> None:
+            for broken in (True, False):
+                near, _ = listener.accept()
+                with near, socket.create_connection(("127.0.0.1", port)) as far:
+                    asked = near.recv(65536)
+                    while not asked.endswith(b"]"):
+                        asked += near.recv(65536)
+                    keys.append(asked.partition(b"Idempotency-Key: ")[2].partition(b"\r\n")[0].decode())
+                    if not broken or cut == "after":
+                        far.sendall(asked)
+                        answer = far.recv(65536)
+                        while not answer.endswith(b"}"):
+                            answer += far.recv(65536)
+                        near.sendall(b"" if broken else answer)
+
+        thread = threading.Thread(target=pass_on)
+        thread.start()
+        yield listener.getsockname()[1], keys
+        thread.join(20)

@@ -17,17 +17,18 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
 
 from hostler.model import errors
-from hostler.model.errors import ControllerAbsent, HostlerError, LinkLost, LinkRefused
+from hostler.model.errors import ControllerAbsent, HostlerError, LinkLost, LinkRefused, UsageError
 
 View: TypeAlias = dict[str, Any]
 """A view of `hostler.model.views` as decoded JSON."""
@@ -41,10 +42,14 @@ PAGE = 1000
 
 
 class Address(NamedTuple):
-    """Where a controller answers, and what it wants to be told."""
+    """Where a controller answers, what it wants to be told, and what it is known by where it speaks TLS."""
 
     url: str
     token: str
+    certificate: Path | None = None
+    """File with its very certificate, whatever name that is for."""
+    authority: Path | None = None
+    """File with what vouches for its certificate (PEM); `None`: what this machine trusts."""
 
 
 class LogPiece(NamedTuple):
@@ -61,7 +66,7 @@ def address_in(state_dir: Path) -> Address:
     try:
         left = json.loads((state_dir / "controller.json").read_bytes())
         token = (state_dir / "token").read_text().strip()
-        url, pid = str(left["url"]), int(left["pid"])
+        url, pid, certificate = str(left["url"]), int(left["pid"]), left.get("certificate")
     except FileNotFoundError as error:
         raise _absent(state_dir, f"there is no {Path(error.filename).name} in it") from error
     except OSError as error:
@@ -70,7 +75,24 @@ def address_in(state_dir: Path) -> Address:
         raise _absent(state_dir, f"its controller.json cannot be understood ({error!r})") from error
     if not _is_alive(pid):
         raise _absent(state_dir, f"process {pid}, which had it, has ended")
-    return Address(url, token)
+    return Address(url, token, None if certificate is None else Path(certificate))
+
+
+def address_from(environ: Mapping[str, str]) -> Address:
+    """The address that `$HOSTLER_URL`, `$HOSTLER_TOKEN` and, for its certificate, `$HOSTLER_CA` give.
+
+    Raises `UsageError` where they do not make one.
+    """
+    url, token, authority = (environ.get(f"HOSTLER_{name}", "").strip() for name in ("URL", "TOKEN", "CA"))
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
+        raise UsageError(f"$HOSTLER_URL is {url!r}; it should be as https://fleet.example.org:8765")
+    if not token:
+        raise UsageError(
+            f"$HOSTLER_URL is {url}, and $HOSTLER_TOKEN is not set; whoever runs that controller makes one with "
+            "`hostler token create NAME`"
+        )
+    return Address(url, token, authority=Path(authority).expanduser() if authority else None)
 
 
 class Client:
@@ -90,9 +112,22 @@ class Client:
         """The controller that holds this state directory, whichever it is at each request."""
         return cls(partial(address_in, path), timeout_s=timeout_s)
 
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str], *, timeout_s: float = TIMEOUT_S) -> Client:
+        """The controller that `$HOSTLER_URL` and `$HOSTLER_TOKEN` name, on any machine."""
+        return cls(partial(address_from, environ), timeout_s=timeout_s)
+
     def status(self) -> View:
         """The fleet in numbers: `Status`."""
         return self._get("/status")
+
+    def queue_status(self) -> View:
+        """What waits, what has devices, and how fast it goes: `QueueStatus`."""
+        return self._get("/queue/status")
+
+    def health(self) -> View:
+        """What came to an end of late, and what each part of the controller last did: `Health`."""
+        return self._get("/daemons/health")
 
     def jobs(self, states: Sequence[str] = (), after: int = 0, limit: int = 100) -> View:
         """A page of jobs: `items` (`JobView`) and `next`, the `after` of the following page or `None`."""
@@ -102,9 +137,12 @@ class Client:
         """Every job beyond number `after`, in order of submission: `JobView`."""
         return self._pages("/jobs", after, state=list(states))
 
-    def submit(self, specs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-        """Submit jobs (`JobSpec` as JSON), all or none; returns their ids in order."""
-        return tuple(self._post("/jobs", list(specs))["ids"])
+    def submit(self, specs: Sequence[Mapping[str, Any]], key: str | None = None) -> tuple[str, ...]:
+        """Submit jobs (`JobSpec` as JSON), all or none; returns their ids in order.
+
+        Whoever asks the same again under the same idempotency `key`, within a day, gets the ids of the first time.
+        """
+        return tuple(self._post("/jobs", list(specs), key)["ids"])
 
     def job(self, name: str) -> View:
         """Everything about one job: `JobDetail`."""
@@ -173,6 +211,31 @@ class Client:
         """
         return self._post(f"/configs/{_part(name)}/rollback", _given(model=model, why=why))
 
+    def pause_config(self, name: str, why: str, who: str | None = None, for_s: float | None = None) -> View:
+        """Order nothing new for a training config for a while, a day where it is not said; returns its `ConfigView`."""
+        return self._post(f"/configs/{_part(name)}/pause", _given(why=why, who=who, for_s=for_s))
+
+    def resume_config(self, name: str, who: str | None = None) -> View:
+        """Order for a training config again; returns its `ConfigView`."""
+        return self._post(f"/configs/{_part(name)}/resume", _given(who=who))
+
+    def spawn(
+        self,
+        name: str,
+        *,
+        stage: str | None = None,
+        games: int | None = None,
+        why: str | None = None,
+        who: str | None = None,
+        key: str | None = None,
+    ) -> View:
+        """Order one more job of a training config now, self-play where no `stage` is named; returns its `JobView`.
+
+        Raises `Conflict` where it cannot be ordered now, or there are as many such jobs as there may be.
+        """
+        given = _given(stage=stage, games=games, why=why, who=who, key=key)
+        return self._post(f"/configs/{_part(name)}/spawn", given)
+
     def queue(self, limit: int = 100) -> list[View]:
         """What goes next, at most 1000 rows: `QueueRow`."""
         return self._get_list("/queue", limit=limit)
@@ -212,6 +275,63 @@ class Client:
     def bans(self) -> list[View]:
         """Everything that is held back or put first for a while: `BanView`."""
         return self._get_list("/bans")
+
+    def alerts(self, states: Sequence[str] = (), rule: str | None = None, limit: int = 1000) -> list[View]:
+        """What fires, may come to fire (`pending`) or did (`over`), the newest of each first: `AlertView`."""
+        return self._get_list("/alerts", **_given(state=list(states), rule=rule, limit=limit))
+
+    def alert_rules(self) -> list[View]:
+        """The rules of alerts, where their numbers come from, and what they measure now: `RuleView`."""
+        return self._get_list("/alerts/rules")
+
+    def acknowledge(self, alert: str, who: str, note: str | None = None) -> View:
+        """Somebody looks after an alert; returns its `AlertView`. Raises `Conflict` where it is over."""
+        return self._post(f"/alerts/{_part(alert)}/acknowledge", _given(who=who, note=note))
+
+    def test_alert(self, rule: str, lasts_s: float | None = None) -> View:
+        """Let a rule fire, marked as a test: `ProbeView`. Raises `Conflict` where it cannot."""
+        return self._post(f"/alerts/rules/{_part(rule)}/test", _given(lasts_s=lasts_s))
+
+    def silences(self) -> list[View]:
+        """Alerts that are not told for a while: `SilenceView`."""
+        return self._get_list("/alerts/silences")
+
+    def silence(self, rule: str, *, for_s: float, why: str, who: str, subject: str | None = None) -> View:
+        """Do not tell of a rule's alerts (`*`: of any) for so long; returns the `SilenceView`."""
+        asked = _given(rule=rule, subject=subject, for_s=for_s, why=why, who=who)
+        return self._post("/alerts/silences", asked)
+
+    def unsilence(self, silence: str, who: str) -> View:
+        """End a silence; returns it as it was."""
+        with self._ask("DELETE", f"/alerts/silences/{_part(silence)}", {"who": who}) as response:
+            view: View = json.loads(_read(response))
+        return view
+
+    def alert_targets(self) -> list[View]:
+        """Where alerts are told, and how that goes: `TargetView`."""
+        return self._get_list("/alerts/targets")
+
+    def tokens(self) -> list[View]:
+        """All tokens that were made and not revoked: `TokenView`."""
+        return self._get_list("/tokens")
+
+    def create_token(self, name: str, scope: str = "read", lifetime_s: float | None = None) -> View:
+        """Make a token: `TokenMade`, which tells it this once."""
+        return self._post("/tokens", _given(name=name, scope=scope, lifetime_s=lifetime_s))
+
+    def revoke_token(self, name: str) -> list[View]:
+        """Let nobody in by a token any more; returns those that are left: `TokenView`."""
+        return self._delete(f"/tokens/{_part(name)}")
+
+    def audit(self) -> Iterator[View]:
+        """Who asked for what, newest first: `AuditView`."""
+        before: int | str | None = None
+        while True:
+            page = self._get("/audit", limit=PAGE, **_given(before=before))
+            yield from page["items"]
+            before = page["next"]
+            if before is None:
+                return
 
     def log(self, attempt: str, stream: str = "out", offset: int = 0, limit: int = 1 << 20) -> LogPiece:
         """A piece of what an attempt wrote to `out` or `err`; a negative offset counts from the end."""
@@ -269,11 +389,29 @@ class Client:
             views: list[View] = json.loads(_read(response))
         return views
 
-    def _post(self, path: str, value: Any) -> View:
-        body = None if value is None else json.dumps(value).encode()
-        with self._ask("POST", path, body=body) as response:
-            view: View = json.loads(_read(response))
+    def _post(self, path: str, value: Any, key: str | None = None) -> View:
+        view: View = self._write("POST", path, None if value is None else json.dumps(value).encode(), key)
         return view
+
+    def _delete(self, path: str) -> list[View]:
+        views: list[View] = self._write("DELETE", path, None, None)
+        return views
+
+    def _write(self, method: str, path: str, body: bytes | None, key: str | None) -> Any:
+        """Ask for something; once more if the connection broke: under its key it is done once, and that is known."""
+        headers = {"Idempotency-Key": key or os.urandom(16).hex()}
+        try:
+            return self._write_once(method, path, body, headers)
+        except LinkLost as lost:
+            time.sleep(RECONNECT_S[0])
+            try:
+                return self._write_once(method, path, body, headers)
+            except ControllerAbsent:
+                raise lost from None
+
+    def _write_once(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Any:
+        with self._ask(method, path, body=body, headers=headers) as response:
+            return json.loads(_read(response))
 
     @contextmanager
     def _ask(
@@ -285,20 +423,45 @@ class Client:
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[HTTPResponse]:
         """An answer that is a success, its body yet to be read."""
-        url, token = self._locate()
+        address = self._locate()
         target = API + path + ("?" + urlencode(query, doseq=True) if query else "")
-        with closing(HTTPConnection(urlsplit(url).netloc, timeout=self._timeout_s)) as connection:
-            known = {**(headers or {}), "Authorization": f"Bearer {token}"}
-            with closing(_exchange(connection, method, target, body, known)) as response:
+        with closing(_connection(address, self._timeout_s)) as connection:
+            known = {**(headers or {}), "Authorization": f"Bearer {address.token}"}
+            with closing(_exchange(connection, address.url, method, target, body, known)) as response:
                 if response.status >= 400:
-                    raise _told(url, response.status, _read(response))
+                    raise _told(address.url, response.status, _read(response))
                 yield response
 
 
+def _connection(address: Address, timeout_s: float) -> HTTPConnection:
+    parts = urlsplit(address.url)
+    if parts.scheme != "https":
+        return HTTPConnection(parts.netloc, timeout=timeout_s)
+    try:
+        return HTTPSConnection(parts.netloc, timeout=timeout_s, context=_tls(address))
+    except (OSError, ValueError) as error:
+        raise LinkRefused(
+            f"{address.certificate or address.authority} cannot be read as a certificate (PEM): {error}"
+        ) from error
+
+
+def _tls(address: Address) -> ssl.SSLContext:
+    """How the controller is known: by its very certificate, or by its name and whoever vouches for that."""
+    if address.certificate is None:
+        made = ssl.create_default_context(cafile=address.authority)
+    else:
+        end = "-----END CERTIFICATE-----"
+        own = address.certificate.read_text()
+        made = ssl.create_default_context(cadata=own[own.index("-----BEGIN CERT") :].partition(end)[0] + end)
+        made.check_hostname = False
+    # Without this only a root could vouch for itself; a certificate from elsewhere may stand for itself, too.
+    made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return made
+
+
 def _exchange(
-    connection: HTTPConnection, method: str, target: str, body: bytes | None, headers: Mapping[str, str]
+    connection: HTTPConnection, url: str, method: str, target: str, body: bytes | None, headers: Mapping[str, str]
 ) -> HTTPResponse:
-    url = f"http://{connection.host}:{connection.port}"
     try:
         try:
             connection.request(method, target, body, headers)
@@ -311,6 +474,11 @@ def _exchange(
         raise ControllerAbsent(
             f"nothing answers at {url}; the controller may be starting or hang: wait a moment, "
             "or end its process and start it again with `hostler up FLEET.yaml`"
+        ) from error
+    except ssl.SSLCertVerificationError as error:
+        raise LinkRefused(
+            f"{url} shows a certificate that nothing here vouches for: {error.verify_message}; if it is the right one, "
+            "name a file with it, or with what vouches for it, in $HOSTLER_CA"
         ) from error
     except (OSError, HTTPException) as error:
         raise _lost(url, error) from error

@@ -9,6 +9,8 @@ import io
 import itertools
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from hostler.agent.files import Files
 from hostler.agent.removal import remove
 from hostler.backends import carrier
 
-from .harness import Json
+from .harness import PATIENCE_S, SOURCE, Json
 
 LARGE = os.urandom(700_000)
 REST = {"op": "find", "sha256": []}
@@ -249,3 +251,59 @@ def test_a_partial_file_that_somebody_has_just_published_is_made_anew(
     monkeypatch.setattr(os, "stat", published)
     with files._locked(path) as output:
         assert os.path.samestat(os.fstat(output.fileno()), stat(path))
+
+
+OPENING: Json = {"type": "files", "protocol": 1, "epoch": 7}
+
+
+def served(root: Path, *requests: Json | bytes) -> tuple[int, list[Json]]:
+    """The exit status of a process that serves a folder that nobody's agent has, and what it says."""
+    command = [sys.executable, "-S", "-m", "hostler.agent.files", "serve", str(root)]
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(command, input=spoken(*requests), env=env, capture_output=True, timeout=PATIENCE_S)
+    return done.returncode, [json.loads(each) for each in done.stdout.splitlines()]
+
+
+def test_a_folder_without_an_agent_is_served(tmp_path: Path) -> None:
+    data = b"a blob\n"
+    digest = hashlib.sha256(data).hexdigest()
+    blob = f"blobs/{digest[:2]}/{digest}"
+    (tmp_path / "attempts" / "j1.1").mkdir(parents=True)
+    (tmp_path / "attempts" / "j1.1" / "a.csv").write_text("1")
+    status, said = served(
+        tmp_path,
+        OPENING,
+        {"op": "put", "path": blob, "sha256": digest, "size": len(data), "offset": 0},
+        data,
+        {"op": "lay", "tree": "j2.1", "files": [["b", digest, False]], "shared": False},
+        outputs("j1.1", "*.csv"),
+        outputs("j2.1", "*"),
+    )
+    assert status == 0
+    assert said == [
+        {"type": "hello", "protocol": 1},
+        {"ok": True},
+        {"path": f"{tmp_path}/trees/j2.1"},
+        {"folder": "attempts/j1.1", "files": [["a.csv", 1]]},
+        {"folder": "trees/j2.1", "files": [["b", len(data)]]},
+    ]
+
+
+def test_who_does_not_open_as_expected_is_refused(tmp_path: Path) -> None:
+    for root, opening in ((tmp_path, {**OPENING, "protocol": 2}), (tmp_path, b"hello\n"), (tmp_path / "no", OPENING)):
+        status, [said] = served(root, opening, REST)
+        assert (status, said["type"]) == (1, "refused")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EIO])
+def test_a_file_system_without_locks_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def flock(_fd: int, _operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    data = b"7"
+    digest = hashlib.sha256(data).hexdigest()
+    put = {"op": "put", "path": f"blobs/{digest[:2]}/{digest}", "sha256": digest, "size": 1, "offset": 0}
+    [said] = answers(tmp_path, put, data)
+    assert said == ({"ok": True} if number != errno.EIO else {"error": os.strerror(number)})

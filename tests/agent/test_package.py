@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from hostler.agent.protocol import VERSION
 
 from .harness import Agent
 from .test_attempts import attempt
+from .test_berth import HELLO, launch
 from .test_workers import worker
 
 PACKAGE = Path(hostler.agent.__file__).parent
@@ -71,6 +73,7 @@ def test_older_pythons_run_the_zipapp(tmp_path: Path) -> None:
             serve(agent)
         finally:
             assert agent.stop() == 0
+        in_allocation([name, str(tmp_path / "agent.pyz")], tmp_path / f"{name}.root")
 
 
 def serve(agent: Agent) -> None:
@@ -86,6 +89,27 @@ def serve(agent: Agent) -> None:
     client = agent.client()
     client.send(type="stop", attempts=["j3.1"], reason="cancelled")
     assert client.ended("j3.1")["reason"] == "stopped"
+
+
+def in_allocation(program: list[str], root: Path) -> None:
+    """A batch that is prepared, run and listened to, by the two programs that a cluster sees."""
+    with subprocess.Popen(
+        [*program, "post", "--root", str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as post:
+        assert post.stdin is not None
+        assert post.stdout is not None
+        assert json.loads(post.stdout.readline())["type"] == "hello"
+        first = "".join(json.dumps(each) + "\n" for each in (HELLO, launch(attempt("j1.1", "true"))))
+        asked = {"id": 1, "op": "prepare", "token": "b1", "files": {"0/first.in": first}}
+        ran = {"id": 2, "op": "run", "argv": [*program, "berth", "--root", str(root), "--token", "b1", "--idle-s", "0"]}
+        for request in (asked, {**ran, "timeout_s": 30}):
+            print(json.dumps(request), file=post.stdin, flush=True)
+            answer = json.loads(post.stdout.readline())
+            assert "error" not in answer
+        assert answer["status"] == 0, answer["err"]
+        print('{"id": 3, "op": "facts", "token": "b1", "task": 0, "run": 0}', file=post.stdin, flush=True)
+        assert [fact["fact"] for fact in json.loads(post.stdout.readline())["facts"]] == ["started", "ended"]
+        post.stdin.close()
 
 
 def runs(name: str) -> bool:

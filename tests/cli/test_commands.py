@@ -382,3 +382,13 @@ def test_up_warns_of_what_check_calls_wrong(hostler: Hostler, tmp_path: Path, mo
     assert said.status == 0
     assert "hostler: warning: quotas of tier 1: the fleet has no node of that tier" in said.err.splitlines()
     assert hostler("up", fleet_file(tmp_path, f"nodes: [{CPU}]")).err == ""
+
+
+def test_daemons_tell_what_comes_to_an_end_and_what_each_part_did(served: Window, hostler: Hostler) -> None:
+    assert hostler("daemons").out.startswith("idle: nothing waits and nothing has a device\n")
+    hostler("submit", "--", "true")
+    said = hostler("daemons")
+    assert said.out.startswith("beginning: 1 jobs have devices, 0 wait")
+    assert "core" in said.out
+    assert "decides" in said.out
+    assert hostler("daemons", "--json").json["parts"][0]["name"] == "core"

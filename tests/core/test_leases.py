@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from hostler.core.explain import explain_job
-from hostler.core.leases import DRIFT, MARGIN_S, TRIED_S
+from hostler.core.leases import DRIFT, MARGIN_S, POOL_TRIED_S, TRIED_S
 from hostler.core.views import node_views
 from hostler.model import commands, events, inputs
 from hostler.model.fleet import NodeSpec
-from hostler.model.work import FailureClass, JobState, Retry
+from hostler.model.pools import Pool
+from hostler.model.work import FailureClass, JobSpec, JobState, Retry
 from tests.core.builders import Driver, ended, link_up, node, replayed, script, snapshot, sweep
 
 LEASE_S = 600.0
@@ -30,6 +31,22 @@ def two_nodes(devices: int = 1, **fields: Any) -> Driver:
     found = [inputs.NodeFound(node=leasing(name, devices, **fields)) for name in "nm"]
     world.tell(inputs.Begin(version="test", epoch=1), *found, link_up("n"))
     return world
+
+
+def on_a_pool(*specs: JobSpec) -> Driver:
+    """A partition of two slots for each of these, all of which were put there."""
+    spec = leasing("n", devices=2 * len(specs))
+    world = Driver()
+    pool = replace(spec, pool=Pool(partition="gpu", max_pending=99))
+    world.tell(inputs.Begin(version="test", epoch=1), inputs.NodeFound(node=pool), link_up("n"))
+    world.tell(inputs.Tick(), after_s=POOL_TRIED_S)  # its controller is no new one any more
+    world.submit(*specs)
+    return world
+
+
+def leases_over_s(count: int) -> float:
+    """When so many leases are over, one after the other."""
+    return count * LEASE_S * DRIFT + MARGIN_S
 
 
 def started(attempt: str) -> inputs.Started:
@@ -198,6 +215,72 @@ class TestRestart:
         again = Driver(replayed((), snapshot(world.state)), now=world.now)
         again.tell(inputs.Tick(), after_s=OVER_S)
         assert len(again.of(events.AttemptLost)) == 1
+
+
+class TestPools:
+    """What waits in the queue of a cluster out of reach is kept for two leases: see decision 14."""
+
+    def test_what_waits_there_is_kept_while_what_runs_is_given_to_others(self) -> None:
+        world = on_a_pool(script(), script(name="waits"), sweep(stop=1 << 20))
+        chunk, _, _ = world.chunk("j3")
+        world.tell(started("j1.1"))
+        world.tell(DOWN)
+        world.tell(inputs.Tick(), after_s=OVER_S)
+        assert [event.attempt for event in world.of(events.AttemptLost)] == ["j1.1"]
+        assert chunk in {event.chunk for event in world.of(events.ChunkTaken)}
+        world.tell(inputs.Tick(), after_s=LEASE_S * DRIFT - 2.0)
+        assert world.job_state("j2") is JobState.LEASED
+        world.tell(inputs.Tick(), after_s=2.0)
+        assert [event.attempt for event in world.of(events.AttemptLost)] == ["j2.1"]
+        assert replayed(world.entries).state == world.state
+
+    def test_it_goes_on_waiting_where_its_cluster_answers_in_time(self) -> None:
+        world = on_a_pool(script())
+        world.tell(DOWN)
+        world.tell(link_up(attempts=["j1.1"]), after_s=leases_over_s(2) - 10.0)
+        world.tell(inputs.Tick(), after_s=leases_over_s(2))
+        assert world.job_state("j1") is JobState.LEASED
+
+    def test_what_nobody_wants_any_more_is_not_waited_for(self) -> None:
+        world = on_a_pool(script())
+        world.tell(DOWN)
+        world.tell(inputs.Cancel(job="j1"))
+        world.tell(inputs.Tick(), after_s=OVER_S)
+        assert world.job_state("j1") is JobState.CANCELLED
+
+    def test_a_new_controller_that_comes_late_tries_for_an_hour(self) -> None:
+        world = on_a_pool(script(), script(name="waits"))
+        world.tell(started("j1.1"))
+        world.tell(DOWN)
+        again = restarted(world, after_s=10 * OVER_S)
+        again.tell(inputs.Tick(), after_s=POOL_TRIED_S - 1.0)
+        assert [again.job_state(name) for name in ("j1", "j2")] == [JobState.RUNNING, JobState.LEASED]
+        again.tell(inputs.Tick())
+        assert len(again.of(events.AttemptLost)) == 2
+
+    def test_a_restart_keeps_what_a_pool_out_of_reach_has(self) -> None:
+        world = on_a_pool(script())
+        world.tell(DOWN)
+        down_at = world.now
+        for part in (0.4, 0.7, 0.95):
+            world = restarted(world, after_s=down_at + part * leases_over_s(2) - world.now)
+        assert world.job_state("j1") is JobState.LEASED
+        world.tell(link_up(attempts=["j1.1"]))
+        world.tell(started("j1.1"), ended("j1.1"))
+        assert world.job_state("j1") is JobState.DONE
+        assert world.state.jobs["j1"].attempts == 1
+
+    def test_people_are_told_until_when_it_is_kept(self) -> None:
+        world = on_a_pool(script(), script(name="waits"))
+        world.tell(started("j1.1"))
+        world.tell(DOWN)
+        down_at = world.now
+        world.tell(inputs.Tick(), after_s=60.0)
+        assert "it may run on there; it is started elsewhere in 10m 00s" in explained(world, "j1")
+        assert "it waits on there; it is started elsewhere in 20m 30s" in explained(world, "j2")
+        assert given_up_at(world) == pytest.approx(down_at + OVER_S)
+        world.tell(inputs.Tick(), after_s=OVER_S)
+        assert given_up_at(world) == pytest.approx(down_at + leases_over_s(2))
 
 
 class TestShown:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hostler.core import waits as waiting
@@ -9,7 +11,7 @@ from hostler.core.explain import verdict_of
 from hostler.core.index import Index
 from hostler.core.starting import Verdict
 from hostler.core.state import Device, Job, State
-from hostler.core.views import queue_rows
+from hostler.core.views import job_detail, node_views, queue_rows
 from hostler.model import inputs
 from hostler.model.rules import Cost, Rules
 from hostler.model.work import DeviceKind, Resources, WorkKind
@@ -85,3 +87,35 @@ def test_of_a_large_fleet_few_devices_are_asked(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(waiting, "LOOKS", 80)
     assert waits(world) == ["all 8 looked at of 200 devices are taken"] * 10
     assert len(asked) <= 80
+
+
+def test_a_device_tells_what_it_holds_and_a_node_what_it_costs() -> None:
+    world = Driver()
+    rented = replace(node(kind=DeviceKind.CUDA, vram_gb=96.0), provider="vast", ephemeral=True, price_per_h=2.5)
+    world.tell(inputs.Begin(version="test", epoch=1), inputs.NodeFound(node=rented), link_up())
+    (job,) = world.submit(script("trains", config="hex8_2p"))
+    (view,) = node_views(world.state, world.core.index)
+    (held,) = view.devices[0].held
+    assert (view.provider, view.ephemeral, view.price_per_h, view.tier) == ("vast", True, 2.5, 1)
+    assert (held.id, held.job, held.name, held.work, held.config) == (f"{job}.1", job, "trains", "script", "hex8_2p")
+    assert held.since == world.now
+
+
+def test_a_sweep_tells_what_was_searched_in_a_day() -> None:
+    world = fleet()
+    (job,) = world.submit(sweep(stop=1_000_000))
+    chunk, start, stop = world.chunk(job)
+    world.tell(world.searched(chunk))
+    assert day(world, job) == stop - start
+    world.tell(inputs.Tick(), after_s=26 * 3600)
+    assert day(world, job) == 0
+    later, first, last = world.chunk(job)
+    world.tell(world.searched(later))
+    assert day(world, job) == last - first
+    assert len(world.state.sweeps[job].hours) == 1, "what is older is forgotten"
+
+
+def day(world: Driver, job: str) -> int:
+    detail = job_detail(world.state, world.core.index, world.state.jobs[job])
+    assert detail.sweep is not None
+    return detail.sweep.day

@@ -114,7 +114,7 @@ class Fleet:
 
     def submit(self, spec: View, argv: Sequence[str]) -> str:
         """Submit a script job; fields of its payload may stand among its own."""
-        own = {name: spec.pop(name) for name in ("env", "cwd", "require_result") if name in spec}
+        own = {name: spec.pop(name) for name in ("env", "cwd", "require_result", "outputs") if name in spec}
         (job,) = self.client.submit([{**spec, "payload": {"kind": "script", "schema": 1, "argv": list(argv), **own}}])
         return job
 

@@ -7,12 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hostler.client import Client
+from hostler.model.errors import LinkError
 from tests.backends.ssh import sshd
 from tests.backends.ssh.sshd import Sshd
 
@@ -27,6 +29,7 @@ class Far:
         self.folder = folder
         self.servers = servers
         self.started: list[subprocess.Popen[str]] = []
+        self.client = Client.from_state_dir(folder / "state")
 
     def write(self, *jobs: str) -> None:
         """A fleet file with these jobs."""
@@ -64,11 +67,15 @@ class Far:
         self.started.append(started)
         return started
 
-    def told(self, what: str) -> list[dict[str, Any]]:
-        """What a command says as JSON; nothing while there is no controller."""
-        said = self.hostler(what, "--state-dir", "state", "--json")
-        found: list[dict[str, Any]] = json.loads(said.stdout) if said.returncode == 0 else []
-        return found
+    def nodes(self) -> list[dict[str, Any]]:
+        """The nodes as a controller shows them; none while there is no controller. Asked often: by no process."""
+        with suppress(LinkError):
+            return self.client.nodes()
+        return []
+
+    def jobs(self) -> list[str]:
+        """The states of all jobs, in order."""
+        return [str(job["state"]) for job in self.client.all_jobs()]
 
     def end(self) -> None:
         """End what was started, and the agents that it has left."""
@@ -100,7 +107,7 @@ def job(number: int, command: str) -> str:
 def test_a_stranger_is_refused_until_somebody_trusts_it(far: Far) -> None:
     far.write(*(job(at, 'test -n "$RIG"; sleep 0.2') for at in range(4)))
     up = far.up()
-    far.wait(lambda: [str(node["trouble"]).count("is not known") for node in far.told("nodes")] == [1, 1])
+    far.wait(lambda: [str(node["trouble"]).count("is not known") for node in far.nodes()] == [1, 1])
     assert far.hostler("nodes", "trust", "fleet.yaml").returncode == 2, "nobody is there to say yes"
     wrong = far.hostler("nodes", "trust", "fleet.yaml", "rig-0", "--fingerprint", "SHA256:none")
     assert (wrong.returncode, "nothing was accepted" in wrong.stderr) == (1, True)
@@ -126,8 +133,8 @@ def test_a_cut_and_a_killed_controller_lose_nothing_and_do_nothing_twice(far: Fa
     up = far.up()
     far.wait(lambda: all((far.folder / f"ran-{at}").exists() for at in range(2)))
     far.servers[0].kill()
-    far.wait(lambda: sorted(str(node["link"]) for node in far.told("nodes")) == ["down", "up"])
-    assert [job["state"] for job in far.told("jobs")] == ["running", "running"], "out of reach is not dead"
+    far.wait(lambda: sorted(str(node["link"]) for node in far.nodes()) == ["down", "up"])
+    assert far.jobs() == ["running", "running"], "out of reach is not dead"
     up.kill()
     up.communicate()
     (far.folder / "go").touch()
@@ -145,7 +152,7 @@ def test_a_node_that_is_taken_out_of_the_file_is_not_said_to_be_dead(far: Far) -
     up = far.up()
     far.wait(lambda: (far.folder / "ran").exists())
     (holds,) = [
-        device["id"].partition("/")[0] for node in far.told("nodes") for device in node["devices"] if device["attempts"]
+        device["id"].partition("/")[0] for node in far.nodes() for device in node["devices"] if device["attempts"]
     ]
     up.kill()
     up.communicate()
@@ -154,7 +161,7 @@ def test_a_node_that_is_taken_out_of_the_file_is_not_said_to_be_dead(far: Far) -
         "\n".join(line for line in whole.splitlines() if f"name: {holds}" not in line) + "\n"
     )
     without = far.up()
-    far.wait(lambda: any("taken out of the fleet file" in str(node["trouble"]) for node in far.told("nodes")))
+    far.wait(lambda: any("taken out of the fleet file" in str(node["trouble"]) for node in far.nodes()))
     without.kill()
     without.communicate()
     (far.folder / "fleet.yaml").write_text(whole)

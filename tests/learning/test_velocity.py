@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from hypothesis import assume, given, strategies as st
 
-from hostler.learning.velocity import DAY_S, Point, velocity
+from hostler.learning.velocity import DAY_S, Point, gain, velocity
 from hostler.model.learning import INTERVAL_SD, Rating
 
 
@@ -84,3 +84,17 @@ def test_the_interval_holds_the_true_slope_in_95_of_100(slope: float) -> None:
         assert found is not None
         held += found.low <= slope <= found.high
     assert 0.93 <= held / 1000 <= 0.99
+
+
+def test_a_gain_is_the_velocity_of_its_two_ends() -> None:
+    before, after = (Rating(elo=elo, low=elo - 30, high=elo + 30, games=10) for elo in (100.0, 112.0))
+    found = gain((before, after), 0.0, 3 * DAY_S)
+    ends = velocity([Point(at_s=0.0, rating=before), Point(at_s=3 * DAY_S, rating=after)])
+    assert ends is not None
+    assert found.elo_per_day == pytest.approx(4.0)
+    assert (found.low, found.high) == pytest.approx((ends.low, ends.high))
+
+
+def test_the_same_player_has_gained_nothing_for_certain() -> None:
+    found = gain(None, 0.0, 3 * DAY_S)
+    assert (found.elo_per_day, found.low, found.high, found.days) == (0.0, 0.0, 0.0, 3.0)

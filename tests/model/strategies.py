@@ -13,6 +13,7 @@ from typing import Any, Literal
 import annotated_types
 from hypothesis import strategies as st
 from pydantic.fields import FieldInfo
+from pydantic.types import AllowInfNan
 
 from hostler.model.learning import Match
 
@@ -79,7 +80,8 @@ SIMPLE: dict[Any, st.SearchStrategy[Any]] = {
 
 
 def _bounded(hint: Any, extras: tuple[Any, ...]) -> st.SearchStrategy[Any]:
-    given = [each for extra in extras if isinstance(extra, FieldInfo) for each in extra.metadata]
+    said = [each for extra in extras if isinstance(extra, FieldInfo) for each in extra.metadata]
+    given = [each for each in said if not isinstance(each, AllowInfNan)]  # `FLOATS` are finite
     pattern = next((each.pattern for each in given if getattr(each, "pattern", None)), None)
     if pattern is not None:
         return st.from_regex(pattern, fullmatch=True)

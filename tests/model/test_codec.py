@@ -19,7 +19,8 @@ from tests.model.strategies import JSON, records
 
 EVENTS: tuple[Any, ...] = typing.get_args(typing.get_args(Event)[0])
 COMMANDS: tuple[Any, ...] = typing.get_args(commands.Command)
-INPUTS: tuple[Any, ...] = typing.get_args(inputs.Input)
+# Wishes look alike without their names, and the envelope around one is never written.
+INPUTS = [shape for shape in typing.get_args(inputs.Input) if shape is not inputs.Asked]
 SCRIPT = {"name": "a", "payload": {"kind": "script", "schema": 1, "argv": ["true"]}}
 
 broad = settings(max_examples=25, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])

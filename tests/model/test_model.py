@@ -11,7 +11,19 @@ from typing import Any
 
 import pytest
 
-from hostler.model import commands, errors, events, fleet, fleet_events, inputs, loop_events, work
+from hostler.model import (
+    access_events,
+    alert_events,
+    commands,
+    errors,
+    events,
+    fleet,
+    fleet_events,
+    inputs,
+    loop_events,
+    pool_events,
+    work,
+)
 from hostler.model.codec import load_specs
 from hostler.model.errors import HostlerError, SpecError
 from hostler.model.events import job_of, subject
@@ -65,7 +77,8 @@ def test_a_record_cannot_be_changed() -> None:
 
 
 def test_unions_leave_nothing_out() -> None:
-    facts = {*classes(events), *classes(loop_events), *classes(fleet_events)} - {events.Entry}
+    modules = (events, loop_events, fleet_events, pool_events, access_events, alert_events)
+    facts = {each for module in modules for each in classes(module)} - {events.Entry}
     assert set(typing.get_args(typing.get_args(events.Event)[0])) == facts
     assert set(typing.get_args(inputs.Input)) == set(classes(inputs)) - {inputs.Found}
     orders = {commands.AttemptOrder, commands.CanaryOrder, commands.ChunkOrder, commands.WorkerOrder}

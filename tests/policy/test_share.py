@@ -10,7 +10,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from hostler.model.rules import Quota
 from hostler.policy.share import (
@@ -378,6 +378,7 @@ def test_what_nobody_is_there_to_take_goes_to_the_quotas_in_proportion() -> None
     st.lists(st.tuples(st.sampled_from(["*", "hex*", "hex8_?p", "square8_2p", "x"]), st.floats(0, 1)), max_size=5),
     st.lists(st.sampled_from(CONFIGS), min_size=1, unique=True),
 )
+@example([("*", 5e-324)], ["hex8_2p", "square8_2p"])  # half of the least number there is would be nothing
 def test_targets_cover_every_config_and_sum_to_one(quotas: list[tuple[str, float]], configs: list[str]) -> None:
     given_quotas = [Quota(pattern=pattern, share=share) for pattern, share in quotas]
     found = targets(given_quotas, configs, 1, {})

@@ -17,7 +17,7 @@ from hostler.model.events import ControllerStarted, JobDone, TroubleRecorded
 from hostler.model.fleet import Link, Process
 from hostler.model.inputs import Cancel, Ended, Submit, WorkerRefused
 from hostler.model.work import JobSpec, JobState, SweepPayload
-from hostler.runtime import link
+from hostler.runtime import controller as runtime_controller, link
 from hostler.runtime.clock import SteadyClock
 from hostler.runtime.controller import Controller
 from hostler.runtime.nodes import Forgotten
@@ -326,7 +326,7 @@ async def test_work_of_a_node_that_is_forgotten_can_be_cancelled(directory: Stat
 
     def forgotten(cls: type[Forgotten]) -> Controller:
         return Controller(
-            directory, "test", {}, SteadyClock(), 10**9, lambda node: cls(node.name, "ssh", SteadyClock())
+            directory, "test", {}, SteadyClock(), 10**9, lambda node, _agent: cls(node.name, "ssh", SteadyClock())
         )
 
     class Deaf(Forgotten):
@@ -353,3 +353,45 @@ async def test_what_came_of_files_that_nobody_waits_for_is_deleted(directory: St
         (directory.path / "incoming" / name / "part").touch()
     async with running(directory, old):
         assert [path.name for path in (directory.path / "incoming").iterdir()] == ["j1.1"]
+
+
+class _Keeps(FakeNode):
+    """A node that lets go of what idles there only once it is told to, if ever."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.go = asyncio.Event()
+        self.let_go: bool | None = None
+
+    async def release(self) -> None:
+        self.let_go = False
+        await self.go.wait()
+        self.let_go = True
+
+
+async def test_nodes_are_released_side_by_side_and_one_that_hangs_is_not_waited_for(
+    directory: StateDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs, fine, gone = _Keeps("a"), _Keeps("b"), _Keeps("c")
+    fine.go.set()
+    monkeypatch.setattr(runtime_controller, "RELEASE_S", 0.3)
+    monkeypatch.setattr(gone, "release", _fails)
+    async with running(directory, hangs, fine, gone) as controller:
+        async with asyncio.timeout(10):
+            await controller.release_nodes()
+        assert (hangs.let_go, fine.let_go) == (False, True)
+
+
+async def _fails() -> None:
+    raise LinkRefused("it is not there")
+
+
+async def test_who_stops_to_wait_for_nodes_leaves_nothing_running(directory: StateDir) -> None:
+    hangs = _Keeps("a")
+    async with running(directory, hangs) as controller:
+        releasing = asyncio.create_task(controller.release_nodes())
+        await until(lambda: hangs.let_go is False)
+        releasing.cancel()
+        await asyncio.gather(releasing, return_exceptions=True)
+        assert releasing.cancelled()
+        assert "a" not in {task.get_name() for task in asyncio.all_tasks()}

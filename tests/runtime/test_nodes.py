@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hostler.backends.agented import AgentedNode
+from hostler.runtime.clock import SteadyClock
 from hostler.runtime.dialin import switchboard
 from hostler.runtime.nodes import reaching
 from hostler.runtime.statedir import StateDir
@@ -26,8 +27,9 @@ async def test_everything_on_a_node_sees_the_variables_of_its_class(tmp_path: Pa
     loaded = load(tmp_path / "fleet.yaml", {})
     loaded.state_dir.mkdir()
     directory = StateDir(loaded.state_dir)
-    async with reaching(loaded, directory, switchboard(loaded, directory)) as nodes:
-        seen = {name: dict(node.describe(FACTS).env) for name, node in nodes.items() if isinstance(node, AgentedNode)}
+    async with reaching(loaded, directory, switchboard(loaded, directory), SteadyClock()) as reached:
+        found = {name: node for name, node in reached.nodes.items() if isinstance(node, AgentedNode)}
+        seen = {name: dict(node.describe(FACTS).env) for name, node in found.items()}
     assert seen["here"].pop("HOSTLER_ARTIFACTS")
     rocm = {"HSA_OVERRIDE_GFX_VERSION": "10.3.0", "HSA_ENABLE_SDMA": "0"}
     assert seen == {

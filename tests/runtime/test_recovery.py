@@ -53,7 +53,7 @@ async def test_a_node_taken_out_of_the_fleet_is_awaited_and_given_nothing_new(di
     old.slots = 0
     retired = {"old": old}
     async with Controller(
-        directory, "test", {"new": new}, SteadyClock(), 10**9, lambda node: retired[node.name]
+        directory, "test", {"new": new}, SteadyClock(), 10**9, lambda node, _agent: retired[node.name]
     ) as controller:
         await submit(controller, script("b"), script("c"))
         await until_state(controller, "c", JobState.DONE)

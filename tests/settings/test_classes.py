@@ -98,7 +98,7 @@ FAULTS = [
     ),
     ("nodes: [{name: a, class: §x}]", "nodes[0].class: there is no class 'x' (there are no `classes`)"),
     ("classes: {rig: {§name: x}}", "classes.rig.name: is no setting"),
-    ("classes: {rig: {§host: x}}", "classes.rig.host: is no setting"),
+    ("classes: {rig: §{host: x}}", "classes.rig: a host is that of one node"),
     ("classes: {rig: {§class: x}}", "classes.rig.class: is no setting"),
     (
         "classes: {rig: {stagger_s: §-1}}\nnodes: [{name: a, class: rig}, {name: b, class: rig}]",
@@ -133,7 +133,7 @@ def test_all_unknown_classes_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_a_class_takes_all_that_a_node_takes_but_what_is_its_own() -> None:
-    assert set(Node.model_fields) - set(NodeClass.model_fields) == {"name", "host", "class_"}
+    assert set(Node.model_fields) - set(NodeClass.model_fields) == {"name", "partition", "class_"}
 
 
 def test_classes_may_come_from_the_environment() -> None:

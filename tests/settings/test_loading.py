@@ -33,7 +33,7 @@ def origins(loaded: Loaded) -> dict[str, str]:
 FAULTS = [
     ("[1]", "1:1", "the whole: should be a mapping (found [1])"),
     ("~", "1:1", "the whole: should be a mapping (found nothing)"),
-    ("api:\n  prot: 1\n", "2:3", "api.prot: is no setting; did you mean 'port'? (allowed here: host, port)"),
+    ("api:\n  prot: 1\n", "2:3", "api.prot: is no setting; did you mean 'port'? (allowed here: host, port, names,"),
     (
         "colour: red\n",
         "1:1",
@@ -42,7 +42,7 @@ FAULTS = [
     ("api: {port: '9'}", "1:13", "api.port: should be a valid integer (found '9')"),
     ("api: {port: true}", "1:13", "api.port: should be a valid integer (found True)"),
     ("api: {port: 70000}", "1:13", "api.port: should be less than or equal to 65535 (found 70000)"),
-    ("api: {host: 0.0.0.0}", "1:13", "api.host: should be '127.0.0.1', '::1' or 'localhost' (found '0.0.0.0')"),
+    ("api: {host: 0.0.0.0}", "1:6", "api: on 0.0.0.0 other machines can connect"),
     ("name: " + "x" * 1_000_000, "1:7", "name: the text should have at most 256 characters (found 'xxx"),
     ("name: 5", "1:7", "name: should be a text (put it in quotes) (found 5)"),
     ("journal:\n", "1:9", "journal: should be a mapping (found nothing)"),

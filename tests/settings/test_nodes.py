@@ -116,11 +116,11 @@ V = "name: a, backend: virtual"
 FAULTS = [
     (
         "[{name: a, §proivder: x}]",
-        "nodes[0].proivder: is no setting; did you mean 'provider'? (allowed here: name, class, host, backend,",
+        "nodes[0].proivder: is no setting; did you mean 'provider'? (allowed here: name, class, partition,",
     ),
     (
         "[{name: a, backend: §telnet}]",
-        "nodes[0].backend: should be 'local', 'ssh', 'dialin' or 'virtual' (found 'telnet')",
+        "nodes[0].backend: should be 'local', 'ssh', 'dialin', 'slurm' or 'virtual' (found 'telnet')",
     ),
     ("[§{name: a, host: b}]", "nodes[0]: host: that is for nodes behind SSH; write `backend: ssh`, too"),
     ("[{name: a, backend: ssh, host: §-oProxyCommand=x}]", "nodes[0].host: the text should match"),

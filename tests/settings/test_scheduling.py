@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
+from hostler.model.alerts import USUAL_ALERTS
 from hostler.model.codec import record_fault
 from hostler.model.errors import SettingsError
 from hostler.model.rules import SHARES, USUAL, Preferences, Quota, Rules
@@ -21,6 +22,7 @@ from hostler.settings.schema import schema_of, settings_of
 
 Given = Callable[..., Rules]
 
+AS_LOADED = replace(USUAL, alerts=USUAL_ALERTS)
 RECORDS = ("priority", "targets", "quarantine", "placement", "cost")
 
 
@@ -55,8 +57,8 @@ scheduling:
 
 
 def test_without_a_word_the_rules_are_the_usual_ones(ruled: Given) -> None:
-    assert ruled("{}") == USUAL
-    assert ruled("scheduling: {targets: {}, shares: {}}") == USUAL
+    assert ruled("{}") == AS_LOADED
+    assert ruled("scheduling: {targets: {}, shares: {}}") == AS_LOADED
 
 
 def test_everything_that_is_written_arrives(ruled: Given) -> None:
@@ -243,7 +245,7 @@ def test_its_defaults_are_ours() -> None:
         "RINGRIFT_IDLE_GPU_THRESHOLD": "5",
         "RINGRIFT_IDLE_GRACE_PERIOD": "300",
     }
-    assert rules(load(None, usual)) == USUAL
+    assert rules(load(None, usual)) == AS_LOADED
 
 
 @pytest.mark.parametrize(

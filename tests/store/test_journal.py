@@ -18,7 +18,7 @@ from hostler.core import Core
 from hostler.core.views import job_view
 from hostler.model.codec import digest
 from hostler.model.errors import CorruptState, SchemaMismatch, StoreBusy, StoreError, StoreFull
-from hostler.model.events import ChunkDone, ChunkLeased, ControllerStarted, Entry, TroubleRecorded
+from hostler.model.events import ChunkDone, ChunkLeased, ControllerStarted, Entry, RequestAccepted, TroubleRecorded
 from hostler.model.inputs import Submit
 from hostler.model.views import JobView
 from hostler.model.work import JobSpec, ScriptPayload, SweepPayload
@@ -116,6 +116,29 @@ def test_hits_come_in_order_and_survive_any_size(journal: Journal) -> None:
     assert [hit.data for hit in journal.hits("j1", 0, 10)] == [{"at": 2**200}, {"at": 5, "x": "é"}]
     assert [hit.at for hit in journal.hits("j1", 1, 10)] == [5]
     assert [hit.at for hit in journal.hits("j1", 0, 1)] == [2**200]
+
+
+def test_requests_are_found_newest_first(journal: Journal) -> None:
+    def asked(seq: int) -> Entry:
+        return Entry(seq=seq, at=float(seq), event=RequestAccepted(who="ci", what=f"request {seq}"))
+
+    journal.append([batch(trouble(1), asked(2), trouble(3), asked(4)), batch(asked(5))])
+    assert journal.requests(None, 2) == [asked(5), asked(4)]
+    assert journal.requests(4, 2) == [asked(2)]
+    assert journal.requests(2, 2) == []
+
+
+def test_a_store_of_the_version_before_is_brought_to_this_one(tmp_path: Path) -> None:
+    opened = open_journal(tmp_path)
+    opened.append([batch(trouble(1))])
+    opened.close()
+    with sqlite_engine(tmp_path / FILE).begin() as connection:
+        connection.execute(text("drop table requests"))
+        connection.execute(text("update alembic_version set version_num = '0001'"))
+    again = open_journal(tmp_path)
+    assert list(again.read()) == [trouble(1)]
+    assert again.requests(None, 10) == []
+    again.close()
 
 
 def test_snapshots_newest_wins_and_old_ones_go(journal: Journal, tmp_path: Path) -> None:

@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from hostler.core import shown
+from hostler.core.access import views as access
+from hostler.core.alerting import views as alerting
 from hostler.core.explain import explain_job
 from hostler.core.explain_device import explain_device, find_device
 from hostler.core.loop.intake import find_config
 from hostler.core.loop.views import config_view, history_view, model_views
 from hostler.core.machine import story
+from hostler.core.readings import gist, readings
 from hostler.core.views import (
     find_job,
     find_sweep,
@@ -28,9 +31,12 @@ from hostler.core.views import (
     status_view,
     sweep_view,
 )
+from hostler.model.access import AuditView, Holder, TokenView
+from hostler.model.alert_views import AlertView, RuleView, SilenceView, TargetView
 from hostler.model.errors import LinkLost, NotFound
 from hostler.model.events import Entry
 from hostler.model.inputs import Input
+from hostler.model.readings import Gist, Part, Readings
 from hostler.model.steering import CostView, Durations, QuotaView
 from hostler.model.views import (
     BanView,
@@ -52,6 +58,7 @@ from hostler.model.views import (
 )
 from hostler.model.work import JobState
 from hostler.web.app import make_app
+from hostler.web.door import Door
 from hostler.web.server import serve
 from tests.core.builders import Driver, fleet
 
@@ -67,6 +74,7 @@ class CoreDesk:
         self.logs: dict[tuple[str, str], bytes] = {}
         self.ended: set[str] = set()
         self.drained = 0
+        self.told: list[TargetView] = []
         self.broken: Exception | None = None
         self._buffer = buffer
         self._readers: list[asyncio.Queue[Entry | None]] = []
@@ -88,6 +96,15 @@ class CoreDesk:
         if self.broken is not None:
             raise self.broken
         return status_view(self._state, self._index, "test", "test fleet")
+
+    def gist(self) -> Gist:
+        return gist(self._state, self._index, self._index.now)
+
+    def readings(self) -> Readings:
+        return readings(self._state, self._index, self._index.now, "test", "test fleet")
+
+    def parts(self) -> Sequence[Part]:
+        return [Part(name="core", does="decides", last_at=self._index.now, times=self._state.seq, fault=None)]
 
     def jobs(self, states: frozenset[JobState] | None, after: int, limit: int) -> Sequence[JobView]:
         return job_views(self._state, states, after, limit)
@@ -118,6 +135,18 @@ class CoreDesk:
 
     def bans(self) -> Sequence[BanView]:
         return shown.bans(self._state, self._index)
+
+    def alerts(self) -> Sequence[AlertView]:
+        return alerting.alert_views(self._state, self._index)
+
+    def alert_rules(self) -> Sequence[RuleView]:
+        return alerting.rule_views(self._state, self._index, {})
+
+    def silences(self) -> Sequence[SilenceView]:
+        return alerting.silence_views(self._state)
+
+    def targets(self) -> Sequence[TargetView]:
+        return self.told
 
     def sweeps(self) -> Sequence[SweepView]:
         return [sweep_view(self._state, self._index, sweep) for sweep in self._state.sweeps.values()]
@@ -174,6 +203,16 @@ class CoreDesk:
             ended=attempt in self.ended,
         )
 
+    def holder(self, digest: str) -> Holder | None:
+        return access.holder(self._state, digest, self.driver.now)
+
+    def tokens(self) -> Sequence[TokenView]:
+        return access.token_views(self._state, self.driver.now)
+
+    async def audit(self, before: int | None, limit: int) -> Sequence[AuditView]:
+        told = reversed(access.audit_views(self.driver.entries))
+        return [view for view in told if before is None or view.seq < before][:limit]
+
     async def tell(self, *inputs: Input) -> Sequence[Any]:
         before = len(self.driver.entries)
         self.driver.tell(*inputs)
@@ -209,6 +248,12 @@ class CoreDesk:
 
     def drain(self) -> None:
         self.drained += 1
+
+
+def door(desk: CoreDesk | None = None, **fields: Any) -> Door:
+    """How people come in in tests: by `TOKEN`, at the time of the desk's world."""
+    values: dict[str, Any] = {"token": TOKEN, "key": b"key of tests", "now": lambda: desk.driver.now if desk else 0.0}
+    return Door(**{**values, **fields})
 
 
 @dataclass
@@ -264,15 +309,17 @@ class Window:
 
 
 @contextlib.contextmanager
-def window(desk: CoreDesk | None = None, port: int = 0, **options: Any) -> Iterator[Window]:
-    """Serve `desk` until the block ends; nothing listens afterwards."""
+def window(
+    desk: CoreDesk | None = None, port: int = 0, entrance: Mapping[str, Any] | None = None, **options: Any
+) -> Iterator[Window]:
+    """Serve `desk` until the block ends; nothing listens afterwards. `entrance` are fields of its `door`."""
     made = desk or CoreDesk()
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     served = None
     try:
-        start = serve(make_app(made, TOKEN, **options), "127.0.0.1", port)
+        start = serve(make_app(made, door(made, **(entrance or {})), **options), "127.0.0.1", port)
         served = asyncio.run_coroutine_threadsafe(start, loop).result(30)
         yield Window(made, served.port, loop)
     finally:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from hostler.model.errors import Conflict, NotFound
-from hostler.model.inputs import Input, RollBack
+from hostler.model.inputs import Asked, Input, RollBack
 from hostler.model.learning import CurvePoint, Goal, Losses, ModelStatus, Rating
 from hostler.model.views import (
     ConfigHistory,
@@ -245,7 +245,7 @@ class LoopDesk(CoreDesk):
         return list(self.history(name).models)
 
     async def tell(self, *inputs: Input) -> Sequence[Any]:
-        given = inputs[0]
+        given = inputs[0].given if isinstance(inputs[0], Asked) else inputs[0]
         if not isinstance(given, RollBack):
             return await super().tell(*inputs)
         try:

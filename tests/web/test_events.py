@@ -128,6 +128,45 @@ def test_a_reader_that_is_cut_off_sees_the_end_and_misses_nothing_when_it_is_bac
         assert events.entry()[0] == numbers[-1] + 1
 
 
+def test_a_reader_that_is_cut_off_is_told_what_it_was_not_sent(served: Window) -> None:
+    """Without an id: who comes back asks for what follows the last entry it has seen."""
+    newest = served.desk.status().seq
+    with stream(served) as events:
+        events.frame()
+        until(lambda: served.desk.readers == 1, "the stream reads")
+        served.call(lambda: served.desk.driver.tell(Trouble(where="here", what="this")))
+        served.call(served.desk.cut_off)
+        assert events.frame() == ["event: lost", f'data: {{"from": {newest + 1}, "to": {newest + 1}}}']
+        assert events.frame() == []
+    with stream(served, **{"Last-Event-ID": str(newest)}) as events:
+        events.frame()
+        assert events.entry()[0] == newest + 1
+
+
+def test_a_reader_that_reads_again_too_late_is_told_that_it_lost_entries() -> None:
+    with window(CoreDesk(buffer=50)) as served, slow_reader(served) as connection:
+        until(lambda: served.desk.readers == 1, "the stream reads")
+        until(lambda: flood(served) == 0, "the slow reader is let go")
+        seen = everything(connection)
+    ids = [int(line.removeprefix(b"id: ")) for line in seen.splitlines() if line.startswith(b"id: ")]
+    told = json.loads(seen.partition(b"event: lost\ndata: ")[2].partition(b"\n\n")[0])
+    assert ids == list(range(ids[0], told["from"]))
+    assert told["from"] <= told["to"] == served.desk.status().seq
+
+
+def everything(connection: socket.socket) -> bytes:
+    """What comes until the other side ends, chunk marks of HTTP taken out."""
+    connection.settimeout(20)
+    head, _, body = b"".join(iter(lambda: connection.recv(1 << 16), b"")).partition(b"\r\n\r\n")
+    assert b"chunked" in head.lower()
+    pieces = []
+    while body:
+        size, _, body = body.partition(b"\r\n")
+        pieces.append(body[: int(size, 16)])
+        body = body[int(size, 16) + 2 :]
+    return b"".join(pieces)
+
+
 def test_a_reader_that_does_not_read_holds_nobody_up_and_is_let_go() -> None:
     with window(CoreDesk(buffer=50)) as served, slow_reader(served):
         until(lambda: served.desk.readers == 1, "the stream reads")
@@ -136,14 +175,14 @@ def test_a_reader_that_does_not_read_holds_nobody_up_and_is_let_go() -> None:
 
 
 @contextlib.contextmanager
-def slow_reader(served: Window) -> Iterator[None]:
+def slow_reader(served: Window) -> Iterator[socket.socket]:
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", served.port))
         token = served.headers["Authorization"]
-        head = f"GET {EVENTS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n\r\n"
+        head = f"GET {EVENTS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\nConnection: close\r\n\r\n"
         connection.sendall(head.encode())
-        yield
+        yield connection
 
 
 def flood(served: Window) -> int:

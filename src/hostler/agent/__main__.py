@@ -1,4 +1,6 @@
-"""The command line: ``python3 agent.pyz [run] --dir DIR [--detach]``, ``connect``, ``dial``, ``canary``, ``--version``.
+"""The command line: ``python3 agent.pyz [run] --dir DIR [--detach]``, ``connect``, ``--version``.
+
+Other things have lines of their own: ``dial``, ``canary``, ``berth`` and ``post``.
 
 Exit status: 0 ended as asked, 2 wrong usage or an unusable folder, 3 another agent serves the folder, 4 nothing to
 connect to.
@@ -16,7 +18,7 @@ import threading
 import time
 from typing import List, Optional
 
-from . import canary, dial, procs
+from . import berth, canary, dial, post, procs
 from .connection import connect
 from .detach import detached
 from .keeper import Keeper
@@ -40,6 +42,10 @@ def main(arguments: Optional[List[str]] = None) -> int:
         return dial.main(arguments[1:])
     if arguments[:1] == ["canary"]:
         return canary.main(arguments[1:])
+    if arguments[:1] == ["berth"]:
+        return berth.main(arguments[1:])
+    if arguments[:1] == ["post"]:
+        return post.main(arguments[1:])
     options = _parser().parse_args(arguments)
     directory = os.path.abspath(options.dir)
     if options.command == "connect":

@@ -7,6 +7,7 @@ import re
 import resource
 import signal
 import stat
+from functools import partial
 from typing import AbstractSet, Any, Callable, Dict, List, Optional, Tuple
 
 from . import logs, procs
@@ -226,6 +227,22 @@ class Attempts:
         attempt.timers.append(self._node.loop.call_later(grace_s, lambda: procs.kill_tree(mark, process.pid)))
 
     def _reaped(self, attempt: Attempt, code: Optional[int], number: Optional[int], usage: Any) -> None:
+        """It is gone, and with it its pid; how that is to be understood may have to wait a moment."""
+        self._let_go(attempt)
+        judge = partial(self._judge, attempt, code, number, usage)
+        if attempt.stop_reason is None:
+            lived_s = self._node.loop.wall() - (attempt.started_at or 0.0)
+            self._node.doubts.settle(code, number, lived_s, judge)
+        else:
+            judge()
+
+    def _let_go(self, attempt: Attempt) -> None:
+        for timer in attempt.timers:
+            timer.cancel()
+        if attempt.process is not None:
+            self._by_pid.pop(attempt.process.pid, None)
+
+    def _judge(self, attempt: Attempt, code: Optional[int], number: Optional[int], usage: Any) -> None:
         reason, error = attempt.stop_reason, attempt.stop_error
         if reason is None:
             reason, error = self._memory_verdict(attempt, code, number)
@@ -259,7 +276,6 @@ class Attempts:
             timer.cancel()
         del self.live[name]
         if attempt.process is not None:
-            self._by_pid.pop(attempt.process.pid, None)
             left = self._folders.left_behind(name)
             fields["left"] = bool(left)
             if _RESULT in left:
@@ -358,6 +374,7 @@ class Attempts:
             self._reaped(attempt, *(status or (None, None)), None)
 
     def _lose(self, attempt: Attempt, error: str) -> None:
+        self._let_go(attempt)
         self._end(attempt, reason="lost", error=error)
 
     def _mark(self, attempt: Attempt) -> str:

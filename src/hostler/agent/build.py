@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import zipfile
 from pathlib import Path
 from typing import Iterator, Tuple
 
+from .shared import publish
+
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-_MAIN = "import sys\n\nfrom hostler.agent.__main__ import main\n\nsys.exit(main())\n"
+# Compiling the agent is two thirds of its start: whoever has done so may have left that for others (see compiled.py).
+_MAIN = """\
+import os
+import sys
+
+compiled = "%s.%s" % (sys.argv[0], sys.implementation.cache_tag)
+if os.path.exists(compiled):
+    sys.path.insert(0, compiled)
+
+from hostler.agent.__main__ import main
+
+sys.exit(main())
+"""
 _PACKAGE = "hostler/agent/"
 
 
 def build_zipapp(target: Path) -> str:
-    """Write the agent to ``target``, at once or not at all, and return the file's SHA-256.
+    """Write the agent to ``target``, at once or not at all, whoever else does so; return the file's SHA-256.
 
     The same sources give the same bytes, on any machine and at any time. Raises OSError.
     """
     data = archive()
-    temporary = target.with_name(target.name + ".new")
-    with open(temporary, "wb") as output:
-        output.write(data)
-        output.flush()
-        os.fsync(output.fileno())
-    temporary.chmod(0o755)
-    os.replace(temporary, target)
+    publish(str(target), data, 0o755)
     return hashlib.sha256(data).hexdigest()
 
 

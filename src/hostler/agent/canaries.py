@@ -54,6 +54,11 @@ class Canaries:
         procs.signal_group(pid, signal.SIGKILL)
         return lambda _usage: trial.exited(info)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a device is being proved, or waits for it."""
+        return self._current is not None or bool(self._queue)
+
     def forget(self) -> None:
         """Nobody waits any more for what is queued; the one at work ends by itself."""
         self._queue.clear()

@@ -1,6 +1,7 @@
 """Files to and from this node, over a connection of their own: a process beside the supervisor, which must not wait.
 
-The supervisor starts it for a connection to its socket; or somebody else does, as a guest, whom it lets in.
+The supervisor starts it for a connection to its socket; or somebody else does, as a guest, whom it lets in. Where a
+cluster's nodes share a folder there is no agent to ask: there it just serves.
 
 Requests are JSON lines and are answered in order, so that many can be on their way. The bytes of ``put`` follow its
 line, those of ``get`` its answer. Format: ``docs/reference/agent-protocol.md``.
@@ -22,9 +23,11 @@ from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, cast
 
 from . import procs
+from .compiled import origin
 from .connection import connect
+from .paths import inside, relative
 from .patterns import matcher, walk
-from .protocol import Json, RequestError, decode, integer, is_id, line
+from .protocol import PROTOCOL, Json, RequestError, decode, integer, is_id, line
 from .removal import noted, raise_first, remove
 
 BLOBS = "blobs"
@@ -32,7 +35,7 @@ TREES = "trees"
 ARTIFACTS = "artifacts"
 OUTPUTS_MAX = 20_000
 """Files of one attempt: the controller takes no more, and no line that is much longer."""
-CODE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CODE = origin(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 """Where ``hostler`` is imported from: the zipapp; asked for while the working directory is still the one it was."""
 _WRITABLE = (BLOBS + "/", ARTIFACTS + "/objects/")
 _LONGEST_LINE = 16 << 20
@@ -44,6 +47,7 @@ _F_SETPIPE_SZ = 1031  # fcntl(2); Python names it from 3.10 on
 _UNUSED_S = 14 * 86400.0
 _SHARED_UNUSED_S = 60 * 86400.0  # longer than anybody runs in one without asking for it anew
 _HEX = frozenset("0123456789abcdef")
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 def command(root: str) -> List[str]:
@@ -63,7 +67,6 @@ class Files:
 
     def __init__(self, root: str, source: BinaryIO, output: BinaryIO) -> None:
         self._root = root
-        self._real_root = os.path.realpath(root) + "/"
         self._input = source
         self._output = output
         self._answers: Dict[str, Callable[[Json], Optional[Json]]] = {
@@ -235,7 +238,7 @@ class Files:
         os.makedirs(making, 0o700)
         try:
             for path, digest, executable in files:
-                target = os.path.join(making, _relative(path))
+                target = os.path.join(making, relative(path))
                 os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
                 shutil.copyfile(self._place(_blob(digest), digest), target)
                 os.chmod(target, 0o755 if executable else 0o644)
@@ -324,10 +327,7 @@ class Files:
 
     def _inside(self, path: str) -> str:
         """A path below the agent's folder; no link may lead out of it."""
-        full = os.path.join(self._root, _relative(path))
-        if not (os.path.realpath(full) + "/").startswith(self._real_root):
-            raise RequestError("%.200r leads out of the agent's folder" % path)
-        return full
+        return inside(self._root, path)
 
 
 def digest_of(path: str) -> str:
@@ -349,18 +349,19 @@ def own_digest() -> Optional[str]:
 def main(words: List[str]) -> int:
     """Serve files of a folder, the last word, over standard input and output. Returns the exit status.
 
-    Without ``guest`` before it these are one socket, whose other side has been let in already by the process that it
-    is ``of``: a successor of that one would not know of it, and somebody may work in what it lays out.
+    Where it is ``of`` a process, these are one socket, whose other side has been let in already by that one: a
+    successor of it would not know of this, and somebody may work in what it lays out. A ``guest`` is let in by an
+    agent, and with ``serve`` there is none.
     """
-    root, is_guest = os.path.abspath(words[-1]), words[:-1] == ["guest"]
-    if not is_guest:
+    root, mode = os.path.abspath(words[-1]), words[0]
+    if mode == "of":
         procs.die_with_parent(int(words[1]))
     # Buffered: many small files are few packets then.
-    with _opened(0, "rb", _COPY_BYTES) as source, _opened(1 if is_guest else 0, "wb", _OUTPUT_BYTES) as output:
+    with _opened(0, "rb", _COPY_BYTES) as source, _opened(0 if mode == "of" else 1, "wb", _OUTPUT_BYTES) as output:
         try:
-            if is_guest:
+            if mode != "of":
                 _widen(1)
-                _ask_to_be_let_in(root, source, output)
+                (_ask_to_be_let_in if mode == "guest" else _greet)(root, source, output)
             Files(root, source, output).serve()
         except OSError as error:
             sys.stderr.write("hostler agent: a connection for files ended: %s\n" % error)
@@ -388,18 +389,27 @@ def _ask_to_be_let_in(root: str, source: BinaryIO, output: BinaryIO) -> None:
     threading.Thread(target=_end_with, args=(agent,), daemon=True).start()
 
 
+def _greet(root: str, source: BinaryIO, output: BinaryIO) -> None:
+    """Answer the opening line. Who may start this process may do all that it does: its epoch does not matter."""
+    data = source.readline(_LONGEST_LINE)
+    try:
+        opening = decode(data)
+        is_ours = opening.get("type") == "files" and opening.get("protocol") == PROTOCOL and os.path.isdir(root)
+    except RequestError:
+        is_ours = False
+    reason = "this serves files of protocol %d in %s" % (PROTOCOL, root)
+    hello: Json = {"type": "hello", "protocol": PROTOCOL}
+    output.write(line(hello if is_ours else {"type": "refused", "reason": reason, "epoch": 0}))
+    output.flush()
+    if not is_ours:
+        raise OSError(errno.EPROTO, reason)
+
+
 def _end_with(agent: socket.socket) -> None:
     try:
         agent.recv(1)
     finally:
         os._exit(1)
-
-
-def _relative(path: object) -> str:
-    parts = path.split("/") if type(path) is str else [""]
-    if "\0" in str(path) or any(part in ("", ".", "..") for part in parts):
-        raise RequestError("%.200r is no path below a folder" % path)
-    return str(path)
 
 
 def _blob(digest: str) -> str:
@@ -428,10 +438,19 @@ def _locked(path: str) -> Iterator[BinaryIO]:
     """The file, made if need be, for one at a time; the one that has the name still when its turn comes."""
     while True:
         with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+            _lock(file)
             if _is_named(file, path):
                 yield file
                 return
+
+
+def _lock(file: BinaryIO) -> None:
+    """For this process alone. Where a file system has no locks, the hash finds who has disturbed another one."""
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
 
 
 def _is_named(file: BinaryIO, path: str) -> bool:

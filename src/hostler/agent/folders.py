@@ -5,6 +5,9 @@ some 0.2 ms on a quiet machine and several times that after many deletions, agai
 folder in which nothing was left becomes a spare one, if it is certain that nobody was there to touch it after the
 look into it: the orphans of this process's attempts are its own children (it is their sub-reaper), so when it has
 reaped no orphan since and all its children are known, there was none.
+
+Where the root is a link, the folders of other agents are behind it too (those of other allocations of a cluster). Then
+none is kept as a spare one, because they are deleted by others, and none is tidied up that may be another's.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ class Folders:
         self._made_here: Set[str] = set()
         self._untouched: Dict[str, int] = {}
         self.orphans_reaped = 0
+        self._is_shared = os.path.islink(root)
         os.makedirs(root, 0o700, exist_ok=True)
 
     def path(self, name: str) -> str:
@@ -63,7 +67,7 @@ class Folders:
         ``known_children`` are the pids of this process's children that are no orphans.
         """
         children = _children()
-        are_known = children is not None and children <= known_children
+        are_known = children is not None and children <= known_children and not self._is_shared
         failures: List[OSError] = []
         for name in names:
             is_alone = are_known and self._untouched.get(name) == self.orphans_reaped
@@ -77,7 +81,7 @@ class Folders:
 
     def tidy(self, keep: AbstractSet[str]) -> None:
         """Delete the folders with nothing in them, as an earlier agent's spare ones, except those of ``keep``."""
-        for name in os.listdir(self._root):
+        for name in [] if self._is_shared else os.listdir(self._root):
             if name not in keep and not _contents(self.path(name)):
                 remove(self.path(name))
 

@@ -55,11 +55,7 @@ class Journal:
 
     def replay(self) -> Iterator[Json]:
         """The entries on disk, in order. A line that is no entry is passed over."""
-        with open(self._path, encoding="utf-8", errors="replace") as source:
-            for text in source:
-                entry = _entry(text)
-                if entry is not None:
-                    yield entry
+        return entries(self._path)
 
     def rewrite(self, entries: Iterable[Json]) -> None:
         """Put ``entries`` in the place of all that is on disk, at once or not at all; raises OSError.
@@ -94,6 +90,15 @@ class Journal:
         if end < size:
             os.ftruncate(self._fd, end)
         return end
+
+
+def entries(path: str) -> Iterator[Json]:
+    """The entries of a journal, in order, as far as they are whole; nothing is changed. Raises OSError."""
+    with open(path, encoding="utf-8", errors="replace") as source:
+        for text in source:
+            entry = _entry(text)
+            if entry is not None:
+                yield entry
 
 
 def _entry(text: str) -> Optional[Json]:

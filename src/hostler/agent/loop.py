@@ -116,7 +116,8 @@ class Loop:
 
     def _on_wakeup(self, _events: int) -> None:
         assert self._wakeup is not None
-        for number in set(os.read(self._wakeup, 4096)):
+        # In order of their numbers: what was told to end is told so before it is seen what has ended of that.
+        for number in sorted(set(os.read(self._wakeup, 4096))):
             callback = self._signals.get(number)
             if callback is not None:
                 callback()

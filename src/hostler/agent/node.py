@@ -7,6 +7,7 @@ import sys
 from typing import Callable, Dict, List, Optional, Set
 
 from . import procs
+from .doubts import Doubts
 from .facts import Facts
 from .journal import Journal
 from .loop import Loop
@@ -20,7 +21,9 @@ _RESERVED = ("HOSTLER_ATTEMPT", "HOSTLER_ATTEMPT_DIR", "HOSTLER_RESULT", "HOSTLE
 class Node:
     """The shared part. Whoever changes what a place can do next calls ``touch``; the supervisor does the rest."""
 
-    def __init__(self, directory: str, loop: Loop, journal: Journal, state: State) -> None:
+    def __init__(
+        self, directory: str, loop: Loop, journal: Journal, state: State, doubts: Optional[Doubts] = None
+    ) -> None:
         self.directory = directory
         self.loop = loop
         self.journal = journal
@@ -28,6 +31,7 @@ class Node:
         self.environ = {key: value for key, value in os.environ.items() if key not in _RESERVED}
         self.null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self.programs = procs.Programs()
+        self.doubts = doubts or Doubts()
         self._oom_kills: Optional[int] = None
         self.places: Dict[str, Place] = {}
         self.touched: Set[Place] = set()

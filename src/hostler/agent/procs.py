@@ -73,11 +73,11 @@ def become_subreaper() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1, "PR_SET_CHILD_SUBREAPER")
 
 
-def die_with_parent(parent: int) -> None:
-    """This process is killed when its parent ends, and at once if that is not this one any more."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, "PR_SET_PDEATHSIG")
+def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
+    """This process is sent a signal when its parent ends, and at once if that is not this one any more."""
+    _prctl(_PR_SET_PDEATHSIG, number, "PR_SET_PDEATHSIG")
     if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), number)
 
 
 def keep_descriptors_private() -> None:

@@ -18,12 +18,15 @@ MAX_WORKER_LINE_BYTES = 16 << 20
 MAX_READ_BYTES = 1 << 20
 MAX_REQUEST_LEVELS = 200
 MAX_RESULT_LEVELS = 64
+ALLOCATION_ENDS = "its allocation ends"
+"""How the error of what the end of an allocation has stopped begins."""
 
 Json = Dict[str, Any]
 ChunkSpec = Tuple[str, int, int]
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _REQUIRED = object()
+_LARGEST_ECHO = 2048
 _FIELD_LEVELS = MAX_REQUEST_LEVELS - 3  # a field lies in its object, that in a list, that in the request
 
 
@@ -142,6 +145,15 @@ def loads(data: bytes, deepest: int = MAX_RESULT_LEVELS) -> Any:
 def line(message: Json) -> bytes:
     """One message as one line."""
     return (encode(message) + "\n").encode("ascii")
+
+
+def echo(request: Json, data: bytes) -> Any:
+    """A request as it is told of in an error: whole if it is short, and as text if it is no object or a deep one."""
+    if len(data) <= _LARGEST_ECHO:
+        is_tellable = request and is_shallow(request, MAX_REQUEST_LEVELS)
+        return request if is_tellable else data.decode("utf-8", "replace")
+    told = {name: request.get(name) for name in ("type", "id")}
+    return {**{name: value for name, value in told.items() if is_shallow(value, 0)}, "truncated": True}
 
 
 def attempt_spec(raw: object) -> AttemptSpec:

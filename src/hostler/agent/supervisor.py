@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gc
+import math
 import os
 import platform
 import signal
@@ -12,28 +13,32 @@ import sys
 import traceback
 import uuid
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Callable, Dict, List, Optional, Set, Tuple
 
 from . import files, logs, probe, procs
+from .allocation import GONE, IDLE, SIGNAL, TOLD, Allocation
 from .attempts import Attempts
 from .canaries import Canaries
 from .connection import Connection, listen
 from .contact import Contact
 from .devices import Devices
+from .doubts import Doubts
+from .helpers import Helpers
 from .journal import Journal
 from .keeper import EXIT_UPGRADE
 from .loop import Loop
 from .node import Node, log
 from .places import Place
 from .protocol import (
+    ALLOCATION_ENDS,
     MAX_READ_BYTES,
-    MAX_REQUEST_LEVELS,
     PROTOCOL,
     VERSION,
     Json,
     RequestError,
     chunk_specs,
     decode,
+    echo,
     ends,
     id_list,
     integer,
@@ -56,20 +61,24 @@ _COMPACT_FROM_BYTES = 4 << 20
 _HELLO_WITHIN_S = 10.0
 _HOUSEKEEPING_S = 2.0
 _ALONE_S = 120.0
+_LAST_WORDS_S = 10.0
 _TELEMETRY_S = 10.0
 _PROGRESS_S = 1.0
 _AGENT_LOG_BYTES = 4 << 20
-_LARGEST_ECHO = 2048
 _GARBAGE_EVERY = 50_000
 
 
 class Supervisor:
-    """Everything the agent does for one folder, in one thread. ``run`` returns when it is to exit."""
+    """Everything the agent does for one folder, in one thread. ``run`` returns when it is to exit.
 
-    def __init__(self, directory: str) -> None:
+    With an ``allocation`` it is at home there only: it ends with it, or before it when there is nothing to do.
+    """
+
+    def __init__(self, directory: str, allocation: Optional[Allocation] = None) -> None:
         procs.become_subreaper()
         self._loop = Loop()
         self._directory = directory
+        self._allocation = allocation
         self._code = files.own_digest()
         journal = Journal(directory + "/journal.jsonl")
         state = State(journal.replay())
@@ -78,16 +87,17 @@ class Supervisor:
         state.boot, state.incarnation = procs.boot_id(), state.incarnation + 1
         self._agent, self._incarnation, self._boot = state.agent, state.incarnation, state.boot
         self._epoch = state.epoch
-        self._node = Node(directory, self._loop, journal, state)
+        doubts = Doubts(None if allocation is None else self._loop)
+        self._node = Node(directory, self._loop, journal, state, doubts)
         self._devices = Devices(Tools(self._node))
         self._sampler = Sampler(self._devices)
         self._contact = Contact(self._node, state.contact if same_boot else None)
         self._connection: Optional[Connection] = None
         self._connected_at = 0.0
         self._greeting: Set[Connection] = set()
-        self._helpers: Set[int] = set()
-        self._guests: Set[Connection] = set()
+        self._helpers = Helpers(self._node)
         self._leaving: Optional[str] = None
+        self._why = TOLD
         self._upgrading = False
         self._deliver_at = 0.0
         self._compact_at = 0
@@ -97,7 +107,7 @@ class Supervisor:
         self._workers = Workers(self._node)
         self._canaries = Canaries(self._node, sys.executable, self._tell)
         self._requests: Dict[str, Callable[[Json], None]] = {
-            "launch": lambda request: self._attempts.launch(request.get("attempts")),
+            "launch": self._launch,
             "stop": self._stop,
             "open": lambda request: self._workers.open(request.get("worker")),
             "chunks": self._queue_chunks,
@@ -128,6 +138,8 @@ class Supervisor:
             }
         )
         self._loop.watch(self._listener.fileno(), self._accept)
+        if self._allocation is not None:
+            self._allocation.listen(self._loop)
         gc.freeze()
         gc.set_threshold(_GARBAGE_EVERY)  # next to nothing here is cyclic
         self._housekeep()
@@ -135,12 +147,15 @@ class Supervisor:
         self._send_progress()
         self._reap()
         while not (self._may_exit() or self._may_make_way()):
-            self._loop.turn(self._settle())
+            self._loop.turn(min(self._settle(), self._rest_s()))
         self._devices.tools.stop()
         self._canaries.stop()
-        self._end_helpers()
+        self._helpers.end()
         self._deliver()
         self._node.journal.flush()
+        if self._allocation is not None:
+            self._have_it_heard()
+            self._allocation.leave_word(self._why)
         if self._is_reachable():
             os.unlink(self._directory + "/agent.sock")
         return EXIT_UPGRADE if self._upgrading and self._leaving is None else 0
@@ -250,8 +265,8 @@ class Supervisor:
                 self._loop.call_later(_RETRY_S, self._reap)
                 return
             usage = os.wait4(info.si_pid, 0)[2]
-            if info.si_pid in self._helpers:
-                self._helpers.discard(info.si_pid)
+            if info.si_pid in self._helpers.pids:
+                self._helpers.pids.discard(info.si_pid)
             elif reaped is None:
                 self._attempts.orphan_reaped()
             else:
@@ -279,7 +294,7 @@ class Supervisor:
 
     def _on_close(self, connection: Connection) -> None:
         self._greeting.discard(connection)
-        self._guests.discard(connection)
+        self._helpers.forget(connection)
         if connection is self._connection:
             self._connection = None
             self._contact.note(0.0)
@@ -294,10 +309,10 @@ class Supervisor:
             else:
                 self._greet(connection, request)
         except RequestError as error:
-            connection.send({"type": "error", "error": str(error), "request": _echo(request, data)})
+            connection.send({"type": "error", "error": str(error), "request": echo(request, data)})
         except Exception as error:  # noqa: BLE001 - one request must not end the others' supervisor; it is told and logged
             log("a request failed: %s" % traceback.format_exc())
-            connection.send({"type": "error", "error": "it failed: %r" % error, "request": _echo(request, data)})
+            connection.send({"type": "error", "error": "it failed: %r" % error, "request": echo(request, data)})
 
     def _greet(self, connection: Connection, hello: Json) -> None:
         if hello.get("type") not in ("hello", "files") or hello.get("protocol") != PROTOCOL:
@@ -311,9 +326,9 @@ class Supervisor:
             self._greeting.discard(connection)
             connection.send({"type": "hello", "protocol": PROTOCOL})
             if hello.get("guest"):
-                self._guests.add(connection)
+                self._helpers.let_in(connection)
             else:
-                self._serve_files(connection)
+                self._helpers.serve(connection)
             return
         ack = integer(hello.get("ack"), "ack")
         if epoch > self._epoch:
@@ -324,7 +339,7 @@ class Supervisor:
         self._greeting.discard(connection)
         if self._connection is not None:
             self._connection.close()
-        self._end_helpers()  # one that is slow must not lay out a folder in which somebody works by then
+        self._helpers.end()  # one that is slow must not lay out a folder in which somebody works by then
         self._canaries.forget()
         self._connection, self._connected_at = connection, self._loop.wall()
         self._contact.heard()
@@ -339,23 +354,6 @@ class Supervisor:
         self._greeting.discard(connection)
         connection.send({"type": "refused", "reason": reason, "epoch": self._epoch})
         connection.close()
-
-    def _serve_files(self, connection: Connection) -> None:
-        """Give the connection to a process of its own: files take their time."""
-        with connection.detach() as peer:
-            streams = procs.Streams(peer.fileno(), os.devnull, self._directory + "/agent.log")
-            env = {**self._node.environ, "PYTHONPATH": files.CODE}
-            try:
-                self._helpers.add(procs.spawn(self._node.programs, files.command(self._directory), env, "/", streams))
-            except procs.SpawnError as error:
-                self._node.complain("files cannot be sent or fetched: %s" % error)
-
-    def _end_helpers(self) -> None:
-        for pid in self._helpers:
-            procs.signal_group(pid, signal.SIGTERM)
-        for guest in self._guests:
-            guest.close()
-        self._guests.clear()
 
     def _inventory(self) -> Json:
         return {
@@ -384,6 +382,13 @@ class Supervisor:
             raise RequestError("id must be a number or a text")
         method(request)
 
+    def _launch(self, request: Json) -> None:
+        try:
+            self._attempts.launch(request.get("attempts"))
+        finally:
+            if self._leaving == "now":  # its sender did not know it yet
+                self._attempts.stop(list(self._attempts.live), self._farewell())
+
     def _stop(self, request: Json) -> None:
         names, error = id_list(request.get("attempts"), "attempts")
         self._attempts.stop(names, str(request.get("reason")))
@@ -392,7 +397,7 @@ class Supervisor:
     def _discard(self, request: Json) -> None:
         names, error = id_list(request.get("attempts"), "attempts")
         _complain(error)
-        self._attempts.discard(names, self._workers.pids | self._helpers)
+        self._attempts.discard(names, self._workers.pids | self._helpers.pids)
 
     def _queue_chunks(self, request: Json) -> None:
         good, bad, error = chunk_specs(request.get("chunks"))
@@ -431,18 +436,14 @@ class Supervisor:
         else:
             data = base64.b64encode(piece.data).decode("ascii")
             answer.update(offset=piece.offset, data=data, size=piece.size, ended=ended)
-        self._answer(answer)
+        self._tell(answer)
 
     def _probe(self, request: Json) -> None:
         def on_devices(devices: Optional[List[Json]]) -> None:
             facts = probe.node_facts(self._directory, devices)
-            self._answer({"type": "probe", "id": request.get("id"), "facts": facts})
+            self._tell({"type": "probe", "id": request.get("id"), "facts": facts})
 
         self._devices.ask(on_devices)
-
-    def _answer(self, message: Json) -> None:
-        if self._connection is not None:
-            self._connection.send(message)
 
     # --- the end --------------------------------------------------------------------------------------------------
 
@@ -451,12 +452,14 @@ class Supervisor:
         if when not in ("idle", "now"):
             raise RequestError("shutdown needs when: idle or now")
         if when == "now":
-            self._leave_now()
+            self._leave_now(TOLD)
         elif self._leaving is None:
             self._leaving = "idle"
 
     def _upgrade(self, request: Json) -> None:
         """Make way for another program: the next supervisor is its, and finds everything as after a crash."""
+        if self._allocation is not None:
+            raise RequestError("the agent of an allocation stays as it is; the next allocation gets the new one")
         path, digest = str(request.get("zipapp")), request.get("sha256")
         try:
             if files.digest_of(path) != digest:
@@ -467,18 +470,27 @@ class Supervisor:
             raise RequestError("cannot upgrade to %.300r: %s" % (path, error.strerror)) from None
         self._upgrading = True
 
-    def _leave_now(self) -> None:
+    def _leave_now(self, why: str) -> None:
         if self._leaving != "now":
-            self._leaving = "now"
-            self._attempts.stop(list(self._attempts.live), "the agent shuts down")
-            self._workers.end_all()
+            self._leaving, self._why = "now", why
+            self._attempts.stop(list(self._attempts.live), self._farewell())
+            self._workers.end_all(self._farewell())
+            self._node.doubts.resolve()
+
+    def _farewell(self) -> str:
+        """Why this agent stops what it has."""
+        is_told = self._allocation is None or self._why == TOLD
+        return "the agent shuts down" if is_told else ALLOCATION_ENDS
 
     def _on_term(self) -> None:
-        """The first signal stops everything; the second one leaves at once, and what runs runs on."""
-        if self._leaving == "now":
+        """The first signal stops everything; the second one leaves at once, and what runs runs on.
+
+        But in an allocation each is sent several times: to all its processes, and by the parents among them.
+        """
+        if self._leaving == "now" and self._allocation is None:
             log("asked to end a second time: leaving at once")
             os._exit(0)
-        self._leave_now()
+        self._leave_now(SIGNAL)
 
     def _may_exit(self) -> bool:
         if self._leaving is None or self._attempts.live or self._workers.chunks:
@@ -486,7 +498,7 @@ class Supervisor:
         if self._leaving == "idle":
             if len(self._node.facts):
                 return False
-            self._workers.end_all()
+            self._workers.end_all(self._farewell())
         return not self._workers.pids
 
     def _may_make_way(self) -> bool:
@@ -496,11 +508,36 @@ class Supervisor:
         self._attempts.announce()
         return self._node.journal.flush()
 
+    def _rest_s(self) -> float:
+        """For how long it may go on if it gets nothing to do; an allocation that is idle for too long is left."""
+        if self._allocation is None:
+            return math.inf
+        has_work = self._attempts.live or self._workers.chunks or self._canaries.is_busy
+        is_busy = has_work or not self._node.journal.is_clean
+        rest = self._allocation.rest_s(is_busy=bool(is_busy), now=self._loop.monotonic())
+        if rest <= 0:
+            self._leave_now(IDLE)
+        return max(0.0, rest)
+
+    def _have_it_heard(self) -> None:
+        """Let the controller's side take what there is to say; facts that it does not take are in the journal."""
+        patience = self._loop.monotonic() + _LAST_WORDS_S
+        while self._loop.monotonic() < patience:
+            peer = self._connection
+            if peer is None or not (peer.backlog or self._has_news()):
+                return
+            self._loop.turn(0.01)
+            self._deliver()
+
     # --- now and then ---------------------------------------------------------------------------------------------
 
     def _is_reachable(self) -> bool:
         # By identity: where the folder was moved away, another agent may have made another one in its place.
-        return _file_id(self._directory + "/agent.sock") == self._socket_id
+        try:
+            return _file_id(self._directory + "/agent.sock") == self._socket_id
+        except OSError as error:  # a shared file system has its bad moments
+            self._node.complain("cannot look after %s: %s" % (self._directory, error.strerror))
+            return True
 
     def _is_needed(self) -> bool:
         """Whether it holds anything, or was spoken to of late; an agent that is not is started again when it is."""
@@ -509,11 +546,11 @@ class Supervisor:
         return self._loop.monotonic() - self._alone_since < _ALONE_S
 
     def _housekeep(self) -> None:
-        if not self._is_needed():
-            self._leave_now()
+        if self._allocation is None and not self._is_needed():
+            self._leave_now(IDLE)
         if not self._is_reachable():
             # Somebody deleted the folder: no controller will ever ask for what runs here, and its output is gone.
-            self._leave_now()
+            self._leave_now(GONE)
         self._contact.note()
         self._attempts.end_leases(self._contact.silence_s())
         self._workers.end_leases(self._contact.silence_s())
@@ -557,15 +594,6 @@ def _complain(error: Optional[RequestError]) -> None:
 def _file_id(path: str) -> Optional[Tuple[int, int]]:
     try:
         found = os.stat(path)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_dev, found.st_ino
-
-
-def _echo(request: Json, data: bytes) -> Any:
-    """The request as it is told of in an error: whole if it is short, and as text if it is no object or a deep one."""
-    if len(data) <= _LARGEST_ECHO:
-        is_tellable = request and is_shallow(request, MAX_REQUEST_LEVELS)
-        return request if is_tellable else data.decode("utf-8", "replace")
-    told = {name: request.get(name) for name in ("type", "id")}
-    return {**{name: value for name, value in told.items() if is_shallow(value, 0)}, "truncated": True}

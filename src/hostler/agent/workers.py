@@ -133,18 +133,18 @@ class Workers:
             self._node.touch(worker.place)
             self._close_if_done(worker)
 
-    def end_all(self) -> None:
+    def end_all(self, why: str) -> None:
         """Return everything and end every worker."""
         for chunk in list(self.chunks.values()):
             if chunk not in chunk.worker.pipe:
                 self._unqueue(chunk)
-                self._return(chunk, "closed", "the agent shuts down")
+                self._return(chunk, "closed", why)
         for worker in list(self.live.values()):
             if worker.pid is None:
                 self._forget(worker)
             else:
                 worker.closing = True
-                self._terminate(worker, "closed", "the agent shuts down")
+                self._terminate(worker, "closed", why)
 
     def feed(self, place: Place) -> None:
         """Give the next worker of a place as many chunks as are good for it; start it if need be."""
@@ -181,7 +181,8 @@ class Workers:
             procs.kill_tree(self._mark(worker.spec.id), pid)
         code, number = procs.exit_status(info)
         how = "signal %d" % number if number is not None else "exit status %d" % (code or 0)
-        return lambda _usage: self._reaped(worker, how)
+        doubts = self._node.doubts
+        return lambda _usage: doubts.settle(code, number, 0.0, partial(self._reaped, worker, how))
 
     def restore(self, workers: Dict[str, Json], chunks: Dict[str, Json], same_boot: bool) -> None:
         """Declare the workers of the journal again, end what is left of their processes, return their chunks."""

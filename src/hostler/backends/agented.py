@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any, Required, TypedDict
+from dataclasses import replace
+from typing import Required, TypedDict
 
+from hostler.backends import wire
 from hostler.backends.base import Facts, Report, Store
 from hostler.backends.canaries import PATIENCE_S, Canaries
-from hostler.backends.channel import Channel, encoded
+from hostler.backends.channel import Channel
 from hostler.backends.facts import input_of, progress_of, telemetry_of
 from hostler.model.commands import AttemptOrder, CanaryOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import LinkLost, NotFound
@@ -18,10 +19,6 @@ from hostler.model.fleet import DeviceSpec, NodeSpec
 from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, Trouble, WorkerRefused
 from hostler.model.views import LogChunk
 from hostler.model.work import DeviceKind
-
-WORKER_GRACE_S = 5.0
-REQUEST_BYTES = 32 << 20
-"""Size of one request to an agent, which takes lines of twice that."""
 
 
 class Options(TypedDict, total=False):
@@ -68,8 +65,7 @@ class AgentedNode(ABC):
         self._gpus = gpus
         self._env = dict(env or {})
         self._terms = terms or NodeSpec(name=name, backend=self.kind, devices=())
-        self._log_bytes = log_bytes
-        self._result_bytes = result_bytes
+        self._limits = wire.Limits(log_bytes=log_bytes, result_bytes=result_bytes)
         self._channel: Channel | None = None
         self._declared: set[str] = set()
         self._zipapp: tuple[str, str] | None = None
@@ -102,10 +98,10 @@ class AgentedNode(ABC):
     async def launch(self, orders: Sequence[AttemptOrder]) -> Sequence[Ended]:
         """Have attempts run, in as many requests as their size asks for."""
         channel = self._open_channel()
-        sized = [(attempt, len(encoded(attempt))) for attempt in map(self._attempt, orders)]
-        for attempts in _portions([each for each in sized if each[1] <= REQUEST_BYTES]):
-            await channel.send({"type": "launch", "attempts": attempts})
-        return [_too_large(attempt["id"], size) for attempt, size in sized if size > REQUEST_BYTES]
+        requests, refused = wire.launches(orders, self._limits)
+        for request in requests:
+            await channel.send(request)
+        return refused
 
     async def observe(self, epoch: int) -> AsyncGenerator[Report, None]:
         """Connect, then report what the agent tells."""
@@ -143,9 +139,8 @@ class AgentedNode(ABC):
         channel = self._open_channel()
         if worker.id not in self._declared:
             self._declared.add(worker.id)
-            await channel.send({"type": "open", "worker": self._worker(worker)})
-        listed = [[chunk.id, chunk.start, chunk.stop] for chunk in chunks]
-        await channel.send({"type": "chunks", "worker": worker.id, "chunks": listed})
+            await channel.send(wire.opening(worker, self._limits))
+        await channel.send(wire.queueing(worker, chunks))
         return ()
 
     async def recall(self, chunks: Sequence[str], reason: str) -> None:
@@ -246,30 +241,6 @@ class AgentedNode(ABC):
         elif kind == "error":
             yield Report(inputs=(Trouble(where=f"agent on {self.name}", what=str(message.get("error"))),))
 
-    def _attempt(self, order: AttemptOrder) -> dict[str, Any]:
-        inputs = {} if order.inputs is None else {"inputs": order.inputs}
-        return {
-            "id": order.id,
-            "queue": order.queue,
-            "argv": order.argv,
-            "env": order.env,
-            "cwd": order.cwd,
-            "walltime_s": order.walltime_s,
-            "memory_bytes": order.memory_bytes,
-            "grace_s": order.grace_s,
-            "log_bytes": self._log_bytes,
-            "result_bytes": self._result_bytes,
-            "lease_s": order.lease_s,
-            **inputs,
-        }
-
-    def _worker(self, order: WorkerOrder) -> dict[str, Any]:
-        values = asdict(order)
-        opening = {"digest": values.pop("digest"), "params": values.pop("params")}
-        limits = {"memory_bytes": None, "grace_s": WORKER_GRACE_S, "log_bytes": self._log_bytes}
-        del values["files"]
-        return {**values, **limits, "open": opening}
-
 
 def devices_of(node: str, facts: Facts, cpu_slots: int | None) -> tuple[DeviceSpec, ...]:
     """The devices an agent found: its GPUs, and CPU slots (as many as it has cores, unless settings say otherwise)."""
@@ -277,28 +248,6 @@ def devices_of(node: str, facts: Facts, cpu_slots: int | None) -> tuple[DeviceSp
     cpus = [DeviceSpec(id=f"{node}/cpu{at}", node=node, kind=DeviceKind.CPU, index=at) for at in range(slots or 0)]
     gpus = [_gpu(node, found) for found in facts["devices"]]
     return (*gpus, *cpus)
-
-
-def _portions(sized: Sequence[tuple[Facts, int]]) -> Iterator[list[Facts]]:
-    """Attempts, in order, cut into requests of bearable size."""
-    portion: list[Facts] = []
-    total = 0
-    for attempt, size in sized:
-        if portion and total + size > REQUEST_BYTES:
-            yield portion
-            portion, total = [], 0
-        portion.append(attempt)
-        total += size
-    if portion:
-        yield portion
-
-
-def _too_large(attempt: str, size: int) -> Ended:
-    what = (
-        f"what it is to be given, results of other jobs included, takes {size} bytes; {REQUEST_BYTES} can be sent. "
-        "Leave large results in files, and pass their names"
-    )
-    return Ended(attempt=attempt, ended_at=0.0, reason="spawn", error=what)
 
 
 def _gpu(node: str, found: Facts) -> DeviceSpec:

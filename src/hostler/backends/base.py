@@ -14,6 +14,7 @@ from hostler.model.commands import AttemptOrder, CanaryOrder, ChunkOrder, Worker
 from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Ended, Input, WorkerRefused
+from hostler.model.pools import Batch
 from hostler.model.record import record
 from hostler.model.views import LogChunk
 
@@ -121,6 +122,14 @@ class KeepsFolders(Protocol):
 
     async def discard(self, attempts: Sequence[str]) -> None:
         """Delete what ended attempts have left; what is not there is no error."""
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A backend that asks somebody else's scheduler for what it needs, and must not ask twice."""
+
+    def remember(self, batches: Sequence[Batch]) -> None:
+        """What has been asked for by controllers before this one, and is not over. Told before `observe`."""
 
 
 @runtime_checkable

@@ -39,6 +39,12 @@ class Channel:
         except (OSError, RuntimeError) as error:
             raise LinkLost(f"the stream to the agent broke: {error}") from error
 
+    def say(self, message: Facts) -> None:
+        """Send a request that is not answered, and do not wait for room on the way: for few, and short ones."""
+        if self._writer.is_closing():
+            raise LinkLost("the stream to the agent is closed")
+        self._writer.write(encoded(message))
+
     def number(self) -> int:
         """A number for a request that is answered by messages, which carry it."""
         return next(self._numbers)
@@ -97,10 +103,19 @@ async def opened(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, con
 
     Raises `LinkRefused` if the agent obeys a newer controller or speaks another protocol.
     """
+    writer.write(encoded(greeting(controller, epoch)))
+    return await greeted(reader, writer, epoch)
+
+
+def greeting(controller: str, epoch: int) -> Facts:
+    """The opening words."""
     # `ack` is 0: which facts are durable is said by `ack` requests alone, to the very agent that told them.
-    hello = {"type": "hello", "protocol": PROTOCOL, "controller": controller, "epoch": epoch, "ack": 0}
+    return {"type": "hello", "protocol": PROTOCOL, "controller": controller, "epoch": epoch, "ack": 0}
+
+
+async def greeted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, epoch: int) -> Channel:
+    """The same where the opening words have been said already."""
     try:
-        writer.write(encoded(hello))
         answer = await _read(reader)
         if answer.get("type") != "hello" or answer.get("protocol") != PROTOCOL:
             raise LinkRefused(f"the agent refused this controller (epoch {epoch}): {answer.get('reason') or answer}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -33,19 +34,33 @@ def directory(chosen: Path | None) -> Path:
     return state_dir(os.environ) if chosen is None else Path.cwd() / chosen.expanduser()
 
 
-def client(chosen: Path | None) -> Client:
-    """The controller of a state directory."""
+def client(chosen: Path | None, **options: float) -> Client:
+    """The controller that `$HOSTLER_URL` names, or else that of the state directory; `--state-dir` wins over both."""
     from hostler.client import Client
 
-    return Client.from_state_dir(directory(chosen))
+    if os.environ.get("HOSTLER_URL") and not _is_asked_for(chosen):
+        return Client.from_environment(os.environ, **options)
+    return Client.from_state_dir(directory(chosen), **options)
+
+
+def _is_asked_for(chosen: Path | None) -> bool:
+    """Whether a state directory was named by the option, and not by its variable."""
+    return chosen is not None and str(chosen) != os.environ.get("HOSTLER_STATE_DIR")
+
+
+def user() -> str | None:
+    """Who asks, for the journal; `None` for a user without a name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return None
 
 
 def complete_job(context: typer.Context, incomplete: str) -> list[str]:
     """Ids of the newest jobs that begin so; silent when there is no controller to ask."""
-    from hostler.client import Client
     from hostler.model.errors import HostlerError
 
-    asked = Client.from_state_dir(directory(context.params.get("state_dir")), timeout_s=COMPLETION_TIMEOUT_S)
+    asked = client(context.params.get("state_dir"), timeout_s=COMPLETION_TIMEOUT_S)
     try:
         known = sum(asked.status()["jobs"].values())
         newest = asked.jobs(after=max(0, known - COMPLETED), limit=COMPLETED)["items"]
@@ -56,10 +71,9 @@ def complete_job(context: typer.Context, incomplete: str) -> list[str]:
 
 def complete_config(context: typer.Context, incomplete: str) -> list[str]:
     """Names of training configs that begin so; silent when there is no controller to ask."""
-    from hostler.client import Client
     from hostler.model.errors import HostlerError
 
-    asked = Client.from_state_dir(directory(context.params.get("state_dir")), timeout_s=COMPLETION_TIMEOUT_S)
+    asked = client(context.params.get("state_dir"), timeout_s=COMPLETION_TIMEOUT_S)
     try:
         return [config["name"] for config in asked.configs() if config["name"].startswith(incomplete)]
     except HostlerError:

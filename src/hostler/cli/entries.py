@@ -10,7 +10,7 @@ from hostler.cli.show import clean, compact, shortened
 if TYPE_CHECKING:
     from hostler.client import View
 
-SUBJECTS = ("attempt", "chunk", "job", "of", "node", "where")
+SUBJECTS = ("attempt", "chunk", "job", "of", "node", "subject", "where")
 """Fields that say what an event is about, the most telling first."""
 UNTOLD = frozenset({*SUBJECTS, "kind"})
 
@@ -26,7 +26,7 @@ def entry_line(entry: View, width: int) -> str:
 
 
 def _subject(event: View) -> str:
-    about = next((event[name] for name in SUBJECTS if name in event), "")
+    about = next((event[name] for name in SUBJECTS if event.get(name) is not None), "")
     return str(about["name"] if isinstance(about, dict) else about)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -49,7 +50,9 @@ def findings(loaded: Loaded, now: float, jobs: Iterable[JobSpec] = ()) -> list[F
         sites = _sites(loaded.fleet.nodes)
         wrong += [*_of_tiers(asked, sites), *_misfits([*_stages(configs), *_needs(jobs)], sites, asked)]
     notes = [*_of_nodes(nodes, asked, now), *_of_providers(nodes, asked), *_of_exports(loaded.fleet.nodes, configs)]
-    away = [node.name for node in loaded.fleet.nodes if node.backend in ELSEWHERE]
+    unusable, of_clusters = _of_clusters(loaded)
+    wrong, notes = [*wrong, *unusable], [*notes, *of_clusters]
+    away = [node.name for node in loaded.fleet.nodes if _is_elsewhere(node, loaded.state_dir)]
     if away:
         (wrong if len(away) == len(nodes) else notes).extend(_of_files(loaded, jobs))
     if configs and not programme.available():
@@ -63,6 +66,15 @@ WITHOUT_SOLVER = (
     "highspy is not installed (extra `opt`): devices are shared by deficit counters alone. Lost are the proof that "
     "quotas can be met or cannot, prices of devices that know the whole queue, and the bound of what could be achieved"
 )
+
+
+def _is_elsewhere(node: Node, state_dir: Path) -> bool:
+    """Whether files have to be brought there."""
+    from hostler.settings import slurm_shares_state
+
+    if node.backend == "slurm" and node.slurm is not None:
+        return not slurm_shares_state(node.slurm, node.host, state_dir)
+    return node.backend in ELSEWHERE
 
 
 def _known(node: Node) -> bool:
@@ -185,6 +197,43 @@ def _of_providers(nodes: Sequence[NodeSpec], asked: Rules) -> Iterator[str]:
         strangers = sorted({*named} - known)
         if strangers:
             yield f"providers of {work}: no node is of {', '.join(strangers)}"
+
+
+def _of_clusters(loaded: Loaded) -> tuple[list[str], list[str]]:
+    """What is wrong with clusters as far as that is seen from here, and how models and data get there."""
+    wrong, notes = [], []
+    groups: defaultdict[tuple[str, str | None, bool], list[str]] = defaultdict(list)
+    for node in loaded.fleet.nodes:
+        if node.backend == "slurm" and node.slurm is not None and node.slurm.shared_root is not None:
+            copies = _is_elsewhere(node, loaded.state_dir)
+            groups[node.slurm.shared_root, node.host, copies].append(node.name)
+    for (root, host, copies), names in groups.items():
+        fault = None if host is not None else _unwritable(Path(root))
+        if fault is not None:
+            fix = "name a folder in slurm.shared_root that this machine shares with the compute nodes, or a login node"
+            wrong.append(f"{_listed(names)}: {fault}; {fix} in host")
+        elif not copies:
+            notes.append(f"{_listed(names)}: models and data are not copied: the state directory lies in {root}")
+        else:
+            way = f"to {host}" if host is not None else f"to {root}"
+            change = "a controller on the login node" if host is not None else "one"
+            notes.append(
+                f"{_listed(names)}: models and data are sent {way}; {change} whose state_dir lies in {root} copies none"
+            )
+    return wrong, notes
+
+
+def _unwritable(folder: Path) -> str | None:
+    """Why a file cannot be written here and read back; `None`: it can."""
+    path, text = folder / f".hostler-probe-{secrets.token_hex(6)}", secrets.token_hex(16)
+    try:
+        path.write_text(text)
+        try:
+            return None if path.read_text() == text else f"what is written to {folder} reads otherwise"
+        finally:
+            path.unlink()
+    except OSError as error:
+        return f"{folder} cannot be written here: {error.strerror}"
 
 
 def _of_files(loaded: Loaded, jobs: Iterable[JobSpec]) -> Iterator[str]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hostler.cli.common import Json, StateDir, client
+from hostler.cli.nodes import pressure_text
 from hostler.cli.show import (
     Column,
     clean,
     duration,
+    paragraph,
     percent,
+    plural,
     quantity,
     say,
     say_json,
@@ -23,7 +27,7 @@ from hostler.cli.show import (
 )
 
 if TYPE_CHECKING:
-    from hostler.client import View
+    from hostler.client import Client, View
 
 commands = typer.Typer()
 
@@ -51,21 +55,24 @@ QUEUE_COLUMNS = (
 @commands.command()
 def status(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it anew until interrupted.")] = False,
-    every: Annotated[float, typer.Option(min=0.1, help="With --watch: seconds between two looks.")] = 1.0,
+    every: Annotated[float, typer.Option(min=1.0, help="With --watch: seconds between two looks.")] = 5.0,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
     """Show the fleet in numbers, and the sweeps that are not over.
+
+    With `--watch`: nodes, the queue, speed, loops and what is wrong, all on one screen; something that happens is shown
+    within a second, and a controller that is away is waited for. Where there is no terminal that is printed once.
 
     \b
     Example:
       hostler status --watch
     """
     asked = client(state_dir)
-    if watch:
-        _watch(lambda: "\n".join(_status_lines(asked.status())), every)
-    elif as_json:
+    if as_json:
         say_json(asked.status())
+    elif watch:
+        _watch(asked, state_dir, every)
     else:
         say(_status_lines(asked.status()))
 
@@ -111,25 +118,21 @@ def _status_lines(view: View) -> Iterator[str]:
     yield f"devices  {view['devices_busy']} of {view['devices']} busy"
     if view["refused"] or view["troubles"]:
         yield f"trouble  {view['refused']} results refused, {view['troubles']} faults recorded (`hostler events`)"
+    for each in view["pressures"]:
+        yield from paragraph(f"queue    {pressure_text(each, view['at'])}", rest="         ")
+    if view["nodes_pressed"]:
+        yield f"pressed  {plural(view['nodes_pressed'], 'node')} (`hostler bans`)"
     if view["sweeps"]:
         yield ""
         yield from table(SWEEP_COLUMNS, map(sweep_row, view["sweeps"]))
 
 
-def _watch(render: Callable[[], str], every_s: float) -> None:
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
+def _watch(asked: Client, state_dir: Path | None, every_s: float) -> None:
+    from hostler.cli.watching import board, screen
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        while True:
-            print(render(), end="\n\n", flush=True)
-            time.sleep(every_s)
-    with Live(console=console, auto_refresh=False) as live:
-        while True:
-            live.update(Text(render()), refresh=True)
-            time.sleep(every_s)
+    looks = client(state_dir, timeout_s=screen.PATIENCE_S)
+    draw = partial(board.draw, board.Speeds())
+    screen.show(board.look(asked), lambda: board.look(looks), asked.events, draw, every_s=every_s)
 
 
 def _queue_row(row: View) -> Sequence[object]:

@@ -13,18 +13,24 @@ import typer
 
 from hostler import __version__
 from hostler.cli import (
+    access,
     agent,
+    alerts,
     fleet,
+    health,
     jobs,
+    looping,
     models,
     nodes,
     output,
     planning,
     running,
     simulating,
+    slurm,
     steering,
     submitting,
     sweeps,
+    top,
     training,
 )
 from hostler.cli.show import clean
@@ -44,15 +50,21 @@ for group in (
     planning,
     simulating,
     fleet,
+    health,
+    top,
     nodes,
+    slurm,
     agent,
     steering,
+    alerts,
     submitting,
     sweeps,
     jobs,
     output,
     training,
+    looping,
     models,
+    access,
 ):
     app.add_typer(group.commands)
 

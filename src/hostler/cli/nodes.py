@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import shlex
 import sys
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 from typer.core import TyperGroup
 
-from hostler.cli.common import Json, StateDir, client
+from hostler.cli.common import Json, StateDir, client, user
+from hostler.cli.pools import pool_lines, pool_remarks, pool_row
 from hostler.cli.show import (
     Column,
     age,
@@ -33,13 +33,16 @@ from hostler.cli.show import (
 from hostler.model.errors import LinkRefused, NotFound, UsageError
 
 if TYPE_CHECKING:
-    from hostler.backends.ssh import Network, Target
+    from hostler.backends.slurm.finding import Finding as SlurmFinding
+    from hostler.backends.ssh import Finding, Network, Target
     from hostler.client import Client, View
     from hostler.runtime.dialin import Invitation
     from hostler.settings import Loaded
     from hostler.settings.importing import Imported, Listing
 
 
+EXPLAINED_MAX = 10
+"""Slots of a pool of which it is told why they do what they do."""
 DOCTOR_COLUMNS = (Column("NODE"), Column("WHAT"), Column("HEALTH"), Column("SAYS", yields=True))
 
 
@@ -85,8 +88,9 @@ def show(
     """Show the nodes, their devices and what is on them.
 
     BUSY is the utilisation that the driver told last, and how long ago; LANES are those taken of the jobs that may
-    share a device. Below stand pressures, quarantines and devices that are not proved, and when that ends if nothing
-    more is heard.
+    share a device. A partition of a cluster is one line: how many of its slots run (`up`), and how many wait in the
+    cluster's queue; by its name, a line for each slot. Below stand pressures, quarantines and devices that are not
+    proved, and when that ends if nothing more is heard.
 
     \b
     Example:
@@ -232,7 +236,7 @@ def cordon(names: NodeNames, why: Why = None, as_json: Json = False, state_dir: 
       hostler nodes cordon rig-1 --why "its fan is loud"
     """
     asked = client(state_dir)
-    _tell_each((asked.cordon(name, why, _who()) for name in names), as_json)
+    _tell_each((asked.cordon(name, why, user()) for name in names), as_json)
 
 
 @nodes.command()
@@ -252,7 +256,7 @@ def drain(
       hostler nodes drain rig-1 --now --why "new power supply"
     """
     asked = client(state_dir)
-    _tell_each((asked.drain_node(name, why, _who(), now=now) for name in names), as_json)
+    _tell_each((asked.drain_node(name, why, user(), now=now) for name in names), as_json)
 
 
 @nodes.command()
@@ -264,7 +268,7 @@ def resume(names: NodeNames, as_json: Json = False, state_dir: StateDir = None) 
       hostler nodes resume rig-1
     """
     asked = client(state_dir)
-    _tell_each((asked.resume(name, _who()) for name in names), as_json)
+    _tell_each((asked.resume(name, user()) for name in names), as_json)
 
 
 @commands.command()
@@ -294,19 +298,19 @@ def doctor(
     if as_json:
         say_json([each._asdict() for each in found])
     else:
-        say(table(DOCTOR_COLUMNS, [each[:4] for each in found]))
-        for each in found:
-            if each.fix:
-                say(paragraph(f"{each.node} {each.what}: {each.fix}", rest="  "))
+        tell_findings(found)
     if any(each.health == "bad" for each in found):
         raise typer.Exit(1)
 
 
-def _who() -> str | None:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user without a name
-        return None
+def tell_findings(found: Sequence[Finding | SlurmFinding]) -> None:
+    """A table of what was found; below it what to do, and all that had no room."""
+    title, *lines = table(DOCTOR_COLUMNS, [each[:4] for each in found])
+    say([title, *lines])
+    for each, line in zip(found, lines, strict=True):
+        if each.fix:
+            cut = "" if clean(each.says) in line else f"{each.says}: "
+            say(paragraph(f"{each.node} {each.what}: {cut}{each.fix}", rest="  "))
 
 
 def _tell_each(changed: Iterator[View], as_json: bool) -> None:
@@ -424,6 +428,9 @@ async def _trust(network: Network, title: str, target: Target, fingerprint: str 
 
 def _device_rows(node: View, now: float) -> Iterator[Sequence[object]]:
     since = age(node["since"], now)
+    if node["pool"] is not None:
+        yield pool_row(node, now)
+        return
     if not node["devices"]:
         yield node["name"], node["link"], since, "", "", "", "", "no devices known"
     for device in node["devices"]:
@@ -445,6 +452,8 @@ def _busy(device: View, now: float) -> str:
 
 def _node_remarks(node: View, now: float) -> Iterator[str]:
     """What is wrong with a node or a device of it, and until when."""
+    if node["pool"] is not None:
+        yield from pool_remarks(node, now)
     if node["trouble"]:
         yield from paragraph(f"{node['name']}: {node['trouble']}{_given_up(node, now)}", rest="  ")
     if node["cordon"] is not None:
@@ -495,9 +504,20 @@ def pressure_text(pressure: View, now: float) -> str:
 
 def _node_detail(asked: Client, node: View) -> Iterator[str]:
     """What each device of a node does and why, and what its gates have refused."""
+    if node["pool"] is not None:
+        yield from pool_lines(node, time.time())
     yield ""
-    for device in node["devices"]:
+    for device in _explained(node):
         yield from paragraph(asked.explain_device(device["id"])["summary"], rest="  ")
     if node["gates"]:
         counts = ", ".join(f"{gate} {count}" for gate, count in node["gates"].items())
         yield from paragraph(f"refused there since the controller began: {counts}", rest="  ")
+
+
+def _explained(node: View) -> Sequence[View]:
+    """Its devices; the slots of a pool may be many, and those that have nothing say all the same."""
+    devices: list[View] = node["devices"]
+    if node["pool"] is None:
+        return devices
+    held = [device for device in devices if device["attempts"] or device["chunks"]]
+    return [*held, *(each for each in devices if each not in held)][: max(len(held), 1)][:EXPLAINED_MAX]

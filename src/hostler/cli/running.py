@@ -30,8 +30,11 @@ def up(
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="End when everything asked for is done; exit status 0 only then.")
     ] = False,
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Address of the HTTP interface; by default that of loopback.")
+    ] = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port of the HTTP interface on loopback; 0 takes any free one.")
+        int | None, typer.Option(min=0, max=65535, help="Port of the HTTP interface; 0 takes any free one.")
     ] = None,
     state_dir: StateDir = None,
 ) -> int:
@@ -47,7 +50,7 @@ def up(
 
     _warn(fleet_file)
     chosen = None if state_dir is None else directory(state_dir)
-    return run(fleet_file, state_dir=chosen, port=port, until_idle=until_idle)
+    return run(fleet_file, state_dir=chosen, host=host, port=port, until_idle=until_idle)
 
 
 @commands.command()

@@ -247,10 +247,11 @@ def _page(asked: Client, names: Sequence[str] | None) -> str:
     try:
         from hostler.report import make_page
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("matplotlib", "jinja2"):
+        missing = (error.name or "").partition(".")[0]
+        if missing not in ("matplotlib", "jinja2"):
             raise
         raise UsageError(
-            f"a report needs {error.name}, which is not installed; install what it needs with "
+            f"a report needs {missing}, which is not installed; install what it needs with "
             "`pip install 'hostler[report]'`"
         ) from error
     before = asked.status()

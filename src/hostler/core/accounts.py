@@ -47,15 +47,29 @@ def served_s(state: State, index: Index, account: str) -> float:
 
 
 def taken(state: State, index: Index, job: Job, attempt: Attempt) -> None:
-    """An attempt has its devices from now on; those that had the device alone share it now."""
+    """An attempt has its devices from now on; those that had the device alone share it now.
+
+    On a pool it has nothing yet: it waits in the cluster's queue, for as long as that lasts.
+    """
+    if not _has_devices(state, attempt):
+        return
     sharers = _sharers(state, job, attempt)
     for other, held in sharers:
         _settle(state, index, other, held, before=len(sharers), after=len(sharers) + 1)
     _count(index, job, attempt, 1 / (len(sharers) + 1))
 
 
+def begun(state: State, index: Index, job: Job, attempt: Attempt, at: float) -> None:
+    """An attempt has begun to run, then; of a pool it has its slots only now."""
+    if _is_pooled(state, attempt):
+        attempt.booked_at = at
+        taken(state, index, job, attempt)
+
+
 def given_back(state: State, index: Index, job: Job, attempt: Attempt) -> None:
     """An attempt has given its devices back; those that are left there have more of the device now."""
+    if not _has_devices(state, attempt):
+        return
     sharers = _sharers(state, job, attempt)
     _settle(state, index, job, attempt, before=len(sharers) + 1, after=None)
     for other, held in sharers:
@@ -69,6 +83,8 @@ def serve(state: State, index: Index, device: str, job: Job, seconds: float) -> 
     whom = job.spec.serves or (job.id if job.id in state.sweeps else "")
     key = f"{job.spec.work} {whom}".strip()
     state.spent[key] = _spent(state.spent.get(key, Spent()), index, device, seconds)
+    place = f"{tier_of(index, device)} {state.nodes[state.devices[device].spec.node].spec.provider or ''}".strip()
+    state.spent_at[place] = _spent(state.spent_at.get(place, Spent()), index, device, seconds)
 
 
 def recount(state: State, index: Index) -> None:
@@ -77,8 +93,18 @@ def recount(state: State, index: Index) -> None:
     for device in state.devices.values():
         for name in device.attempts:
             job = state.jobs[name.rpartition(".")[0]]
-            if job.attempt is not None and job.attempt.device == device.spec.id:
+            if job.attempt is None or not _has_devices(state, job.attempt):
+                continue
+            if job.attempt.device == device.spec.id:
                 _count(index, job, job.attempt, 1 / (len(_sharers(state, job, job.attempt)) + 1))
+
+
+def _has_devices(state: State, attempt: Attempt) -> bool:
+    return attempt.started_at is not None or not _is_pooled(state, attempt)
+
+
+def _is_pooled(state: State, attempt: Attempt) -> bool:
+    return state.nodes[state.devices[attempt.device].spec.node].spec.pool is not None
 
 
 def _sharers(state: State, job: Job, attempt: Attempt) -> list[tuple[Job, Attempt]]:

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import accounts, cordons, forecast, leases, planning, yielding
+from hostler.core import accounts, cordons, forecast, leases, planning, pools, tally, yielding
+from hostler.core.access import folds as access
+from hostler.core.alerting import folds as alerting
 from hostler.core.care import folds as care
 from hostler.core.index import Index
 from hostler.core.ledger import new_ledger
@@ -22,10 +24,11 @@ from hostler.model.errors import IllegalTransition
 from hostler.model.events import Entry, job_of
 from hostler.model.fleet import Link, Process
 from hostler.model.work import FailureClass, JobState, StagePayload, SweepPayload
-from hostler.policy import chunking
+from hostler.policy import chunking, retry
 
 Fold: TypeAlias = Callable[[State, Index, Any], None]
 
+HOUR_S, HOURS_KEPT = 3600, 25
 ARRIVED_S = 60.0
 """What was sent so long before a link broke has arrived: a dead link is noticed sooner."""
 
@@ -39,6 +42,7 @@ def apply(state: State, index: Index, entry: Entry) -> None:
     state.at = max(state.at, entry.at)
     index.now = max(index.now, state.at)
     trust.note(state, index, entry.event)
+    tally.note(state, entry.event)
     FOLDS[type(entry.event)](state, index, entry.event)
 
 
@@ -210,15 +214,20 @@ def _attempt_started(state: State, index: Index, event: events.AttemptStarted) -
     attempt.process = Process.ALIVE
     attempt.pid, attempt.pid_start, attempt.started_at = event.pid, event.pid_start, state.at
     job.started_at = state.at
+    accounts.begun(state, index, job, attempt, state.at)
     _move(index, job, JobState.RUNNING)
+    pools.look_again(state, index, state.nodes[state.devices[attempt.device].spec.node].spec)
 
 
 def _attempt_ended(state: State, index: Index, event: events.AttemptEnded) -> None:
     job, attempt = _held(state, event.attempt, event)
     attempt.process = Process.ENDED
     if event.started_at is not None:
-        job.started_at = attempt.started_at = event.started_at
-        attempt.elapsed_s = max(event.ended_at - event.started_at, 0.0)
+        was_begun, job.started_at = attempt.started_at is not None, event.started_at
+        attempt.started_at, attempt.elapsed_s = event.started_at, max(event.ended_at - event.started_at, 0.0)
+        if not was_begun:
+            accounts.begun(state, index, job, attempt, state.at - attempt.elapsed_s)
+    job.cut_off += event.reason == retry.SHORT
     attempt.ended = None if event.fetch is None else event
     _move(index, job, JobState.COLLECTING)
 
@@ -390,6 +399,9 @@ FOLDS: dict[type, Fold] = {
     **trust.FOLDS,
     **care.FOLDS,
     **cordons.FOLDS,
+    **pools.FOLDS,
+    **access.FOLDS,
+    **alerting.FOLDS,
 }
 
 
@@ -470,7 +482,9 @@ def _release_device(state: State, index: Index, job: Job) -> None:
     accounts.given_back(state, index, job, attempt)
     for name in attempt.devices:
         index.opened(state, name)
-    index.made_way(state, job, state.nodes[state.devices[attempt.device].spec.node])
+    node = state.nodes[state.devices[attempt.device].spec.node]
+    index.made_way(state, job, node)
+    pools.look_again(state, index, node.spec)
     held_s = state.at - attempt.leased_at
     job.attempt = None
     _note_devices(state, index, attempt)
@@ -485,6 +499,9 @@ def _note_devices(state: State, index: Index, attempt: Attempt) -> None:
 
 def _settle_chunk(state: State, index: Index, sweep: Sweep, chunk: str, position: int) -> None:
     had_free = bool(sweep.ledger.free)
+    if position > sweep.ledger.leased[chunk][0]:
+        sweep.progressed_at = state.at
+    _note_hour(sweep, position - sweep.ledger.leased[chunk][0], state.at)
     sweep.ledger.settle(chunk, position)
     lease = sweep.leases.pop(chunk)
     device = state.devices[lease.device]
@@ -495,6 +512,13 @@ def _settle_chunk(state: State, index: Index, sweep: Sweep, chunk: str, position
     _note_work(state, index, sweep, device)
     if sweep.ledger.free and not had_free:
         index.new_work = True
+
+
+def _note_hour(sweep: Sweep, items: int, at: float) -> None:
+    hour = int(at // HOUR_S)
+    sweep.hours[hour] = sweep.hours.get(hour, 0) + items
+    for old in [each for each in sweep.hours if each <= hour - HOURS_KEPT]:
+        del sweep.hours[old]
 
 
 def _note_first(state: State, device: Device) -> None:

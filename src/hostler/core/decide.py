@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeAlias
 
 from hostler.core import accounts, gangs, gates, moving, reasons, rounds, sweeping
@@ -24,6 +24,7 @@ from hostler.core.uses import Group
 from hostler.model.events import AttemptLeased, Event
 from hostler.model.work import WorkKind
 from hostler.policy import placement, share
+from hostler.policy.fit import Gate
 from hostler.policy.share import Account
 
 Emit: TypeAlias = Callable[[Event], None]
@@ -145,19 +146,15 @@ def _open_in(index: Index, group: Group, among: Sequence[str] | None) -> dict[st
 
 def _may_have(state: State, index: Index, group: Group, heads: list[Job], device: Device) -> bool:
     """Whether one of the group's first jobs could have the device now; if none can, it has been asked before."""
-    if any(_could_have(state, index, job, device) for job in heads):
-        return True
-    if not goes_away(state.nodes[device.spec.node].spec):
-        return False
-    others = islice(index.heads(state, group, HEADS_FOR_A_WHILE), len(heads), None)
-    return any(_could_have(state, index, job, device) for job in others)
-
-
-def _could_have(state: State, index: Index, job: Job, device: Device) -> bool:
-    refused = gates.refusal_now(state, index, job, device)
-    if refused is not None:
+    most = HEADS_FOR_A_WHILE if goes_away(state.nodes[device.spec.node].spec) else len(heads)
+    for job in chain(heads, islice(index.heads(state, group, most), len(heads), None)):
+        refused = gates.refusal_now(state, index, job, device)
+        if refused is None:
+            return True
         look_again(index, device, refused)
-    return refused is None
+        if refused.gate is Gate.CLUSTER:
+            return False  # so it is for all of them, and a cluster may have thousands of slots to ask
+    return False
 
 
 def _serve_or_close(state: State, index: Index, device: Device, emit: Emit) -> bool:

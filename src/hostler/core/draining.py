@@ -1,17 +1,21 @@
-"""Cordon, drain, resume: what somebody says of a node, and what follows for the work it has."""
+"""Cordon, drain, resume: what somebody says of a node, and what follows for the work it has.
+
+What waits in the queue of a cluster has not begun: it goes back at once, or it would wait for days, and begin then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import TypeAlias
 
-from hostler.core import cordons
+from hostler.core import cordons, pools
 from hostler.core.index import Index
 from hostler.core.state import Job, State
 from hostler.model import events, inputs
 from hostler.model.errors import NotFound
 from hostler.model.events import Event, job_of
+from hostler.model.work import JobState
 
 Emit: TypeAlias = Callable[[Event], None]
 
@@ -32,7 +36,8 @@ def cordon(state: State, index: Index, given: inputs.CordonNode, emit: Emit) -> 
             return
     emit(events.NodeCordoned(node=given.node, why=why, who=given.who, drain=drain, now=now))
     said = cordons.words(state.cordons[given.node])
-    for attempt in _unasked(state, index, given.node) if now else ():
+    unasked = _unasked(state, index, given.node)
+    for attempt in unasked if now else _not_begun(state, index, given.node, unasked):
         emit(events.PreemptRequested(attempt=attempt, by=None, why=f"{given.node} is {said}"))
 
 
@@ -66,6 +71,20 @@ def _unasked(state: State, index: Index, node: str) -> list[str]:
     """Attempts there that nobody has asked to end yet."""
     held = (state.devices[name].attempts for name in index.devices_at.get(node, ()))
     return [name for name in dict.fromkeys(chain.from_iterable(held)) if _is_unasked(state.jobs[job_of(name)])]
+
+
+def _not_begun(state: State, index: Index, node: str, attempts: Iterable[str]) -> list[str]:
+    """Those that wait for a cluster to begin them; what runs takes what it was given already, as any node does."""
+    if state.nodes[node].spec.pool is None:
+        return []
+    return [name for name in attempts if _waits(state, index, name)]
+
+
+def _waits(state: State, index: Index, name: str) -> bool:
+    job = state.jobs[job_of(name)]
+    if job.attempt is None or job.state not in (JobState.LEASED, JobState.LAUNCHING):
+        return False
+    return not pools.has_begun(state, index, name, state.devices[job.attempt.device])
 
 
 def _is_unasked(job: Job) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from hostler.core import cordons, gates, leases
+from hostler.core import cordons, gates, leases, pools
 from hostler.core.care import effects as care
 from hostler.core.changes import changes_of
 from hostler.core.gangs import partners
 from hostler.core.index import Index
+from hostler.core.loop import spawning
 from hostler.core.starting import HELD, Verdict, ends_at, start_of
 from hostler.core.state import Device, Job, State
 from hostler.core.trust import decide as trust
@@ -60,7 +61,7 @@ def verdict_of(state: State, index: Index, job: Job, device: Device) -> Verdict:
         place = device.attempts.index(job.attempt.id)
         behind = f", {place} before it" if place and not job.attempt.lane else ""
         node = state.nodes[device.spec.node]
-        away = "" if node.link is Link.UP else f"; {leases.away(state, node, index.now)}"
+        away = "" if node.link is Link.UP else f"; {leases.away(state, node, job, index.now)}"
         return Verdict(gate=None, says=f"holds it{behind}{away}")
     refusal = gates.misfit(state, index, job, device)
     if refusal is not None:
@@ -93,7 +94,8 @@ def _summary(state: State, index: Index, job: Job, verdicts: Mapping[str, Verdic
         return f"{job.id} runs on {len(devices)} devices: {_listed(devices)}"
     if job.attempt is not None:
         place = f"{job.id} is {job.state} on {', '.join(job.attempt.devices)} as {job.attempt.id}"
-        return place + _away(state, index, job)
+        told = None if job.state is JobState.RUNNING else pools.says(state, index, job)
+        return place + (f"; {told}" if told else "") + _away(state, index, job)
     return f"{job.id} waits: {_why_waiting(index, job, verdicts, start)}{_expected(index, start)}"
 
 
@@ -103,7 +105,7 @@ def _away(state: State, index: Index, job: Job) -> str:
     if node is None or node.link is Link.UP:
         return ""
     then = "is started elsewhere" if job.cancelling is None else "counts as cancelled"
-    return f"; {leases.away(state, node, index.now, then)}"
+    return f"; {leases.away(state, node, job, index.now, then)}"
 
 
 def _why_waiting(index: Index, job: Job, verdicts: Mapping[str, Verdict], start: StartView | None) -> str:
@@ -140,6 +142,9 @@ def _reasons(state: State, index: Index, job: Job) -> Iterator[str]:
     yield f"priority {job.priority}, number {job.number} in order of submission"
     if job.wanted is not None:
         yield f"wanted by its loop: {job.wanted}"
+    asked = spawning.asked_for(state, job)
+    if asked is not None:
+        yield spawning.words(asked)
     if job.failures:
         yield "failed so far: " + ", ".join(f"{count} × {kind}" for kind, count in job.failures.items())
     if job.why and not job.state.final:
@@ -160,6 +165,9 @@ def _of_attempt(state: State, index: Index, job: Job) -> Iterator[str]:
     device = state.devices[attempt.device]
     node = state.nodes[device.spec.node]
     yield f"its process is {attempt.process}, the link to {node.spec.name} is {node.link}"
+    told = pools.says(state, index, job)
+    if told is not None and (job.state is JobState.RUNNING or job.cancelling is not None):
+        yield told  # of one that has not begun, it is the first that is said
     if attempt.ended is not None:
         yield f"it has ended; what it left is being fetched from {node.spec.name}, and counts once it is here"
     if job.state is JobState.LEASED and node.spec.apart and node.link is Link.UP:

@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from hostler.core import accounts, cordons, gates, views
 from hostler.core.care import effects, views as care
 from hostler.core.gangs import partners
+from hostler.core.held import held
 from hostler.core.index import Index
-from hostler.core.starting import ends_at, ready_jobs
+from hostler.core.starting import ready_jobs
 from hostler.core.state import Device, Job, State
 from hostler.core.trust import decide as trust
 from hostler.core.uses import Group
 from hostler.model.errors import NotFound
 from hostler.model.fleet import Link
-from hostler.model.views import DeviceExplanation, DeviceView, HeldView
+from hostler.model.views import DeviceExplanation, DeviceView
 from hostler.model.work import WorkKind
 from hostler.policy.fit import Gate
 
@@ -44,7 +45,7 @@ def explain_device(state: State, index: Index, device: Device) -> DeviceExplanat
         link=node.link,
         summary=f"{name} {_summary(state, index, device, waiting)}",
         reasons=tuple(_reasons(state, index, device, view)),
-        held=tuple(_held(state, index, device)),
+        held=tuple(held(state, index, device)),
         waiting=waiting,
         pressures=care.node_pressures(state, index, node.spec.name),
     )
@@ -52,8 +53,8 @@ def explain_device(state: State, index: Index, device: Device) -> DeviceExplanat
 
 def _summary(state: State, index: Index, device: Device, waiting: dict[str, int]) -> str:
     node, name = state.nodes[device.spec.node], device.spec.id
-    held = len(device.attempts) + len(device.chunks)
-    has = f"holds {held} {_kinds(state, device)}" if held else "is idle"
+    count = len(device.attempts) + len(device.chunks)
+    has = f"holds {count} {_kinds(state, device)}" if count else "is idle"
     if name not in index.places:
         return f"is in the fleet no more and {has}"
     if node.link is not Link.UP:
@@ -61,7 +62,7 @@ def _summary(state: State, index: Index, device: Device, waiting: dict[str, int]
     refused = cordons.gate(state, node.spec.name) or trust.gate(state, name, index.now)
     if refused is not None:
         return f"{has}: {refused.why.removeprefix(f'{name} ')}"
-    if held:
+    if count:
         return has
     if index.draining:
         return f"{has}: the controller is ending and starts nothing"
@@ -95,31 +96,6 @@ def _reasons(state: State, index: Index, device: Device, view: DeviceView) -> It
         blocked = effects.blocked(state, device.spec.node, work)
         if blocked is not None:
             yield f"{work} is not started there: {blocked.why}"
-
-
-def _held(state: State, index: Index, device: Device) -> Iterator[HeldView]:
-    for place, name in enumerate(device.attempts):
-        job = state.jobs[name.rpartition(".")[0]]
-        attempt = job.attempt
-        assert attempt is not None, f"{name} is on {device.spec.id}"
-        before = device.attempts[: place + 1] if not attempt.lane else [name]
-        ends = ends_at(state, index, device, before)
-        why = attempt.why if attempt.yielding is None else f"asked to leave: {attempt.yielding}"
-        begun = attempt.leased_at if attempt.started_at is None else attempt.started_at
-        yield _view(job, name, why, begun, None if ends is None else ends[0])
-    free_at: float | None = index.now
-    for place, name in enumerate(device.chunks):
-        job = state.jobs[name.rpartition(".")[0]]
-        lease = state.sweeps[job.id].leases[name]
-        known = free_at is not None and lease.expected_s is not None
-        begun = lease.leased_at if place == 0 else free_at or lease.leased_at
-        free_at = max(begun + (lease.expected_s or 0.0), index.now) if known else None
-        why = "the next free part of the sweep whose turn it was"
-        yield _view(job, name, why, lease.leased_at, free_at)
-
-
-def _view(job: Job, name: str, why: str, since: float, ends: float | None) -> HeldView:
-    return HeldView(id=name, job=job.id, name=job.spec.name, work=job.spec.work, why=why, since=since, ends_at=ends)
 
 
 def _waiting(state: State, index: Index, device: Device) -> dict[str, int]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from hostler.core import cordons
+from hostler.core import cordons, pools
 from hostler.core.care import effects as care
 from hostler.core.forecast import prediction
 from hostler.core.index import Index, group_of
@@ -12,6 +13,7 @@ from hostler.core.state import Device, Job, State
 from hostler.core.stuck import never_on
 from hostler.core.trust import decide as trust
 from hostler.model.fleet import Link, NodeSpec
+from hostler.model.units import duration
 from hostler.model.work import DeviceKind, WorkKind
 from hostler.policy import cost, fit, placement
 from hostler.policy.fit import DeviceLoad, Gate, NodeLoad, Refusal
@@ -53,7 +55,8 @@ def standing_refusal(state: State, index: Index, job: Job, device: Device) -> Re
     if kept_for is not None and kept_for != job.id:
         return Refusal(gate=Gate.RESERVED, why=f"{device.spec.id} is kept for {kept_for}")
     return (
-        trust.gate(state, device.spec.id, index.now)
+        pools.gate(state, index, device, job.spec.resources)
+        or trust.gate(state, device.spec.id, index.now)
         or trust.retry_gate(job, index.sites[device.spec.id], index.now)
         or care.blocked(state, device.spec.node, job.spec.work)
         or one_per_config(index, job)
@@ -63,8 +66,13 @@ def standing_refusal(state: State, index: Index, job: Job, device: Device) -> Re
 
 
 def too_long(state: State, index: Index, job: Job, device: Device, node: NodeSpec) -> Refusal | None:
-    """Why the job would hardly be done before the node goes away."""
-    return _wall(state, index, job, device, node) or _survival(state, index, job, device, node)
+    """Why this very job would hardly be done there: the node goes away before, or its cluster gives it too little."""
+    return (
+        _wall(state, index, job, device, node)
+        or _time_limit(state, index, job, device, node)
+        or _options(job, node)
+        or _survival(state, index, job, device, node)
+    )
 
 
 def full(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
@@ -101,7 +109,9 @@ def lane_of(state: State, index: Index, job: Job, device: Device) -> int | None:
 
 
 def lanes(state: State, device: str) -> int:
-    """How many jobs may share the device now."""
+    """How many jobs may share the device now; what a cluster gives out, nobody shares."""
+    if state.nodes[state.devices[device].spec.node].spec.pool is not None:
+        return 1
     return care.lanes(state, device)
 
 
@@ -164,6 +174,34 @@ def _wall(state: State, index: Index, job: Job, device: Device, node: NodeSpec) 
     if needs_s <= left_s or (job.spec.checkpoints and left_s > SOON_S):
         return None
     return Refusal(gate=Gate.WALL, why=f"{node.name} goes away in {max(left_s, 0):.0f} s, it needs {needs_s:.0f} s")
+
+
+def _time_limit(state: State, index: Index, job: Job, device: Device, node: NodeSpec) -> Refusal | None:
+    """Why the job would not be done within what a cluster gives a job at most, or not be taken there at all."""
+    if node.pool is None or node.pool.longest_s is None:
+        return None
+    known, batch, walltime_s = prediction(state, index, job, device), job.spec.batch, job.spec.walltime_s
+    if batch is not None and batch.time_s is not None:
+        needs_s, says = batch.time_s, "its own `time_s` is"
+    elif job.spec.checkpoints:
+        return None  # it goes on from what it has saved
+    elif walltime_s is not None:
+        needs_s, says = walltime_s + node.pool.margin_s, "it may run, with its start and its end,"
+    elif known is None:
+        return None
+    else:
+        needs_s, says = known.p50_s + node.pool.margin_s, "it takes, with its start and its end,"
+    if needs_s <= node.pool.longest_s:
+        return None
+    why = f"{node.name} gives a job {duration(node.pool.longest_s)} at most, {says} {duration(needs_s)}"
+    return Refusal(gate=Gate.WALL, why=why)
+
+
+def _options(job: Job, node: NodeSpec) -> Refusal | None:
+    """Why no host of a cluster has what the job's own options ask for."""
+    wants = job.spec.batch
+    refused = None if wants is None else fit.too_large(node, wants.cpus, wants.memory_gb)
+    return None if refused is None else replace(refused, gate=Gate.OPTIONS)
 
 
 def _survival(state: State, index: Index, job: Job, device: Device, node: NodeSpec) -> Refusal | None:

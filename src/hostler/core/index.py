@@ -13,7 +13,10 @@ from dataclasses import field
 from itertools import islice
 from typing import TypeVar
 
+from hostler.core.alerting.state import Watching
 from hostler.core.care.state import Heard
+from hostler.core.kinds import Kinds
+from hostler.core.poolsight import PoolSight
 from hostler.core.state import Attempt, Device, Job, Node, State
 from hostler.core.uses import Able, Backlog, DeviceUse, Group, Known, Learnt, Live, Load, NodeUse, Ranked, Table, Worth
 from hostler.model.commands import WorkerOrder
@@ -52,6 +55,7 @@ class Index:
     before: float = 0.0
     """The time of the event before the one being folded."""
     counts: dict[JobState, int] = field(default_factory=lambda: dict.fromkeys(JobState, 0))
+    kinds: Kinds = field(default_factory=Kinds)
     ready: dict[Group, list[Ranked]] = field(default_factory=dict)
     """Heaps of jobs that could run now. Entries go stale and are dropped when they surface."""
     needs: dict[Resources, Resources] = field(default_factory=dict)
@@ -211,6 +215,10 @@ class Index:
     """When a device was last given a chunk."""
     telemetry: dict[str, Heard] = field(default_factory=dict)
     """By node: what it told last of how it is. Volatile: a controller that begins knows nothing."""
+    watching: Watching = field(default_factory=Watching)
+    """What the rules of alerts measured last. Volatile."""
+    pools: PoolSight = field(default_factory=PoolSight)
+    """What was last seen of nodes that are pools. Volatile."""
     devices_at: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     """Devices by node, those that it had once among them."""
     loads: dict[str, Load] = field(default_factory=lambda: defaultdict(Load))
@@ -221,6 +229,7 @@ class Index:
         if old is not None:
             self.counts[old] -= 1
         self.counts[new] += 1
+        self.kinds.move(job.spec.work, job.number, old, new)
         if job.spec.work is WorkKind.SELFPLAY:
             self.waiting_play += (new is JobState.PENDING) - (old is JobState.PENDING)
 

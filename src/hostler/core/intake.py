@@ -10,10 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import draining, fetching, judging, sweeping
+from hostler.core import draining, fetching, judging, pools, sweeping
+from hostler.core.access import intake as access
+from hostler.core.alerting import intake as alerting
 from hostler.core.care import intake as care
 from hostler.core.index import Index
-from hostler.core.loop import intake as loop
+from hostler.core.loop import intake as loop, owners, spawning
 from hostler.core.orders import sweep_of_worker, worker_id
 from hostler.core.state import Device, Job, Node, State, Sweep, sweep_payload
 from hostler.core.submission import admit
@@ -41,7 +43,19 @@ def take(state: State, index: Index, given: Input, emit: Emit) -> Any:
     return TAKES[type(given)](state, index, legible(given), emit)
 
 
+def _asked(state: State, index: Index, given: inputs.Asked, emit: Emit) -> Any:
+    """Do what somebody asks for, and note who it was; what was done already under the same key is not done again."""
+    known = access.known_answer(state, index, given)
+    if known is not None:
+        return known.answer
+    before = state.seq
+    answer = take(state, index, given.given, emit)
+    emit(access.accepted(given, state.seq - before, answer))
+    return answer
+
+
 def _begin(state: State, index: Index, given: inputs.Begin, emit: Emit) -> None:
+    index.watching.fleet = None if given.nodes is None else frozenset(given.nodes)
     emit(events.ControllerStarted(version=given.version, epoch=given.epoch))
 
 
@@ -60,13 +74,14 @@ def _cancel(state: State, index: Index, given: inputs.Cancel, emit: Emit) -> Non
         raise Conflict(f"{job.id} is {job.state} already; there is nothing to cancel")
     if job.cancelling is not None:
         return
+    asked_for = spawning.asked_for(state, job) is not None
     emit(events.CancelRequested(job=job.id, reason=given.reason))
     if job.attempt is not None and job.attempt.ended is not None:  # nothing runs any more; its files are not awaited
         emit(events.JobCancelled(job=job.id))
         judging.fail_dependents(state, index, job.id, emit)
     else:
         _close_if_idle(state, index, job, emit)
-    if isinstance(job.spec.payload, StagePayload):
+    if isinstance(job.spec.payload, StagePayload) and not asked_for:
         loop.after_cancelled(state, index, job, emit)
 
 
@@ -302,12 +317,20 @@ TAKES: dict[type, Take] = {
     inputs.Declare: loop.declare,
     inputs.Fitted: loop.fitted,
     inputs.RollBack: loop.roll_back,
+    inputs.PauseConfig: owners.pause,
+    inputs.ResumeConfig: owners.resume,
+    inputs.Spawn: owners.spawn,
     inputs.Configure: _configure,
     inputs.Planned: _planned,
     inputs.Drain: _drain,
     inputs.CordonNode: draining.cordon,
     inputs.ResumeNode: draining.resume,
+    inputs.CreateToken: access.create_token,
+    inputs.RevokeToken: access.revoke_token,
+    inputs.Asked: _asked,
     inputs.Tick: _tick,
+    **pools.TAKES,
+    **alerting.TAKES,
 }
 
 

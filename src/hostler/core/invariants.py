@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from operator import is_
 
-from hostler.core import cordons
+from hostler.core import cordons, pools
+from hostler.core.access import folds as access
+from hostler.core.alerting.invariants import alert_faults
 from hostler.core.care.invariants import care_faults
 from hostler.core.holdings import holding_faults
 from hostler.core.index import Index
@@ -16,7 +18,7 @@ from hostler.core.state import Device, Job, State, Sweep, sweep_payload
 from hostler.core.trust import canary
 from hostler.model.errors import BrokenInvariant
 from hostler.model.fleet import NodeSpec
-from hostler.model.work import JobState
+from hostler.model.work import JobState, WorkKind
 
 
 def validate(state: State, index: Index) -> None:
@@ -53,8 +55,11 @@ class Audit:
             *loop_faults(state, jobs, self._judged),
             *_index(state, index, fresh, jobs),
             *care_faults(state, index),
+            *alert_faults(state),
             *canary.faults(state, index),
             *cordons.faults(state),
+            *pools.faults(state),
+            *access.faults(state),
         ]
         if problems:
             raise BrokenInvariant("; ".join(problems))
@@ -130,6 +135,7 @@ def _index(state: State, index: Index, fresh: Index, jobs: Collection[Job]) -> I
     """The index says what it would say if it were made anew."""
     if index.counts != fresh.counts:
         yield f"counts are {index.counts}, should be {fresh.counts}"
+    yield from _kinds(index, fresh)
     if index.selfplaying != fresh.selfplaying:
         yield f"devices at self-play are {index.selfplaying}, should be {fresh.selfplaying}"
     if index.waiting_play != fresh.waiting_play:
@@ -149,6 +155,19 @@ def _index(state: State, index: Index, fresh: Index, jobs: Collection[Job]) -> I
         yield from _load(index, fresh, name, device)
         if name in index.open and not state.takes_work(device.spec.node):
             yield f"{name} is open though its node cannot be reached, or is cordoned"
+
+
+def _kinds(index: Index, fresh: Index) -> Iterator[str]:
+    """What is not over is counted by kind as it is; the kinds add up."""
+    for (work, state), should in fresh.kinds.counts.items():
+        if not state.final and index.kinds.counts[work, state] != should:
+            yield f"{work} jobs that are {state} are {index.kinds.counts[work, state]}, should be {should}"
+    for state, should in index.counts.items():
+        if sum(index.kinds.counts[work, state] for work in WorkKind) != should:
+            yield f"jobs that are {state} do not add up to {should} by kind: {index.kinds.counts}"
+    for work, waiting in fresh.kinds.waiting.items():
+        if index.kinds.waiting[work] != waiting or index.kinds.oldest(work) != min(waiting, default=None):
+            yield f"the {work} jobs that wait are others than those that are noted"
 
 
 def _paces(index: Index, fresh: Index) -> Iterator[str]:

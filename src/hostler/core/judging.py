@@ -46,7 +46,7 @@ def judge(state: State, index: Index, job: Job, ended: inputs.Ended, emit: Emit)
     if job.cancelling is not None:
         emit(events.JobCancelled(job=job.id))
         fail_dependents(state, index, job.id, emit)
-    elif failure is None or ended.reason == "stopped" or _never_came(job, ended):
+    elif failure is None or ended.reason == "stopped" or _was_short(job, ended) or _never_came(job, ended):
         _take_back(state, job, ended, emit)
     else:
         fail_attempt(state, index, job, *failure, emit, ended=ended)
@@ -90,6 +90,11 @@ def lose(state: State, index: Index, attempt: str, evidence: str, emit: Emit) ->
         fail_attempt(state, index, job, FailureClass.LOST, evidence, emit)
 
 
+def _was_short(job: Job, ended: inputs.Ended) -> bool:
+    """Whether nothing failed but the time of its allocation, and it is given more: no budget is for that."""
+    return ended.reason == retry.SHORT and job.cut_off <= retry.SHORT_MOST
+
+
 def _never_came(job: Job, ended: inputs.Ended) -> bool:
     """Whether an attempt was asked to leave before its node had heard of it."""
     return job.attempt is not None and job.attempt.yielding is not None and ended.reason == "unknown"
@@ -110,7 +115,7 @@ def _take_back(state: State, job: Job, ended: inputs.Ended, emit: Emit) -> None:
     """An attempt that was asked to go has gone; what it saved need not be done again."""
     attempt = job.attempt
     assert attempt is not None
-    why = f"called back: {attempt.yielding or ended.reason}"
+    why = ended.error if _was_short(job, ended) and ended.error else f"called back: {attempt.yielding or ended.reason}"
     device = state.devices[attempt.device].spec
     # Where its files are not this machine's, what it saved in its folder is gone with that.
     apart = state.nodes[device.node].spec.apart

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hostler.core import accounts, decide, draining, intake, orders, planning, reclaiming, sweeping
+from hostler.core.alerting import decide as alerting
 from hostler.core.apply import apply
 from hostler.core.care.decide import review
 from hostler.core.index import Index
@@ -114,6 +115,7 @@ class Core:
             if self.index.draining or not (self.index.loops_due or self.index.fresh):
                 break
         sweeping.share_tails(self.state, self.index, emit)
+        alerting.review(self.state, self.index, emit)
 
     def _time(self, now: float) -> float:
         before = self.index.now if self._clock is None else self._clock

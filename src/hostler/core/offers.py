@@ -25,8 +25,8 @@ HEADS = 4
 """Jobs of one group that are looked at for a device: a first one that cannot go there must not hold up the next."""
 HEADS_FOR_A_WHILE = 64
 """The same for a device that goes away again: what takes too long for it must not hide what does not."""
-TOO_LONG = (Gate.WALL, Gate.SURVIVAL)
-"""Gates that ask how long the very job takes."""
+TOO_LONG = (Gate.WALL, Gate.SURVIVAL, Gate.OPTIONS)
+"""Gates that ask how long the very job takes, and what it wants of a cluster."""
 
 
 class Offer(NamedTuple):
@@ -101,8 +101,8 @@ def look_again(index: Index, device: Device, refused: Refusal) -> None:
 
 
 def goes_away(node: NodeSpec) -> bool:
-    """Whether it matters how long a job takes on the node."""
-    return node.ephemeral or node.ends_at is not None
+    """Whether it matters how long a job takes on the node, or what it wants of a cluster."""
+    return node.ephemeral or node.ends_at is not None or node.pool is not None
 
 
 def _by_priority(index: Index, device: Device) -> Levels:

@@ -6,14 +6,17 @@ because its id is an idempotency key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from hostler.core import pools
+from hostler.core.forecast import prediction
 from hostler.core.index import Index
 from hostler.core.loop.state import Config
 from hostler.core.state import Attempt, Device, Job, State, Sweep, sweep_payload
 from hostler.core.trust import decide as trust
 from hostler.model import events
+from hostler.model.batch import Ask
 from hostler.model.commands import (
     AttemptOrder,
     CanaryOrder,
@@ -35,8 +38,9 @@ from hostler.model.commands import (
 )
 from hostler.model.events import Event, job_of
 from hostler.model.files import Fetch
-from hostler.model.fleet import binding
+from hostler.model.fleet import DeviceSpec, NodeSpec, binding
 from hostler.model.work import JobState, ScriptPayload, StagePayload, SweepPayload
+from hostler.policy import retry
 from hostler.policy.placement import LEAD_S
 
 Derive: TypeAlias = Callable[[State, Index, Any], Iterator[Command]]
@@ -96,7 +100,7 @@ def sweep_of_worker(name: str) -> str:
 def _attempt_leased(state: State, index: Index, event: events.AttemptLeased) -> Iterator[Command]:
     job, device = state.jobs[event.job], state.devices[event.device]
     assert job.attempt is not None
-    yield _launch(state, job, job.attempt)
+    yield _launch(state, index, job, job.attempt)
     if job.attempt.predicted_s is None or job.attempt.predicted_s > LEAD_S:
         # The chunk at work ends by itself; those behind it would wait for as long as the script lasts.
         for chunk in device.chunks[1:]:
@@ -195,7 +199,7 @@ def _node_linked(state: State, index: Index, event: events.NodeLinked) -> Iterat
         yield Keep(node=event.node, attempts=tuple(dict.fromkeys(ours)))
     for device in _devices(state, index, event.node):
         for name in device.attempts:
-            yield from _reconcile_attempt(state, event.node, name, name in held)
+            yield from _reconcile_attempt(state, index, event.node, name, name in held)
         for name in device.chunks:
             yield from _reconcile_chunk(state, index, event.node, name, name in chunks)
     stray = (name for name in event.attempts if not _current(state, name))
@@ -208,9 +212,12 @@ def _node_linked(state: State, index: Index, event: events.NodeLinked) -> Iterat
 
 
 def _node_cordoned(state: State, index: Index, event: events.NodeCordoned) -> Iterator[Command]:
-    """The chunk at work ends by itself, unless it is asked to go; those behind it have not begun."""
+    """The chunk at work ends by itself, unless it is asked to go; those behind it have not begun.
+
+    Nor has any where the cluster has not begun what is to do them.
+    """
     for device in _devices(state, index, event.node):
-        for chunk in device.chunks[0 if event.now else 1 :]:
+        for chunk in device.chunks[0 if event.now or pools.has_yet_to_begin(state, index, device) else 1 :]:
             yield Recall(node=event.node, chunk=chunk, reason=f"{event.node} is given no more work")
 
 
@@ -253,7 +260,7 @@ DERIVES: dict[type, Derive] = {
 }
 
 
-def _reconcile_attempt(state: State, node: str, name: str, held: bool) -> Iterator[Command]:
+def _reconcile_attempt(state: State, index: Index, node: str, name: str, held: bool) -> Iterator[Command]:
     job = state.jobs[job_of(name)]
     assert job.attempt is not None
     if job.cancelling is not None:
@@ -263,7 +270,7 @@ def _reconcile_attempt(state: State, node: str, name: str, held: bool) -> Iterat
     elif job.attempt.yielding is not None:
         yield Stop(node=node, attempt=name, reason="preempted")
     elif not held and job.state in (JobState.LEASED, JobState.LAUNCHING):
-        yield _launch(state, job, job.attempt)
+        yield _launch(state, index, job, job.attempt)
 
 
 def _reconcile_chunk(state: State, index: Index, node: str, name: str, held: bool) -> Iterator[Command]:
@@ -302,7 +309,7 @@ def _fit(config: Config) -> Fit:
     )
 
 
-def _launch(state: State, job: Job, attempt: Attempt) -> Launch:
+def _launch(state: State, index: Index, job: Job, attempt: Attempt) -> Launch:
     device = state.devices[attempt.device]
     node = state.nodes[device.spec.node].spec
     payload = job.spec.payload
@@ -314,7 +321,7 @@ def _launch(state: State, job: Job, attempt: Attempt) -> Launch:
         argv=_resolved(payload.argv, node.python),
         env={
             **node.env,
-            **binding(*(state.devices[name].spec for name in attempt.devices)),
+            **_bound(node, [state.devices[name].spec for name in attempt.devices]),
             **trust.environment(job, device.spec),
             **payload.env,
         },
@@ -325,8 +332,47 @@ def _launch(state: State, job: Job, attempt: Attempt) -> Launch:
         inputs=_inputs(state, job),
         files=payload.files if isinstance(payload, ScriptPayload) else None,
         lease_s=node.lease_s,
+        ask=None if node.pool is None else _ask(state, index, job, attempt),
     )
     return Launch(node=node.name, order=order)
+
+
+def _worker_ask(job: Job, device: DeviceSpec) -> Ask:
+    need = job.spec.resources
+    return Ask(
+        work=job.spec.work,
+        kind=device.kind,
+        devices=1,
+        model=device.model,
+        cpus=need.cpus or None,
+        memory_gb=need.memory_gb,
+        options=job.spec.batch,
+    )
+
+
+def _bound(node: NodeSpec, devices: Sequence[DeviceSpec]) -> Mapping[str, str]:
+    """What shows a process its devices; the slots of a pool are bound by the cluster itself."""
+    return {} if node.pool is not None else binding(*devices)
+
+
+def _ask(state: State, index: Index, job: Job, attempt: Attempt) -> Ask:
+    """Each allocation that was too short makes the next one longer: what was expected of the job was too little."""
+    device = state.devices[attempt.device]
+    spec, need = device.spec, job.spec.resources
+    known = prediction(state, index, job, device)
+    return Ask(
+        work=job.spec.work,
+        kind=spec.kind,
+        devices=len(attempt.devices),
+        model=spec.model,
+        cpus=need.cpus or None,
+        memory_gb=need.memory_gb,
+        expected_s=None if known is None else known.p90_s,
+        longer=2.0 ** min(job.cut_off, retry.SHORT_MOST),
+        walltime_s=job.spec.walltime_s,
+        checkpoints=job.spec.checkpoints,
+        options=job.spec.batch,
+    )
 
 
 def _queue(state: State, attempt: Attempt) -> str:
@@ -351,7 +397,7 @@ def _worker(state: State, sweep: Sweep, device: Device) -> WorkerOrder:
         id=worker_id(sweep.job, device),
         queue=device.spec.queue,
         argv=_resolved(payload.worker, node.python),
-        env={**node.env, **binding(device.spec)},
+        env={**node.env, **_bound(node, [device.spec])},
         digest=payload.digest,
         params=payload.params,
         silence_s=payload.silence_s,
@@ -359,6 +405,7 @@ def _worker(state: State, sweep: Sweep, device: Device) -> WorkerOrder:
         cwd=payload.cwd,
         files=payload.files,
         lease_s=node.lease_s,
+        ask=None if node.pool is None else _worker_ask(state.jobs[sweep.job], device.spec),
     )
 
 

@@ -54,6 +54,8 @@ def _index_loops(state: State, index: Index) -> None:
     for config in state.configs.values():
         for rest in config.rests.values():
             index.rest_loop(config.spec.name, rest.until)
+        if config.paused is not None:
+            index.wake_loop(config.spec.name, config.paused.until)
         if config.explored_at is not None:
             index.wake_loop(config.spec.name, config.explored_at + EXPLORATION_GAP_S)
         for name, stage in config.jobs.items():

@@ -29,9 +29,12 @@ def review(state: State, index: Index, emit: Emit) -> None:
             leases.watch(state, index, node)
         elif at is not None:
             _take_back(state, index, node, emit)
+            leases.watch_queued(state, index, node)
 
 
 def _take_back(state: State, index: Index, node: Node, emit: Emit) -> None:
+    last = leases.ends_at(state, node, queued=True)
+    keeps_queued = last is not None and last > index.now
     away = duration(index.now - leases.away_since(node))
     why = (
         f"{node.spec.name} has been out of reach for {away}, its lease is over: given to others; "
@@ -39,7 +42,8 @@ def _take_back(state: State, index: Index, node: Node, emit: Emit) -> None:
     )
     devices = [state.devices[name] for name in index.devices_at[node.spec.name]]
     for attempt in dict.fromkeys(name for device in devices for name in device.attempts):
-        judging.lose(state, index, attempt, why, emit)
+        if not (keeps_queued and leases.is_queued(node, state.jobs[job_of(attempt)])):
+            judging.lose(state, index, attempt, why, emit)
     _take_chunks(state, index, [chunk for device in devices for chunk in device.chunks], why, emit)
 
 

@@ -7,8 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hostler.core import accounts, cordons, forecast
+from hostler.core.alerting import views as alerting
 from hostler.core.care import views as care
 from hostler.core.index import Index
+from hostler.core.loop import pausing
 from hostler.core.loop.claims import idle_s
 from hostler.core.loop.ranking import targets
 from hostler.core.loop.state import RECORDED, Config
@@ -96,11 +98,16 @@ def bans(state: State, index: Index) -> Sequence[BanView]:
     """Everything that is held back or put first for a while: by whom, why, until when."""
     return [
         *cordons.bans(state),
+        *pausing.bans(state),
         *trust.bans(state, index.now),
-        *_pressures(state, index),
-        *_reservations(state, index),
-        *_boosts(state, index),
+        *of_scheduler(state, index),
+        *alerting.bans(state),
     ]
+
+
+def of_scheduler(state: State, index: Index) -> Sequence[BanView]:
+    """Of these, what no failure is behind: pressures, reservations, and configs that go first."""
+    return [*_pressures(state, index), *_reservations(state, index), *_boosts(state, index)]
 
 
 def _tier(state: State, index: Index, tier: str) -> TierShares:

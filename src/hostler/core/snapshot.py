@@ -10,7 +10,7 @@ from hostler.core.state import State
 from hostler.model.codec import adapter, explain
 from hostler.model.errors import CorruptState
 
-FORMAT = b"hostler-state-1\n"
+FORMAT = b"hostler-state-2\n"
 """Written in front; another first line is another version's."""
 
 

@@ -9,14 +9,18 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any
 
+from hostler.core.access.state import Access
+from hostler.core.alerting.state import Alerts
 from hostler.core.care.state import Care
 from hostler.core.ledger import Ledger
 from hostler.core.loop.state import Config
+from hostler.core.tally import Tally
 from hostler.core.trust.state import Trust
 from hostler.model.events import AttemptEnded
 from hostler.model.files import FileRef
 from hostler.model.fleet import DeviceSpec, Link, NodeSpec, Process
 from hostler.model.inputs import Found
+from hostler.model.pools import Batch
 from hostler.model.record import entity, record
 from hostler.model.rules import USUAL, Rules
 from hostler.model.work import FailureClass, JobSpec, JobState, SweepPayload
@@ -94,6 +98,8 @@ class Job:
     """What came of its accepted attempt."""
     progress: float = 0.0
     """Share of it that attempts have done which were stopped and had saved their work, as far as its estimate tells."""
+    cut_off: int = 0
+    """How many attempts ended because their allocations were too short for them."""
     preempted: int = 0
     """How often it gave its devices up for others."""
 
@@ -135,6 +141,8 @@ class Sweep:
     chunks_done: int = 0
     served_s: float = 0.0
     hits: int = 0
+    hours: dict[int, int] = field(default_factory=dict)
+    """Items accepted in each of the last hours (Unix time // 3600): what was done in a day."""
     strikes: dict[int, int] = field(default_factory=dict)
     """Worker failures by the position at which they happened: without a step forward they add up."""
     struck: dict[int, set[str]] = field(default_factory=dict)
@@ -146,6 +154,8 @@ class Sweep:
     barred: dict[str, str] = field(default_factory=dict)
     """Devices that are given nothing more of the sweep, and why; until it is tried again."""
     given_up: tuple[FailureClass, str] | None = None
+    progressed_at: float | None = None
+    """When something of it was accepted last."""
 
 
 @entity
@@ -223,9 +233,16 @@ class State:
     """Device time of work that is over, by account (`core.accounts`), fading."""
     spent: dict[str, Spent] = field(default_factory=dict)
     """What was used up in all, by work kind and whom it was for."""
+    spent_at: dict[str, Spent] = field(default_factory=dict)
+    """The same by tier and provider."""
+    tally: Tally = field(default_factory=Tally)
     trust: Trust = field(default_factory=Trust)
     cordons: dict[str, Cordon] = field(default_factory=dict)
     """By node."""
+    batches: dict[str, Batch] = field(default_factory=dict)
+    """What clusters were asked for and is not over, by token."""
+    access: Access = field(default_factory=Access)
+    alerts: Alerts = field(default_factory=Alerts)
     refused: int = 0
     troubles: int = 0
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import gates
+from hostler.core import gates, pools
 from hostler.core.care import effects as care
 from hostler.core.index import Index
 from hostler.core.ledger import Interval
@@ -53,7 +53,7 @@ def best(state: State, index: Index, device: Device) -> Sweep | None:
     if not is_at_one(index, device) and care.blocked(state, device.spec.node, WorkKind.SWEEP) is not None:
         return None  # a device that is at work on one goes on with it
     candidates = [job for job in _open_sweeps(state, index) if _may(state, index, job, device)]
-    if not candidates:
+    if not candidates or pools.gate(state, index, device) is not None:  # asked last: it looks at all slots of a pool
         return None
     first = min(candidates, key=lambda job: (-job.priority, index.attained_s[job.id], job.number))
     return state.sweeps[first.id]
@@ -224,7 +224,8 @@ def _idle(state: State, index: Index) -> Iterator[Device]:
     for name in index.open:
         device = state.devices[name]
         is_free = not device.chunks and not device.attempts and name not in index.reserved
-        if is_free and care.blocked(state, device.spec.node, WorkKind.SWEEP) is None:
+        may = care.blocked(state, device.spec.node, WorkKind.SWEEP) is None and pools.gate(state, index, device) is None
+        if is_free and may:
             yield device
 
 

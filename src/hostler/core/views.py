@@ -6,8 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
-from hostler.core import cordons, leases
+from hostler.core import cordons, leases, pools
+from hostler.core.alerting import views as alerting
 from hostler.core.care import views as care
+from hostler.core.held import holds
 from hostler.core.index import Index
 from hostler.core.state import Attempt, Device, Job, Node, State, Sweep, sweep_payload
 from hostler.core.trust import views as trust
@@ -27,6 +29,8 @@ from hostler.model.views import (
     SweepView,
 )
 from hostler.model.work import JobState
+
+HOUR_S, DAY_HOURS = 3600, 24
 
 
 def find_job(state: State, name: str) -> Job:
@@ -64,6 +68,7 @@ def status_view(state: State, index: Index, version: str, fleet: str) -> Status:
         sweeps=tuple(sweep_view(state, index, state.sweeps[name]) for name in open_sweeps[:100]),
         pressures=care.queue_pressures(state),
         nodes_pressed=len(state.care.nodes),
+        alerts=alerting.count(state),
     )
 
 
@@ -139,6 +144,7 @@ def sweep_view(state: State, index: Index, sweep: Sweep) -> SweepView:
         left_s=left / per_s if per_s else None,
         device_s=sweep.served_s,
         digest=payload.digest,
+        day=sum(items for hour, items in sweep.hours.items() if hour >= index.now // HOUR_S - DAY_HOURS),
     )
 
 
@@ -173,12 +179,16 @@ def device_view(state: State, index: Index, device: Device) -> DeviceView:
         reserved_for=index.reserved.get(device.spec.id),
         quarantine=trust.quarantine(state, device.spec.id, index.now),
         canary=trust.canary(state, device.spec.id, index.now),
+        held=tuple(holds(state, device)),
         **care.device_facts(state, index, device.spec),
     )
 
 
 def queue_rows(state: State, index: Index, limit: int) -> Sequence[QueueRow]:
-    """What goes next: ready scripts in order, then sweeps with work left, then what waits for something."""
+    """What goes next: ready scripts in order, then sweeps with work left, then what waits for something.
+
+    What waits in a cluster's queue has its place there, and is told of only where it may wait for ever.
+    """
     now = index.now
     ready = list(islice(index.in_order(state), limit))
     sweeps = sorted(
@@ -202,6 +212,8 @@ def gates_by_node(index: Index) -> Mapping[str, Mapping[str, int]]:
 
 
 def _held_back(state: State, index: Index, limit: int) -> Iterable[tuple[Job, str]]:
+    for waiting in islice(pools.stuck(state, index), limit):
+        yield waiting, pools.says(state, index, waiting) or "its cluster to begin it"
     for at, name in islice(sorted(index.timers), limit):
         job = state.jobs.get(name)  # stages of loops rest, too, and are no jobs
         if job is not None and job.state is JobState.PENDING:
@@ -254,6 +266,7 @@ def _chunk_view(sweep: Sweep, chunk: str) -> ChunkView:
 
 def _node_view(state: State, index: Index, node: Node, devices: list[Device], gates: Mapping[str, int]) -> NodeView:
     cordon = state.cordons.get(node.spec.name)
+    site = next((index.sites[each.spec.id] for each in devices if each.spec.id in index.sites), None)
     return NodeView(
         name=node.spec.name,
         backend=node.spec.backend,
@@ -265,5 +278,12 @@ def _node_view(state: State, index: Index, node: Node, devices: list[Device], ga
         pressures=care.node_pressures(state, index, node.spec.name),
         gates=gates,
         cordon=None if cordon is None else cordons.view(cordon),
-        given_up_at=leases.ends_at(state, node) if any(each.attempts or each.chunks for each in devices) else None,
+        pool=node.spec.pool,
+        seen=index.pools.seen.get(node.spec.name),
+        batches=tuple(batch for batch in state.batches.values() if batch.node == node.spec.name),
+        given_up_at=leases.first_end(state, node, devices),
+        provider=node.spec.provider,
+        ephemeral=node.spec.ephemeral,
+        price_per_h=node.spec.price_per_h,
+        tier=None if site is None else site.tier,
     )

@@ -60,6 +60,19 @@ def velocity(points: Sequence[Point]) -> Velocity | None:
     return Velocity(elo_per_day=slope, low=slope - half, high=slope + half, points=len(points), days=days)
 
 
+def gain(ratings: tuple[Rating, Rating] | None, since: float, until: float) -> Velocity:
+    """What was gained from the first rating to the second, over that time (seconds); `None`: it is the same player's.
+
+    The interval is that of the difference of two ratings that err independently, which is wide rather than narrow.
+    """
+    days = (until - since) / DAY_S
+    if ratings is None:
+        return Velocity(elo_per_day=0.0, low=0.0, high=0.0, points=2, days=days)
+    before, after = ratings
+    slope, half = (after.elo - before.elo) / days, INTERVAL_SD * math.hypot(before.sd, after.sd) / days
+    return Velocity(elo_per_day=slope, low=slope - half, high=slope + half, points=2, days=days)
+
+
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
     weighted = (value * weight for value, weight in zip(values, weights, strict=True))
     return math.fsum(weighted) / math.fsum(weights)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hostler.model.batch import Ask
 from hostler.model.files import Fetch
 from hostler.model.learning import Match
 from hostler.model.planning import Instance
@@ -30,6 +31,8 @@ class AttemptOrder:
     """What of `cwd`, a folder of this machine, goes to nodes elsewhere; `None`: all of it."""
     lease_s: float | None = None
     """The node ends it when it has heard nothing from a controller for so long; `None`: never."""
+    ask: Ask | None = None
+    """What its pool is to ask the cluster for; `None`: its node is a machine."""
 
 
 @record
@@ -49,6 +52,8 @@ class WorkerOrder:
     """As of an attempt."""
     lease_s: float | None = None
     """The same as for attempts."""
+    ask: Ask | None = None
+    """The same."""
 
 
 @record

@@ -11,6 +11,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from hostler.model.access_events import (
+    RequestAccepted as RequestAccepted,
+    TokenCreated as TokenCreated,
+    TokenRevoked as TokenRevoked,
+)
+from hostler.model.alert_events import (
+    AlertAcknowledged as AlertAcknowledged,
+    AlertEnded as AlertEnded,
+    AlertFired as AlertFired,
+    AlertsSilenced as AlertsSilenced,
+    AlertsUnsilenced as AlertsUnsilenced,
+)
 from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet_events import (
     DeviceProved as DeviceProved,
@@ -25,7 +37,9 @@ from hostler.model.fleet_events import (
 )
 from hostler.model.loop_events import (
     ConfigDeclared as ConfigDeclared,
+    ConfigPaused as ConfigPaused,
     ConfigRated as ConfigRated,
+    ConfigResumed as ConfigResumed,
     ConfigRetired as ConfigRetired,
     DatasetMade as DatasetMade,
     MatchesPlayed as MatchesPlayed,
@@ -37,6 +51,12 @@ from hostler.model.loop_events import (
     SegmentsJudged as SegmentsJudged,
     SegmentsMade as SegmentsMade,
     StageResting as StageResting,
+    StageSpawned as StageSpawned,
+)
+from hostler.model.pool_events import (
+    BatchClosed as BatchClosed,
+    BatchRequested as BatchRequested,
+    BatchSubmitted as BatchSubmitted,
 )
 from hostler.model.record import record
 from hostler.model.rules import Rules
@@ -468,8 +488,13 @@ LoopEvent = (
     | ModelRejected
     | ModelRolledBack
     | StageResting
+    | ConfigPaused
+    | ConfigResumed
+    | StageSpawned
     | RatingFailed
 )
+PoolEvent = BatchRequested | BatchSubmitted | BatchClosed
+AccessEvent = TokenCreated | TokenRevoked | RequestAccepted
 CareEvent = (
     ConcurrencySet
     | IdleResourceDetected
@@ -479,8 +504,10 @@ CareEvent = (
     | BackpressureActivated
     | BackpressureReleased
 )
+AlertEvent = AlertFired | AlertEnded | AlertsSilenced | AlertsUnsilenced | AlertAcknowledged
 Event = Annotated[
-    JobEvent | AttemptEvent | ChunkEvent | FleetEvent | LoopEvent | CareEvent, Field(discriminator="kind")
+    JobEvent | AttemptEvent | ChunkEvent | FleetEvent | LoopEvent | CareEvent | PoolEvent | AlertEvent | AccessEvent,
+    Field(discriminator="kind"),
 ]
 
 EXTERNAL_NAMES: Mapping[type, str] = {

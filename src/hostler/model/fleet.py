@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from hostler.model.pools import Pool
 from hostler.model.record import record
 from hostler.model.work import GIGABYTES_MAX, DeviceKind, Rest, Seconds, WorkKind
 
@@ -104,6 +105,8 @@ class NodeSpec:
     """What proves its devices before they get work: nothing (`None`), the agent's own program (`()`), or a command."""
     lease_s: Seconds | None = None
     """How long what it runs stays its own while it is out of reach; `None`: for ever."""
+    pool: Pool | None = None
+    """Of a part of a cluster, whose own scheduler gives its devices out; `None`: a machine."""
 
 
 BINDINGS: Mapping[DeviceKind, tuple[str, ...]] = {

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
+
+from hostler.model.access import Digest, Scope, TokenName
 from hostler.model.files import FileRef
 from hostler.model.fleet import NodeSpec
 from hostler.model.learning import ConfigSpec, Rating
 from hostler.model.planning import Plan
+from hostler.model.pools import BatchTask, Mode, Seen, Span
 from hostler.model.record import record
 from hostler.model.rules import Rules
 from hostler.model.telemetry import DeviceTelemetry
-from hostler.model.work import JobSpec, Priority
+from hostler.model.work import NAME_MAX, JobSpec, Priority, Seconds, WorkKind
 
 
 @record
@@ -22,6 +26,8 @@ class Begin:
 
     version: str
     epoch: int
+    nodes: tuple[str, ...] | None = None
+    """Those that it has to do with; others are no part of its fleet. Volatile. `None`: all it knows."""
 
 
 @record
@@ -217,6 +223,44 @@ class Trouble:
 
 
 @record
+class Requested:
+    """A backend is going to submit a batch job under this token, once that is durable."""
+
+    node: str
+    token: str
+    mode: Mode
+    tasks: tuple[BatchTask, ...]
+    wants: str
+    time: Span
+
+
+@record
+class Submitted:
+    """A cluster has taken the batch job."""
+
+    node: str
+    token: str
+    job: str
+
+
+@record
+class Closed:
+    """A batch is over, and everything it had to tell was told."""
+
+    node: str
+    token: str
+    why: str
+
+
+@record
+class PoolSeen:
+    """How a pool is. Volatile, like telemetry."""
+
+    node: str
+    seen: Seen
+
+
+@record
 class Declare:
     """These are the training configs that the settings describe, all of them."""
 
@@ -241,6 +285,39 @@ class RollBack:
     model: str | None = None
     """Its SHA-256, or the beginning of it."""
     why: str = "asked for"
+
+
+@record
+class PauseConfig:
+    """Order nothing new for a training config for a while; what runs runs on."""
+
+    config: str
+    why: str
+    who: str | None = None
+    for_s: Seconds | None = None
+    """`None`: a day."""
+
+
+@record
+class ResumeConfig:
+    """Order for a training config again."""
+
+    config: str
+    who: str | None = None
+
+
+@record
+class Spawn:
+    """Order one more job of a stage now, beyond what the loop orders by itself."""
+
+    config: str
+    stage: WorkKind = WorkKind.SELFPLAY
+    games: int | None = None
+    """Of self-play; `None`: as many as the settings say."""
+    why: str | None = None
+    who: str | None = None
+    key: Annotated[str, Field(min_length=1, max_length=NAME_MAX)] | None = None
+    """Idempotency key of the job: asked for once more under it, it is the first one again."""
 
 
 @record
@@ -284,6 +361,98 @@ class ResumeNode:
 
 
 @record
+class SilenceAlerts:
+    """Do not tell of some alerts for a while."""
+
+    rule: str
+    """`*`: all rules."""
+    subject: str | None = None
+    """A subject or a pattern; `None`: all."""
+    for_s: float
+    why: str
+    who: str
+
+
+@record
+class UnsilenceAlerts:
+    """End a silence before its time."""
+
+    silence: str
+    who: str
+
+
+@record
+class AcknowledgeAlert:
+    """Somebody looks after an alert."""
+
+    alert: str
+    who: str
+    note: str | None = None
+
+
+@record
+class ProbeAlert:
+    """Let a rule measure something that crosses its threshold, marked as a test, to see whether it is told."""
+
+    rule: str
+    lasts_s: float = 60.0
+    """For so long; then it measures something with which the alert is over."""
+
+
+@record
+class CreateToken:
+    """Let in whoever has the token with this hash."""
+
+    name: TokenName
+    sha256: Digest
+    scope: Scope
+    lifetime_s: Seconds | None = None
+    """How long it is good for; `None`: until it is revoked."""
+
+
+@record
+class RevokeToken:
+    """Let nobody in any more by the token of this name."""
+
+    name: str
+
+
+Wish = (
+    Submit
+    | Cancel
+    | Retry
+    | SetPriority
+    | RollBack
+    | Drain
+    | CordonNode
+    | ResumeNode
+    | CreateToken
+    | RevokeToken
+    | SilenceAlerts
+    | UnsilenceAlerts
+    | AcknowledgeAlert
+    | ProbeAlert
+    | PauseConfig
+    | ResumeConfig
+    | Spawn
+)
+"""What a person or a program may ask for."""
+
+
+@record
+class Asked:
+    """Somebody asks for something. Done once for each key; an answer that is known is given again."""
+
+    who: str
+    what: str
+    """In words, for whoever wants to know later."""
+    key: str | None = None
+    fingerprint: str | None = None
+    """Of everything that was asked for: under one key it must be the same each time."""
+    given: Wish
+
+
+@record
 class Tick:
     """Nothing but time has passed."""
 
@@ -308,14 +477,28 @@ Input = (
     | Progress
     | Telemetry
     | Trouble
+    | Requested
+    | Submitted
+    | Closed
+    | PoolSeen
     | Declare
     | Fitted
     | RollBack
+    | PauseConfig
+    | ResumeConfig
+    | Spawn
     | Configure
     | Planned
     | Drain
     | CordonNode
     | ResumeNode
+    | SilenceAlerts
+    | UnsilenceAlerts
+    | AcknowledgeAlert
+    | ProbeAlert
+    | CreateToken
+    | RevokeToken
+    | Asked
     | Tick
 )
 """Everything `core.handle` understands."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from hostler.model.record import record
-from hostler.model.work import ANYWHERE, USUAL_RETRY, Priority, Resources, Retry, Seconds
+from hostler.model.work import ANYWHERE, USUAL_RETRY, BatchOptions, Priority, Resources, Retry, Seconds
 
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Natural: TypeAlias = Annotated[int, Field(ge=0, lt=2**62)]
@@ -47,6 +47,8 @@ class StageSpec:
     retry: Retry = field(default_factory=lambda: USUAL_RETRY)
     walltime_s: Seconds | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    batch: BatchOptions | None = None
+    """What its jobs want of a batch system, where one runs them."""
 
 
 @record

@@ -154,6 +154,40 @@ class StageResting:
 
 
 @record
+class ConfigPaused:
+    """Somebody wants nothing new ordered for a config until then; what runs runs on. A later one replaces it."""
+
+    kind: Literal["config.paused"] = "config.paused"
+    config: ConfigName
+    who: str
+    why: str
+    until: float
+
+
+@record
+class ConfigResumed:
+    """A config orders what it needs again."""
+
+    kind: Literal["config.resumed"] = "config.resumed"
+    config: ConfigName
+    who: str | None
+    """`None`: the time of its pause was over."""
+
+
+@record
+class StageSpawned:
+    """Somebody asked for this job beyond what the loop orders by itself; it was submitted just before."""
+
+    kind: Literal["config.spawned"] = "config.spawned"
+    config: ConfigName
+    job: str
+    who: str
+    why: str
+    games: int | None = None
+    """Games that were asked for; `None`: as many as the loop orders."""
+
+
+@record
 class RatingFailed:
     """Ratings could not be fitted to the first `matches` matches; they stay as they were until there are more."""
 

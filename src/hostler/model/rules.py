@@ -12,6 +12,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from hostler.model.alerts import AlertRule
 from hostler.model.fleet import Money
 from hostler.model.record import record
 from hostler.model.work import GIGABYTES_MAX, Rest, Seconds, WorkKind
@@ -150,6 +151,8 @@ class Rules:
     targets: Targets = Targets()
     quarantine: QuarantineRules = QuarantineRules()
     placement: PlacementRules = PlacementRules()
+    alerts: tuple[AlertRule, ...] = ()
+    """What people are told of; a fleet file has `model.alerts.USUAL_ALERTS`, or what it makes of them."""
 
 
 USUAL = Rules()

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from hostler.model.files import FileRef
 from hostler.model.fleet import Link, Process
 from hostler.model.learning import CurvePoint, Goal, Losses, ModelStatus, Rating
+from hostler.model.pools import Batch, Pool, Seen
 from hostler.model.record import record
 from hostler.model.work import FailureClass, JobSpec, JobState, WorkKind
 
@@ -75,6 +76,8 @@ class SweepView:
     left_s: float | None
     device_s: float
     digest: str
+    day: int = 0
+    """Items accepted in the last 24 hours, and in what is begun of an hour before."""
 
 
 @record
@@ -163,7 +166,19 @@ class PressureView:
 class BanView:
     """Something that is held back or put first for a while, so that nobody has to wonder."""
 
-    kind: Literal["cordon", "quarantine", "canary", "avoidance", "barred", "rest", "pressure", "reservation", "boost"]
+    kind: Literal[
+        "cordon",
+        "pause",
+        "quarantine",
+        "canary",
+        "avoidance",
+        "barred",
+        "rest",
+        "pressure",
+        "reservation",
+        "boost",
+        "silence",
+    ]
     what: str
     """A device or a node, the stage that rests, or the config that goes first."""
     of: str | None
@@ -174,6 +189,36 @@ class BanView:
     since: float | None
     until: float | None
     """`None`: until what `why` says is over, or its sweep is tried again."""
+
+
+@record
+class HoldView:
+    """What a device holds, in a few words; `HeldView` says more."""
+
+    id: str
+    """Of the attempt or the chunk."""
+    job: str
+    name: str
+    work: WorkKind
+    config: str | None
+    """The training config it works for."""
+    since: float
+    why: str
+
+
+@record
+class HeldView:
+    """What a device holds, and why."""
+
+    id: str
+    """Of the attempt or the chunk."""
+    job: str
+    name: str
+    work: WorkKind
+    why: str
+    since: float
+    ends_at: float | None
+    """When it is expected to end; `None`: nobody can say."""
 
 
 @record
@@ -199,6 +244,8 @@ class DeviceView:
     quarantine: BanView | None = None
     canary: BanView | None = None
     """What keeps it out until its canary has given the right answer; `None` where it has, or has none."""
+    held: tuple[HoldView, ...] = ()
+    """What it has, in the order in which that is done."""
 
 
 @record
@@ -232,6 +279,20 @@ class NodeView:
     given_up_at: float | None = None
     """Of a node out of reach: when what it has is given to others; `None`: it has nothing, or keeps it for ever."""
     cordon: CordonView | None = None
+    pool: Pool | None = None
+    """Of a part of a cluster; its devices are slots then."""
+    seen: Seen | None = None
+    """What was last seen of the pool; `None`: nothing yet."""
+    batches: tuple[Batch, ...] = ()
+    """What the cluster was asked for and is not over."""
+    provider: str | None = None
+    """Who rents it out; `None`: nobody, or nobody said."""
+    ephemeral: bool = False
+    """Whether it may vanish without notice."""
+    price_per_h: float | None = None
+    """What the whole node costs per hour; `None`: unknown."""
+    tier: int | None = None
+    """1, 2 or 3 by its VRAM; `None`: it has no GPU that is known."""
 
 
 @record
@@ -302,21 +363,6 @@ class Explanation:
 
 
 @record
-class HeldView:
-    """What a device holds, and why."""
-
-    id: str
-    """Of the attempt or the chunk."""
-    job: str
-    name: str
-    work: WorkKind
-    why: str
-    since: float
-    ends_at: float | None
-    """When it is expected to end; `None`: nobody can say."""
-
-
-@record
 class DeviceExplanation:
     """Why a device does what it does, or nothing."""
 
@@ -358,6 +404,8 @@ class Status:
     """What presses on the queue."""
     nodes_pressed: int = 0
     """Nodes on which something presses."""
+    alerts: int = 0
+    """Alerts that fire and are not silenced."""
 
 
 @record
@@ -390,6 +438,16 @@ class RestView:
     stage: WorkKind
     failures: int
     until: float
+    why: str
+
+
+@record
+class PauseView:
+    """Nothing new is ordered for a config until then, because somebody said so."""
+
+    since: float
+    until: float
+    who: str
     why: str
 
 
@@ -434,6 +492,9 @@ class ConfigView:
     """Jobs waiting or running."""
     resting: tuple[RestView, ...]
     goal: Goal | None
+    paused: PauseView | None = None
+    spawned: int = 0
+    """Of `stages`, those that somebody asked for beyond what the loop orders."""
 
 
 @record

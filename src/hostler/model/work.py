@@ -219,6 +219,31 @@ class StagePayload:
     order: Mapping[str, Any]
 
 
+BatchWord: TypeAlias = Annotated[str, Field(pattern=r"^[^\s\x00-\x1f-][^\x00-\x1f]{0,255}$")]
+
+
+@record
+class BatchOptions:
+    """What a job wants of a batch system such as Slurm, where one runs it. `None`: as the cluster's settings say."""
+
+    account: BatchWord | None = None
+    qos: BatchWord | None = None
+    constraint: BatchWord | None = None
+    reservation: BatchWord | None = None
+    gpu_type: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] | None = None
+    """As the cluster calls it: `h100`."""
+    cpus: Annotated[int, Field(ge=1, le=4096)] | None = None
+    """Cores of its allocation."""
+    memory_gb: Annotated[float, Field(gt=0, le=GIGABYTES_MAX)] | None = None
+    """Memory of its allocation, in GiB."""
+    time_s: Seconds | None = None
+    """Wall time of its allocation."""
+    requeue: bool | None = None
+    """Whether the batch system may start it again after a preemption, or when its node is lost."""
+    extra: tuple[str, ...] = ()
+    """More options, as `--exclusive`, on top of the cluster's own."""
+
+
 ANYWHERE = Resources()
 UNEXPECTED: Mapping[str, float] = {}
 USUAL_RETRY = Retry()
@@ -251,6 +276,8 @@ class JobSpec:
     """How long it will take by model of device, `*` for any other, as far as its owner knows."""
     checkpoints: bool = False
     """Whether it may be stopped and started anew without losing its work: it saves it itself, on SIGTERM and often."""
+    batch: BatchOptions | None = None
+    """What it wants of a batch system, where one runs it."""
 
     @property
     def work(self) -> WorkKind:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from hashlib import blake2b
+from itertools import islice
 from typing import Literal, TypeAlias
 
 from hostler.model.fleet import NO_LIMITS, DeviceSpec, NodeLimits, NodeSpec
+from hostler.model.pools import Pool
 from hostler.model.record import record
 from hostler.model.rules import Tier
 from hostler.model.work import DeviceKind, Resources, WorkKind
@@ -52,6 +54,8 @@ class Gate(StrEnum):
     SURVIVAL = "survival"
     LINK = "link"
     CORDON = "cordon"
+    CLUSTER = "cluster queue"
+    OPTIONS = "cluster options"
     TAKEN = "taken"
     RESERVED = "reserved"
     CONFIG = "one per config"
@@ -206,6 +210,20 @@ def crowded(need: Resources, work: WorkKind, place: Site, node: NodeLoad, device
     )
 
 
+def too_large(node: NodeSpec, cpus: float | None, memory_gb: float | None) -> Refusal | None:
+    """The gate that keeps an allocation of so much off a pool for good, as none of its hosts has that; else `None`."""
+    pool = node.pool
+    if pool is None:
+        return None
+    if cpus is not None and pool.cpus_per_host is not None and cpus > pool.cpus_per_host:
+        why = f"needs {cpus:g} cores of one host, the largest of {node.name} has {pool.cpus_per_host}"
+        return Refusal(gate=Gate.CPUS, why=why)
+    if memory_gb is not None and pool.memory_gb_per_host is not None and memory_gb > pool.memory_gb_per_host:
+        why = f"needs {memory_gb:g} GB of one host, the largest of {node.name} has {pool.memory_gb_per_host:g} GB"
+        return Refusal(gate=Gate.MEMORY, why=why)
+    return None
+
+
 def stage_need(work: WorkKind, board: str | None = None, search: Search = "parallel") -> Resources:
     """What a stage of a training config needs that nobody has said more about.
 
@@ -250,15 +268,20 @@ def _fingerprint(place: Site) -> str:
     sizes = tuple(sorted((each.vram_gb is not None, each.vram_gb or 0.0) for each in place.peers))
     usual_gpus = 0 if device.kind is DeviceKind.CPU else len(place.peers)
     plain = node.limits == NO_LIMITS and node.cpus is None and node.lifetime_s is None and gpus == usual_gpus
+    plain = plain and node.pool is None
     if plain and device.kind is not DeviceKind.ROCM and len(set(sizes)) == 1:
         return ""
-    values = (device.kind.value, sizes, gpus, node.cpus, node.lifetime_s, *_limits(node.limits))
+    values = (device.kind.value, sizes, gpus, node.cpus, node.lifetime_s, *_limits(node.limits), *_of_pool(node))
     return f"#{blake2b(repr(values).encode(), digest_size=3).hexdigest()}"
 
 
 def _limits(limits: NodeLimits) -> tuple[object, ...]:
     work = None if limits.work is None else tuple(sorted(kind.value for kind in limits.work))
     return work, limits.scripts, limits.stagger_s, limits.memory_gb
+
+
+def _of_pool(node: NodeSpec) -> tuple[object, ...]:
+    return () if node.pool is None else (node.name, node.pool)
 
 
 def _listed(kinds: Iterable[WorkKind]) -> str:
@@ -310,10 +333,21 @@ def _vram_refusal(need: Resources, place: Site) -> Refusal | None:
 def _gpus_refusal(need: Resources, place: Site) -> Refusal | None:
     wanted = devices_needed(need, place)
     each_gb = 0.0 if need.shards else NOMINAL * need.vram_gb
-    able = sum((peer.vram_gb or 0.0) >= each_gb for peer in place.peers)
+    fitting = (peer for peer in place.peers if (peer.vram_gb or 0.0) >= each_gb)
+    able = sum(1 for _ in islice(fitting, wanted))  # a pool has thousands, of which mostly one is wanted
+    pool = place.node.pool
+    per_host = None if pool is None or place.device.kind is DeviceKind.CPU else _per_host(pool, place.device)
+    if per_host is not None and wanted > per_host:
+        why = f"needs {wanted} of one host, those of {place.node.name} have {per_host}"
+        return Refusal(gate=Gate.GPUS, why=why)
     if wanted <= able:
         return None
     return Refusal(gate=Gate.GPUS, why=f"needs {wanted} of one kind, {place.node.name} has {able}")
+
+
+def _per_host(pool: Pool, device: DeviceSpec) -> int | None:
+    known = None if device.model is None else pool.gpus_by_model.get(device.model)
+    return pool.gpus_per_host if known is None else known
 
 
 def _shards(vram_gb: float, peers: Iterable[DeviceSpec]) -> int:
@@ -332,7 +366,8 @@ def _host_refusal(need: Resources, node: NodeSpec) -> Refusal | None:
         return Refusal(gate=Gate.MEMORY, why=f"needs {need.memory_gb:g} GB, {node.name} may give {budget:g} GB")
     if node.cpus is not None and need.cpus > node.cpus:
         return Refusal(gate=Gate.CPUS, why=f"needs {need.cpus:g} host CPUs, {node.name} has {node.cpus:g}")
-    return None
+    overhead_gb = 0.0 if node.pool is None else node.pool.overhead_gb
+    return too_large(node, need.cpus, None if need.memory_gb is None else need.memory_gb + overhead_gb)
 
 
 def _overfull(gate: Gate, wanted: float, reserved: float, limit: float | None) -> Refusal | None:

@@ -45,6 +45,10 @@ TRAILING_LINES = 10
 TOLD = 200
 """Characters of a line that are repeated."""
 
+SHORT = "short"
+"""What is said of an attempt whose allocation was over before it was; with a longer one it may be done."""
+SHORT_MOST = 10
+"""Attempts of one job that may end so and are no failures: so often the time that it is given is doubled."""
 REASONS: Mapping[str, FailureClass] = {
     "walltime": FailureClass.TIMEOUT,
     "memory": FailureClass.MEMORY,
@@ -52,9 +56,10 @@ REASONS: Mapping[str, FailureClass] = {
     "lost": FailureClass.LOST,
     "unknown": FailureClass.LOST,
     "lease": FailureClass.LOST,
+    SHORT: FailureClass.TIMEOUT,
     "files": FailureClass.FILES,
 }
-"""What the agent's word for an end means (docs/reference/agent-protocol.md)."""
+"""What the word of an agent (docs/reference/agent-protocol.md), or of a backend, for an end means."""
 
 
 @record

@@ -136,7 +136,7 @@ def targets(
     found: dict[str, QuotaTarget] = {}
     for pattern, share, names in [*parts, (None, left, others)]:
         for name, part in _divided(names, weights).items():
-            aim = part * share / whole if whole > 0 else part * len(names) / len(configs)
+            aim = part * (share / whole) if whole > 0 else part * len(names) / len(configs)
             found[name] = QuotaTarget(config=name, tier=tier, share=aim, pattern=pattern)
     return found
 

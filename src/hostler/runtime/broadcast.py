@@ -18,16 +18,22 @@ class Broadcast:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._readers: set[asyncio.Queue[Entry | None]] = set()
+        self.lost = 0
+        """Readers that were ended because they were too slow."""
+
+    @property
+    def readers(self) -> int:
+        """How many listen."""
+        return len(self._readers)
 
     def publish(self, entries: Sequence[Entry]) -> None:
-        """Hand durable entries to every reader; a reader whose buffer is full is ended."""
+        """Hand durable entries to every reader; one whose buffer is full loses what it has not taken, and is ended."""
         for reader in list(self._readers):
             if reader.qsize() + len(entries) < BUFFER:
                 for entry in entries:
                     reader.put_nowait(entry)
             else:
-                self._readers.remove(reader)
-                reader.put_nowait(None)
+                self._cut_off(reader)
 
     async def entries(self, after: int | None) -> AsyncIterator[Entry]:
         """Entries beyond number `after`; `None`: from now on. Ends when the reader is too slow, or by `close`."""
@@ -51,6 +57,14 @@ class Broadcast:
         for reader in self._readers:
             reader.put_nowait(None)
         self._readers.clear()
+
+    def _cut_off(self, reader: asyncio.Queue[Entry | None]) -> None:
+        """Nothing is kept for a reader that may never come for it: it finds everything in the journal."""
+        self._readers.remove(reader)
+        self.lost += 1
+        while not reader.empty():
+            reader.get_nowait()
+        reader.put_nowait(None)
 
     async def _past(self, after: int) -> AsyncIterator[Entry]:
         while True:

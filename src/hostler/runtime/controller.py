@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import structlog
 
 from hostler import __version__
-from hostler.backends.base import Backend, ReadsLogs
+from hostler.backends.base import Backend, ReadsLogs, Remembers
 from hostler.core import cordons, shown
+from hostler.core.access import views as access
+from hostler.core.alerting import views as alerting
 from hostler.core.explain import explain_job
 from hostler.core.explain_device import explain_device, find_device
 from hostler.core.loop.intake import find_config
 from hostler.core.loop.views import config_view, history_view, model_views
+from hostler.core.readings import gist, readings
 from hostler.core.state import sweep_payload
 from hostler.core.stuck import is_stuck
 from hostler.core.views import (
@@ -28,11 +32,14 @@ from hostler.core.views import (
     status_view,
     sweep_view,
 )
+from hostler.model.access import AuditView, Holder, TokenView
+from hostler.model.alert_views import AlertView, RuleView, SilenceView, TargetView
 from hostler.model.commands import Command, Fit, NodeCommand, Solve
 from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError
 from hostler.model.events import AttemptEnded, Entry, job_of
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
+from hostler.model.readings import Gist, LoopReading, Part, Readings
 from hostler.model.steering import CostView, Durations, QuotaView
 from hostler.model.views import (
     BanView,
@@ -59,17 +66,23 @@ from hostler.runtime.fitting import Fitter
 from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.link import Link
 from hostler.runtime.loops import every
+from hostler.runtime.notifying import Notifier
+from hostler.runtime.parts import COMMANDS, JOURNAL, PLANS, RATINGS, SNAPSHOTS, parts
 from hostler.runtime.planner import Planner
 from hostler.runtime.proof import proof_of
 from hostler.runtime.pump import Pump
 from hostler.runtime.snapshots import fold_in_background, recovered, snapshot_of
 from hostler.runtime.statedir import StateDir
+from hostler.runtime.vitals import Vitals
 from hostler.runtime.writer import Writer
+from hostler.settings import Telling
 from hostler.store import Journal, open_journal
 
 SNAPSHOT_CHECK_S = 5.0
 SNAPSHOT_TIMEOUT_S = 600.0
 WRITER_PATIENCE_S = 5.0
+RELEASE_S = 30.0
+"""How long a controller that leaves waits for its nodes, all together, to let go of what idles there."""
 AWAY_S = 3.0
 """A node that is out of reach for less than this is not worth a word."""
 
@@ -77,8 +90,8 @@ AWAY_S = 3.0
 class Controller:
     """One running controller on one state directory.
 
-    `retired` makes the backend of a node that is no part of the fleet any more but still holds work: what it has is
-    awaited, nothing new is put on it.
+    `retired` makes the backend of a node that is no part of the fleet any more but still holds work, or has something
+    in the queue of its cluster: what it has is awaited, nothing new is put on it. It is given the node and its agent.
 
     `async with Controller(...) as controller` recovers the state and starts everything; leaving the block stops it.
     What runs on the nodes runs on.
@@ -91,7 +104,10 @@ class Controller:
         backends: Mapping[str, Backend],
         clock: Clock,
         snapshot_every: int,
-        retired: Callable[[NodeSpec], Backend] | None = None,
+        retired: Callable[[NodeSpec, str | None], Backend] | None = None,
+        *,
+        telling: Telling | None = None,
+        alert_origins: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         self._directory = directory
         self._fleet = fleet
@@ -105,16 +121,24 @@ class Controller:
         self._broadcast = Broadcast(self._journal)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer = Writer(self._journal, self._on_store_trouble, self._on_writer_death)
-        self._pump = Pump(self._core, self._writer, clock, self._execute, self._publish)
+        self._vitals = vitals = Vitals(clock)
+        execute, publish = vitals.beside(COMMANDS, self._execute), vitals.beside(JOURNAL, self._publish)
+        self._pump = Pump(self._core, self._writer, clock, execute, publish)
         self._fleet_nodes = frozenset(backends)
-        nodes = self._core.state.nodes
-        old = {} if retired is None else {name: retired(nodes[name].spec) for name in self._left_behind()}
+        old = {} if retired is None else dict(self._retired(retired))
         self._logs = KeptLogs(directory.logs)
         self._links = {
             name: Link(name, each, self._pump, clock, self._logs) for name, each in {**backends, **old}.items()
         }
-        self._fitter = Fitter(self._pump.post)
-        self._planner = Planner(self._pump.post)
+        for name, each in {**backends, **old}.items():
+            if isinstance(each, Remembers):
+                each.remember([batch for batch in self._core.state.batches.values() if batch.node == name])
+        self._fitter = Fitter(vitals.beside(RATINGS, self._pump.post))
+        self._planner = Planner(vitals.beside(PLANS, self._pump.post))
+        self._alert_origins = alert_origins or {}
+        self._notifier = Notifier(
+            telling, fleet, directory, self._core.state.seq, clock, self.entries, self._find_alert, self.record
+        )
         self._writer_death: asyncio.Future[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
@@ -128,7 +152,8 @@ class Controller:
         current = {name for device in self._core.state.devices.values() for name in device.attempts}
         await asyncio.to_thread(self._directory.drop_incoming, current)
         self._running = self._loop.create_task(self._run())
-        await self.tell(Begin(version=__version__, epoch=self._epoch), *self._unseen_nodes())
+        begin = Begin(version=__version__, epoch=self._epoch, nodes=tuple(sorted(self._fleet_nodes)))
+        await self.tell(begin, *self._unseen_nodes())
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -145,6 +170,21 @@ class Controller:
     def status(self) -> Status:
         """The fleet in numbers."""
         return status_view(self._core.state, self._core.index, __version__, self._fleet)
+
+    def gist(self) -> Gist:
+        """What there is to do and what came of it."""
+        return gist(self._core.state, self._core.index, self._clock.now(), self._links)
+
+    def readings(self) -> Readings:
+        """What instruments read."""
+        made = readings(self._core.state, self._core.index, self._clock.now(), __version__, self._fleet, self._links)
+        sent = self._broadcast
+        loop = LoopReading(lag_s=self._vitals.lag_s, readers=sent.readers, readers_lost=sent.lost)
+        return replace(made, loop=loop)
+
+    def parts(self) -> Sequence[Part]:
+        """What the controller is made of."""
+        return parts(self._vitals, self._core, self._links, self.store_trouble)
 
     def jobs(self, states: frozenset[JobState] | None, after: int, limit: int) -> Sequence[JobView]:
         """Jobs in order of submission."""
@@ -185,6 +225,22 @@ class Controller:
     def bans(self) -> Sequence[BanView]:
         """Everything that is held back or put first for a while."""
         return shown.bans(self._core.state, self._core.index)
+
+    def alerts(self) -> Sequence[AlertView]:
+        """What fires, may come to fire, or did."""
+        return alerting.alert_views(self._core.state, self._core.index)
+
+    def alert_rules(self) -> Sequence[RuleView]:
+        """The rules, with what they measure now."""
+        return alerting.rule_views(self._core.state, self._core.index, self._alert_origins)
+
+    def silences(self) -> Sequence[SilenceView]:
+        """Alerts that are not told for a while."""
+        return alerting.silence_views(self._core.state)
+
+    def targets(self) -> Sequence[TargetView]:
+        """Where alerts are told, and how that goes."""
+        return self._notifier.targets()
 
     def sweeps(self) -> Sequence[SweepView]:
         """All sweeps."""
@@ -248,6 +304,22 @@ class Controller:
         """All models of a training config."""
         return model_views(find_config(self._core.state, name))
 
+    def holder(self, digest: str) -> Holder | None:
+        """Who has the token with this hash."""
+        return access.holder(self._core.state, digest, self._now())
+
+    def tokens(self) -> Sequence[TokenView]:
+        """All tokens that were made and not revoked."""
+        return access.token_views(self._core.state, self._now())
+
+    async def audit(self, before: int | None, limit: int) -> Sequence[AuditView]:
+        """Who asked for what, newest first."""
+        return access.audit_views(await asyncio.to_thread(self._journal.requests, before, limit))
+
+    def _now(self) -> float:
+        """The core's time, which may be ahead of the clock."""
+        return max(self._clock.now(), self._core.index.now)
+
     async def tell(self, *inputs: Input) -> Sequence[Any]:
         """Give inputs to the core; answers once durable.
 
@@ -281,8 +353,13 @@ class Controller:
             if name in self._links and node.trouble and node.since < late
         ]
         spared = [f"node {name} gets nothing new: {cordons.words(each)}" for name, each in state.cordons.items()]
+        paused = [
+            f"{name} orders nothing new: paused by {config.paused.who}: {config.paused.why}"
+            for name, config in state.configs.items()
+            if config.paused is not None
+        ]
         bad = [f"{name} failed its canary: {each.why}" for name, each in state.trust.proofs.items() if each.failures]
-        return [*([str(self.store_trouble)] if self.store_trouble else []), *away, *spared, *bad]
+        return [*([str(self.store_trouble)] if self.store_trouble else []), *away, *spared, *paused, *bad]
 
     def undone(self, names: Iterable[str], since: int) -> Sequence[str]:
         """Those of the jobs `names`, and of all submitted after job number `since`, that are not done; and the configs
@@ -320,12 +397,26 @@ class Controller:
             self._running.result()
 
     async def release_nodes(self) -> None:
-        """Let what idles on the nodes end: this controller needs it no more."""
-        for link in self._links.values():
-            try:
-                await link.release()
-            except LinkError as error:
-                self._log.info("not released", node=link.name, why=str(error))
+        """Let what idles on the nodes end: this controller needs it no more. A node that hangs is not waited for."""
+        if not self._links:
+            return
+        work = {asyncio.create_task(self._release(link), name=link.name): link for link in self._links.values()}
+        try:
+            done, late = await asyncio.wait(work, timeout=RELEASE_S)
+            for task in late:
+                self._log.info("not released", node=work[task].name, why=f"it takes more than {RELEASE_S:g} s")
+        finally:
+            for task in work:
+                task.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+        for task in done:
+            task.result()
+
+    async def _release(self, link: Link) -> None:
+        try:
+            await link.release()
+        except LinkError as error:
+            self._log.info("not released", node=link.name, why=str(error))
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -333,6 +424,8 @@ class Controller:
             tasks.create_task(self._watch_writer(), name="journal")
             tasks.create_task(self._fitter.run(), name="ratings")
             tasks.create_task(self._planner.run(), name="plans")
+            tasks.create_task(self._notifier.run(), name="alerts")
+            tasks.create_task(self._vitals.watch(), name="vitals")
             for link in self._links.values():
                 tasks.create_task(link.run(self._epoch), name=f"link {link.name}")
             snapshots = every(
@@ -345,6 +438,9 @@ class Controller:
             )
             tasks.create_task(snapshots, name="snapshots")
 
+    def _find_alert(self, name: str) -> AlertView | None:
+        return alerting.find_alert(self._core.state, self._core.index, name)
+
     async def _watch_writer(self) -> None:
         assert self._writer_death is not None
         await self._writer_death
@@ -354,6 +450,7 @@ class Controller:
         if seq - self._snapshot_seq >= self._snapshot_every:
             self._snapshot_seq = seq
             await fold_in_background(self._directory.path)
+            self._vitals.beat(SNAPSHOTS)
 
     def _publish(self, entries: Sequence[Entry]) -> None:
         self._broadcast.publish(entries)
@@ -365,10 +462,16 @@ class Controller:
         else:
             self._over.clear()
 
+    def _retired(self, make: Callable[[NodeSpec, str | None], Backend]) -> Iterator[tuple[str, Backend]]:
+        for name in self._left_behind():
+            node = self._core.state.nodes[name]
+            yield name, make(node.spec, node.agent)
+
     def _left_behind(self) -> set[str]:
-        """Nodes that hold work and are no part of the fleet."""
-        devices = self._core.state.devices.values()
-        return {device.spec.node for device in devices if device.attempts or device.chunks} - self._fleet_nodes
+        """Nodes that hold work, or have batches that are not over, and are no part of the fleet."""
+        state = self._core.state
+        held = {device.spec.node for device in state.devices.values() if device.attempts or device.chunks}
+        return (held | {batch.node for batch in state.batches.values()}) - self._fleet_nodes
 
     def _unseen_nodes(self) -> Iterator[Input]:
         """Nodes of the fleet that never came up: known from the start, so that what keeps them away can be told."""

@@ -32,7 +32,7 @@ class StateDir:
 
     @property
     def controller_file(self) -> Path:
-        """Where the running controller answers: `{"url", "pid", "started_at"}`."""
+        """Where the running controller answers: `{"url", "certificate", "pid", "started_at", "dialin"}`."""
         return self.path / "controller.json"
 
     @property
@@ -61,6 +61,23 @@ class StateDir:
     def logs(self) -> Path:
         """What attempts on nodes elsewhere have said, once they are over."""
         return self.path / "logs"
+
+    @property
+    def notified_file(self) -> Path:
+        """Up to which journal entry each target has been told of alerts."""
+        return self.path / "notified.json"
+
+    def notified(self) -> dict[str, int]:
+        """By target: up to which journal entry it has been told; a file that cannot be understood says nothing."""
+        try:
+            told = json.loads(self.notified_file.read_text())
+            return {str(name): int(seq) for name, seq in told.items()}
+        except (FileNotFoundError, ValueError, AttributeError, TypeError):
+            return {}
+
+    def note_notified(self, through: Mapping[str, int]) -> None:
+        """Keep that. Raises `StoreFull`."""
+        self._publish(self.notified_file, json.dumps(dict(through)) + "\n")
 
     @property
     def known_hosts(self) -> Path:
@@ -140,6 +157,16 @@ class StateDir:
             self._publish(self.token_file, token + "\n")
         self.token_file.chmod(0o600)
         return token
+
+    def session_key(self) -> bytes:
+        """What cookies of browsers are signed with, made at the first call: a secret like the token."""
+        file = self.path / "session.key"
+        key = file.read_text().strip() if file.exists() else ""
+        if len(key) < TOKEN_LENGTH:
+            key = secrets.token_hex(32)
+            self._publish(file, key + "\n")
+        file.chmod(0o600)
+        return key.encode()
 
     def call_token(self, node: str) -> str | None:
         """What a node proves by that it is the one that calls; None if it was never invited."""

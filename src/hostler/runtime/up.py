@@ -6,9 +6,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, cast
 
@@ -17,16 +16,17 @@ import structlog
 from hostler.model.errors import SettingsError
 from hostler.model.inputs import Configure, Declare, Submit, Tick
 from hostler.model.units import printable
+from hostler.runtime import door
 from hostler.runtime.clock import Clock, SteadyClock
 from hostler.runtime.controller import Controller
 from hostler.runtime.dialin import answering, switchboard
 from hostler.runtime.logfile import LogFile
 from hostler.runtime.loops import every
-from hostler.runtime.nodes import reaching, retired
+from hostler.runtime.nodes import reaching
 from hostler.runtime.pump import refused
 from hostler.runtime.report import Reporter
 from hostler.runtime.statedir import StateDir
-from hostler.settings import Loaded, config_specs, load, rules, specs
+from hostler.settings import Loaded, Telling, alert_origins, config_specs, load, rules, specs, telling
 from hostler.web.app import make_app
 from hostler.web.server import Served, serve
 
@@ -40,6 +40,7 @@ def run(
     fleet_file: Path | None,
     *,
     state_dir: Path | None = None,
+    host: str | None = None,
     port: int | None = None,
     until_idle: bool = False,
     out: TextIO | None = None,
@@ -49,13 +50,15 @@ def run(
     Returns 0 if everything that was asked for is done (without `until_idle`: if it was stopped in good order), 1
     otherwise. Raises `SettingsError`, `StoreError` and other `HostlerError`s before anything runs.
     """
-    loaded = load(fleet_file, os.environ, _overrides(state_dir, port))
+    loaded = load(fleet_file, os.environ, _overrides(state_dir, host, port))
     _refuse_virtual(loaded)
+    door.tls(loaded)  # what is wrong with it is told before anything runs
     asked = Submit(specs=specs(loaded)), Declare(configs=config_specs(loaded, until_idle=until_idle))
+    told = telling(loaded, os.environ)
     directory = StateDir(loaded.state_dir)
     directory.take()
     try:
-        return asyncio.run(_run(loaded, directory, *asked, until_idle, out or sys.stdout))
+        return asyncio.run(_run(loaded, directory, *asked, told, until_idle, out or sys.stdout))
     finally:
         directory.release()
 
@@ -71,13 +74,13 @@ def _refuse_virtual(loaded: Loaded) -> None:
             )
 
 
-def _overrides(state_dir: Path | None, port: int | None) -> Mapping[str, Any]:
-    given = {"state_dir": None if state_dir is None else str(state_dir), "api.port": port}
+def _overrides(state_dir: Path | None, host: str | None, port: int | None) -> Mapping[str, Any]:
+    given = {"state_dir": None if state_dir is None else str(state_dir), "api.host": host, "api.port": port}
     return {name: value for name, value in given.items() if value is not None}
 
 
 async def _run(
-    loaded: Loaded, directory: StateDir, asked: Submit, loops: Declare, until_idle: bool, out: TextIO
+    loaded: Loaded, directory: StateDir, asked: Submit, loops: Declare, told: Telling, until_idle: bool, out: TextIO
 ) -> int:
     clock = SteadyClock()
     journal = loaded.fleet.journal
@@ -88,14 +91,16 @@ async def _run(
             print(f"hostler: there were agents, but no journal; what they left is in {aside}", file=out)
         calls = switchboard(loaded, directory)
         async with (
-            reaching(loaded, directory, calls) as backends,
+            reaching(loaded, directory, calls, clock) as reached,
             Controller(
                 directory,
                 loaded.fleet.name,
-                backends,
+                reached.nodes,
                 clock,
                 journal.snapshot_every,
-                partial(retired, loaded, directory, clock),
+                reached.retired,
+                telling=told,
+                alert_origins=alert_origins(loaded),
             ) as controller,
             answering(loaded, directory, calls, controller.record) as called,
             _listening(loaded, directory, controller, clock, called) as served,
@@ -104,7 +109,7 @@ async def _run(
             before = controller.newest_job
             names = await _submit(controller, asked)
             await _tell(controller, loops)
-            show = Reporter(controller, out, clock, loaded.fleet.name, f"http://{_host(loaded)}:{served.port}")
+            show = Reporter(controller, out, clock, loaded.fleet.name, door.url(loaded, served.port))
             await _serve_until_over(controller, show, until_idle)
             if until_idle:
                 await show.summary(names or [job.id for job in controller.jobs(None, 0, SUMMED_UP)])
@@ -116,9 +121,13 @@ async def _listening(
     loaded: Loaded, directory: StateDir, controller: Controller, clock: Clock, called: str | None
 ) -> AsyncIterator[Served]:
     """Answer HTTP, and say where in the state directory; there, too, where nodes call."""
-    served = await serve(make_app(controller, directory.token()), _host(loaded), loaded.fleet.api.port)
-    url = f"http://{_host(loaded)}:{served.port}"
-    directory.announce({"url": url, "pid": os.getpid(), "started_at": clock.now(), "dialin": called})
+    door.refuse_without_tokens(loaded, controller.tokens())
+    app, asked = make_app(controller, door.door(loaded, directory, clock)), loaded.fleet.api
+    served = await serve(app, asked.host, asked.port, door.tls(loaded))
+    about = {"url": door.url(loaded, served.port), "certificate": None, "pid": os.getpid(), "started_at": clock.now()}
+    if (certificate := door.certificate(loaded)) is not None:
+        about["certificate"] = str(certificate)
+    directory.announce({**about, "dialin": called})
     try:
         yield served
     finally:
@@ -151,28 +160,43 @@ async def _serve_until_over(controller: Controller, show: Reporter, until_idle: 
     leave = asyncio.Event()
 
     def on_signal() -> None:
-        if controller.is_draining:
+        if controller.is_draining or ending.done():
             leave.set()
         else:
             show.say("draining: nothing new is started; once more to leave at once (what runs, runs on)")
             controller.drain()
 
+    ending = loop.create_task(controller.ended(until_idle=until_idle))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     with show:
         display = _loop(controller, show.interval_s, "display", show.show)
         notices = _loop(controller, NOTICE_S, "notices", Notices(controller, show).look)
-        ending = loop.create_task(controller.ended(until_idle=until_idle))
         leaving = loop.create_task(leave.wait())
         beside = {loop.create_task(display), loop.create_task(notices)}
         done, pending = await asyncio.wait({ending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (*pending, *beside):
-            task.cancel()
-        await asyncio.gather(*pending, *beside, return_exceptions=True)
+        await _cancelled(*pending, *beside)
     for task in done:
         task.result()
     if not leave.is_set():
-        await controller.release_nodes()
+        await _unless(leave, controller.release_nodes())
+
+
+async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Do this; once the event is set, no more of it."""
+    doing, waiting = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
+    try:
+        done, _ = await asyncio.wait({doing, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _cancelled(doing, waiting)
+    if doing in done:
+        doing.result()
+
+
+async def _cancelled(*tasks: asyncio.Future[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _loop(controller: Controller, interval_s: float, name: str, work: Callable[[], Awaitable[None]]) -> Any:
@@ -214,8 +238,3 @@ def _log_to(file: LogFile) -> None:
         logger_factory=structlog.WriteLoggerFactory(cast(TextIO, file)),
         cache_logger_on_first_use=False,
     )
-
-
-def _host(loaded: Loaded) -> str:
-    host = loaded.fleet.api.host
-    return f"[{host}]" if ":" in host else host

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hostler.settings.clusters import slurm_job_dir, slurm_modes, slurm_shares, slurm_shares_state
     from hostler.settings.configs import config_specs
     from hostler.settings.describing import Setting, describe
     from hostler.settings.jobsfile import load_jobs
@@ -16,10 +17,14 @@ if TYPE_CHECKING:
     from hostler.settings.machines import node_env, node_spec, virtual_nodes
     from hostler.settings.rulebook import rules
     from hostler.settings.sweeps import sweep_spec
+    from hostler.settings.targets import Target, Telling, alert_origins, telling
 
 __all__ = [
     "Loaded",
     "Setting",
+    "Target",
+    "Telling",
+    "alert_origins",
     "config_specs",
     "describe",
     "load",
@@ -27,14 +32,22 @@ __all__ = [
     "node_env",
     "node_spec",
     "rules",
+    "slurm_job_dir",
+    "slurm_modes",
+    "slurm_shares",
+    "slurm_shares_state",
     "specs",
     "sweep_spec",
+    "telling",
     "virtual_nodes",
 ]
 
 _HOMES = {
     "Loaded": "loading",
     "Setting": "describing",
+    "Target": "targets",
+    "Telling": "targets",
+    "alert_origins": "targets",
     "config_specs": "configs",
     "describe": "describing",
     "load": "loading",
@@ -42,8 +55,13 @@ _HOMES = {
     "node_env": "machines",
     "node_spec": "machines",
     "rules": "rulebook",
+    "slurm_job_dir": "clusters",
+    "slurm_modes": "clusters",
+    "slurm_shares": "clusters",
+    "slurm_shares_state": "clusters",
     "specs": "loading",
     "sweep_spec": "sweeps",
+    "telling": "targets",
     "virtual_nodes": "machines",
 }
 

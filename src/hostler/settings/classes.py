@@ -11,8 +11,8 @@ from hostler.settings.nodes import NodeClasses
 from hostler.settings.reading import KeyPath, Origin, Tree, branch_at
 from hostler.settings.section import Section
 
-MERGED = ("env", "rocm")
-"""Keys whose own keys are merged, not replaced."""
+MERGED = ("env", "rocm", "slurm")
+"""Keys whose own keys are merged, not replaced; and so are those of mappings within them."""
 
 
 class Classes(Section):
@@ -64,17 +64,30 @@ def _inherited(said: Mapping[str, Any], shared: Mapping[str, Any]) -> Iterator[K
     for key, value in shared.items():
         if key not in said:
             yield (key,)
-        elif _is_merged(key, said[key], value):
-            yield from ((key, inner) for inner in value if inner not in said[key])
+        elif key in MERGED:
+            yield from ((key, *path) for path in _missing(said[key], value))
+
+
+def _missing(said: Any, shared: Any) -> Iterator[KeyPath]:
+    """The ways to what one mapping has and another has not, the mappings within them included."""
+    if not isinstance(said, dict) or not isinstance(shared, dict):
+        return
+    for key, value in shared.items():
+        if key not in said:
+            yield (key,)
+        else:
+            yield from ((key, *path) for path in _missing(said[key], value))
 
 
 def _merged(said: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
-    inner = {key: {**shared[key], **said[key]} for key in MERGED if _is_merged(key, said.get(key), shared.get(key))}
+    inner = {key: _laid_over(said[key], shared[key]) for key in MERGED if key in said and key in shared}
     return {**shared, **said, **inner}
 
 
-def _is_merged(key: str, said: Any, shared: Any) -> bool:
-    return key in MERGED and isinstance(said, dict) and isinstance(shared, dict)
+def _laid_over(said: Any, shared: Any) -> Any:
+    if not isinstance(said, dict) or not isinstance(shared, dict):
+        return said
+    return {**shared, **{key: _laid_over(value, shared.get(key)) for key, value in said.items()}}
 
 
 def _moved(origins: Mapping[KeyPath, Origin], below: KeyPath, to: KeyPath) -> dict[KeyPath, Origin]:

@@ -19,6 +19,7 @@ from hostler.model.learning import (
 )
 from hostler.model.work import Resources, WorkKind
 from hostler.policy import fit
+from hostler.settings.clusters import batch_options
 from hostler.settings.games import GameProgram, find_game
 from hostler.settings.jobsfile import PYTHON, bounded
 from hostler.settings.loading import Loaded
@@ -76,6 +77,7 @@ def _stage(name: str, stage: Stage, game: GameRef, loaded: Loaded) -> StageSpec:
         retry=stage.retry,
         walltime_s=stage.walltime_s,
         options=_values(stage)["options"],
+        batch=batch_options(stage.slurm),
     )
 
 

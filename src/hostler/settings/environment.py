@@ -20,6 +20,9 @@ SET_BY_HOSTLER = frozenset(
 )
 """What Hostler itself gives to the processes it starts. They set nothing, and may be there when one calls `hostler`."""
 
+READ_BY_CLIENTS = frozenset(PREFIX + name for name in ("URL", "TOKEN", "CA"))
+"""Where the command line finds a controller, and what it shows there. They set nothing of a controller."""
+
 
 @dataclass(frozen=True, slots=True)
 class Alias:
@@ -52,7 +55,7 @@ def from_environment(model: type[BaseModel], environ: Mapping[str, str]) -> Iter
     known = variables(model)
     nodes = dict(settings_of(schema_of(model), items=False))
     for name in sorted(environ):
-        if not name.startswith(PREFIX) or name in SET_BY_HOSTLER:
+        if not name.startswith(PREFIX) or name in SET_BY_HOSTLER or name in READ_BY_CLIENTS:
             continue
         if name not in known:
             raise SettingsError(f"environment variable {name}: sets nothing{near(name, list(known))}; unset it")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hostler.model.errors import SettingsError
 from hostler.model.work import UNEXPECTED, JobSpec, Resources, ScriptPayload, WorkKind
+from hostler.settings.clusters import batch_options
 from hostler.settings.faults import checked
 from hostler.settings.models import Job, Jobs, Limits
 from hostler.settings.reading import Origin, read_file
@@ -67,6 +68,7 @@ def job_spec(job: Job, base_dir: Path) -> JobSpec:
         config=job.config,
         expected_s=_expected_s(job),
         checkpoints=job.checkpoints,
+        batch=batch_options(job.slurm),
     )
 
 

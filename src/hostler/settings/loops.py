@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 from hostler.model.learning import ConfigName, Natural, Positive, Share
 from hostler.model.work import Priority, Retry, Seconds
 from hostler.settings.section import Command, Environment, Needs, Section
+from hostler.settings.slurm import SlurmJob
 
 Elo: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 Chance: TypeAlias = Annotated[float, Field(gt=0, lt=0.5)]
@@ -100,6 +101,8 @@ class Stage(Section):
     """How often a job may fail, and how long it rests before it tries again."""
     walltime_s: Seconds | None = None
     """Longest time an attempt may run, in seconds."""
+    slurm: SlurmJob | None = None
+    """What its jobs want of a cluster, where they run on one."""
 
     @field_validator("options", check_fields=False)
     @classmethod

@@ -10,19 +10,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hostler.model.work import DEFAULT_BUDGETS, GIGABYTES_MAX, JOB_ID, Priority, Resources, Rest, Retry, Seconds
+from hostler.settings.alerts import RULE_FIELDS, RULES, Alerts
+from hostler.settings.api import Api
 from hostler.settings.loops import Config
 from hostler.settings.nodes import Address, Node, NodeClasses
 from hostler.settings.scheduling import SCHEDULING_FIELDS, Providers, Quotas, Scheduling
 from hostler.settings.section import Command, Count, Environment, Integer, Name, Needs, Pattern, Section, Word
-
-
-class Api(Section):
-    """Where the controller listens."""
-
-    host: Literal["127.0.0.1", "::1", "localhost"] = "127.0.0.1"
-    """Address to listen on; loopback only."""
-    port: Annotated[int, Field(ge=0, le=65535)] = 8765
-    """TCP port; 0 takes a free one."""
+from hostler.settings.slurm import Slurm, SlurmJob, cluster_fault
 
 
 class Ssh(Section):
@@ -110,6 +104,8 @@ class Job(Section):
     What is measured counts for more."""
     checkpoints: bool = False
     """Whether it may be stopped and started anew without losing its work: it saves it itself, often and on SIGTERM."""
+    slurm: SlurmJob | None = None
+    """What it wants of a cluster, where it runs on one."""
     job_id: Name | None = None
     """Another word for `name`, as in the jobs files of scripts_coordinator."""
     timeout: Seconds | None = None
@@ -179,6 +175,8 @@ class Sweep(Section):
     """A worker that says nothing for so long, in seconds, is replaced."""
     start_s: Seconds = 120.0
     """How long a worker may take to start, in seconds."""
+    slurm: SlurmJob | None = None
+    """What its workers want of a cluster, where they run on one."""
     chance: Annotated[float, Field(ge=0, le=1)] | None = None
     """With `worker`: the probability that an item is a hit by chance."""
     kernel: Name | None = None
@@ -241,6 +239,7 @@ RECORD_FIELDS = {
         "backoff_max_s": "Longest rest, in seconds.",
     },
     **SCHEDULING_FIELDS,
+    **{made.__name__: RULE_FIELDS for made in RULES.values()},
 }
 """Descriptions of the fields of records, which have no room for them."""
 
@@ -254,7 +253,7 @@ class Fleet(Section):
     """Folder of the journal, the token and the attempts; by default `$XDG_STATE_HOME/hostler` or
     `~/.local/state/hostler`."""
     api: Api = Api()
-    """Where the controller listens."""
+    """Where the controller listens, and who may come in."""
     ssh: Ssh = Ssh()
     """How nodes behind SSH are reached."""
     dialin: Dialin = Dialin()
@@ -262,8 +261,9 @@ class Fleet(Section):
     nodes: Annotated[tuple[Node, ...], Field(min_length=1)] = (Node(name="here"),)
     """The machines; by default this one."""
     classes: NodeClasses = {}
-    """Classes of nodes by name. Each takes what a node takes but `name`, `host` and `class`, and it goes for every node
-    that says `class:`. What a node says itself wins; `env` and `rocm` are merged key by key."""
+    """Classes of nodes by name. Each takes what a node takes but `name`, `partition` and `class` (and `host`, unless it
+    is a cluster), and it goes for every node that says `class:`. What a node says itself wins; `env`, `rocm` and
+    `slurm` are merged key by key."""
     sweeps: tuple[Sweep, ...] = ()
     """Sweeps to be done."""
     jobs: tuple[Job, ...] = ()
@@ -278,6 +278,8 @@ class Fleet(Section):
     """Another word for `scheduling.quotas`."""
     provider_preferences: Providers = {}
     """Another word for `scheduling.cost.providers`."""
+    alerts: Alerts = Alerts()
+    """What people are told of, and where."""
     journal: Journal = Journal()
     """The controller's memory."""
     limits: Limits = Limits()
@@ -304,6 +306,17 @@ class Fleet(Section):
             raise ValueError(
                 f"node {callers[0]!r} calls, and nobody would hear it; say where: `dialin: {{listen: ...}}`"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _says_one_thing_of_a_cluster(self) -> Self:
+        clusters: dict[tuple[str | None, int | None], list[tuple[str, Slurm]]] = {}
+        for node in self.nodes:
+            if node.backend == "slurm" and node.slurm is not None:
+                clusters.setdefault((node.host, node.port), []).append((node.name, node.slurm))
+        fault = next((fault for each in clusters.values() if (fault := cluster_fault(each)) is not None), None)
+        if fault is not None:
+            raise ValueError(fault)
         return self
 
 

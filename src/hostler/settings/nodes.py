@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hostler.model.fleet import Money
 from hostler.model.work import GIGABYTES_MAX, Rest, Seconds, WorkKind
 from hostler.settings.moments import LATEST, parse_moment
 from hostler.settings.section import Command, Environment, Name, NodeName, Section, Word
+from hostler.settings.slurm import Slurm, slurm_fault
 
 Moment: TypeAlias = Annotated[
     float, Field(ge=0, le=LATEST), BeforeValidator(parse_moment, json_schema_input_type=float | str)
 ]
 Host: TypeAlias = Annotated[str, Field(pattern=r"^[^\s,\x00-]\S*$")]
 """Something that SSH takes for no option of its own."""
+Partition: TypeAlias = Annotated[str, Field(pattern=r"^[^\s,\x00*-][^\s,\x00*]*$")]
 Address: TypeAlias = Annotated[
     str, Field(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]\x00/-][^\s:\[\]\x00/]*):[0-9]{1,5}$")
 ]
@@ -54,17 +56,22 @@ class Identity(Section):
     """Name of the node; letters, digits, dots, dashes and underscores."""
     class_: NodeName | None = Field(default=None, alias="class")
     """The one of `classes` that it belongs to: what that says holds here, too, unless it is said here."""
-    host: Host | None = None
-    """What SSH knows the node as: a name of `~/.ssh/config`, or an address; by default the name of the node."""
+    partition: Partition | None = None
+    """With `backend: slurm`: what the cluster calls the partition; by default the name of the node."""
 
 
 class NodeClass(Section):
     """What goes for all nodes of a class."""
 
-    backend: Literal["local", "ssh", "dialin", "virtual"] = "local"
+    backend: Literal["local", "ssh", "dialin", "slurm", "virtual"] = "local"
     """How attempts are run there: `local` is this machine, `ssh` one that SSH reaches by a key, `dialin` one that
-    nobody can connect to and that calls the controller (`hostler nodes invite`). A `virtual` one is only described:
-    `hostler plan`, `hostler sim` and `hostler check` take it into account, `hostler up` refuses it."""
+    nobody can connect to and that calls the controller (`hostler nodes invite`), `slurm` a partition of a cluster that
+    takes batch jobs. A `virtual` one is only described: `hostler plan`, `hostler sim` and `hostler check` take it into
+    account, `hostler up` refuses it."""
+    host: Host | None = None
+    """What SSH knows the node as: a name of `~/.ssh/config`, or an address; by default the name of the node. Of a
+    partition, the login node of its cluster, which a class may say; by default Slurm's commands are run on this
+    machine."""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """Port of its SSH server; by default what `~/.ssh/config` says, or 22."""
     user: Host | None = None
@@ -76,10 +83,14 @@ class NodeClass(Section):
     dir: Annotated[str, Field(min_length=1)] = "~/.hostler"
     """Folder for the agent and for everything it runs, on the node; `~` is the home there."""
     setup: tuple[Word, ...] = ()
-    """Lines of shell before the agent starts; what they export, everything on the node sees."""
+    """Lines of shell before the agent starts; what they export, everything on the node sees. Of a partition: at the
+    begin of each batch script, as `module load cuda`."""
+    slurm: Slurm | None = None
+    """With `backend: slurm`: the cluster, and what it is asked for."""
     cpu_slots: Literal["auto"] | Annotated[int, Field(ge=0, le=4096)] = "auto"
     """How many processes run on CPUs at the same time; `auto`: one for each core Hostler may use, and on a virtual node
-    with GPUs none."""
+    with GPUs none. Of a partition, how many allocations without a GPU; `auto`: with GPUs none, and else what its cores
+    give, at most `slurm.max_jobs`."""
     gpus: Literal["auto", "none"] | Annotated[tuple[Gpus, ...], Field(min_length=1)] = "auto"
     """`auto` uses the GPUs that the node's probe finds, `none` leaves them alone. A virtual node lists its own."""
     python: Annotated[str, Field(min_length=1)] | None = None
@@ -96,7 +107,8 @@ class NodeClass(Section):
     lifetime_s: Seconds | None = None
     """Mean time an ephemeral node lives, in seconds; by default unknown."""
     price_per_h: Money | None = None
-    """What the whole node costs per hour, in any one currency; by default unknown."""
+    """What the whole node costs per hour, in any one currency; of a partition, one GPU of it, or one slot where it has
+    none. By default unknown."""
     ends_at: Moment | None = None
     """When it goes away: date and time with their offset (`2026-12-31T18:00:00Z`), or Unix seconds."""
     cpus: Annotated[float, Field(gt=0, le=4096)] | None = None
@@ -118,10 +130,18 @@ class NodeClass(Section):
     lease_s: Literal["auto", "never"] | Seconds = "auto"
     """For so many seconds, what it runs stays its own while it is out of reach. Then it ends that itself, and a little
     later others get it. `auto`: 43200, of an ephemeral node 1800; on this machine, and with `never`, it keeps it for
-    ever."""
+    ever. What waits in the queue of a cluster is kept twice as long."""
 
 
-NodeClasses: TypeAlias = dict[NodeName, NodeClass]
+def _shares_its_host(shared: NodeClass) -> NodeClass:
+    if shared.host is not None and shared.backend != "slurm":
+        raise ValueError(
+            "a host is that of one node, which says it itself; only the partitions of a cluster share their login node"
+        )
+    return shared
+
+
+NodeClasses: TypeAlias = dict[NodeName, Annotated[NodeClass, AfterValidator(_shares_its_host)]]
 
 
 class Node(NodeClass, Identity):
@@ -133,8 +153,9 @@ class Node(NodeClass, Identity):
         if self.backend != "virtual" and listed:
             raise ValueError("the GPUs of a real node are those that its probe finds; write `gpus: auto` or `none`")
         over_ssh = self.model_fields_set & {"host", "port", "user", "identity", "via", "setup"}
-        if self.backend != "ssh" and over_ssh:
+        if self.backend not in ("ssh", "slurm") and over_ssh:
             raise ValueError(f"{', '.join(sorted(over_ssh))}: that is for nodes behind SSH; write `backend: ssh`, too")
+        self._refuse_half_a_cluster()
         if self.backend not in ("ssh", "dialin") and "dir" in self.model_fields_set:
             raise ValueError("dir: that is for nodes elsewhere; write `backend: ssh` or `backend: dialin`, too")
         if isinstance(self.canary, tuple) and not self.canary[0]:
@@ -150,3 +171,20 @@ class Node(NodeClass, Identity):
         if self.work is not None and len(set(self.work)) < len(self.work):
             raise ValueError("work names a kind twice; once is enough")
         return self
+
+    def _refuse_half_a_cluster(self) -> None:
+        of_slurm = [name for name in ("partition", "slurm") if getattr(self, name) is not None]
+        if self.backend != "slurm":
+            if of_slurm:
+                raise ValueError(f"{', '.join(of_slurm)}: that is for partitions; write `backend: slurm`, too")
+            return
+        login = sorted(self.model_fields_set & {"port", "user", "identity", "via"})
+        if self.host is None and login:
+            raise ValueError(f"{', '.join(login)}: that is for a login node; name it in `host`, too")
+        fault = slurm_fault(self.slurm or Slurm())
+        if fault is not None:
+            raise ValueError(fault)
+        if self.gpus == "none" and self.slurm is not None and self.slurm.gpu_type is not None:
+            raise ValueError("slurm.gpu_type is for GPUs, and `gpus: none` leaves them alone; keep one of them")
+        if any(line.lstrip().startswith("#SBATCH") for line in self.setup):
+            raise ValueError("setup is shell, in which #SBATCH says nothing; write the option into `slurm.extra`")

@@ -8,6 +8,7 @@ from typing import Any
 from hostler.model.rules import Cost, Quota, Rules, Tier
 from hostler.model.work import WorkKind
 from hostler.settings.loading import Loaded
+from hostler.settings.targets import alert_rules
 
 TIERS: Mapping[str, Tier] = {"1": 1, "2": 2, "3": 3}
 
@@ -26,6 +27,7 @@ def rules(loaded: Loaded) -> Rules:
         targets=asked.targets,
         quarantine=asked.quarantine,
         placement=asked.placement,
+        alerts=alert_rules(loaded),
     )
 
 

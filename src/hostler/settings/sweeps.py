@@ -11,6 +11,7 @@ from hostler.model.codec import digest
 from hostler.model.errors import SpecError
 from hostler.model.work import JobSpec, SweepPayload
 from hostler.settings import programs
+from hostler.settings.clusters import batch_options
 from hostler.settings.faults import checked
 from hostler.settings.models import Sweep
 from hostler.settings.programs import Program
@@ -40,6 +41,7 @@ def sweep_spec(
         priority=sweep.priority,
         after=sweep.after,
         retry=sweep.retry,
+        batch=batch_options(sweep.slurm),
     )
 
 

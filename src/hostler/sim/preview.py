@@ -183,7 +183,8 @@ def preview(asked: Asked, now: float) -> Preview:
 
 def _inputs(asked: Asked) -> Iterator[Input]:
     yield Begin(version="preview", epoch=1)
-    yield Configure(rules=asked.rules)
+    # Nobody is told of what is only tried out.
+    yield Configure(rules=replace(asked.rules, alerts=()))
     for node in asked.nodes:
         yield NodeFound(node=node)
         yield LinkUp(node=node.name, agent=node.name, incarnation=1, boot=None, attempts=(), chunks=())

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from hostler.model.codec import dump_event, load_event
 from hostler.model.errors import CorruptState
-from hostler.model.events import ChunkDone, ChunkReturned, ChunkTaken, Entry, job_of, subject
+from hostler.model.events import ChunkDone, ChunkReturned, ChunkTaken, Entry, RequestAccepted, job_of, subject
 from hostler.model.record import record
 from hostler.model.views import HitView, JobView
 from hostler.store import tables
@@ -58,6 +58,7 @@ class Journal:
         entries = [entry for batch in batches for entry in batch.entries]
         newest = {job.id: job for batch in batches for job in batch.jobs}
         hit_rows = [row for entry in entries for row in _hit_rows(entry)]
+        asked = [{"seq": entry.seq} for entry in entries if isinstance(entry.event, RequestAccepted)]
         with self._writing("the journal cannot be written") as connection:
             if entries:
                 connection.execute(insert(tables.journal), [_journal_row(entry) for entry in entries])
@@ -65,6 +66,8 @@ class Journal:
                 upsert(connection, tables.jobs, [_job_row(job) for job in newest.values()])
             if hit_rows:
                 connection.execute(insert(tables.hits), hit_rows)
+            if asked:
+                connection.execute(insert(tables.requests), asked)
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
         """Entries beyond number `after`, in order. Raises `CorruptState` at a gap."""
@@ -89,6 +92,15 @@ class Journal:
         with self._reading() as connection:
             found = [json.loads(row.data) for row in connection.execute(query.offset(after).limit(limit))]
         return [HitView(job=job, at=hit["at"], data=hit) for hit in found]
+
+    def requests(self, before: int | None, limit: int) -> list[Entry]:
+        """What was asked for (`RequestAccepted`), newest first, before entry number `before`."""
+        table, asked = tables.journal, tables.requests
+        query = select(table.c.seq, table.c.at, table.c.data).join(asked, asked.c.seq == table.c.seq)
+        if before is not None:
+            query = query.where(asked.c.seq < before)
+        with self._reading() as connection:
+            return [_entry(row) for row in connection.execute(query.order_by(asked.c.seq.desc()).limit(limit))]
 
     def newest_seq(self) -> int:
         """The number of the last entry; 0 in an empty journal."""

@@ -1,4 +1,6 @@
-"""The tables. The journal is the truth; `jobs` and `hits` are projections of it, written in the same transaction."""
+"""The tables. The journal is the truth; `jobs`, `hits` and `requests` are projections of it, written in the same
+transaction.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +53,13 @@ hits = Table(
     Column("item", Text, nullable=False),
     Column("data", Text, nullable=False),
     Index("hits_by_job", "job", "seq", "place"),
+)
+
+requests = Table(
+    "requests",
+    metadata,
+    # The journal entries that say what somebody asked for; what they say stands in the journal.
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
 )
 
 controllers = Table(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from http import HTTPStatus
 from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote
@@ -13,14 +15,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hostler.model import codec
-from hostler.model.errors import HostlerError, SpecError
-from hostler.model.inputs import Input
+from hostler.model.access import LOCAL
+from hostler.model.errors import HostlerError, SpecError, UsageError
+from hostler.model.inputs import Asked, Wish
 from hostler.web.desk import Desk
 
 T = TypeVar("T")
 
 MAX_BODY_BYTES = 64 << 20
 MAX_PAGE = 1000
+MAX_WHAT = 200
+KEY = re.compile(r"[\x21-\x7e]{1,200}")
 
 
 def desk_of(request: Request) -> Desk:
@@ -41,12 +46,31 @@ def answer(shape: Any, value: object, status: HTTPStatus = HTTPStatus.OK) -> Res
     return Response(codec.adapter(shape).dump_json(value), status, media_type="application/json")
 
 
-async def tell(desk: Desk, given: Input) -> Any:
-    """Give one input to the core; raises the error it answers with."""
-    (said,) = await desk.tell(given)
+async def tell(request: Request, wish: Wish, *, like: object = None) -> Any:
+    """Ask the core for something in the name of whoever sent the request; raises the error it answers with.
+
+    Under an `Idempotency-Key` it is done once. `like` is what tells equal requests from others, where the wish itself
+    does not: where there is chance in it.
+    """
+    what, key = _what(request), _key(request)
+    fingerprint = None if key is None else _fingerprint(what, wish if like is None else like)
+    asked = Asked(who=caller_name(request), what=what, key=key, fingerprint=fingerprint, given=wish)
+    (said,) = await desk_of(request).tell(asked)
     if isinstance(said, HostlerError):
         raise said
     return said
+
+
+def caller_name(request: Request) -> str:
+    """Who sent a request, as the audit calls them."""
+    name: str = request.state.visitor.holder.name
+    return name
+
+
+def owner(request: Request) -> str | None:
+    """Whose token it is; of that of the state directory nobody knows who has it."""
+    name = caller_name(request)
+    return None if name == LOCAL else name
 
 
 async def read_body(request: Request) -> bytes:
@@ -76,6 +100,24 @@ def load(shape: type[T], body: bytes) -> T:
     except ValidationError as error:
         raise SpecError(f"the body was refused, nothing was done: {codec.explain(error)}") from error
     return value
+
+
+def _what(request: Request) -> str:
+    """The operation, and what it is asked for."""
+    names = (unquote(str(value)) for value in request.path_params.values())
+    return " ".join((request.scope["route"].name, *names))[:MAX_WHAT]
+
+
+def _key(request: Request) -> str | None:
+    key = request.headers.get("idempotency-key")
+    if key is not None and not KEY.fullmatch(key):
+        raise UsageError("an Idempotency-Key is 1 to 200 visible ASCII characters; nothing was done")
+    return key
+
+
+def _fingerprint(what: str, asked: object) -> str:
+    shape = type(asked)
+    return hashlib.sha256(f"{what}\n{shape.__name__}\n".encode() + codec.adapter(shape).dump_json(asked)).hexdigest()
 
 
 def _too_large() -> HTTPException:

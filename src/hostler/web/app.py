@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,17 +19,40 @@ from hostler.model.errors import HostlerError, UsageError
 from hostler.model.inputs import Trouble
 from hostler.model.views import Status
 from hostler.model.work import JobSpec
-from hostler.web import configs, events, fleet, jobs, problems, steering, sweeps
+from hostler.web import (
+    access,
+    alerts,
+    configs,
+    events,
+    fleet,
+    health,
+    jobs,
+    metrics,
+    problems,
+    session,
+    steering,
+    sweeps,
+)
 from hostler.web.desk import Desk
 from hostler.web.document import document
-from hostler.web.guard import Guard
+from hostler.web.door import Door, Doorman
+from hostler.web.guard import SEAL, Guard
+from hostler.web.limits import Failures
+from hostler.web.pages import routes as pages
+from hostler.web.timing import Timed, Timing
 
 PREFIX = "/api/v1"
-DESCRIPTION = "The controller's own interface; the command line is a client of it. Every request carries the token."
+DESCRIPTION = "The controller's own interface; the command line is a client of it. Every request carries a token."
 
 
-def make_app(desk: Desk, token: str, *, heartbeat_s: float = events.HEARTBEAT_S) -> FastAPI:
-    """The HTTP interface of one controller; `token` is what callers must know.
+def make_app(
+    desk: Desk,
+    door: Door,
+    *,
+    heartbeat_s: float = events.HEARTBEAT_S,
+    timer: Callable[[], float] = time.perf_counter,
+) -> FastAPI:
+    """The HTTP interface of one controller; `door` is how people come in.
 
     Readers never change anything. Errors answer with the status of their class (`problems.STATUS`) and a `Problem`.
     When the event `app.state.closing` is set, open event streams end.
@@ -42,21 +67,36 @@ def make_app(desk: Desk, token: str, *, heartbeat_s: float = events.HEARTBEAT_S)
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.desk, app.state.heartbeat_s, app.state.closing = desk, heartbeat_s, asyncio.Event()
-    for part in (jobs, sweeps, configs, fleet, steering, events):
+    app.state.timing = Timing(timer, PREFIX)
+    app.state.doorman, app.state.failed_logins = Doorman(door, desk), Failures()
+    app.state.login_page = session.plain_page
+    for part in (jobs, sweeps, configs, fleet, steering, access, alerts, events, health):
         app.include_router(part.router, prefix=PREFIX)
+    app.include_router(metrics.router)
+    app.include_router(health.router, include_in_schema=False)
     app.add_api_route("/status", fleet.show_status, response_model=Status, include_in_schema=False)
     app.add_route("/healthz", _healthz)
+    app.include_router(session.router)
+    pages.install(app)
     bodies = (
         JobSpec,
         jobs.CancelBody,
         jobs.PriorityBody,
+        access.TokenBody,
         configs.RollBackBody,
+        configs.PauseBody,
+        configs.ResumeConfigBody,
+        configs.SpawnBody,
         fleet.CordonBody,
         fleet.DrainBody,
         fleet.ResumeBody,
+        alerts.AcknowledgeBody,
+        alerts.SilenceBody,
+        alerts.ProbeBody,
     )
     app.openapi = partial(document, app, bodies)  # type: ignore[method-assign]
-    app.add_middleware(Guard, token=token)
+    app.add_middleware(Timed, timing=app.state.timing)
+    app.add_middleware(Guard, doorman=app.state.doorman)
     _answer_for_failures(app)
     return app
 
@@ -100,4 +140,5 @@ async def _failed(request: Request, error: Exception) -> Response:
     what = f"{type(error).__name__}: {error}"
     desk: Desk = request.app.state.desk
     await desk.tell(Trouble(where=f"{request.method} {request.url.path}", what=what[:2000]))
-    return problems.from_status(500, f"the controller failed to answer, and recorded why: {what}")
+    # This is answered outside of the guard.
+    return problems.from_status(500, f"the controller failed to answer, and recorded why: {what}", SEAL)

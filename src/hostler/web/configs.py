@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from http import HTTPStatus
+from typing import Annotated, Literal
 
 from fastapi import APIRouter
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hostler.model.inputs import RollBack
+from hostler.model.inputs import PauseConfig, ResumeConfig, RollBack, Spawn
 from hostler.model.record import record
-from hostler.model.views import ConfigHistory, ConfigView, ModelView
-from hostler.web.answers import Name, TheDesk, answer, load, read_body, tell
+from hostler.model.views import ConfigHistory, ConfigView, JobView, ModelView
+from hostler.model.work import NAME_MAX, Seconds, WorkKind
+from hostler.web.answers import Name, TheDesk, answer, load, owner, read_body, tell
 from hostler.web.document import body_of
+from hostler.web.fleet import Words
 
 router = APIRouter(prefix="/configs", tags=["configs"])
 
@@ -25,6 +28,36 @@ class RollBackBody:
     model: Annotated[str, Field(pattern=r"^[0-9a-f]{1,64}$")] | None = None
     """Its SHA-256 or the beginning of it; without one, the model that was current before."""
     why: str = "asked for"
+
+
+@record
+class PauseBody:
+    """Why nothing new is ordered for a config, who says so, and for how long."""
+
+    why: Words
+    who: Words | None = None
+    for_s: Seconds | None = None
+    """At most 30 days; a day where it is left out."""
+
+
+@record
+class ResumeConfigBody:
+    """Who says that a config orders again; the body may be left out."""
+
+    who: Words | None = None
+
+
+@record
+class SpawnBody:
+    """Which job is ordered beyond what the loop orders by itself; the body may be left out."""
+
+    stage: Literal["selfplay", "training", "evaluation", "export"] = "selfplay"
+    games: Annotated[int, Field(ge=1, strict=True)] | None = None
+    """Of self-play; as many as the settings say where it is left out."""
+    why: Words | None = None
+    who: Words | None = None
+    key: Annotated[str, Field(min_length=1, max_length=NAME_MAX)] | None = None
+    """Idempotency key of the job."""
 
 
 @router.get("", response_model=list[ConfigView])
@@ -55,5 +88,32 @@ async def list_models(desk: TheDesk, name: Name) -> Response:
 async def roll_back(desk: TheDesk, name: Name, request: Request) -> Response:
     """Make an earlier model the current one again; answers with the config as it stands now."""
     given = load(RollBackBody, await read_body(request) or b"{}")
-    await tell(desk, RollBack(config=name, model=given.model, why=given.why))
+    await tell(request, RollBack(config=name, model=given.model, why=given.why))
     return answer(ConfigView, desk.config(name))
+
+
+@router.post("/{name}/pause", response_model=ConfigView, openapi_extra=body_of("PauseBody"))
+async def pause_config(desk: TheDesk, name: Name, request: Request) -> Response:
+    """Order nothing new for a config for a while; what runs runs on. Once more replaces reason and time."""
+    given = load(PauseBody, await read_body(request))
+    await tell(request, PauseConfig(config=name, why=given.why, who=given.who or owner(request), for_s=given.for_s))
+    return answer(ConfigView, desk.config(name))
+
+
+@router.post("/{name}/resume", response_model=ConfigView, openapi_extra=body_of("ResumeConfigBody", required=False))
+async def resume_config(desk: TheDesk, name: Name, request: Request) -> Response:
+    """Order for a config again; one that is not paused stays as it is."""
+    given = load(ResumeConfigBody, await read_body(request) or b"{}")
+    await tell(request, ResumeConfig(config=name, who=given.who or owner(request)))
+    return answer(ConfigView, desk.config(name))
+
+
+@router.post(
+    "/{name}/spawn", response_model=JobView, status_code=201, openapi_extra=body_of("SpawnBody", required=False)
+)
+async def spawn(desk: TheDesk, name: Name, request: Request) -> Response:
+    """Order one more job of a config now, beyond what its loop orders by itself; answers with the job."""
+    given = load(SpawnBody, await read_body(request) or b"{}")
+    stage, why, who = WorkKind(given.stage), given.why, given.who or owner(request)
+    job = await tell(request, Spawn(config=name, stage=stage, games=given.games, why=why, who=who, key=given.key))
+    return answer(JobView, desk.job(job).job, HTTPStatus.CREATED)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
+from hostler.model.access import AuditView, Holder, TokenView
+from hostler.model.alert_views import AlertView, RuleView, SilenceView, TargetView
 from hostler.model.events import Entry
 from hostler.model.inputs import Input
+from hostler.model.readings import Gist, Part, Readings
 from hostler.model.steering import CostView, Durations, QuotaView
 from hostler.model.views import (
     BanView,
@@ -38,6 +41,15 @@ class Desk(Protocol):
     def status(self) -> Status:
         """The fleet in numbers; constant time."""
 
+    def gist(self) -> Gist:
+        """What there is to do and what came of it, in few numbers; costs nothing that grows with the number of jobs."""
+
+    def readings(self) -> Readings:
+        """What instruments read; costs nothing that grows with the number of jobs."""
+
+    def parts(self) -> Sequence[Part]:
+        """What the controller is made of, and when each part last did something."""
+
     def jobs(self, states: frozenset[JobState] | None, after: int, limit: int) -> Sequence[JobView]:
         """Jobs in order of submission whose number is beyond `after`, at most `limit`; `None` takes every state."""
 
@@ -67,6 +79,18 @@ class Desk(Protocol):
 
     def bans(self) -> Sequence[BanView]:
         """Everything that is held back or put first for a while."""
+
+    def alerts(self) -> Sequence[AlertView]:
+        """What fires, the newest first; what may come to fire; what did, the one that ended last first."""
+
+    def alert_rules(self) -> Sequence[RuleView]:
+        """The rules of alerts, with what they measure now."""
+
+    def silences(self) -> Sequence[SilenceView]:
+        """Alerts that are not told for a while."""
+
+    def targets(self) -> Sequence[TargetView]:
+        """Where alerts are told, and how that goes."""
 
     def sweeps(self) -> Sequence[SweepView]:
         """All sweeps."""
@@ -103,6 +127,15 @@ class Desk(Protocol):
 
         An answer is a `HostlerError` (returned, not raised) where the input was refused.
         """
+
+    def holder(self, digest: str) -> Holder | None:
+        """Who has the token with this SHA-256, one that was made; `None` where nobody has, or not any more."""
+
+    def tokens(self) -> Sequence[TokenView]:
+        """All tokens that were made and not revoked."""
+
+    async def audit(self, before: int | None, limit: int) -> Sequence[AuditView]:
+        """Who asked for what, newest first, before journal entry number `before`."""
 
     def entries(self, after: int | None) -> AsyncIterator[Entry]:
         """Journal entries beyond number `after` (`None`: from now on), as they become durable, without end.

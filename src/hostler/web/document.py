@@ -15,6 +15,14 @@ SCHEMAS = "#/components/schemas/"
 INPUT = "-Input"
 """What the names of the schemas of request bodies end in: fields with a default may be left out there."""
 
+IDEMPOTENCY_KEY: Mapping[str, Any] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "the same request under the same key is done once: for a day, its answer is given again",
+    "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"},
+}
+
 
 def body_of(name: str, *, many: bool = False, required: bool = True) -> dict[str, Any]:
     """What a route says of its body: one `name`, or a list of them."""
@@ -35,8 +43,10 @@ def document(app: FastAPI, bodies: tuple[type, ...]) -> dict[str, Any]:
     made["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     made["security"] = [{"token": []}]
     for path in made["paths"].values():
-        for operation in path.values():
+        for method, operation in path.items():
             _let_problems_be(operation["responses"])
+            if method != "get":
+                operation.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
     made["components"]["schemas"] = dict(sorted(schemas.items()))
     return made
 

@@ -14,6 +14,7 @@ from hostler.model import codec
 from hostler.model.errors import Conflict
 from hostler.model.events import Entry
 from hostler.web.answers import TheDesk
+from hostler.web.desk import Desk
 
 router = APIRouter(tags=["events"])
 
@@ -47,18 +48,18 @@ def start_of(
 async def follow(desk: TheDesk, request: Request, start: Annotated[int, Depends(start_of)]) -> Response:
     """Journal entries as they become durable, without end.
 
-    The first thing sent is the number that the stream starts after. A reader that falls too far behind is cut off; it
+    The first thing sent is the number that the stream starts after. A reader that falls too far behind is cut off: the
+    last thing it gets is the event `lost` with the numbers of the first and the last entry that it was not sent; it
     comes back with `Last-Event-ID` and misses nothing.
     """
     state = request.app.state
-    frames = _stream(desk.entries(start), start, state.heartbeat_s, state.closing)
+    frames = _stream(desk, start, state.heartbeat_s, state.closing)
     return StreamingResponse(frames, media_type="text/event-stream")
 
 
-async def _stream(
-    entries: AsyncIterator[Entry], start: int, heartbeat_s: float, closing: asyncio.Event
-) -> AsyncIterator[bytes]:
+async def _stream(desk: Desk, start: int, heartbeat_s: float, closing: asyncio.Event) -> AsyncIterator[bytes]:
     yield f"id: {start}\n\n".encode()
+    entries, sent = desk.entries(start), start
     end = asyncio.ensure_future(closing.wait())
     coming: asyncio.Task[Entry] | None = None
     try:
@@ -72,8 +73,10 @@ async def _stream(
                 continue
             entry, coming = coming.result(), None
             yield _frame(entry)
+            sent = entry.seq
     except StopAsyncIteration:
-        return
+        if sent < (newest := desk.status().seq):
+            yield _lost(sent + 1, newest)
     finally:
         await _abandon(entries, end, coming)
 
@@ -89,6 +92,11 @@ async def _abandon(entries: AsyncIterator[Entry], *waiting: asyncio.Task[Any] | 
     await asyncio.wait(tasks)
     if isinstance(entries, AsyncGenerator):
         await entries.aclose()
+
+
+def _lost(first: int, last: int) -> bytes:
+    """Without an `id`: who comes back asks for what follows the last entry that it has really seen."""
+    return b'event: lost\ndata: {"from": %d, "to": %d}\n\n' % (first, last)
 
 
 def _frame(entry: Entry) -> bytes:

@@ -10,10 +10,10 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hostler.model.inputs import CordonNode, ResumeNode
+from hostler.model.inputs import CordonNode, Drain, ResumeNode
 from hostler.model.record import record
 from hostler.model.views import DeviceExplanation, NodeView, QueueRow, Status
-from hostler.web.answers import Limit, Name, TheDesk, answer, load, read_body, tell
+from hostler.web.answers import Limit, Name, TheDesk, answer, load, owner, read_body, tell
 from hostler.web.desk import Desk
 from hostler.web.document import body_of
 
@@ -75,7 +75,7 @@ async def list_nodes(desk: TheDesk) -> Response:
 async def cordon_node(desk: TheDesk, name: Name, request: Request) -> Response:
     """Put nothing new on a node; what runs there runs on. Once more does no harm."""
     given = load(CordonBody, await read_body(request) or b"{}")
-    await tell(desk, CordonNode(node=name, why=given.why, who=given.who))
+    await tell(request, CordonNode(node=name, why=given.why, who=given.who or owner(request)))
     return answer(NodeView, _node(desk, name))
 
 
@@ -83,7 +83,9 @@ async def cordon_node(desk: TheDesk, name: Name, request: Request) -> Response:
 async def drain_node(desk: TheDesk, name: Name, request: Request) -> Response:
     """Put nothing new on a node, and tell when it is empty; with `now`, ask what runs there to go."""
     given = load(DrainBody, await read_body(request) or b"{}")
-    await tell(desk, CordonNode(node=name, why=given.why, who=given.who, drain=True, now=given.now))
+    await tell(
+        request, CordonNode(node=name, why=given.why, who=given.who or owner(request), drain=True, now=given.now)
+    )
     return answer(NodeView, _node(desk, name))
 
 
@@ -91,7 +93,7 @@ async def drain_node(desk: TheDesk, name: Name, request: Request) -> Response:
 async def resume_node(desk: TheDesk, name: Name, request: Request) -> Response:
     """Put work on a node again; one that takes work anyway stays as it is."""
     given = load(ResumeBody, await read_body(request) or b"{}")
-    await tell(desk, ResumeNode(node=name, who=given.who))
+    await tell(request, ResumeNode(node=name, who=given.who or owner(request)))
     return answer(NodeView, _node(desk, name))
 
 
@@ -102,8 +104,9 @@ async def explain_device(desk: TheDesk, name: Name) -> Response:
 
 
 @router.post("/controller/drain", response_model=Draining, status_code=202)
-async def drain(desk: TheDesk) -> Response:
+async def drain(desk: TheDesk, request: Request) -> Response:
     """Stop the controller gently, as SIGTERM does."""
+    await tell(request, Drain())
     desk.drain()
     return answer(Draining, Draining(draining=True), HTTPStatus.ACCEPTED)
 

@@ -70,11 +70,11 @@ async def list_jobs(
 
 
 @router.post("/jobs", response_model=Submitted, status_code=201, openapi_extra=body_of("JobSpec", many=True))
-async def submit_jobs(desk: TheDesk, request: Request) -> Response:
+async def submit_jobs(request: Request) -> Response:
     """Submit jobs: all of them or, if one cannot be, none. A known key with an equal spec is the job it was."""
     specs = codec.load_specs(decode(await read_body(request)))
-    ids = await tell(desk, Submit(specs=specs))
-    return answer(Submitted, Submitted(ids=ids), HTTPStatus.CREATED)
+    ids = await tell(request, Submit(specs=specs))
+    return answer(Submitted, Submitted(ids=tuple(ids)), HTTPStatus.CREATED)
 
 
 @router.get("/jobs/{name}", response_model=JobDetail)
@@ -99,14 +99,14 @@ async def explain_job(desk: TheDesk, name: Name) -> Response:
 async def cancel_job(desk: TheDesk, name: Name, request: Request) -> Response:
     """End a job at whatever point it is; answers with the job as it stands now."""
     given = load(CancelBody, await read_body(request) or b"{}")
-    await tell(desk, Cancel(job=name, reason=given.reason))
+    await tell(request, Cancel(job=name, reason=given.reason))
     return answer(JobView, desk.job(name).job)
 
 
 @router.post("/jobs/{name}/retry", response_model=JobView)
-async def retry_job(desk: TheDesk, name: Name) -> Response:
+async def retry_job(desk: TheDesk, name: Name, request: Request) -> Response:
     """Try a failed or cancelled job again, with fresh budgets; what failed because of it is revived too."""
-    await tell(desk, Retry(job=name))
+    await tell(request, Retry(job=name))
     return answer(JobView, desk.job(name).job)
 
 
@@ -114,7 +114,7 @@ async def retry_job(desk: TheDesk, name: Name) -> Response:
 async def rank_job(desk: TheDesk, name: Name, request: Request) -> Response:
     """Give a job another priority."""
     given = load(PriorityBody, await read_body(request))
-    await tell(desk, SetPriority(job=name, priority=given.priority))
+    await tell(request, SetPriority(job=name, priority=given.priority))
     return answer(JobView, desk.job(name).job)
 
 

@@ -48,6 +48,7 @@ WITHOUT_CLASS: Mapping[int, str] = {
     HTTPStatus.NOT_FOUND: "NoSuchPath",
     HTTPStatus.METHOD_NOT_ALLOWED: "MethodNotAllowed",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "BodyTooLarge",
+    HTTPStatus.TOO_MANY_REQUESTS: "TooManyRequests",
     HTTPStatus.INTERNAL_SERVER_ERROR: "InternalError",
 }
 """Names for what HTTP itself refuses."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import socket
+import ssl
 from collections.abc import Iterator
 
 import uvicorn
@@ -15,6 +16,10 @@ from hostler.model.errors import Conflict, UsageError
 
 CLOSE_S = 2
 """How long open requests may take to end when the server closes."""
+UNREAD_BYTES = 256 << 10
+"""How much of what was sent, and not taken yet, the system keeps for one client; Linux makes it twice as much."""
+UNREAD_MS = 30_000
+"""How long what was sent may stay with the system because the other side takes nothing (Linux alone knows this)."""
 
 
 class Served:
@@ -43,17 +48,23 @@ class _Quiet(uvicorn.Server):
         yield
 
 
-async def serve(app: FastAPI, host: str, port: int) -> Served:
-    """Listen on `host`:`port` (0: any free port) for an `app` of `make_app`. Raises `Conflict` if the port is taken."""
+async def serve(app: FastAPI, host: str, port: int, tls: ssl.SSLContext | None = None) -> Served:
+    """Listen on `host`:`port` (0: any free port) for an `app` of `make_app`, over TLS if there is some.
+
+    Raises `Conflict` if the port is taken.
+    """
     config = uvicorn.Config(
         app,
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
+        # Whose word counts for where somebody is, is the door's to say; uvicorn would take anybody's on this machine.
+        proxy_headers=False,
         timeout_graceful_shutdown=CLOSE_S,
     )
     config.load()
+    config.ssl = tls
     # Whoever connects before the loop has turned waits in the listener's queue.
     return Served(app, _Quiet(config), _listener(host, port))
 
@@ -62,6 +73,11 @@ def _listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio turns Nagle's algorithm off only where the protocol is named; with it, kept connections wait 40 ms a time.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # Left alone, the system would keep megabytes for each client that reads slowly.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNREAD_BYTES)
+    # A client that stopped reading is forgotten then, with what is on its way to it.
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
     # Connections of a controller that just ended linger; they must not keep the next one from its port.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

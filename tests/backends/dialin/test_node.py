@@ -247,7 +247,7 @@ class Router:
 @asynccontextmanager
 async def router(made: Exchange) -> AsyncIterator[Router]:
     found = Router()
-    tasks = set[asyncio.Task[None]]()
+    tasks = set[asyncio.Task[object]]()
 
     async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, down: bool) -> None:
         with suppress(OSError):
@@ -260,10 +260,15 @@ async def router(made: Exchange) -> AsyncIterator[Router]:
         writer.transport.abort()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
         there, further = await asyncio.open_connection("127.0.0.1", made.port)
-        tasks.add(asyncio.create_task(copy(reader, further, False)))
-        await copy(there, writer, True)
-        further.transport.abort()
+        try:
+            await asyncio.gather(copy(reader, further, False), copy(there, writer, True))
+        finally:
+            further.transport.abort()
+            writer.transport.abort()
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
     found.port = server.sockets[0].getsockname()[1]
@@ -273,3 +278,4 @@ async def router(made: Exchange) -> AsyncIterator[Router]:
         server.close()
         for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -90,6 +90,8 @@ def _output(command: list[str]) -> tuple[str, int]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            # Whatever runs there can read this; a client's token is not for it.
+            env={name: value for name, value in os.environ.items() if name != "HOSTLER_TOKEN"},
             timeout=START_S,
             start_new_session=True,
             check=False,

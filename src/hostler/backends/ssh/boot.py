@@ -1,4 +1,4 @@
-"""Runs on the node, once per connection: puts the agent there if it is missing, and starts it if it does not run.
+"""Runs on the node, once per connection: puts the agent there if it is missing, and starts it if it is asked to.
 
 Sent through standard input, so that no shell takes it apart; talks in lines that begin with MARK, because a start-up
 file of the shell may print anything before. Python 3.5 runs it, too, to be able to say that it is too old.
@@ -30,7 +30,7 @@ def main(stream: BinaryIO) -> None:
         tell({"executable": sys.executable, "zipapp": zipapp, "dir": folder, "missing": not there})
         if not there:
             put(stream, zipapp, asked)
-        tell(start(zipapp, folder, asked["setup"]))
+        tell(start(zipapp, folder, asked["setup"]) if asked["start"] else {"status": 0, "said": ""})
     except OSError as error:
         tell({"error": str(error)})
 

@@ -51,15 +51,23 @@ class Booted:
 
 
 async def boot(
-    connection: asyncssh.SSHClientConnection, where: str, *, python: str, folder: str, setup: Sequence[str] = ()
+    connection: asyncssh.SSHClientConnection,
+    where: str,
+    *,
+    python: str,
+    folder: str,
+    setup: Sequence[str] = (),
+    start: bool = True,
 ) -> Booted:
-    """Have the agent run in a folder of the node (`~` is the home there); `where` names the node in errors.
+    """Have the agent run in a folder of the node (`~` is the home there), or only lie there.
+
+    `where` names the node in errors.
 
     Raises `LinkLost` where the connection breaks, and `LinkRefused` with what is wrong with the node.
     """
     try:
         async with asyncio.timeout(BOOT_S), connection.create_process(command(python), encoding=None) as process:
-            return await _boot(Talk(process, where, python), folder, setup)
+            return await _boot(Talk(process, where, python), folder, setup, start=start)
     except TimeoutError as error:
         raise LinkLost(f"{where} did not start the agent within {BOOT_S:g} s; `hostler doctor` looks why") from error
     except (OSError, asyncssh.Error) as error:
@@ -78,10 +86,10 @@ def program(name: str) -> tuple[bytes, bytes]:
     return b"%d\n" % len(data), data
 
 
-async def _boot(talk: Talk, folder: str, setup: Sequence[str]) -> Booted:
+async def _boot(talk: Talk, folder: str, setup: Sequence[str], *, start: bool) -> Booted:
     data = archive()
     digest = hashlib.sha256(data).hexdigest()
-    asked = {"dir": folder, "sha256": digest, "size": len(data), "setup": list(setup)}
+    asked = {"dir": folder, "sha256": digest, "size": len(data), "setup": list(setup), "start": start}
     await talk.say(*program("boot.py"), json.dumps(asked).encode() + b"\n")
     facts = await talk.hear()
     if facts.get("too_old"):

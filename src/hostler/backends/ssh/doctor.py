@@ -46,7 +46,7 @@ async def examine(network: Network, node: str, target: Target, *, python: str, f
     try:
         connection = await network.connect(target)
     except LinkError as error:
-        return [await _unreached(network, node, target, error)]
+        return [await unreached(network, node, target, error)]
     connected = Finding(node, "ssh", "good", f"connected in {time.monotonic() - begin:.1f} s")
     try:
         async with asyncio.timeout(LOOK_S):
@@ -63,7 +63,7 @@ async def examine(network: Network, node: str, target: Target, *, python: str, f
     return [connected, *_findings(node, found)]
 
 
-async def _unreached(network: Network, node: str, target: Target, error: LinkError) -> Finding:
+async def unreached(network: Network, node: str, target: Target, error: LinkError) -> Finding:
     """Why nobody could connect; of a host on the way whose key is not known, with the fingerprint to compare."""
     found = await _stranger(network, target) if isinstance(error, LinkRefused) else None
     if found is None:

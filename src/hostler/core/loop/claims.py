@@ -5,7 +5,7 @@ from __future__ import annotations
 from hostler.core.index import Index
 from hostler.core.loop.state import Config
 from hostler.core.state import State
-from hostler.learning.velocity import Point, Velocity, velocity
+from hostler.learning.velocity import Point, Velocity, gain, velocity
 from hostler.policy import priority
 from hostler.policy.priority import Claim, Score
 
@@ -41,6 +41,23 @@ def velocity_of(config: Config) -> Velocity | None:
     """
     rated = ((switch.at, config.ratings.get(config.evaluated_as(switch.model))) for switch in config.switches)
     return velocity([Point(at_s=at, rating=rating) for at, rating in rated if rating is not None])
+
+
+def gain_of(config: Config, since: float, now: float) -> Velocity | None:
+    """What the current model is better by than the one that was current at `since`, per day until `now`.
+
+    By what is known of both now. Without another model nothing was gained, and that for certain; `None` where there was
+    no model then, or one of them is not rated.
+    """
+    before = next((switch.model for switch in reversed(config.switches) if switch.at <= since), None)
+    if before is None or config.current is None:
+        return None
+    if before == config.current:
+        return gain(None, since, now)
+    then, today = (config.ratings.get(config.evaluated_as(model)) for model in (before, config.current))
+    if then is None or today is None:
+        return None
+    return gain((then, today), since, now)
 
 
 def _claim_now(state: State, index: Index, config: Config) -> Claim:

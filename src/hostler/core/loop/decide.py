@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from hostler.core.care import effects as care
 from hostler.core.index import Index
+from hostler.core.loop import pausing, spawning
 from hostler.core.loop.claims import score_of
 from hostler.core.loop.stages import (
     generator_refused,
@@ -96,12 +97,12 @@ def drop_unplayable(state: State, config: Config, why: str, emit: Emit) -> None:
 def call_off_stale(state: State, config: Config, emit: Emit) -> None:
     """The current model has changed: what waits and was ordered of another is ordered anew."""
     stale = [name for name in config.jobs if not _is_of_now(config, state.jobs[name])]
-    _cancel_waiting(state, stale, "the current model has changed", emit)
+    _order_anew(state, config, stale, "the current model has changed", emit)
 
 
 def call_off_waiting(state: State, config: Config, why: str, emit: Emit) -> None:
     """Cancel what waits of a config, so that it is ordered anew; what runs may end."""
-    _cancel_waiting(state, list(config.jobs), why, emit)
+    _order_anew(state, config, list(config.jobs), why, emit)
 
 
 def trial_verdict(config: Config) -> sprt.Verdict:
@@ -210,11 +211,15 @@ def _is_fitting(config: Config) -> bool:
 def _look_at(state: State, index: Index, config: Config, emit: Emit) -> None:
     name = config.spec.name
     index.eager.pop(name, None)
+    pausing.expire(config, index.now, emit)
     if over(config) is not None:
         index.open_configs.discard(name)
         _call_off(state, config, emit)
         return
     index.open_configs.add(name)
+    if config.paused is not None:
+        _cancel_unbegun(state, config, pausing.words(config.paused, index.now), emit)
+        return
     why = _queue_stages(state, index, config, emit)
     if why is not None:
         index.eager[name] = why
@@ -250,7 +255,8 @@ def _queue_selfplay(state: State, index: Index, due: list[str], emit: Emit) -> N
 
 def _has_selfplay_waiting(state: State, index: Index, config: Config) -> bool:
     """Whether a job is ready, or so many rest after a failure that others of their kind would only join them."""
-    mine = [state.jobs[name] for name, stage in config.jobs.items() if stage is WorkKind.SELFPLAY]
+    ordered = config.jobs.keys() - config.spawned.keys()
+    mine = [state.jobs[name] for name in ordered if config.jobs[name] is WorkKind.SELFPLAY]
     waiting = [job for job in mine if job.state is JobState.PENDING]
     resting = sum(job.not_before > index.now for job in waiting)
     return resting < len(waiting) or resting > len(mine) - len(waiting)
@@ -281,6 +287,18 @@ def _is_of_now(config: Config, job: Job) -> bool:
             matches = payload.order["matches"]
             return subject is not None and all(match["a"] == config.evaluated_as(subject) for match in matches)
     return True
+
+
+def _order_anew(state: State, config: Config, names: list[str], why: str, emit: Emit) -> None:
+    """Cancel what waits of these jobs; what somebody asked for is ordered again as things are now."""
+    asked = {name: each for name, each in spawning.waiting(state, config).items() if name in names}
+    _cancel_waiting(state, names, why, emit)
+    spawning.order_anew(state, config, asked, state.at, emit)
+
+
+def _cancel_unbegun(state: State, config: Config, why: str, emit: Emit) -> None:
+    """Cancel what has never had a device. What had to leave one goes on: it has work that would be lost."""
+    _cancel_waiting(state, [name for name in config.jobs if not state.jobs[name].attempts], why, emit)
 
 
 def _cancel_waiting(state: State, names: list[str], why: str, emit: Emit) -> None:

@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import Any
 
 from hostler.core.index import Index
+from hostler.core.loop import pausing, spawning
 from hostler.core.loop.state import (
     Config,
     Dataset,
@@ -67,6 +68,7 @@ def job_over(state: State, index: Index, job: Job, done: bool) -> None:
     """A stage's job ended."""
     config = state.configs[stage_of(job).config]
     stage = config.jobs.pop(job.id)
+    config.spawned.pop(job.id, None)
     if done:
         config.rests.pop(stage, None)
     if done or (job.state is JobState.FAILED and job.failure not in FAULTS_OF_NODES):
@@ -258,6 +260,8 @@ FOLDS: dict[type, Callable[[State, Index, Any], None]] = {
     events.ModelRejected: model_rejected,
     events.ModelRolledBack: model_rolled_back,
     events.StageResting: stage_resting,
+    **pausing.FOLDS,
+    **spawning.FOLDS,
 }
 
 

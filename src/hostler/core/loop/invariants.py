@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 
+from hostler.core.loop import pausing, spawning
 from hostler.core.loop.folds import fresh_segments
 from hostler.core.loop.state import Config
 from hostler.core.state import Job, State
@@ -26,7 +27,9 @@ def loop_faults(state: State, jobs: Collection[Job], known: Counter[str]) -> Ite
     if alive != told:
         yield f"jobs of loops are {alive}, the configs say {told}"
     for config in state.configs.values():
-        yield from (f"{config.spec.name}: {fault}" for fault in (*_jobs(config), *_models(config), *_games(config)))
+        asked = (*pausing.faults(state, config), *spawning.faults(config))
+        faults = (*_jobs(config), *_models(config), *_games(config), *asked)
+        yield from (f"{config.spec.name}: {fault}" for fault in faults)
         if known[config.spec.name] != len(config.judgements) + 1:
             yield from (f"{config.spec.name}: {fault}" for fault in _segments(config))
             known[config.spec.name] = len(config.judgements) + 1

@@ -39,6 +39,7 @@ def job_for(config: Config, stage: WorkKind, now: float) -> JobSpec:
         priority=config.spec.priority,
         retry=_retry(spec.retry),
         walltime_s=spec.walltime_s,
+        batch=spec.batch,
     )
 
 

@@ -112,6 +112,26 @@ class Rest:
 
 
 @record
+class Pause:
+    """Nothing new is ordered for a config until then, because somebody said so."""
+
+    since: float
+    until: float
+    who: str
+    why: str
+
+
+@record
+class Spawned:
+    """Who asked for a job beyond what the loop orders, and what for."""
+
+    who: str
+    why: str
+    games: int | None
+    """`None`: as many as the loop orders."""
+
+
+@record
 class Switch:
     """The current model became this one."""
 
@@ -162,6 +182,9 @@ class Config:
     """When self-play, an export or a training was last queued."""
     fresh_games: int = 0
     """Games since the last export: of segments that are newer than all that were judged."""
+    paused: Pause | None = None
+    spawned: dict[str, Spawned] = field(default_factory=dict)
+    """Of its jobs those that somebody asked for beyond what the loop orders."""
 
     @property
     def current(self) -> str | None:

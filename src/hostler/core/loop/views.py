@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from hostler.core.loop import pausing
 from hostler.core.loop.claims import velocity_of
 from hostler.core.loop.decide import over, standing, trial_verdict
 from hostler.core.loop.state import Config, Dataset, Model, Segment
@@ -38,7 +39,7 @@ def config_view(config: Config, now: float) -> ConfigView:
         weight=config.spec.weight,
         retired=config.retired,
         state="open" if ended is None else ended[0],
-        next=population.waits(standing(config, now)) if ended is None else ended[1],
+        next=_next(config, now) if ended is None else ended[1],
         current=config.current,
         generation=None if config.current is None else config.models[config.current].number,
         since=config.switches[-1].at if config.switches else None,
@@ -59,6 +60,8 @@ def config_view(config: Config, now: float) -> ConfigView:
         stages=dict(Counter(config.jobs.values())),
         resting=tuple(_rests(config, now)),
         goal=config.spec.goal,
+        paused=pausing.view(config),
+        spawned=len(config.spawned),
     )
 
 
@@ -79,6 +82,11 @@ def history_view(config: Config, now: float) -> ConfigHistory:
         players={**config.ratings},
         hours=tuple(_hours(config.segments.values())),
     )
+
+
+def _next(config: Config, now: float) -> str:
+    waits = population.waits(standing(config, now))
+    return waits if config.paused is None else f"{pausing.words(config.paused, now)}; then {waits}"
 
 
 def _current_player(config: Config) -> str | None:

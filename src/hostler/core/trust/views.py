@@ -14,6 +14,11 @@ def bans(state: State, now: float) -> list[BanView]:
     return [*_devices(state, now), *_jobs(state, now), *_sweeps(state), *_stages(state, now)]
 
 
+def lasting(state: State, now: float) -> list[BanView]:
+    """The same without what single jobs keep away from: no job is looked at."""
+    return [*_devices(state, now), *_sweeps(state), *_stages(state, now)]
+
+
 def quarantine(state: State, device: str, now: float) -> BanView | None:
     """The quarantine of a device; `None` where it is trusted."""
     doubt = state.trust.doubts.get(device)

@@ -1,0 +1,58 @@
+"""The agent, compiled: beside ``agent.pyz``, for each version of Python that has run it there, an ``agent.pyz.TAG``.
+
+A zipapp is compiled anew at every start, by every allocation of a cluster. What is left here is a zipapp, too, with the
+same sources and what Python has made of them; the ``__main__.py`` of the first one prefers it. No other version takes
+notice of it: its name, and the mark of each file in it, are this one's.
+"""
+
+from __future__ import annotations
+
+import io
+import marshal
+import os
+import sys
+import zipfile
+from importlib.util import MAGIC_NUMBER
+
+from .node import log
+from .shared import publish
+
+_UNCHECKED = b"\x01\0\0\0"  # by a hash that nobody compares: the source lies beside it, and neither ever changes
+_HASH_BYTES = 8
+
+
+def leave(code: str) -> None:
+    """Compile the zipapp ``code`` for this Python, unless that is done. Who cannot write there does without."""
+    target = _target(code)
+    if not os.path.isfile(code) or os.path.exists(target):
+        return
+    try:
+        publish(target, _archive(code))
+    except OSError as error:
+        if not os.path.isfile(code):
+            return  # the folder was taken away meanwhile: nobody starts it from there again
+        log("cannot write %s: %s; the agent is compiled at every start" % (target, error.strerror))
+
+
+def origin(code: str) -> str:
+    """The zipapp that ``code`` was compiled from; what is not compiled is its own."""
+    end = _target("")
+    return code[: -len(end)] if code.endswith(end) else code
+
+
+def _target(code: str) -> str:
+    """As ``__main__.py`` calls it, too (see build.py)."""
+    return "%s.%s" % (code, sys.implementation.cache_tag)
+
+
+def _archive(code: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(code) as source, zipfile.ZipFile(buffer, "w") as target:
+        for name in source.namelist():
+            text = source.read(name)
+            target.writestr(zipfile.ZipInfo(name), text)
+            if name.endswith(".py"):
+                made = compile(text, os.path.join(code, name), "exec", dont_inherit=True)
+                mark = MAGIC_NUMBER + _UNCHECKED + bytes(_HASH_BYTES)
+                target.writestr(zipfile.ZipInfo(name + "c"), mark + marshal.dumps(made))
+    return buffer.getvalue()

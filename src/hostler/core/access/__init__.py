@@ -1,0 +1,1 @@
+"""Who may come in, who asked for what, and what was answered."""

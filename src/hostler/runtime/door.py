@@ -1,0 +1,77 @@
+"""How people come in to a controller: from its settings and its state directory to the door of the web."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+
+from hostler.backends.dialin import context
+from hostler.model.access import Scope, TokenView
+from hostler.model.errors import UsageError
+from hostler.runtime.clock import Clock
+from hostler.runtime.dialin import joined
+from hostler.runtime.statedir import StateDir
+from hostler.settings import Loaded
+from hostler.web.door import Door, Proxy
+
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
+"""Where this machine reaches what listens everywhere."""
+
+
+def door(loaded: Loaded, directory: StateDir, clock: Clock) -> Door:
+    """How people come in. Raises `StoreFull` where its secrets cannot be kept."""
+    asked = loaded.fleet.api
+    return Door(
+        token=directory.token(),
+        key=directory.session_key(),
+        now=clock.now,
+        names=frozenset(asked.names),
+        proxy=_proxy(loaded),
+        tls=asked.certificate is not None,
+    )
+
+
+def certificate(loaded: Loaded) -> Path | None:
+    """The file of the controller's certificate, if it has one."""
+    asked = loaded.fleet.api.certificate
+    return None if asked is None else (loaded.base_dir / Path(asked).expanduser()).absolute()
+
+
+def tls(loaded: Loaded) -> ssl.SSLContext | None:
+    """What TLS is spoken with, if it is. Raises `UsageError` where certificate and key cannot be used."""
+    file, key = certificate(loaded), loaded.fleet.api.key
+    if file is None:
+        return None
+    return context(file, file if key is None else loaded.base_dir / Path(key).expanduser())
+
+
+def url(loaded: Loaded, port: int) -> str:
+    """What this machine calls the controller."""
+    host = EVERYWHERE.get(loaded.fleet.api.host, loaded.fleet.api.host)
+    return f"{'http' if loaded.fleet.api.certificate is None else 'https'}://{joined(host, port)}"
+
+
+def refuse_without_tokens(loaded: Loaded, tokens: Sequence[TokenView]) -> None:
+    """Raise `UsageError` where other machines could connect, and nobody could come in but by the token of the owner."""
+    asked = loaded.fleet.api
+    if not asked.is_remote or asked.insecure_remote or any(not token.expired for token in tokens):
+        return
+    raise UsageError(
+        f"other machines can connect to {asked.host}, and there is no token for anybody there but the one of the state "
+        "directory, which may do everything and cannot be revoked. Start the controller with `--host 127.0.0.1`, make "
+        "one (`hostler token create NAME --scope read`), and start it again; `insecure_remote: true` under `api:` "
+        "permits it as it is"
+    )
+
+
+def _proxy(loaded: Loaded) -> Proxy | None:
+    asked = loaded.fleet.api.trusted_proxy
+    if asked is None:
+        return None
+    return Proxy(
+        addresses=frozenset(asked.addresses),
+        header=asked.header,
+        scope=Scope(asked.scope),
+        users={user: Scope(scope) for user, scope in asked.users.items()},
+    )

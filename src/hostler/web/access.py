@@ -1,0 +1,89 @@
+"""Tokens, and who asked for what."""
+
+from __future__ import annotations
+
+import secrets
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hostler.model.access import AuditView, Scope, TokenName, TokenView
+from hostler.model.errors import Conflict
+from hostler.model.inputs import CreateToken, RevokeToken
+from hostler.model.record import record
+from hostler.model.work import Seconds
+from hostler.web.answers import Limit, Name, TheDesk, answer, load, read_body, tell
+from hostler.web.document import body_of
+from hostler.web.door import digest_of
+
+router = APIRouter(tags=["access"])
+
+
+@record
+class TokenBody:
+    """A token to be made."""
+
+    name: TokenName
+    scope: Scope = Scope.READ
+    lifetime_s: Annotated[Seconds | None, Field(description="`null`: until it is revoked")] = None
+
+
+@record
+class TokenMade:
+    """A token, this once."""
+
+    token: str
+    about: TokenView
+
+
+@record
+class AuditPage:
+    """Some accepted requests, newest first; `next` is the `before` of the page that follows, `None` on the last."""
+
+    items: tuple[AuditView, ...]
+    next: str | None
+
+
+@router.get("/tokens", response_model=list[TokenView])
+async def list_tokens(desk: TheDesk) -> Response:
+    """All tokens that have not been revoked; what they are is not known to anybody but their owners."""
+    return answer(list[TokenView], desk.tokens())
+
+
+@router.post("/tokens", response_model=TokenMade, status_code=201, openapi_extra=body_of("TokenBody"))
+async def create_token(desk: TheDesk, request: Request) -> Response:
+    """Make a token. It is told in this answer and never again."""
+    given = load(TokenBody, await read_body(request))
+    token = secrets.token_urlsafe(32)
+    made = CreateToken(name=given.name, sha256=digest_of(token), scope=given.scope, lifetime_s=given.lifetime_s)
+    if await tell(request, made, like=given) != made.sha256:
+        raise Conflict(
+            f"the token {given.name!r} was made by this request before, and was told only then; if it was lost, "
+            f"revoke it (`hostler token revoke {given.name}`) and make another under another idempotency key"
+        )
+    about = next(view for view in desk.tokens() if view.name == given.name)
+    return answer(TokenMade, TokenMade(token=token, about=about), HTTPStatus.CREATED)
+
+
+@router.delete("/tokens/{name}", response_model=list[TokenView])
+async def revoke_token(desk: TheDesk, name: Name, request: Request) -> Response:
+    """Let nobody in by a token any more, its sessions and open streams included; answers with those that are left."""
+    await tell(request, RevokeToken(name=name))
+    return answer(list[TokenView], desk.tokens())
+
+
+@router.get("/audit", response_model=AuditPage)
+async def list_requests(
+    desk: TheDesk,
+    before: Annotated[int | None, Query(ge=1, description="the `next` of the page before; none: the newest")] = None,
+    limit: Limit = 100,
+) -> Response:
+    """Who asked for what, and was answered: everything that changed something, newest first, a page at a time."""
+    found = await desk.audit(before, limit + 1)
+    items = tuple(found[:limit])
+    more = str(items[-1].seq) if len(found) > limit else None
+    return answer(AuditPage, AuditPage(items=items, next=more))

@@ -1,0 +1,23 @@
+"""Who looks at pages. Everything that pages know of access is here and in `login.html`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from starlette.requests import Request
+
+from hostler.web.answers import caller_name
+from hostler.web.session import csrf_token
+
+
+class Viewer(NamedTuple):
+    """Somebody who has been let in: by what name, and what their browser must send with whatever changes something."""
+
+    name: str
+    csrf: str
+    """Empty where whoever looks is known by more than what browsers send by themselves, and needs none."""
+
+
+def viewer(request: Request) -> Viewer:
+    """Who looks. The guard has let nobody in whom it does not know."""
+    return Viewer(caller_name(request), csrf_token(request) or "")

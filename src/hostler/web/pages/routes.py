@@ -1,0 +1,157 @@
+"""Routes of the dashboard: pages, their parts, their streams, the door, and what they look like."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
+from http import HTTPStatus
+from urllib.parse import unquote
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+
+from hostler.model.errors import NotFound
+from hostler.web.answers import desk_of
+from hostler.web.pages import door, rendering
+from hostler.web.pages.costs import COSTS
+from hostler.web.pages.data import DATA
+from hostler.web.pages.events import EVENTS
+from hostler.web.pages.fleet import FLEET, NODE, first_parts
+from hostler.web.pages.job import JOB
+from hostler.web.pages.learning import CONFIG, LEARNING
+from hostler.web.pages.live import Pulse
+from hostler.web.pages.part import Page, Subject
+from hostler.web.pages.queue import JOBS, QUEUE
+from hostler.web.pages.static import PREFIX as STATIC, Static
+from hostler.web.pages.sweep import SWEEP, SWEEPS
+
+PATHS: Mapping[str, Page] = {
+    "/pages/fleet": FLEET,
+    "/pages/nodes/{name}": NODE,
+    "/pages/queue": QUEUE,
+    "/pages/jobs": JOBS,
+    "/pages/jobs/{name}": JOB,
+    "/pages/sweeps": SWEEPS,
+    "/pages/sweeps/{name}": SWEEP,
+    "/pages/learning": LEARNING,
+    "/pages/learning/{name}": CONFIG,
+    "/pages/data": DATA,
+    "/pages/events": EVENTS,
+    "/pages/costs": COSTS,
+}
+NAV = (
+    ("Fleet", "/pages/fleet", ("fleet", "node")),
+    ("Queue", "/pages/queue", ("queue", "jobs", "job")),
+    ("Sweeps", "/pages/sweeps", ("sweeps", "sweep")),
+    ("Learning", "/pages/learning", ("learning", "config")),
+    ("Data", "/pages/data", ("data",)),
+    ("Events", "/pages/events", ("events",)),
+    ("Cost", "/pages/costs", ("costs",)),
+)
+PAGES: Mapping[str, Page] = {page.name: page for page in PATHS.values()}
+OWN = frozenset({"page", "name", "id"})
+"""Words of the query that are not the page's: which page, about whom, which of its parts."""
+MAX_QUERY = 20
+
+
+def install(app: FastAPI) -> None:
+    """Put the dashboard on an application, and make the page that asks for a token look like it."""
+    app.state.static, app.state.pulse = Static(), Pulse(app.state.desk)
+    app.state.login_page = _login
+    app.add_route("/", _home)
+    app.add_route(STATIC + "{path:path}", app.state.static.serve)
+    app.add_route("/pages/stream", _stream)
+    app.add_route("/pages/parts", _parts)
+    for path, page in PATHS.items():
+        app.add_route(path, partial(_show, page), name=f"page {page.name}")
+
+
+async def _home(request: Request) -> Response:
+    return RedirectResponse("/pages/fleet", HTTPStatus.SEE_OTHER)
+
+
+async def _show(page: Page, request: Request) -> Response:
+    """A whole page; about somebody unknown, a page that says so."""
+    subject = _subject(request, request.path_params.get("name"))
+    try:
+        return await _page(request, page, subject)
+    except NotFound as error:
+        return _apology(request, str(error), HTTPStatus.NOT_FOUND)
+
+
+async def _page(request: Request, page: Page, subject: Subject) -> Response:
+    desk = desk_of(request)
+    parts = await page.parts(desk, subject)
+    status = desk.status()
+    return rendering.page(
+        page.template,
+        request.app.state.static,
+        **page.frame(desk, subject),
+        page=page.name,
+        parts=parts,
+        part={each.id: each for each in parts},
+        whole=first_parts(parts),
+        now=status.at,
+        fleet=status.fleet,
+        version=status.version,
+        nav=NAV,
+        subject=subject,
+        viewer=door.viewer(request),
+    )
+
+
+async def _parts(request: Request) -> Response:
+    """The parts of a page that are asked for, as they are now; one that is gone is left out."""
+    page, subject = _asked(request)
+    wanted = frozenset(request.query_params.getlist("id"))
+    pulse: Pulse = request.app.state.pulse
+    parts = await pulse.parts(page, subject)
+    return rendering.partials((each for each in parts if each.id in wanted), desk_of(request).status().at)
+
+
+async def _stream(request: Request) -> Response:
+    """What of a page is stale, as it gets so."""
+    page, subject = _asked(request)
+    pulse: Pulse = request.app.state.pulse
+    frames: AsyncIterator[bytes] = pulse.follow(page, subject, request.app.state.closing)
+    return StreamingResponse(frames, media_type="text/event-stream")
+
+
+def _login(request: Request, fault: str | None, to: str) -> str:
+    """The page that asks for a token; `web.session` does what it asks for."""
+    static: Static = request.app.state.static
+    return rendering.text("login.html", static, title="Log in", target=to, fault=fault)
+
+
+def _apology(request: Request, why: str, status: HTTPStatus) -> Response:
+    fleet = desk_of(request).status()
+    return rendering.page(
+        "apology.html",
+        request.app.state.static,
+        status,
+        title="Not found",
+        why=why,
+        page="",
+        now=fleet.at,
+        fleet=fleet.fleet,
+        version=fleet.version,
+        nav=NAV,
+        subject=Subject(),
+        viewer=door.viewer(request),
+    )
+
+
+def _asked(request: Request) -> tuple[Page, Subject]:
+    name = request.query_params.get("page", "")
+    if name not in PAGES:
+        raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no page {name[:100]!r}")
+    about = request.query_params.get("name")
+    return PAGES[name], _subject(request, None if about is None else about, decoded=True)
+
+
+def _subject(request: Request, name: str | None, *, decoded: bool = False) -> Subject:
+    """What a page is about. The guard leaves paths as they were sent; queries are decoded already."""
+    query = {key: value for key, value in request.query_params.items() if key not in OWN}
+    return Subject(name if name is None or decoded else unquote(name), dict(list(query.items())[:MAX_QUERY]))

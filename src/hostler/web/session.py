@@ -1,0 +1,141 @@
+"""Logging in with a browser: a token, once, for a session; and out again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from http import HTTPStatus
+from typing import Annotated, TypeAlias
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, HTTPException, Query
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from hostler.web.door import Doorman, digest_of
+from hostler.web.guard import MAX_FORM_BYTES, address_of, is_foreign, too_often
+from hostler.web.limits import Failures
+from hostler.web.sessions import LIFETIME_S
+
+router = APIRouter(include_in_schema=False)
+
+HOME = "/"
+PAGE = """<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Log in · Hostler</title></head>
+<body>
+<main>
+<h1>Hostler</h1>
+{said}
+<form method="post" action="/login">
+<input type="hidden" name="next" value="{to}">
+<p><label for="token">Token</label> <input id="token" name="token" type="password" required autofocus
+autocomplete="current-password" aria-describedby="where"></p>
+<p id="where">One that <code>hostler token create</code> has printed, or that of the state directory.</p>
+<p><button>Log in</button></p>
+</form>
+</main>
+</body>
+</html>
+"""
+
+
+LoginPage: TypeAlias = Callable[[Request, str | None, str], str]
+"""The page that asks for a token: what went wrong before, if something did, and the path to go on to."""
+
+
+def plain_page(request: Request, fault: str | None, to: str) -> str:
+    """A page that asks for a token, and needs nothing else. `app.state.login_page` may be another."""
+    said = "" if fault is None else f"<p role='alert'>{escape(fault)}</p>"
+    return PAGE.format(said=said, to=escape(to))
+
+
+def csrf_token(request: Request) -> str | None:
+    """What forms (field `csrf`) and scripts (header `X-CSRF-Token`) of a page must send with every write.
+
+    `None` where whoever asks is known by a bearer token, and needs none.
+    """
+    csrf: str | None = request.state.csrf
+    return csrf
+
+
+@router.get("/login", response_class=HTMLResponse)
+async def show_login(request: Request, to: Annotated[str, Query(alias="next")] = HOME) -> Response:
+    """The page that asks for a token; whoever is known already goes on."""
+    if request.state.visitor is not None:
+        return RedirectResponse(_within(to), HTTPStatus.SEE_OTHER)
+    return _page(request, None, to)
+
+
+@router.post("/login", response_class=HTMLResponse)
+async def log_in(request: Request) -> Response:
+    """Begin a session, for whoever has a token."""
+    if is_foreign(request.headers):
+        raise HTTPException(HTTPStatus.FORBIDDEN, "this did not come from the log-in page of this controller")
+    doorman, failures = doorman_of(request), _failures_of(request)
+    address, now = address_of(request.scope), doorman.door.now()
+    wait_s = failures.wait_s(address, now)
+    if wait_s is not None:
+        return too_often(wait_s)
+    form = parse_qs((await _form(request)).decode("utf-8", "replace"))
+    token, to = (form.get(name, [""])[0] for name in ("token", "next"))
+    digest = digest_of(token.strip())
+    if doorman.holder(digest) is None:
+        failures.note(address, now)
+        return _page(request, "Nobody has this token, or it has expired or was revoked.", to)
+    answer = RedirectResponse(_within(to), HTTPStatus.SEE_OTHER)
+    _set_cookie(request, answer, doorman.sessions.begin(digest), LIFETIME_S)
+    return answer
+
+
+@router.post("/logout")
+async def log_out(request: Request) -> Response:
+    """End a session, wherever its cookie may be."""
+    sessions = doorman_of(request).sessions
+    session = sessions.found(request.headers)
+    if session is not None:
+        sessions.end(session)
+    answer = RedirectResponse("/login", HTTPStatus.SEE_OTHER)
+    _set_cookie(request, answer, "", 0)
+    return answer
+
+
+def doorman_of(request: Request) -> Doorman:
+    """Who knows everybody."""
+    doorman: Doorman = request.app.state.doorman
+    return doorman
+
+
+def _failures_of(request: Request) -> Failures:
+    failures: Failures = request.app.state.failed_logins
+    return failures
+
+
+async def _form(request: Request) -> bytes:
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MAX_FORM_BYTES:
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a form has at most {MAX_FORM_BYTES} bytes")
+    return bytes(body)
+
+
+def _set_cookie(request: Request, answer: Response, value: str, max_age_s: int) -> None:
+    doorman = doorman_of(request)
+    # Behind a proxy that speaks TLS the browser tells it.
+    secure = doorman.door.tls or request.headers.get("origin", "").startswith("https:")
+    answer.set_cookie(
+        doorman.sessions.cookie, value, max_age=max_age_s, path="/", secure=secure, httponly=True, samesite="strict"
+    )
+
+
+def _within(to: str) -> str:
+    """A path of this controller; anything else is its home."""
+    inside = to.startswith("/") and not to.startswith("//") and "\\" not in to and to.isprintable() and to.isascii()
+    return to if inside else HOME
+
+
+def _page(request: Request, fault: str | None, to: str) -> Response:
+    show: LoginPage = request.app.state.login_page
+    status = HTTPStatus.OK if fault is None else HTTPStatus.UNAUTHORIZED
+    return HTMLResponse(show(request, fault, _within(to)), status)

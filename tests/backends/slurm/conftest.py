@@ -1,0 +1,34 @@
+"""What tests of the Slurm backend have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from hostler.backends.slurm import attending, cancelling, cluster, following, pool, submitting, verdicts
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is waited for takes a moment."""
+    moments: Sequence[tuple[object, str, object]] = (
+        (cancelling, "REST_S", 0.03),
+        (following, "GRACE_S", 0.1),
+        (following, "UNEXPLAINED_S", 0.6),
+        (verdicts, "UNEXPLAINED_S", 0.6),
+        (pool, "SHOW_EVERY_S", 0.02),
+        (cluster, "SOON_S", 0.01),
+        (submitting, "GATHER_S", 0.02),
+        (submitting, "PATIENCE_S", 0.1),
+        (submitting, "GLANCE_S", 0.02),
+        (submitting, "RESTS_S", (0.03,)),
+        (attending, "RESTS_S", (0.03,)),
+    )
+    for module, name, value in moments:
+        monkeypatch.setattr(module, name, value)

@@ -1,0 +1,21 @@
+#!/bin/bash
+# Written by Hostler for its batch hostler-a1; it is not read again after submission.
+set -euo pipefail
+trap 'echo "hostler: line $LINENO of the batch script has failed: $BASH_COMMAND" >&2' ERR
+
+refuse() {
+    echo "hostler: $(hostname): $1" >&2
+    exit 78
+}
+
+# It keeps srun from handing on this environment; sbatch leaves it behind.
+unset SLURM_EXPORT_ENV
+run=()
+
+set +u
+module purge
+module load python/3.11 cuda/12
+set -u
+
+cd -- /shared/lab || refuse 'there is no /shared/lab; slurm.shared_root is to be the same folder on every node'
+exec ${run[@]+"${run[@]}"} "$HOME"/bin/python /shared/lab/.hostler/code/agent.pyz berth --root /shared/lab/.hostler --token hostler-a1 --idle-s 60

@@ -1,0 +1,146 @@
+"""A real controller with real work, looked at with a real browser."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Dialog, Page, sync_playwright
+
+from hostler.model.codec import digest
+from hostler.web.pages.static import Static
+from tests.browser.chromium import OPTIONS, PICTURES, chromium
+from tests.integration.conftest import NODE, WORKER, Fleet, a_fleet, until
+from tests.integration.loops import LOOP_PATIENCE_S
+from tests.integration.test_loop_commands import own
+
+PATIENCE_MS = 40_000
+HOSTILE = "<img src=x onerror=alert(1)> \"'&{{ 7 * 7 }} \u202e</script>"
+SPEAKS = "import time; print('it begins', flush=True); time.sleep(0.2); print('it ends')"
+
+
+@dataclass
+class Site:
+    """A fleet whose pages are looked at. `faults` is what the browser complained of since it was last asked."""
+
+    fleet: Fleet
+    browser: Browser
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        """Where the controller answers."""
+        return self.fleet.client._locate().url
+
+    @property
+    def token(self) -> str:
+        """What lets one in."""
+        return (self.fleet.state / "token").read_text().strip()
+
+    def visitor(self, **options: Any) -> Page:
+        """A browser of its own that is not logged in."""
+        context = self.browser.new_context(**{"viewport": {"width": 1366, "height": 850}, **options})
+        context.set_default_timeout(PATIENCE_MS)
+        page = context.new_page()
+        page.on("console", lambda said: self._note(said.type, said.text))
+        page.on("pageerror", lambda error: self.faults.append(f"script: {error}"))
+        page.on("dialog", self._dismiss)
+        return page
+
+    def enter(self, **options: Any) -> Page:
+        """The same, logged in by the form."""
+        page = self.visitor(**options)
+        page.goto(f"{self.url}/")
+        page.fill("#token", self.token)
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_url("**/pages/fleet")
+        return page
+
+    def go(self, page: Page, path: str) -> None:
+        """A page of the dashboard, once it is live."""
+        page.goto(f"{self.url}/pages/{path}")
+        page.wait_for_selector("#line[data-state=up]")
+
+    def _dismiss(self, dialog: Dialog) -> None:
+        self.faults.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _note(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.faults.append(f"{kind}: {text}")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A real Chromium."""
+    program = chromium()
+    if program is None:
+        pytest.skip("there is no chromium; Debian and Ubuntu: sudo apt-get install chromium")
+    if Static().missing:
+        pytest.skip("the pages' scripts are not built; run `make static`")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as play:
+        started = play.chromium.launch(executable_path=program, args=list(OPTIONS))
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """A controller that has seen some of everything: a loop that learnt, a sweep with hits, a failure."""
+    node = {**NODE, "provider": "home", "price_per_h": 0.4}
+    goal = {"promotions": 1, "candidates": 5, "failures": 3}
+    with a_fleet(tmp_path_factory.mktemp("site"), nodes=[node], configs=[own("coins", idle_after=goal)]) as fleet:
+        assert fleet.launch("--until-idle").wait(LOOP_PATIENCE_S) == 0, fleet.log()
+        fleet.settle(nodes=[node])
+        fleet.start()
+        fleet.client.submit([sweep("seeds", 1000, planted=[7, 500])])
+        once = {"max_attempts": {"exit": 1}}
+        fleet.over(fleet.python("import sys; sys.exit('it had to be')", name=HOSTILE, key="fails", retry=once))
+        fleet.over(fleet.python(SPEAKS, name="speaks", key="speaks"))
+        until(lambda: fleet.client.sweeps()[0]["state"] == "done", "the sweep", log=fleet.log)
+        yield fleet
+
+
+@pytest.fixture
+def site(work: Fleet, browser: Browser) -> Iterator[Site]:
+    """The pages of it; the browser must have nothing to complain of."""
+    made = Site(work, browser)
+    yield made
+    for context in browser.contexts:
+        context.close()
+    assert made.faults == []
+
+
+@pytest.fixture
+def page(site: Site) -> Page:
+    """A browser that is logged in."""
+    return site.enter()
+
+
+def sweep(name: str, stop: int, **params: Any) -> dict[str, Any]:
+    """A sweep by the worker of the tests."""
+    return {
+        "name": name,
+        "payload": {
+            "kind": "sweep",
+            "schema": 1,
+            "start": 0,
+            "stop": stop,
+            "worker": [sys.executable, str(WORKER)],
+            "params": params,
+            "digest": digest(params),
+            "chance": 0.002,
+        },
+    }
+
+
+def kept(page: Page, name: str) -> Path:
+    """A picture of the whole page, among what the tests leave."""
+    path = PICTURES / f"{name}.png"
+    page.screenshot(path=path, full_page=True)
+    return path

@@ -1,0 +1,134 @@
+"""Every page in a real browser: it loads, follows, can be read by everybody, and complains of nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.chromium import PICTURES
+from tests.browser.conftest import HOSTILE, Site, kept
+
+PAGES = {
+    "fleet": "fleet",
+    "node": "nodes/here",
+    "queue": "queue",
+    "jobs": "jobs",
+    "job": "jobs/speaks",
+    "failed": "jobs/fails",
+    "sweeps": "sweeps",
+    "sweep": "sweeps/{sweep}",
+    "learning": "learning",
+    "config": "learning/coins",
+    "data": "data",
+    "events": "events",
+    "costs": "costs",
+}
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {"color_scheme": "light"},
+    "dark": {"color_scheme": "dark"},
+    "phone": {"color_scheme": "light", "viewport": {"width": 360, "height": 740}, "has_touch": True},
+}
+AXE = "async () => (await axe.run({ resultTypes: ['violations'] })).violations"
+GRAVE = ("serious", "critical")
+
+
+def path_of(site: Site, name: str) -> str:
+    """Where a page is."""
+    return PAGES[name].format(sweep=site.fleet.client.sweeps()[0]["job"])
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_every_page_can_be_read_by_everybody(site: Site, look: str) -> None:
+    page = site.enter(**LOOKS[look])
+    found = {}
+    for name in PAGES:
+        site.go(page, path_of(site, name))
+        kept(page, f"{name}-{look}")
+        wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert wide <= 0, f"{name} is {wide} px wider than the window"
+        found[name] = violations(page)
+    assert {name: told for name, told in found.items() if told} == {}
+
+
+def test_the_door_can_be_read_by_everybody(site: Site) -> None:
+    page = site.visitor()
+    page.goto(f"{site.url}/")
+    kept(page, "login")
+    assert violations(page) == []
+
+
+def test_unknown_is_shown_as_unknown(site: Site, page: Page) -> None:
+    site.go(page, "fleet")
+    tile = page.locator(".tile").first
+    assert tile.locator("[title=utilisation]").inner_text() == "–"
+    expect(tile.locator("abbr[title=unknown]").first).to_be_visible()
+
+
+def test_hostile_names_are_but_text(site: Site, page: Page) -> None:
+    site.go(page, "jobs/fails")
+    expect(page.locator("h1")).to_contain_text(HOSTILE.split("\u202e")[0])
+    for path in ("queue", "jobs", "events?job=j1", "costs"):
+        site.go(page, path)
+        assert page.locator("main img[src=x]").count() == 0
+
+
+def test_curves_are_drawn(site: Site, page: Page) -> None:
+    site.go(page, "learning/coins")
+    expect(page.locator("[data-plot=rating] canvas")).to_be_visible()
+    expect(page.locator("#models tbody tr")).not_to_have_count(0)
+
+
+def test_a_sweep_shows_its_ledger_and_what_chance_would_give(site: Site, page: Page) -> None:
+    site.go(page, path_of(site, "sweep"))
+    assert page.locator("svg.ledger rect.look-done").count() == 1
+    expect(page.locator("#numbers")).to_contain_text("2 expected by chance")
+    expect(page.locator("#hits")).to_contain_text("item 500")
+
+
+def test_the_log_of_an_attempt_is_there(site: Site, page: Page) -> None:
+    site.go(page, "jobs/speaks")
+    expect(page.locator("#log")).to_have_text("it begins\nit ends\n")
+    expect(page.locator("#log-state")).to_contain_text("ended")
+
+
+def test_the_theme_is_kept(site: Site, page: Page) -> None:
+    site.go(page, "fleet")
+    button = page.get_by_role("button", name="Theme")
+    button.click()
+    button.click()
+    expect(button).to_have_text("Theme: dark")
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_the_keyboard_reaches_everything(site: Site, page: Page) -> None:
+    site.go(page, "fleet")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('main') !== null")
+
+
+def test_filters_narrow_the_fleet(site: Site, page: Page) -> None:
+    site.go(page, "fleet")
+    page.select_option("[name=provider]", "home")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator(".node")).to_have_count(1)
+    site.go(page, "fleet?tier=tier+1")
+    expect(page.get_by_text("No node is like that.")).to_be_visible()
+
+
+def violations(page: Page) -> list[str]:
+    """What axe-core finds seriously wrong, and where."""
+    # The policy lets no script in; axe is put in behind it, as a person's own tools are.
+    page.evaluate(f"() => {{ {(PICTURES / 'axe.js').read_text()} }}")
+    return [
+        f"{each['id']}: {node['target']} {node['failureSummary'][:300]}"
+        for each in page.evaluate(AXE)
+        if each["impact"] in GRAVE
+        for node in each["nodes"][:3]
+    ]

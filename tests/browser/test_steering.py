@@ -1,0 +1,137 @@
+"""Steering in a real browser: what is clicked happens, and is seen without loading anything again."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import PATIENCE_MS, Site
+from tests.integration.conftest import WAIT, until
+
+NOT_AGAIN = "window.stayed = true"
+
+
+@pytest.fixture
+def gate(site: Site, tmp_path: Path) -> Iterator[Path]:
+    """Jobs wait for this file; whatever becomes of the test, none waits for ever."""
+    made = tmp_path / "gate"
+    yield made
+    made.touch()
+    until(lambda: not site.fleet.client.jobs(["pending", "leased", "launching", "running"])["items"], "rest")
+
+
+def submitted(site: Site, page: Page, name: str, *argv: str) -> str:
+    """A script, submitted by the form; the id that the page then shows."""
+    site.go(page, "queue")
+    page.get_by_text("Submit a script").click()
+    form = page.locator("#submit")
+    form.get_by_label("Name").fill(name)
+    form.get_by_label("Command").fill("\n".join(argv))
+    form.get_by_role("button", name="Submit").click()
+    page.wait_for_url("**/pages/jobs/*")
+    page.wait_for_selector("#line[data-state=up]")
+    return page.url.rpartition("/")[2]
+
+
+def waits(gate: Path) -> tuple[str, ...]:
+    """A command that runs until a file appears; an argument is a line of the form, so the program has to be a file."""
+    program = gate.with_name("waits.py")
+    program.write_text(WAIT)
+    return sys.executable, str(program), str(gate)
+
+
+def test_a_job_is_submitted_followed_and_seen_to_end(site: Site, page: Page, gate: Path) -> None:
+    job = submitted(site, page, "waits for a file", *waits(gate))
+    page.evaluate(NOT_AGAIN)
+    expect(page.locator("#head .state")).to_have_text("running", timeout=PATIENCE_MS)
+    gate.touch()
+    expect(page.locator("#head .state")).to_have_text("done", timeout=PATIENCE_MS)
+    expect(page.locator("#attempts")).to_contain_text(f"{job}.1")
+    assert page.evaluate("window.stayed"), "it followed by itself"
+
+
+def test_a_job_is_cancelled_and_tried_again(site: Site, page: Page, gate: Path) -> None:
+    job = submitted(site, page, "to be cancelled", *waits(gate))
+    expect(page.locator("#head .state")).to_have_text("running", timeout=PATIENCE_MS)
+    page.get_by_label("Reason").fill("wrong <b>data</b>")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#said")).to_have_text("Cancel: accepted.")
+    expect(page.locator("#head .state")).to_have_text("cancelled", timeout=PATIENCE_MS)
+    expect(page.locator("#story")).to_contain_text("wrong <b>data</b>")
+    page.get_by_role("button", name="Retry").click()
+    expect(page.locator("#head .state")).to_have_text("running", timeout=PATIENCE_MS)
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#head .state")).to_have_text("cancelled", timeout=PATIENCE_MS)
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#said[data-kind=bad]")).to_contain_text(job)
+    site.faults[:] = [fault for fault in site.faults if "409" not in fault]
+
+
+def test_what_waits_is_explained_and_ranked(site: Site, page: Page, gate: Path) -> None:
+    held = [site.fleet.python(WAIT, str(gate), name="in the way") for _ in range(2)]
+    for job in held:
+        site.fleet.pid(job)
+    waiting = submitted(site, page, "waits", "true")
+    site.go(page, "queue")
+    expect(page.locator("#waiting")).to_contain_text("all 2 devices are taken")
+    page.get_by_role("link", name=f"Explain {waiting}").click()
+    expect(page.locator("#explain .lead")).to_contain_text("every device it fits on is taken")
+    page.get_by_label("Priority").fill("7")
+    page.get_by_role("button", name="Set").click()
+    expect(page.locator("#head")).to_contain_text("Priority\n7", use_inner_text=True)
+    gate.touch()
+    expect(page.locator("#head .state")).to_have_text("done", timeout=PATIENCE_MS)
+
+
+def test_a_node_is_drained_and_given_work_again(site: Site, page: Page) -> None:
+    other = site.enter()
+    site.go(other, "fleet")
+    other.evaluate(NOT_AGAIN)
+    site.go(page, "nodes/here")
+    page.get_by_label("Why").fill("a new fan")
+    page.get_by_role("button", name="Drain", exact=True).click()
+    expect(page.locator("#held-back")).to_contain_text("a new fan")
+    expect(other.locator(".node .tag")).to_have_text("drained", timeout=PATIENCE_MS)
+    assert site.fleet.client.nodes()[0]["cordon"]["why"] == "a new fan"
+    page.get_by_role("button", name="Resume").click()
+    expect(other.locator(".node .tag")).to_have_count(0, timeout=PATIENCE_MS)
+    assert other.evaluate("window.stayed")
+
+
+def test_who_has_no_token_stays_outside(site: Site) -> None:
+    page = site.visitor()
+    page.goto(f"{site.url}/pages/jobs/speaks")
+    page.fill("#token", "a guess")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_contain_text("Nobody has this token")
+    page.fill("#token", site.token)
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url("**/pages/jobs/speaks")
+    (cookie,) = page.context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+    page.get_by_role("button", name="Log out").click()
+    page.wait_for_url("**/login*")
+    page.goto(f"{site.url}/pages/fleet")
+    expect(page.get_by_label("Token")).to_be_visible()
+    site.faults[:] = [fault for fault in site.faults if "401" not in fault]
+
+
+def test_a_lost_connection_is_seen_and_heals(site: Site, page: Page) -> None:
+    site.go(page, "queue")
+    page.evaluate(NOT_AGAIN)
+    port = int(site.url.rpartition(":")[2])
+    site.fleet.signal(signal.SIGINT)
+    site.fleet.ended()
+    expect(page.locator("#lost")).to_contain_text("has not been heard for", timeout=PATIENCE_MS)
+    site.fleet.launch("--port", str(port))
+    until(site.fleet._is_up, "the controller's answer", log=site.fleet.log)
+    expect(page.locator("#lost")).to_be_hidden(timeout=PATIENCE_MS)
+    job = site.fleet.script("true", name="after the break")
+    expect(page.locator("#newest")).to_contain_text(job, timeout=PATIENCE_MS)
+    assert page.evaluate("window.stayed")
+    site.faults[:] = [fault for fault in site.faults if "net::ERR" not in fault]

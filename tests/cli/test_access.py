@@ -1,0 +1,69 @@
+"""Tokens and the audit on a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Hostler
+from tests.web.core_desk import TOKEN, Window
+
+
+def test_a_token_is_printed_once_and_alone(served: Window, hostler: Hostler) -> None:
+    said = hostler("token", "create", "ci", "--scope", "operate", "--expires", "30d")
+    token = said.out.strip()
+    assert (said.status, len(token) >= 43, "operate, for 30d" in said.err) == (0, True, True)
+    assert served.ask("GET", "/status", headers={"Authorization": f"Bearer {token}"}).status == 200
+    assert token not in hostler("token", "list", "--json").out
+    assert served.desk.tokens()[0].expires_at == served.desk.tokens()[0].created_at + 30 * 86_400
+
+
+def test_tokens_are_listed_and_revoked(served: Window, hostler: Hostler) -> None:
+    assert hostler("token", "list").out == "no tokens have been made\n"
+    made = hostler("token", "create", "anna", "--scope", "admin", "--json").json
+    assert (made["about"]["name"], made["about"]["scope"]) == ("anna", "admin")
+    rows = hostler("token", "list").out.splitlines()
+    assert rows[1].split()[:2] == ["anna", "admin"]
+    assert rows[1].endswith("for ever")
+    assert hostler("token", "revoke", "anna").out == "anna is revoked\n"
+    assert hostler("token", "revoke", "anna").status == 2
+
+
+@pytest.mark.parametrize("span", ["0d", "30", "d", "-1d", "1y", "1.5d", ""])
+def test_spans_that_are_none(served: Window, hostler: Hostler, span: str) -> None:
+    said = hostler("token", "create", "ci", "--expires", span)
+    assert (said.status, "30d" in said.err) == (2, True)
+
+
+def test_the_audit_says_who_did_what(served: Window, hostler: Hostler) -> None:
+    assert hostler("audit").out == "nobody has asked for anything yet\n"
+    hostler("token", "create", "ci")
+    hostler("submit", "--", "true")
+    lines = hostler("audit").out.splitlines()
+    assert [line.split()[-2:] for line in lines[1:]] == [["local", "submit_jobs"], ["local", "create_token"]]
+    assert [row["what"] for row in hostler("audit", "--json", "--limit", "1").json] == ["submit_jobs"]
+    assert hostler("audit", "--json", "--who", "ci").json == []
+
+
+class TestElsewhere:
+    @pytest.fixture(autouse=True)
+    def nowhere(self, served: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.state = tmp_path / "state"
+        monkeypatch.setenv("HOSTLER_STATE_DIR", str(tmp_path / "nowhere"))
+        monkeypatch.setenv("HOSTLER_URL", f"http://127.0.0.1:{served.port}")
+
+    def test_a_controller_is_found_by_its_address(self, hostler: Hostler, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOSTLER_TOKEN", TOKEN)
+        assert hostler("status").status == 0
+        monkeypatch.setenv("HOSTLER_TOKEN", "wrong")
+        assert hostler("status").status == 1
+
+    def test_a_state_directory_that_is_named_wins(self, hostler: Hostler) -> None:
+        assert hostler("status", "--state-dir", str(self.state)).status == 0
+
+    @pytest.mark.parametrize("url", ["fleet:8765", "ftp://fleet", "https://", "http://x/api"])
+    def test_what_is_no_address_is_told(self, hostler: Hostler, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+        assert "HOSTLER_TOKEN is not set" in hostler("status").err
+        monkeypatch.setenv("HOSTLER_URL", url)
+        assert "https://fleet.example.org:8765" in hostler("status").err

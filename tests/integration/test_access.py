@@ -1,0 +1,270 @@
+"""Real controllers and whoever comes to them: over TLS, after restarts, with requests that broke off."""
+
+from __future__ import annotations
+
+import datetime
+import http.client
+import ipaddress
+import json
+import os
+import random
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from hostler.client import Address, Client, address_in
+from hostler.core.snapshot import FORMAT
+from hostler.model.errors import HostlerError, LinkError, LinkRefused
+from hostler.store import open_journal
+from tests.integration.conftest import Fleet, command, until
+
+HELLO = [{"name": "hello", "payload": {"kind": "script", "schema": 1, "argv": ["true"]}}]
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """A certificate for `localhost` that vouches for itself, and its key."""
+    return make_certificate(tmp_path / "tls.pem", tmp_path / "tls.key")
+
+
+def make_certificate(file: Path, key_file: Path) -> tuple[Path, Path]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return file, key_file
+
+
+class Visit:
+    """Somebody with a browser's manners, but none of its help."""
+
+    def __init__(self, fleet: Fleet, **headers: str) -> None:
+        self.headers = headers
+        left = json.loads((fleet.state / "controller.json").read_bytes())
+        self._parts = urlsplit(left["url"])
+        trusted = left["certificate"]
+        self._tls = None if trusted is None else ssl.create_default_context(cafile=trusted)
+
+    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any, bytes]:
+        """One request; status, headers, body."""
+        if self._tls is None:
+            connection = http.client.HTTPConnection(self._parts.netloc, timeout=30)
+        else:
+            connection = http.client.HTTPSConnection(self._parts.netloc, timeout=30, context=self._tls)
+        connection.request(method, path, body, {**self.headers, **headers})
+        answer = connection.getresponse()
+        read = answer.read()
+        connection.close()
+        return answer.status, answer.headers, read
+
+    def log_in(self, token: str) -> int:
+        """Keep the cookie of a session."""
+        status, headers, _ = self.ask("POST", "/login", urlencode({"token": token}).encode(), **FORM)
+        self.cookie = headers.get("Set-Cookie", "")
+        self.headers = {**self.headers, "Cookie": self.cookie.partition(";")[0]}
+        return status
+
+
+def test_tls_from_end_to_end(
+    fleet: Fleet, tmp_path: Path, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet.settle(api={"certificate": "tls.pem", "key": "tls.key"})
+    fleet.start()
+    address = address_in(fleet.state)
+    assert address.url.startswith("https://127.0.0.1:")
+    assert fleet.client.submit(HELLO) == ("j1",)
+    made = command("token", "create", "ci", "--scope", "operate", "--state-dir", fleet.state)
+    elsewhere = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("HOSTLER_")},
+        "HOSTLER_URL": address.url.replace("127.0.0.1", "localhost"),
+        "HOSTLER_TOKEN": made.out.strip(),
+    }
+    said = command("jobs", env=elsewhere)
+    assert (said.status, "HOSTLER_CA" in said.err) == (1, True)
+    assert command("jobs", env={**elsewhere, "HOSTLER_CA": str(certificate[0])}).status == 0
+    other, _ = make_certificate(tmp_path / "other.pem", tmp_path / "other.key")
+    assert command("jobs", env={**elsewhere, "HOSTLER_CA": str(other)}).status == 1
+    with pytest.raises(LinkRefused, match="cannot be read as a certificate"):
+        Client(lambda: Address(address.url, "x", authority=tmp_path / "fleet.yaml")).status()
+    with pytest.raises(LinkError):
+        Client(lambda: Address(address.url.replace("https", "http"), made.out.strip())).status()
+    visit = Visit(fleet)
+    assert visit.log_in(made.out.strip()) == 303
+    assert "; Secure" in visit.cookie
+    assert visit.ask("GET", "/status")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("api", "told"),
+    [
+        ({"host": "0.0.0.0"}, "plain text"),
+        ({"host": "0.0.0.0", "certificate": "tls.pem", "key": "tls.key"}, "hostler token create"),
+        ({"certificate": "tls.key"}, "cannot be used"),
+        ({"certificate": "nowhere.pem"}, "nowhere.pem"),
+    ],
+)
+def test_a_door_that_would_stand_open_is_not_opened(
+    fleet: Fleet, certificate: tuple[Path, Path], api: dict[str, Any], told: str
+) -> None:
+    fleet.settle(api=api)
+    fleet.launch()
+    assert fleet.ended() == 2
+    assert told in fleet.log()
+    assert not (fleet.state / "controller.json").exists()
+
+
+def test_tokens_and_sessions_outlive_a_controller(fleet: Fleet) -> None:
+    fleet.start()
+    kept, gone = (fleet.client.create_token(name, "operate")["token"] for name in ("kept", "gone"))
+    fleet.client.revoke_token("gone")
+    visit = Visit(fleet)
+    assert visit.log_in(kept) == 303
+    fleet.kill()
+    fleet.start()
+    assert [each["name"] for each in fleet.client.tokens()] == ["kept"]
+    after = Visit(fleet, **visit.headers)
+    assert after.ask("GET", "/status")[0] == 200
+    assert Visit(fleet, Authorization=f"Bearer {kept}").ask("GET", "/status")[0] == 200
+    assert Visit(fleet, Authorization=f"Bearer {gone}").ask("GET", "/status")[0] == 401
+
+
+def test_a_submission_that_a_kill_breaks_off_is_done_once(fleet: Fleet) -> None:
+    chance = random.Random(7)
+    for number in range(4):
+        fleet.start()
+        asking = threading.Thread(target=ask_quietly, args=(fleet, f"key {number}".replace(" ", "-")))
+        asking.start()
+        time.sleep(chance.uniform(0, 0.03))
+        fleet.kill()
+        asking.join(30)
+        fleet.start()
+        first = fleet.client.submit(HELLO, f"key-{number}")
+        assert fleet.client.submit(HELLO, f"key-{number}") == first
+        assert len(list(fleet.client.all_jobs())) == number + 1
+        fleet.kill()
+    fleet.start()
+    assert [row["what"] for row in fleet.client.audit()] == ["submit_jobs"] * 4
+
+
+def ask_quietly(fleet: Fleet, key: str) -> None:
+    """Submit; what becomes of it is seen later."""
+    try:
+        fleet.client.submit(HELLO, key)
+    except HostlerError:
+        return
+
+
+def test_no_secret_is_left_anywhere(
+    fleet: Fleet, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = "c" * 43
+    monkeypatch.setenv("HOSTLER_TOKEN", client)
+    fleet.settle(api={"certificate": "tls.pem", "key": "tls.key"})
+    fleet.start()
+    local = (fleet.state / "token").read_text().strip()
+    made = fleet.client.create_token("ci", "operate")["token"]
+    wrong, lost = "w" * 43, "l" * 43
+    visit = Visit(fleet)
+    assert visit.log_in(made) == 303
+    cookie = visit.headers["Cookie"].partition("=")[2]
+    csrf = "0" * 64
+    Visit(fleet).log_in(wrong)
+    Visit(fleet, Authorization=f"Bearer {lost}").ask("GET", "/status")
+    visit.ask("POST", "/api/v1/jobs", b"[]", **{"X-CSRF-Token": csrf})
+    Visit(fleet, Authorization=f"Bearer {made}").ask("POST", "/api/v1/jobs", b"{nonsense")
+    Visit(fleet, Authorization=f"Bearer {made}").ask("POST", "/api/v1/jobs", json.dumps(HELLO).encode())
+    fleet.state_of("j1", "done")
+    said = fleet.python("import os; print(dict(os.environ))")
+    fleet.state_of(said, "done")
+    assert b"HOSTLER_ATTEMPT" in fleet.client.log(f"{said}.1").data
+    shown = b"".join(everything_shown(fleet, local))
+    fleet.client.revoke_token("ci")
+    fleet.client.drain()
+    assert fleet.ended() == 0
+    key_lines = [line for line in certificate[1].read_text().splitlines() if not line.startswith("-----")]
+    secrets = {
+        "the owner's token": local,
+        "a token that was made": made,
+        "a wrong token": wrong,
+        "another wrong token": lost,
+        "a client's token": client,
+        "a cookie": cookie,
+        "the key of cookies": (fleet.state / "session.key").read_text().strip(),
+        "the key of the certificate": key_lines[0],
+    }
+    places = {**dict(everything_written(fleet)), "what was shown": shown}
+    found = [(what, place) for what, text in secrets.items() for place, data in places.items() if text.encode() in data]
+    assert any(place.startswith("snapshot") for place in places)
+    own = {("the owner's token", "token"), ("the key of cookies", "session.key")}
+    assert set(found) == own
+
+
+def everything_shown(fleet: Fleet, token: str) -> Iterator[bytes]:
+    """What every path says that can be read."""
+    visit = Visit(fleet, Authorization=f"Bearer {token}")
+    document = json.loads(visit.ask("GET", "/api/v1/openapi.json")[2])
+    for path, operations in document["paths"].items():
+        if "get" in operations and not path.endswith("/events"):
+            status, headers, body = visit.ask("GET", path.replace("{name}", "j1").replace("{attempt}", "j2.1"))
+            assert status < 500
+            yield str(headers).encode() + body
+    yield visit.ask("GET", "/login")[2] + visit.ask("GET", "/status")[2]
+
+
+def everything_written(fleet: Fleet) -> Iterator[tuple[str, bytes]]:
+    """Every file of the state directory, what is packed in it too, and what the controller has printed."""
+    journal = open_journal(fleet.state)
+    for snapshot in journal.snapshots():
+        yield f"snapshot {snapshot.seq}", zlib.decompress(snapshot.data[len(FORMAT) :])
+    journal.close()
+    for file in fleet.state.rglob("*"):
+        if file.is_file():
+            yield str(file.relative_to(fleet.state)), file.read_bytes()
+    yield "up.log", (fleet.path / "up.log").read_bytes()
+
+
+def test_an_open_stream_ends_when_its_token_is_revoked(fleet: Fleet) -> None:
+    fleet.start()
+    token = fleet.client.create_token("ci")["token"]
+    url = address_in(fleet.state).url
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+    connection.request("GET", "/api/v1/events", headers={"Authorization": f"Bearer {token}"})
+    stream = connection.getresponse()
+    assert stream.readline().startswith(b"id: ")
+    fleet.client.revoke_token("ci")
+    ended = threading.Event()
+
+    def read() -> None:
+        stream.read()
+        ended.set()
+
+    threading.Thread(target=read, daemon=True).start()
+    until(lambda: fleet.client.submit(HELLO) and ended.wait(0.3), "the end of the stream")
+    connection.close()

@@ -1,0 +1,76 @@
+"""From settings to the door of the web."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hostler.model.access import Scope, TokenView
+from hostler.model.errors import UsageError
+from hostler.runtime import door
+from hostler.runtime.clock import SteadyClock
+from hostler.runtime.statedir import StateDir
+from hostler.settings import Loaded, load
+
+TOKEN = TokenView(name="ci", scope=Scope.READ, created_at=0.0, expires_at=None, expired=False)
+
+
+def loaded(folder: Path, **api: object) -> Loaded:
+    file = folder / "fleet.yaml"
+    file.write_text(yaml.safe_dump({"api": api}))
+    return load(file, {}, {"state_dir": str(folder)})
+
+
+def test_secrets_are_made_once_and_for_their_owner_alone(tmp_path: Path) -> None:
+    first, again = (door.door(loaded(tmp_path), StateDir(tmp_path), SteadyClock()) for _ in range(2))
+    assert (first.token, first.key) == (again.token, again.key)
+    assert len(first.key) == 64
+    assert {oct((tmp_path / name).stat().st_mode & 0o777) for name in ("token", "session.key")} == {"0o600"}
+
+
+def test_a_key_that_is_none_is_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "session.key").write_text("short\n")
+    assert len(StateDir(tmp_path).session_key()) == 64
+
+
+@pytest.mark.parametrize(
+    ("api", "url"),
+    [
+        ({}, "http://127.0.0.1:9"),
+        ({"host": "::1"}, "http://[::1]:9"),
+        ({"host": "0.0.0.0", "certificate": "c.pem"}, "https://127.0.0.1:9"),
+        ({"host": "::", "insecure_remote": True}, "http://[::1]:9"),
+        ({"host": "10.0.0.5", "certificate": "c.pem"}, "https://10.0.0.5:9"),
+    ],
+)
+def test_what_this_machine_calls_it(tmp_path: Path, api: dict[str, object], url: str) -> None:
+    assert door.url(loaded(tmp_path, **api), 9) == url
+
+
+def test_beyond_loopback_it_takes_a_token_that_is_good(tmp_path: Path) -> None:
+    asked = loaded(tmp_path, host="0.0.0.0", certificate="c.pem")
+    gone = TokenView(name="ci", scope=Scope.READ, created_at=0.0, expires_at=1.0, expired=True)
+    for tokens in ([], [gone]):
+        with pytest.raises(UsageError, match=r"--host 127\.0\.0\.1.*hostler token create.*insecure_remote"):
+            door.refuse_without_tokens(asked, tokens)
+    door.refuse_without_tokens(asked, [gone, TOKEN])
+    door.refuse_without_tokens(loaded(tmp_path, host="0.0.0.0", insecure_remote=True), [])
+    door.refuse_without_tokens(loaded(tmp_path), [])
+
+
+def test_a_proxy_is_believed_for_its_users(tmp_path: Path) -> None:
+    asked = loaded(tmp_path, trusted_proxy={"addresses": ["10.0.0.5"], "users": {"anna": "admin"}})
+    made = door.door(asked, StateDir(tmp_path), SteadyClock()).proxy
+    assert made is not None
+    assert (set(made.addresses), made.scope) == ({"10.0.0.5"}, Scope.READ)
+    assert dict(made.users) == {"anna": Scope.ADMIN}
+
+
+def test_a_certificate_that_is_none_is_named(tmp_path: Path) -> None:
+    asked = loaded(tmp_path, certificate="c.pem")
+    with pytest.raises(UsageError, match=r"c\.pem"):
+        door.tls(asked)
+    assert door.certificate(asked) == tmp_path / "c.pem"
+    assert door.tls(loaded(tmp_path)) is None

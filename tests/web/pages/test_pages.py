@@ -1,0 +1,140 @@
+"""Every page on the server: of an empty fleet, a small one, one whose names mean harm, and one whose loops learn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from html.parser import HTMLParser
+
+import pytest
+
+from hostler.model.inputs import CordonNode, LinkDown, Submit
+from tests.core.builders import ended, script, sweep
+from tests.web.core_desk import Window, window
+from tests.web.loops import HOSTILE, LoopDesk, busy, empty, losing
+
+PLAIN = ("fleet", "nodes/n", "queue", "jobs", "sweeps", "learning", "data", "events", "costs")
+OF_JOBS = ("jobs/j1", "jobs/j2", "jobs/j3", "sweeps/j2")
+OF_CONFIGS = ("learning/hex8_2p", "learning/fresh", "learning/worse")
+POLICY = "default-src 'self'"
+HARM = "<img src=x onerror=alert(1)>\"'`{{7*7}}${7*7}"
+
+
+@pytest.fixture
+def small() -> Iterator[Window]:
+    """Two scripts and a sweep; the first has failed, and its node has been given up on."""
+    with window() as served:
+        served.tell(Submit(specs=(script("first"), sweep("all", stop=2**200, chance=1e-60), script("third"))))
+        served.tell(ended("j1.1", exit_code=3))
+        yield served
+
+
+@pytest.fixture
+def harmful() -> Iterator[Window]:
+    """Whatever can be named is named by somebody who means harm."""
+    with window() as served:
+        served.tell(Submit(specs=(script(HARM, HARM, key=HARM), sweep(HARM, params={"of": HARM}), script(HARM))))
+        served.tell(ended("j1.1", exit_code=1, error=HARM, evidence=HARM))
+        served.tell(CordonNode(node="n", why=HARM, who=HARM))
+        served.tell(LinkDown(node="n", why=HARM))
+        yield served
+
+
+@pytest.fixture
+def learning() -> Iterator[Window]:
+    """A config that learns, one of which nothing is known, and one that gets worse with hostile words."""
+    with window(LoopDesk(busy("hex8_2p"), empty("fresh"), losing("worse"))) as served:
+        yield served
+
+
+class Reader(HTMLParser):
+    """Reads a page as a browser does, and notes what no page of ours has: scripts and styles in it, strange places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faults: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """An element and its attributes, as they are understood."""
+        given = dict(attrs)
+        inline = tag == "style" or (tag == "script" and "src" not in given)
+        away = [given[name] or "" for name in ("src", "href", "action") if name in given]
+        handlers = [name for name in given if name == "style" or name.startswith("on")]
+        if inline or handlers or not all(place.startswith(("/", "#")) for place in away):
+            self.faults.append(f"{tag} {given}")
+
+
+def page(served: Window, path: str) -> str:
+    """A page, once it has been found sound: no script or style in it, nothing from elsewhere."""
+    reply = served.get(f"/pages/{path}")
+    assert reply.status == 200, reply.body[:500]
+    assert reply.headers["content-security-policy"].startswith(POLICY)
+    reader = Reader()
+    reader.feed(reply.body.decode())
+    assert reader.faults == []
+    return reply.body.decode()
+
+
+@pytest.mark.parametrize("path", PLAIN)
+def test_an_empty_fleet_has_pages(served: Window, path: str) -> None:
+    assert "<h1>" in page(served, path)
+
+
+@pytest.mark.parametrize("path", [*PLAIN, *OF_JOBS])
+def test_a_small_fleet_has_pages(small: Window, path: str) -> None:
+    assert 'data-mark="' in page(small, path)
+
+
+@pytest.mark.parametrize("path", [*PLAIN, *OF_CONFIGS])
+def test_loops_have_pages(learning: Window, path: str) -> None:
+    text = page(learning, path)
+    assert HOSTILE not in text
+    assert "<script>alert" not in text
+
+
+@pytest.mark.parametrize("path", [*PLAIN, *OF_JOBS, "events?text=%3Cimg&kind=failures"])
+def test_what_means_harm_is_but_text(harmful: Window, path: str) -> None:
+    text = page(harmful, path)
+    assert "<img src=x" not in text
+    assert "49" not in re.findall(r"\$?(\d+)\$\{", text), "no template was run twice"
+
+
+def test_harmful_names_are_shown_as_they_are(harmful: Window) -> None:
+    assert HARM in unescape(page(harmful, "jobs/j1"))
+    assert HARM in unescape(page(harmful, "nodes/n"))
+
+
+def test_unknown_is_a_dash_that_says_so(served: Window) -> None:
+    tile = page(served, "fleet").partition('class="tile ')[2]
+    assert '<abbr class="unknown" title="unknown">–</abbr>' in tile
+    assert "0 %" not in tile
+
+
+def test_who_is_unknown_is_told_so(served: Window) -> None:
+    for path in ("jobs/j99", "sweeps/j99", "learning/none", "nodes/none", "jobs/%3Cb%3E"):
+        reply = served.get(f"/pages/{path}")
+        assert (reply.status, b"<b>" in reply.body) == (404, False)
+        assert b"there is no" in reply.body
+
+
+def test_an_invalid_query_is_as_if_it_were_not_there(small: Window) -> None:
+    for path in (
+        "jobs?after=x&state=none",
+        "events?before=-1&kind=%00",
+        "fleet?tier=9&provider=",
+        f"jobs?after={'9' * 40}",
+    ):
+        assert small.get(f"/pages/{path}").status == 200
+
+
+def test_without_the_scripts_pages_say_what_to_run(served: Window, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hostler.web.pages.static.NEEDED", ("vendor/never.js",))
+    assert "make static" in page(served, "fleet")
+
+
+def test_reading_pages_changes_nothing(small: Window) -> None:
+    before = len(small.desk.driver.entries)
+    for path in (*PLAIN, *OF_JOBS):
+        page(small, path)
+    assert len(small.desk.driver.entries) == before
