@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -123,12 +124,19 @@ class Fleet:
         return dict(self.client.job(name)["job"])
 
     def state_of(self, name: str, *states: str) -> View:
-        """A job, once it is in one of these states."""
-        return until(
+        """A job, once it is in one of these states, and stays so if the controller is killed now.
+
+        What is read is ahead of the journal by the batches being written (docs/decisions/0001).
+        """
+        found = until(
             lambda: found if (found := self.job(name))["state"] in states else None,
             f"{name} being {' or '.join(states)}",
             log=lambda: f"{self.client.job(name)['job']}\n{self.log()}",
         )
+        if not set(states) <= set(FINAL):
+            seen = self.client.status()["seq"]
+            until(lambda: self._kept() >= seen, f"entry {seen} in the journal", log=self.log)
+        return found
 
     def over(self, name: str) -> View:
         """Everything about a job, once it is over."""
@@ -154,6 +162,12 @@ class Fleet:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         psutil.wait_procs(left, 10)
+
+    def _kept(self) -> int:
+        reading = sqlite3.connect(f"file:{self.state}/journal.sqlite?mode=ro", uri=True)
+        with contextlib.closing(reading) as journal:
+            (newest,) = journal.execute("SELECT max(seq) FROM journal").fetchone()
+        return int(newest)
 
     def _is_up(self) -> bool:
         assert self.controller is not None
