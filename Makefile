@@ -72,7 +72,7 @@ campaign:
 	CHAOS_KILLS=100 $(RUN) -m pytest tests/chaos $(ARGS)
 
 # A thousand virtual days of small fleets with faults, every invariant checked after every step; a thousand small worlds
-# in which everything goes wrong, and 200 with loops. `make test` plays 20 days, 300 and 60 worlds.
+# in which everything goes wrong, and 200 with loops. `make test` plays 20 days, 150 and 30 worlds.
 fleetdays:
 	@scripts/make-env kernels,train,eval,report,opt,dev
 	FLEET_DAYS=1000 FAULT_SEEDS=1000 LOOP_SEEDS=200 $(RUN) -m pytest -n $(JOBS) tests/simulation/test_fleets.py \

@@ -19,7 +19,7 @@ from hostler.sim.report import Report
 from hostler.sim.world import World
 from tests.simulation.worlds import Plan, small_world
 
-SEEDS = int(os.environ.get("FAULT_SEEDS", "300"))
+SEEDS = int(os.environ.get("FAULT_SEEDS", "150"))
 BLOCK = 50
 MAX_VIRTUAL_S = 3600.0
 LONG_S = 200.0

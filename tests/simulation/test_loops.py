@@ -30,7 +30,7 @@ from tests.simulation.loops import ANCHORS, LoopPlan, config, loop_world
 from tests.simulation.test_faults import check_nothing_is_left
 from tests.simulation.worlds import _node
 
-SEEDS = int(os.environ.get("LOOP_SEEDS", "60"))
+SEEDS = int(os.environ.get("LOOP_SEEDS", "30"))
 BLOCKS = 10
 MAX_VIRTUAL_S = 40_000.0
 

@@ -50,3 +50,8 @@ def test_without_a_bound_nothing_is_left_out(sections: list[Section]) -> None:
     shown = [section for section in sections if section.lines]
     whole = sum(len(section.lines) + (section.heading is not None) for section in shown)
     assert len(arranged(sections, 500)) == whole + max(len(shown) - 1, 0)
+
+
+def test_words_for_the_rest_may_have_braces() -> None:
+    rest = Section(0, 1, [Line("a"), Line("b"), Line("c")], more="{x} and {}")
+    assert texts([rest], 2) == ["a", "{x} and 2"]

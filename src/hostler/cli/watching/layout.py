@@ -67,5 +67,5 @@ def _block(section: Section, room: int) -> list[Line]:
     lines, room = list(section.lines), room - len(head)
     if len(lines) > room:
         hidden = len(lines) - room + 1
-        lines = [*lines[: room - 1], Line(section.more.format(hidden), "dim")] if room > 1 else lines[:room]
+        lines = [*lines[: room - 1], Line(section.more.replace("{}", str(hidden)), "dim")] if room > 1 else lines[:room]
     return [*head, *lines]
