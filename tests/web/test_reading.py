@@ -46,12 +46,14 @@ def busy(served: Window) -> Window:
 
 def walk(served: Window, path: str) -> list[Any]:
     """All items of a paged listing."""
-    items, after = [], "0"
-    while after is not None:
-        page = served.get(f"{path}&after={after}").json
-        items += page["items"]
-        after = page["next"]
-    return items
+    rows: list[Any] = []
+    here: str | None = path
+    while here is not None:
+        page = served.get(here)
+        rows += page.json
+        found = re.fullmatch(r'<([^<>]+)>; rel="next"', page.headers.get("Link", "")) if "Link" in page.headers else None
+        here = None if found is None else urljoin(path, found[1])
+    return rows
 
 
 @pytest.mark.parametrize("path", READERS)
