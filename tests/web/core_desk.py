@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import http.client
 import json
+import re
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+from urllib.parse import urljoin
 
 from hostler.core import shown
 from hostler.core.access import views as access
@@ -336,6 +338,26 @@ class Window:
             return what()
 
         return asyncio.run_coroutine_threadsafe(inside(), self.loop).result(10)
+
+
+def walk(served: Window, path: str) -> list[Any]:
+    """All rows of a list, from all its pages."""
+    rows: list[Any] = []
+    here: str | None = path
+    while here is not None:
+        page = served.get(here)
+        assert page.status == 200, page.body
+        rows += page.json
+        link = page.headers.get("link")
+        here = None if link is None else urljoin(path, next_of(link))
+    return rows
+
+
+def next_of(link: str) -> str:
+    """Where a `Link` leads to."""
+    found = re.fullmatch(r'<([^<>]+)>; rel="next"', link)
+    assert found is not None, link
+    return found[1]
 
 
 @contextlib.contextmanager
