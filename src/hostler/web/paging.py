@@ -50,7 +50,8 @@ class Paging(NamedTuple):
         if self.after is None:
             return ()
         try:
-            found = json.loads(base64.b64decode(self.after.encode() + b"==", b"-_", validate=True))
+            padded = self.after + "=" * (-len(self.after) % 4)
+            found = json.loads(base64.b64decode(padded, b"-_", validate=True))
         except (ValueError, binascii.Error, RecursionError):
             raise _no_cursor(self.after) from None
         if not isinstance(found, list) or not found or not all(isinstance(each, str) for each in found):
