@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 
 from hostler.model import inputs
 from hostler.model.access import Scope
@@ -10,7 +12,7 @@ from hostler.model.alert_views import TargetView
 from hostler.model.alerts import USUAL_ALERTS, Severity
 from hostler.model.inputs import Input, Submit
 from hostler.model.rules import USUAL
-from hostler.model.work import DeviceKind
+from hostler.model.work import DeviceKind, FailureClass, Retry
 from tests.core.builders import ended, link_up, node, script, sweep
 from tests.core.loop.builders import Loop, loop, small
 from tests.web.core_desk import CoreDesk
@@ -21,6 +23,12 @@ SCRIPT, SWEEP, WAITING = "script/1 ü", "the sweep", "waits"
 
 
 def whole_world() -> CoreDesk:
+    """The world, for whoever asks to change as they like."""
+    return deepcopy(_world())
+
+
+@cache
+def _world() -> CoreDesk:
     """A loop that has learnt, nodes with GPUs, one of them lost, jobs of all sorts, and what people did about it."""
     driver = loop(small(), small("other_2p"), devices=3)
     driver.until(lambda: len(driver.config().models) > 1 and len(driver.config().datasets) > 1)
@@ -28,7 +36,8 @@ def whole_world() -> CoreDesk:
     for name, provider, price in (("gpu", "vast", 2.0), ("other gpu", None, None), ("lost", "vast", 1.0)):
         spec = replace(node(name, 2, DeviceKind.CUDA, 80.0), provider=provider, price_per_h=price)
         tell(driver, inputs.NodeFound(node=spec), link_up(name))
-    jobs = (script(HOSTILE, key=SCRIPT), sweep("sweep", key=SWEEP, stop=2**70, chance=2.0**-60))
+    once = Retry(max_attempts={FailureClass.EXIT: 1})
+    jobs = (script(HOSTILE, key=SCRIPT, retry=once), sweep("sweep", key=SWEEP, stop=2**70, chance=2.0**-60))
     (answer,) = tell(driver, Submit(specs=(*jobs, script("waits", key=WAITING, after=(SWEEP,)))))
     first, searching, _ = answer
     driver.until(lambda: driver.state.jobs[first].attempt and driver.state.sweeps[searching].leases)
