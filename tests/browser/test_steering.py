@@ -22,7 +22,7 @@ def gate(site: Site, tmp_path: Path) -> Iterator[Path]:
     made = tmp_path / "gate"
     yield made
     made.touch()
-    until(lambda: not site.fleet.client.jobs(["pending", "leased", "launching", "running"])["items"], "rest")
+    until(lambda: not site.fleet.client.jobs(["pending", "leased", "launching", "running"]), "rest")
 
 
 def submitted(site: Site, page: Page, name: str, *argv: str) -> str:

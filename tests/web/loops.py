@@ -241,8 +241,14 @@ class LoopDesk(CoreDesk):
             raise NotFound(f"there is no training config {name!r}; `hostler train status` lists them")
         return self.histories[name]
 
-    def models(self, name: str) -> Sequence[ModelView]:
-        return list(self.history(name).models)
+    def models(self, name: str | None = None) -> Sequence[ModelView]:
+        return [view for each in self._named(name) for view in each.models]
+
+    def datasets(self, name: str | None = None) -> Sequence[DatasetView]:
+        return [view for each in self._named(name) for view in each.datasets]
+
+    def _named(self, name: str | None) -> Sequence[ConfigHistory]:
+        return list(self.histories.values()) if name is None else [self.history(name)]
 
     async def tell(self, *inputs: Input) -> Sequence[Any]:
         given = inputs[0].given if isinstance(inputs[0], Asked) else inputs[0]

@@ -37,8 +37,7 @@ def desk_of(request: Request) -> Desk:
 TheDesk = Annotated[Desk, Depends(desk_of)]
 # The guard leaves the path as it was sent.
 Name = Annotated[str, Path(description="an id, or an idempotency key (percent-encoded)"), AfterValidator(unquote)]
-Cursor = Annotated[int, Query(ge=0, description="the `next` of the page before")]
-Limit = Annotated[int, Query(ge=1, le=MAX_PAGE)]
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="rows of a page")]
 
 
 def answer(shape: Any, value: object, status: HTTPStatus = HTTPStatus.OK) -> Response:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Annotated, Any
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Header, Query
 from starlette.requests import Request
@@ -15,6 +16,7 @@ from hostler.model.errors import Conflict
 from hostler.model.events import Entry
 from hostler.web.answers import TheDesk
 from hostler.web.desk import Desk
+from hostler.web.paging import Paged, answer_page, split
 
 router = APIRouter(tags=["events"])
 
@@ -44,6 +46,15 @@ def start_of(
     return asked
 
 
+@router.get("/entries", response_model=list[Entry])
+async def list_entries(request: Request, desk: TheDesk, paging: Paged) -> Response:
+    """Journal entries, the oldest first. `after` may be the number of any entry; `seq` of the status is the newest."""
+    after = paging.number()
+    found = await _known(desk, after, min(after + paging.limit + 1, desk.status().seq))
+    page, more = split(found, paging.limit, lambda entry: entry.seq)
+    return answer_page(request, list[Entry], page, more)
+
+
 @router.get("/events", response_class=StreamingResponse, responses=STREAM)
 async def follow(desk: TheDesk, request: Request, start: Annotated[int, Depends(start_of)]) -> Response:
     """Journal entries as they become durable, without end.
@@ -55,6 +66,18 @@ async def follow(desk: TheDesk, request: Request, start: Annotated[int, Depends(
     state = request.app.state
     frames = _stream(desk, start, state.heartbeat_s, state.closing)
     return StreamingResponse(frames, media_type="text/event-stream")
+
+
+async def _known(desk: Desk, after: int, newest: int) -> Sequence[Entry]:
+    """Entries beyond number `after` up to `newest`, which the journal holds already."""
+    found: list[Entry] = []
+    if after < newest:
+        async with aclosing(cast(AsyncGenerator[Entry], desk.entries(after))) as stream:
+            async for entry in stream:
+                found.append(entry)
+                if entry.seq >= newest:
+                    break
+    return found
 
 
 async def _stream(desk: Desk, start: int, heartbeat_s: float, closing: asyncio.Event) -> AsyncIterator[bytes]:
