@@ -125,7 +125,7 @@ class TestForms:
         jsonschema_rs.validate(json.loads(SCHEMA.read_text()), value)
         assert post.headers["Content-Type"] == "application/json"
         assert value["alerts"][0]["test"] is True
-        assert value["text"].startswith("TEST: lab: gpu_idle, 1 firing\nTEST WARNING gpu_idle test: 0 %")
+        assert value["text"].startswith("TEST: lab: gpu_idle, 1 firing\nTEST WARNING gpu_idle (test): 0 %")
 
     async def test_slack_gets_text_without_markup_of_ours(self) -> None:
         with http_sink() as sink:
@@ -152,7 +152,7 @@ class TestForms:
         (mail,) = sink.mails
         read = message_from_bytes(mail)
         assert read["Subject"] == "TEST: lab: gpu_idle, 1 firing"
-        assert "TEST WARNING gpu_idle test" in mail.decode()
+        assert "TEST WARNING gpu_idle (test)" in mail.decode()
 
     def test_what_apprise_does_not_understand_is_refused_at_the_start(self) -> None:
         with pytest.raises(SettingsError, match="does not understand") as refused:
