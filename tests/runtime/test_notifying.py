@@ -162,7 +162,7 @@ class TestForms:
         read = message_from_bytes(sink.mails[0])
         assert (read["To"], read["Bcc"]) == ("b@example.org", None)
         parts = {
-            part.get_content_type(): (part.get_payload(decode=True) or b"").decode().splitlines()
+            part.get_content_type(): bytes(part.get_payload(decode=True)).decode().splitlines()  # type: ignore[arg-type]
             for part in read.walk()
             if not part.is_multipart()
         }

@@ -131,8 +131,9 @@ class Apprise:
 
     def _notify(self, message: AlertMessage) -> bool:
         kind = self._types[message.severity]
-        said = {"body": message.text, "title": title(message), "body_format": self._format}
-        return bool(self._service.notify(notify_type=kind, **said))
+        return bool(
+            self._service.notify(body=message.text, title=title(message), notify_type=kind, body_format=self._format)
+        )
 
     async def _in_thread(self, work: Callable[[], bool]) -> bool:
         """A daemon thread: the controller's end waits for no mail server."""
