@@ -10,7 +10,7 @@ import re
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import urljoin
 
 from hostler.core import shown
@@ -64,6 +64,7 @@ from hostler.model.views import (
 )
 from hostler.model.work import JobState
 from hostler.web.app import make_app
+from hostler.web.desk import Piece
 from hostler.web.door import Door
 from hostler.web.server import serve
 from tests.core.builders import Driver, fleet
@@ -271,6 +272,11 @@ class CoreDesk:
         finally:
             if reader in self._readers:
                 self._readers.remove(reader)
+
+    async def pieces(self, after: int | None) -> AsyncIterator[Piece]:
+        async with contextlib.aclosing(cast(Any, self.entries(after))) as entries:
+            async for entry in entries:
+                yield Piece((entry,))
 
     def cut_off(self) -> None:
         """End every event stream, as if its reader had been too slow."""

@@ -81,6 +81,7 @@ from hostler.runtime.vitals import Vitals
 from hostler.runtime.writer import Writer
 from hostler.settings import Telling
 from hostler.store import Journal, open_journal
+from hostler.web.desk import Piece
 
 SNAPSHOT_CHECK_S = 5.0
 SNAPSHOT_TIMEOUT_S = 600.0
@@ -373,6 +374,10 @@ class Controller:
     def entries(self, after: int | None) -> AsyncIterator[Entry]:
         """Journal entries as they become durable."""
         return self._broadcast.entries(after)
+
+    def pieces(self, after: int | None) -> AsyncIterator[Piece]:
+        """The same, several at a time."""
+        return self._broadcast.pieces(after)
 
     def drain(self) -> None:
         """Put nothing new on any device, and end once nothing runs."""

@@ -76,6 +76,7 @@ def make_app(
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.desk, app.state.heartbeat_s, app.state.closing = desk, heartbeat_s, asyncio.Event()
+    app.state.frames = events.Frames()
     app.state.timing = Timing(timer, PREFIX)
     app.state.doorman, app.state.failed_logins = Doorman(door, desk), Failures()
     app.state.login_page = session.plain_page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hostler.model.access import AuditView, Holder, TokenView
@@ -32,6 +33,14 @@ from hostler.model.views import (
     SweepView,
 )
 from hostler.model.work import JobState
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Consecutive journal entries, at least one. All who read live get the same object: what is made of it can be
+    shared by them, for as long as any of them has it."""
+
+    entries: tuple[Entry, ...]
 
 
 class Desk(Protocol):
@@ -169,6 +178,9 @@ class Desk(Protocol):
 
         A reader that falls too far behind gets `StopAsyncIteration`; it comes back with the last number it saw.
         """
+
+    def pieces(self, after: int | None) -> AsyncIterator[Piece]:
+        """The same entries, those that became durable together in as few pieces as is good for the others' waiting."""
 
     def drain(self) -> None:
         """Stop the controller gently, as SIGTERM does."""
