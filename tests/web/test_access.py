@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from fastapi.routing import iter_route_contexts
@@ -277,3 +278,39 @@ class TestFailures:
         for number in range(ADDRESSES_MOST + 100):
             failures.note(f"address {number}", 0.0)
         assert len(failures._times) == ADDRESSES_MOST
+
+
+class TestNames:
+    """What is named in a path leads nowhere but to what has that name."""
+
+    @pytest.mark.parametrize(
+        "step", ["..", "%2e%2e", "..%2f..", "%2e%2e%2f%2e%2e%2fetc", "..%5c..", "%00", "j1.1%00", "/etc", "%2Fetc"]
+    )
+    @pytest.mark.parametrize(
+        "path",
+        [
+            f"{API}/attempts/{{}}/log",
+            f"{API}/attempts/j1.1%2f{{}}/log",
+            f"{API}/attempts/{{}}%2fj1.1/log",
+            f"{API}/jobs/{{}}",
+            f"{API}/sweeps/{{}}/hits",
+            f"{API}/nodes/{{}}",
+            f"{API}/devices/{{}}",
+            f"{API}/configs/{{}}/models",
+            "/static/{}",
+            "/static/vendor/{}",
+            "/pages/jobs/{}",
+        ],
+    )
+    def test_lead_nowhere_else(self, served: Window, path: str, step: str) -> None:
+        asked: list[str] = []
+        served.desk.log = lambda attempt, *_: asked.append(attempt)  # type: ignore[method-assign, assignment]
+        reply = served.get(path.format(step))
+        assert reply.status == 404, reply.body
+        assert asked == []
+
+    @pytest.mark.parametrize("stream", ["..", "../out", "out/../../x", "out\x00", "", "OUT", "out.offset"])
+    def test_streams_are_two(self, served: Window, stream: str) -> None:
+        served.desk.logs["j1.1", stream] = b"secret"
+        reply = served.get(f"{API}/attempts/j1.1/log?stream={quote(stream, safe='')}")
+        assert (reply.status, reply.json["error"]) == (422, "UsageError")
