@@ -37,7 +37,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import psutil
 from tests.integration.conftest import Fleet, a_fleet, until
 
-from api_load import GETS_PER_S, PAGES, STREAMS
+from api_load import PAGES, STREAMS
 from common import Bar, Row, arguments, report
 from hostler.workloads.sieve import spec
 from hostler.workloads.sieve.generators import generator, oracle
@@ -176,7 +176,8 @@ def main() -> None:
         both = [measured(Path(folder), slots, share) for slots in PLANS]
     one = both[0]
     rows = [row for each in both for row in phase_rows(each)]
-    rows += [*answer_rows(one), *stream_rows(one)]
+    rows += [row for each in both for row in answer_rows(each)]
+    rows += [*path_rows(one), *stream_rows(one)]
     report("api", rows, [] if options.quick else list(bars(one)), options.json)
 
 
@@ -238,15 +239,18 @@ def phase_rows(made: Beside) -> Iterator[Row]:
 
 
 def answer_rows(made: Beside) -> Iterator[Row]:
-    """How long answers took: all of them, then by path in the first load."""
+    """How long answers took."""
     for phase in made.phases:
         if phase.heard is not None:
-            what = f"{phase.name}: {phase.heard['gets']:,} GETs, {GETS_PER_S} a second"
-            yield {"answers": what, **_ms(phase.heard["gets ms"])}
+            yield {"slots": made.slots, "phase": phase.name, "GETs": phase.heard["gets"], **_ms(phase.heard["gets ms"])}
+
+
+def path_rows(made: Beside) -> Iterator[Row]:
+    """The same by path, in the first load."""
     first = next(phase for phase in made.phases if phase.name == "load")
     assert first.heard is not None
     for path, times in [*sorted(first.heard["by path"].items()), ("/metrics", first.heard["metrics ms"])]:
-        yield {"answers": f"GET {path}", **_ms(times)}
+        yield {"GET": path, **_ms(times)}
 
 
 def stream_rows(made: Beside) -> Iterator[Row]:
