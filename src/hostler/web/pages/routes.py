@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from hostler.model.errors import NotFound
 from hostler.web.answers import desk_of
-from hostler.web.pages import door, rendering
+from hostler.web.pages import door
 from hostler.web.pages.costs import COSTS
 from hostler.web.pages.data import DATA
 from hostler.web.pages.events import EVENTS
@@ -25,6 +25,8 @@ from hostler.web.pages.live import Pulse
 from hostler.web.pages.part import Page, Subject
 from hostler.web.pages.queue import JOBS, QUEUE
 from hostler.web.pages.static import PREFIX as STATIC, Static
+from hostler.web.pages.story import STORY
+from hostler.web.pages.rendering import Press
 from hostler.web.pages.sweep import SWEEP, SWEEPS
 
 PATHS: Mapping[str, Page] = {
@@ -39,6 +41,7 @@ PATHS: Mapping[str, Page] = {
     "/pages/learning/{name}": CONFIG,
     "/pages/data": DATA,
     "/pages/events": EVENTS,
+    "/pages/events/{name}": STORY,
     "/pages/costs": COSTS,
 }
 NAV = (
@@ -47,7 +50,7 @@ NAV = (
     ("Sweeps", "/pages/sweeps", ("sweeps", "sweep")),
     ("Learning", "/pages/learning", ("learning", "config")),
     ("Data", "/pages/data", ("data",)),
-    ("Events", "/pages/events", ("events",)),
+    ("Alerts", "/pages/events", ("events", "story")),
     ("Cost", "/pages/costs", ("costs",)),
 )
 PAGES: Mapping[str, Page] = {page.name: page for page in PATHS.values()}
@@ -58,7 +61,8 @@ MAX_QUERY = 20
 
 def install(app: FastAPI) -> None:
     """Put the dashboard on an application, and make the page that asks for a token look like it."""
-    app.state.static, app.state.pulse = Static(), Pulse(app.state.desk)
+    static = Static()
+    app.state.static, app.state.press, app.state.pulse = static, Press(static), Pulse(app.state.desk)
     app.state.login_page = _login
     app.add_route("/", _home)
     app.add_route(STATIC + "{path:path}", app.state.static.serve)
@@ -85,9 +89,8 @@ async def _page(request: Request, page: Page, subject: Subject) -> Response:
     desk = desk_of(request)
     parts = await page.parts(desk, subject)
     status = desk.status()
-    return rendering.page(
+    return _press(request).page(
         page.template,
-        request.app.state.static,
         **page.frame(desk, subject),
         page=page.name,
         parts=parts,
@@ -108,7 +111,7 @@ async def _parts(request: Request) -> Response:
     wanted = frozenset(request.query_params.getlist("id"))
     pulse: Pulse = request.app.state.pulse
     parts = await pulse.parts(page, subject)
-    return rendering.partials((each for each in parts if each.id in wanted), desk_of(request).status().at)
+    return _press(request).partials((each for each in parts if each.id in wanted), desk_of(request).status().at)
 
 
 async def _stream(request: Request) -> Response:
@@ -121,15 +124,13 @@ async def _stream(request: Request) -> Response:
 
 def _login(request: Request, fault: str | None, to: str) -> str:
     """The page that asks for a token; `web.session` does what it asks for."""
-    static: Static = request.app.state.static
-    return rendering.text("login.html", static, title="Log in", target=to, fault=fault)
+    return _press(request).text("login.html", title="Log in", target=to, fault=fault)
 
 
 def _apology(request: Request, why: str, status: HTTPStatus) -> Response:
     fleet = desk_of(request).status()
-    return rendering.page(
+    return _press(request).page(
         "apology.html",
-        request.app.state.static,
         status,
         title="Not found",
         why=why,
@@ -141,6 +142,11 @@ def _apology(request: Request, why: str, status: HTTPStatus) -> Response:
         subject=Subject(),
         viewer=door.viewer(request),
     )
+
+
+def _press(request: Request) -> Press:
+    press: Press = request.app.state.press
+    return press
 
 
 def _asked(request: Request) -> tuple[Page, Subject]:
