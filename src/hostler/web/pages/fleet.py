@@ -122,6 +122,7 @@ def _shows(part: Part, wanted: str) -> bool:
 
 def _node_part(node: NodeView) -> Part:
     price = None if node.price_per_h is None or not node.devices else node.price_per_h / len(node.devices)
+    tiles = [_tile(node, device, price) for device in node.devices]
     shown = {
         "name": node.name,
         "link": str(node.link),
@@ -133,9 +134,11 @@ def _node_part(node: NodeView) -> Part:
         "cordon": None if node.cordon is None else node.cordon.state,
         "pressures": [(each.event, each.level) for each in node.pressures],
         "told_at": _oldest(node.devices),
-        "tiles": [_tile(node, device, price) for device in node.devices],
+        "tiles": tiles,
     }
-    return Part(element_id("node", node.name), "parts/node.html", shown, group=_group(node), kind="node")
+    outline = {"name": node.name, "tiles": [(tile.place, tile.standing) for tile in tiles]}
+    name = element_id("node", node.name)
+    return Part(name, "parts/node.html", shown, group=_group(node), kind="node", outline=outline)
 
 
 def _tile(node: NodeView, device: DeviceView, price: float | None) -> Tile:
@@ -189,18 +192,17 @@ def _numbers(desk: Desk, nodes: Sequence[NodeView]) -> Part:
 
 def _throughput(desk: Desk, sweeps: Sequence[SweepView]) -> Part:
     configs = [config for config in desk.configs() if not config.retired]
+    day_begins = desk.status().at - DAY_HOURS * 3600
     shown = {
         "sweeps": [(each.job, each.name, _figures(each.per_s), _figures(each.day)) for each in sweeps],
-        "configs": [_games(desk, config) for config in configs],
+        "configs": [_games(desk, config, day_begins) for config in configs],
     }
     return Part("throughput", "parts/throughput.html", shown, kind="panel")
 
 
-def _games(desk: Desk, config: ConfigView) -> tuple[str, float | None, int]:
+def _games(desk: Desk, config: ConfigView, day_begins: float) -> tuple[str, float | None, int]:
     """A config's name, its games per hour now, and those of the last day."""
-    now = desk.status().at
-    hours = desk.history(config.name).hours
-    day = sum(hour.games for hour in hours if hour.at > now - DAY_HOURS * 3600)
+    day = sum(hour.games for hour in desk.history(config.name).hours if hour.at > day_begins)
     return config.name, None if config.games_per_h is None else round(config.games_per_h), day
 
 

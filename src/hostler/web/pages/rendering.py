@@ -7,7 +7,7 @@ are filled in as it is sent.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -16,11 +16,13 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
 from hostler.web.pages import words
-from hostler.web.pages.part import Part
+from hostler.web.pages.part import Part, digest
 from hostler.web.pages.static import Static
 
 KEPT = 4096
 """Looks of parts that are kept: those of the largest fleet, and of whatever else somebody looks at."""
+PIECE = 60
+"""So many snippets of a page make a piece."""
 KEPT_CHARS = 64_000
 """Longer ones are made anew."""
 
@@ -38,8 +40,19 @@ class Press:
 
     def text(self, template: str, **values: Any) -> str:
         """The text of a whole page."""
+        return "".join(self.pieces(template, **values))
+
+    def pieces(self, template: str, **values: Any) -> Iterator[str]:
+        """The same in pieces of some size, each made when it is asked for."""
         made = _environment().get_template(template)
-        return made.render(static=self._static, element=self.element, outline=self.outline, **values)
+        values |= {"static": self._static, "element": self.element, "outline": self.outline}
+        waiting: list[str] = []
+        for words_ in made.generate({"begun": False, **values}):
+            waiting.append(words_)
+            if len(waiting) >= PIECE:
+                yield "".join(waiting)
+                waiting = []
+        yield "".join(waiting)
 
     def partials(self, parts: Iterable[Part], now: float) -> Response:
         """Parts as htmx takes them: each goes to its own place, wherever that is."""
@@ -47,33 +60,31 @@ class Press:
 
     def element(self, part: Part, now: float) -> Markup:
         """A part as the element that it is on the page."""
-        return _element(part, part.mark, words.filled(self._look(part.template, part), now))
+        look = self._look(part.template, part.mark, part.shown)
+        return _element(part, part.mark, words.filled(look, now))
 
     def outline(self, part: Part) -> Markup:
         """The place of a part: its first look, to be fetched when somebody gets there."""
-        return _element(part, "", _made(part.template.replace(".html", "_outline.html"), part))
+        shown = part.outline or {}
+        return _element(part, "", self._look(part.template.replace(".html", "_outline.html"), digest(shown), shown))
 
     def _partial(self, part: Part, now: float) -> str:
         return Markup('<hx-partial hx-target="#{}" hx-swap="outerMorph">{}</hx-partial>').format(
             part.id, self.element(part, now)
         )
 
-    def _look(self, template: str, part: Part) -> str:
-        key = template, part.mark
+    def _look(self, template: str, mark: str, shown: Mapping[str, Any]) -> str:
+        key = template, mark
         known = self._kept.get(key)
         if known is not None:
             self._kept.move_to_end(key)
             return known
-        made = _made(template, part)
+        made = _environment().get_template(template).render(**shown, now=None)
         if len(made) <= KEPT_CHARS:
             self._kept[key] = made
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         return made
-
-
-def _made(template: str, part: Part) -> str:
-    return _environment().get_template(template).render(**part.shown, now=None)
 
 
 def _element(part: Part, mark: str, inner: str) -> Markup:
