@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, NamedTuple, cast
 
 from hostler.model.errors import NotFound
@@ -39,6 +40,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
         "alert.fired",
     ),
 }
+PATIENCE_S = 1.0
+"""How long is waited for entries that are being written."""
 FILTERS = ("kind", "job", "node", "config", "text")
 
 
@@ -77,15 +80,17 @@ def frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
 
 
 async def entries(desk: Desk, after: int, newest: int) -> Sequence[Entry]:
-    """Entries beyond number `after` up to `newest`, which the journal holds already."""
+    """Entries beyond number `after` up to `newest`, as far as the journal has them: what is decided may not be
+    written yet, and where it cannot be written, because the disk is full, say, what is there is shown."""
     found: list[Entry] = []
     if after >= newest:
         return found
-    async with aclosing(cast(Any, desk.entries(after))) as stream:
-        async for entry in stream:
-            found.append(entry)
-            if entry.seq >= newest:
-                break
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE_S), aclosing(cast(Any, desk.entries(after))) as stream:
+            async for entry in stream:
+                found.append(entry)
+                if entry.seq >= newest:
+                    break
     return found
 
 

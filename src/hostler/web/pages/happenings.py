@@ -12,7 +12,8 @@ from hostler.model.units import printable
 WORDS = 240
 TELLING = ("why", "reason", "evidence", "error", "what", "failure", "where")
 """Fields that say in words what was the matter, the best first."""
-PLACES = ("device", "node", "config")
+PLACES = ("device", "node", "config", "subject")
+"""Fields that say where, or whom it is about."""
 PEOPLE = ("who",)
 
 

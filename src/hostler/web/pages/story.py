@@ -67,7 +67,9 @@ def _tale(desk: Desk, seq: int, around: Sequence[Entry]) -> Mapping[str, Any]:
 async def _around(desk: Desk, seq: int, newest: int) -> Sequence[Entry]:
     """Entries before and after one, in order, and with them all of its job's."""
     near = await entries(desk, max(seq - 1 - BACK, 0), min(seq + AHEAD, newest))
-    own = next(entry for entry in near if entry.seq == seq)
+    own = next((entry for entry in near if entry.seq == seq), None)
+    if own is None:
+        raise NotFound(f"entry {seq} of the journal is not written yet")
     job = job_of_event(own.event)
     if job is None or _is_sweep(desk, job):
         return near
@@ -109,7 +111,7 @@ async def _first_at(desk: Desk, at: float, newest: int) -> int:
     low, high = 1, newest
     while high - low > BACK:
         middle = (low + high) // 2
-        (entry,) = await entries(desk, middle - 1, middle)
-        low, high = (low, middle) if entry.at >= at else (middle + 1, high)
+        found = await entries(desk, middle - 1, middle)
+        low, high = (middle + 1, high) if found and found[0].at < at else (low, middle)
     between = await entries(desk, low - 1, high)
-    return between[0].seq + bisect_left([entry.at for entry in between], at)
+    return low + bisect_left([entry.at for entry in between], at)
