@@ -38,9 +38,7 @@ STATES = ("firing", "pending", "over")
 class Shown:
     """Alerts in words, with links to what they are about."""
 
-    def __init__(
-        self, nodes: Sequence[NodeView], rules: Sequence[RuleView], silences: Sequence[SilenceView]
-    ) -> None:
+    def __init__(self, nodes: Sequence[NodeView], rules: Sequence[RuleView], silences: Sequence[SilenceView]) -> None:
         self._about = {each.rule.name: MEASURES[each.rule.measures].about for each in rules}
         self._node = {device.id: node.name for node in nodes for device in node.devices}
         self._silences = {each.id: each for each in silences}

@@ -18,6 +18,8 @@ from hostler.model.events import Entry, Event, job_of, subject
 Thread: TypeAlias = tuple[str, str]
 """Something that goes on, and what it is called: its newest entry is what the next one follows from."""
 
+Because: TypeAlias = Mapping[int, Sequence[int]]
+
 ASKED = (
     events.JobSubmitted,
     events.CancelRequested,
@@ -55,26 +57,38 @@ BAD = (
 """What an alert about its subject may come of."""
 
 
-def causes(entries: Sequence[Entry]) -> Mapping[int, int]:
-    """By number of an entry, the number of the one that it follows from, as far as that is among these."""
+def causes(entries: Sequence[Entry]) -> Because:
+    """By number of an entry, the numbers of those that it follows from, as far as they are among these."""
     return _Fold().through(entries)
 
 
-def before(entry: int, because: Mapping[int, int]) -> Iterator[int]:
-    """What led to an entry, the nearest first."""
-    while (cause := because.get(entry)) is not None:
-        yield cause
-        entry = cause
+def before(entry: int, because: Because) -> Sequence[int]:
+    """Everything that led to an entry, the first beginnings first."""
+    found: dict[int, None] = {}
+    waiting = [entry]
+    while waiting:
+        for cause in because.get(waiting.pop(), ()):
+            if cause not in found:
+                found[cause] = None
+                waiting.append(cause)
+    first = {cause: min(effect, cause) for effect in sorted(because, reverse=True) for cause in because[effect]}
+    # A request stands behind what it led to.
+    return sorted(found, key=lambda cause: (first[cause], -cause))
 
 
-def after(entry: int, because: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+def after(entry: int, because: Because) -> Iterator[tuple[int, int]]:
     """What followed from an entry, each with how many steps away it is; each at once before what follows from it."""
     effects: defaultdict[int, list[int]] = defaultdict(list)
     for effect in sorted(because):
-        effects[because[effect]].append(effect)
+        for cause in because[effect]:
+            effects[cause].append(effect)
+    seen = {entry}
     waiting = [(each, 1) for each in reversed(effects[entry])]
     while waiting:
         found, depth = waiting.pop()
+        if found in seen:
+            continue
+        seen.add(found)
         yield found, depth
         waiting += [(each, depth + 1) for each in reversed(effects[found])]
 
@@ -89,14 +103,14 @@ class _Fold:
     """Goes through entries in order and remembers the newest of everything that goes on."""
 
     def __init__(self) -> None:
-        self._because: dict[int, int] = {}
+        self._because: dict[int, list[int]] = {}
         self._newest: dict[Thread, int] = {}
         self._place: dict[str, str] = {}
         """Devices of attempts and chunks."""
         self._waiting: defaultdict[str, list[str]] = defaultdict(list)
         """By job, those that come after it."""
 
-    def through(self, entries: Iterable[Entry]) -> Mapping[int, int]:
+    def through(self, entries: Iterable[Entry]) -> Because:
         """The causes of all of these."""
         known: dict[int, Event] = {}
         for entry in entries:
@@ -106,7 +120,7 @@ class _Fold:
                 continue
             cause = self._cause(entry.event)
             if cause is not None:
-                self._because[entry.seq] = cause
+                self._because[entry.seq] = [cause]
             self._note(entry)
         return self._because
 
@@ -114,7 +128,7 @@ class _Fold:
         """The request stands behind what it led to, in the same step."""
         for seq in range(entry.seq - request.entries, entry.seq):
             if isinstance(known.get(seq), ASKED):
-                self._because[seq] = entry.seq
+                self._because.setdefault(seq, []).append(entry.seq)
 
     def _cause(self, event: Event) -> int | None:
         """The newest of the things that this kind of event comes of, the first of them that is known."""
@@ -164,7 +178,9 @@ def _threads(event: Event) -> Iterator[Thread]:
             yield "cancel", job
     if isinstance(event, events.AlertFired | events.AlertAcknowledged | events.AlertsSilenced):
         yield "named", event.id
-    if isinstance(event, events.NodeCordoned | events.NodeUnreachable | events.NodeLinked | events.BackpressureActivated):
+    if isinstance(
+        event, events.NodeCordoned | events.NodeUnreachable | events.NodeLinked | events.BackpressureActivated
+    ):
         yield "node", str(event.node)
     if isinstance(event, events.DeviceQuarantined | events.DeviceProved):
         yield "device", event.device
@@ -215,6 +231,8 @@ def _submitted(event: events.JobSubmitted) -> tuple[Thread, ...]:
 
 RULES: Mapping[type, Rule] = {
     events.JobSubmitted: _submitted,
+    events.CancelRequested: lambda event: (),
+    events.PriorityChanged: lambda event: (),
     events.AttemptLeased: lambda event: (("queued", event.job),),
     events.ChunkLeased: lambda event: (("queued", event.job),),
     events.PreemptRequested: lambda event: (("queued", event.by or ""), ("attempt", event.attempt)),

@@ -60,7 +60,9 @@ def _row(view: DatasetView) -> Mapping[str, Any]:
 
 def _disks(disks: Sequence[Mapping[str, Any]], nodes: Sequence[NodeView]) -> Mapping[str, Any]:
     """The fullest first, then those of which nothing is known."""
-    ranked = sorted(disks, key=lambda each: (each["used"] is None, each["full_in_s"] or math.inf, -(each["used"] or 0.0)))
+    ranked = sorted(
+        disks, key=lambda each: (each["used"] is None, each["full_in_s"] or math.inf, -(each["used"] or 0.0))
+    )
     return {
         "rows": ranked[:DISKS_SHOWN],
         "of": len(disks),

@@ -11,7 +11,7 @@ from hostler.model.errors import NotFound
 from hostler.model.events import Entry, subject as job_of_event
 from hostler.web.desk import Desk
 from hostler.web.pages.alerts import alert_parts
-from hostler.web.pages.causes import causes
+from hostler.web.pages.causes import Because, causes
 from hostler.web.pages.happenings import happening, told
 from hostler.web.pages.part import Page, Part, Subject
 from hostler.web.pages.places import Places
@@ -145,8 +145,8 @@ async def _story(desk: Desk, subject: Subject) -> Sequence[Entry] | None:
     return None if detail.sweep is not None else await desk.story(detail.job.id)
 
 
-def _row(entry: Entry, places: Places, because: Mapping[int, int]) -> Mapping[str, Any]:
-    return {**happening(entry, places.place(entry.event)), "because": because.get(entry.seq)}
+def _row(entry: Entry, places: Places, because: Because) -> Mapping[str, Any]:
+    return {**happening(entry, places.place(entry.event)), "because": because.get(entry.seq, ())}
 
 
 def _filters(subject: Subject) -> bool:

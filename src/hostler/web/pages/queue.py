@@ -26,7 +26,10 @@ async def parts(desk: Desk, subject: Subject) -> Sequence[Part]:
     """What waits, what runs, what came last, and who is owed what."""
     status = desk.status()
     foretold = min(FORETOLD, ASKED // max(status.devices, 1))
-    waiting = {"rows": [_row(desk, row, foretold, status.at) for row in desk.queue(WAITING)], "of": status.jobs[JobState.PENDING]}
+    waiting = {
+        "rows": [_row(desk, row, foretold, status.at) for row in desk.queue(WAITING)],
+        "of": status.jobs[JobState.PENDING],
+    }
     made = [strip(status), Part("waiting", "parts/waiting.html", waiting)]
     # On a large fleet each of these takes a while; nobody else is to wait for all of them together.
     await asyncio.sleep(0)

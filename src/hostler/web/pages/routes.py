@@ -27,9 +27,9 @@ from hostler.web.pages.learning import CONFIG, LEARNING
 from hostler.web.pages.live import Pulse
 from hostler.web.pages.part import Page, Subject
 from hostler.web.pages.queue import JOBS, QUEUE
+from hostler.web.pages.rendering import Press
 from hostler.web.pages.static import PREFIX as STATIC, Static
 from hostler.web.pages.story import STORY
-from hostler.web.pages.rendering import Press
 from hostler.web.pages.sweep import SWEEP, SWEEPS
 
 PATHS: Mapping[str, Page] = {

@@ -52,7 +52,7 @@ def _tale(desk: Desk, seq: int, around: Sequence[Entry]) -> Mapping[str, Any]:
         entry = known[number]
         return {**happening(entry, places.place(entry.event)), "depth": min(depth, 6)}
 
-    led = list(islice(before(seq, because), STEPS_SHOWN))[::-1]
+    led = before(seq, because)[-STEPS_SHOWN:]
     followed = list(islice(after(seq, because), EFFECTS_SHOWN + 1))
     return {
         "before": [row(each) for each in led],
