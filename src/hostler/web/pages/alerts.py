@@ -1,4 +1,4 @@
-"""Alerts as they are shown: what fires, what may, what did; who looks after it; silences, rules, and where it is told."""
+"""Alerts as they are shown: what fires, what may, what did; who looks after it; silences, rules, who is told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerts and events: what is wrong now, what is held back, and the entries of the journal, by whatever one looks for."""
+"""Alerts and events: what is wrong now, what is held back, and entries of the journal, by whatever one looks for."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """What has changed on pages that somebody looks at.
 
 A part is stale where its mark is another than the one it was made with. Marks are made once for all who look at the
-same page, as a rule `SLOWEST_SHARE` of the time at most: the more a page has to look at, the rarer. A reader gets the marks that
-changed since it was told last, whatever happened in between; so nothing is kept for a reader that is slow, and one
-that comes back is told all of them and misses nothing.
+same page, as a rule `SLOWEST_SHARE` of the time at most: the more a page has to look at, the rarer. A reader gets the
+marks that changed since it was told last, whatever happened in between; so nothing is kept for a reader that is slow,
+and one that comes back is told all of them and misses nothing.
 """
 
 from __future__ import annotations
