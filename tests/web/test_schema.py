@@ -42,7 +42,7 @@ KNOWN = {
     "configs": ("tiny_2p", "other_2p"),
     "nodes": ("gpu", "other gpu", "lost"),
     "devices": ("gpu/cuda0", "n/cpu0"),
-    "attempts": ("unreachable.1",),
+    "attempts": (),
     "alerts": ("a1",),
     "rules": ("gpu_idle",),
     "silences": ("s1", "s2"),
