@@ -90,6 +90,8 @@ def test_answers_are_what_the_document_says(world: Window, operation: Any, mode:
             # Of what is made up there is nothing; every fifth is left as it is.
             if asked % 5:
                 case.path_parameters[name] = quote(names[asked % len(names)], safe="")
+        if asked % 5 and isinstance(case.body, dict) and "rule" in case.body:
+            case.body["rule"] = "*"
         # What becomes of people with other tokens, or none, other tests look at.
         case.headers = {**(case.headers or {}), "Authorization": f"Bearer {TOKEN}"}
         response = case.call(base_url=f"http://127.0.0.1:{world.port}", timeout=30)
