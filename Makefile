@@ -16,7 +16,7 @@ slurm faults: JOBS := 3
 # Tests start Hostler some hundred times: compiled once, whatever the environment says, each start costs a fifth less.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo static test slurm canary lint format reference bench campaign fleetdays faults rigs clean
+.PHONY: demo static test slurm canary api lint format reference bench campaign fleetdays faults rigs clean
 .DEFAULT_GOAL := demo
 
 demo:
@@ -43,6 +43,11 @@ slurm:
 canary:
 	@scripts/make-env kernels,train,eval,report,opt,dev
 	$(RUN) -m pytest tests/canary $(ARGS)
+
+# The whole HTTP API against its document, 100 requests for each operation and way: about 10 minutes.
+api:
+	@scripts/make-env kernels,train,eval,report,opt,dev
+	API_EXAMPLES=100 $(RUN) -m pytest -n $(JOBS) tests/web/test_schema.py $(ARGS)
 
 lint:
 	@scripts/make-env kernels,train,eval,report,opt,dev

@@ -17,6 +17,7 @@ from hostler.model.access import Scope
 from hostler.web import answers
 from hostler.web.app import make_app
 from hostler.web.limits import ADDRESSES_MOST, FAILURES_MOST, WINDOW_S, Failures
+from hostler.web.pages.routes import PATHS
 from hostler.web.scopes import LOOKS, needed
 from tests.core.builders import script
 from tests.web.core_desk import TOKEN, CoreDesk, Reply, Window, door, walk, window
@@ -96,6 +97,23 @@ class TestEveryRoute:
         assert {path for _, path in opened} == {"/healthz", "/login", "/static/{path:path}"}
         writes = {needed(method, path) for method, path in GUARDED if method not in LOOKS and path != "/logout"}
         assert writes == {Scope.OPERATE, Scope.ADMIN}
+
+    def test_is_one_of_these(self) -> None:
+        """What is not looked at here is not there: the API, the dashboard, and the few paths besides."""
+        paths = {path for _, path in ROUTES}
+        assert {re.sub(r"\{\w+\}", "x", path) for path in (*PATHS, "/pages/parts", "/pages/stream")} <= paths
+        others = {path for path in paths if not path.startswith((f"{API}/", "/pages/"))}
+        assert others == {
+            "/", "/daemons/health", "/healthz", "/login", "/logout", "/metrics", "/queue/status", "/static/{path:path}",
+            "/status",
+        }  # fmt: skip
+
+    @pytest.mark.parametrize("path", [path for method, path in GUARDED if method == "GET" and "/api/" not in path])
+    def test_leads_browsers_to_the_door_and_tells_nothing(self, people: Any, path: str) -> None:
+        served, _ = people
+        reply = served.ask("GET", path, headers={"Accept": "text/html"})
+        assert (reply.status, reply.body) == (303, b"")
+        assert reply.headers["location"].startswith("/login?next=")
 
     def test_asks_in_somebodys_name(self) -> None:
         """Only by `answers.tell` is it in the audit, and done once under a key; a failure of ours is nobody's wish."""

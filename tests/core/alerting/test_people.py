@@ -78,6 +78,7 @@ class TestSilences:
         [
             (silence("no-such-rule"), NotFound),
             (silence(for_s=0.0), UsageError),
+            (silence(for_s=1e-9), UsageError),
             (silence(for_s=float("nan")), UsageError),
             (silence(for_s=1e9), UsageError),
             (replace(silence(), why=" "), UsageError),

@@ -135,6 +135,7 @@ class TestPause:
             (inputs.PauseConfig(config=NAME, why=" "), SpecError, "why should tiny_2p be paused"),
             (inputs.PauseConfig(config=NAME, why="x", for_s=31 * DAY), SpecError, "at most"),
             (inputs.PauseConfig(config=NAME, why="x", for_s=0.0), SpecError, "cannot be paused so"),
+            (inputs.PauseConfig(config=NAME, why="x", for_s=1e-9), SpecError, "cannot be paused so"),
             (inputs.PauseConfig(config=NAME, why="x", for_s=float("nan")), SpecError, "cannot be paused so"),
         ],
     )

@@ -18,7 +18,7 @@ from hostler.policy import alerting
 
 Emit: TypeAlias = Callable[[Event], None]
 
-SILENCE_MOST_S = 31 * 86_400.0
+SILENCE_LEAST_S, SILENCE_MOST_S = 1.0, 31 * 86_400.0
 """The longest silence: what nobody wants to be told of for longer is for the settings."""
 PROBE_MOST_S = 86_400.0
 WORDS_MAX = 2000
@@ -29,9 +29,9 @@ def _silence(state: State, index: Index, given: inputs.SilenceAlerts, emit: Emit
     _in_words(given.who, "who", given.why, "why", given.subject or EVERYTHING, "of what")
     if given.rule != EVERYTHING:
         _rule(state, given.rule)
-    if not 0 < given.for_s <= SILENCE_MOST_S:
+    if not SILENCE_LEAST_S <= given.for_s <= SILENCE_MOST_S:
         raise UsageError(
-            f"a silence of {given.for_s:g} s cannot be; it lasts up to {duration(SILENCE_MOST_S)} "
+            f"a silence of {given.for_s:g} s cannot be; it lasts a second at least and up to {duration(SILENCE_MOST_S)} "
             "(a rule that is never wanted is turned off in the fleet file: `alerts: {rules: {NAME: {enabled: false}}}`)"
         )
     name = f"s{state.alerts.next_silence}"

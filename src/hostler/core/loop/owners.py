@@ -22,7 +22,7 @@ Emit: TypeAlias = Callable[[Event], None]
 
 SOMEBODY = "operator"
 PAUSE_S = 86_400.0
-PAUSE_MOST_S = 30 * 86_400.0
+PAUSE_LEAST_S, PAUSE_MOST_S = 1.0, 30 * 86_400.0
 STAGES = (WorkKind.SELFPLAY, WorkKind.TRAINING, WorkKind.EVALUATION, WorkKind.EXPORT)
 
 
@@ -36,6 +36,8 @@ def pause(state: State, index: Index, given: inputs.PauseConfig, emit: Emit) -> 
     if not given.why.strip():
         raise SpecError(f"why should {given.config} be paused? Whoever finds it paused will ask")
     for_s = PAUSE_S if given.for_s is None else given.for_s
+    if for_s < PAUSE_LEAST_S:
+        raise SpecError(f"{given.config} cannot be paused so: {for_s:g} s are no time; a second is the least")
     if for_s > PAUSE_MOST_S:
         raise SpecError(
             f"{given.config} can be paused for {PAUSE_MOST_S:.0f} s at most, {for_s:.0f} s were asked for; "
