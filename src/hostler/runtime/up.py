@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -113,6 +114,7 @@ async def _run(
             answering(loaded, directory, calls, controller.record) as called,
             _listening(loaded, directory, controller, clock, called) as served,
         ):
+            _set_memory_aside()
             await _tell(controller, Configure(rules=rules(loaded)))
             before = controller.newest_job
             names = await _submit(controller, asked)
@@ -122,6 +124,16 @@ async def _run(
             if until_idle:
                 await show.summary(names or [job.id for job in controller.jobs(None, 0, SUMMED_UP)])
             return await _exit_status(controller, names, before if names else 0, until_idle)
+
+
+def _set_memory_aside() -> None:
+    """Let no search for garbage walk through what is there now: the program itself, and the state as it was recovered.
+
+    Such a search stops everything, and takes the longer the more there is; it begins when many things are made anew, as
+    when many people come at once.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @asynccontextmanager
