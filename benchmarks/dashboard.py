@@ -37,9 +37,9 @@ from hostler.web.pages.part import Subject
 from hostler.web.pages.queue import QUEUE
 from virtual_fleet import World
 
-DEVICES, CONFIGS, JOBS = 1_000, 40, 5_000
+DEVICES, CONFIGS, JOBS = 1_000, 40, 100_000
 QUICK_DEVICES, QUICK_JOBS = 200, 2_000
-WATCHED_S, QUICK_WATCHED_S = 6.0, 6.0
+WATCHED_S, QUICK_WATCHED_S = 20.0, 6.0
 TOLD_EVERY_S = 0.02
 """A node tells of itself so often: each of some 300 about every six seconds."""
 ENDS_SHARE = 0.2

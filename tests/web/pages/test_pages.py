@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from hostler.model.inputs import CordonNode, LinkDown, Submit
+from hostler.model.inputs import CordonNode, LinkDown, Submit, Telemetry
 from tests.core.builders import ended, script, sweep
 from tests.web.core_desk import Window, window
 from tests.web.loops import HOSTILE, LoopDesk, busy, empty, losing
@@ -138,3 +138,39 @@ def test_reading_pages_changes_nothing(small: Window) -> None:
     for path in (*PLAIN, *OF_JOBS):
         page(small, path)
     assert len(small.desk.driver.entries) == before
+
+
+def test_a_page_that_cannot_be_made_says_why_and_it_is_recorded(served: Window) -> None:
+    served.desk.quotas = lambda: 1 / 0  # type: ignore[method-assign,assignment,return-value]
+    text = page(served, "queue")
+    assert "failed to make this page, and recorded why: ZeroDivisionError" in text
+    assert text.endswith("</html>\n") or text.endswith("</html>")
+    troubles = [entry.event for entry in served.desk.driver.entries if entry.event.kind == "trouble.recorded"]
+    assert [each.where for each in troubles] == ["page queue"]
+
+
+def test_disks_tell_when_they_are_full_and_what_is_not_known(served: Window) -> None:
+    before = page(served, "data").partition('id="disks"')[2]
+    assert "0 of 1 nodes tell" in before
+    assert '<abbr class="unknown" title="unknown">–</abbr>' in before
+    for minute in range(30):
+        told = Telemetry(node="n", at=60.0 * minute, disk_total_gb=100.0, disk_free_gb=80.0 - minute)
+        served.call(lambda given=told: served.desk.driver.tell(given, after_s=60.0))  # type: ignore[misc]
+    after = page(served, "data").partition('id="disks"')[2]
+    assert "1 of 1 nodes tell" in after
+    assert "51.0 GB" in after
+    assert re.search(r"<td class=\"num\">\d+m \d\ds</td>", after), "at a GB a minute it is full within the hour"
+
+
+def test_cost_is_told_by_provider_and_tier(served: Window) -> None:
+    text = page(served, "costs").partition('id="places"')[2].partition("</table>")[0]
+    assert "no provider" in text
+    assert "no tier" in text
+    assert 'title="unknown"' in text, "nobody said what the node costs"
+
+
+def test_groups_of_the_fleet_are_summed(served: Window) -> None:
+    served.tell(Submit(specs=(script("only"),)))
+    text = page(served, "fleet")
+    assert "1 of 2 devices busy" in text
+    assert "no provider · no tier" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -18,7 +19,7 @@ DAY_HOURS = 24
 FRESH_S = 10.0
 """How exactly it is shown when devices told of themselves: a page that looked at every reading would never rest."""
 NOBODY = "no provider"
-FIRST_TILES = 60
+FIRST_TILES = 30
 """Tiles that a page begins with; of others the places are there, and filled as one gets to them."""
 SHOWS = ("busy", "idle", "held back")
 
@@ -45,11 +46,20 @@ class Tile(NamedTuple):
 async def parts(desk: Desk, subject: Subject) -> Sequence[Part]:
     """The numbers, and a part for each node that the filters let through."""
     status, nodes = desk.status(), desk.nodes()
+    # On a large fleet each of these takes a while; nobody else is to wait for all of them together.
+    await asyncio.sleep(0)
     shown = [node for node in nodes if _is_wanted(node, subject)]
-    made = [_node_part(node) for node in sorted(shown, key=lambda node: (group_of(node), node.name))]
+    made = [(node, _node_part(node)) for node in sorted(shown, key=lambda node: (group_of(node), node.name))]
     wanted = subject.get("show")
-    kept = [part for part in made if wanted is None or _shows(part, wanted)]
-    return [strip(status), _numbers(desk, shown), _throughput(desk, status.sweeps), *_groups(shown), *kept]
+    kept = [each for each in made if wanted is None or _shows(each[1], wanted)]
+    await asyncio.sleep(0)
+    return [
+        strip(status),
+        _numbers(desk, shown),
+        _throughput(desk, status.sweeps),
+        *_groups([node for node, _ in kept]),
+        *(part for _, part in kept),
+    ]
 
 
 def frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ LOOK_S = 0.2
 IDLE_S = 1.0
 """How often marks are made anyway: what devices tell of themselves is in no journal."""
 SLOWEST_SHARE = 0.08
-MOST_REST_S = 0.4
+MOST_REST_S = 0.3
 """But never rarer than that: what happens is seen within a second."""
 BEAT_S = 5.0
 """A reader hears something at least this often, and knows by that that the line is alive."""

@@ -60,6 +60,9 @@ PAGES: Mapping[str, Page] = {page.name: page for page in PATHS.values()}
 OWN = frozenset({"page", "name", "id"})
 """Words of the query that are not the page's: which page, about whom, which of its parts."""
 MAX_QUERY = 20
+STYLES_S = 0.02
+"""What a browser needs to ask for the styles that the top of a page names: it paints nothing before it has them, and
+would have to wait for the rest of the page if that was begun at once."""
 
 
 def install(app: FastAPI) -> None:
@@ -94,6 +97,7 @@ async def _pieces(request: Request, page: Page, subject: Subject, frame: Mapping
     press, desk, pulse = _press(request), desk_of(request), request.app.state.pulse
     values = {**frame, **_about(request, page.name, subject)}
     yield press.text("top.html", **values)
+    await asyncio.sleep(STYLES_S)
     try:
         parts = await pulse.parts(page, subject)
         shown = {"parts": parts, "part": {each.id: each for each in parts}, "whole": first_parts(parts)}
@@ -103,13 +107,11 @@ async def _pieces(request: Request, page: Page, subject: Subject, frame: Mapping
             await asyncio.sleep(0)
     except HostlerError as error:
         yield press.text("apology.html", begun=True, why=str(error), **values)
-    except Exception as error:
-        # The status of the answer is said already; who looks is told here, and the server's log gets it, too.
+    except Exception as error:  # noqa: BLE001 - recorded, and told to whoever looks: the status is said already
         what = f"{type(error).__name__}: {error}"
         why = f"The controller failed to make this page, and recorded why: {what}"
         yield press.text("apology.html", begun=True, why=why, **values)
         await desk.tell(Trouble(where=f"page {page.name}", what=what[:2000]))
-        raise
 
 
 async def _parts(request: Request) -> Response:

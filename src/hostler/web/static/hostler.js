@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const REST_MS = 400; // a part is fetched at most so often
+  const REST_MS = 250; // a part is fetched at most so often
   const AT_ONCE = 40; // parts in one request
   const SILENCE_MS = 12000; // the stream says something every 5 s; after this much silence it is dead
   const AGAIN_MS = [300, 1000, 2000, 4000, 5000];
