@@ -9,10 +9,11 @@ from hostler.core import tally
 from hostler.core.kinds import Kinds
 from hostler.core.readings import readings
 from hostler.core.tally import Step, Tally
-from hostler.model.inputs import Cancel, LinkDown, Returned, Started
+from hostler.model.fleet import Link
+from hostler.model.inputs import Begin, Cancel, LinkDown, Returned, Started
 from hostler.model.readings import Readings
 from hostler.model.work import JobState, WorkKind
-from tests.core.builders import Driver, ended, fleet, replayed, script, snapshot, sweep
+from tests.core.builders import Driver, ended, fleet, link_up, replayed, script, snapshot, sweep
 
 
 def read(driver: Driver, now: float | None = None) -> Readings:
@@ -54,6 +55,16 @@ def test_items_count_when_they_are_accepted_whoever_searched_them() -> None:
     driver.tell(driver.returned(chunk, reason="worker_died", position=second + 1, hits=()))
     assert read(driver).sweeps.items == stop - start + 1
     assert read(driver).sweeps.chunks["failed"] == 1
+
+
+def test_whether_a_node_can_be_reached_is_not_known_before_somebody_has_tried() -> None:
+    driver = fleet()
+    driver.tell(Begin(version="test", epoch=2))
+    assert read(driver).nodes[0].link is None
+    driver.tell(LinkDown(node="n", why="no route"))
+    assert read(driver).nodes[0].link is Link.DOWN
+    driver.tell(link_up())
+    assert read(driver).nodes[0].link is Link.UP
 
 
 def test_counts_outlive_a_restart_and_are_the_same_from_the_journal_alone() -> None:

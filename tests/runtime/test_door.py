@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from starlette.datastructures import Headers
 
+from hostler.backends.dialin import self_signed
 from hostler.model.access import Scope, TokenView
 from hostler.model.errors import UsageError
 from hostler.runtime import door
@@ -30,6 +37,8 @@ def test_secrets_are_made_once_and_for_their_owner_alone(tmp_path: Path) -> None
     first, again = (door.door(loaded(tmp_path), StateDir(tmp_path), SteadyClock()) for _ in range(2))
     assert (first.token, first.key) == (again.token, again.key)
     assert len(first.key) == 64
+    assert first.token not in repr(first)
+    assert first.key.decode() not in repr(first)
     assert {oct((tmp_path / name).stat().st_mode & 0o777) for name in ("token", "session.key")} == {"0o600"}
 
 
@@ -100,3 +109,12 @@ def test_a_certificate_that_is_none_is_named(tmp_path: Path) -> None:
         door.tls(asked)
     assert door.certificate(asked) == tmp_path / "c.pem"
     assert door.tls(loaded(tmp_path)) is None
+
+
+def test_nobody_is_asked_for_the_password_of_a_key(tmp_path: Path) -> None:
+    secret = load_pem_private_key(self_signed("test").encode(), None)
+    locked = secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"password"))
+    (tmp_path / "c.pem").write_text(self_signed("test"))
+    (tmp_path / "c.key").write_bytes(locked)
+    with pytest.raises(UsageError, match=r"c\.key is encrypted.*openssl pkey"):
+        door.tls(loaded(tmp_path, certificate="c.pem", key="c.key"))

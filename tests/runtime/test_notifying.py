@@ -286,6 +286,24 @@ class TestDelivery:
         assert directory.notified()["dead"] == 0
         assert directory.notified()["alive"] == entries[-1].seq
 
+    async def test_where_a_new_target_begins_is_kept_from_the_start(self, directory: StateDir) -> None:
+        """Of a controller that is killed before its first minute is over the next one knows what was not told."""
+        driver, entries = some_alerts()
+        kept: list[dict[str, int]] = []
+        with http_sink(*[500] * 1000) as sink:
+            async with notifying(directory, Journal(entries), SteadyClock(), aimed(sink.url)) as (notifier, _):
+                await until(lambda: len(sink.posts) > 0)
+                kept.append(directory.notified())
+        assert kept == [{"ops": 0}]
+        directory.note_notified(kept[0])
+        with http_sink() as sink:
+            async with notifying(directory, Journal(entries), Hours(), aimed(sink.url), newest=driver.state.seq) as (
+                notifier,
+                _,
+            ):
+                await until(lambda: notifier.targets()[0].sent == 1)
+        assert json.loads(sink.posts[0].body)["alerts"][0]["id"] == "a1"
+
     async def test_only_what_is_severe_enough_is_told(self, directory: StateDir) -> None:
         driver = watched(fleet(), "gpu_idle", "node_unreachable")
         driver.tell(ProbeAlert(rule="gpu_idle"), ProbeAlert(rule="node_unreachable"))

@@ -16,7 +16,7 @@ from hostler.model.inputs import Cancel, LinkDown, NodeFound, Submit
 from hostler.model.readings import Readings
 from hostler.web.metrics import Fleet, described
 from hostler.web.series import SERIES
-from tests.core.builders import node, script, sweep
+from tests.core.builders import link_up, node, script, sweep
 from tests.web.core_desk import CoreDesk, Window, window
 from tests.web.readings import DEVICE, FULL, NODE, NOW, UNKNOWN
 
@@ -87,6 +87,8 @@ def test_what_is_unknown_has_no_series() -> None:
 def test_a_node_that_is_out_of_reach_is_not_up_and_one_that_left_is_not_there() -> None:
     away = replace(FULL, nodes=(replace(NODE, link=Link.DOWN),))
     assert value(written(away), "hostler_node_up", node="rig-1") == 0.0
+    untried = written(replace(FULL, nodes=(replace(NODE, link=None),)))
+    assert "hostler_node_up" not in names(untried)
     left = written(replace(FULL, nodes=(), devices=()))
     assert not any(("node", "rig-1") in labels for _, labels in left)
 
@@ -127,7 +129,7 @@ def test_a_scrape_sees_what_is_so_now(served: Window) -> None:
 def test_hostile_names_are_escaped() -> None:
     desk = CoreDesk()
     name = 'x"} 1\nhostler_node_up{node="y'
-    desk.driver.tell(NodeFound(node=node(name)))
+    desk.driver.tell(NodeFound(node=node(name)), link_up(name))
     with window(desk) as served:
         made = samples(served.get("/metrics").body.decode())
     assert {dict(labels)["node"] for each, labels in made if each == "hostler_node_up"} == {"n", name}

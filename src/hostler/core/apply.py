@@ -17,7 +17,7 @@ from hostler.core.care import folds as care
 from hostler.core.index import Index
 from hostler.core.ledger import new_ledger
 from hostler.core.loop import folds as loop
-from hostler.core.state import Attempt, ChunkLease, Device, Job, Node, State, Sweep, speed_key, sweep_payload
+from hostler.core.state import RESTARTED, Attempt, ChunkLease, Device, Job, Node, State, Sweep, speed_key, sweep_payload
 from hostler.core.trust import folds as trust
 from hostler.model import events
 from hostler.model.errors import IllegalTransition
@@ -49,7 +49,7 @@ def apply(state: State, index: Index, entry: Entry) -> None:
 def _controller_started(state: State, index: Index, event: events.ControllerStarted) -> None:
     state.epoch, state.begun_at = event.epoch, state.at
     for node in state.nodes.values():
-        _unlink(state, index, node, "the controller was restarted", alive_at=index.before)
+        _unlink(state, index, node, RESTARTED, alive_at=index.before)
 
 
 def _job_submitted(state: State, index: Index, event: events.JobSubmitted) -> None:

@@ -12,7 +12,7 @@ from hostler.core.index import Index
 from hostler.core.loop.claims import velocity_of
 from hostler.core.loop.decide import over
 from hostler.core.loop.state import Config
-from hostler.core.state import Device, Node, Spent, State
+from hostler.core.state import NEVER_REACHED, RESTARTED, Device, Node, Spent, State
 from hostler.core.tally import Window
 from hostler.core.trust import views as trust
 from hostler.learning.velocity import Velocity
@@ -115,7 +115,7 @@ def _node(state: State, index: Index, now: float, node: Node) -> NodeReading:
         backend=spec.backend,
         provider=spec.provider,
         tier=None if tier is None else str(tier),
-        link=node.link,
+        link=None if node.link is Link.DOWN and node.trouble in (NEVER_REACHED, RESTARTED) else node.link,
         since=node.since,
         cordoned=spec.name in state.cordons,
         told_at=None if heard is None else heard.at,

@@ -167,6 +167,10 @@ class Device:
     chunks: list[str] = field(default_factory=list)
 
 
+NEVER_REACHED, RESTARTED = "never reached", "the controller was restarted"
+"""The trouble with a node that nobody has tried to reach yet: ever, or since the controller began."""
+
+
 @entity
 class Node:
     """One node. `link` says whether it can be reached, and nothing else."""
@@ -177,7 +181,7 @@ class Node:
     agent: str | None = None
     incarnation: int | None = None
     boot: str | None = None
-    trouble: str | None = "never reached"
+    trouble: str | None = NEVER_REACHED
     linked_until: float | None = None
     """While it is out of reach: up to when it may have been linked; `None`: it never was, or nobody noted it."""
 

@@ -25,7 +25,8 @@ class NodeReading:
     provider: str | None
     tier: str | None
     """`1`, `2` or 3; `None`: it has no GPUs, or the VRAM of one is unknown."""
-    link: Link
+    link: Link | None
+    """`None`: the controller has begun, and nobody can say yet whether it can be reached."""
     since: float
     """Since when the link is as it is."""
     cordoned: bool

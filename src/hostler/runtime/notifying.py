@@ -73,6 +73,8 @@ class Notifier:
 
     async def run(self) -> None:
         """Tell until cancelled. A target that breaks is taken up again, and nobody else notices."""
+        # Where a new one begins is kept before anything is told: what fires before a crash is told after it.
+        await asyncio.to_thread(self.note, self.progress())
         try:
             async with asyncio.TaskGroup() as tasks:
                 for outlet in self._outlets:

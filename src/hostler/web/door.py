@@ -34,9 +34,9 @@ class Proxy:
 class Door:
     """How people come in. `now` tells Unix seconds; `key` signs the cookies of sessions, and is secret."""
 
-    token: str
+    token: str = field(repr=False)
     """That of the state directory."""
-    key: bytes
+    key: bytes = field(repr=False)
     now: Callable[[], float]
     names: frozenset[str] = frozenset()
     """Names of the controller, besides those of this machine's loopback and the address a connection came to."""

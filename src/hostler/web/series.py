@@ -197,7 +197,11 @@ CONTROLLER = (
 
 NODES = (
     Series("hostler_node_info", "gauge", "1; what a node is", ("node", "backend", "provider", "tier"), _nodes),
-    _node("up", "1 while the node can be reached, else 0", lambda node, _: node.link is Link.UP),
+    _node(
+        "up",
+        "1 while the node can be reached, else 0; none before the controller has tried",
+        lambda node, _: None if node.link is None else node.link is Link.UP,
+    ),
     _node("link_age_seconds", "For how long the link has been as it is", lambda node, now: _age(node.since, now)),
     _node("cordoned", "1 while the node is given nothing new because somebody said so", lambda node, _: node.cordoned),
     _node(
@@ -212,7 +216,7 @@ NODES = (
     _node("disk_full_seconds", "When its disk is full, if it goes on like this", lambda node, _: node.disk_full_in_s),
     _node(
         "results_waiting_seconds",
-        "Age of the oldest result that is not yet where it should be",
+        "Age of the oldest report of it, as of a result, that the controller has not taken",
         lambda node, _: node.backlog_s,
     ),
     _node("price_per_hour", "Its price, in the currency of the fleet file", lambda node, _: node.price_per_h),

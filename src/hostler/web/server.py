@@ -13,6 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from hostler.model.errors import Conflict, UsageError
+from hostler.web.connections import Bounded
 
 CLOSE_S = 2
 """How long open requests may take to end when the server closes."""
@@ -67,6 +68,7 @@ async def serve(app: FastAPI, host: str, port: int, tls: ssl.SSLContext | None =
     )
     config.load()
     config.ssl = tls
+    config.http_protocol_class, config.ws_protocol_class = Bounded, None
     # Whoever connects before the loop has turned waits in the listener's queue.
     return Served(app, _Quiet(config), _listener(host, port))
 

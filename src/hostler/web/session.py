@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from html import escape
 from http import HTTPStatus
@@ -20,6 +21,8 @@ from hostler.web.sessions import LIFETIME_S
 router = APIRouter(include_in_schema=False)
 
 HOME = "/"
+FORM_S = 20.0
+"""How long somebody who is not known may take to send one."""
 PAGE = """<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Log in · Hostler</title></head>
@@ -114,10 +117,16 @@ def _failures_of(request: Request) -> Failures:
 
 async def _form(request: Request) -> bytes:
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MAX_FORM_BYTES:
-            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a form has at most {MAX_FORM_BYTES} bytes")
+    try:
+        async with asyncio.timeout(FORM_S):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > MAX_FORM_BYTES:
+                    raise HTTPException(
+                        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a form has at most {MAX_FORM_BYTES} bytes"
+                    )
+    except TimeoutError as error:
+        raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, f"the form did not come within {FORM_S:g} s") from error
     return bytes(body)
 
 

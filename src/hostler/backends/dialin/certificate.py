@@ -49,11 +49,21 @@ def fingerprint(certificate: Path) -> str:
 
 
 def context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """What TLS is spoken with. Raises `UsageError` where certificate and key cannot be used."""
+    """What TLS is spoken with. Raises `UsageError` where certificate and key cannot be used.
+
+    Nobody is asked for the password of a key: a controller has nobody to ask.
+    """
+
+    def no_password() -> str:
+        raise UsageError(
+            f"the key {key} is encrypted, and nobody is asked for its password; decrypt it "
+            "(`openssl pkey -in KEY -out PLAIN.key`) into a file that only you can read"
+        )
+
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        made.load_cert_chain(certificate, key)
+        made.load_cert_chain(certificate, key, no_password)
     except (OSError, ssl.SSLError) as error:
         raise UsageError(f"the certificate {certificate} cannot be used with the key {key}: {error}") from error
     return made
