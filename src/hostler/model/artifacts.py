@@ -13,6 +13,10 @@ from hostler.model.record import record
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+HUB = "controller"
+"""The place in the state directory: what stages make comes here before it counts."""
+
+
 class ArtifactKind(StrEnum):
     """What an artifact is; what it was made from is of the kind before it, but for evaluations."""
 
