@@ -23,7 +23,12 @@ from hostler.model.alert_events import (
     AlertsSilenced as AlertsSilenced,
     AlertsUnsilenced as AlertsUnsilenced,
 )
-from hostler.model.artifact_events import CopiesDamaged, CopiesGone, CopiesVerified, PlaceGone
+from hostler.model.artifact_events import (
+    CopiesDamaged as CopiesDamaged,
+    CopiesGone as CopiesGone,
+    CopiesVerified as CopiesVerified,
+    PlaceGone as PlaceGone,
+)
 from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet_events import (
     DeviceProved as DeviceProved,
