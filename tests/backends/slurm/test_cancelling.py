@@ -12,7 +12,7 @@ from hostler.backends.slurm import cancelling
 from hostler.backends.slurm.berths import Batch, Berth
 from hostler.backends.slurm.cancelling import Canceller
 from hostler.backends.slurm.errors import SlurmRefused
-from hostler.model.inputs import Ended, Returned, Trouble
+from hostler.model.inputs import Ended, Returned, Submitted, Trouble
 from hostler.model.pools import Mode, Span
 
 from .scripted import DOWN, Post, desk_at, until
@@ -139,6 +139,40 @@ async def test_a_scancel_that_hangs_holds_up_nothing(tmp_path: Path) -> None:
             await it.looks(3)
         assert it.table.calls["scancel"] == 1, "what is on its way is not sent again"
         held.set()
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED", "ODDLY_THERE"])
+async def test_what_runs_and_never_says_so_is_cancelled_until_that_is_taken(tmp_path: Path, state: str) -> None:
+    """Its host hangs, say."""
+    async with stage(tmp_path) as it:
+        token = await it.submitted(order("j1.1"))
+        it.job(token).state = state
+        await it.looks(2)
+        it.table.fails["scancel"] = [DOWN] * 3
+        await it.pool.stop(["j1.1"], "why")
+        await it.ended("j1.1")
+        await until(lambda: it.table.cancelled == ["100"])
+        await it.looks(5)
+        assert it.table.calls["scancel"] == 4
+
+
+async def test_a_look_that_is_older_than_the_submission_does_not_tell_that_it_is_gone(tmp_path: Path) -> None:
+    async with stage(tmp_path) as it:
+        await it.submitted(order("j0.1", "cuda1"))
+        looked = it.table.held["squeue"] = asyncio.Event()
+        seen = it.table.calls["squeue"]
+        it.cluster.hurry()
+        await until(lambda: it.table.calls["squeue"] > seen)
+        answered = it.table.held["sbatch"] = asyncio.Event()
+        await it.pool.launch([order("j1.1")])
+        await until(lambda: it.table.calls["sbatch"] == 2)
+        await it.pool.stop(["j1.1"], "why")
+        await it.ended("j1.1")
+        answered.set()
+        await it.first(Submitted, lambda each: each.job == "200")
+        looked.set()
+        await until(lambda: "200" in it.table.cancelled)
+        await it.closed()
 
 
 async def test_what_is_refused_is_said_once_and_tried_ever_more_seldom(

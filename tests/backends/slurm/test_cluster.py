@@ -149,6 +149,18 @@ async def test_without_accounting_slurmctld_is_asked(configured: bool | None, as
         assert it.pools["a"].looks[-1].verdicts["t-a", 0].state.text == "NODE_FAIL"
 
 
+@pytest.mark.parametrize(("error", "asked"), [(DOWN, 3), (SlurmRefused("there is no sacct"), 1)])
+async def test_accounting_that_hangs_or_is_not_for_us_does_not_hide_the_queue(error: Exception, asked: int) -> None:
+    async with site("a") as it:
+        it.table.fails["sacct"] = [error] * 9
+        job = it.job("t-a", "NODE_FAIL", listed=False)
+        it.pools["a"].lost_jobs = {job.id: 50.0}
+        await it.clock.go(3 * POLL_S + 1)
+        assert it.table.calls["sacct"] == asked
+        assert [look.verdicts["t-a", 0].state.text for look in it.pools["a"].looks] == ["NODE_FAIL"] * 3
+        assert it.cluster.trouble is None
+
+
 async def test_an_id_that_is_anothers_now_tells_nothing_of_ours() -> None:
     async with site("a") as it:
         it.job("somebody-else", "COMPLETED", listed=False)
@@ -301,6 +313,28 @@ async def test_a_lost_desk_is_told_to_all_and_a_new_one_is_looked_through() -> N
         await it.clock.go(POLL_S + 1)
         assert len(it.desks) == 2
         assert len(it.pools["a"].looks) == 1
+
+
+async def test_who_joins_as_the_looking_ends_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with site("a") as it:
+        monkeypatch.setattr(it.cluster, "_looked_on", lambda _task: None)  # nobody has been told yet
+        it.post.hang_up()
+        await until(lambda: it.pools["a"].why)
+        await it.clock.go(POLL_S + 1)
+        await it.cluster.join("a", it.pools["a"])
+        await it.clock.go(POLL_S + 1)
+        assert len(it.pools["a"].looks) == 1
+
+
+async def test_nothing_goes_on_of_a_desk_that_is_gone() -> None:
+    async with site("a") as it:
+        before = asyncio.all_tasks()
+        for _ in range(5):
+            it.post.hang_up()
+            await until(lambda: it.cluster._desk is None)
+            await it.cluster.join("a", it.pools["a"])
+        await it.clock.go(0)
+        assert len([task for task in asyncio.all_tasks() - before if "_tidy" in repr(task)]) == 1
 
 
 async def test_a_desk_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,6 +134,29 @@ async def test_a_lost_answer_is_looked_for_by_its_name(folder: Path) -> None:
     assert caught.value.unknown
 
 
+class Without(Here):
+    """A login node that has no sacct."""
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | None = None,
+        env: Mapping[str, str | None] | None = None,
+        timeout_s: float,
+    ) -> Ran:
+        if argv[0] == "sacct":
+            return Ran(status=None, out="", err="cannot start 'sacct': No such file or directory")
+        return await super().run(argv, stdin=stdin, env=env, timeout_s=timeout_s)
+
+
+async def test_where_there_is_no_sacct_the_queue_has_to_do(folder: Path) -> None:
+    cluster, _ = slurm(Without(folder))
+    await submit(folder, cluster)
+    assert await cluster.find("hostler-a1", 0.0) == ("1",)
+    assert await cluster.find("hostler-a2", 0.0) == ()
+
+
 @pytest.mark.parametrize(("mode", "unknown"), [("cut", True), ("slow", True), ("lost", True), ("down", False)])
 async def test_a_submission_may_have_been_made(folder: Path, mode: str, unknown: bool) -> None:
     with table_of(folder) as table:
@@ -364,6 +387,10 @@ def test_a_limit_that_is_named_tells_whether_it_passes(limit: str, later: bool, 
         "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying",
         "sbatch: error: Batch job submission failed: I/O error writing script/environment to file",
         "sbatch: error: Batch job submission failed: Message receive failure",
+        "sbatch: error: Batch job submission failed: Unable to contact slurm controller (receive failure)",
+        "sbatch: error: Batch job submission failed: Unable to contact slurm controller (shutdown failure)",
+        "sbatch: error: Batch job submission failed: Communication shutdown failure",
+        "sbatch: error: Batch job submission failed: Unable to create job record, try again",
     ],
 )
 def test_what_passes_may_have_been_done(text: str) -> None:

@@ -115,6 +115,9 @@ async def test_what_is_not_there_is_said(tmp_path: Path) -> None:
         assert (await desk.read_log("j1.1", "out", 1, 3)).data == b"ell"
         await desk.discard(["j1.1"])
         assert not (tmp_path / "attempts/j1.1").exists()
+        with pytest.raises(FilesError):
+            await desk.facts("t", 0, 0)
+        await desk.prepare("t", {})
         assert (await desk.facts("t", 0, 0))["facts"] == []
 
 

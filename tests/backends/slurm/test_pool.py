@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -174,7 +175,7 @@ async def test_a_pilot_whose_time_is_nearly_up_is_given_nothing_more(
     async with stage(tmp_path, "pilot") as it:
         token = await it.submitted(order("j1.1"))
         it.job(token).state = "RUNNING"
-        agent = it.post.begin(token, it.job(token).id, ends_at=1.0 + left_s)
+        agent = it.post.begin(token, it.job(token).id, ends_at=time.time() + left_s)
         await until(lambda: agent.requests)
         await it.pool.launch([order("j2.1")])
         await until(lambda: len(it.table.submitted) == batches and (batches == 2 or "j2.1" in launched(agent)))
@@ -996,6 +997,59 @@ async def test_remembered_while_it_runs(tmp_path: Path, mode: Mode) -> None:
         await until(lambda: launched(agent) == ["j6.1"])
     else:
         await until(lambda: it.table.submitted[1:])
+    await it.leave()
+
+
+async def test_remembered_while_a_pilot_runs_that_was_begun_anew(tmp_path: Path) -> None:
+    """What its second run has is not in the journal of batches, and is not over with the first run."""
+    it = Stage(tmp_path, terms("pilot"))
+    it.table._submit(terms().options(order("j1.1").ask, "pilot", "t", 1, "/"))  # type: ignore[arg-type]
+    it.table.of("t").state = "RUNNING"
+    first, second = it.post.begin("t", "100"), it.post.begin("t", "100", run=1)
+    for agent, name in ((first, "j1.1"), (first, "j2.1"), (second, "j2.1"), (second, "j5.1")):
+        agent.attempts.append({"id": name, "begun": True, "started_at": 1.0, "exit": None})
+    it.pool.remember([from_journal("t", "j1.1", mode="pilot")])
+    assert sorted((await it.join()).attempts) == ["j1.1", "j2.1", "j5.1"]
+    assert "begins it anew" in str((await it.ended("j1.1")).error)
+    await it.looks(3)
+    assert [each.attempt for each in it.all(Ended)] == ["j1.1"]
+    await it.pool.stop(["j2.1"], "why")
+    await until(lambda: second.asked("stop"))
+    for name in ("j2.1", "j5.1"):
+        it.post.tell(second, "ended", attempt=name, reason=None, exit_code=0)
+        assert (await it.ended(name)).exit_code == 0
+    await it.leave()
+
+
+async def test_remembered_while_a_journal_cannot_be_read_for_a_moment(tmp_path: Path) -> None:
+    it = Stage(tmp_path, terms("pilot"))
+    it.table._submit(terms().options(order("j1.1").ask, "pilot", "t", 1, "/"))  # type: ignore[arg-type]
+    it.table.of("t").state = "RUNNING"
+    agent = it.post.begin("t", "100")
+    agent.attempts.append({"id": "j5.1", "begun": True, "started_at": 1.0, "exit": None})
+    it.post.faults["facts"] = "Stale file handle"
+    it.pool.remember([from_journal("t", "j1.1", mode="pilot")])
+    joining = asyncio.create_task(it.join())
+    await until(lambda: it.post.ops("facts"))
+    it.post.faults.clear()
+    assert sorted((await joining).attempts) == ["j1.1", "j5.1"]
+    await it.leave()
+
+
+@pytest.mark.parametrize(("saves", "expected"), [(True, "stopped"), (False, "short")])
+async def test_remembered_after_its_time_was_over_long_ago(tmp_path: Path, saves: bool, expected: str) -> None:
+    """Its script ended well before Slurm would have ended it: accounting calls that COMPLETED."""
+    it, now = Stage(tmp_path, terms()), time.time()
+    it.table._submit(terms().options(order("j1.1").ask, "job", "t", 1, "/"))  # type: ignore[arg-type]
+    it.table.of("t").listed, it.table.of("t").recorded = False, "COMPLETED"
+    agent = it.post.begin("t", "100", at=now - 9000.0, ends_at=now - 5400.0)
+    agent.noted("ended", attempt="j1.1", reason="stopped", error=f"{ALLOCATION_ENDS}: SIGTERM")
+    it.post.end("t", "signal", at=now - 5500.0)
+    known = from_journal("t", "j1.1")
+    it.pool.remember([replace(known, time=replace(known.time, saves=saves))])
+    await it.join()
+    assert (await it.ended("j1.1")).reason == expected
+    await it.closed()
     await it.leave()
 
 

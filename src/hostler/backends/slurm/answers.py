@@ -12,14 +12,16 @@ from hostler.model.units import printable
 SAID_MAX = 300
 
 NOT_REACHED = re.compile(
-    r"Unable to contact slurm controller|Connection refused|No route to host|Network is unreachable"
-    r"|Unable to resolve|Unable to establish configuration source|Unable to process configuration file"
-    r"|cannot stat file .*slurm\.conf|Slurm backup controller in standby|Munge encode failed|authentication plugin",
+    r"Unable to contact slurm controller|Communication connection failure|Connection refused"
+    r"|No route to host|Network is unreachable|Unable to resolve|Unable to establish configuration source"
+    r"|Unable to process configuration file|cannot stat file .*slurm\.conf|Slurm backup controller in standby"
+    r"|Munge encode failed|authentication plugin",
     re.IGNORECASE,
 )
 """Slurm was not reached: nothing can have been done."""
 INTERRUPTED = re.compile(
     r"timed out|Zero Bytes were transmitted|Message (?:receive|send) failure|Unexpected message received"
+    r"|\((?:receive|send|shutdown) failure\)|Communication shutdown failure|Unable to create job record"
     r"|Connection reset|Broken pipe|Transport endpoint is not connected|Protocol authentication error"
     r"|Slurm temporarily unable|temporarily unavailable|Unexpected end of file|Incomplete|try again later"
     r"|I/O error writing script|Too many open files|Cannot allocate memory|No space left",

@@ -20,8 +20,8 @@ from hostler.model.inputs import Ended, Input, Returned, Searched
 from hostler.model.pools import BatchTask, Mode, SlotPhase, SlotSeen, Span
 from hostler.model.record import entity, record
 
-SLACK_S = 45.0
-"""Slurm looks at the time about twice a minute."""
+SLACK_S = 65.0
+"""Slurm warns up to a minute before it was asked to."""
 MARGIN_S = 90.0
 """What is left of an allocation when nothing more is begun in it."""
 
@@ -62,6 +62,8 @@ class Berth:
     began_at: float | None = None
     """By the clock here."""
     ends_at: float | None = None
+    over_at: float | None = None
+    """The same by the clock of its host, or of the cluster."""
     ended: Facts | None = None
     """What that run said at its end, or what there is to say of it."""
     has_ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -81,7 +83,7 @@ class Berth:
     barred: bool = False
     """Whether its task is claimed by nobody, so that it finds nothing to do should it begin."""
     listed: tuple[str, ...] = ()
-    """What the queue calls it, as it waits there; several names where it was submitted more than once."""
+    """What the queue calls it until it says that it has begun; several names where it was submitted more than once."""
     missing_since: float | None = None
     """Since when the cluster's queue does not have it any more."""
     seen: set[int] = field(default_factory=set)
@@ -90,6 +92,8 @@ class Berth:
     """Runs that began while the one before was still being followed."""
     ends: dict[int, Facts] = field(default_factory=dict)
     """What runs said at their ends."""
+    adopted: dict[str, int] = field(default_factory=dict)
+    """Attempts that a later run has which is not followed yet, and which of them."""
     following: bool = False
     """Whether somebody attends its run, or finds out what became of it."""
     over: bool = False
@@ -106,7 +110,9 @@ class Berth:
 
     def has(self, name: str) -> bool:
         """Whether an attempt or a chunk is here of which nobody was told yet that it has come back."""
-        return name in self.orders or name in self.chunks or any(each.attempt == name for each in self.held_back)
+        if name in self.orders or name in self.chunks or name in self.adopted:
+            return True
+        return any(each.attempt == name for each in self.held_back)
 
     def awaits(self, name: str) -> bool:
         """Whether its agent has not said yet how an attempt or a chunk has ended."""
@@ -137,11 +143,24 @@ class Berth:
         self.declared.clear()
         self.held_back.clear()
         self.stuck, self.phase, self.says = False, SlotPhase.UP, f"RUNNING on {told.get('host')}"
-        if told.get("ends_at") is not None:
-            time_s = told["ends_at"] - told["at"]  # by one clock: that of its host
-        self.ends_at = now + time_s
+        self.ends_at, self.over_at = _time_of(told, now, time_s)
+        self.orders |= {name: None for name, its in self.adopted.items() if its == run and name not in self.orders}
+        self.adopted = {name: its for name, its in self.adopted.items() if its != run}
         if run in self.ends:
             self.end(self.ends[run])
+
+    def adopt(self, name: str, run: int) -> bool:
+        """An attempt is in that run, whatever was thought of it; not where what that has left was told already."""
+        if name in self.adopted:
+            return False  # it is in a newer one
+        if run == self.run:
+            self.orders.setdefault(name, None)
+            return True
+        if any(news.run == run for news in self.coming):
+            self.orders.pop(name, None)
+            self.adopted[name] = run
+            return True
+        return False
 
     def end(self, told: Facts) -> None:
         """The run is over."""
@@ -153,7 +172,7 @@ class Berth:
         self.run, self.ended, self.following = None, None, False
         self.has_ended.clear()
         self.phase, self.says = SlotPhase.WAITING, "it waits to begin anew"
-        self.began_at, self.ends_at = None, None
+        self.began_at, self.ends_at, self.over_at = None, None, None
 
     def forget_run(self) -> None:
         """Nobody is connected any more: what goes on there is to be found out anew."""
@@ -163,6 +182,7 @@ class Berth:
         self.seen.clear()
         self.coming.clear()
         self.ends.clear()
+        self.adopted.clear()
 
     def forget(self, given: Input) -> None:
         """What has come back is not held here any more."""
@@ -197,6 +217,8 @@ class Batch:
     berths: list[Berth]
     job: str | None = None
     requested_at: float = 0.0
+    taken_at: float | None = None
+    """When this process heard that the cluster has it."""
     prepared: bool = False
     """Whether its folder is there, with all that is in it."""
     doubtful: bool = False
@@ -367,5 +389,17 @@ def reason_of(outcome: Outcome | None, time: Span) -> str:
 
 def has_run_out(batch: Batch, berth: Berth, now: float) -> bool:
     """Whether a run that was made to end had had all its time, but for what it is warned before."""
-    signalled = berth.ended is not None and berth.ended.get("why") == "signal"
-    return signalled and berth.ends_at is not None and berth.ends_at - now <= warning_s(batch.time.seconds) + SLACK_S
+    if berth.ended is None or berth.ended.get("why") != "signal" or berth.ends_at is None:
+        return False
+    left_s, ended_at = berth.ends_at - now, berth.ended.get("at")
+    if ended_at is not None and berth.over_at is not None:
+        left_s = berth.over_at - ended_at  # it may be long ago
+    return left_s <= warning_s(batch.time.seconds) + SLACK_S
+
+
+def _time_of(told: Facts, now: float, time_s: float) -> tuple[float, float | None]:
+    """When a run is over, by the clock here and by that of its host. That it has begun may be old news."""
+    if told.get("at") is None:
+        return now + time_s, None
+    over_at = told["at"] + time_s if told.get("ends_at") is None else told["ends_at"]
+    return min(now + (over_at - told["at"]), over_at), over_at

@@ -82,8 +82,8 @@ class Canceller:
         now = self._cluster.clock.now()
         self._not_before = {name: until for name, until in self._not_before.items() if until > now - AGAIN_S}
         self._not_before.update(dict.fromkeys(names, now + AGAIN_S))
-        for name in names:
-            self._failures.pop(name, None)
+        known = self._not_before.keys() - set(names)  # of what has left the queue by itself, nothing is kept
+        self._failures = {name: count for name, count in self._failures.items() if name in known}
         self._said = ""
         self._cluster.hurry()
 

@@ -149,7 +149,7 @@ class Cluster:
                 self._desk, self._slurm = desk, self._slurm_at(desk)
                 self._tidying = asyncio.create_task(self._tidy(desk))
             self._members[name] = member
-            if self._looking is None:
+            if self._looking is None or self._looking.done():
                 self._looking = asyncio.create_task(self._look_on())
                 self._looking.add_done_callback(self._looked_on)
 
@@ -306,6 +306,9 @@ class Cluster:
             except NoAccounting as error:
                 self._log.info("no accounting", cluster=self.name, why=str(error))
                 self._accounts = error.configured
+            except (SlurmDown, SlurmRefused) as error:  # a database that hangs must not hide the queue, nor no sacct
+                self._log.info("accounting does not answer", cluster=self.name, why=str(error))
+                self._accounts = isinstance(error, SlurmDown)
         if rows is None:
             rows = (await slurm.jobs(jobs)).rows
         return {key: _verdict(row) for key, row in _by_task([row for row in rows if row.name is not None]).items()}
@@ -325,6 +328,8 @@ class Cluster:
             return
         desk, self._desk, self._slurm = self._desk, None, None
         self._hosts, self._limits, self._accounts = None, None, True
+        if self._tidying is not None:
+            self._tidying.cancel()
         desk.close()
         for member in list(self._members.values()):
             member.lost(f"the desk of cluster {self.name} is gone: {why}")

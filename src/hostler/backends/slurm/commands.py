@@ -146,6 +146,8 @@ class Slurm:
             if missing.configured:
                 raise SlurmDown(f"{missing}; whether there is a job {name!r} cannot be told", unknown=True) from missing
             return ()
+        except SlurmRefused:  # as where there is no sacct: that says nothing against the job
+            return ()
         return tuple(dict.fromkeys(row.array or row.job for row in recorded.rows if row.name == name))
 
     async def accounting(self, jobs: Sequence[str], since: float) -> Parsed[AccountingRow]:

@@ -68,7 +68,8 @@ class Follower:
         unwanted, late = list[Place](), list[str]()
         for batch, berth in list(self._holdings.berths()):
             key = (batch.token, berth.task)
-            row, berth.listed = look.rows.get(key), look.names.get(key, ())
+            row = look.rows.get(key)
+            berth.listed = look.names.get(key, ()) or _unheard(berth, row)
             if berth.run is not None and berth.began_at is not None and berth.began_at >= look.asked_at:
                 continue  # what was seen is older than what it has said itself
             if row is not None:
@@ -76,7 +77,7 @@ class Follower:
                 late += self._overdue(berth, row, now)
                 if berth.unwanted is not None and self._canceller.due(berth.listed):
                     unwanted.append((batch, berth))
-            elif batch.job is not None:
+            elif batch.job is not None and (batch.taken_at is None or batch.taken_at < look.asked_at):
                 verdict = look.verdicts.get(key) or _vanished(batch, berth, batch.token in listed)
                 self._not_in_queue(batch, berth, verdict, now)
         if unwanted or late:
@@ -190,7 +191,7 @@ class Follower:
         if berth.run is None:
             berth.phase = SlotPhase.UNKNOWN if row.state.phase is Phase.UNKNOWN else SlotPhase.WAITING
         elif row.ends is not None and not waits:
-            berth.ends_at = row.ends
+            berth.ends_at = berth.over_at = row.ends
         if waits and berth.following:
             # It was taken off its host, and waits to begin anew: nothing of its run goes on.
             self._verdicts.tell(batch, berth, _requeued(batch, berth))
@@ -209,8 +210,10 @@ class Follower:
     def _not_in_queue(self, batch: Batch, berth: Berth, verdict: Verdict | None, now: float) -> None:
         berth.missing_since = berth.missing_since or now
         missing_s = now - berth.missing_since
-        if verdict is not None and not verdict.state.over:
+        if verdict is not None and verdict.state.phase is Phase.UNKNOWN:
             return
+        if verdict is not None and not verdict.state.over:
+            verdict = None  # accounting comes later than the queue; of what slurmctld has forgotten, it hears no end
         if verdict is not None:
             self._verdicts.answer(batch, berth, verdict)
         if berth.following and berth.ended is not None:
@@ -246,6 +249,13 @@ class Follower:
 def _ended_well(berth: Berth) -> bool:
     """Whether nobody needs the cluster to know how it ended."""
     return berth.following and berth.ended is not None and not berth.holds and not berth.held_back
+
+
+def _unheard(berth: Berth, row: QueueRow | None) -> tuple[str, ...]:
+    """What the queue calls a task that runs, by the queue, and has not said so: its host may hang."""
+    if row is None or berth.run is not None or row.state.phase is Phase.ENDING:
+        return ()
+    return (name_in_queue(row, berth.task),)
 
 
 def _said(row: QueueRow) -> str:

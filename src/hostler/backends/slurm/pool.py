@@ -54,6 +54,8 @@ LEAST_S = 60.0
 SHOW_EVERY_S = 1.0
 ANSWERS_S = 15.0
 """How long a controller that leaves waits for answers of submissions that nobody wants any more."""
+READ_RESTS_S = (0.2, 1.0, 5.0)
+NOTHING: Facts = {"facts": [], "attempts": [], "chunks": []}
 UNCLAIMED_S = 60.0
 """How long what an earlier controller has asked for may wait in the queue before it is given anything to do."""
 
@@ -335,9 +337,8 @@ class SlurmPool:
         known = [(token, name) for token, name in known if token not in missing]
         held = [name for _, name in known]
         for batch, berth in list(holdings.berths()):
-            if berth.run is not None:
-                with suppress(FilesError):
-                    held += await self._held_by(batch, berth, held)
+            for run in sorted(berth.seen, reverse=True):
+                held += await self._held_by(batch, berth, run, held)
         self._cluster.hurry()
         return list(dict.fromkeys(held))
 
@@ -379,17 +380,26 @@ class SlurmPool:
             raise LinkLost(f"it cannot be told what was submitted: squeue says {listed.unread[0]!r}")
         return {row.name: row.array or row.job for row in listed.rows if row.name is not None}
 
-    async def _held_by(self, batch: Batch, berth: Berth, known: Sequence[str]) -> list[str]:
-        """What the agent of its run has on its disk; what nobody here knows of is put down."""
-        assert berth.run is not None
-        told = await self._cluster.desk.facts(berth.token, berth.task, berth.run)
+    async def _held_by(self, batch: Batch, berth: Berth, run: int, known: Sequence[str]) -> list[str]:
+        """What the agent of a run has on its disk; what nobody here knows of is put down."""
+        told = await self._read(berth, run)
         running = {str(each["id"]) for each in told["attempts"]}
         facts = [str(fact["chunk"]) for fact in told["facts"] if "chunk" in fact]
-        berth.found = dict.fromkeys([*(str(each[0]) for each in told["chunks"]), *facts], True)
-        for name in running.difference(known):
-            berth.orders.setdefault(name, None)
-            self._holdings.note(batch, berth, [name])
-        return [*running, *(str(fact["attempt"]) for fact in told["facts"] if fact["fact"] == "ended")]
+        if run == max(berth.seen):
+            berth.found = dict.fromkeys([*(str(each[0]) for each in told["chunks"]), *facts], True)
+        # Where an allocation began anew, the newest run that has an attempt is the one that counts.
+        news = running if run > min(berth.seen) else running.difference(known)
+        kept = [name for name in news if berth.adopt(name, run)]
+        self._holdings.note(batch, berth, kept)
+        return [*kept, *(str(fact["attempt"]) for fact in told["facts"] if fact["fact"] == "ended")]
+
+    async def _read(self, berth: Berth, run: int) -> Facts:
+        """A journal that cannot be read now may be a moment later; who gives it up may begin anew what runs."""
+        for rest_s in READ_RESTS_S:
+            with suppress(FilesError):
+                return await self._cluster.desk.facts(berth.token, berth.task, run)
+            await self._cluster.clock.sleep(rest_s)
+        return NOTHING
 
     def _link_up(self, held: Sequence[str]) -> LinkUp:
         agent = str(self._cluster.desk.hello["root"])

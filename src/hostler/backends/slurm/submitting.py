@@ -271,7 +271,7 @@ class Submitter:
         """The cluster has it; that may be heard in more than one way."""
         if batch.job is not None:
             return
-        batch.job = job
+        batch.job, batch.taken_at = job, self._cluster.clock.now()
         for berth in batch.berths:
             if berth.run is None:
                 berth.says, berth.stuck = "it has been submitted", False
