@@ -10,7 +10,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import insert, select
 
-from hostler.model.artifacts import HUB, ArtifactKind, Copy, Standing
+from hostler.model.artifacts import HUB, ArtifactKind, Copy, Standing, Wanted
 from hostler.model.codec import dump_event
 from hostler.model.events import (
     CopiesDamaged,
@@ -169,11 +169,20 @@ def test_copies_come_are_damaged_and_go(journal: Journal) -> None:
 
 def test_what_lacks_copies_is_found_and_what_was_not_read_for_long(journal: Journal) -> None:
     add(journal, CopiesVerified(place="bucket", artifacts=(FIRST,)))
-    places = [HUB, "bucket"]
+    domains = {HUB: "home", "bucket": "s3"}
+
+    def short(copies: int, domains: dict[str, str], since: float = 0.0, apart: int = 1) -> list[str]:
+        wanted = Wanted(copies=copies, domains=apart)
+        with journal.catalogue() as connection:
+            return catalogue.short_of(connection, Standing.MODEL, wanted, domains, since, 10)
+
+    assert short(2, domains) == [SECOND]
+    assert short(2, domains, since=1005.0) == [FIRST, SECOND]
+    assert short(1, domains) == []
+    assert short(1, domains, apart=2) == [SECOND]
+    assert short(2, {HUB: "home", "bucket": "home"}, apart=2) == [FIRST, SECOND]
+    assert short(1, {}) == [FIRST, SECOND]
     with journal.catalogue() as connection:
-        assert catalogue.fewer_than(connection, Standing.MODEL, 2, places, 0.0, 10) == [SECOND]
-        assert catalogue.fewer_than(connection, Standing.MODEL, 2, places, 1005.0, 10) == [FIRST, SECOND]
-        assert catalogue.fewer_than(connection, Standing.MODEL, 1, places, 0.0, 10) == []
         assert catalogue.unread_longest(connection, HUB, 2) == [(FIRST, 1001.0), (GAMES, 1003.0)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 from typing import Annotated
@@ -25,6 +26,15 @@ class ArtifactKind(StrEnum):
     MODEL = "model"
     EVALUATION = "evaluation"
     """Games that an evaluation played and recorded."""
+
+
+SUFFIXES: Mapping[ArtifactKind, str] = {
+    ArtifactKind.GAMES: ".segment.npz",
+    ArtifactKind.EVALUATION: ".segment.npz",
+    ArtifactKind.DATASET: ".dataset.npz",
+    ArtifactKind.MODEL: ".safetensors",
+}
+"""How files of a kind are called, behind their SHA-256 (docs/reference/learning.md)."""
 
 
 class Standing(StrEnum):

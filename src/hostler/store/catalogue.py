@@ -7,12 +7,12 @@ the fact durable. Everything else here reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import Connection, Select, delete, func, select, update
+from sqlalchemy import Connection, Select, case, delete, distinct, func, null, select, update
 
 from hostler.model import events
-from hostler.model.artifacts import HUB, Artifact, ArtifactKind, Copy, Standing
+from hostler.model.artifacts import HUB, Artifact, ArtifactKind, Copy, Standing, Wanted
 from hostler.model.events import Entry
 from hostler.store.dialect import ignore_known, upsert
 from hostler.store.tables import artifacts, copies, lineage
@@ -77,30 +77,42 @@ def unread_longest(connection: Connection, place: str, limit: int) -> list[tuple
     return [tuple(row) for row in connection.execute(query.order_by(copies.c.verified_at).limit(limit))]
 
 
-def fewer_than(
-    connection: Connection, standing: Standing, wanted: int, places: Sequence[str], since: float, limit: int
+def short_of(
+    connection: Connection, standing: Standing, wanted: Wanted, domains: Mapping[str, str], since: float, limit: int
 ) -> list[str]:
-    """Artifacts of a standing with fewer copies than that in these places, read since then; the oldest first."""
-    counted = (
-        select(func.count())
-        .select_from(copies)
-        .where(
-            copies.c.sha256 == artifacts.c.sha256,
-            copies.c.place.in_(places),
-            copies.c.damaged.is_(False),
-            copies.c.verified_at >= since,
-        )
-        .scalar_subquery()
+    """Artifacts of a standing with fewer copies, or in fewer domains, than wanted; the oldest first.
+
+    `domains` names the places that count, with the domain of each; a copy counts that was read there since `since`.
+    """
+    own = (
+        copies.c.sha256 == artifacts.c.sha256,
+        copies.c.place.in_(list(domains)),
+        copies.c.damaged.is_(False),
+        copies.c.verified_at >= since,
     )
-    query: Select[Any] = select(artifacts.c.sha256).where(artifacts.c.standing == standing, counted < wanted)
+    domain = case(dict(domains), value=copies.c.place) if domains else null()
+    there = select(func.count()).select_from(copies).where(*own).scalar_subquery()
+    apart = select(func.count(distinct(domain))).select_from(copies).where(*own).scalar_subquery()
+    query: Select[Any] = select(artifacts.c.sha256).where(
+        artifacts.c.standing == standing, (there < wanted.copies) | (apart < wanted.domains)
+    )
     return list(connection.execute(query.order_by(artifacts.c.seq).limit(limit)).scalars())
 
 
-def standings(connection: Connection, names: Sequence[str]) -> dict[str, tuple[Standing, bool, int | None]]:
-    """By artifact: its standing, whether it was exported, and the games in it."""
+class Worth(NamedTuple):
+    """What an artifact is worth now."""
+
+    standing: Standing
+    exported: bool
+    """Of games: whether a dataset was chosen from them, or the quality gate refused them."""
+    games: int | None
+
+
+def standings(connection: Connection, names: Sequence[str]) -> dict[str, Worth]:
+    """By artifact, what it is worth now."""
     query = select(artifacts.c.sha256, artifacts.c.standing, artifacts.c.exported, artifacts.c.games)
     rows = (row for some in _by_some(names) for row in connection.execute(query.where(artifacts.c.sha256.in_(some))))
-    return {row.sha256: (Standing(row.standing), row.exported, row.games) for row in rows}
+    return {row.sha256: Worth(Standing(row.standing), row.exported, row.games) for row in rows}
 
 
 def _artifact(row: Any, parents: tuple[str, ...]) -> Artifact:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hostler.model.errors import FilesChanged, FilesError
-from hostler.stores.base import PIECE, Damaged, ObjectName, Pace
+from hostler.stores.base import PIECE, Damaged, Missing, ObjectName, Pace
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -41,9 +41,11 @@ def verified(name: ObjectName, content: Iterable[bytes], pace: Pace, where: str)
 
 @contextmanager
 def opened(source: Path) -> Iterator[BinaryIO]:
-    """A regular file to read; a link is none, wherever it leads. Raises `FilesError`."""
+    """A regular file to read; a link is none, wherever it leads. Raises `Missing` and `FilesError`."""
     try:
         descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise Missing(f"{source} is not there") from error
     except OSError as error:
         raise FilesError(f"{source} cannot be read: {error.strerror}") from error
     with os.fdopen(descriptor, "rb") as file:
