@@ -72,7 +72,7 @@ class Yard:
             self.journal,
             self.located,
             self.stores[HUB].root,
-            ReplicationRules,
+            ReplicationRules(),
             self.clock,
             self.tell,
             self.troubles.append,

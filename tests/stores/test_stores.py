@@ -28,7 +28,7 @@ def flipped(content: bytes, at: int = 1000) -> bytes:
 def test_what_is_put_is_there_and_comes_back(shop: Shop, source: Path, tmp_path: Path) -> None:
     sent: list[int] = []
     shop.store.put(NAME, source, sent.append)
-    assert sum(sent) == len(CONTENT)
+    assert sum(sent) == 2 * len(CONTENT), "sent, and read back"
     assert shop.read(NAME.path) == CONTENT
     assert shop.store.check(NAME, at_once) == len(CONTENT)
     assert list(shop.store.listed()) == [Listed(NAME, len(CONTENT))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -105,18 +105,37 @@ class Wanted:
     """From when it was made until they should be there, in seconds."""
 
 
+USUAL_COPIES: Mapping[Standing, Wanted] = {
+    Standing.GAMES: Wanted(copies=2, domains=2, within_s=300.0),
+    Standing.DATASET: Wanted(copies=1),
+    Standing.MODEL: Wanted(copies=3, domains=2),
+    Standing.CANDIDATE: Wanted(copies=1),
+    Standing.FORMER: Wanted(copies=1, within_s=300.0),
+}
+
+
 @record
 class ReplicationRules:
     """What is wanted of each standing."""
 
-    wanted: dict[Standing, Wanted] = field(
-        default_factory=lambda: {
-            Standing.GAMES: Wanted(copies=2, domains=2, within_s=300.0),
-            Standing.DATASET: Wanted(copies=1, within_s=0.0),
-            Standing.MODEL: Wanted(copies=3, domains=2, within_s=0.0),
-            Standing.CANDIDATE: Wanted(copies=1, within_s=0.0),
-            Standing.FORMER: Wanted(copies=1, within_s=300.0),
-        }
-    )
+    wanted: Mapping[Standing, Wanted] = field(default_factory=lambda: dict(USUAL_COPIES))
     verified_within_s: Annotated[float, Field(gt=0)] = 30 * 86_400.0
     """A copy whose hash was not read for longer counts no more until it is."""
+
+
+@record
+class StoreSpec:
+    """A store of the fleet file. There are no secrets in it; `config` and `profile` say where these are."""
+
+    name: str
+    kind: Literal["directory", "s3", "rclone"]
+    root: str
+    """The directory, the bucket, or the remote of rclone with its path."""
+    domain: str
+    prefix: str = ""
+    endpoint: str | None = None
+    region: str | None = None
+    profile: str | None = None
+    config: str | None = None
+    bytes_per_s: float | None = None
+    reserve_bytes: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import structlog
@@ -34,6 +35,7 @@ from hostler.core.views import (
 )
 from hostler.model.access import AuditView, Holder, TokenView
 from hostler.model.alert_views import AlertView, RuleView, SilenceView, TargetView
+from hostler.model.artifacts import ReplicationRules
 from hostler.model.commands import Command, Fit, NodeCommand, Solve
 from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError
 from hostler.model.events import AttemptEnded, Entry, job_of
@@ -68,21 +70,25 @@ from hostler.runtime.link import Link
 from hostler.runtime.loops import every
 from hostler.runtime.notifying import Notifier
 from hostler.runtime.parts import COMMANDS, JOURNAL, PLANS, RATINGS, SNAPSHOTS, parts
+from hostler.runtime.places import Places, located
 from hostler.runtime.planner import Planner
 from hostler.runtime.proof import proof_of
 from hostler.runtime.pump import Pump
+from hostler.runtime.replicating import Replicator
 from hostler.runtime.snapshots import fold_in_background, recovered, snapshot_of
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.vitals import Vitals
 from hostler.runtime.writer import Writer
 from hostler.settings import Telling
 from hostler.store import Journal, open_journal
+from hostler.store.catalogue import NOTED
 
 SNAPSHOT_CHECK_S = 5.0
 SNAPSHOT_TIMEOUT_S = 600.0
 WRITER_PATIENCE_S = 5.0
 RELEASE_S = 30.0
 """How long a controller that leaves waits for its nodes, all together, to let go of what idles there."""
+USUAL = ReplicationRules()
 AWAY_S = 3.0
 """A node that is out of reach for less than this is not worth a word."""
 
@@ -94,7 +100,8 @@ class Controller:
     in the queue of its cluster: what it has is awaited, nothing new is put on it. It is given the node and its agent.
 
     `async with Controller(...) as controller` recovers the state and starts everything; leaving the block stops it.
-    What runs on the nodes runs on.
+    What runs on the nodes runs on. `places` is where artifacts lie, by default the state directory alone, and `copies` how
+    many of them there should be.
     """
 
     def __init__(
@@ -108,6 +115,8 @@ class Controller:
         *,
         telling: Telling | None = None,
         alert_origins: Mapping[str, Mapping[str, str]] | None = None,
+        places: Places | None = None,
+        copies: ReplicationRules = USUAL,
     ) -> None:
         self._directory = directory
         self._fleet = fleet
@@ -138,6 +147,16 @@ class Controller:
         self._alert_origins = alert_origins or {}
         self._notifier = Notifier(
             telling, fleet, directory, self._core.state.seq, clock, self.entries, self._find_alert, self.record
+        )
+        directory.artifacts.mkdir(parents=True, exist_ok=True)
+        self._replicator = Replicator(
+            self._journal,
+            places or located((), directory.artifacts, "here"),
+            directory.artifacts,
+            copies,
+            clock,
+            self.tell,
+            partial(self.record, "copies"),
         )
         self._writer_death: asyncio.Future[None] | None = None
         self._running: asyncio.Task[None] | None = None
@@ -426,6 +445,7 @@ class Controller:
             tasks.create_task(self._planner.run(), name="plans")
             tasks.create_task(self._notifier.run(), name="alerts")
             tasks.create_task(self._vitals.watch(), name="vitals")
+            tasks.create_task(self._replicator.run(), name="copies")
             for link in self._links.values():
                 tasks.create_task(link.run(self._epoch), name=f"link {link.name}")
             snapshots = every(
@@ -454,6 +474,8 @@ class Controller:
 
     def _publish(self, entries: Sequence[Entry]) -> None:
         self._broadcast.publish(entries)
+        if any(type(entry.event) in NOTED for entry in entries):
+            self._replicator.wake()
         self._note_end()
 
     def _note_end(self) -> None:

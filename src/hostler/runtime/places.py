@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeAlias
 
-from hostler.model.artifacts import Place
+from hostler.model.artifacts import HUB, Place, StoreSpec
 from hostler.model.errors import FilesError, LinkError
 from hostler.runtime.clock import Clock
 from hostler.runtime.pacing import Bandwidth
 from hostler.stores.base import Store
+from hostler.stores.bucket import BucketStore
+from hostler.stores.directory import DirectoryStore
+from hostler.stores.remote import RemoteStore
 
 RESTS_S = (5.0, 15.0, 60.0, 300.0, 600.0)
 """How long a store that does not answer is left alone, after so many failures in a row."""
@@ -38,6 +42,21 @@ class Located:
 
 
 Places: TypeAlias = Mapping[str, Located]
+
+
+def located(specs: Iterable[StoreSpec], own: Path, domain: str) -> dict[str, Located]:
+    """The store in the state directory, below `own`, and those of the fleet file. Raises `UsageError`."""
+    hub = Located(store=DirectoryStore(own), domain=domain, bandwidth=Bandwidth(None))
+    others = {
+        each.name: Located(
+            store=_store(each),
+            domain=each.domain,
+            bandwidth=Bandwidth(each.bytes_per_s),
+            reserve_bytes=each.reserve_bytes,
+        )
+        for each in specs
+    }
+    return {HUB: hub, **others}
 
 
 def seen(places: Places, now: float) -> dict[str, Place]:
@@ -76,3 +95,11 @@ def failed(located: Located, error: LinkError | FilesError, now: float) -> None:
 def answered(located: Located) -> None:
     """It did what it was asked for."""
     located.failures, located.away_until, located.full_until, located.trouble = 0, 0.0, 0.0, None
+
+
+def _store(spec: StoreSpec) -> Store:
+    if spec.kind == "directory":
+        return DirectoryStore(Path(spec.root))
+    if spec.kind == "rclone":
+        return RemoteStore(spec.root, config=None if spec.config is None else Path(spec.config))
+    return BucketStore(spec.root, prefix=spec.prefix, endpoint=spec.endpoint, region=spec.region, profile=spec.profile)

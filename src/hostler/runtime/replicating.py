@@ -62,7 +62,7 @@ class Replicator:
         journal: Journal,
         located: Places,
         root: Path,
-        rules: Callable[[], ReplicationRules],
+        rules: ReplicationRules,
         clock: Clock,
         tell: Tell,
         trouble: Callable[[str], None],
@@ -100,7 +100,7 @@ class Replicator:
         """Look once at what lacks copies, and begin as much as may run at the same time."""
         await self._look_at_places()
         held = await asyncio.to_thread(self._open)
-        now, rules = self._clock.now(), self._rules()
+        now, rules = self._clock.now(), self._rules
         seen = places.seen(self._located, now)
         self.backlog = _backlog(held, seen, now, rules)
         for each in held:
@@ -143,7 +143,7 @@ class Replicator:
 
     def _open(self) -> list[Held]:
         """Artifacts that lack copies which the places there are could hold, as the catalogue has them."""
-        rules = self._rules()
+        rules = self._rules
         domains = {name: each.domain for name, each in self._located.items() if each.keeps}
         since = self._clock.now() - rules.verified_within_s
         with self._journal.catalogue() as connection:

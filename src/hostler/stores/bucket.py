@@ -40,7 +40,7 @@ class BucketStore:
 
     def put(self, name: ObjectName, source: Path, pace: Pace) -> None:
         """As `Store.put`: an object of S3 appears whole, under its name; one that is read back otherwise is deleted."""
-        if self._holds(name):
+        if self._holds(name, pace):
             return
         with hashing.opened(source) as file:
             for _ in hashing.own(name, source, file, at_once):
@@ -49,7 +49,7 @@ class BucketStore:
             with self._speaking(name):
                 self._s3.upload_fileobj(file, self._bucket, self._key(name), Callback=pace, Config=_transfer())
         try:
-            self.check(name, at_once)
+            self.check(name, pace)
         except Damaged as error:
             self.delete(name)
             raise FilesError(f"what was put there is not what is read, and was deleted again: {error}") from error
@@ -95,9 +95,9 @@ class BucketStore:
     def _key(self, name: ObjectName) -> str:
         return f"{self._prefix}{name.path}"
 
-    def _holds(self, name: ObjectName) -> bool:
+    def _holds(self, name: ObjectName, pace: Pace) -> bool:
         try:
-            self.check(name, at_once)
+            self.check(name, pace)
         except (Missing, Damaged):
             return False
         return True

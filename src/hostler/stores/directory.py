@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from hostler.model.errors import FilesError, LinkRefused
 from hostler.stores import hashing
-from hostler.stores.base import QUARANTINE, Damaged, Listed, Missing, ObjectName, Pace, at_once
+from hostler.stores.base import QUARANTINE, Damaged, Listed, Missing, ObjectName, Pace
 
 
 class DirectoryStore:
@@ -22,13 +22,13 @@ class DirectoryStore:
     def put(self, name: ObjectName, source: Path, pace: Pace) -> None:
         """As `Store.put`; what is read back comes from the disk, where the system lets go of what it remembers."""
         self._be_there()
-        if self._holds(name):
+        if self._holds(name, pace):
             return
         with hashing.opened(source) as file, hashing.appearing(self._path(name)) as out:
             for piece in hashing.own(name, source, file, pace):
                 out.write(piece)
             _forget(out)
-            _read_back(name, Path(out.name))
+            _read_back(name, Path(out.name), pace)
 
     def get(self, name: ObjectName, target: Path, pace: Pace) -> None:
         """As `Store.get`."""
@@ -84,9 +84,9 @@ class DirectoryStore:
     def _path(self, name: ObjectName) -> Path:
         return self.root / name.path
 
-    def _holds(self, name: ObjectName) -> bool:
+    def _holds(self, name: ObjectName, pace: Pace) -> bool:
         try:
-            self.check(name, at_once)
+            self.check(name, pace)
         except (Missing, Damaged):
             return False
         return True
@@ -116,9 +116,9 @@ def _forget(file: BinaryIO) -> None:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _read_back(name: ObjectName, written: Path) -> None:
+def _read_back(name: ObjectName, written: Path, pace: Pace) -> None:
     with written.open("rb") as file:
         try:
-            hashing.verified(name, hashing.pieces(file), at_once, f"({written})")
+            hashing.verified(name, hashing.pieces(file), pace, f"({written})")
         except Damaged as error:
             raise FilesError(f"what was written is not what is read: its disk is failing. {error}") from error

@@ -17,7 +17,7 @@ from typing import IO, BinaryIO, cast
 
 from hostler.model.errors import FilesError, LinkLost, LinkRefused, UsageError
 from hostler.stores import hashing
-from hostler.stores.base import QUARANTINE, Damaged, Listed, Missing, ObjectName, Pace, at_once
+from hostler.stores.base import QUARANTINE, Damaged, Listed, Missing, ObjectName, Pace
 
 PROGRAM = "rclone"
 ALWAYS = (
@@ -54,7 +54,7 @@ class RemoteStore:
 
     def put(self, name: ObjectName, source: Path, pace: Pace) -> None:
         """As `Store.put`: under another name first, read back from there, then renamed."""
-        if self._holds(name):
+        if self._holds(name, pace):
             return
         temporary = f"incoming/{name.sha256}{name.suffix}"
         with hashing.opened(source) as file:
@@ -62,7 +62,7 @@ class RemoteStore:
             with self._running("rcat", self._at(temporary), "--size", str(size), stdin=subprocess.PIPE) as process:
                 self._send(process, name, source, file, pace)
         try:
-            hashing.verified(name, self._content(temporary), at_once, self._where)
+            hashing.verified(name, self._content(temporary), pace, self._where)
         except Damaged as error:
             self._run("deletefile", self._at(temporary))
             raise FilesError(f"what was put there is not what is read, and was deleted again: {error}") from error
@@ -108,9 +108,9 @@ class RemoteStore:
     def _at(self, path: str) -> str:
         return f"{self._root}{path}"
 
-    def _holds(self, name: ObjectName) -> bool:
+    def _holds(self, name: ObjectName, pace: Pace) -> bool:
         try:
-            self.check(name, at_once)
+            self.check(name, pace)
         except (Missing, Damaged):
             return False
         return True
