@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -104,12 +105,8 @@ class Yard:
 
     async def settle(self) -> None:
         """Look until there is nothing more to do."""
-        for _ in range(20):
-            await self.replicator.turn()
-            if not self.replicator._running:
-                return
-            await self.replicator.idle()
-        raise AssertionError("it never comes to rest")
+        async with asyncio.timeout(60):
+            await self.replicator.settled()
 
 
 @pytest.fixture

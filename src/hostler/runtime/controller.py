@@ -100,8 +100,8 @@ class Controller:
     in the queue of its cluster: what it has is awaited, nothing new is put on it. It is given the node and its agent.
 
     `async with Controller(...) as controller` recovers the state and starts everything; leaving the block stops it.
-    What runs on the nodes runs on. `places` is where artifacts lie, by default the state directory alone, and `copies` how
-    many of them there should be.
+    What runs on the nodes runs on. `places` is where artifacts lie, by default the state directory alone, and `copies`
+    how many of them there should be.
     """
 
     def __init__(
@@ -414,6 +414,10 @@ class Controller:
         over.cancel()
         if self._running.done():
             self._running.result()
+
+    async def copied(self) -> None:
+        """Wait until what was made has its copies, as far as the stores answer."""
+        await self._replicator.settled()
 
     async def release_nodes(self) -> None:
         """Let what idles on the nodes end: this controller needs it no more. A node that hangs is not waited for."""

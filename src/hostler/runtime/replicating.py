@@ -109,10 +109,14 @@ class Replicator:
         for transfer in replication.transfers(held, seen, HUB, now, rules):
             self._begin(transfer.sha256, partial(self._copy, transfer))
 
-    async def idle(self) -> None:
-        """Wait until nothing is under way."""
-        while self._running:
-            await asyncio.wait(list(self._running.values()))
+    async def settled(self) -> None:
+        """Wait until nothing more can be done: all has its copies, or what could hold them does not answer."""
+        while True:
+            await self.turn()
+            if not self._running:
+                return
+            while self._running:
+                await asyncio.wait(list(self._running.values()))
 
     def _begin(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if name in self._running or len(self._running) >= AT_ONCE:

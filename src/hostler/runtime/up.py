@@ -193,6 +193,8 @@ async def _serve_until_over(controller: Controller, show: Reporter, until_idle: 
     for task in done:
         task.result()
     if not leave.is_set():
+        await _unless(leave, controller.copied())
+    if not leave.is_set():
         await _unless(leave, controller.release_nodes())
 
 
