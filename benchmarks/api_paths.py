@@ -28,6 +28,7 @@ from hostler.runtime.clock import SteadyClock
 from hostler.runtime.controller import Controller
 from hostler.runtime.statedir import StateDir
 from hostler.web.app import make_app
+from hostler.web.door import Door
 from hostler.web.server import serve
 
 NODES, QUICK_NODES = 125, 12
@@ -35,8 +36,10 @@ DEVICES_PER_NODE = 8
 JOBS, QUICK_JOBS = 100_000, 5_000
 BATCH = 2_000
 TELL_S = 5.0
-PATHS = ("/status", "/queue/status", "/daemons/health", "/metrics")
-REQUESTS = {"/metrics": 60}
+PATHS = ("/status", "/queue/status", "/daemons/health")
+OTHERS = ("/metrics", "/api/v1/queue?limit=50", "/api/v1/jobs?limit=50", "/api/v1/jobs/j50", "/api/v1/nodes")
+"""Asked for beside them; no bar was set for these."""
+REQUESTS = {"/metrics": 60, "/api/v1/nodes": 60}
 USUAL_REQUESTS = 500
 REST_S = 0.01
 MOST_MS = 20.0
@@ -109,16 +112,12 @@ def main() -> None:
         try:
             assert process.stdout is not None
             port, token = process.stdout.readline().split()
-            rows = [asked(int(port), token, path) for path in PATHS]
+            rows = [asked(int(port), token, path) for path in PATHS + OTHERS]
         finally:
             process.terminate()
             process.wait(60)
     name = f"{nodes * DEVICES_PER_NODE:,} devices, {jobs:,} jobs"
-    bars = [
-        Bar(f"GET {row['path']}, {name}, p50 ms", row["p50 ms"], MOST_MS, "<=")
-        for row in rows
-        if row["path"] != PATHS[-1]
-    ]
+    bars = [Bar(f"GET {row['path']}, {name}, p99 ms", row["p99 ms"], MOST_MS, "<") for row in rows[: len(PATHS)]]
     report("api_paths", rows, [] if options.quick else bars, options.json)
 
 
@@ -150,12 +149,14 @@ async def _serve(folder: Path, nodes: int, jobs: int) -> None:
     directory = StateDir(folder / "state")
     directory.take()
     backends = {name: MadeUp(name) for name in (f"n{at}" for at in range(nodes))}
-    async with Controller(directory, "bench", backends, SteadyClock(), 10**9) as controller:
+    clock = SteadyClock()
+    async with Controller(directory, "bench", backends, clock, 10**9) as controller:
         for first in range(0, jobs, BATCH):
             await controller.tell(Submit(specs=tuple(_script(at) for at in range(first, min(first + BATCH, jobs)))))
         while controller.status().devices_busy < nodes * DEVICES_PER_NODE:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.2)
-        served = await serve(make_app(controller, directory.token()), "127.0.0.1", 0)
+        door = Door(token=directory.token(), key=directory.session_key(), now=clock.now)
+        served = await serve(make_app(controller, door), "127.0.0.1", 0)
         print(served.port, directory.token(), flush=True)
         await asyncio.Event().wait()
 

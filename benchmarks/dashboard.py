@@ -4,8 +4,9 @@
 
 The pages are served, as ever, from the production core on a virtual fleet whose devices are all busy and tell of
 themselves all the time, while jobs end and start. `first paint` is what Chromium says of a fresh load (its first
-contentful paint); `update` the time from knowing that parts are stale to their being swapped, the controller's share
-included; `longest task` what the page's own thread was busy for at a stretch after it had been painted; `look` what
+contentful paint), the browser's own first visit included; `update` the time from knowing that parts are stale to their
+being swapped, the controller's share included; `live` the time from something that happens in the core until the page
+shows it; `longest task` what the page's own thread was busy for at a stretch after it had been painted; `look` what
 it costs the controller to see what has changed. There is no peer; the bars are the limits that were asked for.
 """
 
@@ -20,7 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -29,21 +30,22 @@ from tests.browser.chromium import OPTIONS, chromium
 from tests.web.core_desk import TOKEN, CoreDesk, Window, window
 
 from common import Bar, Row, arguments, report
-from hostler.model.inputs import Input
-from hostler.web.pages.door import COOKIE
+from hostler.model.inputs import CordonNode, Input, ResumeNode, Submit
+from hostler.model.work import JobSpec, ScriptPayload
 from hostler.web.pages.fleet import FLEET
 from hostler.web.pages.part import Subject
 from hostler.web.pages.queue import QUEUE
 from virtual_fleet import World
 
-DEVICES, CONFIGS, JOBS = 1_000, 40, 100_000
+DEVICES, CONFIGS, JOBS = 1_000, 40, 5_000
 QUICK_DEVICES, QUICK_JOBS = 200, 2_000
-WATCHED_S, QUICK_WATCHED_S = 20.0, 6.0
+WATCHED_S, QUICK_WATCHED_S = 6.0, 6.0
 TOLD_EVERY_S = 0.02
 """A node tells of itself so often: each of some 300 about every six seconds."""
 ENDS_SHARE = 0.2
 """Jobs end that much more rarely."""
-LOADS = 5
+LOADS = 7
+NEWS = 7
 LOOKS = {"fleet": FLEET, "queue": QUEUE}
 PAINT = """() => [
   performance.getEntriesByType('navigation')[0].responseEnd,
@@ -56,7 +58,7 @@ WATCH_TASKS = """() => {
     for (const each of list.getEntries()) window.tasks.push(each.duration);
   }).observe({ type: "longtask" });
 }"""
-FIRST_PAINT_MS, UPDATE_MS = 1000.0, 100.0
+FIRST_PAINT_MS, UPDATE_MS, LIVE_MS = 1000.0, 100.0, 1000.0
 
 
 class WorldDriver:
@@ -89,7 +91,7 @@ def main() -> None:
     world = busy_world(devices, jobs)
     desk = CoreDesk(WorldDriver(world))  # type: ignore[arg-type]
     seconds = QUICK_WATCHED_S if options.quick else WATCHED_S
-    with window(desk) as served, sync_playwright() as play:
+    with window(desk, entrance={"now": time.time}) as served, sync_playwright() as play:
         browser = play.chromium.launch(executable_path=program, args=list(OPTIONS))
         rows = [measured(browser, served, world, page, seconds) for page in LOOKS]
         browser.close()
@@ -112,9 +114,8 @@ def measured(browser: Browser, served: Window, world: World, page: str, seconds:
     shown.evaluate(WATCH_TASKS)
     with living(served, world):
         shown.wait_for_timeout(seconds * 1000)
-    updates = shown.evaluate(
-        "performance.getEntriesByName('hostler:update').map((each) => [each.duration, each.detail])"
-    )
+        updates = shown.evaluate(UPDATES)
+        news = sorted(live_ms(shown, served, world, page, number) for number in range(NEWS))
     tasks = shown.evaluate("window.tasks")
     shown.context.close()
     took = sorted(each[0] for each in updates)
@@ -129,6 +130,8 @@ def measured(browser: Browser, served: Window, world: World, page: str, seconds:
         "parts": sum(each[1] for each in updates),
         "update ms": round(statistics.median(took), 1) if took else None,
         "p95 ms": round(took[int(len(took) * 0.95)], 1) if took else None,
+        "live ms": round(statistics.median(news)),
+        "live worst ms": round(news[-1]),
         "longest task ms": round(max(tasks, default=0)),
         "look ms": round(look_ms(served, page), 1),
     }
@@ -137,8 +140,9 @@ def measured(browser: Browser, served: Window, world: World, page: str, seconds:
 def bars(rows: Sequence[Row]) -> Iterator[Bar]:
     """The limits of the task."""
     for row in rows:
-        yield Bar(f"{row['page']}: first paint, ms", row["first paint ms"], FIRST_PAINT_MS, "<")
-        yield Bar(f"{row['page']}: update, ms", row["update ms"], UPDATE_MS, "<", "median")
+        yield Bar(f"{row['page']}: first paint, ms", row["worst ms"], FIRST_PAINT_MS, "<", "the worst")
+        yield Bar(f"{row['page']}: update, ms", row["p95 ms"], UPDATE_MS, "<", "95 of 100")
+        yield Bar(f"{row['page']}: live, ms", row["live worst ms"], LIVE_MS, "<", "the worst")
 
 
 def first_paint(browser: Browser, served: Window, page: str) -> tuple[float, float]:
@@ -152,9 +156,10 @@ def first_paint(browser: Browser, served: Window, page: str) -> tuple[float, flo
 def opened(browser: Browser, served: Window, page: str) -> Page:
     """The page, logged in and live, with nothing in the cache."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
-    context.add_cookies([{"name": COOKIE, "value": TOKEN, "url": f"http://127.0.0.1:{served.port}"}])
+    url = f"http://127.0.0.1:{served.port}"
+    assert context.request.post(f"{url}/login", form={"token": TOKEN, "next": "/healthz"}).ok
     shown = context.new_page()
-    shown.goto(f"http://127.0.0.1:{served.port}/pages/{page}")
+    shown.goto(f"{url}/pages/{page}")
     shown.wait_for_selector("#line[data-state=up]")
     return shown
 
@@ -177,6 +182,28 @@ def living(served: Window, world: World) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+
+
+def live_ms(shown: Page, served: Window, world: World, page: str, number: int) -> float:
+    """From something that happens until the page shows it, in the part of it that is looked at."""
+    if page == "queue":
+        shown.locator("#newest").scroll_into_view_if_needed()
+        news: Input = Submit(specs=(JobSpec(name=f"news {number}", payload=ScriptPayload(schema=1, argv=("true",))),))
+        return _seen_ms(shown, served, world, news, f"#newest :text('news {number}')", "visible")
+    node = shown.locator(".node h3 a").first.inner_text()
+    cordon, sign = CordonNode(node=node, why="news", who="the benchmark"), ".node .tag.warn:text('cordoned')"
+    took = _seen_ms(shown, served, world, cordon, sign, "visible")
+    _seen_ms(shown, served, world, ResumeNode(node=node, who="the benchmark"), sign, "detached")
+    return took
+
+
+def _seen_ms(
+    shown: Page, served: Window, world: World, news: Input, sign: str, state: Literal["visible", "detached"]
+) -> float:
+    began = time.perf_counter()
+    served.call(lambda: world.tell("news", news))
+    shown.wait_for_selector(sign, state=state)
+    return (time.perf_counter() - began) * 1000
 
 
 def look_ms(served: Window, page: str) -> float:

@@ -33,6 +33,8 @@ NAMES = (
     "selfplay",
     "learning",
     "dashboard",
+    "api",
+    "api_paths",
 )
 
 HEAD = """# Performance

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Write what docs/reference says of the interfaces: openapi.json from the HTTP application, cli.md from the commands,
-metrics.md from what is exported to Prometheus.
+metrics.md from what is exported to Prometheus; and src/hostler/client/shapes.py, the same document for type checkers.
 
 `scripts/make_reference.py` writes the files; with `--check` it writes nothing and exits 1 if one of them is stale.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,8 +22,11 @@ from hostler.web.desk import Desk
 from hostler.web.door import Door
 from hostler.web.metrics import described
 
-REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = ROOT / "docs" / "reference"
+SHAPES = ROOT / "src" / "hostler" / "client" / "shapes.py"
 WIDTH = 100
+LINE = 120
 
 INTRO = """# Command line
 
@@ -75,12 +78,27 @@ Jobs are never named: there are too many of them. `hostler explain` and the API 
 """
 
 
+SHAPES_INTRO = '''"""What the HTTP interface answers and takes, for type checkers; names of bodies end in `Input`.
+
+Made by `scripts/make_reference.py` from docs/reference/openapi.json; do not edit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+
+'''
+PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+UNFOLDED = ("Entry",)
+"""Shapes with fields that may be one of so many others that whoever reads them looks at `kind` first."""
+
+
 def main(arguments: Sequence[str]) -> int:
     """Write the files, or with `--check` compare them; the exit status."""
     if arguments not in ([], ["--check"]):
         print(__doc__, file=sys.stderr)
         return 2
-    made = {REFERENCE / name: text for name, text in texts().items()}
+    made = texts()
     stale = [path for path, text in made.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     for path in stale:
         print(f"{path.name} is out of date; run scripts/make_reference.py" if arguments else f"{path.name} written")
@@ -89,15 +107,25 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if arguments and stale else 0
 
 
-def texts() -> dict[str, str]:
-    """The files by name."""
+def texts() -> dict[Path, str]:
+    """The files and what is in them."""
     # The document says what the application would answer; nobody is asked.
     document = make_app(cast(Desk, None), Door(token="", key=b"", now=lambda: 0.0)).openapi()
     return {
-        "openapi.json": json.dumps(document, indent=1, ensure_ascii=False) + "\n",
-        "cli.md": cli_page(),
-        "metrics.md": metrics_page(),
+        REFERENCE / "openapi.json": json.dumps(document, indent=1, ensure_ascii=False) + "\n",
+        REFERENCE / "cli.md": cli_page(),
+        REFERENCE / "metrics.md": metrics_page(),
+        SHAPES: shapes_module(document),
     }
+
+
+def shapes_module(document: Mapping[str, Any]) -> str:
+    """The schemas of the document that answers and bodies need, as a module of types."""
+    schemas = document["components"]["schemas"]
+    made = (_shape(name, schemas[name]) for name in sorted(_reachable(document)))
+    # Aliases are looked up when the module is read, fields of dicts are not.
+    text = "\n\n".join(sorted(made, key=lambda each: each.startswith("class ")))
+    return SHAPES_INTRO + text
 
 
 def metrics_page() -> str:
@@ -115,6 +143,83 @@ def cli_page() -> str:
     os.environ.update(COLUMNS=str(WIDTH), TERM="dumb")
     helps = _helps(typer.main.get_command(app), None)
     return INTRO + "".join(f"\n## {path}\n\n```text\n{text}\n```\n" for path, text in helps)
+
+
+def _reachable(document: Mapping[str, Any]) -> set[str]:
+    """Names of the schemas that operations speak of, and of those that these do."""
+    found: set[str] = set()
+    new = _named(document["paths"])
+    while new:
+        found |= new
+        new = {
+            each
+            for name in new
+            if name not in UNFOLDED
+            for each in _named(document["components"]["schemas"][name])
+            if each not in found
+        }
+    return found
+
+
+def _named(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        own = {value["$ref"].rpartition("/")[2]} if isinstance(value.get("$ref"), str) else set()
+        return own.union(*map(_named, value.values()))
+    return set[str]().union(*map(_named, value)) if isinstance(value, list) else set()
+
+
+def _shape(name: str, schema: Mapping[str, Any]) -> str:
+    """A schema as a class or an alias."""
+    own = name.replace("-", "")
+    if "properties" not in schema and schema.get("type") != "object":
+        return _line(f"{own}: TypeAlias = ", _type(schema))
+    required = schema.get("required", ())
+    fields = [
+        _line(f"{field}: ", _type(each) if field in required else f"NotRequired[{_type(each)}]", "    ")
+        for field, each in _fields(name, schema).items()
+    ]
+    words = schema.get("description", "").partition("\n")[0]
+    return f"class {own}(TypedDict):\n" + (f'    """{words}"""\n\n' if words else "") + "".join(fields)
+
+
+def _fields(name: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    fields: Mapping[str, Any] = schema.get("properties", {})
+    return {field: {} if name in UNFOLDED and "oneOf" in each else each for field, each in fields.items()}
+
+
+def _line(begin: str, text: str, indent: str = "") -> str:
+    """A line that says a type; a long choice has a line for each word."""
+    line = f"{indent}{begin}{text}\n"
+    if len(line) <= LINE:
+        return line
+    head, _, rest = text.partition("Literal[")
+    words, _, tail = rest.partition("]")
+    inner = "".join(f"{indent}    {each},\n" for each in words.split(", "))
+    return f"{indent}{begin}{head}Literal[\n{inner}{indent}]{tail}\n"
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    """The type of a value of this schema; `Any` where nothing is said."""
+    if "$ref" in schema:
+        return str(schema["$ref"].rpartition("/")[2]).replace("-", "")
+    if "const" in schema or "enum" in schema:
+        values = schema["enum"] if "enum" in schema else [schema["const"]]
+        return f"Literal[{', '.join(json.dumps(each) for each in values)}]"
+    for several in ("anyOf", "oneOf"):
+        if several in schema:
+            return " | ".join(dict.fromkeys(_type(each) for each in schema[several]))
+    return _plain_type(schema)
+
+
+def _plain_type(schema: Mapping[str, Any]) -> str:
+    kind = schema.get("type")
+    if kind == "array":
+        parts = {_type(each) for each in schema.get("prefixItems", ())} or {_type(schema.get("items", {}))}
+        return f"list[{' | '.join(sorted(parts))}]"
+    if kind == "object":
+        each = schema.get("additionalProperties", {})
+        return f"dict[str, {_type(each) if isinstance(each, dict) else 'Any'}]"
+    return PLAIN.get(str(kind), "Any")
 
 
 def _helps(command: Any, parent: Any) -> Iterator[tuple[str, str]]:

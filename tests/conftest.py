@@ -44,6 +44,8 @@ TOGETHER = frozenset(
         "workloads/alphazero/test_training_crash",
     )
 )
+# These share one controller and one browser.
+IN_ONE_FOLDER = "tests/browser/"
 # Those of which only some tests do.
 TOGETHER_OF = {"tests/integration/test_loop_commands.py": "test_a_command_that_breaks_its_contract"}
 
@@ -57,6 +59,8 @@ class _OneByOne(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         module, _, test = nodeid.partition("::")
+        if module.startswith(IN_ONE_FOLDER):
+            return IN_ONE_FOLDER
         apart = module not in TOGETHER and not test.startswith(TOGETHER_OF.get(module, "::"))
         return nodeid if apart else module
 

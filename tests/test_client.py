@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hostler import client as sdk
-from hostler.client import Address, Client, address_in
+from hostler.client import Address, Client, address_in, calls
 from hostler.model import codec
 from hostler.model.errors import Conflict, ControllerAbsent, LinkLost, LinkRefused, NotFound, SpecError, UsageError
 from hostler.model.inputs import Submit, Trouble
@@ -83,7 +83,7 @@ def test_training_configs_are_read_and_rolled_back(tmp_path: Path) -> None:
 
 
 def test_all_jobs_are_gathered_from_all_pages(client: Client, served: Window, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sdk, "PAGE", 3)
+    monkeypatch.setattr(calls, "PAGE", 3)
     served.tell(Submit(specs=tuple(script(f"n{n}") for n in range(10))))
     assert [job["name"] for job in client.all_jobs()] == [f"n{n}" for n in range(10)]
     assert [job["name"] for job in client.all_jobs(["pending", "leased"], after=7)] == ["n7", "n8", "n9"]
@@ -270,7 +270,7 @@ class TestWrites:
             client.submit([codec.plain(script("b"))], "k")
 
     def test_tokens_and_the_audit(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sdk, "PAGE", 2)
+        monkeypatch.setattr(calls, "PAGE", 2)
         made = [client.create_token(name, "operate", 60.0) for name in "abc"]
         assert client.tokens() == [each["about"] for each in made]
         assert [each["name"] for each in client.revoke_token("b")] == ["a", "c"]

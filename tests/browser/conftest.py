@@ -19,7 +19,15 @@ from tests.integration.loops import LOOP_PATIENCE_S
 from tests.integration.test_loop_commands import own
 
 PATIENCE_MS = 40_000
-HOSTILE = "<img src=x onerror=alert(1)> \"'&{{ 7 * 7 }} \u202e</script>"
+HOSTILE = "<img src=x onerror=alert(1)><harm> \"'&{{ 7 * 7 }} \u202e</script> javascript:alert(1)"
+FAILS = """
+import json, os, sys
+harm = sys.argv[1]
+print(harm, flush=True)
+json.dump({harm: harm}, open(os.environ["HOSTLER_RESULT"], "w"))
+sys.exit(harm)
+"""
+"""A program that says what it is told to, wherever a program can say something."""
 SPEAKS = "import time; print('it begins', flush=True); time.sleep(0.2); print('it ends')"
 
 
@@ -29,6 +37,8 @@ class Site:
 
     fleet: Fleet
     browser: Browser
+    session: Any
+    """The cookies of a browser that has logged in."""
     faults: list[str] = field(default_factory=list)
 
     @property
@@ -52,13 +62,13 @@ class Site:
         return page
 
     def enter(self, **options: Any) -> Page:
-        """The same, logged in by the form."""
-        page = self.visitor(**options)
-        page.goto(f"{self.url}/")
-        page.fill("#token", self.token)
+        """The same, logged in already."""
+        return self.visitor(storage_state=self.session, **options)
+
+    def log_in(self, page: Page, token: str) -> None:
+        """By the form, wherever it leads."""
+        page.fill("#token", token)
         page.get_by_role("button", name="Log in").click()
-        page.wait_for_url("**/pages/fleet")
-        return page
 
     def go(self, page: Page, path: str) -> None:
         """A page of the dashboard, once it is live."""
@@ -74,7 +84,7 @@ class Site:
             self.faults.append(f"{kind}: {text}")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """A real Chromium."""
     program = chromium()
@@ -89,7 +99,7 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """A controller that has seen some of everything: a loop that learnt, a sweep with hits, a failure."""
     node = {**NODE, "provider": "home", "price_per_h": 0.4}
@@ -100,16 +110,29 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         fleet.start()
         fleet.client.submit([sweep("seeds", 1000, planted=[7, 500])])
         once = {"max_attempts": {"exit": 1}}
-        fleet.over(fleet.python("import sys; sys.exit('it had to be')", name=HOSTILE, key="fails", retry=once))
+        fleet.over(fleet.python(FAILS, HOSTILE, name=HOSTILE, key="fails", config=HOSTILE, retry=once))
         fleet.over(fleet.python(SPEAKS, name="speaks", key="speaks"))
         until(lambda: fleet.client.sweeps()[0]["state"] == "done", "the sweep", log=fleet.log)
         yield fleet
 
 
+@pytest.fixture(scope="package")
+def session(work: Fleet, browser: Browser) -> Any:
+    """Somebody has logged in, once for all tests that do not look at that."""
+    site = Site(work, browser, None)
+    page = site.visitor()
+    page.goto(f"{site.url}/")
+    site.log_in(page, site.token)
+    page.wait_for_url("**/pages/fleet")
+    kept = page.context.storage_state()
+    page.context.close()
+    return kept
+
+
 @pytest.fixture
-def site(work: Fleet, browser: Browser) -> Iterator[Site]:
+def site(work: Fleet, browser: Browser, session: Any) -> Iterator[Site]:
     """The pages of it; the browser must have nothing to complain of."""
-    made = Site(work, browser)
+    made = Site(work, browser, session)
     yield made
     for context in browser.contexts:
         context.close()

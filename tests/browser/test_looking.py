@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -23,15 +25,24 @@ PAGES = {
     "config": "learning/coins",
     "data": "data",
     "events": "events",
+    "story": "events/1",
     "costs": "costs",
 }
-LOOKS: dict[str, dict[str, Any]] = {
-    "light": {"color_scheme": "light"},
-    "dark": {"color_scheme": "dark"},
-    "phone": {"color_scheme": "light", "viewport": {"width": 360, "height": 740}, "has_touch": True},
+WINDOW, PHONE = {"width": 1366, "height": 850}, {"width": 390, "height": 844}
+LOOKS: dict[str, tuple[Any, Literal["light", "dark"]]] = {
+    "light": (WINDOW, "light"),
+    "dark": (WINDOW, "dark"),
+    "phone-dark": (PHONE, "dark"),
+    "phone": (PHONE, "light"),
 }
-AXE = "async () => (await axe.run({ resultTypes: ['violations'] })).violations"
+"""Windows and colours, in an order in which only one of them changes each time."""
+AXE = "async (options) => (await axe.run({ resultTypes: ['violations'], ...options })).violations"
+COLOURS = {"runOnly": ["color-contrast"]}
+"""All that another theme can change."""
 GRAVE = ("serious", "critical")
+CLICKABLE = """() => [...document.querySelectorAll("a[href], button, select, input, summary")]
+  .filter((each) => each.checkVisibility({ visibilityProperty: true }) && !each.closest("dialog"))
+  .map((each, number) => (each.dataset.reached = String(number)))"""
 
 
 def path_of(site: Site, name: str) -> str:
@@ -39,24 +50,25 @@ def path_of(site: Site, name: str) -> str:
     return PAGES[name].format(sweep=site.fleet.client.sweeps()[0]["job"])
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_every_page_can_be_read_by_everybody(site: Site, look: str) -> None:
-    page = site.enter(**LOOKS[look])
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_can_be_read_by_everybody(site: Site, page: Page, name: str) -> None:
+    site.go(page, path_of(site, name))
     found = {}
-    for name in PAGES:
-        site.go(page, path_of(site, name))
+    for look, (window, colours) in LOOKS.items():
+        page.set_viewport_size(window)
+        page.emulate_media(color_scheme=colours)
         kept(page, f"{name}-{look}")
         wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert wide <= 0, f"{name} is {wide} px wider than the window"
-        found[name] = violations(page)
-    assert {name: told for name, told in found.items() if told} == {}
+        found[look] = violations(page, {} if colours == "light" else COLOURS)
+    assert {look: told for look, told in found.items() if told} == {}
 
 
 def test_the_door_can_be_read_by_everybody(site: Site) -> None:
     page = site.visitor()
     page.goto(f"{site.url}/")
     kept(page, "login")
-    assert violations(page) == []
+    assert violations(page, {}) == []
 
 
 def test_unknown_is_shown_as_unknown(site: Site, page: Page) -> None:
@@ -66,12 +78,24 @@ def test_unknown_is_shown_as_unknown(site: Site, page: Page) -> None:
     expect(tile.locator("abbr[title=unknown]").first).to_be_visible()
 
 
-def test_hostile_names_are_but_text(site: Site, page: Page) -> None:
+def test_hostile_words_are_but_text_on_every_page(site: Site, page: Page) -> None:
+    site.fleet.client.silence("*", for_s=3600, why=HOSTILE, who=HOSTILE, subject=HOSTILE)
+    for name in PAGES:
+        site.go(page, path_of(site, name))
+        assert page.locator("harm, img[src=x]").count() == 0, name
     site.go(page, "jobs/fails")
-    expect(page.locator("h1")).to_contain_text(HOSTILE.split("\u202e")[0])
-    for path in ("queue", "jobs", "events?job=j1", "costs"):
-        site.go(page, path)
-        assert page.locator("main img[src=x]").count() == 0
+    expect(page.locator("h1")).to_contain_text(HOSTILE.partition("\u202e")[0])
+    expect(page.locator("#log")).to_contain_text(HOSTILE.partition("\u202e")[0])
+    site.go(page, f"events?{urlencode({'text': HOSTILE, 'job': HOSTILE})}")
+    expect(page.get_by_label("Words")).to_have_value(HOSTILE)
+
+
+def test_an_entry_has_its_story(site: Site, page: Page) -> None:
+    site.go(page, "events?job=speaks")
+    page.locator("#events tr", has_text="job.done").get_by_role("link").first.click()
+    expect(page.locator("#tale")).to_contain_text("request.accepted")
+    page.locator("#tale .step", has_text="attempt.leased").get_by_role("link").first.click()
+    expect(page.locator("#tale .self")).to_contain_text("attempt.leased")
 
 
 def test_curves_are_drawn(site: Site, page: Page) -> None:
@@ -113,6 +137,16 @@ def test_the_keyboard_reaches_everything(site: Site, page: Page) -> None:
     assert page.evaluate("document.activeElement.closest('main') !== null")
 
 
+def test_the_keyboard_gets_to_everything_that_can_be_clicked(site: Site, page: Page) -> None:
+    for path in ("fleet", "events", "jobs/fails"):
+        site.go(page, path)
+        missed = set(page.evaluate(CLICKABLE))
+        for _ in range(len(missed) + 5):
+            page.keyboard.press("Tab")
+            missed.discard(page.evaluate("document.activeElement.dataset.reached"))
+        assert missed == set(), path
+
+
 def test_filters_narrow_the_fleet(site: Site, page: Page) -> None:
     site.go(page, "fleet")
     page.select_option("[name=provider]", "home")
@@ -122,13 +156,13 @@ def test_filters_narrow_the_fleet(site: Site, page: Page) -> None:
     expect(page.get_by_text("No node is like that.")).to_be_visible()
 
 
-def violations(page: Page) -> list[str]:
+def violations(page: Page, options: Mapping[str, Any]) -> list[str]:
     """What axe-core finds seriously wrong, and where."""
     # The policy lets no script in; axe is put in behind it, as a person's own tools are.
-    page.evaluate(f"() => {{ {(PICTURES / 'axe.js').read_text()} }}")
+    page.evaluate(f"() => {{ if (!window.axe) {{ {(PICTURES / 'axe.js').read_text()} }} }}")
     return [
         f"{each['id']}: {node['target']} {node['failureSummary'][:300]}"
-        for each in page.evaluate(AXE)
+        for each in page.evaluate(AXE, options)
         if each["impact"] in GRAVE
         for node in each["nodes"][:3]
     ]

@@ -22,7 +22,7 @@ def gate(site: Site, tmp_path: Path) -> Iterator[Path]:
     made = tmp_path / "gate"
     yield made
     made.touch()
-    until(lambda: not site.fleet.client.jobs(["pending", "leased", "launching", "running"])["items"], "rest")
+    until(lambda: not site.fleet.client.jobs(["pending", "leased", "launching", "running"]), "rest")
 
 
 def submitted(site: Site, page: Page, name: str, *argv: str) -> str:
@@ -103,14 +103,70 @@ def test_a_node_is_drained_and_given_work_again(site: Site, page: Page) -> None:
     assert other.evaluate("window.stayed")
 
 
+def test_an_alert_is_tried_looked_after_and_silenced(site: Site, page: Page) -> None:
+    site.go(page, "events")
+    page.evaluate(NOT_AGAIN)
+    page.get_by_text("Rules, and where alerts are told").click()
+    page.get_by_role("button", name="Try gpu_idle").click()
+    expect(page.locator("#said")).to_contain_text("gpu_idle is tried")
+    page.locator("#alerts").scroll_into_view_if_needed()
+    alert = page.locator("#alerts .alert", has_text="gpu_idle")
+    expect(alert).to_contain_text("test", timeout=PATIENCE_MS)
+    expect(page.locator("#strip")).to_contain_text("1 alert")
+    alert.get_by_role("button", name="Acknowledge").click()
+    page.get_by_label("Note").fill("<b>mine</b>")
+    page.locator("#acknowledge").get_by_role("button", name="Acknowledge").click()
+    expect(alert).to_contain_text("local looks after it")
+    expect(alert).to_contain_text("<b>mine</b>")
+    alert.get_by_role("button", name="Silence").click()
+    dialog = page.locator("#silence")
+    expect(dialog.get_by_label("Rule")).to_have_value("gpu_idle")
+    dialog.get_by_label("For").select_option("an hour")
+    dialog.get_by_label("Why").fill("the fan")
+    dialog.get_by_role("button", name="Silence").click()
+    expect(alert).to_contain_text("silenced by local")
+    expect(page.locator("#strip")).not_to_contain_text("alert")
+    row = page.locator("#silences tr", has_text="the fan")
+    assert any(each["why"] == "the fan" for each in site.fleet.client.silences())
+    row.get_by_role("button", name="End").click()
+    expect(row).to_have_count(0, timeout=PATIENCE_MS)
+    assert page.evaluate("window.stayed")
+
+
+def test_a_form_that_was_opened_is_closed_by_the_keyboard(site: Site, page: Page) -> None:
+    made = site.fleet.client.test_alert("selfplay_slow", lasts_s=30.0)
+    site.go(page, "events")
+    button = page.locator("#alerts .alert", has_text="selfplay_slow").get_by_role("button", name="Silence")
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Why")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("#silence")).to_be_hidden()
+    expect(button).to_be_focused()
+    assert made["alert"]["silence"] is None
+
+
+def test_who_may_only_look_can_only_look(site: Site) -> None:
+    token = site.fleet.client.create_token("eve", "read")["token"]
+    page = site.visitor()
+    page.goto(f"{site.url}/pages/jobs/speaks")
+    site.log_in(page, token)
+    page.wait_for_url("**/pages/jobs/speaks")
+    expect(page.locator(".foot")).to_contain_text("eve, who may look and not steer")
+    expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
+    site.go(page, "nodes/here")
+    expect(page.get_by_role("button", name="Drain now")).to_be_hidden()
+    site.fleet.client.revoke_token("eve")
+    page.goto(f"{site.url}/pages/fleet")
+    expect(page.get_by_label("Token")).to_be_visible()
+
+
 def test_who_has_no_token_stays_outside(site: Site) -> None:
     page = site.visitor()
     page.goto(f"{site.url}/pages/jobs/speaks")
-    page.fill("#token", "a guess")
-    page.get_by_role("button", name="Log in").click()
+    site.log_in(page, "a guess")
     expect(page.get_by_role("alert")).to_contain_text("Nobody has this token")
-    page.fill("#token", site.token)
-    page.get_by_role("button", name="Log in").click()
+    site.log_in(page, site.token)
     page.wait_for_url("**/pages/jobs/speaks")
     (cookie,) = page.context.cookies()
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")

@@ -25,6 +25,7 @@ from tests.web.core_desk import Window
 HEAVY = {"alembic", "asyncssh", "fastapi", "rich", "sqlalchemy", "structlog", "uvicorn", "yaml"}
 HEAVY |= {"jinja2", "matplotlib", "numba", "numpy", "openskill", "torch"}
 PROGRAM = [sys.executable, "-m", "hostler.cli"]
+TRIES = 20
 
 
 def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -142,7 +143,9 @@ def test_shell_completion_knows_commands_and_jobs(served: Window) -> None:
         return done.stdout.split()
 
     assert completed("hostler ca") == ["cancel"]
-    assert completed("hostler cancel j1") == ["j1", "j10", "j11", "j12"]
+    # Completion would rather say nothing than keep a shell waiting; on a busy machine that may happen.
+    jobs = next(filter(None, (completed("hostler cancel j1") for _ in range(TRIES))), [])
+    assert jobs == ["j1", "j10", "j11", "j12"]
     # Typer would look for the shell it was started from, and tests are started from anything.
     shown = program("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
     assert "complete_bash" in shown.stdout

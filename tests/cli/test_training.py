@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hostler.cli import common
 from hostler.cli.common import complete_config
 from hostler.model import codec
 from tests.cli.conftest import Hostler
@@ -163,7 +164,9 @@ def test_without_its_libraries_a_report_names_the_extra(
     assert "pip install 'hostler[report]'" in said.err
 
 
-def test_shell_completion_knows_configs(served: Window, tmp_path: Path) -> None:
+def test_shell_completion_knows_configs(served: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(common, "COMPLETION_TIMEOUT_S", 60.0)  # how long a shell waits is not what is tried here
+
     class Context:
         params = {"state_dir": tmp_path / "state"}
 

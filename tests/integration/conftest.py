@@ -24,6 +24,7 @@ from hostler.client import Client
 from hostler.model.errors import LinkError
 
 PATIENCE_S = 40.0
+START_S = 150.0
 NODE = {"name": "here", "cpu_slots": 2, "gpus": "none"}
 WORKER = Path(__file__).with_name("worker.py")
 FINAL = ("done", "failed", "cancelled")
@@ -82,7 +83,8 @@ class Fleet:
     def start(self, *options: str) -> None:
         """Start a controller and wait until it answers and has its node."""
         self.launch(*options)
-        until(self._is_up, "the controller's answer", log=self.log)
+        # One that ends is noticed at once; one that starts beside many others may take its time.
+        until(self._is_up, "the controller's answer", START_S, log=self.log)
 
     def ended(self) -> int:
         """The exit status of the controller, once it has ended."""

@@ -8,6 +8,7 @@ import ipaddress
 import json
 import os
 import random
+import re
 import ssl
 import threading
 import time
@@ -144,13 +145,16 @@ def test_tokens_and_sessions_outlive_a_controller(fleet: Fleet) -> None:
     fleet.start()
     kept, gone = (fleet.client.create_token(name, "operate")["token"] for name in ("kept", "gone"))
     fleet.client.revoke_token("gone")
-    visit = Visit(fleet)
-    assert visit.log_in(kept) == 303
+    visit, over = Visit(fleet), Visit(fleet)
+    assert visit.log_in(kept) == over.log_in(kept) == 303
+    (csrf,) = set(re.findall(rb'data-csrf="([0-9a-f]{64})"', over.ask("GET", "/pages/fleet")[2]))
+    assert over.ask("POST", "/logout", b"csrf=" + csrf, **FORM)[0] == 303
     fleet.kill()
     fleet.start()
     assert [each["name"] for each in fleet.client.tokens()] == ["kept"]
     after = Visit(fleet, **visit.headers)
     assert after.ask("GET", "/status")[0] == 200
+    assert Visit(fleet, **over.headers).ask("GET", "/status")[0] == 401, "a session that was ended stays so"
     assert Visit(fleet, Authorization=f"Bearer {kept}").ask("GET", "/status")[0] == 200
     assert Visit(fleet, Authorization=f"Bearer {gone}").ask("GET", "/status")[0] == 401
 
@@ -184,9 +188,11 @@ def ask_quietly(fleet: Fleet, key: str) -> None:
 def test_no_secret_is_left_anywhere(
     fleet: Fleet, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = "c" * 43
+    client, hook = "c" * 43, "h" * 43
     monkeypatch.setenv("HOSTLER_TOKEN", client)
-    fleet.settle(api={"certificate": "tls.pem", "key": "tls.key"})
+    monkeypatch.setenv("HOOK_URL", f"http://127.0.0.1:9/{hook}")
+    notify = [{"name": "team", "kind": "webhook", "url_env": "HOOK_URL"}]
+    fleet.settle(api={"certificate": "tls.pem", "key": "tls.key"}, alerts={"notify": notify, "group_s": 0})
     fleet.start()
     local = (fleet.state / "token").read_text().strip()
     made = fleet.client.create_token("ci", "operate")["token"]
@@ -204,6 +210,8 @@ def test_no_secret_is_left_anywhere(
     said = fleet.python("import os; print(dict(os.environ))")
     fleet.state_of(said, "done")
     assert b"HOSTLER_ATTEMPT" in fleet.client.log(f"{said}.1").data
+    fleet.client.test_alert("gpu_idle", 60.0)
+    until(lambda: fleet.client.alert_targets()[0]["trouble"], "a target that takes nothing")
     shown = b"".join(everything_shown(fleet, local))
     fleet.client.revoke_token("ci")
     fleet.client.drain()
@@ -215,6 +223,7 @@ def test_no_secret_is_left_anywhere(
         "a wrong token": wrong,
         "another wrong token": lost,
         "a client's token": client,
+        "the address of a target": hook,
         "a cookie": cookie,
         "the key of cookies": (fleet.state / "session.key").read_text().strip(),
         "the key of the certificate": key_lines[0],

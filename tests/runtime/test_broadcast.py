@@ -41,7 +41,7 @@ async def test_a_reader_that_takes_nothing_loses_all_of_it_and_holds_nothing(
     assert (sent.readers, sent.lost) == (1, 1)
     with pytest.raises(StopAsyncIteration):
         await anext(slow)
-    assert sum(queue.qsize() for queue in sent._readers) == 0
+    assert sent.waiting == 0
 
 
 async def test_who_comes_back_reads_what_it_lost_from_the_journal(
@@ -60,3 +60,39 @@ async def test_who_comes_back_reads_what_it_lost_from_the_journal(
     back = sent.entries(seen[-1])
     seen += [(await anext(back)).seq for _ in range(30 - len(seen))]
     assert seen == list(range(1, 31))
+
+
+async def test_who_reads_along_gets_the_same_pieces_and_none_is_long(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is made of a piece for one reader is there for all others."""
+    monkeypatch.setattr(broadcast, "PIECE", 20)
+    sent = Broadcast(journal)
+    readers = [sent.pieces(None) for _ in range(3)]
+    waiting = [asyncio.ensure_future(anext(reader)) for reader in readers]
+    await asyncio.sleep(0)
+    sent.publish(entries(1, 50))
+    assert sent.waiting == 3 * 50
+    first = await asyncio.gather(*waiting)
+    rest = [[await anext(reader), await anext(reader)] for reader in readers]
+    pieces = [[one, *others] for one, others in zip(first, rest, strict=True)]
+    assert all(each is other for own in pieces[1:] for each, other in zip(own, pieces[0], strict=True))
+    assert [[entry.seq for entry in piece.entries] for piece in pieces[0]] == [
+        list(range(1, 21)),
+        list(range(21, 41)),
+        list(range(41, 51)),
+    ]
+    assert sent.waiting == 0
+
+
+async def test_a_piece_that_was_read_in_part_from_the_journal_is_handed_on_in_part(journal: Journal) -> None:
+    made = entries(1, 30)
+    journal.append([Batch(entries=made[:10], jobs=[])])
+    sent = Broadcast(journal)
+    reader = sent.pieces(0)
+    assert [entry.seq for entry in (await anext(reader)).entries] == list(range(1, 11))
+    sent.publish(made[:5])
+    sent.publish(made[5:15])
+    sent.publish(made[15:])
+    assert [entry.seq for entry in (await anext(reader)).entries] == list(range(11, 16))
+    assert [entry.seq for entry in (await anext(reader)).entries] == list(range(16, 31))

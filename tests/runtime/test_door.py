@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 import yaml
+from starlette.datastructures import Headers
 
 from hostler.model.access import Scope, TokenView
 from hostler.model.errors import UsageError
@@ -13,6 +15,7 @@ from hostler.runtime import door
 from hostler.runtime.clock import SteadyClock
 from hostler.runtime.statedir import StateDir
 from hostler.settings import Loaded, load
+from hostler.web.sessions import Ended, Sessions
 
 TOKEN = TokenView(name="ci", scope=Scope.READ, created_at=0.0, expires_at=None, expired=False)
 
@@ -28,6 +31,29 @@ def test_secrets_are_made_once_and_for_their_owner_alone(tmp_path: Path) -> None
     assert (first.token, first.key) == (again.token, again.key)
     assert len(first.key) == 64
     assert {oct((tmp_path / name).stat().st_mode & 0o777) for name in ("token", "session.key")} == {"0o600"}
+
+
+def test_sessions_that_were_ended_are_known_to_the_next(tmp_path: Path) -> None:
+    first = door.door(loaded(tmp_path), StateDir(tmp_path), SteadyClock())
+    assert (first.ended, first.keep is None) == (Ended(), False)
+    assert first.keep is not None
+    ended = Ended(sessions={"a": 2, "b": 1}, until=7)
+    first.keep(ended)
+    again = door.door(loaded(tmp_path), StateDir(tmp_path), SteadyClock())
+    assert again.ended == ended
+    assert list(again.ended.sessions) == ["a", "b"]
+
+
+@pytest.mark.parametrize("damage", ["", "[1]", '{"sessions": [], "until": 0}', '{"sessions": {"a": "x"}, "until": 0}'])
+def test_where_nobody_knows_which_were_ended_all_are_over(tmp_path: Path, damage: str) -> None:
+    (tmp_path / "ended.json").write_text(damage)
+    ended = door.door(loaded(tmp_path), StateDir(tmp_path), SteadyClock()).ended
+    sessions = Sessions(b"key", time.time)
+    before = Headers({"Cookie": f"{sessions.cookie}={sessions.begin('0' * 64)}"})
+    assert sessions.found(before) is not None
+    assert Sessions(b"key", time.time, ended).found(before) is None
+    later = Headers({"Cookie": f"{sessions.cookie}={Sessions(b'key', lambda: time.time() + 2).begin('0' * 64)}"})
+    assert Sessions(b"key", time.time, ended).found(later) is not None
 
 
 def test_a_key_that_is_none_is_made_anew(tmp_path: Path) -> None:

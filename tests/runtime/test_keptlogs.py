@@ -87,3 +87,18 @@ async def test_of_one_that_said_nothing_nothing_is_kept(tmp_path: Path) -> None:
     await kept.keep(Reader(tmp_path / "nowhere"), "j1.1")
     assert kept.read("j1.1", "out", 0, 10) is None
     assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize("attempt", ["", ".", "..", "../x.1", "/x.1", "x.1/..", "x.1\0", "\0", ".x.1.new", "x"])
+def test_no_name_leads_out_of_it(tmp_path: Path, attempt: str) -> None:
+    for folder in (tmp_path, tmp_path / "x.1", tmp_path / "kept", tmp_path / "kept" / ".x.1.new"):
+        folder.mkdir(exist_ok=True)
+        (folder / "out").write_bytes(b"secret")
+    assert KeptLogs(tmp_path / "kept").read(attempt, "out", 0, 10) is None
+
+
+@pytest.mark.parametrize("stream", ["", "..", "../out", "out.offset", "/etc/passwd", "out\0"])
+def test_there_are_two_streams(tmp_path: Path, stream: str) -> None:
+    (tmp_path / "j1.1").mkdir()
+    (tmp_path / "j1.1" / "out.offset").write_bytes(b"7")
+    assert KeptLogs(tmp_path).read("j1.1", stream, 0, 10) is None

@@ -125,7 +125,7 @@ class TestForms:
         jsonschema_rs.validate(json.loads(SCHEMA.read_text()), value)
         assert post.headers["Content-Type"] == "application/json"
         assert value["alerts"][0]["test"] is True
-        assert value["text"].startswith("TEST: lab: gpu_idle, 1 firing\nTEST WARNING gpu_idle test: 0 %")
+        assert value["text"].startswith("TEST: lab: gpu_idle, 1 firing\nTEST WARNING gpu_idle (test): 0 %")
 
     async def test_slack_gets_text_without_markup_of_ours(self) -> None:
         with http_sink() as sink:
@@ -152,7 +152,22 @@ class TestForms:
         (mail,) = sink.mails
         read = message_from_bytes(mail)
         assert read["Subject"] == "TEST: lab: gpu_idle, 1 firing"
-        assert "TEST WARNING gpu_idle test" in mail.decode()
+        assert "TEST WARNING gpu_idle (test)" in mail.decode()
+
+    async def test_a_mail_is_text_and_no_markup_of_whoever_is_told_of(self) -> None:
+        said = "a <script>b</script> & <b>c</b>"
+        async with smtp_sink() as sink:
+            way = sender(aimed(f"mailto://127.0.0.1:{sink.port}?from=a@example.org&to=b@example.org", "apprise"))
+            await way.send(replace(message(), text=f"first\n{said}\nBcc: eve@example.org", fleet="x\r\nBcc: eve@x.org"))
+        read = message_from_bytes(sink.mails[0])
+        assert (read["To"], read["Bcc"]) == ("b@example.org", None)
+        parts = {
+            part.get_content_type(): bytes(part.get_payload(decode=True)).decode().splitlines()  # type: ignore[arg-type]
+            for part in read.walk()
+            if not part.is_multipart()
+        }
+        assert parts["text/plain"][:3] == ["first", said, "Bcc: eve@example.org"]
+        assert "<script>" not in "".join(parts.get("text/html", []))
 
     def test_what_apprise_does_not_understand_is_refused_at_the_start(self) -> None:
         with pytest.raises(SettingsError, match="does not understand") as refused:
@@ -174,6 +189,12 @@ class TestRefusals:
                 await sender(aimed(sink.url)).send(message())
             assert (refused.value.final, refused.value.after_s) == (final, after_s)
             assert len(sink.posts) == 1, "a redirect is not followed"
+
+    @pytest.mark.parametrize("after", ["\u00b2", "9" * 99, "-1", "1e3", ""])
+    async def test_a_time_that_is_none_is_not_waited_for(self, after: str) -> None:
+        with http_sink((503, after)) as sink, pytest.raises(NotTaken) as refused:
+            await sender(aimed(sink.url)).send(message())
+        assert refused.value.after_s is None
 
     async def test_nobody_listens(self) -> None:
         url = f"http://127.0.0.1:{free_port()}/verysecret"

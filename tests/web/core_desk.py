@@ -6,18 +6,22 @@ import asyncio
 import contextlib
 import http.client
 import json
+import re
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
+from urllib.parse import urljoin
 
 from hostler.core import shown
 from hostler.core.access import views as access
 from hostler.core.alerting import views as alerting
 from hostler.core.explain import explain_job
 from hostler.core.explain_device import explain_device, find_device
+from hostler.core.listed import device_ids, fleet_view, intervals, placed_device
 from hostler.core.loop.intake import find_config
-from hostler.core.loop.views import config_view, history_view, model_views
+from hostler.core.loop.state import Config
+from hostler.core.loop.views import config_view, dataset_views, history_view, model_views
 from hostler.core.machine import story
 from hostler.core.readings import gist, readings
 from hostler.core.views import (
@@ -29,19 +33,21 @@ from hostler.core.views import (
     node_views,
     queue_rows,
     status_view,
-    sweep_view,
+    sweep_views,
 )
 from hostler.model.access import AuditView, Holder, TokenView
 from hostler.model.alert_views import AlertView, RuleView, SilenceView, TargetView
 from hostler.model.errors import LinkLost, NotFound
 from hostler.model.events import Entry
 from hostler.model.inputs import Input
+from hostler.model.listed import FleetView, IntervalView, PlacedDevice
 from hostler.model.readings import Gist, Part, Readings
 from hostler.model.steering import CostView, Durations, QuotaView
 from hostler.model.views import (
     BanView,
     ConfigHistory,
     ConfigView,
+    DatasetView,
     DeviceExplanation,
     Explanation,
     HitView,
@@ -58,6 +64,7 @@ from hostler.model.views import (
 )
 from hostler.model.work import JobState
 from hostler.web.app import make_app
+from hostler.web.desk import Piece
 from hostler.web.door import Door
 from hostler.web.server import serve
 from tests.core.builders import Driver, fleet
@@ -115,11 +122,26 @@ class CoreDesk:
     def explain(self, name: str) -> Explanation:
         return explain_job(self._state, self._index, find_job(self._state, name))
 
-    def queue(self, limit: int) -> Sequence[QueueRow]:
-        return queue_rows(self._state, self._index, limit)
+    def queue(self, limit: int, after: Sequence[str] = ()) -> Sequence[QueueRow]:
+        return queue_rows(self._state, self._index, limit, after)
 
-    def nodes(self) -> Sequence[NodeView]:
-        return node_views(self._state, self._index)
+    def fleet(self) -> FleetView:
+        return fleet_view(self._state, self._index, self._index.now)
+
+    def node_names(self) -> Sequence[str]:
+        return list(self._state.nodes)
+
+    def nodes(self, names: Sequence[str] | None = None) -> Sequence[NodeView]:
+        return node_views(self._state, self._index, names)
+
+    def device_ids(
+        self, node: str | None = None, provider: str | None = None, tier: int | None = None
+    ) -> Sequence[str]:
+        return device_ids(self._state, self._index, node, provider, tier)
+
+    def devices(self, ids: Sequence[str]) -> Sequence[PlacedDevice]:
+        state, index = self._state, self._index
+        return [placed_device(state, index, find_device(state, name)) for name in ids]
 
     def explain_device(self, name: str) -> DeviceExplanation:
         return explain_device(self._state, self._index, find_device(self._state, name))
@@ -148,11 +170,16 @@ class CoreDesk:
     def targets(self) -> Sequence[TargetView]:
         return self.told
 
-    def sweeps(self) -> Sequence[SweepView]:
-        return [sweep_view(self._state, self._index, sweep) for sweep in self._state.sweeps.values()]
+    def sweeps(self, after: int = 0, limit: int | None = None) -> Sequence[SweepView]:
+        return sweep_views(self._state, self._index, after, limit)
 
     def ledger(self, name: str) -> LedgerView:
         return ledger_view(self._state, self._index, find_sweep(self._state, name))
+
+    def intervals(
+        self, name: str, standings: frozenset[str] | None, after: int | None, limit: int
+    ) -> Sequence[IntervalView]:
+        return intervals(find_sweep(self._state, name), standings, after, limit)
 
     def configs(self) -> Sequence[ConfigView]:
         return [config_view(each, self._index.now) for each in self._state.configs.values()]
@@ -163,8 +190,14 @@ class CoreDesk:
     def history(self, name: str) -> ConfigHistory:
         return history_view(find_config(self._state, name), self._index.now)
 
-    def models(self, name: str) -> Sequence[ModelView]:
-        return model_views(find_config(self._state, name))
+    def models(self, name: str | None = None) -> Sequence[ModelView]:
+        return [view for config in self._configs(name) for view in model_views(config)]
+
+    def datasets(self, name: str | None = None) -> Sequence[DatasetView]:
+        return [view for config in self._configs(name) for view in dataset_views(config)]
+
+    def _configs(self, name: str | None) -> Sequence[Config]:
+        return list(self._state.configs.values()) if name is None else [find_config(self._state, name)]
 
     async def proof(self, name: str) -> LedgerProof:
         view = self.ledger(name)
@@ -240,6 +273,11 @@ class CoreDesk:
             if reader in self._readers:
                 self._readers.remove(reader)
 
+    async def pieces(self, after: int | None) -> AsyncIterator[Piece]:
+        async with contextlib.aclosing(cast(Any, self.entries(after))) as entries:
+            async for entry in entries:
+                yield Piece((entry,))
+
     def cut_off(self) -> None:
         """End every event stream, as if its reader had been too slow."""
         for reader in self._readers:
@@ -306,6 +344,26 @@ class Window:
             return what()
 
         return asyncio.run_coroutine_threadsafe(inside(), self.loop).result(10)
+
+
+def walk(served: Window, path: str) -> list[Any]:
+    """All rows of a list, from all its pages."""
+    rows: list[Any] = []
+    here: str | None = path
+    while here is not None:
+        page = served.get(here)
+        assert page.status == 200, page.body
+        rows += page.json
+        link = page.headers.get("link")
+        here = None if link is None else urljoin(path, next_of(link))
+    return rows
+
+
+def next_of(link: str) -> str:
+    """Where a `Link` leads to."""
+    found = re.fullmatch(r'<([^<>]+)>; rel="next"', link)
+    assert found is not None, link
+    return found[1]
 
 
 @contextlib.contextmanager

@@ -134,24 +134,24 @@ def busy(name: str, generations: int = 12) -> ConfigHistory:
     return ConfigHistory(config=view, models=models, datasets=datasets, ratings=ratings, players=players, hours=hours)
 
 
-def losing(name: str) -> ConfigHistory:
+def losing(name: str, words: str = HOSTILE) -> ConfigHistory:
     """A config that gets worse, rests after failures, and says it with hostile words."""
     made = busy(name, 6)
     ratings = tuple(replace(point, rating=rating(300 - 40 * number, 60)) for number, point in enumerate(made.ratings))
     view = replace(
         made.config,
         name=name,
-        next=f"export rests: {HOSTILE}",
+        next=f"export rests: {words}",
         rating=ratings[-1].rating,
         velocity=VelocityView(per_day=-41.5, low=-120.0, high=37.0),
         trial=None,
         data_age_s=200_000.0,
         duplicate_share=0.4,
-        resting=(RestView(stage=WorkKind.EXPORT, failures=3, until=NOON + 1e6, why=HOSTILE),),
+        resting=(RestView(stage=WorkKind.EXPORT, failures=3, until=NOON + 1e6, why=words),),
         retired=True,
         state="retired",
     )
-    models = tuple(replace(model, why=HOSTILE if model.why else None) for model in made.models)
+    models = tuple(replace(model, why=words if model.why else None) for model in made.models)
     return replace(made, config=view, models=models, ratings=ratings)
 
 
@@ -241,8 +241,14 @@ class LoopDesk(CoreDesk):
             raise NotFound(f"there is no training config {name!r}; `hostler train status` lists them")
         return self.histories[name]
 
-    def models(self, name: str) -> Sequence[ModelView]:
-        return list(self.history(name).models)
+    def models(self, name: str | None = None) -> Sequence[ModelView]:
+        return [view for each in self._named(name) for view in each.models]
+
+    def datasets(self, name: str | None = None) -> Sequence[DatasetView]:
+        return [view for each in self._named(name) for view in each.datasets]
+
+    def _named(self, name: str | None) -> Sequence[ConfigHistory]:
+        return list(self.histories.values()) if name is None else [self.history(name)]
 
     async def tell(self, *inputs: Input) -> Sequence[Any]:
         given = inputs[0].given if isinstance(inputs[0], Asked) else inputs[0]

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from fastapi.routing import iter_route_contexts
@@ -18,7 +19,7 @@ from hostler.web.app import make_app
 from hostler.web.limits import ADDRESSES_MOST, FAILURES_MOST, WINDOW_S, Failures
 from hostler.web.scopes import LOOKS, needed
 from tests.core.builders import script
-from tests.web.core_desk import TOKEN, CoreDesk, Reply, Window, door, window
+from tests.web.core_desk import TOKEN, CoreDesk, Reply, Window, door, walk, window
 from tests.web.test_writing import submit
 
 API = "/api/v1"
@@ -185,7 +186,7 @@ class TestAudit:
         submit(served, script("a", key="k/1"))
         served.ask("POST", f"{API}/jobs/k%2F1/cancel", headers=bearer(token))
         served.post(f"{API}/controller/drain")
-        told = [(row["who"], row["what"]) for row in served.get(f"{API}/audit").json["items"]]
+        told = [(row["who"], row["what"]) for row in served.get(f"{API}/audit").json]
         assert told == [
             ("local", "drain"),
             ("ci", "cancel_job k/1"),
@@ -197,11 +198,9 @@ class TestAudit:
     def test_it_comes_in_pages_newest_first(self, served: Window) -> None:
         for name in "abcde":
             submit(served, script(name))
-        first = served.get(f"{API}/audit?limit=3").json
-        rest = served.get(f"{API}/audit?limit=3&before={first['next']}").json
-        seen = [row["seq"] for row in (*first["items"], *rest["items"])]
-        assert (len(first["items"]), len(rest["items"]), rest["next"]) == (3, 2, None)
-        assert seen == sorted(seen, reverse=True)
+        assert len(served.get(f"{API}/audit?limit=3").json) == 3
+        seen = [row["seq"] for row in walk(served, f"{API}/audit?limit=3")]
+        assert (len(seen), seen) == (5, sorted(seen, reverse=True))
 
     def test_who_cordons_a_node_is_the_token(self, served: Window) -> None:
         token = make(served, "ci", "operate")
@@ -279,3 +278,39 @@ class TestFailures:
         for number in range(ADDRESSES_MOST + 100):
             failures.note(f"address {number}", 0.0)
         assert len(failures._times) == ADDRESSES_MOST
+
+
+class TestNames:
+    """What is named in a path leads nowhere but to what has that name."""
+
+    @pytest.mark.parametrize(
+        "step", ["..", "%2e%2e", "..%2f..", "%2e%2e%2f%2e%2e%2fetc", "..%5c..", "%00", "j1.1%00", "/etc", "%2Fetc"]
+    )
+    @pytest.mark.parametrize(
+        "path",
+        [
+            f"{API}/attempts/{{}}/log",
+            f"{API}/attempts/j1.1%2f{{}}/log",
+            f"{API}/attempts/{{}}%2fj1.1/log",
+            f"{API}/jobs/{{}}",
+            f"{API}/sweeps/{{}}/hits",
+            f"{API}/nodes/{{}}",
+            f"{API}/devices/{{}}",
+            f"{API}/configs/{{}}/models",
+            "/static/{}",
+            "/static/vendor/{}",
+            "/pages/jobs/{}",
+        ],
+    )
+    def test_lead_nowhere_else(self, served: Window, path: str, step: str) -> None:
+        asked: list[str] = []
+        served.desk.log = lambda attempt, *_: asked.append(attempt)  # type: ignore[method-assign, assignment]
+        reply = served.get(path.format(step))
+        assert reply.status == 404, reply.body
+        assert asked == []
+
+    @pytest.mark.parametrize("stream", ["..", "../out", "out/../../x", "out\x00", "", "OUT", "out.offset"])
+    def test_streams_are_two(self, served: Window, stream: str) -> None:
+        served.desk.logs["j1.1", stream] = b"secret"
+        reply = served.get(f"{API}/attempts/j1.1/log?stream={quote(stream, safe='')}")
+        assert (reply.status, reply.json["error"]) == (422, "UsageError")

@@ -82,7 +82,7 @@ def test_a_silence_from_its_beginning_to_its_end(client: Client) -> None:
 def test_a_test_says_who_is_told(fires: Window, client: Client) -> None:
     fires.desk.told = [target("phone", Severity.CRITICAL), target("team", Severity.WARNING)]
     made = client.test_alert("gpu_idle")
-    assert (made["alert"]["test"], made["alert"]["subject"], made["told"]) == (True, "test", ["team"])
+    assert (made["alert"]["test"], made["alert"]["subject"], made["told"]) == (True, "(test)", ["team"])
     with pytest.raises(Conflict, match="under way"):
         client.test_alert("gpu_idle")
     with pytest.raises(NotFound):

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from hostler.model import codec
-from hostler.model.events import Entry
+from hostler.model.events import Entry, TroubleRecorded
 from hostler.model.inputs import Submit, Trouble
+from hostler.web.desk import Piece
+from hostler.web.events import Frames
 from tests.core.builders import script
 from tests.web.core_desk import CoreDesk, Window, window
 
@@ -207,3 +209,25 @@ def test_an_open_stream_does_not_keep_the_server_from_closing() -> None:
         assert events.frame() == []
     finally:
         events.close()
+
+
+def test_entries_are_written_once_for_all_who_read_along() -> None:
+    frames = Frames()
+    entries = tuple(Entry(seq=n, at=1.0, event=TroubleRecorded(where="here", what="this")) for n in (7, 8))
+    piece = Piece(entries)
+    text = frames.of(piece)
+    assert frames.of(piece) is text
+    numbers, data = zip(*(frame.split("\n") for frame in text.decode().split("\n\n")[:-1]), strict=True)
+    assert numbers == ("id: 7", "id: 8")
+    told = [codec.adapter(Entry).validate_json(each.removeprefix("data: ")) for each in data]
+    assert tuple(told) == entries
+
+
+def test_an_entry_of_any_size_arrives_whole(served: Window) -> None:
+    with stream(served, "?after=0") as events:
+        events.frame()
+        until(lambda: served.desk.readers == 1, "the stream reads")
+        served.tell(Submit(specs=(script("long", "true", "y" * 300_000),)))
+        number, data = events.entry()
+    assert number == 1
+    assert codec.adapter(Entry).validate_python(data) == served.desk.driver.entries[0]

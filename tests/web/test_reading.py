@@ -10,7 +10,7 @@ from hostler.model import codec
 from hostler.model.inputs import LinkDown, Submit
 from hostler.model.views import JobDetail, LedgerView, Status
 from tests.core.builders import ended, script, sweep
-from tests.web.core_desk import Window
+from tests.web.core_desk import Window, walk
 
 API = "/api/v1"
 READERS = [
@@ -24,13 +24,26 @@ READERS = [
     "sweeps/j2/ledger",
     "sweeps/j2/proof",
     "sweeps/j2/hits",
+    "sweeps/j2/intervals",
     "queue",
+    "queue/status",
+    "daemons/health",
+    "fleet",
     "nodes",
+    "nodes/n",
+    "devices",
+    "devices/n%2Fcpu0",
     "devices/n%2Fcpu0/explain",
     "quotas",
     "durations",
     "costs",
     "bans",
+    "models",
+    "datasets",
+    "configs",
+    "entries",
+    "audit",
+    "tokens",
     "attempts/j1.1/log",
 ]
 
@@ -44,16 +57,6 @@ def busy(served: Window) -> Window:
     return served
 
 
-def walk(served: Window, path: str) -> list[Any]:
-    """All items of a paged listing."""
-    items, after = [], "0"
-    while after is not None:
-        page = served.get(f"{path}&after={after}").json
-        items += page["items"]
-        after = page["next"]
-    return items
-
-
 @pytest.mark.parametrize("path", READERS)
 def test_reading_changes_nothing(busy: Window, path: str) -> None:
     before = codec.adapter(Any).dump_json(busy.desk.driver.state), len(busy.desk.driver.entries)
@@ -63,7 +66,7 @@ def test_reading_changes_nothing(busy: Window, path: str) -> None:
 
 @pytest.mark.parametrize("path", READERS)
 def test_readers_cannot_be_posted_to(busy: Window, path: str) -> None:
-    if path != "jobs":
+    if path not in ("jobs", "tokens"):
         assert busy.post(f"{API}/{path}").status == 405
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import re
+import socket
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlencode
 
@@ -98,6 +99,20 @@ class TestLogin:
         served.desk.driver.now += WINDOW_S
         assert log_in(served).status == 303
 
+    def test_of_many_at_once_no_more_are_tried(self, served: Window) -> None:
+        body = urlencode({"token": "wrong"}).encode()
+        head = f"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {FORM['Content-Type']}\r\n"
+        crowd = [socket.create_connection(("127.0.0.1", served.port), timeout=20) for _ in range(2 * FAILURES_MOST)]
+        for each in crowd:
+            each.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode())
+        served.get("/status")
+        for each in crowd:
+            each.sendall(body)
+        answers = [each.recv(12)[-3:] for each in crowd]
+        for each in crowd:
+            each.close()
+        assert sorted(answers) == [b"401"] * FAILURES_MOST + [b"429"] * FAILURES_MOST
+
     def test_the_page_needs_nothing_that_the_policy_forbids(self, served: Window) -> None:
         reply = served.ask("GET", "/login", headers={})
         policy = reply.headers["content-security-policy"]
@@ -158,12 +173,42 @@ class TestSession:
 
     def test_what_is_remembered_of_ended_ones_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("hostler.web.sessions.ENDED_MOST", 3)
-        sessions = Sessions(KEY, lambda: 0.0)
+        at = 0.0
+        sessions = Sessions(KEY, lambda: at)
         for number in range(5):
+            at += 1.0
             made = sessions.found(Headers({"Cookie": f"{sessions.cookie}={sessions.begin(digest_of(str(number)))}"}))
             assert made is not None
             sessions.end(made)
-        assert len(sessions._ended) == 3
+        assert len(sessions.ended.sessions) == 3
+
+    def test_what_is_forgotten_of_ended_ones_is_over_all_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whoever ends sessions of their own by the thousand brings no ended one back."""
+        monkeypatch.setattr("hostler.web.sessions.ENDED_MOST", 3)
+        at = 1000.0
+        sessions = Sessions(KEY, lambda: at)
+        first = begun(sessions)
+        ended = sessions.found(first)
+        assert ended is not None
+        sessions.end(ended)
+        at += 1.0
+        later = begun(sessions)
+        for _ in range(4):
+            own = sessions.found(begun(sessions))
+            assert own is not None
+            sessions.end(own)
+        assert sessions.found(first) is None
+        at += 1.0
+        assert sessions.found(begun(sessions)) is not None
+        again = Sessions(KEY, lambda: at, sessions.ended)
+        assert again.found(first) is None
+        assert again.found(later) is None, "it would have ended as early as one that is forgotten"
+        assert again.found(begun(sessions)) is not None
+
+
+def begun(sessions: Sessions) -> Headers:
+    """What the browser of a new session sends."""
+    return Headers({"Cookie": f"{sessions.cookie}={sessions.begin(digest_of(TOKEN))}"})
 
 
 class TestForgery:
@@ -190,7 +235,7 @@ class TestForgery:
 
     def test_the_token_of_the_session_proves_it(self, served: Window, browser: Mapping[str, str]) -> None:
         assert self.cancel(served, {**browser, "X-CSRF-Token": csrf_of(browser)}) == 200
-        assert served.get(f"{API}/audit").json["items"][0]["who"] == "local"
+        assert served.get(f"{API}/audit").json[0]["who"] == "local"
 
     def test_so_it_does_as_a_field_of_a_form(self, served: Window, browser: Mapping[str, str]) -> None:
         body = urlencode({"a": "b", "csrf": csrf_of(browser)}).encode()
@@ -229,7 +274,7 @@ class TestProxy:
         assert behind.ask("GET", "/status", headers={"X-Forwarded-User": "bob", "Host": "fleet.example"}).status == 200
         anna = {"X-Forwarded-User": "anna", "X-CSRF-Token": self.csrf("anna")}
         assert behind.ask("POST", f"{API}/nodes/n/cordon", headers=anna).status == 200
-        assert behind.get(f"{API}/audit").json["items"][0]["who"] == "proxy/anna"
+        assert behind.get(f"{API}/audit").json[0]["who"] == "proxy/anna"
         bob = {"X-Forwarded-User": "bob", "X-CSRF-Token": self.csrf("bob")}
         assert behind.ask("POST", f"{API}/nodes/n/resume", headers=bob).status == 403
 
@@ -241,7 +286,7 @@ class TestProxy:
         assert behind.ask("GET", "/status", headers=headers).status == 200
         token = {"X-Forwarded-User": "bob", "Authorization": f"Bearer {TOKEN}"}
         assert behind.ask("POST", f"{API}/nodes/n/cordon", headers=token).status == 200
-        assert behind.get(f"{API}/audit").json["items"][0]["who"] == "local"
+        assert behind.get(f"{API}/audit").json[0]["who"] == "local"
 
     @pytest.mark.parametrize("user", ["", "x" * 129, "a\tb"])
     def test_words_that_name_nobody(self, behind: Window, user: str) -> None:

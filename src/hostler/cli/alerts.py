@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -245,7 +245,7 @@ def try_out(
         raise typer.Exit(1)
 
 
-def _told(asked: Client, names: Sequence[str], before: dict[str, View]) -> dict[str, View]:
+def _told(asked: Client, names: Sequence[str], before: Mapping[str, View]) -> Mapping[str, View]:
     """Targets that have not taken a message since `before`, after some patience."""
     until = time.monotonic() + TOLD_WITHIN_S
     while True:
@@ -257,7 +257,7 @@ def _told(asked: Client, names: Sequence[str], before: dict[str, View]) -> dict[
         time.sleep(LOOK_S)
 
 
-def _test_lines(made: View, missing: dict[str, View]) -> Iterator[str]:
+def _test_lines(made: View, missing: Mapping[str, View]) -> Iterator[str]:
     alert, rule = made["alert"], made["rule"]
     yield f"{alert['id']} fires as a test of {clean(alert['rule'])}: {clean(alert['why'])}"
     known = rule["subjects"] - rule["unknown"]

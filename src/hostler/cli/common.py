@@ -63,7 +63,7 @@ def complete_job(context: typer.Context, incomplete: str) -> list[str]:
     asked = client(context.params.get("state_dir"), timeout_s=COMPLETION_TIMEOUT_S)
     try:
         known = sum(asked.status()["jobs"].values())
-        newest = asked.jobs(after=max(0, known - COMPLETED), limit=COMPLETED)["items"]
+        newest = asked.jobs(after=max(0, known - COMPLETED), limit=COMPLETED)
     except HostlerError:
         return []
     return [job["id"] for job in newest if job["id"].startswith(incomplete)]

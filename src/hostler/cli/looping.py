@@ -44,7 +44,8 @@ def pause(
     paused = view["paused"]
     left = sum(view["stages"].values())
     runs = f"; {left} of its jobs go on" if left else ""
-    print(f"{clean(config)}: paused until {clock(paused['until'], paused['since'])}{runs}")
+    until = "" if paused is None else f" until {clock(paused['until'], paused['since'])}"
+    print(f"{clean(config)}: paused{until}{runs}")
 
 
 @train.command()

@@ -87,9 +87,8 @@ def rollback(
         say_json(view)
         return
     was = "" if before is None else f", was {_name(before)}"
-    now = next(
-        (_name(each) for each in models if each["sha256"] == view["current"]), clean(view["current"][:SHOWN_SHA])
-    )
+    current = view["current"] or ""
+    now = next((_name(each) for each in models if each["sha256"] == current), clean(current[:SHOWN_SHA]))
     print(f"{clean(config)}: the current model is {now}{was}")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
 from hostler.core import cordons, leases, pools
@@ -14,7 +15,7 @@ from hostler.core.index import Index
 from hostler.core.state import Attempt, Device, Job, Node, State, Sweep, sweep_payload
 from hostler.core.trust import views as trust
 from hostler.core.waits import looks_each, waits_for
-from hostler.model.errors import NotFound
+from hostler.model.errors import NotFound, UsageError
 from hostler.model.fleet import Link
 from hostler.model.views import (
     AttemptView,
@@ -158,13 +159,39 @@ def ledger_view(state: State, index: Index, sweep: Sweep) -> LedgerView:
     )
 
 
-def node_views(state: State, index: Index) -> Sequence[NodeView]:
-    """All nodes with their devices."""
-    by_node: dict[str, list[Device]] = {name: [] for name in state.nodes}
+def sweep_views(state: State, index: Index, after: int = 0, limit: int | None = None) -> Sequence[SweepView]:
+    """Sweeps in order of submission beyond job number `after`, at most `limit`; `None`: all of them."""
+    wanted = (sweep for name, sweep in state.sweeps.items() if number_of(name) > after)
+    return [sweep_view(state, index, sweep) for sweep in islice(wanted, limit)]
+
+
+def number_of(job: str) -> int:
+    """The number of a job: its place in the order of submission."""
+    return int(job[1:])
+
+
+def node_views(state: State, index: Index, names: Collection[str] | None = None) -> Sequence[NodeView]:
+    """Nodes with their devices: those `names`, in their order, or all of them. Raises `NotFound`."""
+    wanted = list(state.nodes if names is None else names)
+    by_node: dict[str, list[Device]] = {name: [] for name in wanted}
     for device in state.devices.values():
-        by_node[device.spec.node].append(device)
+        if device.spec.node in by_node:
+            by_node[device.spec.node].append(device)
     refused = gates_by_node(index)
-    return [_node_view(state, index, node, by_node[name], refused.get(name, {})) for name, node in state.nodes.items()]
+    return [_node_view(state, index, find_node(state, name), by_node[name], refused.get(name, {})) for name in wanted]
+
+
+def find_node(state: State, name: str) -> Node:
+    """The node of this name. Raises `NotFound`."""
+    if name not in state.nodes:
+        raise NotFound(f"there is no node {name!r}; `hostler nodes` lists them")
+    return state.nodes[name]
+
+
+def tier_of(index: Index, node: Node) -> int | None:
+    """A node's tier; `None`: it has no GPU that is known, or is in the fleet no more."""
+    site = next((index.sites[spec.id] for spec in node.spec.devices if spec.id in index.sites), None)
+    return None if site is None else site.tier
 
 
 def device_view(state: State, index: Index, device: Device) -> DeviceView:
@@ -184,23 +211,22 @@ def device_view(state: State, index: Index, device: Device) -> DeviceView:
     )
 
 
-def queue_rows(state: State, index: Index, limit: int) -> Sequence[QueueRow]:
+def queue_rows(state: State, index: Index, limit: int, after: Sequence[str] = ()) -> Sequence[QueueRow]:
     """What goes next: ready scripts in order, then sweeps with work left, then what waits for something.
 
-    What waits in a cluster's queue has its place there, and is told of only where it may wait for ever.
+    It begins behind the last of the jobs `after` that still waits; raises `UsageError` where none does. What waits in
+    a cluster's queue has its place there, and is told of only where it may wait for ever.
     """
-    now = index.now
-    ready = list(islice(index.in_order(state), limit))
-    sweeps = sorted(
-        (state.jobs[name] for name in index.active if state.sweeps[name].ledger.free),
-        key=lambda job: (-job.priority, index.attained_s[job.id], job.number),
-    )
-    # At one priority scripts go first; the sort is stable.
-    queue = sorted([*ready, *sweeps], key=lambda job: -job.priority)
-    looks = looks_each(min(len(queue), limit))
-    rows = [(job, waits_for(state, index, job, looks)) for job in queue[:limit]]
-    rows += _held_back(state, index, limit)
-    return [_row(place, job, waits, now) for place, (job, waits) in enumerate(rows[:limit], start=1)]
+    line = _line(state, index)
+    begin = 0
+    if after:
+        whole = list(line)
+        begin = _behind([job.id for job, _ in whole], after)
+        line = iter(whole[begin:])
+    shown = list(islice(line, limit))
+    looks = looks_each(sum(says is None for _, says in shown))
+    rows = [(job, waits_for(state, index, job, looks) if says is None else says) for job, says in shown]
+    return [_row(place, job, waits, index.now) for place, (job, waits) in enumerate(rows, start=begin + 1)]
 
 
 def gates_by_node(index: Index) -> Mapping[str, Mapping[str, int]]:
@@ -211,14 +237,35 @@ def gates_by_node(index: Index) -> Mapping[str, Mapping[str, int]]:
     return {node: {str(gate): times for gate, times in counts.most_common()} for node, counts in found.items()}
 
 
-def _held_back(state: State, index: Index, limit: int) -> Iterable[tuple[Job, str]]:
-    for waiting in islice(pools.stuck(state, index), limit):
+def _line(state: State, index: Index) -> Iterator[tuple[Job, str | None]]:
+    """The queue in order, and what is known of why a job waits without looking at devices."""
+    sweeps = sorted(
+        (state.jobs[name] for name in index.active if state.sweeps[name].ledger.free),
+        key=lambda job: (-job.priority, index.attained_s[job.id], job.number),
+    )
+    # At one priority scripts go first; what is merged keeps the order of its sources.
+    for job in heapq.merge(index.in_order(state), sweeps, key=lambda job: -job.priority):
+        yield job, None
+    yield from _held_back(state, index)
+
+
+def _behind(ids: Sequence[str], after: Sequence[str]) -> int:
+    """The place behind the last of `after` that is still there."""
+    places = {name: place for place, name in enumerate(ids)}
+    found = next((places[name] for name in reversed(after) if name in places), None)
+    if found is None:
+        raise UsageError("`after` leads nowhere: nothing of that page waits any more; begin again without it")
+    return found + 1
+
+
+def _held_back(state: State, index: Index) -> Iterator[tuple[Job, str]]:
+    for waiting in pools.stuck(state, index):
         yield waiting, pools.says(state, index, waiting) or "its cluster to begin it"
-    for at, name in islice(sorted(index.timers), limit):
+    for at, name in sorted(index.timers):
         job = state.jobs.get(name)  # stages of loops rest, too, and are no jobs
         if job is not None and job.state is JobState.PENDING:
             yield job, f"rests for {max(at - index.now, 0):.0f} s more after a failure"
-    for name, missing in islice(index.blocked.items(), limit):
+    for name, missing in list(index.blocked.items()):
         yield state.jobs[name], f"comes after {', '.join(sorted(missing)[:5])}"
 
 
@@ -266,7 +313,6 @@ def _chunk_view(sweep: Sweep, chunk: str) -> ChunkView:
 
 def _node_view(state: State, index: Index, node: Node, devices: list[Device], gates: Mapping[str, int]) -> NodeView:
     cordon = state.cordons.get(node.spec.name)
-    site = next((index.sites[each.spec.id] for each in devices if each.spec.id in index.sites), None)
     return NodeView(
         name=node.spec.name,
         backend=node.spec.backend,
@@ -285,5 +331,5 @@ def _node_view(state: State, index: Index, node: Node, devices: list[Device], ga
         provider=node.spec.provider,
         ephemeral=node.spec.ephemeral,
         price_per_h=node.spec.price_per_h,
-        tier=None if site is None else site.tier,
+        tier=tier_of(index, node),
     )

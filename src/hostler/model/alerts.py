@@ -14,8 +14,8 @@ from pydantic import Field
 from hostler.model.record import record
 from hostler.model.work import Rest, Seconds
 
-TEST_SUBJECT = "test"
-"""What an alert that was asked for is about; no node, device, sweep or training config is called so in an alert."""
+TEST_SUBJECT = "(test)"
+"""What an alert that was asked for is about: no name that a node, a device, a sweep or a training config can have."""
 EVERYTHING = "*"
 """In the place of a rule's name: every rule."""
 

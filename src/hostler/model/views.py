@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from hostler.model.files import FileRef
 from hostler.model.fleet import Link, Process
@@ -162,23 +162,26 @@ class PressureView:
     """Work that is not started there."""
 
 
+BanKind: TypeAlias = Literal[
+    "cordon",
+    "pause",
+    "quarantine",
+    "canary",
+    "avoidance",
+    "barred",
+    "rest",
+    "pressure",
+    "reservation",
+    "boost",
+    "silence",
+]
+
+
 @record
 class BanView:
     """Something that is held back or put first for a while, so that nobody has to wonder."""
 
-    kind: Literal[
-        "cordon",
-        "pause",
-        "quarantine",
-        "canary",
-        "avoidance",
-        "barred",
-        "rest",
-        "pressure",
-        "reservation",
-        "boost",
-        "silence",
-    ]
+    kind: BanKind
     what: str
     """A device or a node, the stage that rests, or the config that goes first."""
     of: str | None

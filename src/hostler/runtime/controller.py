@@ -17,8 +17,10 @@ from hostler.core.access import views as access
 from hostler.core.alerting import views as alerting
 from hostler.core.explain import explain_job
 from hostler.core.explain_device import explain_device, find_device
+from hostler.core.listed import device_ids, fleet_view, intervals, placed_device
 from hostler.core.loop.intake import find_config
-from hostler.core.loop.views import config_view, history_view, model_views
+from hostler.core.loop.state import Config
+from hostler.core.loop.views import config_view, dataset_views, history_view, model_views
 from hostler.core.readings import gist, readings
 from hostler.core.state import sweep_payload
 from hostler.core.stuck import is_stuck
@@ -31,7 +33,7 @@ from hostler.core.views import (
     node_views,
     queue_rows,
     status_view,
-    sweep_view,
+    sweep_views,
 )
 from hostler.model.access import AuditView, Holder, TokenView
 from hostler.model.alert_views import AlertView, RuleView, SilenceView, TargetView
@@ -41,12 +43,14 @@ from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError
 from hostler.model.events import AttemptEnded, Entry, job_of
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
+from hostler.model.listed import FleetView, IntervalView, PlacedDevice
 from hostler.model.readings import Gist, LoopReading, Part, Readings
 from hostler.model.steering import CostView, Durations, QuotaView
 from hostler.model.views import (
     BanView,
     ConfigHistory,
     ConfigView,
+    DatasetView,
     DeviceExplanation,
     Explanation,
     HitView,
@@ -82,6 +86,7 @@ from hostler.runtime.writer import Writer
 from hostler.settings import Telling
 from hostler.store import Journal, open_journal
 from hostler.store.catalogue import NOTED
+from hostler.web.desk import Piece
 
 SNAPSHOT_CHECK_S = 5.0
 SNAPSHOT_TIMEOUT_S = 600.0
@@ -217,13 +222,32 @@ class Controller:
         """Why a job waits, or runs where it runs."""
         return explain_job(self._core.state, self._core.index, find_job(self._core.state, name))
 
-    def queue(self, limit: int) -> Sequence[QueueRow]:
+    def queue(self, limit: int, after: Sequence[str] = ()) -> Sequence[QueueRow]:
         """What goes next."""
-        return queue_rows(self._core.state, self._core.index, limit)
+        return queue_rows(self._core.state, self._core.index, limit, after)
 
-    def nodes(self) -> Sequence[NodeView]:
+    def fleet(self) -> FleetView:
+        """The fleet as a whole."""
+        return fleet_view(self._core.state, self._core.index, self._clock.now(), self._links)
+
+    def node_names(self) -> Sequence[str]:
         """All nodes."""
-        return node_views(self._core.state, self._core.index)
+        return list(self._core.state.nodes)
+
+    def nodes(self, names: Sequence[str] | None = None) -> Sequence[NodeView]:
+        """Nodes with their devices."""
+        return node_views(self._core.state, self._core.index, names)
+
+    def device_ids(
+        self, node: str | None = None, provider: str | None = None, tier: int | None = None
+    ) -> Sequence[str]:
+        """Devices of the nodes that are asked for."""
+        return device_ids(self._core.state, self._core.index, node, provider, tier)
+
+    def devices(self, ids: Sequence[str]) -> Sequence[PlacedDevice]:
+        """Devices with what goes for their nodes."""
+        state, index = self._core.state, self._core.index
+        return [placed_device(state, index, find_device(state, name)) for name in ids]
 
     def explain_device(self, name: str) -> DeviceExplanation:
         """Why a device does what it does, or nothing."""
@@ -261,14 +285,19 @@ class Controller:
         """Where alerts are told, and how that goes."""
         return self._notifier.targets()
 
-    def sweeps(self) -> Sequence[SweepView]:
-        """All sweeps."""
-        state = self._core.state
-        return [sweep_view(state, self._core.index, sweep) for sweep in state.sweeps.values()]
+    def sweeps(self, after: int = 0, limit: int | None = None) -> Sequence[SweepView]:
+        """Sweeps in order of submission."""
+        return sweep_views(self._core.state, self._core.index, after, limit)
 
     def ledger(self, name: str) -> LedgerView:
         """A sweep's ledger."""
         return ledger_view(self._core.state, self._core.index, find_sweep(self._core.state, name))
+
+    def intervals(
+        self, name: str, standings: frozenset[str] | None, after: int | None, limit: int
+    ) -> Sequence[IntervalView]:
+        """A sweep's range in order."""
+        return intervals(find_sweep(self._core.state, name), standings, after, limit)
 
     async def proof(self, name: str) -> LedgerProof:
         """A sweep's ledger, folded again from the journal."""
@@ -319,9 +348,16 @@ class Controller:
         """How a training config came to where it is."""
         return history_view(find_config(self._core.state, name), self._clock.now())
 
-    def models(self, name: str) -> Sequence[ModelView]:
-        """All models of a training config."""
-        return model_views(find_config(self._core.state, name))
+    def models(self, name: str | None = None) -> Sequence[ModelView]:
+        """All models of a training config, or of all."""
+        return [view for config in self._configs(name) for view in model_views(config)]
+
+    def datasets(self, name: str | None = None) -> Sequence[DatasetView]:
+        """All datasets of a training config, or of all."""
+        return [view for config in self._configs(name) for view in dataset_views(config)]
+
+    def _configs(self, name: str | None) -> Sequence[Config]:
+        return list(self._core.state.configs.values()) if name is None else [find_config(self._core.state, name)]
 
     def holder(self, digest: str) -> Holder | None:
         """Who has the token with this hash."""
@@ -357,6 +393,10 @@ class Controller:
     def entries(self, after: int | None) -> AsyncIterator[Entry]:
         """Journal entries as they become durable."""
         return self._broadcast.entries(after)
+
+    def pieces(self, after: int | None) -> AsyncIterator[Piece]:
+        """The same, several at a time."""
+        return self._broadcast.pieces(after)
 
     def drain(self) -> None:
         """Put nothing new on any device, and end once nothing runs."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from hostler.backends.dialin import context
@@ -14,6 +16,7 @@ from hostler.runtime.dialin import joined
 from hostler.runtime.statedir import StateDir
 from hostler.settings import Loaded
 from hostler.web.door import Door, Proxy
+from hostler.web.sessions import LIFETIME_S, Ended
 
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
 """Where this machine reaches what listens everywhere."""
@@ -29,6 +32,8 @@ def door(loaded: Loaded, directory: StateDir, clock: Clock) -> Door:
         names=frozenset(asked.names),
         proxy=_proxy(loaded),
         tls=asked.certificate is not None,
+        ended=_ended(directory, clock),
+        keep=lambda ended: directory.note_ended(json.dumps(asdict(ended)) + "\n"),
     )
 
 
@@ -63,6 +68,18 @@ def refuse_without_tokens(loaded: Loaded, tokens: Sequence[TokenView]) -> None:
         "one (`hostler token create NAME --scope read`), and start it again; `insecure_remote: true` under `api:` "
         "permits it as it is"
     )
+
+
+def _ended(directory: StateDir, clock: Clock) -> Ended:
+    """Sessions that were ended before. Where nobody can tell which, all are over that have begun."""
+    try:
+        told = json.loads(directory.ended_file.read_text())
+        sessions = {str(name): int(ends_at) for name, ends_at in told["sessions"].items()}
+        return Ended(sessions=sessions, until=int(told["until"]))
+    except FileNotFoundError:
+        return Ended()
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return Ended(until=int(clock.now()) + LIFETIME_S)
 
 
 def _proxy(loaded: Loaded) -> Proxy | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from hostler.model.errors import NotFound
 from hostler.model.views import LogChunk
 
 STREAMS = ("out", "err")
+NAME = re.compile(r"[A-Za-z0-9_-]+\.[0-9]+")
+"""What attempts are called."""
 PIECE = 1 << 20
 
 
@@ -34,8 +37,8 @@ class KeptLogs:
 
     def read(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk | None:
         """A piece of what was kept, as from the node itself; `None` where nothing was. Raises `OSError`."""
-        folder = self._root / attempt
-        if not folder.exists():
+        # Whatever else is asked for would lead out of this folder.
+        if not NAME.fullmatch(attempt) or stream not in STREAMS or not (folder := self._root / attempt).exists():
             return None
         path = folder / stream
         piece = logs.read(str(path), offset, limit) if path.exists() else logs.Piece(0, b"", 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -23,6 +24,7 @@ from hostler.settings import Target
 SEND_S = 15.0
 """How long one try may take."""
 RETRY_AFTER_MOST_S = 3600.0
+DIGITS = re.compile(r"[0-9]{1,9}")
 SLACK_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 NTFY_PRIORITY: Mapping[Severity, str] = {Severity.INFO: "3", Severity.WARNING: "4", Severity.CRITICAL: "5"}
 
@@ -103,6 +105,8 @@ class Apprise:
         self._service = apprise.Apprise()
         if not self._service.add(target.url):
             raise SettingsError(f"target {target.name!r}: apprise does not understand its address")
+        # Unless told so it takes a text for whatever the service likes, and that of a mail for HTML.
+        self._format = apprise.NotifyFormat.TEXT
         self._types = {
             Severity.INFO: apprise.NotifyType.INFO,
             Severity.WARNING: apprise.NotifyType.WARNING,
@@ -127,7 +131,9 @@ class Apprise:
 
     def _notify(self, message: AlertMessage) -> bool:
         kind = self._types[message.severity]
-        return bool(self._service.notify(body=message.text, title=title(message), notify_type=kind))
+        return bool(
+            self._service.notify(body=message.text, title=title(message), notify_type=kind, body_format=self._format)
+        )
 
     async def _in_thread(self, work: Callable[[], bool]) -> bool:
         """A daemon thread: the controller's end waits for no mail server."""
@@ -206,8 +212,8 @@ def _judge(status: int, retry_after: str | None) -> None:
         raise NotTaken(f"{why}; redirects are not followed, give the address where it leads", final=True)
     if status < 500 and status not in PASSING:
         raise NotTaken(why, final=True)
-    after = retry_after or ""
-    raise NotTaken(why, after_s=min(float(after), RETRY_AFTER_MOST_S) if after.isdigit() else None)
+    after = retry_after if retry_after is not None and DIGITS.fullmatch(retry_after) else None
+    raise NotTaken(why, after_s=None if after is None else min(float(after), RETRY_AFTER_MOST_S))
 
 
 def _json(value: Any) -> bytes:

@@ -80,6 +80,15 @@ class StateDir:
         self._publish(self.notified_file, json.dumps(dict(through)) + "\n")
 
     @property
+    def ended_file(self) -> Path:
+        """Sessions of browsers that were ended by hand."""
+        return self.path / "ended.json"
+
+    def note_ended(self, text: str) -> None:
+        """Keep them. Raises `StoreFull`."""
+        self._publish(self.ended_file, text)
+
+    @property
     def known_hosts(self) -> Path:
         """Host keys that a person has accepted by `hostler nodes trust`."""
         return self.path / "known_hosts"

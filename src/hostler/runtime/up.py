@@ -67,6 +67,7 @@ def run(
     door.tls(loaded)  # what is wrong with it is told before anything runs
     asked = Submit(specs=specs(loaded)), Declare(configs=config_specs(loaded, until_idle=until_idle))
     told = telling(loaded, os.environ)
+    _withhold(loaded)
     directory = StateDir(loaded.state_dir)
     directory.take()
     try:
@@ -84,6 +85,13 @@ def _refuse_virtual(loaded: Loaded) -> None:
                 f"{place}: node {node.name!r} is virtual, which `hostler plan` and `hostler sim` take into account but "
                 "nothing can be started on; take it out, or write how it is reached (`backend: local`, `ssh`, `dialin`)"
             )
+
+
+def _withhold(loaded: Loaded) -> None:
+    """Keep what is secret of our environment from what we start: jobs inherit that, and may print it."""
+    for target in loaded.fleet.alerts.notify:
+        if target.url_env is not None:
+            os.environ.pop(target.url_env, None)
 
 
 def _overrides(state_dir: Path | None, host: str | None, port: int | None) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ import secrets
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,9 +16,10 @@ from hostler.model.errors import Conflict
 from hostler.model.inputs import CreateToken, RevokeToken
 from hostler.model.record import record
 from hostler.model.work import Seconds
-from hostler.web.answers import Limit, Name, TheDesk, answer, load, read_body, tell
+from hostler.web.answers import Name, TheDesk, answer, load, read_body, tell
 from hostler.web.document import body_of
 from hostler.web.door import digest_of
+from hostler.web.paging import Paged, answer_page, cut, split
 
 router = APIRouter(tags=["access"])
 
@@ -40,18 +41,12 @@ class TokenMade:
     about: TokenView
 
 
-@record
-class AuditPage:
-    """Some accepted requests, newest first; `next` is the `before` of the page that follows, `None` on the last."""
-
-    items: tuple[AuditView, ...]
-    next: str | None
-
-
 @router.get("/tokens", response_model=list[TokenView])
-async def list_tokens(desk: TheDesk) -> Response:
-    """All tokens that have not been revoked; what they are is not known to anybody but their owners."""
-    return answer(list[TokenView], desk.tokens())
+async def list_tokens(request: Request, desk: TheDesk, paging: Paged) -> Response:
+    """Tokens that have not been revoked; what they are is not known to anybody but their owners."""
+    # Of one name there may be one that is good and others that have expired.
+    page, more = cut(desk.tokens(), paging, lambda each: f"{each.name} {each.created_at}")
+    return answer_page(request, list[TokenView], page, more)
 
 
 @router.post("/tokens", response_model=TokenMade, status_code=201, openapi_extra=body_of("TokenBody"))
@@ -76,14 +71,9 @@ async def revoke_token(desk: TheDesk, name: Name, request: Request) -> Response:
     return answer(list[TokenView], desk.tokens())
 
 
-@router.get("/audit", response_model=AuditPage)
-async def list_requests(
-    desk: TheDesk,
-    before: Annotated[int | None, Query(ge=1, description="the `next` of the page before; none: the newest")] = None,
-    limit: Limit = 100,
-) -> Response:
-    """Who asked for what, and was answered: everything that changed something, newest first, a page at a time."""
-    found = await desk.audit(before, limit + 1)
-    items = tuple(found[:limit])
-    more = str(items[-1].seq) if len(found) > limit else None
-    return answer(AuditPage, AuditPage(items=items, next=more))
+@router.get("/audit", response_model=list[AuditView])
+async def list_requests(request: Request, desk: TheDesk, paging: Paged) -> Response:
+    """Who asked for what, and was answered: everything that changed something, newest first."""
+    found = await desk.audit(paging.number() or None, paging.limit + 1)
+    page, more = split(found, paging.limit, lambda each: each.seq)
+    return answer_page(request, list[AuditView], page, more)

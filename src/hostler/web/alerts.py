@@ -9,15 +9,17 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hostler.model import codec
 from hostler.model.alert_views import AlertView, ProbeView, RuleView, SilenceView, TargetView
 from hostler.model.alerts import SEVERITIES
 from hostler.model.errors import NotFound
 from hostler.model.inputs import AcknowledgeAlert, ProbeAlert, SilenceAlerts, UnsilenceAlerts
 from hostler.model.record import record
 from hostler.model.work import Seconds
-from hostler.web.answers import Limit, Name, TheDesk, answer, caller_name, load, read_body, tell
+from hostler.web.answers import Name, TheDesk, answer, caller_name, load, read_body, tell
 from hostler.web.desk import Desk
 from hostler.web.document import body_of
+from hostler.web.paging import Paged, answer_page, cut
 
 router = APIRouter(prefix="/alerts", tags=["alerts"])
 
@@ -53,24 +55,25 @@ class ProbeBody:
 
 @router.get("", response_model=list[AlertView])
 async def list_alerts(
+    request: Request,
     desk: TheDesk,
+    paging: Paged,
     state: Annotated[
         list[Literal["pending", "firing", "over"]] | None, Query(description="repeat for several; none takes all")
     ] = None,
     rule: Annotated[str | None, Query(description="only those of this rule")] = None,
-    limit: Limit = 100,
 ) -> Response:
     """What fires, the newest first; then what may come to fire; then what is over, the one that ended last first."""
     found = [
         each for each in desk.alerts() if (not state or each.state in state) and (rule is None or each.rule == rule)
     ]
-    return answer(list[AlertView], found[:limit])
+    return answer_page(request, list[AlertView], *cut(found, paging, lambda each: each.id or each.rule + each.subject))
 
 
 @router.get("/rules", response_model=list[RuleView])
-async def list_rules(desk: TheDesk) -> Response:
+async def list_rules(request: Request, desk: TheDesk, paging: Paged) -> Response:
     """The rules, where their numbers come from, and what they measure now."""
-    return answer(list[RuleView], desk.alert_rules())
+    return answer_page(request, list[RuleView], *cut(desk.alert_rules(), paging, lambda each: each.rule.name))
 
 
 @router.post(
@@ -84,15 +87,17 @@ async def try_rule(desk: TheDesk, name: Name, request: Request) -> Response:
     given = load(ProbeBody, await read_body(request) or b"{}")
     made = await tell(request, ProbeAlert(rule=name, lasts_s=given.lasts_s))
     alert = _alert(desk, made)
-    rule = next(each for each in desk.alert_rules() if each.rule.name == name)
+    rule = next((each for each in desk.alert_rules() if each.rule.name == name), None)
+    if rule is None:
+        raise NotFound(f"there is no rule {name!r} any more; `hostler alerts rules` lists them")
     heard = () if alert.silence is not None else tuple(each.name for each in desk.targets() if _hears(each, alert))
     return answer(ProbeView, ProbeView(alert=alert, rule=rule, told=heard), HTTPStatus.CREATED)
 
 
 @router.get("/silences", response_model=list[SilenceView])
-async def list_silences(desk: TheDesk) -> Response:
+async def list_silences(request: Request, desk: TheDesk, paging: Paged) -> Response:
     """Alerts that are not told for a while."""
-    return answer(list[SilenceView], desk.silences())
+    return answer_page(request, list[SilenceView], *cut(desk.silences(), paging, lambda each: each.id))
 
 
 @router.post("/silences", response_model=SilenceView, status_code=201, openapi_extra=body_of("SilenceBody"))
@@ -113,15 +118,16 @@ async def unsilence(
     who: Annotated[str | None, Query(min_length=1, max_length=256, description="without it, whose token it is")] = None,
 ) -> Response:
     """End a silence before its time; answers with it as it was."""
-    before = _silence(desk, name)
-    await tell(request, UnsilenceAlerts(silence=name, who=who or caller_name(request)))
-    return answer(SilenceView, before)
+    before = next((each for each in desk.silences() if each.id == name), None)
+    ended = await tell(request, UnsilenceAlerts(silence=name, who=who or caller_name(request)))
+    # Where it was asked for before there is none any more, and the journal has it.
+    return answer(SilenceView, before or codec.adapter(SilenceView).validate_python(ended))
 
 
 @router.get("/targets", response_model=list[TargetView])
-async def list_targets(desk: TheDesk) -> Response:
+async def list_targets(request: Request, desk: TheDesk, paging: Paged) -> Response:
     """Where alerts are told, and how that goes."""
-    return answer(list[TargetView], desk.targets())
+    return answer_page(request, list[TargetView], *cut(desk.targets(), paging, lambda each: each.name))
 
 
 @router.post("/{name}/acknowledge", response_model=AlertView, openapi_extra=body_of("AcknowledgeBody", required=False))
@@ -133,7 +139,10 @@ async def acknowledge(desk: TheDesk, name: Name, request: Request) -> Response:
 
 
 def _alert(desk: Desk, name: str) -> AlertView:
-    return next(each for each in desk.alerts() if each.id == name)
+    found = next((each for each in desk.alerts() if each.id == name), None)
+    if found is None:
+        raise NotFound(f"there is no alert {name!r}, or it was over so long ago that it is not kept any more")
+    return found
 
 
 def _silence(desk: Desk, name: str) -> SilenceView:

@@ -42,7 +42,16 @@ from hostler.web.pages import routes as pages
 from hostler.web.timing import Timed, Timing
 
 PREFIX = "/api/v1"
-DESCRIPTION = "The controller's own interface; the command line is a client of it. Every request carries a token."
+DESCRIPTION = """The controller's own interface; the command line is a client of it. Every request carries a token.
+
+Lists come in pages of `limit` rows. The header `Link: <?...>; rel="next"` (RFC 8288) leads to the next page, relative
+to the page itself; on the last one it is missing. `after` is taken from there. A cursor that leads nowhere is refused
+with status 422: then the list is begun again. What changes its place in a list between two pages may be told twice or
+not at all; what stays is told once.
+
+A request that changes something may carry an `Idempotency-Key`: asked again under it, within a day, it does nothing
+and answers as it did, with things as they stand now.
+"""
 
 
 def make_app(
@@ -67,11 +76,13 @@ def make_app(
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.desk, app.state.heartbeat_s, app.state.closing = desk, heartbeat_s, asyncio.Event()
+    app.state.frames = events.Frames()
     app.state.timing = Timing(timer, PREFIX)
     app.state.doorman, app.state.failed_logins = Doorman(door, desk), Failures()
     app.state.login_page = session.plain_page
     for part in (jobs, sweeps, configs, fleet, steering, access, alerts, events, health):
         app.include_router(part.router, prefix=PREFIX)
+    app.include_router(configs.everywhere, prefix=PREFIX)
     app.include_router(metrics.router)
     app.include_router(health.router, include_in_schema=False)
     app.add_api_route("/status", fleet.show_status, response_model=Status, include_in_schema=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -12,13 +13,16 @@ from starlette.responses import Response
 
 from hostler.model.inputs import PauseConfig, ResumeConfig, RollBack, Spawn
 from hostler.model.record import record
-from hostler.model.views import ConfigHistory, ConfigView, JobView, ModelView
+from hostler.model.views import ConfigHistory, ConfigView, DatasetView, JobView, ModelView
 from hostler.model.work import NAME_MAX, Seconds, WorkKind
 from hostler.web.answers import Name, TheDesk, answer, load, owner, read_body, tell
 from hostler.web.document import body_of
 from hostler.web.fleet import Words
+from hostler.web.paging import Paged, Paging, answer_page, cut
 
 router = APIRouter(prefix="/configs", tags=["configs"])
+everywhere = APIRouter(tags=["configs"])
+"""What is asked for of all configs."""
 
 
 @record
@@ -61,9 +65,9 @@ class SpawnBody:
 
 
 @router.get("", response_model=list[ConfigView])
-async def list_configs(desk: TheDesk) -> Response:
-    """All training configs, those that are retired too."""
-    return answer(list[ConfigView], desk.configs())
+async def list_configs(request: Request, desk: TheDesk, paging: Paged) -> Response:
+    """Training configs, those that are retired too."""
+    return answer_page(request, list[ConfigView], *cut(desk.configs(), paging, lambda each: each.name))
 
 
 @router.get("/{name}", response_model=ConfigView)
@@ -79,9 +83,27 @@ async def tell_history(desk: TheDesk, name: Name) -> Response:
 
 
 @router.get("/{name}/models", response_model=list[ModelView])
-async def list_models(desk: TheDesk, name: Name) -> Response:
-    """All models of a training config, oldest first, with what became of them and why."""
-    return answer(list[ModelView], desk.models(name))
+async def list_models(request: Request, desk: TheDesk, paging: Paged, name: Name) -> Response:
+    """Models of a training config, oldest first, with what became of them and why."""
+    return _models(request, desk.models(name), paging)
+
+
+@router.get("/{name}/datasets", response_model=list[DatasetView])
+async def list_datasets(request: Request, desk: TheDesk, paging: Paged, name: Name) -> Response:
+    """Datasets of a training config, oldest first, with what the quality gate said of their games."""
+    return _datasets(request, desk.datasets(name), paging)
+
+
+@everywhere.get("/models", response_model=list[ModelView])
+async def list_all_models(request: Request, desk: TheDesk, paging: Paged) -> Response:
+    """Models of one training config after the other, oldest first."""
+    return _models(request, desk.models(), paging)
+
+
+@everywhere.get("/datasets", response_model=list[DatasetView])
+async def list_all_datasets(request: Request, desk: TheDesk, paging: Paged) -> Response:
+    """Datasets of one training config after the other, oldest first."""
+    return _datasets(request, desk.datasets(), paging)
 
 
 @router.post("/{name}/rollback", response_model=ConfigView, openapi_extra=body_of("RollBackBody", required=False))
@@ -117,3 +139,11 @@ async def spawn(desk: TheDesk, name: Name, request: Request) -> Response:
     stage, why, who = WorkKind(given.stage), given.why, given.who or owner(request)
     job = await tell(request, Spawn(config=name, stage=stage, games=given.games, why=why, who=who, key=given.key))
     return answer(JobView, desk.job(job).job, HTTPStatus.CREATED)
+
+
+def _models(request: Request, rows: Sequence[ModelView], paging: Paging) -> Response:
+    return answer_page(request, list[ModelView], *cut(rows, paging, lambda each: f"{each.config} {each.number}"))
+
+
+def _datasets(request: Request, rows: Sequence[DatasetView], paging: Paging) -> Response:
+    return answer_page(request, list[DatasetView], *cut(rows, paging, lambda each: f"{each.config} {each.sha256}"))

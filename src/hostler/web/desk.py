@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hostler.model.access import AuditView, Holder, TokenView
 from hostler.model.alert_views import AlertView, RuleView, SilenceView, TargetView
 from hostler.model.events import Entry
 from hostler.model.inputs import Input
+from hostler.model.listed import FleetView, IntervalView, PlacedDevice
 from hostler.model.readings import Gist, Part, Readings
 from hostler.model.steering import CostView, Durations, QuotaView
 from hostler.model.views import (
     BanView,
     ConfigHistory,
     ConfigView,
+    DatasetView,
     DeviceExplanation,
     Explanation,
     HitView,
@@ -30,6 +33,14 @@ from hostler.model.views import (
     SweepView,
 )
 from hostler.model.work import JobState
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Consecutive journal entries, at least one. All who read live get the same object: what is made of it can be
+    shared by them, for as long as any of them has it."""
+
+    entries: tuple[Entry, ...]
 
 
 class Desk(Protocol):
@@ -59,11 +70,28 @@ class Desk(Protocol):
     def explain(self, name: str) -> Explanation:
         """Why a job waits, or runs where it runs."""
 
-    def queue(self, limit: int) -> Sequence[QueueRow]:
-        """What goes next, in order."""
+    def queue(self, limit: int, after: Sequence[str] = ()) -> Sequence[QueueRow]:
+        """What goes next, in order, behind the last of the jobs `after` that still waits.
 
-    def nodes(self) -> Sequence[NodeView]:
-        """All nodes with their devices."""
+        Raises `UsageError` where none of them does.
+        """
+
+    def fleet(self) -> FleetView:
+        """The fleet as a whole, by provider and tier, and what it achieves."""
+
+    def node_names(self) -> Sequence[str]:
+        """All nodes."""
+
+    def nodes(self, names: Sequence[str] | None = None) -> Sequence[NodeView]:
+        """Nodes with their devices: these, or all of them. Raises `NotFound`."""
+
+    def device_ids(
+        self, node: str | None = None, provider: str | None = None, tier: int | None = None
+    ) -> Sequence[str]:
+        """Devices of the nodes that are asked for; `None` asks for all."""
+
+    def devices(self, ids: Sequence[str]) -> Sequence[PlacedDevice]:
+        """Devices with what goes for their nodes. Raises `NotFound`."""
 
     def explain_device(self, name: str) -> DeviceExplanation:
         """Why a device does what it does, or nothing; an unknown one raises `NotFound`."""
@@ -92,11 +120,16 @@ class Desk(Protocol):
     def targets(self) -> Sequence[TargetView]:
         """Where alerts are told, and how that goes."""
 
-    def sweeps(self) -> Sequence[SweepView]:
-        """All sweeps."""
+    def sweeps(self, after: int = 0, limit: int | None = None) -> Sequence[SweepView]:
+        """Sweeps in order of submission whose number is beyond `after`, at most `limit`; `None`: all of them."""
 
     def ledger(self, name: str) -> LedgerView:
         """A sweep's ledger."""
+
+    def intervals(
+        self, name: str, standings: frozenset[str] | None, after: int | None, limit: int
+    ) -> Sequence[IntervalView]:
+        """A sweep's range in order, behind the interval that begins at `after`; `standings` as in `IntervalView`."""
 
     def configs(self) -> Sequence[ConfigView]:
         """All training configs, those that are retired too."""
@@ -107,8 +140,11 @@ class Desk(Protocol):
     def history(self, name: str) -> ConfigHistory:
         """How a training config came to where it is."""
 
-    def models(self, name: str) -> Sequence[ModelView]:
-        """All models of a training config, oldest first."""
+    def models(self, name: str | None = None) -> Sequence[ModelView]:
+        """All models of a training config, oldest first; `None`: of one config after the other."""
+
+    def datasets(self, name: str | None = None) -> Sequence[DatasetView]:
+        """All datasets of a training config, oldest first; `None`: of one config after the other."""
 
     async def proof(self, name: str) -> LedgerProof:
         """A sweep's ledger, folded again from the journal."""
@@ -142,6 +178,9 @@ class Desk(Protocol):
 
         A reader that falls too far behind gets `StopAsyncIteration`; it comes back with the last number it saw.
         """
+
+    def pieces(self, after: int | None) -> AsyncIterator[Piece]:
+        """The same entries, those that became durable together in as few pieces as is good for the others' waiting."""
 
     def drain(self) -> None:
         """Stop the controller gently, as SIGTERM does."""

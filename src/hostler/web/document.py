@@ -24,6 +24,12 @@ IDEMPOTENCY_KEY: Mapping[str, Any] = {
 }
 
 
+NEXT_PAGE: Mapping[str, Any] = {
+    "description": 'where the next page is, `<?...>; rel="next"`; missing on the last one',
+    "schema": {"type": "string"},
+}
+
+
 def body_of(name: str, *, many: bool = False, required: bool = True) -> dict[str, Any]:
     """What a route says of its body: one `name`, or a list of them."""
     one = {"$ref": SCHEMAS + name + INPUT}
@@ -42,9 +48,13 @@ def document(app: FastAPI, bodies: tuple[type, ...]) -> dict[str, Any]:
     schemas["Problem"] = codec.adapter(Problem).json_schema()
     made["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     made["security"] = [{"token": []}]
+    for name in schemas.keys() - _bodies(schemas):
+        _let_all_be_there(schemas[name])
     for path in made["paths"].values():
         for method, operation in path.items():
             _let_problems_be(operation["responses"])
+            if any(each["name"] == "after" and each["in"] == "query" for each in operation.get("parameters", ())):
+                _let_pages_be(operation["responses"])
             if method != "get":
                 operation.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
     made["components"]["schemas"] = dict(sorted(schemas.items()))
@@ -55,6 +65,21 @@ def _input_schemas(shape: type) -> Mapping[str, Any]:
     schema = codec.adapter(shape).json_schema(ref_template=SCHEMAS + "{model}" + INPUT)
     parts: dict[str, Any] = schema.pop("$defs", {})
     return {name + INPUT: part for name, part in {**parts, shape.__name__: schema}.items()}
+
+
+def _bodies(schemas: Mapping[str, Any]) -> set[str]:
+    return {name for name in schemas if name.endswith(INPUT)}
+
+
+def _let_all_be_there(schema: dict[str, Any]) -> None:
+    """Answers tell every field, those with a default too."""
+    if "properties" in schema:
+        schema["required"] = list(schema["properties"])
+
+
+def _let_pages_be(responses: dict[str, Any]) -> None:
+    if "application/json" in responses["200"]["content"]:
+        responses["200"]["headers"] = {"Link": NEXT_PAGE}
 
 
 def _let_problems_be(responses: dict[str, Any]) -> None:

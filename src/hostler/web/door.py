@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
@@ -12,7 +13,7 @@ from starlette.datastructures import Headers
 
 from hostler.model.access import LOCAL, Holder, Scope
 from hostler.web.desk import Desk
-from hostler.web.sessions import Sessions
+from hostler.web.sessions import Ended, Session, Sessions
 
 USER_MAX = 128
 
@@ -42,6 +43,10 @@ class Door:
     proxy: Proxy | None = None
     tls: bool = False
     """Whether the controller itself speaks TLS."""
+    ended: Ended = field(default_factory=Ended)
+    """Sessions that were ended before."""
+    keep: Callable[[Ended], None] | None = None
+    """Keeps that for the next controller; may wait for a disk. Raises `StoreFull`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +66,8 @@ class Doorman:
         self.door = door
         self._desk = desk
         self._local = digest_of(door.token)
-        self.sessions = Sessions(door.key, door.now)
+        self.sessions = Sessions(door.key, door.now, door.ended)
+        self._keeping = asyncio.Lock()
 
     def visitor(self, headers: Headers, address: str) -> Visitor | None:
         """Whoever sent these headers from this address; `None` where they prove nothing.
@@ -73,6 +79,13 @@ class Doorman:
         if holder is not None:
             return Visitor(holder=holder, session=None)
         return self._by_proxy(headers, address) or (self._by_session(headers) if shown is None else None)
+
+    async def end(self, session: Session) -> None:
+        """Let a session be good for nothing any more, under the next controller too. Raises `StoreFull`."""
+        self.sessions.end(session)
+        if self.door.keep is not None:
+            async with self._keeping:
+                await asyncio.to_thread(self.door.keep, self.sessions.ended)
 
     def holder(self, digest: str) -> Holder | None:
         """Who has the token with this hash."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Annotated, Any
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing
+from typing import Annotated, Any, cast
+from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, Depends, Header, Query
 from starlette.requests import Request
@@ -14,12 +16,14 @@ from hostler.model import codec
 from hostler.model.errors import Conflict
 from hostler.model.events import Entry
 from hostler.web.answers import TheDesk
-from hostler.web.desk import Desk
+from hostler.web.desk import Desk, Piece
+from hostler.web.paging import Paged, answer_page, split
 
 router = APIRouter(tags=["events"])
 
 HEARTBEAT_S = 15.0
 HEARTBEAT = b": alive\n\n"
+PART_BYTES = 1 << 16
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "content": {"text/event-stream": {"itemSchema": {"$ref": "#/components/schemas/Entry"}}},
@@ -28,7 +32,21 @@ STREAM: dict[int | str, dict[str, Any]] = {
 }
 
 
-def start_of(
+class Frames:
+    """Journal entries as the text of a stream: written once for all who read along."""
+
+    def __init__(self) -> None:
+        self._made: WeakKeyDictionary[Piece, bytes] = WeakKeyDictionary()
+
+    def of(self, piece: Piece) -> bytes:
+        """A frame for each entry. What was made is forgotten together with the piece."""
+        made = self._made.get(piece)
+        if made is None:
+            made = self._made[piece] = b"".join(map(_frame, piece.entries))
+        return made
+
+
+async def start_of(
     desk: TheDesk,
     after: Annotated[int | None, Query(ge=0, description="number of the last entry known; none: from now on")] = None,
     last_event_id: Annotated[int | None, Header(ge=0, description="wins over `after`")] = None,
@@ -44,6 +62,15 @@ def start_of(
     return asked
 
 
+@router.get("/entries", response_model=list[Entry])
+async def list_entries(request: Request, desk: TheDesk, paging: Paged) -> Response:
+    """Journal entries, the oldest first. `after` may be the number of any entry; `seq` of the status is the newest."""
+    after = paging.number()
+    found = await _known(desk, after, min(after + paging.limit + 1, desk.status().seq))
+    page, more = split(found, paging.limit, lambda entry: entry.seq)
+    return answer_page(request, list[Entry], page, more)
+
+
 @router.get("/events", response_class=StreamingResponse, responses=STREAM)
 async def follow(desk: TheDesk, request: Request, start: Annotated[int, Depends(start_of)]) -> Response:
     """Journal entries as they become durable, without end.
@@ -53,45 +80,66 @@ async def follow(desk: TheDesk, request: Request, start: Annotated[int, Depends(
     comes back with `Last-Event-ID` and misses nothing.
     """
     state = request.app.state
-    frames = _stream(desk, start, state.heartbeat_s, state.closing)
-    return StreamingResponse(frames, media_type="text/event-stream")
+    sent = _stream(desk, start, state.heartbeat_s, state.closing, state.frames)
+    return StreamingResponse(sent, media_type="text/event-stream")
 
 
-async def _stream(desk: Desk, start: int, heartbeat_s: float, closing: asyncio.Event) -> AsyncIterator[bytes]:
+async def _known(desk: Desk, after: int, newest: int) -> Sequence[Entry]:
+    """Entries beyond number `after` up to `newest`, which the journal holds already."""
+    found: list[Entry] = []
+    if after < newest:
+        async with aclosing(cast(AsyncGenerator[Entry], desk.entries(after))) as stream:
+            async for entry in stream:
+                found.append(entry)
+                if entry.seq >= newest:
+                    break
+    return found
+
+
+async def _stream(
+    desk: Desk, start: int, heartbeat_s: float, closing: asyncio.Event, frames: Frames
+) -> AsyncIterator[bytes]:
     yield f"id: {start}\n\n".encode()
-    entries, sent = desk.entries(start), start
+    pieces, sent = desk.pieces(start), start
     end = asyncio.ensure_future(closing.wait())
-    coming: asyncio.Task[Entry] | None = None
+    coming: asyncio.Task[Piece] | None = None
     try:
         while True:
-            coming = coming or asyncio.ensure_future(_next(entries))
+            coming = coming or asyncio.ensure_future(_next(pieces))
             await asyncio.wait({coming, end}, timeout=heartbeat_s, return_when=asyncio.FIRST_COMPLETED)
             if end.done():
                 return
             if not coming.done():
                 yield HEARTBEAT
                 continue
-            entry, coming = coming.result(), None
-            yield _frame(entry)
-            sent = entry.seq
+            piece, coming = coming.result(), None
+            for part in _parts(frames.of(piece)):
+                yield part
+            sent = piece.entries[-1].seq
     except StopAsyncIteration:
         if sent < (newest := desk.status().seq):
             yield _lost(sent + 1, newest)
     finally:
-        await _abandon(entries, end, coming)
+        await _abandon(pieces, end, coming)
 
 
-async def _next(entries: AsyncIterator[Entry]) -> Entry:
-    return await anext(entries)
+async def _next(pieces: AsyncIterator[Piece]) -> Piece:
+    return await anext(pieces)
 
 
-async def _abandon(entries: AsyncIterator[Entry], *waiting: asyncio.Task[Any] | None) -> None:
+async def _abandon(pieces: AsyncIterator[Piece], *waiting: asyncio.Task[Any] | None) -> None:
     tasks = {task for task in waiting if task is not None}
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
-    if isinstance(entries, AsyncGenerator):
-        await entries.aclose()
+    if isinstance(pieces, AsyncGenerator):
+        await pieces.aclose()
+
+
+def _parts(text: bytes) -> Iterator[bytes]:
+    """So much at a time that little of it lies about for a reader who does not come for it."""
+    for first in range(0, len(text), PART_BYTES):
+        yield text[first : first + PART_BYTES]
 
 
 def _lost(first: int, last: int) -> bytes:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated, TypeAlias
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from hostler.model.inputs import CordonNode, Drain, ResumeNode
+from hostler.model.listed import FleetView, PlacedDevice
 from hostler.model.record import record
 from hostler.model.views import DeviceExplanation, NodeView, QueueRow, Status
-from hostler.web.answers import Limit, Name, TheDesk, answer, load, owner, read_body, tell
+from hostler.web.answers import Name, TheDesk, answer, load, owner, read_body, tell
 from hostler.web.desk import Desk
 from hostler.web.document import body_of
+from hostler.web.paging import Paged, answer_page, cursor, cut
 
 router = APIRouter(tags=["fleet"])
 
@@ -60,15 +62,31 @@ async def show_status(desk: TheDesk) -> Response:
 
 
 @router.get("/queue", response_model=list[QueueRow])
-async def show_queue(desk: TheDesk, limit: Limit = 100) -> Response:
-    """What goes next, in order."""
-    return answer(list[QueueRow], desk.queue(limit))
+async def show_queue(request: Request, desk: TheDesk, paging: Paged) -> Response:
+    """What goes next, in order. What changes its place between two pages may be told twice, or not at all."""
+    found = desk.queue(paging.limit + 1, paging.anchors())
+    page = found[: paging.limit]
+    more = cursor([row.job for row in page]) if len(found) > paging.limit else None
+    return answer_page(request, list[QueueRow], page, more)
+
+
+@router.get("/fleet", response_model=FleetView)
+async def show_fleet(desk: TheDesk) -> Response:
+    """The fleet as a whole: totals by provider and tier, and what it achieves now and in a day."""
+    return answer(FleetView, desk.fleet())
 
 
 @router.get("/nodes", response_model=list[NodeView])
-async def list_nodes(desk: TheDesk) -> Response:
-    """All nodes with their devices."""
-    return answer(list[NodeView], desk.nodes())
+async def list_nodes(request: Request, desk: TheDesk, paging: Paged) -> Response:
+    """Nodes with their devices."""
+    names, more = cut(desk.node_names(), paging, str)
+    return answer_page(request, list[NodeView], desk.nodes(names), more)
+
+
+@router.get("/nodes/{name}", response_model=NodeView)
+async def show_node(desk: TheDesk, name: Name) -> Response:
+    """One node with its devices."""
+    return answer(NodeView, _node(desk, name))
 
 
 @router.post("/nodes/{name}/cordon", response_model=NodeView, openapi_extra=body_of("CordonBody", required=False))
@@ -97,6 +115,27 @@ async def resume_node(desk: TheDesk, name: Name, request: Request) -> Response:
     return answer(NodeView, _node(desk, name))
 
 
+@router.get("/devices", response_model=list[PlacedDevice])
+async def list_devices(
+    request: Request,
+    desk: TheDesk,
+    paging: Paged,
+    node: Annotated[str | None, Query(description="only those of this node")] = None,
+    provider: Annotated[str | None, Query(description="only those that this provider rents out")] = None,
+    tier: Annotated[int | None, Query(ge=1, le=3, description="only those of nodes of this tier")] = None,
+) -> Response:
+    """Devices: what each does, how it is, and what goes for its node."""
+    ids, more = cut(desk.device_ids(node, provider, tier), paging, str)
+    return answer_page(request, list[PlacedDevice], desk.devices(ids), more)
+
+
+@router.get("/devices/{name}", response_model=PlacedDevice)
+async def show_device(desk: TheDesk, name: Name) -> Response:
+    """One device. Its id holds a slash, written `%2F`."""
+    (device,) = desk.devices([name])
+    return answer(PlacedDevice, device)
+
+
 @router.get("/devices/{name}/explain", response_model=DeviceExplanation)
 async def explain_device(desk: TheDesk, name: Name) -> Response:
     """Why a device does what it does, or nothing. Its id holds a slash, written `%2F`."""
@@ -112,4 +151,5 @@ async def drain(desk: TheDesk, request: Request) -> Response:
 
 
 def _node(desk: Desk, name: str) -> NodeView:
-    return next(node for node in desk.nodes() if node.name == name)
+    (node,) = desk.nodes([name])
+    return node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
@@ -10,28 +11,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hostler.model import codec
+from hostler.model.errors import NotFound
 from hostler.model.events import Entry
 from hostler.model.inputs import Cancel, Retry, SetPriority, Submit
 from hostler.model.record import record
 from hostler.model.views import Explanation, JobDetail, JobView
 from hostler.model.work import JobState, Priority
-from hostler.web.answers import Cursor, Limit, Name, TheDesk, answer, decode, load, read_body, tell
+from hostler.web.answers import Name, TheDesk, answer, decode, load, read_body, tell
 from hostler.web.document import body_of
+from hostler.web.paging import Paged, answer_page, split
 
 router = APIRouter(tags=["jobs"])
 
 MAX_LOG_BYTES = 1 << 20
+OFFSET_MAX = 1 << 53
+ATTEMPT = re.compile(r"[A-Za-z0-9_-]{1,100}\.[0-9]{1,18}")
+"""What names of attempts look like. Where output is kept they are names of folders: nothing else may reach there."""
 LOG_CONTENT: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/octet-stream": {}}, "description": "The bytes, as the process wrote them"}
 }
-
-
-@record
-class JobPage:
-    """Some jobs in order of submission; `next` is the `after` of the page that follows, `None` on the last."""
-
-    items: tuple[JobView, ...]
-    next: str | None
 
 
 @record
@@ -55,18 +53,17 @@ class PriorityBody:
     priority: Priority
 
 
-@router.get("/jobs", response_model=JobPage)
+@router.get("/jobs", response_model=list[JobView])
 async def list_jobs(
+    request: Request,
     desk: TheDesk,
+    paging: Paged,
     state: Annotated[list[JobState] | None, Query(description="repeat for several; none takes all")] = None,
-    after: Cursor = 0,
-    limit: Limit = 100,
 ) -> Response:
-    """Jobs in order of submission, a page at a time."""
-    found = desk.jobs(frozenset(state) if state else None, after, limit + 1)
-    items = tuple(found[:limit])
-    more = items[-1].id.removeprefix("j") if len(found) > limit else None
-    return answer(JobPage, JobPage(items=items, next=more))
+    """Jobs in order of submission. `after` may be the number of any job: 17 begins behind `j17`."""
+    found = desk.jobs(frozenset(state) if state else None, paging.number(), paging.limit + 1)
+    page, more = split(found, paging.limit, lambda job: job.id.removeprefix("j"))
+    return answer_page(request, list[JobView], page, more)
 
 
 @router.post("/jobs", response_model=Submitted, status_code=201, openapi_extra=body_of("JobSpec", many=True))
@@ -84,9 +81,12 @@ async def show_job(desk: TheDesk, name: Name) -> Response:
 
 
 @router.get("/jobs/{name}/story", response_model=list[Entry])
-async def tell_story(desk: TheDesk, name: Name) -> Response:
-    """What happened to a job: its entries in the journal."""
-    return answer(list[Entry], await desk.story(name))
+async def tell_story(request: Request, desk: TheDesk, paging: Paged, name: Name) -> Response:
+    """What happened to a job: its entries in the journal, the oldest first."""
+    after = paging.number()
+    found = [entry for entry in await desk.story(name) if entry.seq > after]
+    page, more = split(found, paging.limit, lambda entry: entry.seq)
+    return answer_page(request, list[Entry], page, more)
 
 
 @router.get("/jobs/{name}/explain", response_model=Explanation)
@@ -123,7 +123,10 @@ async def read_log(
     desk: TheDesk,
     attempt: Name,
     stream: Literal["out", "err"] = "out",
-    offset: Annotated[int, Query(description="bytes ever written before it; a negative one counts from the end")] = 0,
+    offset: Annotated[
+        int,
+        Query(ge=-OFFSET_MAX, le=OFFSET_MAX, description="bytes ever written before it; below 0: from the end"),
+    ] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_LOG_BYTES)] = 1 << 16,
 ) -> Response:
     """A piece of what an attempt wrote, as bytes.
@@ -131,6 +134,8 @@ async def read_log(
     `Hostler-Log-Offset` tells where the piece begins (beyond `offset` where older output was dropped),
     `Hostler-Log-Size` how many bytes were ever written, `Hostler-Log-Ended` whether there will be no more.
     """
+    if not ATTEMPT.fullmatch(attempt):
+        raise NotFound(f"there is no attempt {attempt[:100]!r}; `hostler job ID` names the attempts of a job")
     piece = await desk.log(attempt, stream, offset, limit)
     headers = {
         "Hostler-Log-Offset": str(piece.offset),

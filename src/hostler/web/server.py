@@ -55,6 +55,8 @@ async def serve(app: FastAPI, host: str, port: int, tls: ssl.SSLContext | None =
     """
     config = uvicorn.Config(
         app,
+        # Not `auto`: whatever else is installed would choose. httptools bounds no head, and anybody may send one.
+        http="h11",
         lifespan="off",
         log_config=None,
         access_log=False,

@@ -72,12 +72,13 @@ async def log_in(request: Request) -> Response:
     """Begin a session, for whoever has a token."""
     if is_foreign(request.headers):
         raise HTTPException(HTTPStatus.FORBIDDEN, "this did not come from the log-in page of this controller")
+    form = parse_qs((await _form(request)).decode("utf-8", "replace"))
     doorman, failures = doorman_of(request), _failures_of(request)
+    # Nothing is waited for from here on: of many at once no more are let through than one after the other.
     address, now = address_of(request.scope), doorman.door.now()
     wait_s = failures.wait_s(address, now)
     if wait_s is not None:
         return too_often(wait_s)
-    form = parse_qs((await _form(request)).decode("utf-8", "replace"))
     token, to = (form.get(name, [""])[0] for name in ("token", "next"))
     digest = digest_of(token.strip())
     if doorman.holder(digest) is None:
@@ -91,10 +92,10 @@ async def log_in(request: Request) -> Response:
 @router.post("/logout")
 async def log_out(request: Request) -> Response:
     """End a session, wherever its cookie may be."""
-    sessions = doorman_of(request).sessions
-    session = sessions.found(request.headers)
+    doorman = doorman_of(request)
+    session = doorman.sessions.found(request.headers)
     if session is not None:
-        sessions.end(session)
+        await doorman.end(session)
     answer = RedirectResponse("/login", HTTPStatus.SEE_OTHER)
     _set_cookie(request, answer, "", 0)
     return answer

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
 from starlette.responses import Response
 
 from hostler.model.steering import CostView, Durations, QuotaView
-from hostler.model.views import BanView
+from hostler.model.views import BanKind, BanView
 from hostler.web.answers import TheDesk, answer
+from hostler.web.paging import Paged, answer_page, cut
 
 router = APIRouter(tags=["steering"])
 
@@ -19,18 +24,28 @@ async def show_quotas(desk: TheDesk) -> Response:
 
 
 @router.get("/durations", response_model=Durations)
-async def show_durations(desk: TheDesk) -> Response:
-    """Learnt durations by family of jobs and model of device, and how good predictions were."""
-    return answer(Durations, desk.durations())
+async def show_durations(request: Request, desk: TheDesk, paging: Paged) -> Response:
+    """Learnt durations by family of jobs and model of device, a page of `rows`; and how good predictions were."""
+    view = desk.durations()
+    rows, more = cut(view.rows, paging, lambda each: f"{each.work} {each.model} {each.family}")
+    return answer_page(request, Durations, replace(view, rows=tuple(rows)), more)
 
 
 @router.get("/costs", response_model=CostView)
-async def show_costs(desk: TheDesk) -> Response:
-    """What work that is over has used up: device time, money, and both for each unit of what was made."""
-    return answer(CostView, desk.costs())
+async def show_costs(request: Request, desk: TheDesk, paging: Paged) -> Response:
+    """What work that is over has used up: device time, money, and both for each unit; a page of `rows`."""
+    view = desk.costs()
+    rows, more = cut(view.rows, paging, lambda each: f"{each.work} {each.of}")
+    return answer_page(request, CostView, replace(view, rows=tuple(rows)), more)
 
 
 @router.get("/bans", response_model=list[BanView])
-async def list_bans(desk: TheDesk) -> Response:
-    """Everything that is held back or put first for a while: by whom, why, until when."""
-    return answer(list[BanView], desk.bans())
+async def list_bans(
+    request: Request,
+    desk: TheDesk,
+    paging: Paged,
+    kind: Annotated[list[BanKind] | None, Query(description="repeat for several; none takes all")] = None,
+) -> Response:
+    """Everything that is held back or put first for a while, pauses too: by whom, why, until when."""
+    found = [each for each in desk.bans() if not kind or each.kind in kind]
+    return answer_page(request, list[BanView], *cut(found, paging, lambda each: f"{each.kind} {each.what} {each.of}"))

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import re
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
 from starlette.responses import Response
 
-from hostler.model.errors import NotFound
-from hostler.model.record import record
+from hostler.model.errors import NotFound, UsageError
+from hostler.model.listed import IntervalView
 from hostler.model.views import HitView, LedgerProof, LedgerView, SweepView
-from hostler.web.answers import Cursor, Limit, Name, TheDesk, answer
+from hostler.web.answers import Name, TheDesk, answer
+from hostler.web.paging import Paged, answer_page, split
 
 router = APIRouter(prefix="/sweeps", tags=["sweeps"])
 
 
-@record
-class HitPage:
-    """Some accepted hits in order of acceptance; `next` is the `after` of the page that follows, `None` on the last."""
-
-    items: tuple[HitView, ...]
-    next: str | None
+WHOLE = re.compile(r"-?[0-9]{1,4000}")
+"""Items are numbers of any size."""
 
 
 @router.get("", response_model=list[SweepView])
-async def list_sweeps(desk: TheDesk) -> Response:
-    """All sweeps."""
-    return answer(list[SweepView], desk.sweeps())
+async def list_sweeps(request: Request, desk: TheDesk, paging: Paged) -> Response:
+    """Sweeps in order of submission."""
+    found = desk.sweeps(paging.number(), paging.limit + 1)
+    page, more = split(found, paging.limit, lambda each: each.job.removeprefix("j"))
+    return answer_page(request, list[SweepView], page, more)
 
 
 @router.get("/{name}", response_model=SweepView)
@@ -40,8 +43,25 @@ async def show_sweep(desk: TheDesk, name: Name) -> Response:
 
 @router.get("/{name}/ledger", response_model=LedgerView)
 async def show_ledger(desk: TheDesk, name: Name) -> Response:
-    """A sweep's ledger, interval by interval."""
+    """A sweep's ledger at once, interval by interval; `intervals` tells it in pages."""
     return answer(LedgerView, desk.ledger(name))
+
+
+@router.get("/{name}/intervals", response_model=list[IntervalView])
+async def list_intervals(
+    request: Request,
+    desk: TheDesk,
+    paging: Paged,
+    name: Name,
+    standing: Annotated[
+        list[Literal["done", "free", "leased"]] | None, Query(description="repeat for several; none takes all")
+    ] = None,
+) -> Response:
+    """A sweep's range from its beginning to its end, in parts that are done, leased or free; free ones are holes."""
+    begin = None if paging.after is None else _item(paging.after)
+    found = desk.intervals(name, frozenset(standing) if standing else None, begin, paging.limit + 1)
+    page, more = split(found, paging.limit, lambda each: each.start)
+    return answer_page(request, list[IntervalView], page, more)
 
 
 @router.get("/{name}/proof", response_model=LedgerProof)
@@ -50,9 +70,18 @@ async def prove_ledger(desk: TheDesk, name: Name) -> Response:
     return answer(LedgerProof, await desk.proof(name))
 
 
-@router.get("/{name}/hits", response_model=HitPage)
-async def list_hits(desk: TheDesk, name: Name, after: Cursor = 0, limit: Limit = 100) -> Response:
-    """Accepted hits in order of acceptance, a page at a time."""
-    found = await desk.hits(name, after, limit + 1)
-    more = str(after + limit) if len(found) > limit else None
-    return answer(HitPage, HitPage(items=tuple(found[:limit]), next=more))
+@router.get("/{name}/hits", response_model=list[HitView])
+async def list_hits(request: Request, desk: TheDesk, paging: Paged, name: Name) -> Response:
+    """Accepted hits in order of acceptance. `after` may be any number: 17 begins behind the 17th."""
+    after = paging.number()
+    found = await desk.hits(name, after, paging.limit + 1)
+    page, more = split(found, paging.limit, lambda _: after + paging.limit)
+    return answer_page(request, list[HitView], page, more)
+
+
+def _item(text: str) -> int:
+    if not WHOLE.fullmatch(text):
+        raise UsageError(
+            f"`after` is no cursor of this list: {text[:60]!r}; take it from the `Link` of the page before"
+        )
+    return int(text)

@@ -10,10 +10,10 @@ from hostler.core.alerting import views
 from hostler.core.shown import bans
 from hostler.core.views import status_view
 from hostler.model import events, inputs
-from hostler.model.alerts import USUAL_ALERTS
+from hostler.model.alerts import TEST_SUBJECT, USUAL_ALERTS
 from hostler.model.errors import Conflict, NotFound, UsageError
 from tests.core.alerting.test_rules import kinds, live, watched
-from tests.core.builders import Driver, fleet, link_up, replayed, snapshot
+from tests.core.builders import Driver, fleet, link_up, node, replayed, snapshot
 
 
 def unreachable() -> Driver:
@@ -120,13 +120,20 @@ class TestProbes:
         world = watched(fleet(), rule)
         (fired,) = world.tell(inputs.ProbeAlert(rule=rule))
         assert isinstance(fired, events.AlertFired)
-        assert (fired.subject, fired.test, world.answers) == ("test", True, ["a1"])
+        assert (fired.subject, fired.test, world.answers) == (TEST_SUBJECT, True, ["a1"])
         assert "made up for a test" in fired.why
         world.tell(inputs.ProbeAlert(rule=rule))
         assert isinstance(world.answers[0], Conflict)
-        assert kinds(live(world, 120.0)) == [("alert.ended", "test")]
-        assert shown(world) == ["a1 over test"]
+        assert kinds(live(world, 120.0)) == [("alert.ended", TEST_SUBJECT)]
+        assert shown(world) == [f"a1 over {TEST_SUBJECT}"]
         assert live(world, 600.0) == []
+
+    def test_an_alert_of_a_node_that_is_called_test_is_none(self) -> None:
+        world = watched(fleet(), "node_unreachable")
+        world.tell(inputs.NodeFound(node=node("test")), link_up("test"))
+        world.tell(inputs.LinkDown(node="test", why="no route"))
+        ((_, fired),) = live(world, 400.0)
+        assert (fired.subject, fired.test) == ("test", False)
 
     def test_a_rule_that_cannot_fire_is_found(self) -> None:
         world = watched(fleet(), "gpu_idle", threshold=0.0, over=0.0)
@@ -141,7 +148,7 @@ class TestProbes:
         world.tell(inputs.ProbeAlert(rule="gpu_idle"))
         again = Driver(replayed(world.entries), world.now)
         again.tell(inputs.Begin(version="test", epoch=2))
-        assert kinds(live(again, 120.0)) == [("alert.ended", "test")]
+        assert kinds(live(again, 120.0)) == [("alert.ended", TEST_SUBJECT)]
 
 
 class TestShown:

@@ -13,7 +13,7 @@ from hostler.model.rules import USUAL, Targets
 from hostler.model.work import DeviceKind, WorkKind
 from tests.core.builders import Driver, ended, fleet, link_up, node, replayed, script, snapshot, sweep
 from tests.core.care.builders import EVERY_S, Ward, told, work
-from tests.core.loop.builders import NAME, loop, rated, small
+from tests.core.loop.builders import NAME, Loop, loop, rated, small
 from tests.core.trust.test_trust import GPU, in_quarantine, running
 
 DAY_S = 86_400.0
@@ -101,6 +101,23 @@ class TestUtilization:
         world.submit(work(WorkKind.TRAINING))
         assert live(world, 7200.0, told(busy=0.0)) == []
 
+    def test_a_lost_link_neither_ends_what_fires_nor_lets_it_begin_anew(self) -> None:
+        world = ward("gpu_idle", "fleet_idle")
+        world.start(*world.submit(work(WorkKind.TRAINING)))
+        live(world, 1200.0, told(busy=0.1))
+        lost(world)
+        assert world.core.index.watching.readings["gpu_idle"]["n"].value is None
+        seen = live(world, 900.0, told(busy=0.1))
+        assert sorted(kinds(seen)) == [("alert.fired", "fleet"), ("alert.fired", "n")], "the time before counts"
+        lost(world)
+        assert sorted(kinds(live(world, 900.0, told(busy=0.9)))) == [("alert.ended", "fleet"), ("alert.ended", "n")]
+
+    def test_of_a_cordoned_node_out_of_reach_nothing_is_expected(self) -> None:
+        world = ward("gpu_idle", unknown_s=600.0)
+        world.tell(inputs.CordonNode(node="n"))
+        world.tell(inputs.LinkDown(node="n", why="no route"))
+        assert live(world, 7200.0) == []
+
 
 class TestNodes:
     def test_a_node_out_of_reach_fires_and_its_return_ends_it(self) -> None:
@@ -141,6 +158,20 @@ class TestNodes:
         world = ward("disk_full_soon")
         assert kinds(live(world, 1200.0, told(disk_free_gb=0.5))) == [("alert.fired", "n")]
 
+    def test_a_full_disk_out_of_reach_is_not_known_to_have_room(self) -> None:
+        world = ward("disk_full_soon")
+        live(world, 1200.0, told(disk_free_gb=0.5))
+        lost(world)
+        assert live(world, 1200.0, told(disk_free_gb=0.5)) == []
+        world.tell(inputs.CordonNode(node="n", drain=True), inputs.LinkDown(node="n", why="switched off"))
+        assert kinds(live(world, 60.0)) == [("alert.ended", "n")]
+
+    def test_a_distrusted_device_that_left_the_fleet_is_missed_by_nobody(self) -> None:
+        world = watched(in_quarantine(), "device_distrusted")
+        live(world, 60.0)
+        world.tell(inputs.Begin(version="test", epoch=2, nodes=("b",)))
+        assert kinds(live(world, 60.0)) == [("alert.ended", "a/cuda0")]
+
     def test_a_device_in_quarantine_until_it_is_trusted_again(self) -> None:
         world = watched(in_quarantine(), "device_distrusted")
         assert kinds(live(world, 60.0)) == [("alert.fired", "a/cuda0")]
@@ -149,6 +180,13 @@ class TestNodes:
         (probe,) = (name for name, device in running(world).items() if device == "a/cuda0")
         world.tell(ended(probe))
         assert kinds(live(world, 60.0)) == [("alert.ended", "a/cuda0")]
+
+
+def lost(world: Driver, seconds: float = 300.0) -> None:
+    """The link to the node is gone for a while; by the rules in force there is nothing to tell of it."""
+    world.tell(inputs.LinkDown(node="n", why="no route"))
+    assert live(world, seconds) == []
+    world.tell(link_up(attempts=[job.attempt.id for job in world.state.jobs.values() if job.attempt is not None]))
 
 
 class TestWork:
@@ -194,6 +232,19 @@ class TestWork:
         assert kinds(live(world, 60.0)) == [("alert.ended", "fleet")]
 
 
+def playing() -> Loop:
+    """One device, and a job of self-play that has begun on it."""
+    world = loop(small(selfplay__games=5), devices=1)
+    watched(world, "selfplay_slow")
+    world.step()
+    while world.running(WorkKind.SELFPLAY) == []:
+        world.step()
+    (job,) = world.running(WorkKind.SELFPLAY)
+    assert job.attempt is not None
+    world.tell(inputs.Started(attempt=job.attempt.id, pid=1, pid_start=1))
+    return world
+
+
 class TestLoops:
     def test_a_loop_that_makes_nothing(self) -> None:
         world = loop(devices=2)
@@ -206,19 +257,29 @@ class TestLoops:
         assert kinds(live(world, 120.0)) == [("alert.ended", NAME)]
 
     def test_self_play_that_is_slow(self) -> None:
-        world = loop(small(selfplay__games=5), devices=1)
-        watched(world, "selfplay_slow")
+        world = playing()
         begun = world.now
-        world.step()
-        while world.running(WorkKind.SELFPLAY) == []:
-            world.step()
-        (job,) = world.running(WorkKind.SELFPLAY)
-        assert job.attempt is not None
-        world.tell(inputs.Started(attempt=job.attempt.id, pid=1, pid_start=1))
         seen = live(world, 3 * 3600.0)
         assert kinds(seen) == [("alert.fired", "n")]
         assert seen[0][0] - begun >= 1800.0
         assert seen[0][1].value < 20.0
+
+    def test_games_of_a_node_out_of_reach_may_wait_there(self) -> None:
+        world = playing()
+        world.tell(inputs.LinkDown(node="n", why="no route"))
+        assert live(world, 6 * 3600.0) == []
+        assert world.core.index.watching.readings["selfplay_slow"]["n"].value is None
+
+    def test_between_two_jobs_a_node_is_at_self_play_still(self) -> None:
+        world = playing()
+        assert live(world, 4000.0) == []
+        since = world.core.index.watching.watches["selfplay_slow"]["n"].since
+        world.end(*world.running(WorkKind.SELFPLAY))
+        (job,) = world.running(WorkKind.SELFPLAY)
+        assert job.attempt is not None
+        assert job.attempt.started_at is None
+        assert live(world, 60.0) == []
+        assert world.core.index.watching.watches["selfplay_slow"]["n"].since == since is not None
 
     def test_a_rating_that_does_not_move(self) -> None:
         """For three days the same model is the best: nothing was gained, and that is certain."""
@@ -251,6 +312,13 @@ class TestLoops:
             assert seen[0][1].low < seen[0][1].value < seen[0][1].high < 1.0
 
 
+def restarted(world: Driver, after_s: float = 1.0) -> Driver:
+    """The next controller on the journal; its node is out of reach as yet."""
+    again = Driver(replayed(world.entries), world.now + after_s)
+    again.tell(inputs.Begin(version="test", epoch=2))
+    return again
+
+
 class TestJournal:
     def test_what_fires_survives_a_restart_and_fires_once(self) -> None:
         world = watched(fleet(), "node_unreachable")
@@ -264,6 +332,36 @@ class TestJournal:
         assert kinds(live(again, 3600.0)) == []
         again.tell(link_up())
         assert kinds(live(again, 60.0)) == [("alert.ended", "n")]
+
+    def test_a_restart_is_no_progress(self) -> None:
+        """What stands still was not moved by a new controller; only what moves ends it, and nobody is told twice."""
+        world = watched(fleet(), "ledger_stalled")
+        (name,) = world.submit(sweep(stop=10**9))
+        world.tell(world.searched(world.chunk(name)[0]))
+        live(world, 2400.0)
+        again = restarted(world)
+        assert live(again, 7200.0) == []
+        again.tell(link_up())
+        again.tell(again.searched(again.chunk(name)[0]))
+        assert kinds(live(again, 60.0)) == [("alert.ended", name)]
+
+    def test_nor_is_it_one_for_a_loop(self) -> None:
+        world = loop(devices=2)
+        watched(world, "loop_stalled")
+        assert kinds(live(world, 7400.0)) == [("alert.fired", NAME)]
+        again = restarted(world)
+        assert live(again, 10_000.0) == []
+
+    def test_what_went_on_while_there_was_no_controller_fires_nothing(self) -> None:
+        world = watched(fleet(), "ledger_stalled", "loop_stalled", "node_unreachable")
+        (name,) = world.submit(sweep(stop=10**9))
+        world.tell(inputs.LinkDown(node="n", why="no route"))
+        live(world, 100.0)
+        again = restarted(world, after_s=DAY_S)
+        assert live(again, 290.0) == []
+        assert again.core.index.watching.readings["node_unreachable"]["n"].value is None
+        assert kinds(live(again, 60.0)) == [("alert.fired", "n")]
+        assert kinds(live(again, 1800.0)) == [("alert.fired", name)]
 
     def test_a_rule_that_is_turned_off_ends_what_it_had(self) -> None:
         world = watched(fleet(), "node_unreachable")

@@ -47,4 +47,23 @@ def test_times_count_on_from_the_server_s() -> None:
     assert ">1m 40s ago</time>" in words.age(1000.0, 1100.4)
     assert ">in 5 s</time>" in words.until(1105.9, 1100.4)
     assert ">now</time>" in words.until(1100.0, 1100.4)
-    assert 'title="1970-01-01 00:16:40 UTC"' in words.since(1000.0, 1100.0)
+    assert 'datetime="1970-01-01T00:16:40.000Z"' in words.since(1000.0, 1100.0)
+
+
+def test_ages_that_are_left_open_are_filled_in() -> None:
+    text = f"{words.age(1000.0, None)} {words.since(1000.0, None)} {words.until(1200.0, None)}"
+    assert words.filled(text, 1100.4) == f"{words.age(1000.0, 1100.4)} {words.since(1000.0, 1100.4)} " + str(
+        words.until(1200.0, 1100.4)
+    )
+
+
+def test_an_open_age_in_a_name_is_but_an_age() -> None:
+    assert words.filled("\x021.000 ago\x03", 61.0) == "1m 00s ago"
+    assert words.filled("\x021e400 ago\x03", 61.0) == "\x021e400 ago\x03"
+
+
+def test_readings_have_their_unit() -> None:
+    assert words.reading(0.5, "share") == "50 %"
+    assert words.reading(90.0, "s") == "1m 30s"
+    assert words.reading(187.0, "games/h") == "187 games/h"
+    assert words.reading(None, "s") == words.UNKNOWN

@@ -20,7 +20,7 @@ from hostler.core.loop.decide import over
 from hostler.core.loop.state import RECORDED, Config, Segment
 from hostler.core.state import Attempt, Device, Node, State
 from hostler.model.alerts import AlertRule, Measure
-from hostler.model.fleet import Link
+from hostler.model.fleet import DeviceSpec, Link
 from hostler.model.units import duration
 from hostler.model.work import DeviceKind, WorkKind
 from hostler.policy import alerting, pressure
@@ -33,6 +33,8 @@ KNOWN_LEAST = 0.5
 HOUR_S = 3600.0
 TELLING_S = 600.0
 """A rate is not told of less time than this."""
+AWAY = "it is out of reach"
+YOUNG = "the controller has not run for long enough to tell"
 
 Readings: TypeAlias = Mapping[str, Reading]
 
@@ -61,11 +63,29 @@ class Sights:
         found: dict[str, list[float | None]] = {}
         for name, node in self.nodes.items():
             if node.link is Link.UP and node.spec.pool is None:
-                devices = (self.state.devices[each.id] for each in node.spec.devices if each.kind is not DeviceKind.CPU)
+                devices = (self.state.devices[each.id] for each in node.spec.devices if _is_gpu(each))
                 values = [self._heard(each) for each in devices if self._is_meant_to_work(each)]
                 if values:
                     found[name] = values
         return found
+
+    @cached_property
+    def missed(self) -> frozenset[str]:
+        """Nodes that should answer: one that somebody has emptied on purpose is missed by nobody."""
+        cordons = self.state.cordons
+        return frozenset(name for name in self.nodes if name not in cordons or cordons[name].drained_at is None)
+
+    @cached_property
+    def out_of_reach(self) -> Mapping[str, Node]:
+        """Single nodes that should answer and do not: what is measured of them is not known."""
+        missed = ((name, self.nodes[name]) for name in sorted(self.missed))
+        return {name: node for name, node in missed if node.link is not Link.UP and node.spec.pool is None}
+
+    @cached_property
+    def blind(self) -> Readings:
+        """Nodes out of reach that have GPUs which may be meant to have work."""
+        found = (name for name, node in self.out_of_reach.items() if self._may_be_meant_to_work(node))
+        return {name: Reading(value=None, note=AWAY) for name in found}
 
     @cached_property
     def open_configs(self) -> list[Config]:
@@ -74,12 +94,12 @@ class Sights:
 
     @cached_property
     def players(self) -> Mapping[str, list[Attempt]]:
-        """By node: attempts of loops that are at self-play there."""
+        """By node: attempts of loops that are at self-play there, or about to begin: between two it is at it, too."""
         found: dict[str, list[Attempt]] = defaultdict(list)
         for config in self.state.configs.values():
             for name, stage in config.jobs.items():
                 attempt = self.state.jobs[name].attempt
-                if stage is WorkKind.SELFPLAY and attempt is not None and attempt.started_at is not None:
+                if stage is WorkKind.SELFPLAY and attempt is not None:
                     found[self.state.devices[attempt.device].spec.node].append(attempt)
         return found
 
@@ -110,6 +130,11 @@ class Sights:
         trusted = self.state.trust.takes(name, self.index.now, busy=False)
         return able and trusted and self.index.classes[name] in self.wanted
 
+    def _may_be_meant_to_work(self, node: Node) -> bool:
+        gpus = [self.state.devices[each.id] for each in node.spec.devices if _is_gpu(each)]
+        holds = any(device.attempts or device.chunks for device in gpus)
+        return holds or (bool(gpus) and node.spec.name not in self.state.cordons)
+
     def _heard(self, device: Device) -> float | None:
         """As its driver told last; too long ago is unknown."""
         node = self.index.telemetry.get(device.spec.node)
@@ -119,18 +144,25 @@ class Sights:
         return heard.utilization
 
 
+def _is_gpu(device: DeviceSpec) -> bool:
+    return device.kind is not DeviceKind.CPU
+
+
 def readings(sights: Sights, rule: AlertRule) -> Readings:
     """What a rule measures now, by subject."""
     return GATHER[rule.measures](sights, rule)
 
 
 def _node_utilization(sights: Sights, rule: AlertRule) -> Readings:
-    return {node: _mean(sights.index, rule, node, values) for node, values in sights.utilization.items()}
+    known = {node: _mean(sights.index, rule, node, values) for node, values in sights.utilization.items()}
+    return {**sights.blind, **known}
 
 
 def _fleet_utilization(sights: Sights, rule: AlertRule) -> Readings:
     values = [value for of_node in sights.utilization.values() for value in of_node]
-    return {FLEET: _mean(sights.index, rule, FLEET, values)} if values else {}
+    if values:
+        return {FLEET: _mean(sights.index, rule, FLEET, values)}
+    return {FLEET: Reading(value=None, note=AWAY)} if sights.blind else {}
 
 
 def _mean(index: Index, rule: AlertRule, subject: str, values: list[float | None]) -> Reading:
@@ -148,12 +180,15 @@ def _mean(index: Index, rule: AlertRule, subject: str, values: list[float | None
 
 
 def _selfplay_rate(sights: Sights, rule: AlertRule) -> Readings:
+    """Games of a node out of reach may wait there."""
     window_s = rule.window_s or HOUR_S
     came = sights.segments(window_s)
+    at_it = {node: attempts for node, attempts in sights.players.items() if node in sights.nodes}
     return {
-        node: _rate(sights, attempts, came.get(node, []), window_s)
-        for node, attempts in sights.players.items()
-        if node in sights.nodes
+        node: Reading(value=None, note=AWAY)
+        if sights.nodes[node].link is not Link.UP
+        else _rate(sights, attempts, came.get(node, []), window_s)
+        for node, attempts in at_it.items()
     }
 
 
@@ -164,7 +199,7 @@ def _rate(sights: Sights, attempts: list[Attempt], came: list[Segment], window_s
     """
     now, jobs = sights.index.now, sights.state.jobs
     begun = [each.started_at for each in attempts] + [jobs[each.job].started_at for each in came]
-    span_s = min(now - min(at for at in begun if at is not None), window_s)
+    span_s = min(now - min((at for at in begun if at is not None), default=now), window_s)
     games = sum(each.games for each in came)
     if span_s < TELLING_S:
         return Reading(value=None, note=f"it has been at self-play for {duration(span_s)}")
@@ -175,7 +210,8 @@ def _rate(sights: Sights, attempts: list[Attempt], came: list[Segment], window_s
 
 def _is_late(attempt: Attempt, now: float, window_s: float) -> bool:
     """Whether games should have come of it; of one that nobody can predict, after the window."""
-    assert attempt.started_at is not None
+    if attempt.started_at is None:
+        return False
     return now - attempt.started_at > (window_s if attempt.predicted_s is None else attempt.predicted_s)
 
 
@@ -204,19 +240,23 @@ def _gain(config: Config, now: float, window_s: float) -> Reading:
 
 
 def _out_of_reach(sights: Sights, rule: AlertRule) -> Readings:
-    """A node that somebody has emptied on purpose is missed by nobody."""
-    found = {}
-    for name, node in sights.nodes.items():
-        cordon = sights.state.cordons.get(name)
-        if cordon is None or cordon.drained_at is None:
-            away_s = 0.0 if node.link is Link.UP else sights.index.now - leases.away_since(node)
-            found[name] = Reading(value=max(away_s, 0.0), note=node.trouble or "")
-    return found
+    nodes = ((name, sights.nodes[name]) for name in sorted(sights.missed))
+    return {name: Reading(value=0.0) if node.link is Link.UP else _away(sights, rule, node) for name, node in nodes}
+
+
+def _away(sights: Sights, rule: AlertRule, node: Node) -> Reading:
+    since = leases.away_since(node)
+    away_s = max(sights.index.now - since, 0.0)
+    if _is_too_young(sights.state, since, sights.index.now - sights.state.begun_at, rule):
+        return Reading(value=None, note=YOUNG)
+    return Reading(value=away_s, note=node.trouble or "")
 
 
 def _disk_full_in(sights: Sights, rule: AlertRule) -> Readings:
-    linked = (name for name, node in sights.nodes.items() if node.link is Link.UP and node.spec.pool is None)
-    return {name: _filling(sights, name) for name in linked}
+    nodes = sights.nodes.items()
+    linked = (name for name, node in nodes if node.link is Link.UP and node.spec.pool is None)
+    away = {name: Reading(value=None, note=AWAY) for name in sights.out_of_reach}
+    return {**away, **{name: _filling(sights, name) for name in linked}}
 
 
 def _filling(sights: Sights, node: str) -> Reading:
@@ -243,18 +283,18 @@ def _ledger_still(sights: Sights, rule: AlertRule) -> Readings:
     for name in sorted(sights.index.active):
         sweep, job = state.sweeps[name], state.jobs[name]
         after = (state.jobs[each].ended_at or 0.0 for each in job.after)
-        begun = max(job.submitted_at, job.not_before, state.begun_at, sweep.progressed_at or 0.0, *after)
+        begun = max(job.submitted_at, job.not_before, sweep.progressed_at or 0.0, *after)
         expected = [lease.expected_s or 0.0 for lease in sweep.leases.values()]
-        still_s = sights.index.now - begun - max(expected, default=0.0)
         note = f"{len(sweep.leases)} chunks are out, {sweep.ledger.free_items} items are free"
-        found[name] = Reading(value=max(still_s, 0.0), note=note)
+        found[name] = _still(sights, rule, begun, max(expected, default=0.0), note)
     return found
 
 
 def _distrust(sights: Sights, rule: AlertRule) -> Readings:
     """Devices that are in quarantine, or have failed their canary."""
     trust, found = sights.state.trust, {}
-    for name in sorted(trust.doubts.keys() | trust.proofs.keys()):
+    here = {each.id for node in sights.nodes.values() for each in node.spec.devices}
+    for name in sorted((trust.doubts.keys() | trust.proofs.keys()) & here):
         doubt, proof = trust.doubts.get(name), trust.proofs.get(name)
         bans = 0 if doubt is None or doubt.until is None else doubt.bans
         failures = 0 if proof is None or proof.ok else proof.failures
@@ -267,11 +307,26 @@ def _distrust(sights: Sights, rule: AlertRule) -> Readings:
 def _loop_still(sights: Sights, rule: AlertRule) -> Readings:
     found = {}
     for config in sights.open_configs:
-        at, what = max(_made(config), default=(sights.state.begun_at, "nothing yet"))
-        # Nothing is made while there is no controller: that is not the loop's doing.
-        value = sights.index.now - max(at, sights.state.begun_at)
-        found[config.spec.name] = Reading(value=max(value, 0.0), note=f"last: {what}")
+        at, what = max(_made(config), default=(0.0, "nothing yet"))
+        found[config.spec.name] = _still(sights, rule, at, 0.0, f"last: {what}")
     return found
+
+
+def _still(sights: Sights, rule: AlertRule, since: float, allowed_s: float, note: str) -> Reading:
+    """For how long nothing was made, beyond what is allowed. While there is no controller nothing can be."""
+    still_s = sights.index.now - max(since, sights.state.begun_at) - allowed_s
+    if _is_too_young(sights.state, since, still_s, rule):
+        return Reading(value=None, note=YOUNG)
+    return Reading(value=max(still_s, 0.0), note=note)
+
+
+def _is_too_young(state: State, since: float, seen_s: float, rule: AlertRule) -> bool:
+    """Whether the controller began after that, and has not seen it last long enough to say so.
+
+    What fired before ends by something that has happened, not by a restart; and nothing fires for what went on while
+    there was no controller. The first one on a journal has missed nothing.
+    """
+    return state.epoch > 1 and since < state.begun_at and seen_s <= rule.threshold
 
 
 def _made(config: Config) -> Iterator[tuple[float, str]]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from hostler.core.alerting import decide, folds, gather
+from hostler.core.alerting import decide, folds, gather, views
 from hostler.core.index import Index
 from hostler.core.state import State
 from hostler.model import events, inputs
+from hostler.model.alert_views import SilenceView
 from hostler.model.alerts import EVERYTHING, TEST_SUBJECT, AlertRule
 from hostler.model.errors import Conflict, NotFound, UsageError
 from hostler.model.events import Event
@@ -47,10 +48,13 @@ def _silence(state: State, index: Index, given: inputs.SilenceAlerts, emit: Emit
     return name
 
 
-def _unsilence(state: State, index: Index, given: inputs.UnsilenceAlerts, emit: Emit) -> None:
+def _unsilence(state: State, index: Index, given: inputs.UnsilenceAlerts, emit: Emit) -> SilenceView:
+    """End a silence; returns it as it was, for there will be none to look at."""
     if given.silence not in state.alerts.silences:
         raise NotFound(f"there is no silence {given.silence!r}, or it is over; `hostler alerts silences` lists them")
+    ended = views.silence_view(state, state.alerts.silences[given.silence])
     decide.unsilence(state, given.silence, given.who, emit)
+    return ended
 
 
 def _acknowledge(state: State, index: Index, given: inputs.AcknowledgeAlert, emit: Emit) -> None:

@@ -43,7 +43,21 @@ def rule_views(state: State, index: Index, origins: Mapping[str, Mapping[str, st
 
 def silence_views(state: State) -> Sequence[SilenceView]:
     """All silences."""
-    return [_silence(state, each) for each in state.alerts.silences.values()]
+    return [silence_view(state, each) for each in state.alerts.silences.values()]
+
+
+def silence_view(state: State, silence: Silence) -> SilenceView:
+    """A silence, and what it keeps from being told."""
+    return SilenceView(
+        id=silence.id,
+        rule=silence.rule,
+        subject=silence.subject,
+        who=silence.who,
+        why=silence.why,
+        since=silence.since,
+        until=silence.until,
+        alerts=tuple(each.id for each in folds.firing(state) if each.silence == silence.id),
+    )
 
 
 def count(state: State) -> int:
@@ -151,17 +165,4 @@ def _rule(state: State, index: Index, rule: AlertRule, origins: Mapping[str, str
             RuleReading(subject=name, value=each.value, low=each.low, high=each.high, note=each.note)
             for name, each in sorted(readings.items())[:READINGS_SHOWN]
         ),
-    )
-
-
-def _silence(state: State, silence: Silence) -> SilenceView:
-    return SilenceView(
-        id=silence.id,
-        rule=silence.rule,
-        subject=silence.subject,
-        who=silence.who,
-        why=silence.why,
-        since=silence.since,
-        until=silence.until,
-        alerts=tuple(each.id for each in folds.firing(state) if each.silence == silence.id),
     )

@@ -48,7 +48,7 @@ def config_view(config: Config, now: float) -> ConfigView:
         velocity=_velocity(config),
         trial=_trial(config),
         games=sum(segment.games for segment in config.segments.values()),
-        games_per_h=_games_per_h(config, now),
+        games_per_h=games_per_h(config, now),
         fresh_games=config.fresh_games,
         data_age_s=None if newest is None else now - newest.at,
         accepted_share=_accepted_share(config),
@@ -65,9 +65,25 @@ def config_view(config: Config, now: float) -> ConfigView:
     )
 
 
+def games_per_h(config: Config, now: float) -> float | None:
+    """Over the last hour or, of a younger config, since its first segment; `None` where that is no time yet."""
+    first = next(iter(config.segments.values()), None)
+    if first is None or now - first.at < LEAST_SPAN_S:
+        return None
+    span_s = min(now - first.at, HOUR_S)
+    # The games of the first segment were played before it came in: they do not count in a younger span.
+    counted = [each for each in config.segments.values() if each.at > now - span_s]
+    return sum(each.games for each in counted) * HOUR_S / span_s
+
+
 def model_views(config: Config) -> Sequence[ModelView]:
     """All models of a config, oldest first."""
     return [_model(config, model) for model in config.models.values()]
+
+
+def dataset_views(config: Config) -> Sequence[DatasetView]:
+    """All datasets of a config, oldest first."""
+    return [_dataset(config, dataset) for dataset in config.datasets.values()]
 
 
 def history_view(config: Config, now: float) -> ConfigHistory:
@@ -75,7 +91,7 @@ def history_view(config: Config, now: float) -> ConfigHistory:
     return ConfigHistory(
         config=config_view(config, now),
         models=tuple(model_views(config)),
-        datasets=tuple(_dataset(config, dataset) for dataset in config.datasets.values()),
+        datasets=tuple(dataset_views(config)),
         ratings=tuple(
             RatingPoint(at=each.at, player=each.player, rating=each.rating) for each in config.rating_history
         ),
@@ -116,17 +132,6 @@ def _trial(config: Config) -> TrialView | None:
         lower=verdict.lower,
         upper=verdict.upper,
     )
-
-
-def _games_per_h(config: Config, now: float) -> float | None:
-    """Over the last hour or, of a younger config, since its first segment; `None` where that is no time yet."""
-    first = next(iter(config.segments.values()), None)
-    if first is None or now - first.at < LEAST_SPAN_S:
-        return None
-    span_s = min(now - first.at, HOUR_S)
-    # The games of the first segment were played before it came in: they do not count in a younger span.
-    counted = [each for each in config.segments.values() if each.at > now - span_s]
-    return sum(each.games for each in counted) * HOUR_S / span_s
 
 
 def _accepted_share(config: Config) -> float | None:

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from starlette.requests import Request
 
+from hostler.model.access import Scope
 from hostler.web.answers import caller_name
+from hostler.web.door import Visitor
 from hostler.web.session import csrf_token
 
 
@@ -16,8 +18,11 @@ class Viewer(NamedTuple):
     name: str
     csrf: str
     """Empty where whoever looks is known by more than what browsers send by themselves, and needs none."""
+    may_steer: bool
+    """Whether what steers is shown to them. What they may do is the guard's to say, whatever is shown."""
 
 
 def viewer(request: Request) -> Viewer:
     """Who looks. The guard has let nobody in whom it does not know."""
-    return Viewer(caller_name(request), csrf_token(request) or "")
+    visitor: Visitor = request.state.visitor
+    return Viewer(caller_name(request), csrf_token(request) or "", visitor.holder.scope.covers(Scope.OPERATE))

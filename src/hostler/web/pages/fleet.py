@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
@@ -45,10 +46,10 @@ async def parts(desk: Desk, subject: Subject) -> Sequence[Part]:
     """The numbers, and a part for each node that the filters let through."""
     status, nodes = desk.status(), desk.nodes()
     shown = [node for node in nodes if _is_wanted(node, subject)]
-    made = [_node_part(node) for node in sorted(shown, key=lambda node: (_group(node), node.name))]
+    made = [_node_part(node) for node in sorted(shown, key=lambda node: (group_of(node), node.name))]
     wanted = subject.get("show")
     kept = [part for part in made if wanted is None or _shows(part, wanted)]
-    return [strip(status), _numbers(desk, shown), _throughput(desk, status.sweeps), *kept]
+    return [strip(status), _numbers(desk, shown), _throughput(desk, status.sweeps), *_groups(shown), *kept]
 
 
 def frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
@@ -111,7 +112,8 @@ def _tier(node: NodeView) -> str:
     return "no tier" if node.tier is None else f"tier {node.tier}"
 
 
-def _group(node: NodeView) -> str:
+def group_of(node: NodeView) -> str:
+    """Its provider and tier."""
     return f"{node.provider or NOBODY} · {_tier(node)}"
 
 
@@ -122,6 +124,7 @@ def _shows(part: Part, wanted: str) -> bool:
 
 def _node_part(node: NodeView) -> Part:
     price = None if node.price_per_h is None or not node.devices else node.price_per_h / len(node.devices)
+    tiles = [_tile(node, device, price) for device in node.devices]
     shown = {
         "name": node.name,
         "link": str(node.link),
@@ -133,9 +136,11 @@ def _node_part(node: NodeView) -> Part:
         "cordon": None if node.cordon is None else node.cordon.state,
         "pressures": [(each.event, each.level) for each in node.pressures],
         "told_at": _oldest(node.devices),
-        "tiles": [_tile(node, device, price) for device in node.devices],
+        "tiles": tiles,
     }
-    return Part(element_id("node", node.name), "parts/node.html", shown, group=_group(node), kind="node")
+    outline = {"name": node.name, "tiles": [(tile.place, tile.standing) for tile in tiles]}
+    name = element_id("node", node.name)
+    return Part(name, "parts/node.html", shown, group=group_of(node), kind="node", outline=outline)
 
 
 def _tile(node: NodeView, device: DeviceView, price: float | None) -> Tile:
@@ -171,10 +176,26 @@ def _standing(node: NodeView, device: DeviceView) -> tuple[str, str | None]:
 
 
 def _numbers(desk: Desk, nodes: Sequence[NodeView]) -> Part:
+    return Part("numbers", "parts/fleet_numbers.html", summed(nodes), kind="numbers")
+
+
+def _groups(nodes: Sequence[NodeView]) -> Sequence[Part]:
+    """A line for each provider and tier."""
+    groups: defaultdict[str, list[NodeView]] = defaultdict(list)
+    for node in nodes:
+        groups[group_of(node)].append(node)
+    return [
+        Part(element_id("group", name), "parts/fleet_group.html", summed(groups[name]), group=name, kind="groupline")
+        for name in sorted(groups)
+    ]
+
+
+def summed(nodes: Sequence[NodeView]) -> Mapping[str, Any]:
+    """Nodes in numbers; sums and means are of what is known, and say of how many that is."""
     devices = [device for node in nodes for device in node.devices]
     told = [device.utilization for device in devices if device.utilization is not None]
     prices = [node.price_per_h for node in nodes if node.price_per_h is not None]
-    shown = {
+    return {
         "devices": len(devices),
         "busy": sum(bool(device.held) for device in devices),
         "nodes": len(nodes),
@@ -184,23 +205,30 @@ def _numbers(desk: Desk, nodes: Sequence[NodeView]) -> Part:
         "price_per_h": math.fsum(prices) if prices else None,
         "unpriced": len(nodes) - len(prices),
     }
-    return Part("numbers", "parts/fleet_numbers.html", shown, kind="numbers")
 
 
 def _throughput(desk: Desk, sweeps: Sequence[SweepView]) -> Part:
     configs = [config for config in desk.configs() if not config.retired]
+    day_begins = desk.status().at - DAY_HOURS * 3600
+    games = [_games(desk, config, day_begins) for config in configs]
     shown = {
         "sweeps": [(each.job, each.name, _figures(each.per_s), _figures(each.day)) for each in sweeps],
-        "configs": [_games(desk, config) for config in configs],
+        "configs": games,
+        "games_per_h": _sum(per_h for _, per_h, _ in games),
+        "games": sum(day for *_, day in games),
     }
     return Part("throughput", "parts/throughput.html", shown, kind="panel")
 
 
-def _games(desk: Desk, config: ConfigView) -> tuple[str, float | None, int]:
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Of those that are known; `None` where none is."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) if known else None
+
+
+def _games(desk: Desk, config: ConfigView, day_begins: float) -> tuple[str, float | None, int]:
     """A config's name, its games per hour now, and those of the last day."""
-    now = desk.status().at
-    hours = desk.history(config.name).hours
-    day = sum(hour.games for hour in hours if hour.at > now - DAY_HOURS * 3600)
+    day = sum(hour.games for hour in desk.history(config.name).hours if hour.at > day_begins)
     return config.name, None if config.games_per_h is None else round(config.games_per_h), day
 
 

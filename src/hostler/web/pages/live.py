@@ -1,9 +1,9 @@
 """What has changed on pages that somebody looks at.
 
 A part is stale where its mark is another than the one it was made with. Marks are made once for all who look at the
-same page, at most `SLOWEST_SHARE` of the time: the more a page has to look at, the rarer. A reader gets the marks that
-changed since it was told last, whatever happened in between; so nothing is kept for a reader that is slow, and one
-that comes back is told all of them and misses nothing.
+same page, as a rule `SLOWEST_SHARE` of the time at most: the more a page has to look at, the rarer. A reader gets the
+marks that changed since it was told last, whatever happened in between; so nothing is kept for a reader that is slow,
+and one that comes back is told all of them and misses nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ LOOK_S = 0.2
 IDLE_S = 1.0
 """How often marks are made anyway: what devices tell of themselves is in no journal."""
 SLOWEST_SHARE = 0.08
+MOST_REST_S = 0.4
+"""But never rarer than that: what happens is seen within a second."""
 BEAT_S = 5.0
 """A reader hears something at least this often, and knows by that that the line is alive."""
 
@@ -114,7 +116,7 @@ class Pulse:
                 if marks != watched.marks:
                     watched.parts, watched.marks = parts, marks
                     _tell(watched)
-                await asyncio.sleep(max(took / SLOWEST_SHARE - took, LOOK_S))
+                await asyncio.sleep(min(max(took / SLOWEST_SHARE - took, LOOK_S), MOST_REST_S))
                 await self._growth(seq, begun + IDLE_S, loop.time)
         except HostlerError as error:
             self._end(key, watched, str(error))

@@ -37,6 +37,8 @@ class Part:
     """The heading it stands under, where the page has several."""
     kind: str = "panel"
     """Class of its element."""
+    outline: Mapping[str, Any] | None = None
+    """What is shown of it until somebody gets there; `None`: a page shows all of it from the beginning."""
     _mark: list[str] = field(default_factory=list, repr=False, compare=False)
 
     @property

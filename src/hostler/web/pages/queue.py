@@ -26,7 +26,10 @@ async def parts(desk: Desk, subject: Subject) -> Sequence[Part]:
     """What waits, what runs, what came last, and who is owed what."""
     status = desk.status()
     foretold = min(FORETOLD, ASKED // max(status.devices, 1))
-    waiting = {"rows": [_row(desk, row, foretold) for row in desk.queue(WAITING)], "of": status.jobs[JobState.PENDING]}
+    waiting = {
+        "rows": [_row(desk, row, foretold, status.at) for row in desk.queue(WAITING)],
+        "of": status.jobs[JobState.PENDING],
+    }
     made = [strip(status), Part("waiting", "parts/waiting.html", waiting)]
     # On a large fleet each of these takes a while; nobody else is to wait for all of them together.
     await asyncio.sleep(0)
@@ -70,7 +73,7 @@ QUEUE = Page("queue", "queue.html", parts, frame)
 JOBS = Page("jobs", "jobs.html", job_list_parts, job_list_frame)
 
 
-def _row(desk: Desk, row: QueueRow, foretold: int) -> Mapping[str, Any]:
+def _row(desk: Desk, row: QueueRow, foretold: int, now: float) -> Mapping[str, Any]:
     start = desk.explain(row.job).start if row.place <= foretold else None
     return {
         "place": row.place,
@@ -78,7 +81,7 @@ def _row(desk: Desk, row: QueueRow, foretold: int) -> Mapping[str, Any]:
         "name": row.name,
         "work": str(row.work),
         "priority": row.priority,
-        "since": _step(desk.status().at - row.waited_s, 1.0),
+        "since": _step(now - row.waited_s, 1.0),
         "waits_for": row.waits_for,
         "asked": row.place <= foretold,
         "at": None if start is None else _step(start.at),

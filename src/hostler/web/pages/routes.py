@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import unquote
 
 from fastapi import FastAPI
@@ -12,9 +14,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from hostler.model.errors import NotFound
+from hostler.model.errors import HostlerError, NotFound
+from hostler.model.inputs import Trouble
 from hostler.web.answers import desk_of
-from hostler.web.pages import door, rendering
+from hostler.web.pages import door
 from hostler.web.pages.costs import COSTS
 from hostler.web.pages.data import DATA
 from hostler.web.pages.events import EVENTS
@@ -24,7 +27,9 @@ from hostler.web.pages.learning import CONFIG, LEARNING
 from hostler.web.pages.live import Pulse
 from hostler.web.pages.part import Page, Subject
 from hostler.web.pages.queue import JOBS, QUEUE
+from hostler.web.pages.rendering import Press
 from hostler.web.pages.static import PREFIX as STATIC, Static
+from hostler.web.pages.story import STORY
 from hostler.web.pages.sweep import SWEEP, SWEEPS
 
 PATHS: Mapping[str, Page] = {
@@ -39,6 +44,7 @@ PATHS: Mapping[str, Page] = {
     "/pages/learning/{name}": CONFIG,
     "/pages/data": DATA,
     "/pages/events": EVENTS,
+    "/pages/events/{name}": STORY,
     "/pages/costs": COSTS,
 }
 NAV = (
@@ -47,7 +53,7 @@ NAV = (
     ("Sweeps", "/pages/sweeps", ("sweeps", "sweep")),
     ("Learning", "/pages/learning", ("learning", "config")),
     ("Data", "/pages/data", ("data",)),
-    ("Events", "/pages/events", ("events",)),
+    ("Alerts", "/pages/events", ("events", "story")),
     ("Cost", "/pages/costs", ("costs",)),
 )
 PAGES: Mapping[str, Page] = {page.name: page for page in PATHS.values()}
@@ -58,7 +64,8 @@ MAX_QUERY = 20
 
 def install(app: FastAPI) -> None:
     """Put the dashboard on an application, and make the page that asks for a token look like it."""
-    app.state.static, app.state.pulse = Static(), Pulse(app.state.desk)
+    static = Static()
+    app.state.static, app.state.press, app.state.pulse = static, Press(static), Pulse(app.state.desk)
     app.state.login_page = _login
     app.add_route("/", _home)
     app.add_route(STATIC + "{path:path}", app.state.static.serve)
@@ -76,30 +83,33 @@ async def _show(page: Page, request: Request) -> Response:
     """A whole page; about somebody unknown, a page that says so."""
     subject = _subject(request, request.path_params.get("name"))
     try:
-        return await _page(request, page, subject)
+        frame = page.frame(desk_of(request), subject)
     except NotFound as error:
         return _apology(request, str(error), HTTPStatus.NOT_FOUND)
+    return StreamingResponse(_pieces(request, page, subject, frame), media_type="text/html")
 
 
-async def _page(request: Request, page: Page, subject: Subject) -> Response:
-    desk = desk_of(request)
-    parts = await page.parts(desk, subject)
-    status = desk.status()
-    return rendering.page(
-        page.template,
-        request.app.state.static,
-        **page.frame(desk, subject),
-        page=page.name,
-        parts=parts,
-        part={each.id: each for each in parts},
-        whole=first_parts(parts),
-        now=status.at,
-        fleet=status.fleet,
-        version=status.version,
-        nav=NAV,
-        subject=subject,
-        viewer=door.viewer(request),
-    )
+async def _pieces(request: Request, page: Page, subject: Subject, frame: Mapping[str, Any]) -> AsyncIterator[str]:
+    """The top of a page at once, so that a browser has something to show; then, when it is made, the rest."""
+    press, desk, pulse = _press(request), desk_of(request), request.app.state.pulse
+    values = {**frame, **_about(request, page.name, subject)}
+    yield press.text("top.html", **values)
+    try:
+        parts = await pulse.parts(page, subject)
+        shown = {"parts": parts, "part": {each.id: each for each in parts}, "whole": first_parts(parts)}
+        for piece in press.pieces(page.template, begun=True, **shown, **values):
+            yield piece
+            # A large page takes a while, and others are not to wait for all of it.
+            await asyncio.sleep(0)
+    except HostlerError as error:
+        yield press.text("apology.html", begun=True, why=str(error), **values)
+    except Exception as error:
+        # The status of the answer is said already; who looks is told here, and the server's log gets it, too.
+        what = f"{type(error).__name__}: {error}"
+        why = f"The controller failed to make this page, and recorded why: {what}"
+        yield press.text("apology.html", begun=True, why=why, **values)
+        await desk.tell(Trouble(where=f"page {page.name}", what=what[:2000]))
+        raise
 
 
 async def _parts(request: Request) -> Response:
@@ -108,7 +118,7 @@ async def _parts(request: Request) -> Response:
     wanted = frozenset(request.query_params.getlist("id"))
     pulse: Pulse = request.app.state.pulse
     parts = await pulse.parts(page, subject)
-    return rendering.partials((each for each in parts if each.id in wanted), desk_of(request).status().at)
+    return _press(request).partials((each for each in parts if each.id in wanted), desk_of(request).status().at)
 
 
 async def _stream(request: Request) -> Response:
@@ -121,26 +131,31 @@ async def _stream(request: Request) -> Response:
 
 def _login(request: Request, fault: str | None, to: str) -> str:
     """The page that asks for a token; `web.session` does what it asks for."""
-    static: Static = request.app.state.static
-    return rendering.text("login.html", static, title="Log in", target=to, fault=fault)
+    return _press(request).text("login.html", title="Log in", target=to, fault=fault)
 
 
 def _apology(request: Request, why: str, status: HTTPStatus) -> Response:
-    fleet = desk_of(request).status()
-    return rendering.page(
-        "apology.html",
-        request.app.state.static,
-        status,
-        title="Not found",
-        why=why,
-        page="",
-        now=fleet.at,
-        fleet=fleet.fleet,
-        version=fleet.version,
-        nav=NAV,
-        subject=Subject(),
-        viewer=door.viewer(request),
-    )
+    values = {"title": "Not found", **_about(request, "", Subject())}
+    return _press(request).page("apology.html", status, why=why, **values)
+
+
+def _about(request: Request, page: str, subject: Subject) -> dict[str, Any]:
+    """What every page says of itself, the fleet, and whoever looks."""
+    status = desk_of(request).status()
+    return {
+        "page": page,
+        "subject": subject,
+        "now": status.at,
+        "fleet": status.fleet,
+        "version": status.version,
+        "nav": NAV,
+        "viewer": door.viewer(request),
+    }
+
+
+def _press(request: Request) -> Press:
+    press: Press = request.app.state.press
+    return press
 
 
 def _asked(request: Request) -> tuple[Page, Subject]:

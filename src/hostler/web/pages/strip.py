@@ -18,6 +18,7 @@ def strip(status: Status) -> Part:
         "nodes_up": status.nodes_up,
         "nodes": status.nodes,
         "troubles": status.troubles,
+        "alerts": status.alerts,
         "pressures": [(each.event, each.level) for each in status.pressures],
         "nodes_pressed": status.nodes_pressed,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +15,8 @@ from hostler.model import units
 
 UNKNOWN = Markup('<abbr class="unknown" title="unknown">–</abbr>')
 HASH_SHOWN = 10
+OPEN_AGE = re.compile("\x02(-?[0-9]{1,12}\\.[0-9]{3}) (ago|since|until)\x03")
+"""An age that is left open. Whoever gets one into a name gets an age to see."""
 
 
 def known(value: Any, words: Callable[[Any], str] = str) -> Markup:
@@ -46,30 +49,48 @@ def money(amount: float | None, digits: int = 2) -> Markup:
     return known(amount, lambda known_amount: f"{known_amount:,.{digits}f}")
 
 
+def reading(value: float | None, unit: str) -> Markup:
+    """What was measured, in its unit: shares as percentages, seconds as durations."""
+    match unit:
+        case "share":
+            return percent(value)
+        case "s":
+            return duration(value)
+    return quantity(value, f" {unit}")
+
+
 def integer(value: int) -> str:
     """An integer of any size: long ones in the middle of a table as `1.2e40`."""
     text = str(value)
     return text if len(text) <= 16 else f"{text[0]}.{text[1:3]}e{len(text) - 1}"
 
 
-def age(at: float | None, now: float) -> Markup:
-    """How long ago something was, which the page counts on; exactly when, under the pointer."""
-    return UNKNOWN if at is None else _time(at, f"{_span(now - at)} ago", "ago")
+def age(at: float | None, now: float | None) -> Markup:
+    """How long ago something was, which the page counts on; exactly when, it shows under the pointer.
+
+    Without `now` it is left open, to be `filled`; so are the next two.
+    """
+    return UNKNOWN if at is None else _time(at, now, "ago")
 
 
-def since(at: float | None, now: float) -> Markup:
+def since(at: float | None, now: float | None) -> Markup:
     """The same without `ago`: how long something has lasted."""
-    return UNKNOWN if at is None else _time(at, _span(now - at), "since")
+    return UNKNOWN if at is None else _time(at, now, "since")
 
 
-def until(at: float | None, now: float) -> Markup:
+def until(at: float | None, now: float | None) -> Markup:
     """In how long something will be."""
-    return UNKNOWN if at is None else _time(at, "now" if at <= now else f"in {_span(at - now)}", "until")
+    return UNKNOWN if at is None else _time(at, now, "until")
+
+
+def filled(text: str, now: float) -> str:
+    """A text with the ages filled in that were left open."""
+    return OPEN_AGE.sub(lambda found: _how_long(float(found[1]), now, found[2]), text)
 
 
 def moment(at: float | None) -> Markup:
     """When something was, as people write it (UTC)."""
-    return UNKNOWN if at is None else _time(at, _utc(at).strftime("%d %b %H:%M:%S"), "")
+    return UNKNOWN if at is None else _clock(at, _utc(at).strftime("%d %b %H:%M:%S"), "")
 
 
 def short(text: str | None) -> Markup:
@@ -86,7 +107,7 @@ def part_of_path(name: object) -> str:
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     each.__name__: each
-    for each in (known, quantity, number, percent, duration, money, integer, age, since, until, moment, short)
+    for each in (known, quantity, number, percent, duration, reading, money, integer, age, since, until, moment, short)
 } | {"part_of_path": part_of_path}
 
 
@@ -99,10 +120,21 @@ def _span(seconds: float) -> str:
     return units.duration(max(float(math.floor(seconds)), 0.0)).replace(".0 s", " s")
 
 
-def _time(at: float, words: str, how: str) -> Markup:
-    return Markup('<time datetime="{}" title="{}" data-at="{}" data-how="{}">{}</time>').format(
-        _utc(at).isoformat(timespec="seconds"), f"{_utc(at):%Y-%m-%d %H:%M:%S} UTC", f"{at:.3f}", how, words
-    )
+def _how_long(at: float, now: float, how: str) -> str:
+    if how == "until":
+        return "now" if at <= now else f"in {_span(at - now)}"
+    return _span(now - at) + (" ago" if how == "ago" else "")
+
+
+def _time(at: float, now: float | None, how: str) -> Markup:
+    return _clock(at, f"\x02{at:.3f} {how}\x03" if now is None else _how_long(at, now, how), how)
+
+
+def _clock(at: float, words: str, how: str) -> Markup:
+    exactly = _utc(at).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    counted = f' data-how="{how}"' if how else ""
+    # Nothing here needs escaping, and a page has thousands of these.
+    return Markup(f'<time datetime="{exactly}"{counted}>{words}</time>')  # noqa: S704
 
 
 def _utc(at: float) -> datetime:

@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const REST_MS = 1000; // a part is fetched at most so often
+  const REST_MS = 400; // a part is fetched at most so often
   const AT_ONCE = 40; // parts in one request
   const SILENCE_MS = 12000; // the stream says something every 5 s; after this much silence it is dead
   const AGAIN_MS = [300, 1000, 2000, 4000, 5000];
@@ -33,11 +33,17 @@
 
   function tick() {
     for (const each of document.querySelectorAll("time[data-how]")) {
-      if (!each.dataset.how || !isSeen(each)) continue;
-      const text = words(each.dataset.how, Number(each.dataset.at));
+      if (!isSeen(each)) continue;
+      const text = words(each.dataset.how, Date.parse(each.dateTime) / 1000);
       if (each.textContent !== text) each.textContent = text;
     }
     if (lostAt !== null) tellLost();
+  }
+
+  // Exactly when, for whoever points at it: thousands of these would be a large part of the page.
+  function tellWhen(event) {
+    const time = event.target.closest?.("time");
+    if (time && !time.title) time.title = `${time.dateTime.slice(0, 19).replace("T", " ")} UTC`;
   }
 
   // --- what is seen -------------------------------------------------------------------------------------------------
@@ -225,10 +231,10 @@
 
   // --- writing ------------------------------------------------------------------------------------------------------
 
-  async function send(path, body) {
+  async function send(path, body, method = "POST") {
     const headers = { "X-CSRF-Token": live.dataset.csrf, "Idempotency-Key": crypto.randomUUID() };
     if (body !== null) headers["Content-Type"] = "application/json";
-    const answer = await fetch(path, { method: "POST", headers, body: body === null ? null : JSON.stringify(body) });
+    const answer = await fetch(path, { method, headers, body: body === null ? null : JSON.stringify(body) });
     const text = await answer.text();
     if (answer.redirected || answer.ok) return text && answer.headers.get("content-type")?.includes("json") ? JSON.parse(text) : null;
     throw new Error(problem(answer.status, text));
@@ -242,7 +248,8 @@
     }
   }
 
-  const typed = (field) => (field.type === "number" ? Number(field.value) : field.value);
+  const isNumber = (field) => field.type === "number" || field.dataset.number !== undefined;
+  const typed = (field) => (isNumber(field) ? Number(field.value) : field.value);
 
   function fields(form, only) {
     const body = {};
@@ -275,6 +282,7 @@
     if (button?.dataset.set) values[button.dataset.set] = true;
     const body = form.dataset.shape === "script" ? script(values) : values;
     await act(button, button?.dataset.api ?? form.dataset.api, Object.keys(body).length ? body : null, (answer) => {
+      form.closest("dialog")?.close();
       if (form.dataset.then && answer?.ids) location.href = form.dataset.then + encodeURIComponent(answer.ids[0]);
       return `${button?.textContent.trim() ?? "It"}: accepted.`;
     });
@@ -283,8 +291,9 @@
   async function act(button, path, body, then) {
     if (button) button.disabled = true;
     try {
-      say(then(await send(path, body)) ?? "", "good");
+      say(then(await send(path, body, button?.dataset.method)) ?? "", "good");
     } catch (error) {
+      button?.closest("dialog")?.close();
       say(error.message, "bad");
     } finally {
       if (button) button.disabled = false;
@@ -292,11 +301,29 @@
   }
 
   function clicked(event) {
-    const button = event.target.closest("button[data-post]");
-    if (button === null) return;
+    const button = event.target.closest("button");
+    if (button?.dataset.post) post(button);
+    else if (button?.dataset.dialog) open(button);
+    else if (button?.dataset.close !== undefined) button?.closest("dialog").close();
+  }
+
+  function post(button) {
     act(button, button.dataset.post, null, () => {
-      location.href = button.dataset.then;
+      if (button.dataset.then) location.href = button.dataset.then;
+      return button.dataset.said ?? `${button.textContent.trim()}: accepted.`;
     });
+  }
+
+  // A form that is asked for: what it is about stands on the button that opens it.
+  function open(button) {
+    const dialog = document.getElementById(button.dataset.dialog);
+    const form = dialog.querySelector("form");
+    form.reset();
+    if (button.dataset.api) form.dataset.api = button.dataset.api;
+    for (const [name, value] of Object.entries(JSON.parse(button.dataset.values ?? "{}"))) form.elements[name].value = value;
+    const about = dialog.querySelector("[data-about]");
+    if (about !== null) about.textContent = button.dataset.about ?? "";
+    dialog.showModal();
   }
 
   // --- the log of an attempt ----------------------------------------------------------------------------------------
@@ -395,6 +422,7 @@
   document.addEventListener("submit", submitted);
   document.addEventListener("submit", find);
   document.addEventListener("click", clicked);
+  document.addEventListener("pointerover", tellWhen);
   if (live.dataset.page && window.htmx) {
     watchParts();
     connect();

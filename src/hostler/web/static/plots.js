@@ -6,6 +6,15 @@
   if (box === null) return;
   const HEIGHT = 220;
   const SHORTEST_S = 3600; // a curve of one point has a width, too
+  // How ticks are written: from so many seconds between them on, as a rule, and where a year or a day begins.
+  const DAY = "\n{D} {MMM}";
+  const TICKS = [
+    [31536000, "{YYYY}", null, null, null, null, null, null, 1],
+    [2419200, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+    [86400, "{D} {MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+    [60, "{HH}:{mm}", `${DAY} {YYYY}`, null, DAY, null, null, null, 1],
+    [1, ":{ss}", `${DAY} {HH}:{mm}`, null, `${DAY} {HH}:{mm}`, null, "\n{HH}:{mm}", null, 1],
+  ];
   const drawn = new Map();
   let mark = null;
 
@@ -21,8 +30,8 @@
         points.map((each) => each.rating.elo),
       ],
       series: [
-        { label: "95 % up to", stroke: colour("--faint") },
-        { label: "from", stroke: colour("--faint") },
+        { label: "95 % up to", stroke: colour("--faint"), points: { show: false } },
+        { label: "from", stroke: colour("--faint"), points: { show: false } },
         { label: "Elo", stroke: colour("--accent"), width: 2, points: { show: true, size: 5 } },
       ],
       bands: [{ series: [1, 2], fill: colour("--band") }],
@@ -68,9 +77,9 @@
     const options = {
       width: place.clientWidth,
       height: HEIGHT,
-      series: [{ label: "at" }, ...made.series],
+      series: [{ label: "at (UTC)", value: "{YYYY}-{MM}-{DD} {HH}:{mm}" }, ...made.series],
       bands: made.bands ?? [],
-      axes: [axis({}), axis({ size: 56 })],
+      axes: [axis({ values: TICKS }), axis({ size: 56 })],
       legend: { live: true },
       tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
     };

@@ -1,0 +1,73 @@
+"""Where a controller answers, and what it wants to be told."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from hostler.model.errors import ControllerAbsent, UsageError
+
+
+class Address(NamedTuple):
+    """Where a controller answers, what it wants to be told, and what it is known by where it speaks TLS."""
+
+    url: str
+    token: str
+    certificate: Path | None = None
+    """File with its very certificate, whatever name that is for."""
+    authority: Path | None = None
+    """File with what vouches for its certificate (PEM); `None`: what this machine trusts."""
+
+
+def address_in(state_dir: Path) -> Address:
+    """The address that a running controller left in its state directory. Raises `ControllerAbsent`."""
+    try:
+        left = json.loads((state_dir / "controller.json").read_bytes())
+        token = (state_dir / "token").read_text().strip()
+        url, pid, certificate = str(left["url"]), int(left["pid"]), left.get("certificate")
+    except FileNotFoundError as error:
+        raise _absent(state_dir, f"there is no {Path(error.filename).name} in it") from error
+    except OSError as error:
+        raise _absent(state_dir, f"{error.filename} cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise _absent(state_dir, f"its controller.json cannot be understood ({error!r})") from error
+    if not _is_alive(pid):
+        raise _absent(state_dir, f"process {pid}, which had it, has ended")
+    return Address(url, token, None if certificate is None else Path(certificate))
+
+
+def address_from(environ: Mapping[str, str]) -> Address:
+    """The address that `$HOSTLER_URL`, `$HOSTLER_TOKEN` and, for its certificate, `$HOSTLER_CA` give.
+
+    Raises `UsageError` where they do not make one.
+    """
+    url, token, authority = (environ.get(f"HOSTLER_{name}", "").strip() for name in ("URL", "TOKEN", "CA"))
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
+        raise UsageError(f"$HOSTLER_URL is {url!r}; it should be as https://fleet.example.org:8765")
+    if not token:
+        raise UsageError(
+            f"$HOSTLER_URL is {url}, and $HOSTLER_TOKEN is not set; whoever runs that controller makes one with "
+            "`hostler token create NAME`"
+        )
+    return Address(url, token, authority=Path(authority).expanduser() if authority else None)
+
+
+def _absent(state_dir: Path, why: str) -> ControllerAbsent:
+    return ControllerAbsent(
+        f"no controller is running for the state directory {state_dir}: {why}; start one with `hostler up FLEET.yaml`"
+    )
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,164 @@
+"""The client of programs that do something else meanwhile: httpx2, whose connections are kept for the next request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import httpx2
+
+from hostler.client import wire
+from hostler.client.address import Address, address_from, address_in
+from hostler.client.calls import API, RECONNECT_S, Answer, Ask, Pages, Told
+from hostler.client.operations import Operations
+from hostler.client.plain import TIMEOUT_S
+from hostler.model.errors import ControllerAbsent, HostlerError, LinkLost
+
+T = TypeVar("T")
+
+KEPT_S = 2.0
+"""How long a connection is kept that nothing is asked over; the controller would hang up after 5 s."""
+KEPT = httpx2.Limits(max_keepalive_connections=4, keepalive_expiry=KEPT_S)
+
+
+class AsyncClient(Operations):
+    """A controller, asked over HTTP by an asyncio program; otherwise like `Client`.
+
+    It keeps connections: leave it by `async with`, or call `aclose`. It is for one event loop.
+    """
+
+    _awaits = True
+
+    def __init__(self, locate: Callable[[], Address], *, timeout_s: float = TIMEOUT_S) -> None:
+        """`locate` is asked before every request: a restarted controller may answer elsewhere."""
+        self._locate = locate
+        self._timeout_s = timeout_s
+        self._kept: dict[Address, httpx2.AsyncClient] = {}
+
+    @classmethod
+    def from_state_dir(cls, path: Path, *, timeout_s: float = TIMEOUT_S) -> AsyncClient:
+        """The controller that holds this state directory, whichever it is at each request."""
+        return cls(partial(address_in, path), timeout_s=timeout_s)
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str], *, timeout_s: float = TIMEOUT_S) -> AsyncClient:
+        """The controller that `$HOSTLER_URL` and `$HOSTLER_TOKEN` name, on any machine."""
+        return cls(partial(address_from, environ), timeout_s=timeout_s)
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Hang up."""
+        while self._kept:
+            _, kept = self._kept.popitem()
+            await kept.aclose()
+
+    async def events(
+        self, after: int | None = None, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> AsyncGenerator[Any, None]:
+        """Journal entries beyond number `after` (`None`: from now on) as they happen, without end: `Entry`.
+
+        A broken stream is taken up where it broke, without gap or doublet, also from a restarted controller; the
+        error is raised when `RECONNECT_S` is used up without a word from one.
+        """
+        known, failures = after, 0
+        while True:
+            try:
+                async with aclosing(self._stream(known)) as stream:
+                    async for number, entry in stream:
+                        known, failures = number, 0
+                        if entry is not None:
+                            yield entry
+            except (LinkLost, ControllerAbsent):
+                if failures == len(RECONNECT_S):
+                    raise
+            await sleep(RECONNECT_S[min(failures, len(RECONNECT_S) - 1)])
+            failures += 1
+
+    async def _do(self, steps: Answer[T]) -> T:
+        try:
+            wanted = next(steps)
+            while True:
+                try:
+                    told = await self._told(wanted)
+                except HostlerError as error:
+                    wanted = steps.throw(error)
+                else:
+                    wanted = steps.send(told)
+        except StopIteration as end:
+            made: T = end.value
+            return made
+
+    async def _walk(self, pages: Pages[T]) -> AsyncIterator[T]:
+        here: Pages[T] | None = pages
+        while here is not None:
+            page = await self._do(here.fetch())
+            for row in page.value:
+                yield row
+            here = page.next
+
+    async def _told(self, wanted: Ask | float) -> Told:
+        if isinstance(wanted, float):
+            await asyncio.sleep(wanted)
+            return Told(b"", {})
+        async with self._ask(wanted) as response:
+            return Told(await response.aread(), {name.lower(): value for name, value in response.headers.items()})
+
+    async def _stream(self, after: int | None) -> AsyncGenerator[tuple[int, Any], None]:
+        """Numbers and entries; the first number comes without an entry, it tells where the stream begins."""
+        headers = {} if after is None else {"Last-Event-ID": str(after)}
+        frames = wire.Frames()
+        async with self._ask(Ask("GET", f"{API}/events", None, headers)) as response:
+            async for line in response.aiter_lines():
+                frame = frames.feed(line) or {}
+                if "id" in frame:
+                    yield int(frame["id"]), json.loads(frame["data"]) if "data" in frame else None
+
+    @asynccontextmanager
+    async def _ask(self, ask: Ask) -> AsyncIterator[httpx2.Response]:
+        """An answer that is a success, its body yet to be read."""
+        address = self._locate()
+        known = {**ask.headers, "Authorization": f"Bearer {address.token}"}
+        kept = await self._connections(address)
+        try:
+            async with kept.stream(ask.method, address.url + ask.target, content=ask.body, headers=known) as response:
+                if response.status_code >= 400:
+                    raise wire.told(address.url, response.status_code, await response.aread())
+                yield response
+        except httpx2.TransportError as error:
+            raise _broken(address.url, error) from error
+
+    async def _connections(self, address: Address) -> httpx2.AsyncClient:
+        """Those to where the controller is now; those to where it was are hung up."""
+        if address not in self._kept:
+            await self.aclose()
+            verify = wire.tls(address) if address.url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            self._kept[address] = httpx2.AsyncClient(
+                verify=verify, timeout=self._timeout_s, limits=KEPT, trust_env=False
+            )
+        return self._kept[address]
+
+
+def _broken(url: str, error: httpx2.TransportError) -> HostlerError:
+    """What a broken connection means; the library tells the cause only along with its own errors."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return wire.stranger(url, cause)
+        if isinstance(cause, ConnectionRefusedError):
+            return wire.absent(url)
+        cause = cause.__cause__ or cause.__context__
+    return wire.absent(url) if isinstance(error, httpx2.ConnectError) else wire.lost(url, error)

@@ -1,0 +1,253 @@
+"""Requests and answers without the wire: each operation is described once, and two clients carry it there and back.
+
+An operation is a generator: it hands out what is to be asked (`Ask`), or how long to rest, and is handed the answer
+(`Told`) or the error instead; what it returns is what its caller gets. Whoever drives it does the waiting.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+from hostler.model.errors import ControllerAbsent, LinkLost, UsageError
+
+T = TypeVar("T")
+S = TypeVar("S", covariant=True)
+P = ParamSpec("P")
+
+View: TypeAlias = Mapping[str, Any]
+"""Any of `hostler.client.shapes`: a view of `hostler.model.views` as decoded JSON."""
+
+API = "/api/v1"
+PAGE = 1000
+RECONNECT_S = (0.1, 0.2, 0.5, 1.0, 2.0, 2.0, 5.0, 5.0, 10.0)
+"""Rests between attempts to take up a broken event stream; after the last one it is given up."""
+BEGINNINGS = 3
+"""How often a list is read from its beginning, where it changed so much that a page of it leads nowhere."""
+NEXT = re.compile(r'<([^>]*)>\s*;\s*rel="?next"?')
+
+Query: TypeAlias = Sequence[tuple[str, str]]
+
+
+class Ask(NamedTuple):
+    """What is to be asked of the controller; `target` is a path with its query."""
+
+    method: str
+    target: str
+    body: bytes | None = None
+    headers: Mapping[str, str] = {}
+
+
+class Told(NamedTuple):
+    """An answer that is a success; the names of its headers are in lower case."""
+
+    body: bytes
+    headers: Mapping[str, str]
+
+
+Answer: TypeAlias = Generator[Ask | float, Told, T]
+"""What becomes a `T` once it is asked for; a number is a rest in seconds."""
+
+
+class LogPiece(NamedTuple):
+    """A piece of an attempt's output; `offset` and `size` count bytes ever written."""
+
+    offset: int
+    data: bytes
+    size: int
+    ended: bool
+
+
+class Shown(dict[str, Any]):
+    """An answer as it came, and a table of it in notebooks."""
+
+    def _repr_html_(self) -> str:
+        from hostler.client.tables import fields_html
+
+        return fields_html(self)
+
+
+class Rows(list[T]):
+    """A list as it came, and a table of it in notebooks."""
+
+    def _repr_html_(self) -> str:
+        from hostler.client.tables import rows_html
+
+        return rows_html(self)
+
+
+class Page(NamedTuple):
+    """An answer that is not the whole of it, and the way to the next part."""
+
+    value: Any
+    next: Pages[Any] | None
+
+
+class Pages(NamedTuple, Generic[T]):
+    """A list that may be long, to be read page by page."""
+
+    path: str
+    query: Query
+
+    def fetch(self) -> Answer[Page]:
+        """The page that this leads to."""
+        told = yield Ask("GET", _target(self.path, self.query))
+        found = NEXT.search(told.headers.get("link", ""))
+        more = None if found is None else parse_qsl(urlsplit(found[1]).query, keep_blank_values=True)
+        return Page(json.loads(told.body), None if more is None else Pages(self.path, more))
+
+
+class Driver(Protocol):
+    """A client: it carries what is asked."""
+
+    def _do(self, steps: Answer[Any]) -> Any: ...
+    def _walk(self, pages: Pages[Any]) -> Any: ...
+
+
+class Waits(Driver, Protocol):
+    """A client whose methods come back with the answer."""
+
+    _waits: bool
+
+
+class Awaits(Driver, Protocol):
+    """A client whose methods have to be awaited."""
+
+    _awaits: bool
+
+
+class Operation(Protocol[P, S]):
+    """A method of both clients, as type checkers see it."""
+
+    @overload
+    def __get__(self, client: Waits, owner: type) -> Callable[P, S]: ...
+    @overload
+    def __get__(self, client: Awaits, owner: type) -> Callable[P, Coroutine[Any, Any, S]]: ...
+
+
+class Walk(Protocol[P, S]):
+    """A method of both clients that goes through a list, as type checkers see it."""
+
+    @overload
+    def __get__(self, client: Waits, owner: type) -> Callable[P, Iterator[S]]: ...
+    @overload
+    def __get__(self, client: Awaits, owner: type) -> Callable[P, AsyncIterator[S]]: ...
+
+
+def operation(build: Callable[Concatenate[Any, P], Answer[T]]) -> Operation[P, T]:
+    """Make a description a method of both clients."""
+
+    @wraps(build)
+    def ask(self: Driver, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return self._do(build(self, *args, **kwargs))
+
+    return cast(Operation[P, T], ask)
+
+
+def walk(build: Callable[Concatenate[Any, P], Pages[T]]) -> Walk[P, T]:
+    """Make a list a method of both clients that goes through all its pages."""
+
+    @wraps(build)
+    def go(self: Driver, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return self._walk(build(self, *args, **kwargs))
+
+    return cast(Walk[P, T], go)
+
+
+def get(path: str, **query: Any) -> Answer[Any]:
+    """One value."""
+    told = yield Ask("GET", _target(path, _pairs(query)))
+    return Shown(json.loads(told.body))
+
+
+def pages(path: str, **query: Any) -> Pages[Any]:
+    """A list, page by page; as many rows in each as may be, unless `limit` says otherwise."""
+    return Pages(path, _pairs({"limit": PAGE, **query}))
+
+
+def rows(path: str, limit: int | None = None, **query: Any) -> Answer[Rows[Any]]:
+    """A list from all its pages, or so many of its first rows."""
+    begin = pages(path, **query) if limit is None else pages(path, **query, limit=min(limit, PAGE))
+    found: Rows[Any] = Rows()
+    for page in (yield from _all_of(begin, limit)):
+        found += page
+    return found if limit is None else Rows(found[:limit])
+
+
+def whole(path: str, field: str) -> Answer[Any]:
+    """A value of which one field is a list, with that from all its pages."""
+    parts = yield from _all_of(pages(path))
+    return Shown({**parts[-1], field: [row for part in parts for row in part[field]]})
+
+
+def write(method: str, path: str, value: Any = None, key: str | None = None, **query: Any) -> Answer[Any]:
+    """Ask for something; once more if the connection broke: under its key it is done once, and that is known."""
+    body = None if value is None else json.dumps(value).encode()
+    ask = Ask(method, _target(path, _pairs(query)), body, {"Idempotency-Key": key or os.urandom(16).hex()})
+    try:
+        told = yield ask
+    except LinkLost as lost:
+        yield RECONNECT_S[0]
+        try:
+            told = yield ask
+        except ControllerAbsent:
+            raise lost from None
+    said = json.loads(told.body)
+    return Rows(said) if isinstance(said, list) else Shown(said)
+
+
+def log_piece(path: str, **query: Any) -> Answer[LogPiece]:
+    """Bytes, and where they stand."""
+    told = yield Ask("GET", _target(path, _pairs(query)))
+    begin, size = int(told.headers["hostler-log-offset"]), int(told.headers["hostler-log-size"])
+    return LogPiece(begin, told.body, size, told.headers["hostler-log-ended"] == "true")
+
+
+def text(path: str) -> Answer[str]:
+    """What is no JSON."""
+    told = yield Ask("GET", path)
+    return told.body.decode()
+
+
+def part(name: str) -> str:
+    """A name as a part of a path."""
+    return quote(name, safe="")
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """A body without what is `None`."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _all_of(begin: Pages[Any], limit: int | None = None) -> Answer[list[Any]]:
+    """The pages of a list, from its beginning; anew where it changed so much that a page leads nowhere."""
+    left = BEGINNINGS
+    while True:
+        left -= 1
+        found: list[Any] = []
+        here: Pages[Any] | None = begin
+        try:
+            while here is not None and (limit is None or not found or sum(map(len, found)) < limit):
+                page = yield from here.fetch()
+                found.append(page.value)
+                here = page.next
+        except UsageError:
+            if not found or not left:
+                raise
+        else:
+            return found
+
+
+def _target(path: str, query: Query) -> str:
+    return API + path + ("?" + urlencode(query) if query else "")
+
+
+def _pairs(fields: Mapping[str, Any]) -> Query:
+    """What is `None` is left out, a list is told one by one."""
+    every = ((name, value if isinstance(value, list | tuple) else [value]) for name, value in fields.items())
+    return [(name, str(each)) for name, values in every for each in values if each is not None]

@@ -1,0 +1,380 @@
+"""Everything that can be asked of a controller: each operation of docs/reference/openapi.json once, for both clients.
+
+`key` is the idempotency key of a request: asked again under it, within a day, nothing is done twice. Without one, each
+call has its own. What returns `Rows` has gathered them from all pages of the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hostler.client.calls import (
+    Answer,
+    LogPiece,
+    Pages,
+    Rows,
+    get,
+    given,
+    log_piece,
+    operation,
+    pages,
+    part,
+    rows,
+    text,
+    walk,
+    whole,
+    write,
+)
+
+if TYPE_CHECKING:
+    from hostler.client import shapes
+
+
+class Operations:
+    """The methods that `Client` and `AsyncClient` have in common. Names of jobs may be ids or keys."""
+
+    @operation
+    def status(self) -> Answer[shapes.Status]:
+        """The fleet in numbers."""
+        return get("/status")
+
+    @operation
+    def queue_status(self) -> Answer[shapes.QueueStatus]:
+        """What waits, what has devices, and how fast it goes."""
+        return get("/queue/status")
+
+    @operation
+    def health(self) -> Answer[shapes.Health]:
+        """What came to an end of late, and what each part of the controller last did."""
+        return get("/daemons/health")
+
+    @operation
+    def fleet(self) -> Answer[shapes.FleetView]:
+        """The fleet as a whole: totals by provider and tier, and what it achieves."""
+        return get("/fleet")
+
+    @operation
+    def metrics(self) -> Answer[str]:
+        """What Prometheus reads."""
+        return text("/metrics")
+
+    @operation
+    def jobs(self, states: Sequence[str] = (), after: int = 0, limit: int = 100) -> Answer[Rows[shapes.JobView]]:
+        """Jobs in order of submission beyond number `after`, at most `limit` of them."""
+        return rows("/jobs", limit, state=list(states), after=after)
+
+    @walk
+    def all_jobs(self, states: Sequence[str] = (), after: int = 0) -> Pages[shapes.JobView]:
+        """Every job beyond number `after`, in order of submission, page by page."""
+        return pages("/jobs", state=list(states), after=after)
+
+    @operation
+    def submit(self, specs: Sequence[Mapping[str, Any]], key: str | None = None) -> Answer[tuple[str, ...]]:
+        """Submit jobs (`shapes.JobSpecInput`), all or none; returns their ids in order.
+
+        Whoever asks the same again under the same idempotency `key`, within a day, gets the ids of the first time.
+        """
+        told = yield from write("POST", "/jobs", list(specs), key)
+        return tuple(told["ids"])
+
+    @operation
+    def job(self, name: str) -> Answer[shapes.JobDetail]:
+        """Everything about one job."""
+        return get(f"/jobs/{part(name)}")
+
+    @operation
+    def story(self, name: str) -> Answer[Rows[shapes.Entry]]:
+        """What happened to a job."""
+        return rows(f"/jobs/{part(name)}/story")
+
+    @operation
+    def explain(self, name: str) -> Answer[shapes.Explanation]:
+        """Why a job waits, or runs where it runs."""
+        return get(f"/jobs/{part(name)}/explain")
+
+    @operation
+    def cancel(self, name: str, reason: str | None = None, *, key: str | None = None) -> Answer[shapes.JobView]:
+        """End a job. Raises `Conflict` where it is over already."""
+        return write("POST", f"/jobs/{part(name)}/cancel", given(reason=reason), key)
+
+    @operation
+    def retry(self, name: str, *, key: str | None = None) -> Answer[shapes.JobView]:
+        """Try a failed or cancelled job again."""
+        return write("POST", f"/jobs/{part(name)}/retry", key=key)
+
+    @operation
+    def set_priority(self, name: str, priority: int, *, key: str | None = None) -> Answer[shapes.JobView]:
+        """Rank a job anew."""
+        return write("POST", f"/jobs/{part(name)}/priority", {"priority": priority}, key)
+
+    @operation
+    def log(self, attempt: str, stream: str = "out", offset: int = 0, limit: int = 1 << 20) -> Answer[LogPiece]:
+        """A piece of what an attempt wrote to `out` or `err`; a negative offset counts from the end."""
+        return log_piece(f"/attempts/{part(attempt)}/log", stream=stream, offset=offset, limit=limit)
+
+    @operation
+    def sweeps(self) -> Answer[Rows[shapes.SweepView]]:
+        """All sweeps, in order of submission."""
+        return rows("/sweeps")
+
+    @operation
+    def sweep(self, name: str) -> Answer[shapes.SweepView]:
+        """A sweep's coverage."""
+        return get(f"/sweeps/{part(name)}")
+
+    @operation
+    def ledger(self, name: str) -> Answer[shapes.LedgerView]:
+        """A sweep's ledger at once, interval by interval."""
+        return get(f"/sweeps/{part(name)}/ledger")
+
+    @walk
+    def intervals(self, name: str, standings: Sequence[str] = ()) -> Pages[shapes.IntervalView]:
+        """A sweep's range from its beginning to its end, in parts that are `done`, `leased` or `free`, page by page."""
+        return pages(f"/sweeps/{part(name)}/intervals", standing=list(standings))
+
+    @operation
+    def proof(self, name: str) -> Answer[shapes.LedgerProof]:
+        """A sweep's ledger, folded again from the journal."""
+        return get(f"/sweeps/{part(name)}/proof")
+
+    @walk
+    def hits(self, name: str, after: int = 0) -> Pages[shapes.HitView]:
+        """Accepted hits of a sweep beyond the first `after`, in order of acceptance, page by page."""
+        return pages(f"/sweeps/{part(name)}/hits", after=after)
+
+    @operation
+    def configs(self) -> Answer[Rows[shapes.ConfigView]]:
+        """All training configs, those that are retired too."""
+        return rows("/configs")
+
+    @operation
+    def config(self, name: str) -> Answer[shapes.ConfigView]:
+        """A training config in numbers."""
+        return get(f"/configs/{part(name)}")
+
+    @operation
+    def history(self, name: str) -> Answer[shapes.ConfigHistory]:
+        """How a training config came to where it is."""
+        return get(f"/configs/{part(name)}/history")
+
+    @operation
+    def models(self, name: str) -> Answer[Rows[shapes.ModelView]]:
+        """All models of a training config, oldest first."""
+        return rows(f"/configs/{part(name)}/models")
+
+    @operation
+    def datasets(self, name: str) -> Answer[Rows[shapes.DatasetView]]:
+        """All datasets of a training config, oldest first."""
+        return rows(f"/configs/{part(name)}/datasets")
+
+    @walk
+    def all_models(self) -> Pages[shapes.ModelView]:
+        """Every model of one training config after the other, page by page."""
+        return pages("/models")
+
+    @walk
+    def all_datasets(self) -> Pages[shapes.DatasetView]:
+        """Every dataset of one training config after the other, page by page."""
+        return pages("/datasets")
+
+    @operation
+    def roll_back(
+        self, name: str, model: str | None = None, why: str | None = None, *, key: str | None = None
+    ) -> Answer[shapes.ConfigView]:
+        """Make an earlier model (by its SHA-256 or the beginning of it; without one, the one before) current again.
+
+        Raises `NotFound` where there is no such model, and `Conflict` where it is current.
+        """
+        return write("POST", f"/configs/{part(name)}/rollback", given(model=model, why=why), key)
+
+    @operation
+    def pause_config(
+        self, name: str, why: str, who: str | None = None, for_s: float | None = None, *, key: str | None = None
+    ) -> Answer[shapes.ConfigView]:
+        """Order nothing new for a training config for a while, a day where it is not said."""
+        return write("POST", f"/configs/{part(name)}/pause", given(why=why, who=who, for_s=for_s), key)
+
+    @operation
+    def resume_config(self, name: str, who: str | None = None, *, key: str | None = None) -> Answer[shapes.ConfigView]:
+        """Order for a training config again."""
+        return write("POST", f"/configs/{part(name)}/resume", given(who=who), key)
+
+    @operation
+    def spawn(
+        self,
+        name: str,
+        *,
+        stage: str | None = None,
+        games: int | None = None,
+        why: str | None = None,
+        who: str | None = None,
+        key: str | None = None,
+        request_key: str | None = None,
+    ) -> Answer[shapes.JobView]:
+        """Order one more job of a training config now, self-play where no `stage` is named.
+
+        `key` is the job's, `request_key` that of this request. Raises `Conflict` where it cannot be ordered now, or
+        there are as many such jobs as there may be.
+        """
+        asked = given(stage=stage, games=games, why=why, who=who, key=key)
+        return write("POST", f"/configs/{part(name)}/spawn", asked, request_key)
+
+    @operation
+    def queue(self, limit: int | None = 100) -> Answer[Rows[shapes.QueueRow]]:
+        """What goes next, at most `limit` rows; `None`: all of it."""
+        return rows("/queue", limit)
+
+    @operation
+    def nodes(self) -> Answer[Rows[shapes.NodeView]]:
+        """All nodes with their devices."""
+        return rows("/nodes")
+
+    @operation
+    def node(self, name: str) -> Answer[shapes.NodeView]:
+        """One node with its devices."""
+        return get(f"/nodes/{part(name)}")
+
+    @operation
+    def cordon(
+        self, name: str, why: str | None = None, who: str | None = None, *, key: str | None = None
+    ) -> Answer[shapes.NodeView]:
+        """Put nothing new on a node, whoever says so and why. Once more does no harm."""
+        return write("POST", f"/nodes/{part(name)}/cordon", given(why=why, who=who), key)
+
+    @operation
+    def drain_node(
+        self, name: str, why: str | None = None, who: str | None = None, *, now: bool = False, key: str | None = None
+    ) -> Answer[shapes.NodeView]:
+        """The same, and it is told when the node is empty; with `now`, what runs there is asked to go."""
+        return write("POST", f"/nodes/{part(name)}/drain", given(why=why, who=who, now=now), key)
+
+    @operation
+    def resume(self, name: str, who: str | None = None, *, key: str | None = None) -> Answer[shapes.NodeView]:
+        """Put work on a node again."""
+        return write("POST", f"/nodes/{part(name)}/resume", given(who=who), key)
+
+    @operation
+    def devices(
+        self, node: str | None = None, provider: str | None = None, tier: int | None = None
+    ) -> Answer[Rows[shapes.PlacedDevice]]:
+        """Devices of the nodes that are asked for, with what goes for these."""
+        return rows("/devices", node=node, provider=provider, tier=tier)
+
+    @operation
+    def device(self, name: str) -> Answer[shapes.PlacedDevice]:
+        """One device, with what goes for its node."""
+        return get(f"/devices/{part(name)}")
+
+    @operation
+    def explain_device(self, name: str) -> Answer[shapes.DeviceExplanation]:
+        """Why a device does what it does, or nothing."""
+        return get(f"/devices/{part(name)}/explain")
+
+    @operation
+    def quotas(self) -> Answer[shapes.QuotaView]:
+        """Shares of device time, target against achieved."""
+        return get("/quotas")
+
+    @operation
+    def durations(self) -> Answer[shapes.Durations]:
+        """Learnt durations, and how good predictions were."""
+        return whole("/durations", "rows")
+
+    @operation
+    def costs(self) -> Answer[shapes.CostView]:
+        """What work that is over has used up."""
+        return whole("/costs", "rows")
+
+    @operation
+    def bans(self, kinds: Sequence[str] = ()) -> Answer[Rows[shapes.BanView]]:
+        """Everything that is held back or put first for a while; `["pause"]`: configs that somebody has paused."""
+        return rows("/bans", kind=list(kinds))
+
+    @operation
+    def alerts(
+        self, states: Sequence[str] = (), rule: str | None = None, limit: int | None = None
+    ) -> Answer[Rows[shapes.AlertView]]:
+        """What fires, may come to fire (`pending`) or did (`over`), the newest of each first."""
+        return rows("/alerts", limit, state=list(states), rule=rule)
+
+    @operation
+    def alert_rules(self) -> Answer[Rows[shapes.RuleView]]:
+        """The rules of alerts, where their numbers come from, and what they measure now."""
+        return rows("/alerts/rules")
+
+    @operation
+    def acknowledge(
+        self, alert: str, who: str | None = None, note: str | None = None, *, key: str | None = None
+    ) -> Answer[shapes.AlertView]:
+        """Somebody looks after an alert. Raises `Conflict` where it is over."""
+        return write("POST", f"/alerts/{part(alert)}/acknowledge", given(who=who, note=note), key)
+
+    @operation
+    def test_alert(
+        self, rule: str, lasts_s: float | None = None, *, key: str | None = None
+    ) -> Answer[shapes.ProbeView]:
+        """Let a rule fire, marked as a test. Raises `Conflict` where it cannot."""
+        return write("POST", f"/alerts/rules/{part(rule)}/test", given(lasts_s=lasts_s), key)
+
+    @operation
+    def silences(self) -> Answer[Rows[shapes.SilenceView]]:
+        """Alerts that are not told for a while."""
+        return rows("/alerts/silences")
+
+    @operation
+    def silence(
+        self,
+        rule: str,
+        *,
+        for_s: float,
+        why: str,
+        who: str | None = None,
+        subject: str | None = None,
+        key: str | None = None,
+    ) -> Answer[shapes.SilenceView]:
+        """Do not tell of a rule's alerts (`*`: of any) for so long."""
+        asked = given(rule=rule, subject=subject, for_s=for_s, why=why, who=who)
+        return write("POST", "/alerts/silences", asked, key)
+
+    @operation
+    def unsilence(self, silence: str, who: str | None = None, *, key: str | None = None) -> Answer[shapes.SilenceView]:
+        """End a silence; returns it as it was."""
+        return write("DELETE", f"/alerts/silences/{part(silence)}", key=key, who=who)
+
+    @operation
+    def alert_targets(self) -> Answer[Rows[shapes.TargetView]]:
+        """Where alerts are told, and how that goes."""
+        return rows("/alerts/targets")
+
+    @operation
+    def tokens(self) -> Answer[Rows[shapes.TokenView]]:
+        """All tokens that were made and not revoked."""
+        return rows("/tokens")
+
+    @operation
+    def create_token(
+        self, name: str, scope: str = "read", lifetime_s: float | None = None, *, key: str | None = None
+    ) -> Answer[shapes.TokenMade]:
+        """Make a token; it is told this once."""
+        return write("POST", "/tokens", given(name=name, scope=scope, lifetime_s=lifetime_s), key)
+
+    @operation
+    def revoke_token(self, name: str, *, key: str | None = None) -> Answer[Rows[shapes.TokenView]]:
+        """Let nobody in by a token any more; returns those that are left."""
+        return write("DELETE", f"/tokens/{part(name)}", key=key)
+
+    @walk
+    def audit(self) -> Pages[shapes.AuditView]:
+        """Who asked for what, newest first, page by page."""
+        return pages("/audit")
+
+    @walk
+    def entries(self, after: int = 0) -> Pages[shapes.Entry]:
+        """Journal entries beyond number `after` up to now, page by page; `events` goes on from there."""
+        return pages("/entries", after=after)
+
+    @operation
+    def drain(self, *, key: str | None = None) -> Answer[shapes.Draining]:
+        """Ask the controller to put nothing new on any device and to leave; what runs on nodes runs on."""
+        return write("POST", "/controller/drain", key=key)

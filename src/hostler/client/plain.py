@@ -1,0 +1,162 @@
+"""The client of programs that wait: the standard library's HTTP, a connection for each request."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from hostler.client import wire
+from hostler.client.address import Address, address_from, address_in
+from hostler.client.calls import API, RECONNECT_S, Answer, Ask, Pages, Told
+from hostler.client.operations import Operations
+from hostler.model.errors import ControllerAbsent, HostlerError, LinkLost
+
+T = TypeVar("T")
+
+TIMEOUT_S = 60.0
+"""Longest silence of the controller; several heartbeats of an event stream fit into it."""
+
+
+class Client(Operations):
+    """A controller, asked over HTTP. Names of jobs may be ids or keys.
+
+    Raises the error that the controller answers with, `ControllerAbsent` where none runs, and `LinkLost` where it
+    stopped answering: what was asked may have been done then, and under a key may safely be asked again.
+    """
+
+    _waits = True
+
+    def __init__(self, locate: Callable[[], Address], *, timeout_s: float = TIMEOUT_S) -> None:
+        """`locate` is asked before every request: a restarted controller may answer elsewhere."""
+        self._locate = locate
+        self._timeout_s = timeout_s
+
+    @classmethod
+    def from_state_dir(cls, path: Path, *, timeout_s: float = TIMEOUT_S) -> Client:
+        """The controller that holds this state directory, whichever it is at each request."""
+        return cls(partial(address_in, path), timeout_s=timeout_s)
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str], *, timeout_s: float = TIMEOUT_S) -> Client:
+        """The controller that `$HOSTLER_URL` and `$HOSTLER_TOKEN` name, on any machine."""
+        return cls(partial(address_from, environ), timeout_s=timeout_s)
+
+    def events(self, after: int | None = None, *, sleep: Callable[[float], None] = time.sleep) -> Iterator[Any]:
+        """Journal entries beyond number `after` (`None`: from now on) as they happen, without end: `Entry`.
+
+        A broken stream is taken up where it broke, without gap or doublet, also from a restarted controller; the
+        error is raised when `RECONNECT_S` is used up without a word from one.
+        """
+        known, failures = after, 0
+        while True:
+            try:
+                for number, entry in self._stream(known):
+                    known, failures = number, 0
+                    if entry is not None:
+                        yield entry
+            except (LinkLost, ControllerAbsent):
+                if failures == len(RECONNECT_S):
+                    raise
+            sleep(RECONNECT_S[min(failures, len(RECONNECT_S) - 1)])
+            failures += 1
+
+    def _do(self, steps: Answer[T]) -> T:
+        try:
+            wanted = next(steps)
+            while True:
+                try:
+                    told = self._told(wanted)
+                except HostlerError as error:
+                    wanted = steps.throw(error)
+                else:
+                    wanted = steps.send(told)
+        except StopIteration as end:
+            made: T = end.value
+            return made
+
+    def _walk(self, pages: Pages[T]) -> Iterator[T]:
+        here: Pages[T] | None = pages
+        while here is not None:
+            page = self._do(here.fetch())
+            yield from page.value
+            here = page.next
+
+    def _told(self, wanted: Ask | float) -> Told:
+        if isinstance(wanted, float):
+            time.sleep(wanted)
+            return Told(b"", {})
+        with self._ask(wanted) as response:
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            return Told(_read(response), headers)
+
+    def _stream(self, after: int | None) -> Iterator[tuple[int, Any]]:
+        """Numbers and entries; the first number comes without an entry, it tells where the stream begins."""
+        headers = {} if after is None else {"Last-Event-ID": str(after)}
+        with self._ask(Ask("GET", f"{API}/events", None, headers)) as response:
+            while frame := _frame(response):
+                if "id" in frame:
+                    yield int(frame["id"]), json.loads(frame["data"]) if "data" in frame else None
+
+    @contextmanager
+    def _ask(self, ask: Ask) -> Iterator[HTTPResponse]:
+        """An answer that is a success, its body yet to be read."""
+        address = self._locate()
+        with closing(_connection(address, self._timeout_s)) as connection:
+            known = Ask(*ask[:3], {**ask.headers, "Authorization": f"Bearer {address.token}"})
+            with closing(_exchange(connection, address.url, known)) as response:
+                if response.status >= 400:
+                    raise wire.told(address.url, response.status, _read(response))
+                yield response
+
+
+def _connection(address: Address, timeout_s: float) -> HTTPConnection:
+    parts = urlsplit(address.url)
+    if parts.scheme != "https":
+        return HTTPConnection(parts.netloc, timeout=timeout_s)
+    return HTTPSConnection(parts.netloc, timeout=timeout_s, context=wire.tls(address))
+
+
+def _exchange(connection: HTTPConnection, url: str, ask: Ask) -> HTTPResponse:
+    try:
+        try:
+            connection.request(ask.method, ask.target, ask.body, dict(ask.headers))
+        except (BrokenPipeError, ConnectionResetError):
+            # A body that is too large is not read to its end; why, stands in the answer.
+            if connection.sock is None:
+                raise
+        return connection.getresponse()
+    except ConnectionRefusedError as error:
+        raise wire.absent(url) from error
+    except ssl.SSLCertVerificationError as error:
+        raise wire.stranger(url, error) from error
+    except (OSError, HTTPException) as error:
+        raise wire.lost(url, error) from error
+
+
+def _read(response: HTTPResponse) -> bytes:
+    try:
+        return response.read()
+    except (OSError, HTTPException) as error:
+        raise wire.lost("the controller", error) from error
+
+
+def _frame(response: HTTPResponse) -> dict[str, str]:
+    """The fields of one server-sent event; the end of the stream has none."""
+    frames = wire.Frames()
+    try:
+        while True:
+            made = frames.feed(response.readline().rstrip(b"\n").decode())
+            if made is not None:
+                return made
+    except IncompleteRead:
+        return {}
+    except (OSError, HTTPException) as error:
+        raise wire.lost("the controller", error) from error

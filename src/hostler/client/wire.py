@@ -1,0 +1,90 @@
+"""What both clients know of the wire: how errors come back, how a certificate is known, what an event stream says."""
+
+from __future__ import annotations
+
+import json
+import ssl
+
+from hostler.client.address import Address
+from hostler.model import errors
+from hostler.model.errors import ControllerAbsent, HostlerError, LinkLost, LinkRefused
+
+END = "-----END CERTIFICATE-----"
+
+
+class Frames:
+    """Lines of server-sent events to events."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, str] = {}
+
+    def feed(self, line: str) -> dict[str, str] | None:
+        """The fields of an event that ends with this line, a comment as one of the name `comment`; `None` within one.
+
+        An event without fields is the end of the stream.
+        """
+        if line:
+            name, _, value = line.partition(": ")
+            self._fields[name or "comment"] = value
+            return None
+        made, self._fields = self._fields, {}
+        return made
+
+
+def tls(address: Address) -> ssl.SSLContext:
+    """How the controller is known: by its very certificate, or by its name and whoever vouches for that.
+
+    Raises `LinkRefused` where what should say so cannot be read.
+    """
+    try:
+        return _tls(address)
+    except (OSError, ValueError) as error:
+        raise LinkRefused(
+            f"{address.certificate or address.authority} cannot be read as a certificate (PEM): {error}"
+        ) from error
+
+
+def told(url: str, status: int, body: bytes) -> HostlerError:
+    """The error that the controller answered with."""
+    try:
+        problem = json.loads(body)
+        name, message = str(problem["error"]), str(problem["message"])
+    except (ValueError, KeyError, TypeError):
+        return LinkRefused(f"{url} answered with status {status} and {body[:80]!r}; it is no Hostler controller")
+    shape = getattr(errors, name, None)
+    if isinstance(shape, type) and issubclass(shape, HostlerError):
+        return shape(message)
+    return LinkRefused(f"the controller at {url} refused ({status} {name}): {message}")
+
+
+def absent(url: str) -> ControllerAbsent:
+    """Nobody is there."""
+    return ControllerAbsent(
+        f"nothing answers at {url}; the controller may be starting or hang: wait a moment, "
+        "or end its process and start it again with `hostler up FLEET.yaml`"
+    )
+
+
+def stranger(url: str, error: ssl.SSLCertVerificationError) -> LinkRefused:
+    """Somebody is there, and nobody knows who."""
+    return LinkRefused(
+        f"{url} shows a certificate that nothing here vouches for: {error.verify_message}; if it is the right one, "
+        "name a file with it, or with what vouches for it, in $HOSTLER_CA"
+    )
+
+
+def lost(where: str, error: BaseException) -> LinkLost:
+    """Somebody was there."""
+    return LinkLost(f"{where} stopped answering ({error!r}); whether it did what was asked is not known")
+
+
+def _tls(address: Address) -> ssl.SSLContext:
+    if address.certificate is None:
+        made = ssl.create_default_context(cafile=address.authority)
+    else:
+        own = address.certificate.read_text()
+        made = ssl.create_default_context(cadata=own[own.index("-----BEGIN CERT") :].partition(END)[0] + END)
+        made.check_hostname = False
+    # Without this only a root could vouch for itself; a certificate from elsewhere may stand for itself, too.
+    made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return made
