@@ -19,7 +19,7 @@ def copies_by_standing(fleet: Fleet, roots: dict[str, Path]) -> dict[Standing, s
     journal = open_journal(fleet.state)
     try:
         with journal.catalogue() as connection:
-            known = [each for _, each in catalogue.page(connection, kind=None, config=None, before=None, limit=10_000)]
+            known = catalogue.page(connection, limit=10_000)
             names = [each.sha256 for each in known]
             told, worth = catalogue.copies_of(connection, names), catalogue.standings(connection, names)
     finally:

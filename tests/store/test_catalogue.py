@@ -187,13 +187,26 @@ def test_what_lacks_copies_is_found_and_what_was_not_read_for_long(journal: Jour
 
 
 def test_pages_go_on_where_the_last_one_ended(journal: Journal) -> None:
+    """Also between artifacts that one entry told of."""
     with journal.catalogue() as connection:
-        found, before = [], None
-        while page := catalogue.page(connection, kind=ArtifactKind.MODEL, config=CONFIG, before=before, limit=2):
-            found += [each.sha256 for _, each in page]
-            before = page[-1][0]
-        assert found == [THIRD, SECOND, FIRST]
-        assert catalogue.page(connection, kind=None, config="nobodys", before=None, limit=2) == []
+        whole = [each.sha256 for each in catalogue.page(connection, limit=100)]
+        assert sorted(whole) == sorted([*MODELS, GAMES, WEAK, MATCHES, DATASET])
+        found: list[str] = []
+        while some := catalogue.page(connection, after=found[-1] if found else None, limit=2):
+            found += [each.sha256 for each in some]
+        assert found == whole
+        models = catalogue.page(connection, kind=ArtifactKind.MODEL, config=CONFIG, limit=9)
+        assert [each.sha256 for each in models] == [THIRD, SECOND, FIRST]
+        assert catalogue.page(connection, config="nobodys", limit=2) == []
+        with pytest.raises(KeyError):
+            catalogue.page(connection, after="0" * 64, limit=2)
+
+
+def test_a_beginning_of_a_name_is_enough(journal: Journal) -> None:
+    with journal.catalogue() as connection:
+        assert catalogue.beginning_with(connection, "1", 10) == [GAMES]
+        assert catalogue.beginning_with(connection, "", 3) == [GAMES, WEAK, MATCHES]
+        assert catalogue.beginning_with(connection, "f", 10) == []
 
 
 def test_an_older_journal_fills_it(journal: Journal, tmp_path: Path) -> None:

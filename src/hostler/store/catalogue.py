@@ -57,17 +57,33 @@ def children_of(connection: Connection, names: Sequence[str]) -> dict[str, list[
 
 
 def page(
-    connection: Connection, *, kind: ArtifactKind | None, config: str | None, before: int | None, limit: int
-) -> list[tuple[int, Artifact]]:
-    """Artifacts, newest first, with the number of the entry that told of each: the cursor of the next page."""
+    connection: Connection,
+    *,
+    kind: ArtifactKind | None = None,
+    config: str | None = None,
+    after: str | None = None,
+    limit: int,
+) -> list[Artifact]:
+    """Artifacts, newest first, behind the one that is called `after`. Raises `KeyError` where there is none such."""
     query = select(artifacts).order_by(artifacts.c.seq.desc(), artifacts.c.sha256).limit(limit)
     wanted: Mapping[Any, Any] = {artifacts.c.kind: kind, artifacts.c.config: config}
     for column, value in wanted.items():
         query = query if value is None else query.where(column == value)
-    query = query if before is None else query.where(artifacts.c.seq < before)
+    if after is not None:
+        seq = connection.execute(select(artifacts.c.seq).where(artifacts.c.sha256 == after)).scalar()
+        if seq is None:
+            raise KeyError(after)
+        same = (artifacts.c.seq == seq) & (artifacts.c.sha256 > after)
+        query = query.where((artifacts.c.seq < seq) | same)
     rows = connection.execute(query).all()
     parents = _parents(connection, [row.sha256 for row in rows])
-    return [(row.seq, _artifact(row, parents.get(row.sha256, ()))) for row in rows]
+    return [_artifact(row, parents.get(row.sha256, ())) for row in rows]
+
+
+def beginning_with(connection: Connection, prefix: str, limit: int) -> list[str]:
+    """Names of artifacts that begin so."""
+    query = select(artifacts.c.sha256).where(artifacts.c.sha256 >= prefix, artifacts.c.sha256 < f"{prefix}g")
+    return list(connection.execute(query.order_by(artifacts.c.sha256).limit(limit)).scalars())
 
 
 def unread_longest(connection: Connection, place: str, limit: int) -> list[tuple[str, float | None]]:
