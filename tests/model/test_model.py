@@ -14,6 +14,7 @@ import pytest
 from hostler.model import (
     access_events,
     alert_events,
+    artifact_events,
     commands,
     errors,
     events,
@@ -77,7 +78,7 @@ def test_a_record_cannot_be_changed() -> None:
 
 
 def test_unions_leave_nothing_out() -> None:
-    modules = (events, loop_events, fleet_events, pool_events, access_events, alert_events)
+    modules = (events, loop_events, fleet_events, pool_events, access_events, alert_events, artifact_events)
     facts = {each for module in modules for each in classes(module)} - {events.Entry}
     assert set(typing.get_args(typing.get_args(events.Event)[0])) == facts
     assert set(typing.get_args(inputs.Input)) == set(classes(inputs)) - {inputs.Found}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import accounts, cordons, forecast, leases, planning, pools, tally, yielding
+from hostler.core import accounts, artifacts, cordons, forecast, leases, planning, pools, tally, yielding
 from hostler.core.access import folds as access
 from hostler.core.alerting import folds as alerting
 from hostler.core.care import folds as care
@@ -402,6 +402,7 @@ FOLDS: dict[type, Fold] = {
     **pools.FOLDS,
     **access.FOLDS,
     **alerting.FOLDS,
+    **artifacts.FOLDS,
 }
 
 

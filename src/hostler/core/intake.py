@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import draining, fetching, judging, pools, sweeping
+from hostler.core import artifacts, draining, fetching, judging, pools, sweeping
 from hostler.core.access import intake as access
 from hostler.core.alerting import intake as alerting
 from hostler.core.care import intake as care
@@ -331,6 +331,7 @@ TAKES: dict[type, Take] = {
     inputs.Tick: _tick,
     **pools.TAKES,
     **alerting.TAKES,
+    **artifacts.TAKES,
 }
 
 

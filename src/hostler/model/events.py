@@ -23,6 +23,12 @@ from hostler.model.alert_events import (
     AlertsSilenced as AlertsSilenced,
     AlertsUnsilenced as AlertsUnsilenced,
 )
+from hostler.model.artifact_events import (
+    CopiesDamaged as CopiesDamaged,
+    CopiesGone as CopiesGone,
+    CopiesVerified as CopiesVerified,
+    PlaceGone as PlaceGone,
+)
 from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet_events import (
     DeviceProved as DeviceProved,
@@ -504,9 +510,19 @@ CareEvent = (
     | BackpressureActivated
     | BackpressureReleased
 )
+ArtifactEvent = CopiesVerified | CopiesDamaged | CopiesGone | PlaceGone
 AlertEvent = AlertFired | AlertEnded | AlertsSilenced | AlertsUnsilenced | AlertAcknowledged
 Event = Annotated[
-    JobEvent | AttemptEvent | ChunkEvent | FleetEvent | LoopEvent | CareEvent | PoolEvent | AlertEvent | AccessEvent,
+    JobEvent
+    | AttemptEvent
+    | ChunkEvent
+    | FleetEvent
+    | LoopEvent
+    | CareEvent
+    | PoolEvent
+    | AlertEvent
+    | AccessEvent
+    | ArtifactEvent,
     Field(discriminator="kind"),
 ]
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from hostler.model.access import Digest, Scope, TokenName
+from hostler.model.artifacts import Sha256
 from hostler.model.files import FileRef
 from hostler.model.fleet import NodeSpec
 from hostler.model.learning import ConfigSpec, Rating
@@ -129,6 +130,27 @@ class Fetched:
     attempt: str
     files: tuple[FileRef, ...] = ()
     error: str | None = None
+
+
+@record
+class CopiesTold:
+    """What was found as copies of artifacts in a place were read: right, damaged, or not there."""
+
+    place: str
+    verified: tuple[Sha256, ...] = ()
+    damaged: tuple[Sha256, ...] = ()
+    gone: tuple[Sha256, ...] = ()
+    why: str = ""
+    """Of what is damaged or gone: what was read, or who deleted it by which rule."""
+
+
+@record
+class GivePlaceUp:
+    """Nothing that lay in a place is there any more: its node was destroyed, its bucket is gone."""
+
+    place: str
+    who: str
+    why: str
 
 
 @record
@@ -499,6 +521,8 @@ Input = (
     | CreateToken
     | RevokeToken
     | Asked
+    | CopiesTold
+    | GivePlaceUp
     | Tick
 )
 """Everything `core.handle` understands."""

@@ -5,63 +5,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import structlog
 
 from hostler import __version__
 from hostler.backends.base import Backend, ReadsLogs, Remembers
-from hostler.core import cordons, shown
-from hostler.core.access import views as access
+from hostler.core import cordons
 from hostler.core.alerting import views as alerting
-from hostler.core.explain import explain_job
-from hostler.core.explain_device import explain_device, find_device
-from hostler.core.listed import device_ids, fleet_view, intervals, placed_device
-from hostler.core.loop.intake import find_config
-from hostler.core.loop.state import Config
-from hostler.core.loop.views import config_view, dataset_views, history_view, model_views
-from hostler.core.readings import gist, readings
-from hostler.core.state import sweep_payload
+from hostler.core.readings import readings
 from hostler.core.stuck import is_stuck
 from hostler.core.views import (
     find_job,
-    find_sweep,
-    job_detail,
-    job_views,
-    ledger_view,
-    node_views,
-    queue_rows,
-    status_view,
-    sweep_views,
 )
-from hostler.model.access import AuditView, Holder, TokenView
-from hostler.model.alert_views import AlertView, RuleView, SilenceView, TargetView
+from hostler.model.alert_views import AlertView, TargetView
+from hostler.model.artifacts import ReplicationRules
 from hostler.model.commands import Command, Fit, NodeCommand, Solve
 from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError
 from hostler.model.events import AttemptEnded, Entry, job_of
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
-from hostler.model.listed import FleetView, IntervalView, PlacedDevice
-from hostler.model.readings import Gist, LoopReading, Part, Readings
-from hostler.model.steering import CostView, Durations, QuotaView
+from hostler.model.readings import LoopReading, Part, Readings
 from hostler.model.views import (
-    BanView,
-    ConfigHistory,
-    ConfigView,
-    DatasetView,
-    DeviceExplanation,
-    Explanation,
-    HitView,
-    JobDetail,
-    JobView,
-    LedgerProof,
-    LedgerView,
     LogChunk,
-    ModelView,
-    NodeView,
-    QueueRow,
-    Status,
-    SweepView,
 )
 from hostler.model.work import FINAL_STATES, HELD_STATES, JobState, StagePayload
 from hostler.runtime.broadcast import Broadcast
@@ -69,18 +36,21 @@ from hostler.runtime.clock import Clock
 from hostler.runtime.fitting import Fitter
 from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.link import Link
+from hostler.runtime.looking import Looks
 from hostler.runtime.loops import every
 from hostler.runtime.notifying import Notifier
 from hostler.runtime.parts import COMMANDS, JOURNAL, PLANS, RATINGS, SNAPSHOTS, parts
+from hostler.runtime.places import Places, located
 from hostler.runtime.planner import Planner
-from hostler.runtime.proof import proof_of
 from hostler.runtime.pump import Pump
+from hostler.runtime.replicating import Replicator
 from hostler.runtime.snapshots import fold_in_background, recovered, snapshot_of
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.vitals import Vitals
 from hostler.runtime.writer import Writer
 from hostler.settings import Telling
 from hostler.store import Journal, open_journal
+from hostler.store.catalogue import NOTED
 from hostler.web.desk import Piece
 
 SNAPSHOT_CHECK_S = 5.0
@@ -88,18 +58,20 @@ SNAPSHOT_TIMEOUT_S = 600.0
 WRITER_PATIENCE_S = 5.0
 RELEASE_S = 30.0
 """How long a controller that leaves waits for its nodes, all together, to let go of what idles there."""
+USUAL = ReplicationRules()
 AWAY_S = 3.0
 """A node that is out of reach for less than this is not worth a word."""
 
 
-class Controller:
+class Controller(Looks):
     """One running controller on one state directory.
 
     `retired` makes the backend of a node that is no part of the fleet any more but still holds work, or has something
     in the queue of its cluster: what it has is awaited, nothing new is put on it. It is given the node and its agent.
 
     `async with Controller(...) as controller` recovers the state and starts everything; leaving the block stops it.
-    What runs on the nodes runs on.
+    What runs on the nodes runs on. `places` is where artifacts lie, by default the state directory alone, and `copies`
+    how many of them there should be.
     """
 
     def __init__(
@@ -113,6 +85,8 @@ class Controller:
         *,
         telling: Telling | None = None,
         alert_origins: Mapping[str, Mapping[str, str]] | None = None,
+        places: Places | None = None,
+        copies: ReplicationRules = USUAL,
     ) -> None:
         self._directory = directory
         self._fleet = fleet
@@ -144,6 +118,16 @@ class Controller:
         self._notifier = Notifier(
             telling, fleet, directory, self._core.state.seq, clock, self.entries, self._find_alert, self.record
         )
+        directory.artifacts.mkdir(parents=True, exist_ok=True)
+        self._replicator = Replicator(
+            self._journal,
+            places or located((), directory.artifacts, "here"),
+            directory.artifacts,
+            copies,
+            clock,
+            self.tell,
+            partial(self.record, "copies"),
+        )
         self._writer_death: asyncio.Future[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
@@ -172,14 +156,6 @@ class Controller:
             self._broadcast.close()
             await asyncio.to_thread(self._close_store)
 
-    def status(self) -> Status:
-        """The fleet in numbers."""
-        return status_view(self._core.state, self._core.index, __version__, self._fleet)
-
-    def gist(self) -> Gist:
-        """What there is to do and what came of it."""
-        return gist(self._core.state, self._core.index, self._clock.now(), self._links)
-
     def readings(self) -> Readings:
         """What instruments read."""
         made = readings(self._core.state, self._core.index, self._clock.now(), __version__, self._fleet, self._links)
@@ -191,110 +167,9 @@ class Controller:
         """What the controller is made of."""
         return parts(self._vitals, self._core, self._links, self.store_trouble)
 
-    def jobs(self, states: frozenset[JobState] | None, after: int, limit: int) -> Sequence[JobView]:
-        """Jobs in order of submission."""
-        return job_views(self._core.state, states, after, limit)
-
-    def job(self, name: str) -> JobDetail:
-        """One job."""
-        return job_detail(self._core.state, self._core.index, find_job(self._core.state, name))
-
-    def explain(self, name: str) -> Explanation:
-        """Why a job waits, or runs where it runs."""
-        return explain_job(self._core.state, self._core.index, find_job(self._core.state, name))
-
-    def queue(self, limit: int, after: Sequence[str] = ()) -> Sequence[QueueRow]:
-        """What goes next."""
-        return queue_rows(self._core.state, self._core.index, limit, after)
-
-    def fleet(self) -> FleetView:
-        """The fleet as a whole."""
-        return fleet_view(self._core.state, self._core.index, self._clock.now(), self._links)
-
-    def node_names(self) -> Sequence[str]:
-        """All nodes."""
-        return list(self._core.state.nodes)
-
-    def nodes(self, names: Sequence[str] | None = None) -> Sequence[NodeView]:
-        """Nodes with their devices."""
-        return node_views(self._core.state, self._core.index, names)
-
-    def device_ids(
-        self, node: str | None = None, provider: str | None = None, tier: int | None = None
-    ) -> Sequence[str]:
-        """Devices of the nodes that are asked for."""
-        return device_ids(self._core.state, self._core.index, node, provider, tier)
-
-    def devices(self, ids: Sequence[str]) -> Sequence[PlacedDevice]:
-        """Devices with what goes for their nodes."""
-        state, index = self._core.state, self._core.index
-        return [placed_device(state, index, find_device(state, name)) for name in ids]
-
-    def explain_device(self, name: str) -> DeviceExplanation:
-        """Why a device does what it does, or nothing."""
-        return explain_device(self._core.state, self._core.index, find_device(self._core.state, name))
-
-    def quotas(self) -> QuotaView:
-        """Shares of device time, target against achieved."""
-        return shown.quotas(self._core.state, self._core.index)
-
-    def durations(self) -> Durations:
-        """Learnt durations, and how good predictions were."""
-        return shown.durations(self._core.state)
-
-    def costs(self) -> CostView:
-        """What work that is over has used up."""
-        return shown.costs(self._core.state)
-
-    def bans(self) -> Sequence[BanView]:
-        """Everything that is held back or put first for a while."""
-        return shown.bans(self._core.state, self._core.index)
-
-    def alerts(self) -> Sequence[AlertView]:
-        """What fires, may come to fire, or did."""
-        return alerting.alert_views(self._core.state, self._core.index)
-
-    def alert_rules(self) -> Sequence[RuleView]:
-        """The rules, with what they measure now."""
-        return alerting.rule_views(self._core.state, self._core.index, self._alert_origins)
-
-    def silences(self) -> Sequence[SilenceView]:
-        """Alerts that are not told for a while."""
-        return alerting.silence_views(self._core.state)
-
     def targets(self) -> Sequence[TargetView]:
         """Where alerts are told, and how that goes."""
         return self._notifier.targets()
-
-    def sweeps(self, after: int = 0, limit: int | None = None) -> Sequence[SweepView]:
-        """Sweeps in order of submission."""
-        return sweep_views(self._core.state, self._core.index, after, limit)
-
-    def ledger(self, name: str) -> LedgerView:
-        """A sweep's ledger."""
-        return ledger_view(self._core.state, self._core.index, find_sweep(self._core.state, name))
-
-    def intervals(
-        self, name: str, standings: frozenset[str] | None, after: int | None, limit: int
-    ) -> Sequence[IntervalView]:
-        """A sweep's range in order."""
-        return intervals(find_sweep(self._core.state, name), standings, after, limit)
-
-    async def proof(self, name: str) -> LedgerProof:
-        """A sweep's ledger, folded again from the journal."""
-        sweep = find_sweep(self._core.state, name)
-        payload = sweep_payload(self._core.state.jobs[sweep.job])
-        story = await self.story(sweep.job)
-        return await asyncio.to_thread(proof_of, sweep.job, (payload.start, payload.stop), story)
-
-    async def hits(self, name: str, after: int, limit: int) -> Sequence[HitView]:
-        """Accepted hits of a sweep."""
-        sweep = find_sweep(self._core.state, name)
-        return await asyncio.to_thread(self._journal.hits, sweep.job, after, limit)
-
-    async def story(self, name: str) -> Sequence[Entry]:
-        """A job's entries in the journal."""
-        return await asyncio.to_thread(self._journal.story, find_job(self._core.state, name).id)
 
     async def log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
         """A piece of an attempt's output: from its node or, where that does not have it any more, as it was kept."""
@@ -316,45 +191,6 @@ class Controller:
             if not await self._left_nothing(attempt):
                 raise
             return LogChunk(attempt=attempt, stream=stream, offset=0, data=b"", size=0, ended=True)
-
-    def configs(self) -> Sequence[ConfigView]:
-        """All training configs."""
-        return [config_view(config, self._clock.now()) for config in self._core.state.configs.values()]
-
-    def config(self, name: str) -> ConfigView:
-        """One training config."""
-        return config_view(find_config(self._core.state, name), self._clock.now())
-
-    def history(self, name: str) -> ConfigHistory:
-        """How a training config came to where it is."""
-        return history_view(find_config(self._core.state, name), self._clock.now())
-
-    def models(self, name: str | None = None) -> Sequence[ModelView]:
-        """All models of a training config, or of all."""
-        return [view for config in self._configs(name) for view in model_views(config)]
-
-    def datasets(self, name: str | None = None) -> Sequence[DatasetView]:
-        """All datasets of a training config, or of all."""
-        return [view for config in self._configs(name) for view in dataset_views(config)]
-
-    def _configs(self, name: str | None) -> Sequence[Config]:
-        return list(self._core.state.configs.values()) if name is None else [find_config(self._core.state, name)]
-
-    def holder(self, digest: str) -> Holder | None:
-        """Who has the token with this hash."""
-        return access.holder(self._core.state, digest, self._now())
-
-    def tokens(self) -> Sequence[TokenView]:
-        """All tokens that were made and not revoked."""
-        return access.token_views(self._core.state, self._now())
-
-    async def audit(self, before: int | None, limit: int) -> Sequence[AuditView]:
-        """Who asked for what, newest first."""
-        return access.audit_views(await asyncio.to_thread(self._journal.requests, before, limit))
-
-    def _now(self) -> float:
-        """The core's time, which may be ahead of the clock."""
-        return max(self._clock.now(), self._core.index.now)
 
     async def tell(self, *inputs: Input) -> Sequence[Any]:
         """Give inputs to the core; answers once durable.
@@ -436,6 +272,10 @@ class Controller:
         if self._running.done():
             self._running.result()
 
+    async def copied(self) -> None:
+        """Wait until what was made has its copies, as far as the stores answer."""
+        await self._replicator.settled()
+
     async def release_nodes(self) -> None:
         """Let what idles on the nodes end: this controller needs it no more. A node that hangs is not waited for."""
         if not self._links:
@@ -466,6 +306,7 @@ class Controller:
             tasks.create_task(self._planner.run(), name="plans")
             tasks.create_task(self._notifier.run(), name="alerts")
             tasks.create_task(self._vitals.watch(), name="vitals")
+            tasks.create_task(self._replicator.run(), name="copies")
             for link in self._links.values():
                 tasks.create_task(link.run(self._epoch), name=f"link {link.name}")
             snapshots = every(
@@ -494,6 +335,8 @@ class Controller:
 
     def _publish(self, entries: Sequence[Entry]) -> None:
         self._broadcast.publish(entries)
+        if any(type(entry.event) in NOTED for entry in entries):
+            self._replicator.wake()
         self._note_end()
 
     def _note_end(self) -> None:

@@ -24,10 +24,22 @@ from hostler.runtime.dialin import answering, switchboard
 from hostler.runtime.logfile import LogFile
 from hostler.runtime.loops import every
 from hostler.runtime.nodes import reaching
+from hostler.runtime.places import located
 from hostler.runtime.pump import refused
 from hostler.runtime.report import Reporter
 from hostler.runtime.statedir import StateDir
-from hostler.settings import Loaded, Telling, alert_origins, config_specs, load, rules, specs, telling
+from hostler.settings import (
+    Loaded,
+    Telling,
+    alert_origins,
+    config_specs,
+    load,
+    replication_rules,
+    rules,
+    specs,
+    store_specs,
+    telling,
+)
 from hostler.web.app import make_app
 from hostler.web.server import Served, serve
 
@@ -110,6 +122,8 @@ async def _run(
                 reached.retired,
                 telling=told,
                 alert_origins=alert_origins(loaded),
+                places=located(store_specs(loaded), directory.artifacts, loaded.fleet.replication.domain),
+                copies=replication_rules(loaded),
             ) as controller,
             answering(loaded, directory, calls, controller.record) as called,
             _listening(loaded, directory, controller, clock, called) as served,
@@ -198,6 +212,8 @@ async def _serve_until_over(controller: Controller, show: Reporter, until_idle: 
         await _cancelled(*pending, *beside)
     for task in done:
         task.result()
+    if not leave.is_set():
+        await _unless(leave, controller.copied())
     if not leave.is_set():
         await _unless(leave, controller.release_nodes())
 

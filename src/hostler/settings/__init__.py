@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hostler.settings.loading import Loaded, load, specs
     from hostler.settings.machines import node_env, node_spec, virtual_nodes
     from hostler.settings.rulebook import rules
+    from hostler.settings.stores import replication_rules, store_specs
     from hostler.settings.sweeps import sweep_spec
     from hostler.settings.targets import Target, Telling, alert_origins, telling
 
@@ -31,12 +32,14 @@ __all__ = [
     "load_jobs",
     "node_env",
     "node_spec",
+    "replication_rules",
     "rules",
     "slurm_job_dir",
     "slurm_modes",
     "slurm_shares",
     "slurm_shares_state",
     "specs",
+    "store_specs",
     "sweep_spec",
     "telling",
     "virtual_nodes",
@@ -54,12 +57,14 @@ _HOMES = {
     "load_jobs": "jobsfile",
     "node_env": "machines",
     "node_spec": "machines",
+    "replication_rules": "stores",
     "rules": "rulebook",
     "slurm_job_dir": "clusters",
     "slurm_modes": "clusters",
     "slurm_shares": "clusters",
     "slurm_shares_state": "clusters",
     "specs": "loading",
+    "store_specs": "stores",
     "sweep_spec": "sweeps",
     "telling": "targets",
     "virtual_nodes": "machines",

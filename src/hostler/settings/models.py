@@ -5,6 +5,7 @@ The descriptions below the fields are what `hostler check`, the JSON Schema and 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -12,6 +13,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from hostler.model.work import DEFAULT_BUDGETS, GIGABYTES_MAX, JOB_ID, Priority, Resources, Rest, Retry, Seconds
 from hostler.settings.alerts import RULE_FIELDS, RULES, Alerts
 from hostler.settings.api import Api
+from hostler.settings.keeping import Replication, Store
 from hostler.settings.loops import Config
 from hostler.settings.nodes import Address, Node, NodeClasses
 from hostler.settings.scheduling import SCHEDULING_FIELDS, Providers, Quotas, Scheduling
@@ -280,6 +282,10 @@ class Fleet(Section):
     """Another word for `scheduling.cost.providers`."""
     alerts: Alerts = Alerts()
     """What people are told of, and where."""
+    stores: tuple[Store, ...] = ()
+    """Places for copies of games, datasets and models, besides the state directory."""
+    replication: Replication = Replication()
+    """How many copies of what there should be."""
     journal: Journal = Journal()
     """The controller's memory."""
     limits: Limits = Limits()
@@ -298,6 +304,14 @@ class Fleet(Section):
         if first:
             raise ValueError(f"means the same as {kept}, which is there, too; keep one of them")
         return value
+
+    @model_validator(mode="after")
+    def _has_stores_of_different_names(self) -> Self:
+        counts = Counter(store.name for store in self.stores)
+        twice = sorted(name for name, count in counts.items() if count > 1)
+        if twice:
+            raise ValueError(f"two stores are called {twice[0]!r}; give each a name of its own")
+        return self
 
     @model_validator(mode="after")
     def _hears_who_calls(self) -> Self:

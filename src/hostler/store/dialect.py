@@ -34,6 +34,11 @@ def upsert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> 
     connection.execute(_upsert_into(table, connection.dialect.name), rows)
 
 
+def ignore_known(connection: Connection, table: Table) -> Executable:
+    """The statement that inserts rows, but for those whose primary key is there."""
+    return _ignore_known_in(table, connection.dialect.name)
+
+
 def translated(error: DBAPIError, what: str) -> StoreError:
     """A database's own error as one of ours, saying what to do."""
     text = str(error.orig)
@@ -55,6 +60,12 @@ def _upsert_into(table: Table, dialect: str) -> Executable:
     keys = [column.name for column in table.primary_key]
     changed = {column.name: insert.excluded[column.name] for column in table.columns if column.name not in keys}
     return insert.on_conflict_do_update(index_elements=keys, set_=changed)
+
+
+@cache
+def _ignore_known_in(table: Table, dialect: str) -> Executable:
+    insert = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
+    return insert.on_conflict_do_nothing()
 
 
 def _prepare(connection: Any, _record: Any) -> None:

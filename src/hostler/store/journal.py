@@ -15,7 +15,7 @@ from hostler.model.errors import CorruptState
 from hostler.model.events import ChunkDone, ChunkReturned, ChunkTaken, Entry, RequestAccepted, job_of, subject
 from hostler.model.record import record
 from hostler.model.views import HitView, JobView
-from hostler.store import tables
+from hostler.store import catalogue, tables
 from hostler.store.dialect import translated, upsert
 
 SNAPSHOTS_KEPT = 2
@@ -68,6 +68,7 @@ class Journal:
                 connection.execute(insert(tables.hits), hit_rows)
             if asked:
                 connection.execute(insert(tables.requests), asked)
+            catalogue.note(connection, entries)
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
         """Entries beyond number `after`, in order. Raises `CorruptState` at a gap."""
@@ -101,6 +102,12 @@ class Journal:
             query = query.where(asked.c.seq < before)
         with self._reading() as connection:
             return [_entry(row) for row in connection.execute(query.order_by(asked.c.seq.desc()).limit(limit))]
+
+    @contextmanager
+    def catalogue(self) -> Iterator[Connection]:
+        """To ask what is known of artifacts, by the functions of `store.catalogue`."""
+        with self._reading() as connection:
+            yield connection
 
     def newest_seq(self) -> int:
         """The number of the last entry; 0 in an empty journal."""

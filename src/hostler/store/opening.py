@@ -12,7 +12,7 @@ from hostler.store.dialect import sqlite_engine, translated
 from hostler.store.journal import Journal
 
 FILE = "journal.sqlite"
-SCHEMA = "0002"
+SCHEMA = "0003"
 """The newest migration; what this version writes."""
 
 

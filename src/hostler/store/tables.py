@@ -1,10 +1,10 @@
-"""The tables. The journal is the truth; `jobs`, `hits` and `requests` are projections of it, written in the same
-transaction.
+"""The tables. The journal is the truth; `jobs`, `hits`, `requests`, and what is known of artifacts, are
+projections of it, written in the same transaction.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, String, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Double, Index, Integer, LargeBinary, MetaData, String, Table, Text
 
 metadata = MetaData()
 
@@ -60,6 +60,45 @@ requests = Table(
     metadata,
     # The journal entries that say what somebody asked for; what they say stands in the journal.
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
+)
+
+artifacts = Table(
+    "artifacts",
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("config", Text, nullable=True),
+    Column("job", String, nullable=True),
+    # The journal entry that told of it, which orders them.
+    Column("seq", BigInteger, nullable=False),
+    Column("made_at", Double, nullable=False),
+    # What it is worth now: it decides how many copies are wanted.
+    Column("standing", String, nullable=False),
+    Column("games", BigInteger, nullable=True),
+    # Of games: whether a dataset was chosen from them, or the quality gate refused them.
+    Column("exported", Boolean, nullable=False),
+    Index("artifacts_by_seq", "seq", unique=False),
+    Index("artifacts_by_config", "config", "kind", "seq"),
+)
+
+lineage = Table(
+    "lineage",
+    metadata,
+    Column("child", String(64), primary_key=True),
+    Column("parent", String(64), primary_key=True),
+    Index("lineage_by_parent", "parent", "child"),
+)
+
+copies = Table(
+    "copies",
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("place", Text, primary_key=True),
+    Column("verified_at", Double, nullable=True),
+    Column("damaged", Boolean, nullable=False),
+    # What is to be read next in a place.
+    Index("copies_by_age", "place", "verified_at"),
 )
 
 controllers = Table(

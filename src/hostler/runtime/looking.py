@@ -1,0 +1,219 @@
+"""What can be seen of a controller: its state as views, at once and without changing it; stories from its journal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from hostler import __version__
+from hostler.core import Core, shown
+from hostler.core.access import views as access
+from hostler.core.alerting import views as alerting
+from hostler.core.explain import explain_job
+from hostler.core.explain_device import explain_device, find_device
+from hostler.core.listed import device_ids, fleet_view, intervals, placed_device
+from hostler.core.loop.intake import find_config
+from hostler.core.loop.state import Config
+from hostler.core.loop.views import config_view, dataset_views, history_view, model_views
+from hostler.core.readings import gist
+from hostler.core.state import sweep_payload
+from hostler.core.views import (
+    find_job,
+    find_sweep,
+    job_detail,
+    job_views,
+    ledger_view,
+    node_views,
+    queue_rows,
+    status_view,
+    sweep_views,
+)
+from hostler.model.access import AuditView, Holder, TokenView
+from hostler.model.alert_views import AlertView, RuleView, SilenceView
+from hostler.model.events import Entry
+from hostler.model.listed import FleetView, IntervalView, PlacedDevice
+from hostler.model.readings import Gist
+from hostler.model.steering import CostView, Durations, QuotaView
+from hostler.model.views import (
+    BanView,
+    ConfigHistory,
+    ConfigView,
+    DatasetView,
+    DeviceExplanation,
+    Explanation,
+    HitView,
+    JobDetail,
+    JobView,
+    LedgerProof,
+    LedgerView,
+    ModelView,
+    NodeView,
+    QueueRow,
+    Status,
+    SweepView,
+)
+from hostler.model.work import JobState
+from hostler.runtime.clock import Clock
+from hostler.runtime.link import Link
+from hostler.runtime.proof import proof_of
+from hostler.store import Journal
+
+
+class Looks:
+    """The part of a `Desk` that only reads. Who inherits it has the core, and what is beside it."""
+
+    _core: Core
+    _fleet: str
+    """What people call it."""
+    _clock: Clock
+    _journal: Journal
+    _links: Mapping[str, Link]
+    _alert_origins: Mapping[str, Mapping[str, str]]
+
+    def status(self) -> Status:
+        """The fleet in numbers."""
+        return status_view(self._core.state, self._core.index, __version__, self._fleet)
+
+    def gist(self) -> Gist:
+        """What there is to do and what came of it."""
+        return gist(self._core.state, self._core.index, self._clock.now(), self._links)
+
+    def jobs(self, states: frozenset[JobState] | None, after: int, limit: int) -> Sequence[JobView]:
+        """Jobs in order of submission."""
+        return job_views(self._core.state, states, after, limit)
+
+    def job(self, name: str) -> JobDetail:
+        """One job."""
+        return job_detail(self._core.state, self._core.index, find_job(self._core.state, name))
+
+    def explain(self, name: str) -> Explanation:
+        """Why a job waits, or runs where it runs."""
+        return explain_job(self._core.state, self._core.index, find_job(self._core.state, name))
+
+    def queue(self, limit: int, after: Sequence[str] = ()) -> Sequence[QueueRow]:
+        """What goes next."""
+        return queue_rows(self._core.state, self._core.index, limit, after)
+
+    def fleet(self) -> FleetView:
+        """The fleet as a whole."""
+        return fleet_view(self._core.state, self._core.index, self._clock.now(), self._links)
+
+    def node_names(self) -> Sequence[str]:
+        """All nodes."""
+        return list(self._core.state.nodes)
+
+    def nodes(self, names: Sequence[str] | None = None) -> Sequence[NodeView]:
+        """Nodes with their devices."""
+        return node_views(self._core.state, self._core.index, names)
+
+    def device_ids(
+        self, node: str | None = None, provider: str | None = None, tier: int | None = None
+    ) -> Sequence[str]:
+        """Devices of the nodes that are asked for."""
+        return device_ids(self._core.state, self._core.index, node, provider, tier)
+
+    def devices(self, ids: Sequence[str]) -> Sequence[PlacedDevice]:
+        """Devices with what goes for their nodes."""
+        state, index = self._core.state, self._core.index
+        return [placed_device(state, index, find_device(state, name)) for name in ids]
+
+    def explain_device(self, name: str) -> DeviceExplanation:
+        """Why a device does what it does, or nothing."""
+        return explain_device(self._core.state, self._core.index, find_device(self._core.state, name))
+
+    def quotas(self) -> QuotaView:
+        """Shares of device time, target against achieved."""
+        return shown.quotas(self._core.state, self._core.index)
+
+    def durations(self) -> Durations:
+        """Learnt durations, and how good predictions were."""
+        return shown.durations(self._core.state)
+
+    def costs(self) -> CostView:
+        """What work that is over has used up."""
+        return shown.costs(self._core.state)
+
+    def bans(self) -> Sequence[BanView]:
+        """Everything that is held back or put first for a while."""
+        return shown.bans(self._core.state, self._core.index)
+
+    def alerts(self) -> Sequence[AlertView]:
+        """What fires, may come to fire, or did."""
+        return alerting.alert_views(self._core.state, self._core.index)
+
+    def alert_rules(self) -> Sequence[RuleView]:
+        """The rules, with what they measure now."""
+        return alerting.rule_views(self._core.state, self._core.index, self._alert_origins)
+
+    def silences(self) -> Sequence[SilenceView]:
+        """Alerts that are not told for a while."""
+        return alerting.silence_views(self._core.state)
+
+    def sweeps(self, after: int = 0, limit: int | None = None) -> Sequence[SweepView]:
+        """Sweeps in order of submission."""
+        return sweep_views(self._core.state, self._core.index, after, limit)
+
+    def ledger(self, name: str) -> LedgerView:
+        """A sweep's ledger."""
+        return ledger_view(self._core.state, self._core.index, find_sweep(self._core.state, name))
+
+    def intervals(
+        self, name: str, standings: frozenset[str] | None, after: int | None, limit: int
+    ) -> Sequence[IntervalView]:
+        """A sweep's range in order."""
+        return intervals(find_sweep(self._core.state, name), standings, after, limit)
+
+    async def proof(self, name: str) -> LedgerProof:
+        """A sweep's ledger, folded again from the journal."""
+        sweep = find_sweep(self._core.state, name)
+        payload = sweep_payload(self._core.state.jobs[sweep.job])
+        story = await self.story(sweep.job)
+        return await asyncio.to_thread(proof_of, sweep.job, (payload.start, payload.stop), story)
+
+    async def hits(self, name: str, after: int, limit: int) -> Sequence[HitView]:
+        """Accepted hits of a sweep."""
+        sweep = find_sweep(self._core.state, name)
+        return await asyncio.to_thread(self._journal.hits, sweep.job, after, limit)
+
+    async def story(self, name: str) -> Sequence[Entry]:
+        """A job's entries in the journal."""
+        return await asyncio.to_thread(self._journal.story, find_job(self._core.state, name).id)
+
+    def configs(self) -> Sequence[ConfigView]:
+        """All training configs."""
+        return [config_view(config, self._clock.now()) for config in self._core.state.configs.values()]
+
+    def config(self, name: str) -> ConfigView:
+        """One training config."""
+        return config_view(find_config(self._core.state, name), self._clock.now())
+
+    def history(self, name: str) -> ConfigHistory:
+        """How a training config came to where it is."""
+        return history_view(find_config(self._core.state, name), self._clock.now())
+
+    def models(self, name: str | None = None) -> Sequence[ModelView]:
+        """All models of a training config, or of all."""
+        return [view for config in self._configs(name) for view in model_views(config)]
+
+    def datasets(self, name: str | None = None) -> Sequence[DatasetView]:
+        """All datasets of a training config, or of all."""
+        return [view for config in self._configs(name) for view in dataset_views(config)]
+
+    def _configs(self, name: str | None) -> Sequence[Config]:
+        return list(self._core.state.configs.values()) if name is None else [find_config(self._core.state, name)]
+
+    def holder(self, digest: str) -> Holder | None:
+        """Who has the token with this hash."""
+        return access.holder(self._core.state, digest, self._now())
+
+    def tokens(self) -> Sequence[TokenView]:
+        """All tokens that were made and not revoked."""
+        return access.token_views(self._core.state, self._now())
+
+    async def audit(self, before: int | None, limit: int) -> Sequence[AuditView]:
+        """Who asked for what, newest first."""
+        return access.audit_views(await asyncio.to_thread(self._journal.requests, before, limit))
+
+    def _now(self) -> float:
+        """The core's time, which may be ahead of the clock."""
+        return max(self._clock.now(), self._core.index.now)

@@ -1,0 +1,111 @@
+"""Where copies of artifacts are kept, how many of each, and how they come there."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from hostler.model.artifacts import HUB, USUAL_COPIES, Standing, Wanted
+from hostler.model.work import Rest, Seconds
+from hostler.settings.section import NodeName, Section
+
+Path = Annotated[str, Field(min_length=1)]
+Domain = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+OWN: dict[str, tuple[str, ...]] = {
+    "directory": ("path",),
+    "s3": ("bucket", "prefix", "endpoint", "region", "profile"),
+    "rclone": ("remote", "config"),
+}
+"""What is said of a store of each kind; the first of it has to be."""
+
+
+class Store(Section):
+    """A place for copies of artifacts besides the state directory. It holds no secrets: these stand elsewhere."""
+
+    name: NodeName
+    """What people call it."""
+    kind: Literal["directory", "s3", "rclone"]
+    """`directory`: a folder of this machine, or of what is mounted here; `s3`: a bucket (extra `s3`); `rclone`: a
+    remote of rclone, which has to be installed."""
+    path: Path | None = None
+    """Of a directory: where it is. It has to be there, so that what is not mounted is not taken for empty."""
+    bucket: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{1,253}$")] | None = None
+    """Of `s3`: the bucket. Credentials come from where boto3 looks for them: `AWS_ACCESS_KEY_ID` and
+    `AWS_SECRET_ACCESS_KEY`, `~/.aws/credentials`, the role of the machine."""
+    prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._/-]*$")] | None = None
+    """Of `s3`: what all names there begin with."""
+    endpoint: Annotated[str, Field(pattern=r"^https?://[^/\s@]+/?$")] | None = None
+    """Of `s3`: the address of a server that is not Amazon's."""
+    region: Path | None = None
+    """Of `s3`: the region."""
+    profile: Path | None = None
+    """Of `s3`: the profile of `~/.aws` to use."""
+    remote: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w .+@-]*:[^\x00]*$")] | None = None
+    """Of `rclone`: the remote and the folder in it, as `backup:games`."""
+    config: Path | None = None
+    """Of `rclone`: its configuration file; by default that of the user."""
+    domain: Domain | None = None
+    """What fails together with it: a provider, a building. By default `here` for a directory, else its name."""
+    mb_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    """Megabytes that may move to and from it in a second; by default as many as do."""
+    reserve_gb: Annotated[float, Field(ge=0, le=1e6)] = 1.0
+    """What is left free on it, in GB, where it can tell."""
+
+    @model_validator(mode="after")
+    def _is_of_its_kind(self) -> Self:
+        if self.name == HUB:
+            raise ValueError(f"{HUB!r} is what the store in the state directory is called; take another name")
+        needed = OWN[self.kind][0]
+        if getattr(self, needed) is None:
+            raise ValueError(f"a store of kind {self.kind} needs `{needed}`")
+        others = {name for kind, names in OWN.items() if kind != self.kind for name in names}
+        strange = sorted(name for name in others & self.model_fields_set if getattr(self, name) is not None)
+        if strange:
+            raise ValueError(f"`{strange[0]}` says nothing of a store of kind {self.kind}")
+        return self
+
+
+class Copies(Section):
+    """How many copies of something there should be."""
+
+    copies: Annotated[int, Field(ge=1, le=16)]
+    """Copies in all, that in the state directory included."""
+    domains: Annotated[int, Field(ge=1, le=16)] = 1
+    """Failure domains that they should be spread over."""
+    within_s: Rest = 0.0
+    """How soon they should be there, in seconds; what has not come by then is late, and is said to be."""
+
+    @model_validator(mode="after")
+    def _can_be(self) -> Self:
+        if self.domains > self.copies:
+            raise ValueError(f"{self.copies} copies cannot lie in {self.domains} domains")
+        return self
+
+    def wanted(self) -> Wanted:
+        """The same, as the policy has it."""
+        return Wanted(copies=self.copies, domains=self.domains, within_s=self.within_s)
+
+
+def _usual(standing: Standing) -> Copies:
+    usual = USUAL_COPIES[standing]
+    return Copies(copies=usual.copies, domains=usual.domains, within_s=usual.within_s)
+
+
+class Replication(Section):
+    """How many copies of artifacts are kept. Where there are fewer places than that, there are fewer copies."""
+
+    games: Copies = _usual(Standing.GAMES)
+    """Of segments of games."""
+    dataset: Copies = _usual(Standing.DATASET)
+    """Of datasets; from their games they can be made again."""
+    model: Copies = _usual(Standing.MODEL)
+    """Of the current model of a config, and of the one before it."""
+    candidate: Copies = _usual(Standing.CANDIDATE)
+    """Of models that were not judged yet."""
+    former: Copies = _usual(Standing.FORMER)
+    """Of models that were current once, or lost their test."""
+    domain: Domain = "here"
+    """The failure domain of the state directory."""
+    reread_s: Seconds = 30 * 86_400.0
+    """A copy that was not read back for so long, in seconds, counts no more until it is."""

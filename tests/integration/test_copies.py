@@ -1,0 +1,52 @@
+"""A real loop whose games, datasets and models come to stores: as many copies as are wanted, whatever happens."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from hostler.model.artifacts import HUB, SUFFIXES, ArtifactKind, Standing
+from hostler.store import catalogue, open_journal
+from hostler.stores.base import ObjectName
+from tests.integration.conftest import Fleet, a_fleet
+from tests.integration.test_loop_commands import own, run
+
+GOAL = {"promotions": 1, "candidates": 5, "failures": 3}
+
+
+def copies_by_standing(fleet: Fleet, roots: dict[str, Path]) -> dict[Standing, set[int]]:
+    """By standing, how many whole copies its artifacts have: every file hashed again, none taken on trust."""
+    journal = open_journal(fleet.state)
+    try:
+        with journal.catalogue() as connection:
+            known = catalogue.page(connection, limit=10_000)
+            names = [each.sha256 for each in known]
+            told, worth = catalogue.copies_of(connection, names), catalogue.standings(connection, names)
+    finally:
+        journal.close()
+    assert {each.kind for each in known} >= {ArtifactKind.GAMES, ArtifactKind.DATASET, ArtifactKind.MODEL}
+    found: dict[Standing, set[int]] = {}
+    for each in known:
+        path = ObjectName(each.sha256, SUFFIXES[each.kind]).path
+        there = {place for place, root in roots.items() if (root / path).exists()}
+        assert there == {copy.place for copy in told[each.sha256]}, each
+        for place in there:
+            assert hashlib.sha256((roots[place] / path).read_bytes()).hexdigest() == each.sha256
+        found.setdefault(worth[each.sha256].standing, set()).add(len(there))
+    return found
+
+
+def test_every_artifact_of_a_loop_has_its_copies_at_the_end(tmp_path: Path) -> None:
+    roots = {name: tmp_path / name for name in ("shelf", "attic")}
+    for root in roots.values():
+        root.mkdir()
+    stores = [
+        {"name": name, "kind": "directory", "path": str(root), "domain": name, "reserve_gb": 0.0}
+        for name, root in roots.items()
+    ]
+    with a_fleet(tmp_path, configs=[own("coins", idle_after=GOAL)], stores=stores) as fleet:
+        assert run(fleet) == 0, fleet.log()
+        found = copies_by_standing(fleet, {**roots, HUB: fleet.state / "artifacts"})
+    assert found[Standing.GAMES] == {2}
+    assert found[Standing.MODEL] == {3}
+    assert found[Standing.DATASET] == {1}

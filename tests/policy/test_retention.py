@@ -1,0 +1,176 @@
+"""What may be deleted: never what is unknown, in use, too young, or without the copies that its rule asks for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from hostler.model.artifacts import Artifact, ArtifactKind, Copy, Place, Standing
+from hostler.policy.retention import DAY_S, Deletion, FileKind, Found, Obstacle, RetentionRules, Rule, judged, plan
+
+AT = 100 * DAY_S
+RULES = RetentionRules()
+PLACES = {
+    "here": Place(name="here", domain="home"),
+    "bucket": Place(name="bucket", domain="s3"),
+    "rig": Place(name="rig", domain="rigs"),
+    "rented": Place(name="rented", domain="vast", keeps=False),
+    "cut": Place(name="cut", domain="far", reachable=False),
+}
+GAMES = Artifact(sha256="a" * 64, kind=ArtifactKind.GAMES, bytes=10, config="hex8_2p")
+SEGMENT = Found(
+    path="objects/aa/a.segment.npz",
+    kind=FileKind.ARTIFACT,
+    bytes=10,
+    used_at=0.0,
+    place="here",
+    artifact=GAMES,
+    standing=Standing.GAMES,
+    games=20,
+    exported=True,
+)
+
+
+def read(*places: str, at: float = AT) -> tuple[Copy, ...]:
+    return tuple(Copy(place=place, verified_at=at) for place in places)
+
+
+def file(kind: FileKind, age_s: float, **more: object) -> Found:
+    return replace(Found(path=f"{kind}/{age_s}", kind=kind, bytes=5, used_at=AT - age_s, place="here"), **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        (file(FileKind.UNKNOWN, 1e6), Obstacle.UNKNOWN),
+        (file(FileKind.LOG, 8 * DAY_S), Rule.LOG),
+        (file(FileKind.LOG, 6 * DAY_S), Obstacle.YOUNG),
+        (file(FileKind.LOG, 8 * DAY_S, in_use=True), Obstacle.IN_USE),
+        (file(FileKind.CACHE, 2 * DAY_S), Rule.CACHE),
+        (file(FileKind.CACHE, 60.0), Obstacle.YOUNG),
+        (file(FileKind.CHECKPOINT, 9 * DAY_S), Obstacle.UNKNOWN),
+        (file(FileKind.CHECKPOINT, 9 * DAY_S, series="t"), Rule.CHECKPOINT),
+        (file(FileKind.ARTIFACT, 9 * DAY_S), Obstacle.UNKNOWN),
+        (replace(SEGMENT, games=0), Rule.EMPTY),
+        (replace(SEGMENT, games=None), Obstacle.COPIES),
+        (replace(SEGMENT, games=0, used_at=AT), Obstacle.YOUNG),
+        (replace(SEGMENT, copies=read("here", "bucket", "rig")), Rule.EXPORTED),
+        (replace(SEGMENT, copies=read("here", "bucket", "rig"), exported=False), Obstacle.NOT_EXPORTED),
+        (replace(SEGMENT, copies=read("here", "bucket", "rig"), heirs_short=True), Obstacle.LINEAGE),
+        (replace(SEGMENT, copies=read("here", "bucket")), Obstacle.COPIES),
+        (replace(SEGMENT, copies=read("bucket", "rented")), Obstacle.COPIES),
+        (replace(SEGMENT, copies=read("bucket", "cut")), Obstacle.COPIES),
+        (replace(SEGMENT, copies=read("bucket", "rig", at=AT - 8 * DAY_S)), Obstacle.COPIES),
+        (replace(SEGMENT, copies=read("bucket", "rig", at=AT + 60)), Obstacle.COPIES),
+        (replace(SEGMENT, copies=read("bucket", "nowhere")), Obstacle.COPIES),
+        (
+            replace(SEGMENT, standing=Standing.MODEL, artifact=replace(GAMES, kind=ArtifactKind.MODEL)),
+            Obstacle.PROMOTED,
+        ),
+        (
+            replace(SEGMENT, standing=Standing.DATASET, artifact=replace(GAMES, kind=ArtifactKind.DATASET)),
+            Obstacle.UNNAMED,
+        ),
+    ],
+)
+def test_each_kind_has_its_rule(found: Found, verdict: Rule | Obstacle) -> None:
+    said = judged(found, PLACES, RULES, AT)
+    assert (said.rule if isinstance(said, Deletion) else said) is verdict
+
+
+def test_the_newest_checkpoints_of_each_training_stay() -> None:
+    days = [
+        replace(file(FileKind.CHECKPOINT, (2 + n) * DAY_S, series=series), path=f"{series}/{n}")
+        for series in ("s", "t")
+        for n in range(5)
+    ]
+    made = plan(days, PLACES, RULES, AT)
+    assert [each.found.path for each in made.deletions] == ["s/4", "t/4", "s/3", "t/3"]
+    assert made.kept == {Obstacle.NEWEST: (6, 30)}
+
+
+def test_no_more_goes_than_is_needed_and_what_can_be_made_again_goes_first() -> None:
+    files = [
+        replace(SEGMENT, copies=read("bucket", "rig")),
+        file(FileKind.LOG, 8 * DAY_S),
+        file(FileKind.CACHE, 2 * DAY_S),
+    ]
+    assert [each.rule for each in plan(files, PLACES, RULES, AT).deletions] == [Rule.CACHE, Rule.LOG, Rule.EXPORTED]
+    assert [each.rule for each in plan(files, PLACES, RULES, AT, need_bytes=6).deletions] == [Rule.CACHE, Rule.LOG]
+    assert plan(files, PLACES, RULES, AT, need_bytes=0).deletions == ()
+
+
+def test_two_copies_do_not_prove_each_other() -> None:
+    """Three copies, two wanted elsewhere: the first may go, the others are what it was allowed for."""
+    everywhere = read("here", "bucket", "rig")
+    files = [replace(SEGMENT, place=place, path=place, copies=everywhere) for place in ("here", "bucket", "rig")]
+    made = plan(files, PLACES, RULES, AT)
+    assert len(made.deletions) == 1
+    assert made.kept == {Obstacle.COPIES: (2, 20)}
+
+
+COPIES = st.lists(
+    st.builds(
+        Copy,
+        place=st.sampled_from([*PLACES, "nowhere"]),
+        verified_at=st.none() | st.floats(AT - 10 * DAY_S, AT + DAY_S),
+        damaged=st.booleans(),
+    ),
+    max_size=5,
+    unique_by=lambda copy: copy.place,
+).map(tuple)
+ARTIFACTS = st.builds(
+    Artifact, sha256=st.just("b" * 64), kind=st.sampled_from(ArtifactKind), bytes=st.just(1), config=st.none()
+)
+FILES = st.lists(
+    st.builds(
+        Found,
+        path=st.uuids().map(str),
+        kind=st.sampled_from(FileKind),
+        bytes=st.integers(0, 100),
+        used_at=st.floats(0, AT),
+        place=st.sampled_from([*PLACES]),
+        in_use=st.booleans(),
+        series=st.none() | st.sampled_from(["s", "t"]),
+        artifact=st.none() | ARTIFACTS,
+        standing=st.none() | st.sampled_from(Standing),
+        games=st.none() | st.integers(0, 2),
+        exported=st.booleans(),
+        heirs_short=st.booleans(),
+        wanted=st.none() | st.integers(1, 4),
+        copies=COPIES,
+    ),
+    max_size=12,
+)
+
+
+@given(FILES, st.none() | st.integers(0, 500))
+def test_nothing_unproved_is_ever_deleted(files: list[Found], need: int | None) -> None:
+    made = plan(files, PLACES, RULES, AT, need)
+    for each in made.deletions:
+        found = each.found
+        assert found.kind is not FileKind.UNKNOWN
+        assert not found.in_use
+        is_empty = found.artifact is not None and found.artifact.kind is ArtifactKind.GAMES and found.games == 0
+        if found.kind is FileKind.ARTIFACT and not is_empty:
+            assert not found.heirs_short
+            assert len(each.proof) >= RULES.copies
+        for copy in each.proof:
+            assert copy in found.copies
+            assert copy.place != found.place
+            assert copy.verified_at is not None
+            assert not copy.damaged
+            assert PLACES[copy.place].keeps
+            assert PLACES[copy.place].reachable
+    stays = sum(count for count, _ in made.kept.values())
+    assert need is not None or len(made.deletions) + stays == len(files)
+
+
+@given(FILES)
+def test_the_newest_checkpoints_are_in_no_plan(files: list[Found]) -> None:
+    gone = {each.found.path for each in plan(files, PLACES, RULES, AT).deletions}
+    for series in ("s", "t"):
+        own = [each for each in files if each.kind is FileKind.CHECKPOINT and each.series == series]
+        assert len([each for each in own if each.path not in gone]) >= min(len(own), RULES.checkpoints)

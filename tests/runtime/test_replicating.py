@@ -1,0 +1,192 @@
+"""Copies come to be where they are wanted, are mended where they are damaged, and nothing is told that was not read."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from hostler.core import Core
+from hostler.model.artifacts import HUB, Copy, ReplicationRules
+from hostler.model.errors import LinkLost
+from hostler.model.events import Entry, SegmentsMade
+from hostler.model.inputs import Input
+from hostler.model.learning import SegmentRef
+from hostler.runtime.pacing import Bandwidth
+from hostler.runtime.places import Located
+from hostler.runtime.replicating import Replicator
+from hostler.store import Batch, Journal, catalogue, open_journal
+from hostler.stores.base import ObjectName, Pace, at_once
+from hostler.stores.directory import DirectoryStore
+
+SUFFIX = ".segment.npz"
+
+
+@dataclass
+class Clock:
+    """Time that passes when somebody says so."""
+
+    at: float = 1000.0
+
+    def now(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError("nothing here waits")
+
+
+class Flaky(DirectoryStore):
+    """A directory that sometimes does not answer."""
+
+    away = False
+
+    def put(self, name: ObjectName, source: Path, pace: Pace) -> None:
+        if self.away:
+            raise LinkLost("nobody answers")
+        super().put(name, source, pace)
+
+
+@dataclass
+class Yard:
+    """A controller's store, two others, and the journal that knows of them."""
+
+    path: Path
+    journal: Journal
+    clock: Clock = field(default_factory=Clock)
+    core: Core = field(default_factory=Core)
+    troubles: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.stores = {name: Flaky(self.path / name) for name in (HUB, "shelf", "bucket")}
+        for store in self.stores.values():
+            store.root.mkdir()
+        domains = {HUB: "home", "shelf": "home", "bucket": "s3"}
+        self.located = {
+            name: Located(store=store, domain=domains[name], bandwidth=Bandwidth(None))
+            for name, store in self.stores.items()
+        }
+        self.replicator = Replicator(
+            self.journal,
+            self.located,
+            self.stores[HUB].root,
+            ReplicationRules(),
+            self.clock,
+            self.tell,
+            self.troubles.append,
+        )
+
+    async def tell(self, given: Input) -> None:
+        outcome = self.core.handle(self.clock.at, given)
+        self.journal.append([Batch(entries=outcome.entries, jobs=())])
+
+    def segment(self, content: bytes) -> str:
+        """A segment that a stage has left in the controller's store."""
+        sha256 = hashlib.sha256(content).hexdigest()
+        source = self.path / "source"
+        source.write_bytes(content)
+        self.stores[HUB].put(ObjectName(sha256, SUFFIX), source, at_once)
+        made = SegmentRef(sha256=sha256, bytes=len(content), games=1, positions=1)
+        event = SegmentsMade(config="c", job="j1", player="random", segments=(made,), cpu_s=None)
+        seq = self.core.state.seq + 1
+        self.core.state.seq = seq
+        self.journal.append([Batch(entries=[Entry(seq=seq, at=self.clock.at, event=event)], jobs=())])
+        return sha256
+
+    def copies(self, sha256: str) -> dict[str, Copy]:
+        with self.journal.catalogue() as connection:
+            return {each.place: each for each in catalogue.copies_of(connection, [sha256])[sha256]}
+
+    def file(self, place: str, sha256: str) -> Path:
+        return self.stores[place].root / ObjectName(sha256, SUFFIX).path
+
+    async def settle(self) -> None:
+        """Look until there is nothing more to do."""
+        async with asyncio.timeout(60):
+            await self.replicator.settled()
+
+
+@pytest.fixture
+async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+    journal = open_journal(tmp_path)
+    made = Yard(tmp_path, journal)
+    yield made
+    assert made.troubles == []
+    journal.close()
+
+
+async def test_games_come_to_another_domain(yard: Yard) -> None:
+    names = [yard.segment(f"games {number}".encode()) for number in range(10)]
+    await yard.settle()
+    for name in names:
+        assert set(yard.copies(name)) == {HUB, "bucket"}
+        assert yard.file("bucket", name).read_bytes() == yard.file(HUB, name).read_bytes()
+    assert yard.replicator.backlog.artifacts == 0
+
+
+async def test_a_store_that_does_not_answer_is_left_alone_and_asked_again(yard: Yard) -> None:
+    del yard.located["shelf"]
+    name = yard.segment(b"games")
+    yard.stores["bucket"].away = True
+    await yard.settle()
+    assert set(yard.copies(name)) == {HUB}
+    assert yard.replicator.backlog.artifacts == 1
+    assert yard.located["bucket"].trouble == "nobody answers"
+    yard.stores["bucket"].away = False
+    await yard.settle()
+    assert set(yard.copies(name)) == {HUB}, "not yet"
+    yard.clock.at += 6
+    await yard.settle()
+    assert set(yard.copies(name)) == {HUB, "bucket"}
+    assert yard.located["bucket"].trouble is None
+
+
+async def test_a_copy_that_is_damaged_before_it_was_copied_is_told_and_set_aside(yard: Yard) -> None:
+    name = yard.segment(b"games")
+    yard.file(HUB, name).write_bytes(b"gamez")
+    await yard.settle()
+    assert yard.copies(name)[HUB].damaged
+    assert (yard.stores[HUB].root / "quarantine" / f"{name}{SUFFIX}").read_bytes() == b"gamez"
+    assert "bucket" not in yard.copies(name)
+
+
+async def test_what_was_damaged_is_fetched_from_where_it_is_right(yard: Yard) -> None:
+    name = yard.segment(b"games")
+    await yard.settle()
+    yard.file(HUB, name).write_bytes(b"gamez")
+    yard.clock.at += ReplicationRules().verified_within_s + 1
+    await yard.settle()
+    assert yard.file(HUB, name).read_bytes() == b"games"
+    assert not any(copy.damaged for copy in yard.copies(name).values())
+    assert set(yard.copies(name)) == {HUB, "bucket"}
+
+
+async def test_a_copy_that_somebody_deleted_is_made_again(yard: Yard) -> None:
+    name = yard.segment(b"games")
+    await yard.settle()
+    yard.file("bucket", name).unlink()
+    yard.clock.at += ReplicationRules().verified_within_s + 1
+    await yard.settle()
+    assert yard.file("bucket", name).read_bytes() == b"games"
+
+
+async def test_copies_in_one_domain_are_not_enough(yard: Yard) -> None:
+    name = yard.segment(b"games")
+    yard.stores["bucket"].away = True
+    await yard.settle()
+    yard.stores["shelf"].put(ObjectName(name, SUFFIX), yard.file(HUB, name), at_once)
+    yard.stores["bucket"].away = False
+    yard.clock.at += 6
+    await yard.settle()
+    assert "bucket" in yard.copies(name)
+
+
+async def test_nothing_is_looked_for_that_the_places_could_never_hold(tmp_path: Path, yard: Yard) -> None:
+    yard.segment(b"games")
+    for name in ("shelf", "bucket"):
+        del yard.located[name]
+    await yard.settle()
+    assert yard.replicator.backlog.artifacts == 0
