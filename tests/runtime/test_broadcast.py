@@ -96,3 +96,23 @@ async def test_a_piece_that_was_read_in_part_from_the_journal_is_handed_on_in_pa
     sent.publish(made[15:])
     assert [entry.seq for entry in (await anext(reader)).entries] == list(range(11, 16))
     assert [entry.seq for entry in (await anext(reader)).entries] == list(range(16, 31))
+
+
+async def test_who_has_seen_everything_is_not_sent_through_the_journal(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = entries(1, 30)
+    journal.append([Batch(entries=made[:20], jobs=[])])
+    sent = Broadcast(journal)
+    sent.publish(made[:20])
+    looks: list[int] = []
+    read = sent._page
+    monkeypatch.setattr(sent, "_page", lambda after: looks.append(after) or read(after))
+    # The state is ahead of what is durable: who begins now may begin beyond it.
+    readers = [sent.pieces(after) for after in (20, 22, 19)]
+    waiting = [asyncio.ensure_future(anext(reader)) for reader in readers]
+    assert [entry.seq for entry in (await waiting[2]).entries] == [20]
+    sent.publish(made[20:])
+    seen = [[entry.seq for entry in (await each).entries] for each in waiting[:2]]
+    assert seen == [list(range(21, 31)), list(range(23, 31))]
+    assert looks == [19]

@@ -23,6 +23,8 @@ class Broadcast:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._readers: set[_Reader] = set()
+        self._newest: int | None = None
+        """The last entry that was handed out."""
         self.lost = 0
         """Readers that were ended because they were too slow."""
 
@@ -39,6 +41,7 @@ class Broadcast:
     def publish(self, entries: Sequence[Entry]) -> None:
         """Hand durable entries to every reader; one whose buffer is full loses what it has not taken, and is ended."""
         pieces = list(_pieces(entries))
+        self._newest = entries[-1].seq if entries else self._newest
         for reader in list(self._readers):
             if reader.waiting + len(entries) < BUFFER:
                 reader.give(pieces)
@@ -58,7 +61,8 @@ class Broadcast:
         self._readers.add(reader)
         try:
             newest = after
-            if newest is not None:
+            # Who has seen everything needs no look into the journal: when a controller is back, all come at once.
+            if newest is not None and (self._newest is None or newest < self._newest):
                 async for piece in self._past(newest):
                     newest = piece.entries[-1].seq
                     yield piece
