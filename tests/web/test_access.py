@@ -225,6 +225,11 @@ class TestAudit:
         reply = served.ask("POST", f"{API}/nodes/n/cordon", headers=bearer(token))
         assert reply.json["cordon"]["who"] == "ci"
 
+    def test_whoever_calls_themselves_otherwise_is_named_with_their_token(self, served: Window) -> None:
+        body, token = b'{"who": "local", "why": "w"}', make(served, "ci", "operate")
+        reply = served.ask("POST", f"{API}/nodes/n/cordon", body, bearer(token))
+        assert reply.json["cordon"]["who"] == "local (ci)"
+
 
 class TestKeys:
     def post(self, served: Window, name: str, key: str, token: str = TOKEN) -> Reply:

@@ -10,13 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hostler.model import codec
+from hostler.model.access import LOCAL
 from hostler.model.alert_views import AlertView, ProbeView, RuleView, SilenceView, TargetView
 from hostler.model.alerts import SEVERITIES
 from hostler.model.errors import NotFound
 from hostler.model.inputs import AcknowledgeAlert, ProbeAlert, SilenceAlerts, UnsilenceAlerts
 from hostler.model.record import record
 from hostler.model.work import Seconds
-from hostler.web.answers import Name, TheDesk, answer, caller_name, load, read_body, tell
+from hostler.web.answers import Name, TheDesk, answer, load, owner, read_body, tell
 from hostler.web.desk import Desk
 from hostler.web.document import body_of
 from hostler.web.paging import Paged, answer_page, cut
@@ -104,7 +105,7 @@ async def list_silences(request: Request, desk: TheDesk, paging: Paged) -> Respo
 async def silence(desk: TheDesk, request: Request) -> Response:
     """Do not tell of some alerts for a while. They fire and are listed all the same, and are told when it is over."""
     given = load(SilenceBody, await read_body(request))
-    who = given.who or caller_name(request)
+    who = owner(request, given.who) or LOCAL
     wish = SilenceAlerts(rule=given.rule, subject=given.subject, for_s=given.for_s, why=given.why, who=who)
     name = await tell(request, wish)
     return answer(SilenceView, _silence(desk, name), HTTPStatus.CREATED)
@@ -119,7 +120,7 @@ async def unsilence(
 ) -> Response:
     """End a silence before its time; answers with it as it was."""
     before = next((each for each in desk.silences() if each.id == name), None)
-    ended = await tell(request, UnsilenceAlerts(silence=name, who=who or caller_name(request)))
+    ended = await tell(request, UnsilenceAlerts(silence=name, who=owner(request, who) or LOCAL))
     # Where it was asked for before there is none any more, and the journal has it.
     return answer(SilenceView, before or codec.adapter(SilenceView).validate_python(ended))
 
@@ -134,7 +135,7 @@ async def list_targets(request: Request, desk: TheDesk, paging: Paged) -> Respon
 async def acknowledge(desk: TheDesk, name: Name, request: Request) -> Response:
     """Say that somebody looks after an alert; answers with it as it stands now."""
     given = load(AcknowledgeBody, await read_body(request) or b"{}")
-    await tell(request, AcknowledgeAlert(alert=name, who=given.who or caller_name(request), note=given.note))
+    await tell(request, AcknowledgeAlert(alert=name, who=owner(request, given.who) or LOCAL, note=given.note))
     return answer(AlertView, _alert(desk, name))
 
 

@@ -71,10 +71,15 @@ def caller_name(request: Request) -> str:
     return name
 
 
-def owner(request: Request) -> str | None:
-    """Whose token it is; of that of the state directory nobody knows who has it."""
+def owner(request: Request, said: str | None = None) -> str | None:
+    """Who asks: as they call themselves, with the name of their token behind it, which nobody can choose for another.
+
+    Of the token in the state directory nobody knows who has it: `None`, where nothing is `said`.
+    """
     name = caller_name(request)
-    return None if name == LOCAL else name
+    if name == LOCAL:
+        return said
+    return name if said in (None, name) else f"{said} ({name})"
 
 
 async def read_body(request: Request) -> bytes:

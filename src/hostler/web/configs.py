@@ -118,7 +118,7 @@ async def roll_back(desk: TheDesk, name: Name, request: Request) -> Response:
 async def pause_config(desk: TheDesk, name: Name, request: Request) -> Response:
     """Order nothing new for a config for a while; what runs runs on. Once more replaces reason and time."""
     given = load(PauseBody, await read_body(request))
-    await tell(request, PauseConfig(config=name, why=given.why, who=given.who or owner(request), for_s=given.for_s))
+    await tell(request, PauseConfig(config=name, why=given.why, who=owner(request, given.who), for_s=given.for_s))
     return answer(ConfigView, desk.config(name))
 
 
@@ -126,7 +126,7 @@ async def pause_config(desk: TheDesk, name: Name, request: Request) -> Response:
 async def resume_config(desk: TheDesk, name: Name, request: Request) -> Response:
     """Order for a config again; one that is not paused stays as it is."""
     given = load(ResumeConfigBody, await read_body(request) or b"{}")
-    await tell(request, ResumeConfig(config=name, who=given.who or owner(request)))
+    await tell(request, ResumeConfig(config=name, who=owner(request, given.who)))
     return answer(ConfigView, desk.config(name))
 
 
@@ -136,7 +136,7 @@ async def resume_config(desk: TheDesk, name: Name, request: Request) -> Response
 async def spawn(desk: TheDesk, name: Name, request: Request) -> Response:
     """Order one more job of a config now, beyond what its loop orders by itself; answers with the job."""
     given = load(SpawnBody, await read_body(request) or b"{}")
-    stage, why, who = WorkKind(given.stage), given.why, given.who or owner(request)
+    stage, why, who = WorkKind(given.stage), given.why, owner(request, given.who)
     job = await tell(request, Spawn(config=name, stage=stage, games=given.games, why=why, who=who, key=given.key))
     return answer(JobView, desk.job(job).job, HTTPStatus.CREATED)
 

@@ -93,7 +93,7 @@ async def show_node(desk: TheDesk, name: Name) -> Response:
 async def cordon_node(desk: TheDesk, name: Name, request: Request) -> Response:
     """Put nothing new on a node; what runs there runs on. Once more does no harm."""
     given = load(CordonBody, await read_body(request) or b"{}")
-    await tell(request, CordonNode(node=name, why=given.why, who=given.who or owner(request)))
+    await tell(request, CordonNode(node=name, why=given.why, who=owner(request, given.who)))
     return answer(NodeView, _node(desk, name))
 
 
@@ -101,9 +101,7 @@ async def cordon_node(desk: TheDesk, name: Name, request: Request) -> Response:
 async def drain_node(desk: TheDesk, name: Name, request: Request) -> Response:
     """Put nothing new on a node, and tell when it is empty; with `now`, ask what runs there to go."""
     given = load(DrainBody, await read_body(request) or b"{}")
-    await tell(
-        request, CordonNode(node=name, why=given.why, who=given.who or owner(request), drain=True, now=given.now)
-    )
+    await tell(request, CordonNode(node=name, why=given.why, who=owner(request, given.who), drain=True, now=given.now))
     return answer(NodeView, _node(desk, name))
 
 
@@ -111,7 +109,7 @@ async def drain_node(desk: TheDesk, name: Name, request: Request) -> Response:
 async def resume_node(desk: TheDesk, name: Name, request: Request) -> Response:
     """Put work on a node again; one that takes work anyway stays as it is."""
     given = load(ResumeBody, await read_body(request) or b"{}")
-    await tell(request, ResumeNode(node=name, who=given.who or owner(request)))
+    await tell(request, ResumeNode(node=name, who=owner(request, given.who)))
     return answer(NodeView, _node(desk, name))
 
 
