@@ -107,7 +107,12 @@ async def test_who_has_seen_everything_is_not_sent_through_the_journal(
     sent.publish(made[:20])
     looks: list[int] = []
     read = sent._page
-    monkeypatch.setattr(sent, "_page", lambda after: looks.append(after) or read(after))
+
+    def noted(after: int) -> list[Entry]:
+        looks.append(after)
+        return read(after)
+
+    monkeypatch.setattr(sent, "_page", noted)
     # The state is ahead of what is durable: who begins now may begin beyond it.
     readers = [sent.pieces(after) for after in (20, 22, 19)]
     waiting = [asyncio.ensure_future(anext(reader)) for reader in readers]
