@@ -31,7 +31,7 @@ def _silence(state: State, index: Index, given: inputs.SilenceAlerts, emit: Emit
         _rule(state, given.rule)
     if not SILENCE_LEAST_S <= given.for_s <= SILENCE_MOST_S:
         raise UsageError(
-            f"a silence of {given.for_s:g} s cannot be; it lasts a second at least and up to {duration(SILENCE_MOST_S)} "
+            f"a silence of {given.for_s:g} s cannot be; it lasts from a second up to {duration(SILENCE_MOST_S)} "
             "(a rule that is never wanted is turned off in the fleet file: `alerts: {rules: {NAME: {enabled: false}}}`)"
         )
     name = f"s{state.alerts.next_silence}"
