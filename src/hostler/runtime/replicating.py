@@ -26,7 +26,7 @@ from hostler.runtime.places import Places
 from hostler.store import Journal, catalogue
 from hostler.stores.base import Damaged, Missing, ObjectName
 
-LOOK_S = 5.0
+LOOK_S = 30.0
 """How often it is looked for what lacks copies, if nobody says that there is something new."""
 AT_ONCE = 4
 """Transfers at the same time."""
