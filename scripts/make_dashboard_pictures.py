@@ -2,13 +2,12 @@
 
 python scripts/make_dashboard_pictures.py [SECONDS]     docs/pictures/dashboard-*.png, as pages are after SECONDS
 
-The run is that of `hostler up examples/laptop.yaml`; after 420 seconds (the default) its sweeps have hits and its loop
-has a rating. Pictures have few colours and are kept as such: each is far below 200 kB.
+The run is that of `hostler up examples/laptop.yaml`; after 330 seconds (the default) its sweeps have hits and its loop
+has a rating. A picture of more than 200 kB is refused.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import subprocess
@@ -21,14 +20,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
-from PIL import Image
 from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs/pictures"
 FLEET_FILE = ROOT / "examples/laptop.yaml"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-COLOURS, MAX_BYTES = 256, 200_000
+MAX_BYTES = 200_000
 SETTLE_MS = 1500
 WINDOW: ViewportSize = {"width": 1180, "height": 700}
 PATIENCE_S = 60.0
@@ -51,7 +49,7 @@ SHOTS = (
 
 def main() -> None:
     """Run, wait, take the pictures, end the run."""
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 420.0
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 330.0
     program = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     if program is None:
         raise SystemExit("there is no chromium to look with; Debian and Ubuntu: sudo apt-get install chromium")
@@ -104,14 +102,11 @@ def taken(browser: Browser, url: str, token: str, shot: Shot) -> bytes:
 
 
 def keep(name: str, picture: bytes) -> None:
-    """Write a picture with few colours. Raises `ValueError` where it is too large all the same."""
-    packed = io.BytesIO()
-    with Image.open(io.BytesIO(picture)) as whole:
-        whole.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(packed, "PNG", optimize=True)
-    if len(packed.getvalue()) > MAX_BYTES:
-        raise ValueError(f"the picture {name} has {len(packed.getvalue())} bytes, more than {MAX_BYTES}")
-    (PICTURES / f"dashboard-{name}.png").write_bytes(packed.getvalue())
-    print(f"docs/pictures/dashboard-{name}.png: {len(packed.getvalue())} bytes")
+    """Write a picture as it is: colours mean something. Raises `ValueError` where it is too large."""
+    if len(picture) > MAX_BYTES:
+        raise ValueError(f"the picture {name} has {len(picture)} bytes, more than {MAX_BYTES}")
+    (PICTURES / f"dashboard-{name}.png").write_bytes(picture)
+    print(f"docs/pictures/dashboard-{name}.png: {len(picture)} bytes")
 
 
 def _is_of(process: psutil.Process, folder: str) -> bool:
