@@ -67,10 +67,16 @@ def at_work(folder: Path) -> Iterator[tuple[str, str]]:
     """A controller with the work of the example: its address and its token."""
     state = folder / "state"
     command = [sys.executable, "-m", "hostler", "up", "--state-dir", str(state), "--port", "0", str(FLEET_FILE)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as controller:
+    with (
+        (folder / "up.log").open("wb") as log,
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as controller,
+    ):
         try:
             yield _located(state)["url"], (state / "token").read_text().strip()
         finally:
+            if controller.poll() is not None:
+                said = (folder / "up.log").read_text(errors="replace")[-2000:]
+                print(f"the controller ended by itself, status {controller.returncode}:\n{said}", file=sys.stderr)
             controller.kill()
             controller.wait(PATIENCE_S)
             end_all(state)
