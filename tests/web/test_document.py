@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from typing import Any
 
 import pytest
+from fastapi.routing import APIRoute, iter_route_contexts
 
-from tests.web.core_desk import Window
+from hostler.web.app import make_app
+from tests.web.core_desk import CoreDesk, Window, door
 
 
 @pytest.fixture
@@ -36,3 +39,21 @@ def test_every_operation_tells_of_problems_and_of_its_answer(document: Any) -> N
         assert operation["responses"][good]["content"], operation["operationId"]
         assert "Problem" in json.dumps(operation["responses"]["default"])
         assert operation["description"]
+
+
+def test_no_dependency_of_a_route_goes_through_a_thread() -> None:
+    """FastAPI sends those without `async` there, which doubled what a GET costs."""
+    found: list[str] = []
+
+    def look(dependant: Any) -> None:
+        for each in dependant.dependencies:
+            if not inspect.iscoroutinefunction(each.call):
+                found.append(each.call.__qualname__)
+            look(each)
+
+    routes = [each.original_route for each in iter_route_contexts(make_app(CoreDesk(), door()).routes)]
+    known = [route.dependant for route in routes if isinstance(route, APIRoute)]
+    assert len(known) > 30
+    for dependant in known:
+        look(dependant)
+    assert found == []

@@ -59,7 +59,8 @@ class Paging(NamedTuple):
         return found
 
 
-def paging(
+# FastAPI sends a dependency without `async` through a thread, which costs more than most answers.
+async def paging(
     after: Annotated[
         str | None, Query(max_length=CURSOR_MAX, description="from the `Link` of the page before; none: the first page")
     ] = None,
