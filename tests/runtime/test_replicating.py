@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -43,6 +44,19 @@ class Flaky(DirectoryStore):
     """A directory that sometimes does not answer."""
 
     away = False
+    broken = False
+    checks = 0
+
+    def check(self, name: ObjectName, pace: Pace) -> int:
+        self.checks += 1
+        if self.broken:
+            raise OSError(errno.EIO, "Input/output error")
+        return super().check(name, pace)
+
+    def free_bytes(self) -> int | None:
+        if self.broken:
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return super().free_bytes()
 
     def put(self, name: ObjectName, source: Path, pace: Pace) -> None:
         if self.away:
@@ -190,3 +204,29 @@ async def test_nothing_is_looked_for_that_the_places_could_never_hold(tmp_path: 
         del yard.located[name]
     await yard.settle()
     assert yard.replicator.backlog.artifacts == 0
+
+
+async def test_a_disk_that_fails_is_neither_the_end_nor_asked_on_and_on(yard: Yard) -> None:
+    name = yard.segment(b"games")
+    await yard.settle()
+    store = yard.stores["bucket"]
+    store.broken, before = True, store.checks
+    yard.clock.at += ReplicationRules().verified_within_s + 1
+    await yard.settle()
+    assert yard.located["bucket"].trouble is not None
+    assert 1 <= store.checks - before <= 5
+    assert not yard.copies(name)["bucket"].damaged, "not to be able to read proves nothing"
+    store.broken = False
+    yard.clock.at += 61
+    await yard.settle()
+    assert yard.copies(name)["bucket"].verified_at == yard.clock.at
+
+
+async def test_a_database_that_fails_is_said_once(yard: Yard) -> None:
+    yard.segment(b"games")
+    yard.replicator._open = lambda: 1 / 0  # type: ignore[assignment,method-assign,return-value]
+    await yard.settle()
+    await yard.settle()
+    (said,) = yard.troubles
+    assert "ZeroDivisionError" in said
+    yard.troubles.clear()

@@ -80,6 +80,8 @@ def look(located: Located, clock: Clock) -> None:
         located.free_bytes = located.store.free_bytes()
     except (LinkError, FilesError) as error:
         failed(located, error, clock.now())
+    except OSError as error:
+        failed(located, FilesError(f"its room is unknown: {error}"), clock.now())
 
 
 def failed(located: Located, error: LinkError | FilesError, now: float) -> None:

@@ -30,6 +30,8 @@ LOOK_S = 30.0
 """How often it is looked for what lacks copies, if nobody says that there is something new."""
 AT_ONCE = 4
 """Transfers at the same time."""
+VAIN = 3
+"""Rounds that may come to nothing, one after the other, before whoever waits for copies waits no more."""
 MOST = 500
 """Artifacts that are looked at, at once."""
 LOOKED_S = 60.0
@@ -78,6 +80,8 @@ class Replicator:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._names: Mapping[str, ObjectName] = {}
         self._looked_at = float("-inf")
+        self._told = 0
+        self._said = ""
         self.backlog = NOTHING
 
     def wake(self) -> None:
@@ -89,7 +93,7 @@ class Replicator:
         try:
             while True:
                 self._new.clear()
-                await self.turn()
+                await self._turn_or_say_why_not()
                 await self._rest()
         finally:
             for each in self._located.values():
@@ -111,12 +115,27 @@ class Replicator:
 
     async def settled(self) -> None:
         """Wait until nothing more can be done: all has its copies, or what could hold them does not answer."""
-        while True:
-            await self.turn()
+        vain = 0
+        while vain < VAIN:
+            before = self._told
+            await self._turn_or_say_why_not()
             if not self._running:
                 return
             while self._running:
                 await asyncio.wait(list(self._running.values()))
+            vain = 0 if self._told > before else vain + 1
+
+    async def _turn_or_say_why_not(self) -> None:
+        """What is wrong with a database or a disk for a while must not end the controller; it is said once."""
+        try:
+            await self.turn()
+        except Exception as error:  # noqa: BLE001 - recorded, and the next turn comes all the same
+            words = f"what lacks copies cannot be looked for: {type(error).__name__}: {error}"
+            if words != self._said:
+                self._trouble(words)
+            self._said = words
+        else:
+            self._said = ""
 
     def _begin(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if name in self._running or len(self._running) >= AT_ONCE:
@@ -125,8 +144,8 @@ class Replicator:
         task.add_done_callback(lambda _: self._over(name, task))
 
     def _over(self, name: str, task: asyncio.Task[None]) -> None:
+        """Whoever is told of a copy wakes us; what failed is left for the next look, or it would be tried on and on."""
         del self._running[name]
-        self.wake()
         if not task.cancelled() and (error := task.exception()) is not None:
             self._trouble(f"{name} cannot be copied: {type(error).__name__}: {error}")
 
@@ -177,12 +196,12 @@ class Replicator:
         store, pace = self._located[other].store, self._located[other].bandwidth.pace
         move = store.get if comes else store.put
         if await self._done(transfer.source, other, name, lambda: move(name, self._root / name.path, pace)):
-            await self._tell(CopiesTold(place=transfer.target, verified=(transfer.sha256,)))
+            await self._say(CopiesTold(place=transfer.target, verified=(transfer.sha256,)))
 
     async def _read(self, sha256: str, place: str) -> None:
         name, located = self._names[sha256], self._located[place]
         if await self._done(place, place, name, lambda: located.store.check(name, located.bandwidth.pace)):
-            await self._tell(CopiesTold(place=place, verified=(sha256,)))
+            await self._say(CopiesTold(place=place, verified=(sha256,)))
 
     async def _done(self, source: str, other: str, name: ObjectName, work: Callable[[], object]) -> bool:
         """Do it in a thread; what is wrong with the copy in `source` is told, what is wrong with `other` remembered."""
@@ -192,17 +211,30 @@ class Replicator:
         except Stopped:
             return False
         except (Damaged, FilesChanged) as error:
-            await asyncio.to_thread(self._located[source].store.set_aside, name)
-            await self._tell(CopiesTold(place=source, damaged=(name.sha256,), why=str(error)))
+            await self._set_aside(source, name)
+            await self._say(CopiesTold(place=source, damaged=(name.sha256,), why=str(error)))
             return False
         except Missing as error:
-            await self._tell(CopiesTold(place=source, gone=(name.sha256,), why=str(error)))
+            await self._say(CopiesTold(place=source, gone=(name.sha256,), why=str(error)))
             return False
         except (FilesError, LinkError) as error:
             places.failed(located, error, self._clock.now())
             return False
+        except OSError as error:
+            places.failed(located, FilesError(f"{name.path} cannot be read or written: {error}"), self._clock.now())
+            return False
         places.answered(located)
         return True
+
+    async def _set_aside(self, place: str, name: ObjectName) -> None:
+        try:
+            await asyncio.to_thread(self._located[place].store.set_aside, name)
+        except (FilesError, LinkError, OSError) as error:  # it counts no more all the same
+            self._trouble(f"a damaged copy stays where it is: {error}")
+
+    async def _say(self, told: CopiesTold) -> None:
+        self._told += 1
+        await self._tell(told)
 
 
 def possible(wanted: Wanted, domains: Mapping[str, str]) -> Wanted:
