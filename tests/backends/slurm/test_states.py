@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from hostler.backends.slurm.states import HOPELESS, STATES, Outcome, Phase, read_state
+from hostler.backends.slurm.states import HOPELESS, STATES, Outcome, Phase, State, read_state, verdict
 
 OVER = [name for name, (_, phase, _) in STATES.items() if phase is Phase.OVER]
 
@@ -62,6 +62,31 @@ def test_whatever_it_says_it_is_over_only_in_words_that_are_known(text: str) -> 
         assert any(name[:5] in text.upper() or STATES[name][0] in text.upper() for name in OVER)
     if state.phase is Phase.UNKNOWN:
         assert state.text == text.strip()[:100]
+
+
+RUNNING, PENDING, UNKNOWN = (read_state(word) for word in ("RUNNING", "PENDING", "NOVEL"))
+DONE, PREEMPTED, LOST = (read_state(word) for word in ("COMPLETED", "PREEMPTED", "NODE_FAIL"))
+
+
+@pytest.mark.parametrize(
+    ("listed", "recorded", "expected"),
+    [
+        (PENDING, PREEMPTED, PENDING),  # requeued: the record is that of the run before
+        (PENDING, LOST, PENDING),
+        (RUNNING, None, RUNNING),
+        (UNKNOWN, DONE, UNKNOWN),
+        (None, PREEMPTED, PREEMPTED),  # the queue has it no more: it is not requeued
+        (None, RUNNING, RUNNING),  # accounting is late
+        (DONE, RUNNING, DONE),
+        (DONE, None, DONE),
+        (DONE, LOST, LOST),  # accounting tells more than the queue
+        (None, None, None),
+    ],
+)
+def test_the_queue_has_the_last_word_as_long_as_it_has_the_job(
+    listed: State | None, recorded: State | None, expected: State | None
+) -> None:
+    assert verdict(listed, recorded) == expected
 
 
 def test_reasons_without_hope_say_what_to_do() -> None:

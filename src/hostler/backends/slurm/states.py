@@ -63,7 +63,7 @@ class State:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more happens to the job by itself, unless it is requeued: then the queue has it still."""
+        """Whether nothing more happens to the job by itself, unless it is requeued (see `verdict`)."""
         return self.phase is Phase.OVER
 
 
@@ -147,6 +147,19 @@ def read_state(text: str) -> State:
         outcome=outcome if phase in (Phase.OVER, Phase.ENDING) else None,
         by=int(by[1]) if by is not None and outcome is Outcome.CANCELLED else None,
     )
+
+
+def verdict(listed: State | None, recorded: State | None) -> State | None:
+    """How a job stands, of what the queue says and of what accounting says; `None`: neither knows it.
+
+    `listed` is `None` only where the queue was asked, has answered, and does not have the job. A job that is requeued
+    stays in the queue under its own id, waiting; accounting may meanwhile have `PREEMPTED`, `NODE_FAIL` or `REQUEUED`
+    of the run before. So the queue's word wins, and what accounting says is the end only where the queue has the job no
+    more, or has its end as well.
+    """
+    if listed is not None and (not listed.over or recorded is None or not recorded.over):
+        return listed
+    return recorded if recorded is not None else listed
 
 
 def _known(word: str) -> tuple[Phase, Outcome | None] | None:
