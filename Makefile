@@ -16,7 +16,7 @@ slurm faults: JOBS := 3
 # Tests start Hostler some hundred times: compiled once, whatever the environment says, each start costs a fifth less.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo static test slurm canary api lint format reference bench campaign fleetdays faults rigs clean
+.PHONY: demo static test slurm canary api lint format reference bench campaign fleetdays faults rigs chaos clean
 .DEFAULT_GOAL := demo
 
 demo:
@@ -93,6 +93,11 @@ faults:
 rigs:
 	@scripts/make-env kernels,train,eval,report,opt,dev
 	LAB_RIGS_S=150 $(RUN) -m pytest -s tests/lab/test_rigs.py $(ARGS)
+
+# Real self-play on four rented hosts, one of which is destroyed each minute, for twenty minutes and what it takes to end.
+chaos:
+	@scripts/make-env kernels,train,eval,report,opt,dev
+	LAB_CHAOS_MIN=20 $(RUN) -m pytest -s tests/lab/test_chaos.py $(ARGS)
 
 clean:
 	rm -rf .venv build dist src/hostler/web/static/vendor .mypy_cache .ruff_cache .hypothesis

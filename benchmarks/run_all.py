@@ -29,6 +29,7 @@ NAMES = (
     "providers",
     "decisions",
     "ssh",
+    "data",
     "slurm",
     "selfplay",
     "learning",

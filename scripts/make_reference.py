@@ -68,10 +68,12 @@ dashboard.
 | `provider` | who rents a node out; empty where nobody said |
 | `tier` | `1`, `2` or `3`, or `cpu` for slots of nodes without a tier |
 | `work`, `config` | a kind of work; a training config |
+| `kind`, `standing` of artifacts | `games`, `dataset`, `model`, `evaluation`; what they are worth now |
+| `place` | where copies of artifacts lie: `controller`, or a store of the fleet file |
 | `outcome` of attempts | `done`, `cancelled`, `yielded` to other work, `called_back`, or the class of the failure |
 | `outcome` of chunks | `done`, `taken` from a slow device, `returned` in good order, `failed` |
 
-Jobs are never named: there are too many of them. `hostler explain` and the API know them.
+Jobs and artifacts are never named: there are too many of them. `hostler explain` and the API know them.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

@@ -21,7 +21,7 @@ from hostler.model.errors import HostlerError, NotFound
 from hostler.web.app import make_app
 from tests.core.builders import script
 from tests.web.core_desk import TOKEN, CoreDesk, Window, door, window
-from tests.web.worlds import SCRIPT, SWEEP, WAITING, whole_world
+from tests.web.worlds import ARTIFACT, FILES, SCRIPT, SWEEP, WAITING, whole_world
 
 READS: Mapping[str, tuple[Any, ...]] = {
     "status": (),
@@ -61,8 +61,16 @@ READS: Mapping[str, tuple[Any, ...]] = {
     "silences": (),
     "alert_targets": (),
     "tokens": (),
+    "disk": (),
+    "disk_plan": (),
+    "disk_tombstones": (),
     "audit": (),
     "entries": (7,),
+    "artifacts": ("games", "tiny_2p"),
+    "all_artifacts": (None, None, "games", "controller"),
+    "artifact": (ARTIFACT[:12],),
+    "lineage": (ARTIFACT, 2, 5),
+    "replication": (),
 }
 WRITES: Mapping[str, Callable[[Any], Any]] = {
     "submit": lambda client: client.submit([codec.plain(script("new", key="new"))]),
@@ -82,10 +90,13 @@ WRITES: Mapping[str, Callable[[Any], Any]] = {
     "unsilence": lambda client: client.unsilence("s1"),
     "create_token": lambda client: client.create_token("three", "operate", 60.0),
     "revoke_token": lambda client: client.revoke_token("three"),
+    "verify_artifact": lambda client: client.verify_artifact(ARTIFACT, "controller"),
+    "clean_disk": lambda client: client.clean_disk(["logs/j1.1/out"], who="ann"),
+    "undo_cleaning": lambda client: client.undo_cleaning(["logs/j7.1/out"]),
     "drain": lambda client: client.drain(),
 }
 OTHERS = {"metrics", "log"}
-BY_HAND = {"events"}
+BY_HAND = {"events", "content"}
 """What is no request with an answer, but a stream: each client has its own."""
 
 
@@ -120,6 +131,7 @@ def ask_all(client: Client) -> Mapping[str, Any]:
     said = {name: _gathered(getattr(client, name)(*args)) for name, args in READS.items()}
     said["log"] = client.log(f"{client.job(SCRIPT)['job']['id']}.1", offset=-7)
     said |= {name: write(client) for name, write in WRITES.items()}
+    assert b"".join(client.content(ARTIFACT)) == FILES[0]
     return {**said, "metrics": client.metrics()}
 
 
@@ -130,6 +142,7 @@ async def await_all(client: AsyncClient) -> Mapping[str, Any]:
     said["log"] = await client.log(f"{job['job']['id']}.1", offset=-7)
     for name, write in WRITES.items():
         said[name] = await write(client)
+    assert b"".join([each async for each in client.content(ARTIFACT)]) == FILES[0]
     return {**said, "metrics": await client.metrics()}
 
 

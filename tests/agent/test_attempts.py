@@ -351,3 +351,22 @@ def test_lanes_and_jobs_on_several_devices_are_queues_of_their_own(agent: Agent)
     assert not [fact for fact in client.facts if fact["attempt"] == "j9.1"], "a lane is a queue like any other"
     client.send(type="stop", attempts=["j1.1"], reason="cancelled")
     assert client.ended("j9.1")["exit_code"] == 0
+
+
+def test_an_attempt_without_its_room_is_not_started(agent: Agent, tmp_path: Path) -> None:
+    client = agent.client()
+    ran = tmp_path / "ran"
+    client.launch(shell("j1.1", f"touch {ran}", disk_bytes=1 << 60), shell("j2.1", "true", disk_bytes=1))
+    ended = client.ended("j1.1")
+    assert (ended["reason"], ended["exit_code"], ended["started_at"]) == ("full", None, None)
+    assert ended["error"].startswith("it needs 1.07e+09 GB of free space, ")
+    assert not ran.exists()
+    assert client.ended("j2.1")["exit_code"] == 0, "the next in its queue goes on"
+
+
+def test_room_is_looked_for_where_it_writes(agent: Agent, tmp_path: Path) -> None:
+    client = agent.client()
+    client.launch(shell("j1.1", "true", disk_bytes=1 << 60, cwd=str(tmp_path)))
+    assert client.ended("j1.1")["reason"] == "full"
+    client.launch(shell("j2.1", "true", disk_bytes=1, env={"HOSTLER_ARTIFACTS": "/nobody/has/this"}))
+    assert client.ended("j2.1")["exit_code"] == 0, "what cannot be measured refuses nothing"

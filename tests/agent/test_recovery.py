@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from hostler.agent.connection import connect
 from hostler.agent.procs import start_time
 
 from .harness import Agent, alive, until
@@ -59,6 +62,21 @@ def test_an_ack_request_for_another_agent_is_ignored(agent: Agent) -> None:
     client = agent.client()
     client.send(type="ack", seq=seq, agent=client.hello["agent"])
     client.sync()
+    assert agent.client().hello["attempts"] == []
+
+
+def test_what_is_acknowledged_before_it_was_sent_again_is_not_sent(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(attempt("j1.1", "true"))
+    fact = client.ended("j1.1")
+    name, supervisor = client.hello["agent"], agent.supervisor
+    at_once = connect(str(agent.directory), 10.0)
+    hello = {"type": "hello", "protocol": 1, "controller": "test", "epoch": 1, "ack": 0}
+    ack = {"type": "ack", "seq": fact["seq"], "agent": name}
+    at_once.sendall(json.dumps(hello).encode() + b"\n" + json.dumps(ack).encode() + b"\n")
+    time.sleep(0.2)  # facts are gathered for a moment before they are sent
+    at_once.close()
+    assert agent.supervisor == supervisor, "it did not fail meanwhile"
     assert agent.client().hello["attempts"] == []
 
 

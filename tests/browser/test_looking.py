@@ -24,6 +24,8 @@ PAGES = {
     "learning": "learning",
     "config": "learning/coins",
     "data": "data",
+    "artifacts": "artifacts",
+    "artifact": "artifacts/{artifact}",
     "events": "events",
     "story": "events/1",
     "costs": "costs",
@@ -47,7 +49,8 @@ CLICKABLE = """() => [...document.querySelectorAll("a[href], button, select, inp
 
 def path_of(site: Site, name: str) -> str:
     """Where a page is."""
-    return PAGES[name].format(sweep=site.fleet.client.sweeps()[0]["job"])
+    client = site.fleet.client
+    return PAGES[name].format(sweep=client.sweeps()[0]["job"], artifact=client.artifacts("model")[0]["sha256"])
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -191,3 +191,17 @@ def test_a_lost_connection_is_seen_and_heals(site: Site, page: Page) -> None:
     expect(page.locator("#newest")).to_contain_text(job, timeout=PATIENCE_MS)
     assert page.evaluate("window.stayed")
     site.faults[:] = [fault for fault in site.faults if "net::ERR" not in fault]
+
+
+def test_copies_are_read_again(site: Site, page: Page) -> None:
+    model = site.fleet.client.artifacts("model", limit=1)[0]
+    site.go(page, f"artifacts/{model['sha256']}")
+    page.evaluate(NOT_AGAIN)
+    page.get_by_role("button", name="Read all copies again").click()
+
+    def read_at() -> float:
+        return max(copy["verified_at"] for copy in site.fleet.client.artifact(model["sha256"])["artifact"]["copies"])
+
+    until(lambda: read_at() > model["copies"][0]["verified_at"], "the copy being read")
+    expect(page.locator("#places")).to_contain_text("right")
+    assert page.evaluate("window.stayed")

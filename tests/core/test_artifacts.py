@@ -5,7 +5,7 @@ from __future__ import annotations
 from hostler.core import Core
 from hostler.model.errors import UsageError
 from hostler.model.events import CopiesDamaged, CopiesGone, CopiesVerified, PlaceGone
-from hostler.model.inputs import CopiesTold, GivePlaceUp, Input
+from hostler.model.inputs import Asked, CopiesTold, GivePlaceUp, Input, ReadCopies
 
 RIGHT, WRONG, AWAY = ("a" * 64,), ("b" * 64,), ("c" * 64,)
 
@@ -37,3 +37,12 @@ def test_who_gives_a_place_up_says_why() -> None:
     outcome = core.handle(1.0, GivePlaceUp(place="rig-1", who="me", why=" "))
     assert isinstance(outcome.answers[0], UsageError)
     assert not outcome.entries
+
+
+def test_that_copies_are_to_be_read_is_on_record_and_a_repetition_knows_since_when() -> None:
+    core = Core()
+    asked = Asked(who="me", what="verify", key="one", fingerprint="f", given=ReadCopies(artifact=RIGHT[0]))
+    first = core.handle(5.0, asked)
+    assert [entry.event.kind for entry in first.entries] == ["request.accepted"]
+    again = core.handle(9.0, asked)
+    assert (first.answers[0], again.answers[0], list(again.entries)) == (5.0, 5.0, [])

@@ -10,6 +10,7 @@ import json
 import os
 import random
 import sys
+import time
 from pathlib import Path
 
 PLIES = 10
@@ -28,6 +29,12 @@ def publish(suffix: str, text: str) -> dict:
     return {"sha256": sha256, "bytes": len(content)}
 
 
+def leave(text: str) -> None:
+    draft = RESULT.with_name(f".{RESULT.name}.{os.getpid()}")
+    draft.write_text(text)
+    draft.rename(RESULT)
+
+
 def read(suffix: str, sha256: str) -> str:
     content = (ARTIFACTS / "objects" / sha256[:2] / (sha256 + suffix)).read_bytes()
     assert hashlib.sha256(content).hexdigest() == sha256
@@ -35,12 +42,30 @@ def read(suffix: str, sha256: str) -> str:
 
 
 def selfplay(order: dict) -> dict:
-    played = []
+    """What others have closed stays closed. With `pause_s` a segment takes so long, and is told of at once.
+
+    `pad` makes each of them so many bytes larger.
+    """
+    closed, pause_s = order.get("closed", {"segments": []})["segments"], order["options"].get("pause_s", 0.0)
+    pad = "x" * order["options"].get("pad", 0)
+    known = {each["numbers"] for each in closed}
     for first in range(0, order["games"], order["segment_games"]):
         games = min(order["segment_games"], order["games"] - first)
-        text = f"{order['config']}: {games} games of {order['player']} from {first}, seed {order['seed']}"
-        played.append({**publish(".segment.npz", text), "games": games, "positions": games * PLIES})
-    return {"segments": played, "games": order["games"], "positions": order["games"] * PLIES}
+        numbers = f"{first}-{first + games - 1}" if games > 1 else str(first)
+        if numbers in known:
+            continue
+        time.sleep(pause_s)
+        text = f"{order['config']}: {games} games of {order['player']} from {first}, seed {order['seed']}{pad}"
+        told = {"games": games, "positions": games * PLIES, "numbers": numbers}
+        closed = [*closed, {**publish(".segment.npz", text), **told}]
+        if pause_s:
+            leave(json.dumps({"schema": 1, **counted(closed)}))
+    return counted(closed)
+
+
+def counted(closed: list) -> dict:
+    games = sum(each["games"] for each in closed)
+    return {"segments": closed, "games": games, "positions": games * PLIES}
 
 
 def export(order: dict) -> dict:
@@ -161,9 +186,7 @@ def main() -> int:
     text = "I am done" if fault == "no JSON" else json.dumps(result)
     if fault == "status 1":
         text = json.dumps({"schema": 1, "error": "3 coins of 7 are gone"})
-    draft = RESULT.with_name(f".{RESULT.name}.{os.getpid()}")
-    draft.write_text(text)
-    draft.rename(RESULT)
+    leave(text)
     return int(fault == "status 1")
 
 

@@ -21,6 +21,7 @@ from tests.integration.conftest import NODE, WORKER, Fleet, Hostler, View, a_fle
 from tests.integration.loops import (
     CONFIG,
     LOOP_PATIENCE_S,
+    STAGES,
     Holds,
     config_of,
     damaged,
@@ -257,10 +258,11 @@ def test_all_of_it_has_left_nothing_half_done(later: Killed) -> None:
 
 def test_a_disk_that_is_full_during_export(tmp_path: Path) -> None:
     holds = Holds(tmp_path / "holds")
+    little: View = {stage: {"resources": {"disk_gb": 0.0}} for stage in STAGES}
     with (
         small_disk(tmp_path / "disk", "8m") as disk,
         a_fleet(
-            tmp_path, nodes=[{**NODE, "env": {"HOSTLER_ARTIFACTS": str(disk)}}], configs=[tiny(holds.env)]
+            tmp_path, nodes=[{**NODE, "env": {"HOSTLER_ARTIFACTS": str(disk)}}], configs=[tiny(holds.env, **little)]
         ) as fleet,
     ):
         holds.at("export", "reading")

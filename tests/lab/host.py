@@ -151,6 +151,15 @@ class Host:
         self.start()
         self.wait_for_sshd()
 
+    def destroy(self) -> None:
+        """Another machine comes in its place: everything that ran is gone, and all that was on its disk."""
+        self.power_off()
+        for name in ("home", "tmp"):
+            shutil.rmtree(self.folder / "disk" / name)
+            (self.folder / "disk" / name).mkdir()
+        self.start()
+        self.wait_for_sshd()
+
     def close(self) -> None:
         """Take it away."""
         self.power_off()

@@ -15,7 +15,10 @@ from hostler.model import (
     access_events,
     alert_events,
     artifact_events,
+    artifact_inputs,
+    backup_events,
     commands,
+    disk_events,
     errors,
     events,
     fleet,
@@ -78,10 +81,21 @@ def test_a_record_cannot_be_changed() -> None:
 
 
 def test_unions_leave_nothing_out() -> None:
-    modules = (events, loop_events, fleet_events, pool_events, access_events, alert_events, artifact_events)
+    modules = (
+        events,
+        loop_events,
+        fleet_events,
+        pool_events,
+        access_events,
+        alert_events,
+        artifact_events,
+        backup_events,
+        disk_events,
+    )
     facts = {each for module in modules for each in classes(module)} - {events.Entry}
     assert set(typing.get_args(typing.get_args(events.Event)[0])) == facts
-    assert set(typing.get_args(inputs.Input)) == set(classes(inputs)) - {inputs.Found}
+    asked = {each for module in (inputs, artifact_inputs) for each in classes(module)}
+    assert set(typing.get_args(inputs.Input)) == asked - {inputs.Found}
     orders = {commands.AttemptOrder, commands.CanaryOrder, commands.ChunkOrder, commands.WorkerOrder}
     assert set(typing.get_args(commands.Command)) == set(classes(commands)) - orders
 

@@ -237,6 +237,19 @@ def test_host_cpus_and_memory_are_reserved() -> None:
     assert crowded(Resources(), place=place, node=replace(half, cpus=9.0, memory_gb=99.0)) is None
 
 
+def test_disk_space_is_kept_for_what_runs() -> None:
+    place, need = at(rig()), Resources(disk_gb=20.0)
+    told = replace(QUIET, disk_free_gb=50.0, disk_gb=30.0)
+    assert crowded(need, place=place, node=told) is None
+    said = crowded(need, place=place, node=replace(told, disk_gb=31.0))
+    assert said == "disk space: needs 20 GB; n has 50 GB free, 31 of it kept for what runs there"
+    assert crowded(need, place=place, node=replace(told, disk_free_gb=None)) is None, "the node itself will look"
+    assert crowded(Resources(disk_gb=0.0), place=place, node=replace(told, disk_gb=99.0)) is None
+    little = replace(QUIET, disk_free_gb=0.5)
+    assert crowded(Resources(), work=WorkKind.TRAINING, place=place, node=little) is not None
+    assert crowded(Resources(), work=WorkKind.SCRIPT, place=place, node=little) is None
+
+
 def test_starts_on_gpus_are_staggered() -> None:
     node = rig(limits=NodeLimits(stagger_s=5))
     just_now = replace(QUIET, since_start_s=2.0)

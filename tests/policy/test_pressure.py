@@ -16,6 +16,7 @@ from hostler.policy.pressure import (
     HELD_BACK,
     MARGINS,
     SINKING,
+    STORE,
     UNITS,
     Reading,
     full_in_s,
@@ -33,6 +34,7 @@ LIMITS: Mapping[str, float] = {
     "memory": 0.8,
     "load": 16.0,
     "disk": 0.7,
+    "controller's disk": 0.7,
     "disk free": 1.0,
     "disk full in": 3600.0,
     "backlog": 1800.0,
@@ -56,7 +58,7 @@ def bad(name: str, by: float) -> float:
 class TestWorstOf:
     def test_there_is_a_limit_a_unit_and_an_effect_for_each(self) -> None:
         assert LIMITS.keys() == UNITS.keys() == MARGINS.keys() == HELD_BACK.keys()
-        assert all(HELD_BACK.values())
+        assert {name for name, held in HELD_BACK.items() if not held} == {STORE}, "it is no node's: it is cleaned"
 
     @given(names, st.floats(1, 100), st.dictionaries(names, st.none() | st.just(0.0)), st.data())
     def test_each_fires_alone_whatever_the_others(
@@ -216,3 +218,13 @@ class TestEffects:
         assert words(one("disk full in", 1234.5)) == "disk full in 1234 s, critical below 3600"
         assert words(one("memory", 0.5)) == "memory 0.5 share used, no pressure"
         assert words(one("memory", None)) == "memory unknown share used, no pressure"
+
+
+def test_the_controllers_disk_is_cleaned_sooner_than_others() -> None:
+    levels = {used: one("controller's disk", used).level for used in (0.49, 0.5, 0.69, 0.7)}
+    assert levels == {0.49: Level.NONE, 0.5: Level.CLEAN, 0.69: Level.CLEAN, 0.7: Level.CRITICAL}
+    assert one("controller's disk", 0.49, previous=Level.CLEAN).level is Level.CLEAN
+    assert one("controller's disk", 0.48, previous=Level.CLEAN).level is Level.NONE
+    lowered = Targets(disk_warning=0.2, disk_clean=0.3, disk_critical=0.4)
+    (signal,) = judge([Reading(name="controller's disk", value=0.45)], {}, lowered)
+    assert signal.level is Level.CRITICAL

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import hashlib
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,9 +18,11 @@ from hostler.model.errors import LinkLost
 from hostler.model.events import Entry, SegmentsMade
 from hostler.model.inputs import Input
 from hostler.model.learning import SegmentRef
+from hostler.runtime import replicating
 from hostler.runtime.pacing import Bandwidth
 from hostler.runtime.places import Located
 from hostler.runtime.replicating import Replicator
+from hostler.runtime.verdicts import Verdicts
 from hostler.store import Batch, Journal, catalogue, open_journal
 from hostler.stores.base import ObjectName, Pace, at_once
 from hostler.stores.directory import DirectoryStore
@@ -29,15 +32,18 @@ SUFFIX = ".segment.npz"
 
 @dataclass
 class Clock:
-    """Time that passes when somebody says so."""
+    """Time that passes when somebody says so, or waits."""
 
     at: float = 1000.0
+    then: Callable[[], None] = lambda: None
+    """What happens while somebody waits."""
 
     def now(self) -> float:
         return self.at
 
     async def sleep(self, seconds: float) -> None:
-        raise AssertionError("nothing here waits")
+        self.at += seconds
+        self.then()
 
 
 class Flaky(DirectoryStore):
@@ -83,13 +89,14 @@ class Yard:
             name: Located(store=store, domain=domains[name], bandwidth=Bandwidth(None))
             for name, store in self.stores.items()
         }
+        self.verdicts = Verdicts(self.journal, self.located, self.clock, self.tell, self.troubles.append)
         self.replicator = Replicator(
             self.journal,
             self.located,
             self.stores[HUB].root,
             ReplicationRules(),
             self.clock,
-            self.tell,
+            self.verdicts,
             self.troubles.append,
         )
 
@@ -150,12 +157,47 @@ async def test_a_store_that_does_not_answer_is_left_alone_and_asked_again(yard: 
     assert yard.replicator.backlog.artifacts == 1
     assert yard.located["bucket"].trouble == "nobody answers"
     yard.stores["bucket"].away = False
-    await yard.settle()
+    await yard.replicator.turn()
     assert set(yard.copies(name)) == {HUB}, "not yet"
-    yard.clock.at += 6
     await yard.settle()
     assert set(yard.copies(name)) == {HUB, "bucket"}
     assert yard.located["bucket"].trouble is None
+
+
+async def test_whoever_waits_for_copies_waits_for_a_store_that_is_back_soon(yard: Yard) -> None:
+    del yard.located["shelf"]
+    name = yard.segment(b"games")
+    yard.stores["bucket"].away = True
+    yard.clock.then = lambda: setattr(yard.stores["bucket"], "away", False)
+    await yard.settle()
+    assert set(yard.copies(name)) == {HUB, "bucket"}
+
+
+async def test_a_store_that_hangs_keeps_no_other_waiting(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does on a network's file system whose server is gone."""
+    monkeypatch.setattr(replicating, "ANSWERS_S", 0.01)
+    answers = threading.Event()
+
+    def hangs() -> int | None:
+        answers.wait()
+        return None
+
+    monkeypatch.setattr(yard.stores["shelf"], "free_bytes", hangs)
+    sha256 = yard.segment(b"games")
+    try:
+        await yard.settle()
+        assert set(yard.copies(sha256)) == {HUB, "bucket"}
+        assert "has not answered" in (yard.located["shelf"].trouble or "")
+        for _ in range(3):
+            yard.clock.at += 700.0
+            await yard.replicator.turn()
+            assert yard.clock.at < yard.located["shelf"].away_until, "nothing is begun there meanwhile"
+    finally:
+        answers.set()
+    await asyncio.gather(*yard.replicator._looks.values())
+    yard.clock.at += 700.0
+    await yard.replicator.turn()
+    assert yard.located["shelf"].trouble is None
 
 
 async def test_a_copy_that_is_damaged_before_it_was_copied_is_told_and_set_aside(yard: Yard) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -116,3 +117,28 @@ def test_a_certificate_is_made_once(tmp_path: Path) -> None:
     assert directory.certificate.read_text() == "first"
     assert directory.certificate.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in directory.certificate.parent.iterdir()] == ["certificate.pem"]
+
+
+def test_the_fleet_file_is_kept_as_it_was_read_and_what_came_through_a_pipe_is_not(tmp_path: Path) -> None:
+    directory = StateDir(tmp_path / "state")
+    directory.take()
+    (tmp_path / "fleet.yaml").write_text("nodes: []\n")
+    directory.note_fleet(tmp_path / "fleet.yaml")
+    (tmp_path / "fleet.yaml").write_text("nodes: 7\n")
+    assert (directory.fleet_file.read_text(), directory.fleet_path()) == ("nodes: []\n", str(tmp_path / "fleet.yaml"))
+    os.mkfifo(tmp_path / "pipe")
+    directory.note_fleet(tmp_path / "pipe")
+    assert (directory.fleet_file.exists(), directory.fleet_path()) == (False, None)
+
+
+def test_who_is_away_is_kept_over_a_restart(tmp_path: Path) -> None:
+    directory = StateDir(tmp_path)
+    assert directory.away() == {}
+    directory.note_away({"bucket": {"since": 5.0, "suspect": False}, "attic": {"since": None, "suspect": True}})
+    assert StateDir(tmp_path).away() == {
+        "bucket": {"since": 5.0, "suspect": False},
+        "attic": {"since": None, "suspect": True},
+    }
+    for nonsense in ("", "[]", '{"bucket": 5}', '{"bucket": {}}'):
+        directory.away_file.write_text(nonsense)
+        assert directory.away() == {}

@@ -49,10 +49,10 @@ scheduling:
   targets: {gpu_min: 0.5, gpu_max: 0.9, pid_kp: 1, pid_ki: 2, pid_kd: 3, lanes_max: 2, idle_below: 0.1,
     idle_after_s: 1, idle_check_s: 2, memory_max: 0.5, disk_warning: 0.1, disk_clean: 0.2, disk_critical: 0.3,
     disk_free_gb: 2, disk_roomy_gb: 9, disk_full_within_s: 1, queue_max: 5, backlog_max_s: 1, load_max: 9,
-    telemetry_max_age_s: 1, unknown_hold_s: 1}
+    telemetry_max_age_s: 1, unknown_hold_s: 1, disk_store: 0.15}
   quarantine: {failures: 1, rest_s: 1, rest_max_s: 2}
   placement: {beta: 1, round_s: 1, restart_s: 1, plan_every_s: 1, starve_after_s: 1, preempt: false, preempt_after_s: 1,
-    hold_s: 1}
+    hold_s: 1, transfer_mb_per_s: 1}
 """
 
 

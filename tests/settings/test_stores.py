@@ -41,6 +41,18 @@ def test_each_kind_says_where_it_is(tmp_path: Path) -> None:
     assert attic.bytes_per_s == 10e6
 
 
+def test_a_node_is_a_failure_domain_of_its_own(tmp_path: Path) -> None:
+    nodes = [{"name": "here"}, {"name": "rig1", "backend": "ssh", "host": "rig1.example"}]
+    vault = {"name": "vault", "kind": "node", "node": "rig1", "path": "/data/hostler"}
+    (found,) = store_specs(loaded(tmp_path, nodes=nodes, stores=[vault]))
+    assert (found.kind, found.node, found.root, found.domain) == ("node", "rig1", "/data/hostler", "rig1")
+
+
+def test_how_copies_are_read_again_is_said_once(tmp_path: Path) -> None:
+    rules = replication_rules(loaded(tmp_path, replication={"scrub_mb_per_s": 5.0, "away_s": 60.0}))
+    assert (rules.scrub_bytes_per_s, rules.away_s, rules.verified_within_s) == (5e6, 60.0, 30 * 86_400.0)
+
+
 def test_copies_are_said_one_by_one(tmp_path: Path) -> None:
     asked = {"games": {"copies": 3, "domains": 2, "within_s": 60.0}, "reread_s": 1000.0}
     rules = replication_rules(loaded(tmp_path, replication=asked))
@@ -59,6 +71,17 @@ def test_copies_are_said_one_by_one(tmp_path: Path) -> None:
         ({"stores": [store(kind="s3", path=None)]}, "needs `bucket`"),
         ({"stores": [{"name": "a", "kind": "rclone", "remote": "-far:"}]}, "remote"),
         ({"stores": [{"name": "a", "kind": "s3", "bucket": "b", "endpoint": "http://me:secret@host"}]}, "endpoint"),
+        ({"stores": [{"name": "a", "kind": "node", "path": "/data"}]}, "needs `node`"),
+        ({"stores": [{"name": "a", "kind": "node", "node": "rig1"}]}, "needs `path`"),
+        ({"stores": [{"name": "a", "kind": "node", "node": "rig1", "path": "data"}]}, "absolute path"),
+        ({"stores": [{"name": "a", "kind": "node", "node": "rig1", "path": "/data"}]}, "none of this fleet"),
+        (
+            {
+                "nodes": [{"name": "v", "backend": "virtual", "cpu_slots": 1, "gpus": "none"}],
+                "stores": [{"name": "a", "kind": "node", "node": "v", "path": "/data"}],
+            },
+            "none of this fleet",
+        ),
         ({"replication": {"games": {"copies": 1, "domains": 2}}}, "cannot lie in 2 domains"),
     ],
 )

@@ -56,7 +56,10 @@ class LoopPlan:
 def loop_world(seed: int, faults: Faults, fails: float = 0.0, lies: float = 0.0) -> tuple[World, LoopPlan, Lab]:
     """Up to three configs on a few nodes, with scripts and a sweep beside them."""
     random = Random(seed)
-    nodes = tuple(_node(f"n{number}", random.randint(1, 3)) for number in range(random.randint(1, 3)))
+    # Where it has been rented, a node has files of its own, and tells at once what is closed there.
+    nodes = tuple(
+        _node(f"n{number}", random.randint(1, 3), rented=number % 2 == 1) for number in range(random.randint(1, 3))
+    )
     speeds = {device.id: random.choice([300.0, 1000.0, 4000.0]) for node in nodes for device in node.devices}
     lab = Lab(ANCHORS, fails=fails, lies=lies)
     world = World(seed, nodes, speeds, faults, lab=lab)

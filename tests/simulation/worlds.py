@@ -37,9 +37,9 @@ def small_world(seed: int, faults: Faults, lease_s: float | None = None) -> tupl
     return world, plan
 
 
-def _node(name: str, devices: int, lease_s: float | None = None) -> NodeSpec:
+def _node(name: str, devices: int, lease_s: float | None = None, *, rented: bool = False) -> NodeSpec:
     specs = (DeviceSpec(id=f"{name}/cpu{n}", node=name, kind=DeviceKind.CPU, index=n) for n in range(devices))
-    return NodeSpec(name=name, backend="virtual", devices=tuple(specs), lease_s=lease_s)
+    return NodeSpec(name=name, backend="virtual", devices=tuple(specs), lease_s=lease_s, apart=rented, ephemeral=rented)
 
 
 def _plan(random: Random) -> Plan:

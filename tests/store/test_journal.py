@@ -133,7 +133,7 @@ def test_a_store_of_the_version_before_is_brought_to_this_one(tmp_path: Path) ->
     opened.append([batch(trouble(1))])
     opened.close()
     with sqlite_engine(tmp_path / FILE).begin() as connection:
-        for table in ("requests", "artifacts", "lineage", "copies"):
+        for table in ("requests", "artifacts", "lineage", "copies", "settling"):
             connection.execute(text(f"drop table {table}"))
         connection.execute(text("update alembic_version set version_num = '0001'"))
     again = open_journal(tmp_path)

@@ -8,8 +8,8 @@ import http.client
 import json
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 from urllib.parse import urljoin
 
@@ -37,12 +37,31 @@ from hostler.core.views import (
 )
 from hostler.model.access import AuditView, Holder, TokenView
 from hostler.model.alert_views import AlertView, RuleView, SilenceView, TargetView
-from hostler.model.errors import LinkLost, NotFound
+from hostler.model.artifact_views import (
+    ArtifactDetail,
+    ArtifactRead,
+    ArtifactView,
+    LineageView,
+    ReplicationView,
+    Sought,
+)
+from hostler.model.disks import (
+    CleanView,
+    DoomedFile,
+    GoingView,
+    KeptView,
+    LeftView,
+    RetentionView,
+    StoreDisk,
+    TombView,
+)
+from hostler.model.errors import Conflict, LinkLost, NotFound
 from hostler.model.events import Entry
 from hostler.model.inputs import Input
 from hostler.model.listed import FleetView, IntervalView, PlacedDevice
 from hostler.model.readings import Gist, Part, Readings
 from hostler.model.steering import CostView, Durations, QuotaView
+from hostler.model.telemetry import Level
 from hostler.model.views import (
     BanView,
     ConfigHistory,
@@ -64,10 +83,11 @@ from hostler.model.views import (
 )
 from hostler.model.work import JobState
 from hostler.web.app import make_app
-from hostler.web.desk import Piece
+from hostler.web.desk import Content, Piece
 from hostler.web.door import Door
 from hostler.web.server import serve
 from tests.core.builders import Driver, fleet
+from tests.web.kept import Kept
 
 TOKEN = "a-token-of-tests"
 T = TypeVar("T")
@@ -83,6 +103,12 @@ class CoreDesk:
         self.drained = 0
         self.told: list[TargetView] = []
         self.broken: Exception | None = None
+        self.files: list[bytes] = []
+        """What the controller's own store holds."""
+        self._kept: Kept | None = None
+        self.may_go: list[DoomedFile] = []
+        self.buried: list[TombView] = []
+        self._cleaned: dict[str, CleanView] = {}
         self._buffer = buffer
         self._readers: list[asyncio.Queue[Entry | None]] = []
 
@@ -93,6 +119,16 @@ class CoreDesk:
     @property
     def _index(self) -> Any:
         return self.driver.core.index
+
+    @property
+    def kept(self) -> Kept:
+        """Its catalogue and stores, made when they are asked for and brought to what the journal says."""
+        if self._kept is None:
+            self._kept = Kept(self.driver, self.tell)
+            for each in self.files:
+                self._kept.put(each)
+        self._kept.sync()
+        return self._kept
 
     @property
     def readers(self) -> int:
@@ -108,7 +144,8 @@ class CoreDesk:
         return gist(self._state, self._index, self._index.now)
 
     def readings(self) -> Readings:
-        return readings(self._state, self._index, self._index.now, "test", "test fleet")
+        made = readings(self._state, self._index, self._index.now, "test", "test fleet")
+        return replace(made, replication=None if self._kept is None else self.replication())
 
     def parts(self) -> Sequence[Part]:
         return [Part(name="core", does="decides", last_at=self._index.now, times=self._state.seq, fault=None)]
@@ -199,6 +236,60 @@ class CoreDesk:
     def _configs(self, name: str | None) -> Sequence[Config]:
         return list(self._state.configs.values()) if name is None else [find_config(self._state, name)]
 
+    def retention(self) -> RetentionView:
+        size = sum(each.bytes for each in self.may_go)
+        going = GoingView(rule="log", why="a log, older than logs are kept", files=len(self.may_go), bytes=size)
+        return RetentionView(
+            mode="dry-run",
+            grace_s=86400.0,
+            disk=StoreDisk(total_bytes=10**12, free_bytes=10**11, used=0.9, level=Level.CRITICAL, says="it is full"),
+            looked_at=None if not self.may_go else self.driver.now,
+            may_go=(going,) if self.may_go else (),
+            stays=(KeptView(why="nobody knows what it is", files=3, bytes=10**9),),
+            buried_files=len(self.buried),
+            buried_bytes=sum(each.bytes for each in self.buried),
+            next_at=min((each.until for each in self.buried), default=None),
+            trouble=None,
+        )
+
+    def tombs(self) -> Sequence[TombView]:
+        return self.buried
+
+    async def doomed(self, *, fresh: bool) -> Sequence[DoomedFile]:
+        return list(self.may_go)
+
+    async def clean_disk(self, ask: str, who: str, files: Sequence[str] | None, most: int) -> CleanView:
+        chosen = [each for each in self.may_go if files is None or each.path in files]
+        self.may_go = [each for each in self.may_go if each not in chosen[:most]]
+        until = self.driver.now + 86400.0
+        for each in chosen[:most]:
+            said = {name: getattr(each, name) for name in ("path", "bytes", "rule", "why", "sha256", "proof")}
+            self.buried.append(TombView(**said, who=who, buried_at=self.driver.now, until=until))
+        return self._moved(ask, chosen[:most], files, max(len(chosen) - most, 0), until)
+
+    async def undo_cleaning(self, ask: str, who: str, files: Sequence[str] | None) -> CleanView:
+        chosen = [each for each in self.buried if files is None or each.path in files]
+        self.buried = [each for each in self.buried if each not in chosen]
+        return self._moved(ask, chosen, files, 0, None)
+
+    def cleaned(self, ask: str) -> CleanView:
+        if ask not in self._cleaned:
+            raise Conflict("what came of it is not known any more")
+        return self._cleaned[ask]
+
+    def _moved(
+        self, ask: str, chosen: Sequence[Any], files: Sequence[str] | None, more: int, until: float | None
+    ) -> CleanView:
+        strangers = set(files or ()) - {each.path for each in chosen}
+        self._cleaned[ask] = CleanView(
+            files=tuple(each.path for each in chosen),
+            bytes=sum(each.bytes for each in chosen),
+            left=tuple(LeftView(path=each, why="it is not known") for each in sorted(strangers)),
+            more=more,
+            until=until,
+        )
+        return self._cleaned[ask]
+
     async def proof(self, name: str) -> LedgerProof:
         view = self.ledger(name)
         return LedgerProof(
@@ -219,6 +310,26 @@ class CoreDesk:
 
     async def story(self, name: str) -> Sequence[Entry]:
         return story(self.driver.entries, find_job(self._state, name).id)
+
+    async def artifacts(
+        self, sought: Sought, after: str | None, limit: int
+    ) -> tuple[Sequence[ArtifactView], str | None]:
+        return await self.kept.artifacts.page(sought, after, limit)
+
+    async def artifact(self, name: str) -> ArtifactDetail:
+        return await self.kept.artifacts.detail(name)
+
+    async def lineage(self, name: str, depth: int, limit: int) -> LineageView:
+        return await self.kept.artifacts.lineage(name, depth, limit)
+
+    async def content(self, name: str) -> Content:
+        return await self.kept.contents.content(name)
+
+    async def verify(self, name: str, place: str | None, since: float) -> ArtifactRead:
+        return await self.kept.contents.verify(name, place, since)
+
+    def replication(self) -> ReplicationView:
+        return self.kept.stock.replication(self.kept.replicator)
 
     async def log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
         if attempt == "unreachable.1":
@@ -249,6 +360,8 @@ class CoreDesk:
     async def tell(self, *inputs: Input) -> Sequence[Any]:
         before = len(self.driver.entries)
         self.driver.tell(*inputs)
+        if self._kept is not None:
+            self._kept.sync()
         for reader in list(self._readers):
             self._hand(reader, self.driver.entries[before:])
         return self.driver.answers
@@ -336,6 +449,10 @@ class Window:
     def tell(self, *given: Input) -> Sequence[Any]:
         """Let something happen in the world."""
         return asyncio.run_coroutine_threadsafe(self.desk.tell(*given), self.loop).result(10)
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run something in the server's thread that takes its time."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(10)
 
     def call(self, what: Callable[[], T]) -> T:
         """Run something in the server's thread."""

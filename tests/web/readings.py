@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hostler.model.artifact_views import BacklogView, KeepingView, ReplicationView, StockRow, StockView
+from hostler.model.artifacts import ArtifactKind, Standing
 from hostler.model.fleet import Link
 from hostler.model.learning import Losses, Rating
 from hostler.model.readings import (
@@ -41,6 +43,7 @@ NODE = NodeReading(
     backlog_s=12.0,
     price_per_h=2.5,
     games=41,
+    games_at_risk=0,
     levels={"memory": "critical"},
 )
 DEVICE = DeviceReading(
@@ -130,6 +133,45 @@ GIST = Gist(
         promotions=0,
     ),
 )
+REPLICATION = ReplicationView(
+    at=NOW,
+    backlog=BacklogView(
+        at=NOW - 7, artifacts=3, bytes=300, at_risk=1, oldest_due_at=NOW - 900, at_least=False, shortfalls=("no room",)
+    ),
+    stock=StockView(
+        at=NOW - 60,
+        rows=(
+            StockRow(
+                kind=ArtifactKind.GAMES,
+                standing=Standing.GAMES,
+                artifacts=10,
+                bytes=1000,
+                copies=17,
+                wanted=20,
+                possible=20,
+                short=3,
+                at_risk=1,
+            ),
+        ),
+    ),
+    places=(
+        KeepingView(
+            name="shelf",
+            domain="home",
+            keeps=True,
+            reachable=False,
+            full=False,
+            trouble="nobody answers",
+            again_at=NOW + 5,
+            free_bytes=5000,
+            looked_at=NOW - 30,
+            bytes_per_s=1e6,
+            moved_bytes=700,
+            copies=8,
+            damaged=1,
+        ),
+    ),
+)
 FULL = Readings(
     gist=GIST,
     version="1",
@@ -144,6 +186,7 @@ FULL = Readings(
     quotas=QUOTAS,
     bans={"quarantine": 1},
     loop=LoopReading(lag_s=0.25, readers=1, readers_lost=2),
+    replication=REPLICATION,
 )
 """Everything is known."""
 
@@ -169,5 +212,9 @@ UNKNOWN = replace(
     gist=replace(GIST, works=(replace(WORK, oldest_at=None),), pressures=()),
     bans={},
     loop=LoopReading(),
+    replication=replace(
+        REPLICATION, backlog=None, stock=None,
+        places=(replace(REPLICATION.places[0], free_bytes=None, copies=None, damaged=None),),
+    ),
 )  # fmt: skip
 """Nothing is known that may be unknown."""

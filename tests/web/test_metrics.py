@@ -65,6 +65,9 @@ def test_what_is_known_is_told_in_base_units() -> None:
     assert value(made, "hostler_share_had_ratio", tier="1", config="hex8_2p") == 0.25
     assert value(made, "hostler_node_pressure_level", node="rig-1", signal="memory") == 3.0
     assert value(made, "hostler_controller_start_time_seconds") == NOW - 1000
+    assert value(made, "hostler_artifacts", kind="games", standing="games") == 10.0
+    assert value(made, "hostler_replication_overdue_seconds") == 900.0
+    assert value(made, "hostler_store_reachable", place="shelf") == 0.0
 
 
 def test_all_that_is_described_is_told_and_nothing_else() -> None:
@@ -78,6 +81,7 @@ def test_what_is_unknown_has_no_series() -> None:
     assert "hostler_config_elo" in gone
     assert "hostler_queue_oldest_wait_seconds" in gone
     assert "hostler_event_loop_lag_seconds" in gone
+    assert {"hostler_artifacts", "hostler_replication_backlog_artifacts", "hostler_store_free_bytes"} <= gone
     assert {"hostler_node_up", "hostler_device_busy", "hostler_config_open"} <= names(written(UNKNOWN))
     # And nothing but what was unknown changed.
     kept = {key: each for key, each in written(UNKNOWN).items() if key[0] != "hostler_device_busy"}

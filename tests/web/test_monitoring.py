@@ -163,6 +163,7 @@ def test_panels_have_places_of_their_own() -> None:
         "Queue",
         "Learning",
         "Shares and cost",
+        "Data",
     ]
 
 

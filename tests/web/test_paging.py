@@ -60,8 +60,9 @@ def rows_of(served: Window, path: str, limit: int) -> list[Any]:
 def test_these_are_the_lists() -> None:
     names = {path.removeprefix(f"{API}/") for path in LISTS if "%" not in path}
     assert names == {
-        "alerts", "alerts/rules", "alerts/silences", "alerts/targets", "audit", "bans", "configs",
-        "configs/tiny_2p/datasets", "configs/tiny_2p/models", "costs", "datasets", "devices", "durations", "entries",
+        "alerts", "alerts/rules", "alerts/silences", "alerts/targets", "artifacts", "audit", "bans", "configs",
+        "configs/tiny_2p/datasets", "configs/tiny_2p/models", "costs", "datasets", "devices", "disk/plan",
+        "disk/tombstones", "durations", "entries",
         "jobs", "models", "nodes", "queue", "sweeps", "tokens",
     }  # fmt: skip
     assert len(LISTS) == len(names) + 3

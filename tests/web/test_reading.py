@@ -45,6 +45,8 @@ READERS = [
     "audit",
     "tokens",
     "attempts/j1.1/log",
+    "artifacts",
+    "replication",
 ]
 
 

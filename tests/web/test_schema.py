@@ -25,7 +25,7 @@ from schemathesis.checks import (
 
 from hostler.web.app import make_app
 from tests.web.core_desk import TOKEN, CoreDesk, Window, door, window
-from tests.web.worlds import HOSTILE, SCRIPT, SWEEP, whole_world
+from tests.web.worlds import ARTIFACT, HOSTILE, SCRIPT, SWEEP, whole_world
 
 EXAMPLES = int(os.environ.get("API_EXAMPLES", "4"))
 CHECKS = [
@@ -47,6 +47,7 @@ KNOWN = {
     "rules": ("gpu_idle",),
     "silences": ("s1", "s2"),
     "tokens": ("one", "two"),
+    "artifacts": (ARTIFACT, ARTIFACT[:20]),
 }
 """Names that there are: names made up by chance are of nothing."""
 SCHEMA = schemathesis.openapi.from_dict(make_app(CoreDesk(), door()).openapi())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
@@ -10,16 +11,23 @@ from hostler.model import inputs
 from hostler.model.access import Scope
 from hostler.model.alert_views import TargetView
 from hostler.model.alerts import USUAL_ALERTS, Severity
+from hostler.model.artifacts import Copy
+from hostler.model.disks import DoomedFile, TombView
 from hostler.model.inputs import Input, Submit
 from hostler.model.rules import USUAL
 from hostler.model.work import DeviceKind, FailureClass, Retry
 from tests.core.builders import ended, link_up, node, script, sweep
 from tests.core.loop.builders import Loop, loop, small
 from tests.web.core_desk import CoreDesk
+from tests.web.kept import made
 
 HOSTILE = "\"><script>alert('x')</script>\x1b[2J\u202e ünï/../%2e"
 SCRIPT, SWEEP, WAITING = "script/1 ü", "the sweep", "waits"
 """Keys of jobs: one that failed, a sweep at work, and one that waits for it."""
+
+FILES = (HOSTILE.encode() * 50,)
+"""What the controller's store holds of all that the catalogue knows."""
+ARTIFACT = hashlib.sha256(FILES[0]).hexdigest()
 
 
 def whole_world() -> CoreDesk:
@@ -48,10 +56,28 @@ def _world() -> CoreDesk:
     assert attempt is not None
     tell(driver, ended(attempt.id, exit_code=3))
     _by_people(driver)
+    player = f"gumbel-16@{driver.config().current}"
+    assert made(driver, *FILES, player=player, job=next(iter(driver.config().jobs))) == [ARTIFACT]
     desk = CoreDesk(driver)
+    desk.files = list(FILES)
     desk.logs[attempt.id, "out"] = b"\xff\x00" + HOSTILE.encode() * 20
     desk.told = [_target("phone"), _target("team")]
+    desk.may_go = [doomed(f"logs/j{number}.1/out", number) for number in range(3)]
+    desk.buried = [buried("logs/j7.1/out"), buried("logs/j8.1/out")]
     return desk
+
+
+def doomed(path: str, size: int) -> DoomedFile:
+    """A file that may go."""
+    proof = (Copy(place="bucket", verified_at=1000.0), Copy(place="a place with a long name", verified_at=None))
+    return DoomedFile(path=path, bytes=size, rule="log", why="a log", used_at=0.0, proof=proof)
+
+
+def buried(path: str) -> TombView:
+    """One that went."""
+    return TombView(
+        path=path, bytes=7, rule="log", why="a log", who=HOSTILE, buried_at=1.0, until=2e9, sha256=None, proof=()
+    )
 
 
 def tell(driver: Loop, *given: Input) -> list[object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import resource
@@ -19,7 +20,8 @@ from .loop import Timer
 from .node import Node
 from .places import Place
 from .procs import Identity, SpawnError, Streams
-from .protocol import AttemptSpec, Json, RequestError, attempt_spec, encode, is_id, loads
+from .protocol import MAX_READ_BYTES, AttemptSpec, Json, RequestError, attempt_spec, encode, integer, is_id, loads
+from .room import shortage
 
 _OUT_OF_MEMORY = re.compile(rb"MemoryError|bad_alloc|Cannot allocate memory|[Oo]ut of memory")
 _RESULT = "result.json"
@@ -95,6 +97,10 @@ class Attempts:
         """Start the first waiting attempt of a place. Its ``starting`` entry must be on disk."""
         attempt = place.attempts.popleft()
         self._node.touch(place)
+        short = shortage(attempt.spec, self._node.path(), self._node.merged_env(attempt.spec.env))
+        if short is not None:
+            self._end(attempt, reason="full", error=short)
+            return
         try:
             pid = self._spawn(attempt)
         except (SpawnError, OSError) as error:
@@ -154,6 +160,27 @@ class Attempts:
         if alive:
             raise RequestError("cannot discard attempts that have not ended: %s" % ", ".join(alive)[:200])
         self._folders.discard(ids, self._by_pid.keys() | known_children)
+
+    def result_path(self, name: str) -> str:
+        """Where an attempt leaves its result."""
+        return self._path(name, _RESULT)
+
+    def read(self, request: Json) -> Json:
+        """The answer to a request for a piece of an attempt's output. Raises RequestError."""
+        answer: Json = {"type": "read", "id": request.get("id")}
+        name, stream = request.get("attempt"), request.get("stream")
+        offset, limit = integer(request.get("offset"), "offset"), integer(request.get("limit"), "limit")
+        if not is_id(name) or stream not in ("out", "err") or limit < 0:
+            raise RequestError("read needs an attempt's id, a stream (out or err), and a limit >= 0")
+        ended = self.has_ended(str(name))
+        try:
+            piece = logs.read(self._path(str(name), stream), offset, min(limit, MAX_READ_BYTES))
+        except OSError as error:
+            answer["error"] = "cannot read %s of %s: %s" % (stream, name, error.strerror)
+        else:
+            data = base64.b64encode(piece.data).decode("ascii")
+            answer.update(offset=piece.offset, data=data, size=piece.size, ended=ended)
+        return answer
 
     def orphan_reaped(self) -> None:
         """A child was reaped that is nobody's process: an orphan that some attempt left."""
@@ -280,7 +307,7 @@ class Attempts:
             fields["left"] = bool(left)
             if _RESULT in left:
                 path = self._path(name, _RESULT)
-                fields["result"], fields["result_error"] = _read_result(path, attempt.spec.result_bytes)
+                fields["result"], fields["result_error"] = read_result(path, attempt.spec.result_bytes)
             words = last_words(self._path(name, "err")) if _has_failed(fields) else None
             if words is not None:
                 fields["evidence"] = words
@@ -388,7 +415,7 @@ class Attempts:
         self._node.complain("cannot rotate %s of %s: %s" % (stream, attempt.spec.id, error.strerror))
 
 
-def _read_result(path: str, limit: int) -> Tuple[Any, Optional[str]]:
+def read_result(path: str, limit: int) -> Tuple[Any, Optional[str]]:
     """``(result, None)`` or ``(None, what is wrong with it)``."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

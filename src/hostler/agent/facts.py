@@ -73,6 +73,10 @@ class Facts:
             batch.append(fact)
         return batch
 
+    def backlog_s(self, now: float, since: float) -> float:
+        """For how long the oldest fact has not been acknowledged, though since then there was somebody to do so."""
+        return 0.0 if self.oldest_at is None else max(0.0, now - max(self.oldest_at, since))
+
     def _from(self, seq: int) -> Iterator[Fact]:
         if not self._pending:
             return iter(())

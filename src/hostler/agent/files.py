@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, cast
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Set, Tuple, cast
 
 from . import procs
 from .compiled import origin
@@ -37,7 +37,6 @@ OUTPUTS_MAX = 20_000
 """Files of one attempt: the controller takes no more, and no line that is much longer."""
 CODE = origin(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 """Where ``hostler`` is imported from: the zipapp; asked for while the working directory is still the one it was."""
-_WRITABLE = (BLOBS + "/", ARTIFACTS + "/objects/")
 _LONGEST_LINE = 16 << 20
 _LONGEST_ANSWER = 64 << 20  # what the controller takes for a line
 _COPY_BYTES = 1 << 20
@@ -65,6 +64,8 @@ class Damaged(Exception):
 class Files:
     """Answers the requests of one connection."""
 
+    writable: Tuple[str, ...] = (BLOBS + "/", ARTIFACTS + "/objects/")
+
     def __init__(self, root: str, source: BinaryIO, output: BinaryIO) -> None:
         self._root = root
         self._input = source
@@ -78,6 +79,7 @@ class Files:
             "find": self._find,
             "clear": self._clear,
             "keep": self._keep,
+            "at": self._at,
         }
 
     def serve(self) -> None:
@@ -118,15 +120,16 @@ class Files:
 
     def _get(self, request: Json) -> None:
         """Files, each from an offset on, one after the other. None may change meanwhile: one too short ends all."""
+        real = os.path.realpath(self._root)
         for path, offset in request["files"]:
-            self._send_file(str(path), integer(offset, "offset"))
+            self._send_file(str(path), integer(offset, "offset"), real)
         self._output.flush()
 
-    def _send_file(self, path: str, offset: int) -> None:
+    def _send_file(self, path: str, offset: int, real: str) -> None:
         """A file, or in its place a line that says why there is none."""
         try:
-            with open(self._inside(path), "rb") as source:
-                size = _regular_size(source, path)
+            with self._opened(path, real) as source:
+                size = regular_size(source, path)
                 if size > _SMALL_BYTES:
                     self._send_large(source, size, min(offset, size))
                     return
@@ -139,6 +142,21 @@ class Files:
             self._output.write(line({"error": str(error)}))
         else:
             self._send_small(data, min(offset, size))
+
+    @contextmanager
+    def _opened(self, path: str, real: str) -> Iterator[BinaryIO]:
+        """A file below the agent's folder, which is ``real`` without links, to be read.
+
+        Where the system tells how an open file is called, that takes far less time than a look at each folder above.
+        """
+        full = os.path.join(self._root, relative(path))
+        if not os.path.islink(full):
+            with open(full, "rb") as source:
+                if _called(source).startswith(real + "/"):
+                    yield source
+                    return
+        with open(self._inside(path), "rb") as source:
+            yield source
 
     def _send_large(self, source: BinaryIO, size: int, offset: int) -> None:
         """What there is from the offset on, and behind it the hash of the whole file as it was read."""
@@ -181,10 +199,10 @@ class Files:
             if os.path.exists(path):  # another connection has brought it meanwhile
                 os.unlink(self._partial(digest))
             else:
-                self._take(output, digest, offset, left)
+                self._take(output, path, digest, offset, left)
                 self._publish(digest, path)
 
-    def _take(self, output: BinaryIO, digest: str, offset: int, left: List[int]) -> None:
+    def _take(self, output: BinaryIO, path: str, digest: str, offset: int, left: List[int]) -> None:
         """Write what comes, from the offset on; ``left`` counts what has not come yet."""
         partial = self._partial(digest)
         try:
@@ -197,6 +215,7 @@ class Files:
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 os.unlink(partial)  # what is left of it keeps others from writing
+                raise OSError(error.errno, "%s; make room on its disk" % error.strerror, path) from error
             raise
         if digest_of(partial) != digest:
             os.unlink(partial)
@@ -205,7 +224,7 @@ class Files:
     def _publish(self, digest: str, path: str) -> None:
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
         os.replace(self._partial(digest), path)
-        _sync_folder(os.path.dirname(path))
+        sync_folder(os.path.dirname(path))
 
     def _missing(self, request: Json) -> Json:
         """Of files, by hash and path, those that are not here, each with how much of it has come before."""
@@ -274,13 +293,22 @@ class Files:
     def _find(self, request: Json) -> Json:
         """Artifacts by their hashes, as they are named: ``{sha256: [path, size]}`` of those that are here."""
         found = {}
+        wanted: Dict[str, Set[str]] = {}
         for digest in map(_digest, request["sha256"]):
-            folder = "%s/objects/%s" % (ARTIFACTS, digest[:2])
-            for name in _names(self._inside(folder)):
-                if name.startswith(digest):
+            wanted.setdefault(digest[:2], set()).add(digest)
+        for shelf, digests in wanted.items():  # each folder is read once: there may be thousands of files in it
+            folder = "%s/objects/%s" % (ARTIFACTS, shelf)
+            own = self._inside(folder)
+            for name in _names(own):
+                if name[:64] in digests:
                     path = folder + "/" + name
-                    found[digest] = [path, os.path.getsize(self._inside(path))]
+                    found[name[:64]] = [path, self._size_inside(own, path)]
         return {"found": found}
+
+    def _size_inside(self, folder: str, path: str) -> int:
+        """The size of a file in a folder that is known to be inside; only a link can lead out of that."""
+        found = os.lstat(os.path.join(folder, os.path.basename(path)))
+        return os.path.getsize(self._inside(path)) if stat.S_ISLNK(found.st_mode) else found.st_size
 
     def _clear(self, request: Json) -> Json:
         name = str(request["tree"])
@@ -309,6 +337,19 @@ class Files:
         raise_first(failures)
         return {"ok": True}
 
+    def _at(self, request: Json) -> Optional[Json]:
+        """All that follows on this connection is of another folder, in which copies of artifacts are kept."""
+        from .shelves import Shelf  # which needs this
+
+        root = str(request["root"])
+        if not os.path.isabs(root):
+            raise RequestError("a folder for copies must be an absolute path, not %.200r" % root)
+        if not os.path.isdir(root):
+            return {"absent": True}
+        self._say({"ok": True})
+        Shelf(root, self._input, self._output).serve()
+        return None
+
     def _bytes(self, left: List[int]) -> Iterator[bytes]:
         while left[0] > 0:
             data = self._input.read(min(left[0], _COPY_BYTES))
@@ -318,7 +359,7 @@ class Files:
             yield data
 
     def _place(self, path: str, digest: str) -> str:
-        if not path.startswith(_WRITABLE) or not os.path.basename(path).startswith(digest):
+        if not path.startswith(self.writable) or not os.path.basename(path).startswith(digest):
             raise RequestError("%.200r is no place for %s" % (path, digest))
         return self._inside(path)
 
@@ -473,11 +514,20 @@ def _delete(tree: str) -> None:
         remove(tree)
 
 
-def _regular_size(source: BinaryIO, path: str) -> int:
+def regular_size(source: BinaryIO, path: str) -> int:
+    """The size of a file that can be read to its end. Raises OSError where it is something else."""
     found = os.fstat(source.fileno())
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "it is no regular file", path)
     return found.st_size
+
+
+def _called(source: BinaryIO) -> str:
+    """The path of an open file without any link; nothing where this system does not tell."""
+    try:
+        return os.readlink("/proc/self/fd/%d" % source.fileno())
+    except OSError:
+        return ""
 
 
 @contextmanager
@@ -498,7 +548,8 @@ def _pieces(source: BinaryIO, count: int) -> Iterator[bytes]:
         yield data
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
+    """Have the names in it on the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,8 +1,9 @@
-"""Paths that somebody else names: below a folder of ours, and nowhere else."""
+"""Paths that somebody else names: below a folder of ours, and nowhere else; and what they lead to."""
 
 from __future__ import annotations
 
 import os
+from typing import Optional, Tuple
 
 from .protocol import RequestError
 
@@ -21,3 +22,12 @@ def inside(root: str, path: object) -> str:
     if not (os.path.realpath(full) + "/").startswith(os.path.realpath(root) + "/"):
         raise RequestError("%.200r leads out of the agent's folder" % path)
     return full
+
+
+def file_id(path: str) -> Optional[Tuple[int, int]]:
+    """What tells a file from another one of its name; None where there is none. Raises OSError."""
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino

@@ -53,6 +53,8 @@ class AttemptSpec(NamedTuple):
     result_bytes: int
     inputs: Any
     lease_s: Optional[float]
+    tell_s: Optional[float]
+    disk_bytes: Optional[int]
 
 
 class WorkerSpec(NamedTuple):
@@ -308,6 +310,8 @@ _ATTEMPT = {
     "walltime_s": (_is_seconds_or_none, None, "a number of seconds or null"),
     "grace_s": (_is_seconds, 10, "a number of seconds"),
     "result_bytes": (_is_bytes, 1 << 20, "a positive integer"),
+    "tell_s": (_is_seconds_or_none, None, "a number of seconds or null"),
+    "disk_bytes": (_is_bytes_or_none, None, "a positive integer or null"),
     "inputs": (_is_field, None, "any JSON of at most %d levels" % _FIELD_LEVELS),
 }
 _ATTEMPT = {name: _ATTEMPT[name] for name in AttemptSpec._fields}

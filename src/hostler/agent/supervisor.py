@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import gc
 import math
 import os
@@ -13,7 +12,7 @@ import sys
 import traceback
 import uuid
 from functools import partial
-from typing import Callable, Dict, List, Optional, Set, Tuple
+from typing import Callable, Dict, List, Optional, Set
 
 from . import files, logs, probe, procs
 from .allocation import GONE, IDLE, SIGNAL, TOLD, Allocation
@@ -23,15 +22,17 @@ from .connection import Connection, listen
 from .contact import Contact
 from .devices import Devices
 from .doubts import Doubts
+from .farewell import Farewell
 from .helpers import Helpers
+from .interim import Interim
 from .journal import Journal
 from .keeper import EXIT_UPGRADE
 from .loop import Loop
 from .node import Node, log
+from .paths import file_id
 from .places import Place
 from .protocol import (
     ALLOCATION_ENDS,
-    MAX_READ_BYTES,
     PROTOCOL,
     VERSION,
     Json,
@@ -42,7 +43,6 @@ from .protocol import (
     ends,
     id_list,
     integer,
-    is_id,
     is_shallow,
     line,
 )
@@ -96,6 +96,7 @@ class Supervisor:
         self._connected_at = 0.0
         self._greeting: Set[Connection] = set()
         self._helpers = Helpers(self._node)
+        self._goodbye = Farewell(self._node)
         self._leaving: Optional[str] = None
         self._why = TOLD
         self._upgrading = False
@@ -104,6 +105,7 @@ class Supervisor:
         self._node.record({"op": "agent", "agent": state.agent, "incarnation": state.incarnation, "boot": state.boot})
         self._compact(state)
         self._attempts = Attempts(self._node)
+        self._interim = Interim(self._node, self._attempts, self._tell)
         self._workers = Workers(self._node)
         self._canaries = Canaries(self._node, sys.executable, self._tell)
         self._requests: Dict[str, Callable[[Json], None]] = {
@@ -116,16 +118,17 @@ class Supervisor:
             "close": lambda request: self._workers.close(str(request.get("worker"))),
             "ack": self._acknowledge,
             "discard": self._discard,
-            "read": self._read,
+            "read": lambda request: self._tell(self._attempts.read(request)),
             "probe": self._probe,
             "prove": self._canaries.prove,
             "here": lambda request: None,
+            "bye": lambda request: self._goodbye.let_go(),
             "shutdown": self._shutdown,
             "upgrade": self._upgrade,
         }
         self._restore(state, same_boot)
         self._listener = listen(directory)
-        self._socket_id = _file_id(directory + "/agent.sock")
+        self._socket_id = file_id(directory + "/agent.sock")
         self._alone_since = self._loop.monotonic()
 
     def run(self) -> int:
@@ -145,6 +148,7 @@ class Supervisor:
         self._housekeep()
         self._send_telemetry()
         self._send_progress()
+        self._interim.look()
         self._reap()
         while not (self._may_exit() or self._may_make_way()):
             self._loop.turn(min(self._settle(), self._rest_s()))
@@ -341,6 +345,8 @@ class Supervisor:
             self._connection.close()
         self._helpers.end()  # one that is slow must not lay out a folder in which somebody works by then
         self._canaries.forget()
+        self._interim.forget()
+        self._goodbye.greeted(hello)
         self._connection, self._connected_at = connection, self._loop.wall()
         self._contact.heard()
         self._contact.note(0.0)
@@ -363,6 +369,8 @@ class Supervisor:
             "incarnation": self._incarnation,
             "boot": self._boot,
             "version": VERSION,
+            "tells": True,
+            "leaving": self._goodbye.why,
             "code": self._code,
             "host": socket.gethostname(),
             "python": platform.python_version(),
@@ -421,22 +429,8 @@ class Supervisor:
             return
         if self._node.facts.acknowledge(integer(request.get("seq"), "seq")):
             self._node.record({"op": "ack", "seq": self._node.facts.acked})
-
-    def _read(self, request: Json) -> None:
-        answer: Json = {"type": "read", "id": request.get("id")}
-        name, stream = request.get("attempt"), request.get("stream")
-        offset, limit = integer(request.get("offset"), "offset"), integer(request.get("limit"), "limit")
-        if not is_id(name) or stream not in ("out", "err") or limit < 0:
-            raise RequestError("read needs an attempt's id, a stream (out or err), and a limit >= 0")
-        ended = self._attempts.has_ended(str(name))
-        try:
-            piece = logs.read(self._node.path("attempts", str(name), stream), offset, min(limit, MAX_READ_BYTES))
-        except OSError as error:
-            answer["error"] = "cannot read %s of %s: %s" % (stream, name, error.strerror)
-        else:
-            data = base64.b64encode(piece.data).decode("ascii")
-            answer.update(offset=piece.offset, data=data, size=piece.size, ended=ended)
-        self._tell(answer)
+        if self._connection is not None:  # what it knew from before need not be sent to it first
+            self._connection.sent_seq = max(self._connection.sent_seq, self._node.facts.acked)
 
     def _probe(self, request: Json) -> None:
         def on_devices(devices: Optional[List[Json]]) -> None:
@@ -490,7 +484,22 @@ class Supervisor:
         if self._leaving == "now" and self._allocation is None:
             log("asked to end a second time: leaving at once")
             os._exit(0)
+        self._say_farewell("it was told to end (SIGTERM): its machine may be about to go")
         self._leave_now(SIGNAL)
+
+    def _heed_notice(self) -> None:
+        """It stays: one that went would be started anew by whoever connects next, while there is the machine."""
+        notice = self._goodbye.notice()
+        if notice is not None and self._allocation is None:
+            self._say_farewell(notice)
+            self._attempts.stop(list(self._attempts.live), notice)
+            self._workers.end_all(notice)
+
+    def _say_farewell(self, why: str) -> None:
+        """Have the controller fetch what is here, and bring nothing more; in an allocation the berth sees to that."""
+        if self._allocation is None and self._leaving != "now":
+            self._goodbye.why = why
+            self._tell({"type": "leaving", "why": why})
 
     def _may_exit(self) -> bool:
         if self._leaving is None or self._attempts.live or self._workers.chunks:
@@ -499,7 +508,7 @@ class Supervisor:
             if len(self._node.facts):
                 return False
             self._workers.end_all(self._farewell())
-        return not self._workers.pids
+        return not self._workers.pids and self._goodbye.may_go(self._connection is not None)
 
     def _may_make_way(self) -> bool:
         """Only with all that happened on disk: the next supervisor knows nothing else. A full disk is waited for."""
@@ -534,7 +543,7 @@ class Supervisor:
     def _is_reachable(self) -> bool:
         # By identity: where the folder was moved away, another agent may have made another one in its place.
         try:
-            return _file_id(self._directory + "/agent.sock") == self._socket_id
+            return file_id(self._directory + "/agent.sock") == self._socket_id
         except OSError as error:  # a shared file system has its bad moments
             self._node.complain("cannot look after %s: %s" % (self._directory, error.strerror))
             return True
@@ -551,6 +560,7 @@ class Supervisor:
         if not self._is_reachable():
             # Somebody deleted the folder: no controller will ever ask for what runs here, and its output is gone.
             self._leave_now(GONE)
+        self._heed_notice()
         self._contact.note()
         self._attempts.end_leases(self._contact.silence_s())
         self._workers.end_leases(self._contact.silence_s())
@@ -572,12 +582,9 @@ class Supervisor:
 
     def _telemetry(self) -> Json:
         now = self._loop.wall()
-        return probe.telemetry(self._directory, now, self._backlog_s(now), self._sampler.devices())
-
-    def _backlog_s(self, now: float) -> float:
-        """For how long the oldest fact has not been acknowledged, though there was a controller to do so."""
-        oldest = self._node.facts.oldest_at
-        return 0.0 if oldest is None else max(0.0, now - max(oldest, self._connected_at))
+        return probe.telemetry(
+            self._directory, now, self._node.facts.backlog_s(now, self._connected_at), self._sampler.devices()
+        )
 
     def _send_progress(self) -> None:
         if self._connection is not None and self._workers.progress:
@@ -589,11 +596,3 @@ class Supervisor:
 def _complain(error: Optional[RequestError]) -> None:
     if error is not None:
         raise error
-
-
-def _file_id(path: str) -> Optional[Tuple[int, int]]:
-    try:
-        found = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return found.st_dev, found.st_ino

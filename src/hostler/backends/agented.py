@@ -16,9 +16,12 @@ from hostler.backends.facts import input_of, progress_of, telemetry_of
 from hostler.model.commands import AttemptOrder, CanaryOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import LinkLost, NotFound
 from hostler.model.fleet import DeviceSpec, NodeSpec
-from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, Trouble, WorkerRefused
+from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, NodeGoes, SoFar, Trouble, WorkerRefused
 from hostler.model.views import LogChunk
 from hostler.model.work import DeviceKind
+
+WORDS_MAX = 500
+"""Characters of what an agent says for people."""
 
 
 class Options(TypedDict, total=False):
@@ -98,6 +101,8 @@ class AgentedNode(ABC):
     async def launch(self, orders: Sequence[AttemptOrder]) -> Sequence[Ended]:
         """Have attempts run, in as many requests as their size asks for."""
         channel = self._open_channel()
+        if not channel.hello.get("tells"):  # an agent of before; it goes on as ours soon
+            orders = [replace(order, tell_s=None, disk_bytes=None) for order in orders]
         requests, refused = wire.launches(orders, self._limits)
         for request in requests:
             await channel.send(request)
@@ -111,7 +116,9 @@ class AgentedNode(ABC):
         try:
             await self._upgrade(channel)
             answer, early = await channel.ask_first({"type": "probe"})
-            yield Report(inputs=(*self._found(answer["facts"]), self._link_up(channel.hello)))
+            yield Report(
+                inputs=(*self._found(answer["facts"]), self._link_up(channel.hello), *self._goes(channel.hello))
+            )
             for message in early:
                 for report in self._reports(message):
                     yield report
@@ -188,6 +195,10 @@ class AgentedNode(ABC):
         """Delete the folders of ended attempts."""
         await self._open_channel().send({"type": "discard", "attempts": list(attempts)})
 
+    async def let_go(self) -> None:
+        """Tell an agent that is about to end that nothing more is wanted of it."""
+        await self._open_channel().send({"type": "bye"})
+
     async def release(self) -> None:
         """Have the agent exit as soon as it holds nothing."""
         await self._open_channel().send({"type": "shutdown", "when": "idle"})
@@ -217,6 +228,11 @@ class AgentedNode(ABC):
             chunks=tuple(hello["chunks"]),
         )
 
+    def _goes(self, told: Facts) -> Iterator[Input]:
+        """An agent that its machine, or somebody there, has told to end."""
+        if (why := told.get("leaving")) is not None:
+            yield NodeGoes(node=self.name, why=str(why)[:WORDS_MAX])
+
     def _found(self, facts: Facts) -> Iterator[Input]:
         yield NodeFound(node=self.describe({**facts, "devices": facts["devices"] or ()}))
         if facts["devices"] is None:
@@ -232,6 +248,10 @@ class AgentedNode(ABC):
             yield Report(inputs=inputs, receipt=message["facts"][-1]["seq"])
         elif kind == "progress":
             yield Report(inputs=(progress_of(message),))
+        elif kind == "leaving":
+            yield Report(inputs=tuple(self._goes({"leaving": message.get("why")})))
+        elif kind == "so_far" and isinstance(message.get("attempt"), str):
+            yield Report(inputs=(SoFar(attempt=message["attempt"], result=message.get("result")),))
         elif kind == "telemetry":
             yield Report(inputs=(telemetry_of(self.name, message),))
         elif kind == "proved":

@@ -6,7 +6,7 @@ never told as an end.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -59,6 +59,14 @@ class Backend(Protocol):
 
     async def stop(self, attempts: Sequence[str], reason: str) -> None:
         """Have attempts ended, gently first. Must not wait for it; each ends with an `Ended`, an unknown one too."""
+
+
+@runtime_checkable
+class LetsGo(Protocol):
+    """A backend whose nodes may be about to go, and say so by `NodeGoes`."""
+
+    async def let_go(self) -> None:
+        """Nothing more is wanted of the node: all that it had is here."""
 
 
 @runtime_checkable
@@ -167,6 +175,33 @@ class FetchesFiles(Protocol):
         May take long. Raises `FilesError` where something is not there or is another than it should be, `LinkLost`:
         what has come does not come again; and `OSError` where it cannot be written here.
         """
+
+
+class Asks(Protocol):
+    """A connection for a folder of a node in which copies of artifacts are kept (`agent/shelves.py`)."""
+
+    broken: bool
+
+    async def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """One request, one answer. Raises `LinkLost`, and `FilesError` where that tells of one."""
+
+    async def piece(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """The same, with bytes behind the answer."""
+
+    async def bring(self, source: Path, path: str, size: int, sha256: str, pace: Callable[[int], None]) -> None:
+        """Have this file there at `path`, unless there is one. Raises `FilesChanged` where it is another one."""
+
+    def close(self) -> None:
+        """Hang up."""
+
+
+@runtime_checkable
+class KeepsShelves(Protocol):
+    """A backend whose node can keep copies of artifacts in a folder of its own."""
+
+    async def shelf(self, root: str) -> Asks:
+        """A connection for that folder of the node, an absolute path. Raises `LinkLost`, `LinkRefused` where it is not
+        there: what is not mounted is no empty store."""
 
 
 @record

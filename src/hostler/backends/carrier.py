@@ -34,6 +34,7 @@ LARGE = 1 << 20
 """...if they are in files of so many on average: many small ones are none of its strengths."""
 CHANGES_MAX = 3
 """Times that files may be others than they were a moment before."""
+SUFFIX = re.compile(r"(\.[A-Za-z0-9]+)*")
 COURIERS = 3
 """Connections for files at a time: a server gives a connection ten sessions (`MaxSessions`), and others need some."""
 
@@ -229,8 +230,15 @@ async def _delete(folder: Path) -> None:
 
 def _to_come(wanted: Wanted) -> int:
     """Bytes that there has to be room for; what has come before has its room."""
-    here = wanted.target if wanted.sha256 is not None and wanted.target.exists() else wanted.partial
-    return max(0, wanted.size - (here.stat().st_size if here.exists() else 0))
+    here = None if wanted.sha256 is None else _size(wanted.target)
+    return max(0, wanted.size - ((_size(wanted.partial) or 0) if here is None else here))
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return None
 
 
 def _parcel(packed: Packed) -> Parcel:
@@ -250,7 +258,9 @@ def _wanted(path: str, size: int, target: Path, incoming: Path, sha256: str | No
 
 def _place(digest: str, path: str) -> str:
     """Where an artifact lies in an artifact folder, as a node tells it. Raises `FilesError` where it cannot be so."""
-    if not re.fullmatch(rf"{ARTIFACTS}/objects/{digest[:2]}/{digest}(\.[A-Za-z0-9]+)*", path):
+    start = f"{ARTIFACTS}/objects/{digest[:2]}/{digest}"
+    # One pattern for all: to compile one for each costs more than to fetch a small file.
+    if not path.startswith(start) or not SUFFIX.fullmatch(path, len(start)):
         raise FilesError(f"the node tells of the artifact {digest} as {path!r}, which is no place for it")
     return path.removeprefix(f"{ARTIFACTS}/")
 

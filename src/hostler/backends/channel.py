@@ -110,7 +110,8 @@ async def opened(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, con
 def greeting(controller: str, epoch: int) -> Facts:
     """The opening words."""
     # `ack` is 0: which facts are durable is said by `ack` requests alone, to the very agent that told them.
-    return {"type": "hello", "protocol": PROTOCOL, "controller": controller, "epoch": epoch, "ack": 0}
+    told = {"type": "hello", "protocol": PROTOCOL, "controller": controller, "epoch": epoch, "ack": 0}
+    return {**told, "byes": True}
 
 
 async def greeted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, epoch: int) -> Channel:

@@ -6,24 +6,31 @@ import asyncio
 import hashlib
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeAlias, runtime_checkable
+from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from hostler.backends.channel import PROTOCOL, encoded
+from hostler.backends.volumes import Volume
 from hostler.model.errors import FilesChanged, FilesError, LinkLost, LinkRefused
 from hostler.model.record import record
 
 Piece: TypeAlias = bytes | memoryview
+Each: TypeAlias = Callable[[Callable[[Path], None], Iterable[Path]], Iterable[None]]
+Pace: TypeAlias = Callable[[int], None]
 PIECE = 4 << 20
 SILENCE_S = 600.0
 """A node that hashes tens of gigabytes says nothing meanwhile. That a line is dead, others notice sooner."""
 SYNCS = 8
 """Files that are written through side by side."""
 SYNC_EVERY = 64 << 20
-"""Bytes of a large file after which the disk begins with them: at its end little is left to wait for."""
+"""Bytes of a large file, or of small ones, after which the disk begins with them: at the end there is little left."""
+SMALL = 1 << 20
+"""Bytes of a file that alone keeps no disk busy."""
+MANY = 32
+"""Small files, or folders, that are written through by one call."""
 BATCH = 1000
 """Files that are asked for in one request."""
 IN_FLIGHT = 200
@@ -85,28 +92,59 @@ class Wanted:
     """`None`: nobody knows yet."""
 
 
-class Disk:
-    """Files on their way to the disk while others come: many at a time cost little more than one."""
+class Paced(NamedTuple):
+    """Who is told of each piece that is sent, and may wait, in which thread."""
 
-    def __init__(self) -> None:
+    told: Pace
+    thread: Executor
+
+
+class Disk:
+    """Files on their way to the disk while others come: many at a time cost little more than one.
+
+    `folders`: where they are written; these are there.
+    """
+
+    def __init__(self, folders: Iterable[Path] = ()) -> None:
         self._pool = ThreadPoolExecutor(SYNCS)
         self._syncing: list[Future[None]] = []
+        self._volume = Volume(folders)
+        self._small: list[Path] = []
+        self._small_bytes = 0
+
+    def begin(self, path: Path) -> None:
+        """Begin to write through what there is of a file."""
+        self._syncing.append(self._pool.submit(_sync, path))
 
     def sync(self, path: Path) -> None:
-        """Begin to write through what has been written to a file."""
-        self._syncing.append(self._pool.submit(_sync, path))
+        """Write a file through before it is named: large ones from now on, small ones together."""
+        size = os.stat(path).st_size
+        if size > SMALL or not self._volume.is_of_use:
+            self.begin(path)
+            return
+        self._small.append(path)
+        self._small_bytes += size
+        if self._small_bytes >= SYNC_EVERY:
+            self._syncing.append(self._pool.submit(self._sync_all, self._small, map))
+            self._small, self._small_bytes = [], 0
 
     def publish(self, files: Sequence[Wanted]) -> None:
         """Wait until everything is on the disk, and give the files their names. Raises `OSError`."""
+        self._sync_all(self._small, self._pool.map)
         for each in self._syncing:
             each.result()
         for wanted in files:
             os.replace(wanted.partial, wanted.target)
-        list(self._pool.map(_sync, {each.target.parent for each in files}))
+        self._sync_all({each.target.parent for each in files}, self._pool.map)
 
     def close(self) -> None:
         """Wait for nothing any more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self._volume.close()
+
+    def _sync_all(self, paths: Collection[Path], each: Each) -> None:
+        if len(paths) < MANY or not self._volume.sync():
+            list(each(_sync, paths))
 
 
 class Sink:
@@ -142,6 +180,7 @@ class Courier:
     def __init__(self, where: str, reader: Reader, writer: asyncio.StreamWriter) -> None:
         self._where = where
         self._reader = reader
+        self._taker = reader if isinstance(reader, Takes) else None  # to find that out takes as long as a small file
         self._writer = writer
         self.broken = False
         self._signs = 0
@@ -166,28 +205,40 @@ class Courier:
         paths = {each.sha256: each.path for each in parcels}
         if not paths:
             return []
-        come: Mapping[str, int] = (await self._ask({"op": "missing", "files": paths}))["missing"]
+        come: Mapping[str, int] = (await self.ask({"op": "missing", "files": paths}))["missing"]
         chosen = {each.sha256: each for each in parcels if each.sha256 in come}
         return [Missing(parcel=each, offset=min(come[each.sha256], each.size)) for each in chosen.values()]
 
-    async def send(self, missing: Sequence[Missing]) -> None:
+    async def send(self, missing: Sequence[Missing], pace: Paced | None = None) -> None:
         """Send this. Raises as `put`."""
         async with self._watched():
-            await self._pipelined(missing)
+            await self._pipelined(missing, pace)
+
+    async def bring(self, source: Path, path: str, size: int, sha256: str, pace: Pace) -> None:
+        """Have one file there, unless there is one.
+
+        It is read in a thread of its own: all others may be waiting for just this.
+        """
+        missing = await self.missing([Parcel(source=source, path=path, size=size, sha256=sha256)])
+        thread = ThreadPoolExecutor(1, "shelf")
+        try:
+            await self.send(missing, Paced(pace, thread))
+        finally:
+            thread.shutdown(wait=False, cancel_futures=True)
 
     async def lay(self, tree: str, files: Iterable[tuple[str, str, bool]], *, shared: bool) -> str:
         """Make a folder of files (path, SHA-256, whether it can be executed) that were put; its path on the node."""
-        answer = await self._ask({"op": "lay", "tree": tree, "files": list(files), "shared": shared})
+        answer = await self.ask({"op": "lay", "tree": tree, "files": list(files), "shared": shared})
         return str(answer["path"])
 
     async def outputs(self, attempt: str, patterns: Sequence[str]) -> tuple[str, list[tuple[str, int]]]:
         """The folder in which an attempt ran, and the files below it that patterns mean, with their sizes."""
-        answer = await self._ask({"op": "outputs", "attempt": attempt, "patterns": list(patterns)})
+        answer = await self.ask({"op": "outputs", "attempt": attempt, "patterns": list(patterns)})
         return answer["folder"], [(str(path), int(size)) for path, size in answer["files"]]
 
     async def find(self, names: Sequence[str]) -> dict[str, tuple[str, int]]:
         """Paths and sizes of artifacts of the node by their hashes, as far as they are there."""
-        found: Mapping[str, Any] = (await self._ask({"op": "find", "sha256": list(names)}))["found"]
+        found: Mapping[str, Any] = (await self.ask({"op": "find", "sha256": list(names)}))["found"]
         return {name: (str(path), int(size)) for name, (path, size) in found.items()}
 
     async def get(self, files: Sequence[Wanted]) -> list[str]:
@@ -198,8 +249,8 @@ class Courier:
         """
         here = await asyncio.to_thread(_here, files)
         todo = [each for each, digest in zip(files, here, strict=True) if digest is None]
+        disk = Disk({each.partial.parent for each in todo})
         sending = asyncio.create_task(self._ask_for(todo))
-        disk = Disk()
         try:
             async with self._watched():
                 came = [await self._receive(wanted, disk) for wanted in todo]
@@ -216,18 +267,18 @@ class Courier:
 
     async def clear(self, tree: str) -> None:
         """Delete a folder that was laid out."""
-        await self._ask({"op": "clear", "tree": tree})
+        await self.ask({"op": "clear", "tree": tree})
 
     async def keep(self, trees: Sequence[str]) -> None:
         """Delete all folders that were laid out but these, and what has not been used for long."""
-        await self._ask({"op": "keep", "trees": list(trees)})
+        await self.ask({"op": "keep", "trees": list(trees)})
 
     def close(self) -> None:
         """Hang up."""
         self.broken = True
         self._writer.close()
 
-    async def _pipelined(self, missing: Sequence[Missing]) -> None:
+    async def _pipelined(self, missing: Sequence[Missing], pace: Paced | None) -> None:
         """Send one after the other without waiting for answers, of which some hundred may be due."""
         room = asyncio.Semaphore(IN_FLIGHT)
 
@@ -240,7 +291,7 @@ class Courier:
         try:
             for each in missing:
                 await _first(room.acquire(), hearing)
-                await _first(self._send_file(each), hearing)
+                await _first(self._send_file(each, pace), hearing)
             await hearing
         except BaseException:
             self._cut()  # answers to what is on its way would be taken for those to what comes next
@@ -248,12 +299,12 @@ class Courier:
         finally:
             hearing.cancel()
 
-    async def _send_file(self, missing: Missing) -> None:
+    async def _send_file(self, missing: Missing, pace: Paced | None = None) -> None:
         parcel, left = missing.parcel, missing.size
         head = {"path": parcel.path, "sha256": parcel.sha256, "size": parcel.size, "offset": missing.offset}
         await self._send({"op": "put", **head})
         try:
-            async for data in _pieces(parcel.source, missing.offset, left):
+            async for data in _pieces(parcel.source, missing.offset, left, pace):
                 left -= len(data)
                 await self._write(data)
         except FileNotFoundError as error:
@@ -271,11 +322,11 @@ class Courier:
         if "error" in answer:
             raise FilesError(f"{wanted.path} of {self._where} cannot be fetched: {answer['error']}")
         partial, digest = wanted.partial, hashlib.sha256()
-        with partial.open("ab" if answer["offset"] else "wb") as output:
+        with _written(wanted.target), partial.open("ab" if answer["offset"] else "wb") as output:
             if answer["offset"]:
                 digest = await asyncio.to_thread(self._resumed, output, partial, answer["offset"])
             await self._take(
-                Sink(output, digest, lambda: disk.sync(partial), self._move), answer["size"] - answer["offset"]
+                Sink(output, digest, lambda: disk.begin(partial), self._move), answer["size"] - answer["offset"]
             )
         disk.sync(partial)
         told, found = answer.get("sha256") or (await self._hear())["sha256"], digest.hexdigest()
@@ -300,9 +351,9 @@ class Courier:
 
     async def _take(self, sink: Sink, left: int) -> None:
         """Fill a sink with so many bytes: large ones in a thread, while the next are on their way."""
-        if isinstance(self._reader, Takes):
+        if self._taker is not None:
             try:
-                await self._reader.take(left, sink.write)
+                await self._taker.take(left, sink.write)
             except ConnectionError as error:
                 raise self._lost(str(error)) from error
             return
@@ -323,10 +374,22 @@ class Courier:
         finally:
             await taking
 
-    async def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    async def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """One request, one answer. Raises `FilesError` where that tells of one."""
         async with self._watched():
             await self._send(request)
             return self._understood(await self._hear())
+
+    async def piece(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """One request, its answer, and as many bytes behind it as it says (`count`)."""
+        async with self._watched():
+            await self._send(request)
+            answer = self._understood(await self._hear())
+            pieces, left = list[bytes](), int(answer.get("count", 0))
+            while left > 0:
+                pieces.append(await self._read(left))
+                left -= len(pieces[-1])
+            return answer, b"".join(pieces)
 
     def _understood(self, answer: dict[str, Any]) -> dict[str, Any]:
         if "error" in answer:
@@ -405,11 +468,14 @@ async def _first(work: Awaitable[Any], hearing: asyncio.Task[None]) -> None:
         doing.cancel()
 
 
-async def _pieces(path: Path, offset: int, left: int) -> AsyncIterator[bytes]:
+async def _pieces(path: Path, offset: int, left: int, pace: Paced | None) -> AsyncIterator[bytes]:
+    loop, thread = asyncio.get_running_loop(), None if pace is None else pace.thread
     with path.open("rb") as source:
         source.seek(offset)
-        while left > 0 and (data := await asyncio.to_thread(source.read, min(left, PIECE))):
+        while left > 0 and (data := await loop.run_in_executor(thread, source.read, min(left, PIECE))):
             left -= len(data)
+            if pace is not None:
+                await loop.run_in_executor(thread, pace.told, len(data))
             yield data
 
 
@@ -423,16 +489,28 @@ def _here(files: Sequence[Wanted]) -> list[str | None]:
 
 
 def _is_here(wanted: Wanted) -> bool:
-    if wanted.sha256 is None or not wanted.target.exists() or _size(wanted.target) != wanted.size:
+    if wanted.sha256 is None or _size(wanted.target) != wanted.size or not wanted.target.exists():
         return False
     with wanted.target.open("rb") as source:
         return hashlib.file_digest(source, "sha256").hexdigest() == wanted.sha256
 
 
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """An error of the system that names no file is about this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with _written(path):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

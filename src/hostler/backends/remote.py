@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeAlias, Unpack
+from weakref import WeakSet
 
 from hostler.backends.agented import AgentedNode, Options
 from hostler.backends.base import Facts
@@ -15,12 +16,14 @@ from hostler.backends.carrier import Carrier, unchanged
 from hostler.backends.courier import Courier, Reader
 from hostler.backends.packing import Packer
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
-from hostler.model.errors import FilesError, LinkError, LinkLost
+from hostler.model.errors import FilesError, LinkError, LinkLost, LinkRefused
 from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import WorkerRefused
 
 DIAL_S = 20.0
+COMING, COMING_S = 50, 0.1
+"""How often it is looked whether a link comes up, and after what, by who wants to keep files: at the start none is."""
 Streams: TypeAlias = tuple[Reader, asyncio.StreamWriter]
 
 
@@ -34,6 +37,8 @@ class RemoteNode(AgentedNode):
         super().__init__(name, python=python, **others)
         self._carrier = Carrier(self._courier, self._courier_for_much, packer, others["store"])
         self._epoch = 0
+        self._shelves: WeakSet[Courier] = WeakSet()
+        """Connections for folders in which copies are kept."""
 
     @abstractmethod
     async def _further(self) -> Streams:
@@ -78,9 +83,32 @@ class RemoteNode(AgentedNode):
         """Let go of what was laid out for all others."""
         await self._carrier.keep(attempts)
 
+    async def shelf(self, root: str) -> Courier:
+        """A connection for a folder of the node in which copies are kept; a link that is about to come is awaited."""
+        for _ in range(COMING):
+            if self._channel is None:
+                await asyncio.sleep(COMING_S)
+        courier = await self._courier()
+        try:
+            answer = await courier.ask({"op": "at", "root": root})
+        except FilesError as error:
+            courier.close()
+            raise LinkRefused(f"{root} of {self.name} cannot be used: {error}") from error
+        except BaseException:
+            courier.close()
+            raise
+        if answer.get("absent"):
+            courier.close()
+            raise LinkRefused(f"{root} of {self.name} is not there: make the folder, or mount what it lies on")
+        self._shelves.add(courier)
+        return courier
+
     def _unlinked(self) -> None:
         """Connections for files belong to that of the agent."""
         self._carrier.close()
+        for courier in list(self._shelves):
+            courier.close()
+        self._shelves.clear()
 
     async def _courier(self) -> Courier:
         """A connection for files, greeted."""

@@ -49,7 +49,7 @@ def queueing(worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Facts:
 
 
 def _attempt(order: AttemptOrder, limits: Limits) -> dict[str, Any]:
-    inputs = {} if order.inputs is None else {"inputs": order.inputs}
+    optional = {"inputs": order.inputs, "disk_bytes": order.disk_bytes, "tell_s": order.tell_s}
     return {
         "id": order.id,
         "queue": order.queue,
@@ -62,7 +62,7 @@ def _attempt(order: AttemptOrder, limits: Limits) -> dict[str, Any]:
         "log_bytes": limits.log_bytes,
         "result_bytes": limits.result_bytes,
         "lease_s": order.lease_s,
-        **inputs,
+        **{name: value for name, value in optional.items() if value is not None},
     }
 
 

@@ -16,6 +16,10 @@ from hostler.cli import (
     access,
     agent,
     alerts,
+    artifacts,
+    backup,
+    disk,
+    exporting,
     fleet,
     health,
     jobs,
@@ -64,7 +68,11 @@ for group in (
     training,
     looping,
     models,
+    artifacts,
+    disk,
     access,
+    backup,
+    exporting,
 ):
     app.add_typer(group.commands)
 

@@ -90,10 +90,19 @@ def _attempt(asked: Client, name: str, wait: bool) -> str:
         if job["work"] == "sweep":
             raise UsageError(f"{job['id']} is a sweep and writes nothing; `hostler ledger show {job['id']}` shows it")
         if job["attempts"]:
-            return job["attempt"] or f"{job['id']}.{job['attempts']}"
+            return job["attempt"] or _newest(asked, job["id"])
         if not wait:
             raise NotFound(f"{job['id']} has not been tried yet; `hostler explain {job['id']}` tells why")
         time.sleep(POLL_S)
+
+
+def _newest(asked: Client, job: str) -> str:
+    """The attempt that was put on a device last, as the story tells."""
+    return next(
+        str(entry["event"]["attempt"])
+        for entry in reversed(list(asked.story(job)))
+        if entry["event"]["kind"] == "attempt.leased"
+    )
 
 
 def _pieces(asked: Client, attempt: str, stream: str, follow: bool) -> Iterator[LogPiece]:

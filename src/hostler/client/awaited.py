@@ -16,7 +16,7 @@ import httpx2
 
 from hostler.client import wire
 from hostler.client.address import Address, address_from, address_in
-from hostler.client.calls import API, RECONNECT_S, Answer, Ask, Pages, Told
+from hostler.client.calls import API, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, part
 from hostler.client.operations import Operations
 from hostler.client.plain import TIMEOUT_S
 from hostler.model.errors import ControllerAbsent, HostlerError, LinkLost
@@ -87,6 +87,17 @@ class AsyncClient(Operations):
                     raise
             await sleep(RECONNECT_S[min(failures, len(RECONNECT_S) - 1)])
             failures += 1
+
+    async def content(self, name: str) -> AsyncGenerator[bytes, None]:
+        """The bytes of an artifact, piece by piece. They are worth something once the last one has come.
+
+        Raises `FilesError` where they have another hash, `LinkLost` where some of them did not come.
+        """
+        async with self._ask(Ask("GET", f"{API}/artifacts/{part(name)}/content")) as response:
+            checked = wire.Checked({name.lower(): value for name, value in response.headers.items()})
+            async for piece in response.aiter_raw(PIECE):
+                yield checked.feed(piece)
+            checked.end()
 
     async def _do(self, steps: Answer[T]) -> T:
         try:

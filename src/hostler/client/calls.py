@@ -25,6 +25,8 @@ View: TypeAlias = Mapping[str, Any]
 
 API = "/api/v1"
 PAGE = 1000
+PIECE = 1 << 20
+"""Bytes of an artifact that are read at once."""
 RECONNECT_S = (0.1, 0.2, 0.5, 1.0, 2.0, 2.0, 5.0, 5.0, 10.0)
 """Rests between attempts to take up a broken event stream; after the last one it is given up."""
 BEGINNINGS = 3
@@ -215,7 +217,9 @@ def text(path: str) -> Answer[str]:
 
 
 def part(name: str) -> str:
-    """A name as a part of a path."""
+    """A name as a part of a path. Raises `UsageError` for none: without it the path is that of a list."""
+    if not name:
+        raise UsageError("a name is empty; say which one is meant")
     return quote(name, safe="")
 
 

@@ -364,6 +364,44 @@ class Operations:
         """Let nobody in by a token any more; returns those that are left."""
         return write("DELETE", f"/tokens/{part(name)}", key=key)
 
+    @operation
+    def disk(self) -> Answer[shapes.RetentionView]:
+        """How full the controller's disk is, what may go from it and what stays, as it was looked through last."""
+        return get("/disk")
+
+    @operation
+    def disk_plan(self) -> Answer[Rows[shapes.DoomedFile]]:
+        """Every file that may go from the controller's disk, with its rule and its proof; looked through anew."""
+        return rows("/disk/plan")
+
+    @operation
+    def disk_tombstones(self) -> Answer[Rows[shapes.TombView]]:
+        """Files that were deleted and can be brought back, the oldest first."""
+        return rows("/disk/tombstones")
+
+    @operation
+    def clean_disk(
+        self,
+        files: Sequence[str] | None = None,
+        most: int | None = None,
+        who: str | None = None,
+        *,
+        key: str | None = None,
+    ) -> Answer[shapes.CleanView]:
+        """Delete what may go from the controller's disk, of these files or of all, at most `most` of them.
+
+        It can be brought back for a while. `more` of the answer are left: ask again.
+        """
+        asked = given(files=None if files is None else list(files), most=most, who=who)
+        return write("POST", "/disk/clean", asked, key)
+
+    @operation
+    def undo_cleaning(
+        self, files: Sequence[str] | None = None, who: str | None = None, *, key: str | None = None
+    ) -> Answer[shapes.CleanView]:
+        """Bring back what was deleted from the controller's disk: these files, or all."""
+        return write("POST", "/disk/undo", given(files=None if files is None else list(files), who=who), key)
+
     @walk
     def audit(self) -> Pages[shapes.AuditView]:
         """Who asked for what, newest first, page by page."""
@@ -378,3 +416,59 @@ class Operations:
     def drain(self, *, key: str | None = None) -> Answer[shapes.Draining]:
         """Ask the controller to put nothing new on any device and to leave; what runs on nodes runs on."""
         return write("POST", "/controller/drain", key=key)
+
+    @operation
+    def artifacts(
+        self,
+        kind: str | None = None,
+        config: str | None = None,
+        standing: str | None = None,
+        place: str | None = None,
+        *,
+        short: bool = False,
+        limit: int | None = 100,
+    ) -> Answer[Rows[shapes.ArtifactView]]:
+        """Artifacts, newest first, at most `limit`; `None`: all of them. `short`: those that lack copies."""
+        return rows("/artifacts", limit, **_sought(kind, config, standing, place, short))
+
+    @walk
+    def all_artifacts(
+        self,
+        kind: str | None = None,
+        config: str | None = None,
+        standing: str | None = None,
+        place: str | None = None,
+        *,
+        short: bool = False,
+    ) -> Pages[shapes.ArtifactView]:
+        """Every artifact that is asked for, newest first, page by page."""
+        return pages("/artifacts", **_sought(kind, config, standing, place, short))
+
+    @operation
+    def artifact(self, name: str) -> Answer[shapes.ArtifactDetail]:
+        """One artifact by its SHA-256, or a beginning of it that no other has. Raises `UsageError` where several do."""
+        return get(f"/artifacts/{part(name)}")
+
+    @operation
+    def lineage(self, name: str, depth: int = 3, limit: int = 100) -> Answer[shapes.LineageView]:
+        """What an artifact was made from, and what was made from it: so many steps, so many of them each way."""
+        return get(f"/artifacts/{part(name)}/lineage", depth=depth, limit=limit)
+
+    @operation
+    def verify_artifact(
+        self, name: str, place: str | None = None, *, key: str | None = None
+    ) -> Answer[shapes.ArtifactRead]:
+        """Read all copies of an artifact again, or the one in a place; returns what was found. It may take long."""
+        return write("POST", f"/artifacts/{part(name)}/verify", given(place=place), key)
+
+    @operation
+    def replication(self) -> Answer[shapes.ReplicationView]:
+        """How far replication has come: what lacks copies, what there is, how places are."""
+        return get("/replication")
+
+
+def _sought(
+    kind: str | None, config: str | None, standing: str | None, place: str | None, short: bool
+) -> Mapping[str, str | None]:
+    asked = {"kind": kind, "config": config, "standing": standing, "place": place}
+    return {**asked, "short": "true" if short else None}

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from hostler.client import wire
 from hostler.client.address import Address, address_from, address_in
-from hostler.client.calls import API, RECONNECT_S, Answer, Ask, Pages, Told
+from hostler.client.calls import API, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, part
 from hostler.client.operations import Operations
 from hostler.model.errors import ControllerAbsent, HostlerError, LinkLost
 
@@ -67,6 +67,17 @@ class Client(Operations):
                     raise
             sleep(RECONNECT_S[min(failures, len(RECONNECT_S) - 1)])
             failures += 1
+
+    def content(self, name: str) -> Iterator[bytes]:
+        """The bytes of an artifact, piece by piece. They are worth something once the last one has come.
+
+        Raises `FilesError` where they have another hash, `LinkLost` where some of them did not come.
+        """
+        with self._ask(Ask("GET", f"{API}/artifacts/{part(name)}/content")) as response:
+            checked = wire.Checked({name.lower(): value for name, value in response.headers.items()})
+            while piece := _read(response, PIECE):
+                yield checked.feed(piece)
+            checked.end()
 
     def _do(self, steps: Answer[T]) -> T:
         try:
@@ -141,9 +152,9 @@ def _exchange(connection: HTTPConnection, url: str, ask: Ask) -> HTTPResponse:
         raise wire.lost(url, error) from error
 
 
-def _read(response: HTTPResponse) -> bytes:
+def _read(response: HTTPResponse, most: int | None = None) -> bytes:
     try:
-        return response.read()
+        return response.read(most)
     except (OSError, HTTPException) as error:
         raise wire.lost("the controller", error) from error
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
+ArtifactKind: TypeAlias = Literal["games", "dataset", "model", "evaluation"]
+
+
 FailureClass: TypeAlias = Literal[
     "exit",
     "signal",
@@ -44,6 +47,9 @@ FailureClassInput: TypeAlias = Literal[
 JobState: TypeAlias = Literal["pending", "leased", "launching", "running", "collecting", "done", "failed", "cancelled"]
 
 
+Level: TypeAlias = Literal[0, 1, 2, 3]
+
+
 Link: TypeAlias = Literal["up", "down"]
 
 
@@ -58,6 +64,7 @@ Measure: TypeAlias = Literal[
     "ledger_still",
     "distrust",
     "loop_still",
+    "games_at_risk",
 ]
 
 
@@ -77,6 +84,9 @@ Severity: TypeAlias = Literal["info", "warning", "critical"]
 
 
 SlotPhase: TypeAlias = Literal["asked", "waiting", "up", "unknown"]
+
+
+Standing: TypeAlias = Literal["games", "dataset", "model", "candidate", "former"]
 
 
 WorkKind: TypeAlias = Literal["selfplay", "training", "evaluation", "export", "sweep", "script", "rl"]
@@ -146,6 +156,45 @@ class AlertView(TypedDict):
     note: str | None
 
 
+class ArtifactDetail(TypedDict):
+    """Everything about one artifact."""
+
+    artifact: ArtifactView
+    attempt: str | None
+    exported: bool
+    parents: list[str]
+    children: list[str]
+    parents_more: bool
+    children_more: bool
+    missing: int
+    missing_domains: int
+
+
+class ArtifactRead(TypedDict):
+    """What was found as the copies of an artifact were read: each of them, or the one that was asked for."""
+
+    artifact: ArtifactView
+    copies: list[CopyRead]
+
+
+class ArtifactView(TypedDict):
+    """An artifact with its copies."""
+
+    sha256: str
+    kind: ArtifactKind
+    standing: Standing
+    bytes: int
+    config: str | None
+    job: str | None
+    made_at: float
+    games: int | None
+    copies: list[CopyView]
+    counted: int
+    wanted: int
+    wanted_domains: int
+    why: str | None
+
+
 class AttemptView(TypedDict):
     """The attempt that holds a device now. What its process does and whether its node answers are separate facts."""
 
@@ -167,6 +216,18 @@ class AuditView(TypedDict):
     what: str
     entries: int
     key: str | None
+
+
+class BacklogView(TypedDict):
+    """What lacks copies that the places there are could hold."""
+
+    at: float
+    artifacts: int
+    bytes: int
+    at_risk: int
+    oldest_due_at: float | None
+    at_least: bool
+    shortfalls: list[str]
 
 
 class BanView(TypedDict):
@@ -269,6 +330,24 @@ class ChunkView(TypedDict):
     position: int | None
 
 
+class CleanBodyInput(TypedDict):
+    """What is to be deleted."""
+
+    files: NotRequired[list[str] | None]
+    most: NotRequired[int]
+    who: NotRequired[str | None]
+
+
+class CleanView(TypedDict):
+    """What a cleaning, or an undoing, has moved."""
+
+    files: list[str]
+    bytes: int
+    left: list[LeftView]
+    more: int
+    until: float | None
+
+
 class ConfigHistory(TypedDict):
     """How a config came to where it is: everything oldest first."""
 
@@ -320,6 +399,33 @@ class ConfigView(TypedDict):
     goal: Goal | None
     paused: PauseView | None
     spawned: int
+
+
+class Copy(TypedDict):
+    """A copy of an artifact in a place."""
+
+    place: str
+    verified_at: float | None
+    damaged: bool
+
+
+class CopyRead(TypedDict):
+    """What was found where a copy should be."""
+
+    place: str
+    found: Literal["right", "damaged", "gone", "unread"]
+    why: str | None
+    at: float
+
+
+class CopyView(TypedDict):
+    """What is known of one copy."""
+
+    place: str
+    domain: str | None
+    verified_at: float | None
+    damaged: bool
+    counts: bool
 
 
 class CordonBodyInput(TypedDict):
@@ -429,6 +535,18 @@ class DeviceView(TypedDict):
     quarantine: BanView | None
     canary: BanView | None
     held: list[HoldView]
+
+
+class DoomedFile(TypedDict):
+    """A file that may go, or went."""
+
+    path: str
+    bytes: int
+    rule: str
+    why: str
+    used_at: float
+    sha256: str | None
+    proof: list[Copy]
 
 
 class DrainBodyInput(TypedDict):
@@ -545,6 +663,15 @@ class Goal(TypedDict):
     promotions: int
     candidates: int
     failures: int
+
+
+class GoingView(TypedDict):
+    """Files that may go by the same rule."""
+
+    rule: str
+    why: str
+    files: int
+    bytes: int
 
 
 class Health(TypedDict):
@@ -686,6 +813,47 @@ class JobView(TypedDict):
     done_share: float | None
 
 
+class KeepingView(TypedDict):
+    """A place where artifacts lie, and how it is."""
+
+    name: str
+    domain: str
+    keeps: bool
+    reachable: bool
+    full: bool
+    trouble: str | None
+    again_at: float | None
+    free_bytes: int | None
+    looked_at: float | None
+    bytes_per_s: float | None
+    moved_bytes: int
+    copies: int | None
+    damaged: int | None
+
+
+class KeptView(TypedDict):
+    """Files that stay for the same reason."""
+
+    why: str
+    files: int
+    bytes: int
+
+
+class Kin(TypedDict):
+    """An artifact in the lineage of another. What only its children know of has no kind."""
+
+    sha256: str
+    depth: int
+    via: str
+    kind: ArtifactKind | None
+    standing: Standing | None
+    bytes: int | None
+    config: str | None
+    job: str | None
+    made_at: float | None
+    further: int
+
+
 class KindShare(TypedDict):
     """What a kind of work had of the fleet's device time."""
 
@@ -727,6 +895,23 @@ class LedgerView(TypedDict):
     done: list[list[int]]
     free: list[list[int]]
     leased: list[ChunkView]
+
+
+class LeftView(TypedDict):
+    """A file that stayed where it was, and why."""
+
+    path: str
+    why: str
+
+
+class LineageView(TypedDict):
+    """What an artifact was made from, and what was made from it; each once, what is nearest first."""
+
+    artifact: ArtifactView
+    parents: list[Kin]
+    children: list[Kin]
+    parents_further: int
+    children_further: int
 
 
 class Losses(TypedDict):
@@ -946,6 +1131,15 @@ class RatingPoint(TypedDict):
     rating: Rating
 
 
+class ReplicationView(TypedDict):
+    """How far replication has come."""
+
+    at: float
+    backlog: BacklogView | None
+    stock: StockView | None
+    places: list[KeepingView]
+
+
 class Resources(TypedDict):
     """What one attempt needs of the device it is put on. Zero or `None` asks for nothing."""
 
@@ -958,6 +1152,7 @@ class Resources(TypedDict):
     cpus: float
     tiers: list[Literal[1, 2, 3]]
     cpu_too: bool
+    disk_gb: float | None
 
 
 class ResourcesInput(TypedDict):
@@ -972,6 +1167,7 @@ class ResourcesInput(TypedDict):
     cpus: NotRequired[float]
     tiers: NotRequired[list[Literal[1, 2, 3]]]
     cpu_too: NotRequired[bool]
+    disk_gb: NotRequired[float | None]
 
 
 class RestView(TypedDict):
@@ -993,6 +1189,21 @@ class ResumeConfigBodyInput(TypedDict):
     """Who says that a config orders again; the body may be left out."""
 
     who: NotRequired[str | None]
+
+
+class RetentionView(TypedDict):
+    """What may go from the controller's disk, what waits in tombstones, and what stays, by reason. Costs nothing."""
+
+    mode: Literal["dry-run", "clean"]
+    grace_s: float
+    disk: StoreDisk
+    looked_at: float | None
+    may_go: list[GoingView]
+    stays: list[KeptView]
+    buried_files: int
+    buried_bytes: int
+    next_at: float | None
+    trouble: str | None
 
 
 class Retry(TypedDict):
@@ -1200,6 +1411,37 @@ class Status(TypedDict):
     alerts: int
 
 
+class StockRow(TypedDict):
+    """All artifacts of one kind and standing."""
+
+    kind: ArtifactKind
+    standing: Standing
+    artifacts: int
+    bytes: int
+    copies: int
+    wanted: int
+    possible: int
+    short: int
+    at_risk: int
+
+
+class StockView(TypedDict):
+    """All artifacts, counted: now and then, for it takes a while where there are many."""
+
+    at: float
+    rows: list[StockRow]
+
+
+class StoreDisk(TypedDict):
+    """The disk that the state directory lies on. What cannot be measured is `null`."""
+
+    total_bytes: int | None
+    free_bytes: int | None
+    used: float | None
+    level: Level
+    says: str
+
+
 class Submitted(TypedDict):
     """Ids of submitted jobs, in the order of their specs."""
 
@@ -1334,6 +1576,20 @@ class TokenView(TypedDict):
     expired: bool
 
 
+class TombView(TypedDict):
+    """A file in a tombstone."""
+
+    path: str
+    bytes: int
+    rule: str
+    why: str
+    who: str
+    buried_at: float
+    until: float
+    sha256: str | None
+    proof: list[Copy]
+
+
 class TrialView(TypedDict):
     """A candidate's sequential test against the current model: it is decided where `llr` leaves `(lower, upper)`."""
 
@@ -1344,6 +1600,13 @@ class TrialView(TypedDict):
     llr: float | None
     lower: float
     upper: float
+
+
+class UndoBodyInput(TypedDict):
+    """What is to be brought back."""
+
+    files: NotRequired[list[str] | None]
+    who: NotRequired[str | None]
 
 
 class UnitCost(TypedDict):
@@ -1361,3 +1624,9 @@ class VelocityView(TypedDict):
     per_day: float
     low: float
     high: float
+
+
+class VerifyBodyInput(TypedDict):
+    """Which copies are read again; the body may be left out."""
+
+    place: NotRequired[str | None]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import ssl
+from collections.abc import Mapping
 
 from hostler.client.address import Address
 from hostler.model import errors
-from hostler.model.errors import ControllerAbsent, HostlerError, LinkLost, LinkRefused
+from hostler.model.errors import ControllerAbsent, FilesError, HostlerError, LinkLost, LinkRefused
 
 END = "-----END CERTIFICATE-----"
 
@@ -29,6 +31,32 @@ class Frames:
             return None
         made, self._fields = self._fields, {}
         return made
+
+
+class Checked:
+    """Bytes of an artifact as they come; `end` says whether all of them came, and the right ones."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        """`headers` have their names in lower case."""
+        self._expected, self._size = headers["hostler-sha256"], int(headers["content-length"])
+        self._digest, self._got = hashlib.sha256(), 0
+
+    def feed(self, piece: bytes) -> bytes:
+        """The piece, taken into account."""
+        self._digest.update(piece)
+        self._got += len(piece)
+        return piece
+
+    def end(self) -> None:
+        """Raises `LinkLost` where bytes are missing, `FilesError` where they are others."""
+        advice = f"what came is worth nothing; `hostler artifacts verify {self._expected[:16]}` reads all copies again"
+        if self._got < self._size:
+            raise LinkLost(
+                f"artifact {self._expected} broke off after {self._got} of {self._size} bytes: the connection was "
+                f"lost, or the controller found its copy damaged; {advice}"
+            )
+        if self._digest.hexdigest() != self._expected:
+            raise FilesError(f"artifact {self._expected} came with the SHA-256 {self._digest.hexdigest()}; {advice}")
 
 
 def tls(address: Address) -> ssl.SSLContext:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import accounts, artifacts, cordons, forecast, leases, planning, pools, tally, yielding
+from hostler.core import accounts, artifacts, cordons, forecast, leases, nearness, planning, pools, tally, yielding
 from hostler.core.access import folds as access
 from hostler.core.alerting import folds as alerting
 from hostler.core.care import folds as care
@@ -48,6 +48,16 @@ def apply(state: State, index: Index, entry: Entry) -> None:
 
 def _controller_started(state: State, index: Index, event: events.ControllerStarted) -> None:
     state.epoch, state.begun_at = event.epoch, state.at
+    _unlink_all(state, index)
+
+
+def _journal_restored(state: State, index: Index, event: events.JournalRestored) -> None:
+    state.unused[state.next_job] = event.next_job
+    state.next_job, state.skipped, state.restored_at = event.next_job, event.skipped, state.at
+    _unlink_all(state, index)
+
+
+def _unlink_all(state: State, index: Index) -> None:
     for node in state.nodes.values():
         _unlink(state, index, node, RESTARTED, alive_at=index.before)
 
@@ -206,6 +216,7 @@ def _preempt_requested(state: State, index: Index, event: events.PreemptRequeste
 def _attempt_launching(state: State, index: Index, event: events.AttemptLaunching) -> None:
     job, attempt = _held(state, event.attempt, event)
     attempt.process = Process.QUEUED
+    nearness.brought(state, event.attempt)
     _move(index, job, JobState.LAUNCHING)
 
 
@@ -343,6 +354,7 @@ def _node_joined(state: State, index: Index, event: events.NodeJoined) -> None:
 
 def _node_linked(state: State, index: Index, event: events.NodeLinked) -> None:
     node = state.nodes[event.node]
+    nearness.another_agent(state, event)
     node.link, node.since, node.trouble = Link.UP, state.at, None
     node.agent, node.incarnation, node.boot, node.linked_until = event.agent, event.incarnation, event.boot, None
     for device in node.spec.devices:
@@ -367,6 +379,7 @@ def _trouble_recorded(state: State, index: Index, event: events.TroubleRecorded)
 
 FOLDS: dict[type, Fold] = {
     events.ControllerStarted: _controller_started,
+    events.JournalRestored: _journal_restored,
     events.JobSubmitted: _job_submitted,
     events.PriorityChanged: _priority_changed,
     events.CancelRequested: _cancel_requested,

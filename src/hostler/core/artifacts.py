@@ -34,14 +34,47 @@ def _given_up(state: State, index: Index, given: inputs.GivePlaceUp, emit: Emit)
     emit(events.PlaceGone(place=given.place, who=given.who, why=given.why))
 
 
+def _to_be_read(state: State, index: Index, given: inputs.ReadCopies, emit: Emit) -> float:
+    """When it was asked for: what was read since then need not be read again where the request is repeated."""
+    return index.now
+
+
+def _files(state: State, index: Index, given: inputs.FilesTold, emit: Emit) -> None:
+    tombstone, who = given.tombstone, given.who
+    if given.retired:
+        emit(events.FilesRetired(tombstone=tombstone, who=who, until=given.until, files=given.retired))
+    if given.restored:
+        emit(events.FilesRestored(tombstone=tombstone, who=who, why=given.why, files=given.restored))
+    if given.deleted:
+        emit(events.FilesDeleted(tombstone=tombstone, files=given.deleted, bytes=given.bytes))
+
+
+def _asked(state: State, index: Index, given: inputs.CleanDisk | inputs.UndoDisk, emit: Emit) -> str:
+    """What comes of it is told file by file; that somebody asked for it, the audit keeps."""
+    return given.id
+
+
 def _nothing(state: State, index: Index, event: Event) -> None:
-    """The catalogue folds it."""
+    """The catalogue folds it, or it is for people alone."""
 
 
 TAKES: dict[type, Callable[[State, Index, Any, Emit], Any]] = {
     inputs.CopiesTold: _told,
     inputs.GivePlaceUp: _given_up,
+    inputs.ReadCopies: _to_be_read,
+    inputs.FilesTold: _files,
+    inputs.CleanDisk: _asked,
+    inputs.UndoDisk: _asked,
 }
 FOLDS: dict[type, Fold] = dict.fromkeys(
-    (events.CopiesVerified, events.CopiesDamaged, events.CopiesGone, events.PlaceGone), _nothing
+    (
+        events.CopiesVerified,
+        events.CopiesDamaged,
+        events.CopiesGone,
+        events.PlaceGone,
+        events.FilesRetired,
+        events.FilesRestored,
+        events.FilesDeleted,
+    ),
+    _nothing,
 )

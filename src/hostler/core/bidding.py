@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from hostler.core import forecast
+from hostler.core import forecast, nearness
 from hostler.core.index import Index, group_of
 from hostler.core.state import Job, State
 from hostler.core.uses import Group, Table
@@ -65,7 +65,7 @@ def desirability(state: State, index: Index, job: Job, classes: Iterable[str]) -
     def place(cls: str) -> tuple[int, float]:
         tier = index.samples[cls].tier
         rank = tiers.index(tier) if tier in tiers else len(tiers)
-        worth = worths[cls] * likings[cls] * _odds(index, seconds, job, cls)
+        worth = worths[cls] * likings[cls] * _odds(index, seconds, job, cls) * _nearness(state, index, job, cls)
         if job.spec.work is WorkKind.SELFPLAY:
             return rank, -worth
         return 0, -worth * LOWER_TIER**rank
@@ -164,6 +164,18 @@ def _table(state: State, index: Index, job: Job, group: Group) -> Table:
     if group in index.ready:
         index.tables[group] = made
     return made
+
+
+def _nearness(state: State, index: Index, job: Job, cls: str) -> float:
+    """The share of its time there that a job would work, and not wait for its data: on the best node of the class."""
+    if job.spec.work not in nearness.WEIGHED:
+        return 1.0
+    nodes = {index.sites[name].node.name: index.sites[name].node for name in index.members[cls]}
+    waits_s = min(nearness.waits_s(state, job, nodes.values()).values(), default=0.0)
+    if waits_s == 0:
+        return 1.0
+    known = forecast.learnt_s(state, index, job, index.samples[cls].device)
+    return 1.0 if known is None else known / (known + waits_s)
 
 
 def _odds(index: Index, seconds: Mapping[str, float] | None, job: Job, cls: str) -> float:

@@ -12,6 +12,8 @@ from hostler.model import events
 from hostler.model.views import BanView, CordonView
 from hostler.policy.fit import Gate, Refusal
 
+ITSELF = "the node itself"
+"""Who wants nothing new on a node that is about to go."""
 Fold: TypeAlias = Callable[[State, Index, Any], None]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TypeAlias
 
-from hostler.core import accounts, gangs, gates, moving, reasons, rounds, sweeping
+from hostler.core import accounts, gangs, gates, moving, nearness, reasons, rounds, sweeping
 from hostler.core.bidding import bid_of, desirability, fitting, market
 from hostler.core.index import Index
 from hostler.core.loop.claims import idle_s
@@ -124,7 +124,8 @@ def _openings(state: State, index: Index, group: Group, among: Sequence[str] | N
     heads, most = list(index.heads(state, group, HEADS)), len(index.ready[group])
     able: dict[str, list[str]] = {}
     for cls, names in open_in.items():
-        roomy = (name for name in names if has_room(state, index, state.devices[name]))
+        near = nearness.nearest_first(state, index, head, names)
+        roomy = (name for name in near if has_room(state, index, state.devices[name]))
         may = (name for name in roomy if _may_have(state, index, group, heads, state.devices[name]))
         if found := list(islice(may, most)):
             able[cls] = found
@@ -357,7 +358,7 @@ def _lease(
     rivals = [(each.group.work, each.job.priority) for each in offers]
     return AttemptLeased(
         job=job.id,
-        attempt=f"{job.id}.{job.attempts + 1}",
+        attempt=f"{job.id}.{state.skipped + job.attempts + 1}",
         device=device.spec.id,
         others=offer.others or (),
         lane=gates.lane_of(state, index, job, device) or 0,

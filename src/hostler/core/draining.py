@@ -48,6 +48,20 @@ def resume(state: State, index: Index, given: inputs.ResumeNode, emit: Emit) -> 
         emit(events.NodeResumed(node=given.node, who=given.who))
 
 
+def goes(state: State, index: Index, given: inputs.NodeGoes, emit: Emit) -> None:
+    """A node is about to go: it is given nothing more, and emptied; another boot of it takes work again."""
+    if given.node in state.nodes and given.node not in state.cordons:
+        emit(events.NodeCordoned(node=given.node, why=given.why, who=cordons.ITSELF, drain=True, now=False))
+
+
+def back(state: State, given: inputs.LinkUp, emit: Emit) -> None:
+    """A node that went is there again: its agent is another one, or was started anew."""
+    node, cordon = state.nodes[given.node], state.cordons.get(given.node)
+    again = (node.agent, node.incarnation) != (given.agent, given.incarnation)
+    if cordon is not None and cordon.who == cordons.ITSELF and again:
+        emit(events.NodeResumed(node=given.node, who=cordons.ITSELF))
+
+
 def review(state: State, index: Index, emit: Emit) -> None:
     """Tell of nodes that were to be emptied and are."""
     for node, known in list(state.cordons.items()):

@@ -23,7 +23,7 @@ def needed(state: State, job: Job, ended: Ended, *, failed: bool) -> Fetch | Non
     if job.cancelling is not None:
         return None
     if isinstance(payload, StagePayload) and state.nodes[state.devices[attempt.device].spec.node].spec.apart:
-        fresh = told_of(ended.result) - named_in(payload.order)
+        fresh = told_of(ended.result) - named_in(payload.order) - state.configs[payload.config].segments.keys()
         return Fetch(artifacts=tuple(sorted(fresh))) if fresh else None
     if isinstance(payload, ScriptPayload) and payload.outputs and not failed and ended.reason is None:
         return Fetch(outputs=payload.outputs)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from statistics import NormalDist
 
+from hostler.core import nearness
 from hostler.core.index import Index
 from hostler.core.state import Device, Job, State
 from hostler.core.uses import Learnt
@@ -57,7 +59,26 @@ def strength(device: DeviceSpec) -> float:
 
 
 def prediction(state: State, index: Index, job: Job, device: Device) -> Forecast | None:
-    """How long the rest of a job will take on a device; `None` while nobody can say."""
+    """How long the rest of a job will take on a device, its data brought there; `None` while nobody can say."""
+    found, node = _work(state, index, job, device), state.nodes.get(device.spec.node)
+    waits_s = 0.0 if node is None else nearness.transfer_s(state, job, node.spec)
+    if found is None or waits_s == 0:
+        return found
+    return replace(
+        found,
+        p50_s=found.p50_s + waits_s,
+        p90_s=found.p90_s + waits_s,
+        at_most_s=None if found.at_most_s is None else found.at_most_s + waits_s,
+    )
+
+
+def learnt_s(state: State, index: Index, job: Job, device: DeviceSpec) -> float | None:
+    """Seconds that the rest of a job works on a device once it has its data; `None` while nobody can say."""
+    known = _work(state, index, job, Device(spec=device))
+    return None if known is None else known.p50_s
+
+
+def _work(state: State, index: Index, job: Job, device: Device) -> Forecast | None:
     known = _learnt(state, index, job, device.spec)
     learnt = known.prediction
     if learnt is not None:
@@ -75,8 +96,7 @@ def prediction(state: State, index: Index, job: Job, device: Device) -> Forecast
 
 def median_s(state: State, index: Index, job: Job, device: Device) -> float | None:
     """Seconds that the rest of a job takes on a device, as likely more as less; `None` while nobody can say."""
-    known = prediction(state, index, job, device)
-    return None if known is None else known.p50_s
+    return learnt_s(state, index, job, device.spec)
 
 
 def left_s(known: Forecast, elapsed_s: float) -> tuple[float, float] | None:

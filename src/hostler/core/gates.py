@@ -88,7 +88,7 @@ def full(state: State, index: Index, job: Job, device: Device) -> Refusal | None
         unshared=use.unshared > 0,
         lanes=lanes(state, spec.id),
     )
-    return fit.crowded(need, job.spec.work, index.sites[spec.id], node_load(index, spec.node), load)
+    return fit.crowded(need, job.spec.work, index.sites[spec.id], node_load(state, index, spec.node), load)
 
 
 def lane_of(state: State, index: Index, job: Job, device: Device) -> int | None:
@@ -115,11 +115,18 @@ def lanes(state: State, device: str) -> int:
     return care.lanes(state, device)
 
 
-def node_load(index: Index, node: str) -> NodeLoad:
+def node_load(state: State, index: Index, node: str) -> NodeLoad:
     """What is reserved on a node."""
     use = index.nodes[node]
     since = None if use.started_at is None else index.now - use.started_at
-    return NodeLoad(scripts=use.scripts, cpus=use.cpus, memory_gb=use.memory_gb, since_start_s=since)
+    return NodeLoad(
+        scripts=use.scripts,
+        cpus=use.cpus,
+        memory_gb=use.memory_gb,
+        since_start_s=since,
+        disk_gb=use.disk_gb,
+        disk_free_gb=care.disk_free_gb(state, index, node),
+    )
 
 
 def _free_lane(state: State, device: Device) -> int:

@@ -93,11 +93,11 @@ def _same(told: Any, should: Any) -> bool:
     return all(abs(a - b) <= CLOSE * (1 + abs(a)) for a, b in zip(ours, theirs, strict=True))
 
 
-def _numbers(value: Any) -> tuple[float, float, float]:
+def _numbers(value: Any) -> tuple[float, float, float, float]:
     if value is None:
-        return 0.0, 0.0, 0.0
-    first, second, third, *_ = *(getattr(value, name) or 0.0 for name in value.__slots__), 0.0, 0.0
-    return first, second, third
+        return 0.0, 0.0, 0.0, 0.0
+    first, second, third, fourth, *_ = *(getattr(value, name) or 0.0 for name in value.__slots__), 0.0, 0.0
+    return first, second, third, fourth
 
 
 def _filled(sets: Mapping[str, Any]) -> dict[str, set[str]]:

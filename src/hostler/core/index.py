@@ -23,7 +23,7 @@ from hostler.model.commands import WorkerOrder
 from hostler.model.fleet import NodeSpec
 from hostler.model.planning import Plan
 from hostler.model.record import entity
-from hostler.model.work import DeviceKind, JobState, Resources, ScriptPayload, SweepPayload, WorkKind
+from hostler.model.work import DeviceKind, JobState, Resources, ScriptPayload, SweepPayload, WorkKind, disk_need
 from hostler.policy import duration, fit
 from hostler.policy.fit import Refusal, Site
 from hostler.policy.priority import Claim
@@ -504,6 +504,7 @@ class Index:
         node.scripts += sign * (job.spec.work is WorkKind.SCRIPT)
         node.cpus += sign * need.cpus
         node.memory_gb += sign * (need.memory_gb or 0.0)
+        node.disk_gb += sign * disk_need(need, job.spec.work)
         for name in attempt.devices:
             use = self.uses[name]
             use.vram_gb += sign * need.vram_gb / (len(attempt.devices) if need.shards else 1)

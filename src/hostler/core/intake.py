@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import artifacts, draining, fetching, judging, pools, sweeping
+from hostler.core import artifacts, draining, fetching, judging, pools, restoring, sweeping
 from hostler.core.access import intake as access
 from hostler.core.alerting import intake as alerting
 from hostler.core.care import intake as care
 from hostler.core.index import Index
-from hostler.core.loop import intake as loop, owners, spawning
+from hostler.core.loop import closing, intake as loop, owners, spawning
 from hostler.core.orders import sweep_of_worker, worker_id
 from hostler.core.state import Device, Job, Node, State, Sweep, sweep_payload
 from hostler.core.submission import admit
@@ -77,6 +77,7 @@ def _cancel(state: State, index: Index, given: inputs.Cancel, emit: Emit) -> Non
     asked_for = spawning.asked_for(state, job) is not None
     emit(events.CancelRequested(job=job.id, reason=given.reason))
     if job.attempt is not None and job.attempt.ended is not None:  # nothing runs any more; its files are not awaited
+        closing.write_off(state, job.attempt.id, f"{job.id} was cancelled", emit)
         emit(events.JobCancelled(job=job.id))
         judging.fail_dependents(state, index, job.id, emit)
     else:
@@ -135,12 +136,14 @@ def _link_up(state: State, index: Index, given: inputs.LinkUp, emit: Emit) -> No
         for name in [each for each in device.attempts if each not in given.attempts]:
             if not known or state.jobs[job_of(name)].state is JobState.RUNNING:
                 judging.lose(state, index, name, evidence, emit)
+        restoring.take_back(state, index, device, given.attempts, emit)
         for name in [each for each in device.chunks if each not in given.chunks]:
             if not known:
                 _give_back(state, name, "node_lost", emit)
                 shrunk[job_of(name)] = None
     for name in shrunk:
         review_sweep(state, index, state.jobs[name], emit)
+    draining.back(state, given, emit)
     emit(
         events.NodeLinked(
             node=given.node,
@@ -217,6 +220,7 @@ def _fetched(state: State, index: Index, given: inputs.Fetched, emit: Emit) -> N
     if given.error is None or job.cancelling is not None:
         judging.judge(state, index, job, ended, emit)
     else:
+        closing.write_off(state, given.attempt, given.error, emit)
         judging.fail_attempt(state, index, job, FailureClass.RESULT, given.error, emit, ended=ended)
 
 
@@ -296,6 +300,7 @@ def _tick(state: State, index: Index, given: inputs.Tick, emit: Emit) -> None:
 
 TAKES: dict[type, Take] = {
     inputs.Begin: _begin,
+    **restoring.TAKES,
     inputs.Submit: _submit,
     inputs.Cancel: _cancel,
     inputs.Retry: _retry,
@@ -307,6 +312,8 @@ TAKES: dict[type, Take] = {
     inputs.Started: _started,
     inputs.Ended: _ended,
     inputs.Fetched: _fetched,
+    inputs.SoFar: closing.so_far,
+    inputs.Secured: closing.secured,
     inputs.Searched: _searched,
     inputs.Returned: _returned,
     inputs.WorkerRefused: _worker_refused,
@@ -325,6 +332,7 @@ TAKES: dict[type, Take] = {
     inputs.Drain: _drain,
     inputs.CordonNode: draining.cordon,
     inputs.ResumeNode: draining.resume,
+    inputs.NodeGoes: draining.goes,
     inputs.CreateToken: access.create_token,
     inputs.RevokeToken: access.revoke_token,
     inputs.Asked: _asked,

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from hostler.core import forecast
 from hostler.core.index import Index
-from hostler.core.loop import intake as loop
+from hostler.core.loop import closing, intake as loop
 from hostler.core.state import Job, State
 from hostler.core.trust import decide as trust
 from hostler.model import events, inputs
@@ -43,9 +43,12 @@ def judge(state: State, index: Index, job: Job, ended: inputs.Ended, emit: Emit)
         return
     if isinstance(payload, StagePayload):
         loop.salvage(state, job, ended, emit)
+        closing.write_off(state, ended.attempt, failure[1] if failure else ended.error or "it was stopped", emit)
     if job.cancelling is not None:
         emit(events.JobCancelled(job=job.id))
         fail_dependents(state, index, job.id, emit)
+    elif ended.reason == retry.FULL:
+        _turned_away(state, index, job, ended, emit)
     elif failure is None or ended.reason == "stopped" or _was_short(job, ended) or _never_came(job, ended):
         _take_back(state, job, ended, emit)
     else:
@@ -82,6 +85,7 @@ def fail_attempt(
 def lose(state: State, index: Index, attempt: str, evidence: str, emit: Emit) -> None:
     """An attempt is over, and nothing more is to be heard of it: its job is cancelled, tried again, or given up."""
     job = state.jobs[job_of(attempt)]
+    closing.write_off(state, attempt, evidence, emit)
     emit(events.AttemptLost(attempt=attempt, evidence=evidence))
     if job.cancelling is not None:
         emit(events.JobCancelled(job=job.id))
@@ -123,11 +127,23 @@ def _take_back(state: State, job: Job, ended: inputs.Ended, emit: Emit) -> None:
     emit(events.JobRequeued(job=job.id, failure=None, not_before=state.at, why=why, progress=saved))
 
 
+def _turned_away(state: State, index: Index, job: Job, ended: inputs.Ended, emit: Emit) -> None:
+    """Its node had no room for it, and nothing has begun: nobody failed, and no budget is for that."""
+    assert job.attempt is not None
+    verdict = retry.Verdict(
+        again=True, rest_s=retry.FULL_REST_S, why=retry.FULL, avoid="node", avoid_s=retry.FULL_AVOID_S
+    )
+    node = state.devices[job.attempt.device].spec.node
+    why = f"the disk of {node} has no room for it: {ended.error or 'it did not say how much'}"
+    emit(trust.requeued(state, index, job, None, verdict, why))
+
+
 def _accept(state: State, job: Job, ended: inputs.Ended, emit: Emit) -> None:
     if not isinstance(job.spec.payload, StagePayload):
         emit(events.JobDone(job=job.id, attempt=ended.attempt, result=ended.result))
         return
     kept = loop.accept(state, job, ended.result, emit)
+    closing.write_off(state, ended.attempt, "its last result names them no more", emit)
     emit(events.JobDone(job=job.id, attempt=ended.attempt, result=kept))
     loop.after_done(state, job, emit)
 

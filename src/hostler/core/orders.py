@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from hostler.core import pools
+from hostler.core import cordons, pools
 from hostler.core.forecast import prediction
 from hostler.core.index import Index
+from hostler.core.loop import closing
 from hostler.core.loop.state import Config
 from hostler.core.state import Attempt, Device, Job, State, Sweep, sweep_payload
 from hostler.core.trust import decide as trust
@@ -30,8 +31,10 @@ from hostler.model.commands import (
     Keep,
     Launch,
     Lend,
+    LetGo,
     Prove,
     Recall,
+    Secure,
     Stop,
     Trim,
     WorkerOrder,
@@ -39,7 +42,7 @@ from hostler.model.commands import (
 from hostler.model.events import Event, job_of
 from hostler.model.files import Fetch
 from hostler.model.fleet import DeviceSpec, NodeSpec, binding
-from hostler.model.work import JobState, ScriptPayload, StagePayload, SweepPayload
+from hostler.model.work import JobState, ScriptPayload, StagePayload, SweepPayload, WorkKind, disk_need
 from hostler.policy import retry
 from hostler.policy.placement import LEAD_S
 
@@ -48,6 +51,8 @@ Derive: TypeAlias = Callable[[State, Index, Any], Iterator[Command]]
 FITTED_MODELS = 50
 """Newest models, and models that were current, whose ratings are fitted."""
 
+TOLD_AT_ONCE_S, TOLD_S = 1.0, 60.0
+"""How often self-play tells what it has closed, on ephemeral nodes and elsewhere."""
 PYTHON = "{python}"
 """Word of a command that stands for the node's interpreter."""
 
@@ -63,7 +68,7 @@ def still_wanted(state: State, command: Command) -> bool:
     match command:
         case Launch(order=order):
             return _current(state, order.id)
-        case Collect(attempt=name):
+        case Collect(attempt=name) | Secure(attempt=name):
             return _current(state, name)
         case Lend(chunk=chunk):
             return _leased(state, chunk.id)
@@ -202,6 +207,8 @@ def _node_linked(state: State, index: Index, event: events.NodeLinked) -> Iterat
             yield from _reconcile_attempt(state, index, event.node, name, name in held)
         for name in device.chunks:
             yield from _reconcile_chunk(state, index, event.node, name, name in chunks)
+    for attempt, names in closing.awaited(state, event.node):
+        yield Secure(node=event.node, attempt=attempt, artifacts=names)
     stray = (name for name in event.attempts if not _current(state, name))
     yield from (Stop(node=event.node, attempt=name, reason="not wanted") for name in stray)
     stray = (name for name in event.chunks if not _leased(state, name))
@@ -209,6 +216,11 @@ def _node_linked(state: State, index: Index, event: events.NodeLinked) -> Iterat
     for sweep in state.sweeps.values():
         if sweep.workers and state.jobs[sweep.job].state.final:
             yield from _close_workers(state, sweep, event.node)
+
+
+def _segments_closed(state: State, index: Index, event: events.SegmentsClosed) -> Iterator[Command]:
+    names = tuple(each.sha256 for each in event.segments)
+    yield Secure(node=event.node, attempt=event.attempt, artifacts=names)
 
 
 def _node_cordoned(state: State, index: Index, event: events.NodeCordoned) -> Iterator[Command]:
@@ -219,6 +231,11 @@ def _node_cordoned(state: State, index: Index, event: events.NodeCordoned) -> It
     for device in _devices(state, index, event.node):
         for chunk in device.chunks[0 if event.now or pools.has_yet_to_begin(state, index, device) else 1 :]:
             yield Recall(node=event.node, chunk=chunk, reason=f"{event.node} is given no more work")
+
+
+def _node_drained(state: State, index: Index, event: events.NodeDrained) -> Iterator[Command]:
+    if state.cordons[event.node].who == cordons.ITSELF:
+        yield LetGo(node=event.node)
 
 
 def _controller_started(state: State, index: Index, event: events.ControllerStarted) -> Iterator[Command]:
@@ -256,7 +273,9 @@ DERIVES: dict[type, Derive] = {
     events.JobFailed: _job_over,
     events.JobCancelled: _job_over,
     events.NodeLinked: _node_linked,
+    events.SegmentsClosed: _segments_closed,
     events.NodeCordoned: _node_cordoned,
+    events.NodeDrained: _node_drained,
 }
 
 
@@ -332,9 +351,25 @@ def _launch(state: State, index: Index, job: Job, attempt: Attempt) -> Launch:
         inputs=_inputs(state, job),
         files=payload.files if isinstance(payload, ScriptPayload) else None,
         lease_s=node.lease_s,
+        tell_s=_tell_s(job, node),
         ask=None if node.pool is None else _ask(state, index, job, attempt),
+        disk_bytes=_disk_bytes(job, node),
     )
     return Launch(node=node.name, order=order)
+
+
+def _tell_s(job: Job, node: NodeSpec) -> float | None:
+    """How often its result so far is worth knowing: what an ephemeral node has made may be gone the next moment."""
+    if job.spec.work is not WorkKind.SELFPLAY or node.pool is not None:
+        return None
+    return TOLD_AT_ONCE_S if node.ephemeral else TOLD_S
+
+
+def _disk_bytes(job: Job, node: NodeSpec) -> int | None:
+    """Of the hosts of a pool, only what somebody has said: what lies on which of their disks is the cluster's."""
+    need = job.spec.resources
+    wanted_gb = (need.disk_gb or 0.0) if node.pool is not None else disk_need(need, job.spec.work)
+    return int(wanted_gb * 2**30) or None
 
 
 def _worker_ask(job: Job, device: DeviceSpec) -> Ask:
@@ -417,7 +452,7 @@ def _recall_all(state: State, sweep: Sweep, reason: str) -> Iterator[Command]:
 def _inputs(state: State, job: Job) -> Mapping[str, Any] | None:
     """A stage's order; or results of what the job comes after, under the id and under the name the owner wrote."""
     if isinstance(job.spec.payload, StagePayload):
-        return job.spec.payload.order
+        return {**job.spec.payload.order, **closing.resumed(state, job)}
     if not job.after:
         return None
     by_id = {name: state.jobs[name].result for name in job.after}

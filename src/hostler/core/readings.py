@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from hostler.core import cordons, shown, tally
 from hostler.core.care import effects, views as care
 from hostler.core.index import Index
+from hostler.core.loop import closing
 from hostler.core.loop.claims import velocity_of
 from hostler.core.loop.decide import over
 from hostler.core.loop.state import Config
@@ -67,13 +68,14 @@ def readings(
     now = max(now, index.now)
     of_late = tally.window(state.tally, now, WINDOW_S)
     names = [name for name in state.nodes if nodes is None or name in nodes]
+    at_risk = closing.at_risk(state)
     return Readings(
         gist=gist(state, index, now, nodes),
         version=version,
         fleet=fleet,
         refused=state.refused,
         troubles=state.troubles,
-        nodes=tuple(_node(state, index, now, state.nodes[name]) for name in names),
+        nodes=tuple(_node(state, index, now, state.nodes[name], at_risk) for name in names),
         devices=tuple(
             _device(state, index, now, state.devices[spec.id])
             for name in names
@@ -104,7 +106,7 @@ def pace(of_late: Window) -> Pace:
     )
 
 
-def _node(state: State, index: Index, now: float, node: Node) -> NodeReading:
+def _node(state: State, index: Index, now: float, node: Node, at_risk: Mapping[str, int]) -> NodeReading:
     spec, heard = node.spec, index.telemetry.get(node.spec.name)
     old_at = now - state.rules.targets.telemetry_max_age_s
     known = {} if heard is None else {name: value for name, (value, at) in heard.known.items() if at >= old_at}
@@ -127,6 +129,7 @@ def _node(state: State, index: Index, now: float, node: Node) -> NodeReading:
         backlog_s=known.get(pressure.BACKLOG),
         price_per_h=spec.price_per_h,
         games=state.tally.node_games.get(spec.name, 0),
+        games_at_risk=at_risk.get(spec.name, 0),
         levels={name: each.signal.level.name.lower() for name, each in state.care.nodes.get(spec.name, {}).items()},
     )
 

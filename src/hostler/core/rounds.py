@@ -86,7 +86,7 @@ def _seat(state: State, index: Index, job: Job, devices: tuple[str, ...], emit: 
         emit(
             AttemptLeased(
                 job=job.id,
-                attempt=f"{job.id}.{job.attempts + 1}",
+                attempt=f"{job.id}.{state.skipped + job.attempts + 1}",
                 device=devices[0],
                 others=tuple(devices[1:]),
                 why=f"planned for {index.classes[devices[0]]} this round, waited {index.now - job.submitted_at:.0f} s",

@@ -23,7 +23,7 @@ from hostler.model.inputs import Found
 from hostler.model.pools import Batch
 from hostler.model.record import entity, record
 from hostler.model.rules import USUAL, Rules
-from hostler.model.work import FailureClass, JobSpec, JobState, SweepPayload
+from hostler.model.work import FailureClass, JobSpec, JobState, StagePayload, SweepPayload
 from hostler.policy.chunking import Speed
 from hostler.policy.duration import Accuracy, Estimate
 from hostler.policy.share import Service
@@ -218,6 +218,12 @@ class State:
     begun_at: float = 0.0
     """When the controller of this epoch began."""
     next_job: int = 1
+    unused: dict[int, int] = field(default_factory=dict)
+    """Numbers of jobs that are never given: from the first of them, the one to go on with (`core.restoring`)."""
+    restored_at: float | None = None
+    """When this journal began to go on from a backup; `None`: it never did."""
+    skipped: int = 0
+    """The same of attempts and chunks: so many numbers are left out."""
     jobs: dict[str, Job] = field(default_factory=dict)
     sweeps: dict[str, Sweep] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -243,6 +249,8 @@ class State:
     trust: Trust = field(default_factory=Trust)
     cordons: dict[str, Cordon] = field(default_factory=dict)
     """By node."""
+    lying: dict[str, dict[str, None]] = field(default_factory=dict)
+    """By node with files of its own: datasets and models that lie there, the newest last."""
     batches: dict[str, Batch] = field(default_factory=dict)
     """What clusters were asked for and is not over, by token."""
     access: Access = field(default_factory=Access)
@@ -258,6 +266,12 @@ class State:
 def sweep_payload(job: Job) -> SweepPayload:
     """The payload of a job that is known to be a sweep."""
     assert isinstance(job.spec.payload, SweepPayload), f"{job.id} is no sweep"
+    return job.spec.payload
+
+
+def stage_of(job: Job) -> StagePayload:
+    """The payload of a job that is known to be a stage's."""
+    assert isinstance(job.spec.payload, StagePayload), f"{job.id} is no stage"
     return job.spec.payload
 
 

@@ -212,7 +212,7 @@ def _leased(state: State, sweep: Sweep, device: Device, part: Interval) -> Chunk
     speed = _speed(state, sweep, device)
     return ChunkLeased(
         job=sweep.job,
-        chunk=f"{sweep.job}.{sweep.chunks + 1}",
+        chunk=f"{sweep.job}.{state.skipped + sweep.chunks + 1}",
         device=device.spec.id,
         start=part[0],
         stop=part[1],

@@ -76,6 +76,7 @@ class NodeUse:
     scripts: int = 0
     cpus: float = 0.0
     memory_gb: float = 0.0
+    disk_gb: float = 0.0
     started_at: float | None = None
     """When something was last put on one of its GPUs."""
 

@@ -77,10 +77,19 @@ def job_views(state: State, states: frozenset[JobState] | None, after: int, limi
     """Jobs in order of submission beyond number `after`; skips to it without looking at what lies before."""
     wanted = (
         job
-        for number in range(after + 1, state.next_job)
+        for number in _numbers(state, after)
         if (job := state.jobs.get(f"j{number}")) is not None and (states is None or job.state in states)
     )
     return [job_view(state, job) for job in islice(wanted, limit)]
+
+
+def _numbers(state: State, after: int) -> Iterator[int]:
+    """Numbers that jobs may have, without those that were left out."""
+    number = after + 1
+    for first, beyond in state.unused.items():
+        yield from range(number, first)
+        number = max(number, beyond)
+    yield from range(number, state.next_job)
 
 
 def job_view(state: State, job: Job) -> JobView:

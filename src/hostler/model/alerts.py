@@ -48,6 +48,7 @@ class Measure(StrEnum):
     LEDGER_STILL = "ledger_still"
     DISTRUST = "distrust"
     LOOP_STILL = "loop_still"
+    GAMES_AT_RISK = "games_at_risk"
 
 
 class Measured(NamedTuple):
@@ -80,6 +81,7 @@ MEASURES: Mapping[Measure, Measured] = {
     ),
     Measure.DISTRUST: Measured("times", "device", "how often in a row it was put into quarantine or failed its canary"),
     Measure.LOOP_STILL: Measured("s", "config", "time since a loop that goes on has made anything"),
+    Measure.GAMES_AT_RISK: Measured("games", "node", "games in closed segments that nobody has but the node"),
 }
 
 
@@ -198,6 +200,16 @@ USUAL_ALERTS: tuple[AlertRule, ...] = (
         comparison="above",
         threshold=2 * HOUR_S,
         over=10 * MINUTE_S,
+    ),
+    AlertRule(
+        name="games_at_risk",
+        measures=Measure.GAMES_AT_RISK,
+        comparison="above",
+        threshold=0.0,
+        over=0.0,
+        for_s=MINUTE_S,
+        severity=Severity.CRITICAL,
+        target=0.0,
     ),
 )
 """The rules that a fleet file has unless it says otherwise."""

@@ -120,7 +120,11 @@ class ReplicationRules:
 
     wanted: Mapping[Standing, Wanted] = field(default_factory=lambda: dict(USUAL_COPIES))
     verified_within_s: Annotated[float, Field(gt=0)] = 30 * 86_400.0
-    """A copy whose hash was not read for longer counts no more until it is."""
+    """A copy whose hash was not read for longer counts no more until it is. Copies are read again sooner than that."""
+    scrub_bytes_per_s: Annotated[float, Field(gt=0)] = 20e6
+    """Bytes of a place that are read again in a second, at most."""
+    away_s: Annotated[float, Field(gt=0)] = 86_400.0
+    """A place that did not answer for longer holds nothing that counts until it is back and a sample was right."""
 
 
 @record
@@ -128,10 +132,12 @@ class StoreSpec:
     """A store of the fleet file. There are no secrets in it; `config` and `profile` say where these are."""
 
     name: str
-    kind: Literal["directory", "s3", "rclone"]
+    kind: Literal["directory", "s3", "rclone", "node"]
     root: str
     """The directory, the bucket, or the remote of rclone with its path."""
     domain: str
+    node: str | None = None
+    """The node whose directory it is."""
     prefix: str = ""
     endpoint: str | None = None
     region: str | None = None

@@ -31,8 +31,12 @@ class AttemptOrder:
     """What of `cwd`, a folder of this machine, goes to nodes elsewhere; `None`: all of it."""
     lease_s: float | None = None
     """The node ends it when it has heard nothing from a controller for so long; `None`: never."""
+    tell_s: float | None = None
+    """How often at most it is told what it has left as its result so far, in seconds; `None`: never."""
     ask: Ask | None = None
     """What its pool is to ask the cluster for; `None`: its node is a machine."""
+    disk_bytes: int | None = None
+    """The node starts it only with so much free space where it writes; `None`: with whatever there is."""
 
 
 @record
@@ -157,11 +161,27 @@ class Collect:
 
 
 @record
+class Secure:
+    """Fetch artifacts of an attempt that runs, which count once they are here; what has come is told as `Secured`."""
+
+    node: str
+    attempt: str
+    artifacts: tuple[str, ...]
+
+
+@record
 class Clear:
     """What was laid out on the node for an attempt to run in may go; what it said, and its folder, stay."""
 
     node: str
     attempt: str
+
+
+@record
+class LetGo:
+    """Tell a node that is about to go that all it had is here."""
+
+    node: str
 
 
 @record
@@ -172,7 +192,9 @@ class Keep:
     attempts: tuple[str, ...]
 
 
-NodeCommand = Launch | Stop | Lend | Recall | Trim | CloseWorker | Discard | Collect | Clear | Keep | Prove
+NodeCommand = (
+    Launch | Stop | Lend | Recall | Trim | CloseWorker | Discard | Collect | Secure | Clear | Keep | Prove | LetGo
+)
 """What a backend does on a node."""
 
 

@@ -29,6 +29,12 @@ from hostler.model.artifact_events import (
     CopiesVerified as CopiesVerified,
     PlaceGone as PlaceGone,
 )
+from hostler.model.backup_events import JournalRestored as JournalRestored
+from hostler.model.disk_events import (
+    FilesDeleted as FilesDeleted,
+    FilesRestored as FilesRestored,
+    FilesRetired as FilesRetired,
+)
 from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet_events import (
     DeviceProved as DeviceProved,
@@ -54,7 +60,9 @@ from hostler.model.loop_events import (
     ModelRejected as ModelRejected,
     ModelRolledBack as ModelRolledBack,
     RatingFailed as RatingFailed,
+    SegmentsClosed as SegmentsClosed,
     SegmentsJudged as SegmentsJudged,
+    SegmentsLost as SegmentsLost,
     SegmentsMade as SegmentsMade,
     StageResting as StageResting,
     StageSpawned as StageSpawned,
@@ -468,6 +476,7 @@ AttemptEvent = (
 ChunkEvent = ChunkLeased | ChunkDone | ChunkShortened | ChunkTaken | ChunkReturned
 FleetEvent = (
     ControllerStarted
+    | JournalRestored
     | RulesSet
     | ResultRefused
     | NodeJoined
@@ -485,6 +494,8 @@ LoopEvent = (
     ConfigDeclared
     | ConfigRetired
     | SegmentsMade
+    | SegmentsClosed
+    | SegmentsLost
     | SegmentsJudged
     | DatasetMade
     | ModelMade
@@ -510,7 +521,7 @@ CareEvent = (
     | BackpressureActivated
     | BackpressureReleased
 )
-ArtifactEvent = CopiesVerified | CopiesDamaged | CopiesGone | PlaceGone
+ArtifactEvent = CopiesVerified | CopiesDamaged | CopiesGone | PlaceGone | FilesRetired | FilesRestored | FilesDeleted
 AlertEvent = AlertFired | AlertEnded | AlertsSilenced | AlertsUnsilenced | AlertAcknowledged
 Event = Annotated[
     JobEvent

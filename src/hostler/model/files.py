@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from hostler.model.record import record
@@ -33,5 +34,9 @@ class FileRef:
 
 
 def named_in(order: Any) -> set[str]:
-    """The SHA-256s in decoded JSON, wherever they stand: of an order, the artifacts it needs."""
-    return set(SHA256.findall(json.dumps(order)))
+    """The SHA-256s in decoded JSON, wherever they stand: of an order, the artifacts it needs.
+
+    What is `closed` of it is done, and needed by nobody.
+    """
+    needed = {name: order[name] for name in order if name != "closed"} if isinstance(order, Mapping) else order
+    return set(SHA256.findall(json.dumps(needed)))

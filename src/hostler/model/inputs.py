@@ -9,7 +9,16 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from hostler.model.access import Digest, Scope, TokenName
-from hostler.model.artifacts import Sha256
+from hostler.model.artifact_inputs import (
+    CleanDisk as CleanDisk,
+    CopiesTold as CopiesTold,
+    FilesTold as FilesTold,
+    GivePlaceUp as GivePlaceUp,
+    ReadCopies as ReadCopies,
+    Secured as Secured,
+    SoFar as SoFar,
+    UndoDisk as UndoDisk,
+)
 from hostler.model.files import FileRef
 from hostler.model.fleet import NodeSpec
 from hostler.model.learning import ConfigSpec, Rating
@@ -29,6 +38,18 @@ class Begin:
     epoch: int
     nodes: tuple[str, ...] | None = None
     """Those that it has to do with; others are no part of its fleet. Volatile. `None`: all it knows."""
+
+
+@record
+class Restored:
+    """The journal is one that a backup had: nodes may know of what was done since."""
+
+    made_at: float
+    """When the backup was made."""
+    jobs: int
+    """Numbers of jobs that may have been given since, at most."""
+    parts: int
+    """The same of the attempts of any job, and of the chunks of any sweep."""
 
 
 @record
@@ -130,27 +151,6 @@ class Fetched:
     attempt: str
     files: tuple[FileRef, ...] = ()
     error: str | None = None
-
-
-@record
-class CopiesTold:
-    """What was found as copies of artifacts in a place were read: right, damaged, or not there."""
-
-    place: str
-    verified: tuple[Sha256, ...] = ()
-    damaged: tuple[Sha256, ...] = ()
-    gone: tuple[Sha256, ...] = ()
-    why: str = ""
-    """Of what is damaged or gone: what was read, or who deleted it by which rule."""
-
-
-@record
-class GivePlaceUp:
-    """Nothing that lay in a place is there any more: its node was destroyed, its bucket is gone."""
-
-    place: str
-    who: str
-    why: str
 
 
 @record
@@ -375,6 +375,14 @@ class CordonNode:
 
 
 @record
+class NodeGoes:
+    """A node says that its machine is about to go."""
+
+    node: str
+    why: str
+
+
+@record
 class ResumeNode:
     """Put work on a node again."""
 
@@ -457,6 +465,9 @@ Wish = (
     | PauseConfig
     | ResumeConfig
     | Spawn
+    | ReadCopies
+    | CleanDisk
+    | UndoDisk
 )
 """What a person or a program may ask for."""
 
@@ -481,6 +492,7 @@ class Tick:
 
 Input = (
     Begin
+    | Restored
     | Submit
     | Cancel
     | Retry
@@ -492,6 +504,8 @@ Input = (
     | Started
     | Ended
     | Fetched
+    | SoFar
+    | Secured
     | Searched
     | Returned
     | WorkerRefused
@@ -514,6 +528,7 @@ Input = (
     | Drain
     | CordonNode
     | ResumeNode
+    | NodeGoes
     | SilenceAlerts
     | UnsilenceAlerts
     | AcknowledgeAlert
@@ -523,6 +538,10 @@ Input = (
     | Asked
     | CopiesTold
     | GivePlaceUp
+    | ReadCopies
+    | FilesTold
+    | CleanDisk
+    | UndoDisk
     | Tick
 )
 """Everything `core.handle` understands."""

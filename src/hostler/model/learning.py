@@ -155,6 +155,8 @@ class SegmentRef:
     bytes: Natural
     games: Positive
     positions: Positive
+    numbers: Annotated[str, Field(pattern=r"^\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*$")] | None = None
+    """Which games of its order it holds, as `0-7,9`; `None`: its stage does not say."""
 
 
 @record

@@ -51,6 +51,32 @@ class SegmentsMade:
 
 
 @record
+class SegmentsClosed:
+    """Self-play that runs has closed these segments on a node with files of its own: they count once they are here."""
+
+    kind: Literal["config.closed"] = "config.closed"
+    config: ConfigName
+    job: str
+    attempt: str
+    node: str
+    segments: tuple[SegmentRef, ...]
+    cpu_s: float | None
+    """Processor time that these took."""
+
+
+@record
+class SegmentsLost:
+    """These segments were closed, and will never come: their games are played again."""
+
+    kind: Literal["config.lost"] = "config.lost"
+    config: ConfigName
+    job: str
+    attempt: str
+    segments: tuple[SegmentRef, ...]
+    why: str
+
+
+@record
 class SegmentsJudged:
     """The quality gate measured these segments; what it refused is not offered to it again."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
+from hostler.model.artifact_views import ReplicationView
 from hostler.model.fleet import Link
 from hostler.model.learning import Losses, Rating
 from hostler.model.record import record
@@ -43,6 +44,8 @@ class NodeReading:
     price_per_h: float | None
     games: int
     """Of self-play, since counting began."""
+    games_at_risk: int
+    """Closed in segments that nobody has but the node."""
     levels: Mapping[str, str]
     """What presses on it, by signal."""
 
@@ -206,6 +209,8 @@ class Readings:
     bans: Mapping[str, int]
     """By kind; devices that single jobs keep away from are left out."""
     loop: LoopReading = field(default_factory=LoopReading)
+    replication: ReplicationView | None = None
+    """`None`: nobody knows, as where nothing but the core is asked."""
 
 
 @record

@@ -89,6 +89,8 @@ class Targets:
     disk_warning: Fraction = 0.6
     disk_clean: Fraction = 0.65
     disk_critical: Fraction = 0.7
+    disk_store: Fraction = 0.5
+    """Of the disk that the state directory lies on: it is cleaned from here on, sooner than others."""
     disk_free_gb: Annotated[float, Field(ge=0, le=GIGABYTES_MAX)] = 1.0
     """Less free space than this is critical, whatever its share."""
     disk_roomy_gb: Annotated[float, Field(ge=0, le=GIGABYTES_MAX)] = 50.0
@@ -138,6 +140,8 @@ class PlacementRules:
     """How long they wait before they do: a device may come free by itself."""
     hold_s: Rest = 900.0
     """How long a device may be kept free for work that needs more than one."""
+    transfer_mb_per_s: Annotated[float, Field(gt=0, le=1e6)] = 30.0
+    """How fast data is taken to come to a node, in megabytes per second."""
 
 
 @record

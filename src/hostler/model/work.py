@@ -121,6 +121,22 @@ class Resources:
     """Tiers of nodes it may run on, best first; none named: any."""
     cpu_too: bool = False
     """With `device: any`: whether a CPU slot does as well, whatever `vram_gb` and `tiers` ask of a GPU."""
+    disk_gb: Annotated[float, Field(ge=0, le=GIGABYTES_MAX)] | None = None
+    """Free space (GiB) that it needs where it writes, kept for it while it runs; `None`: as usual for its kind."""
+
+
+USUAL_DISK_GB: Mapping[WorkKind, float] = {
+    WorkKind.SELFPLAY: 0.1,
+    WorkKind.TRAINING: 1.0,
+    WorkKind.EVALUATION: 0.1,
+    WorkKind.EXPORT: 1.0,
+}
+"""What a kind of work writes where nobody said more; of others nothing is known, and nothing kept for them."""
+
+
+def disk_need(need: Resources, work: WorkKind) -> float:
+    """Free space (GiB) that an attempt needs."""
+    return USUAL_DISK_GB.get(work, 0.0) if need.disk_gb is None else need.disk_gb
 
 
 DEFAULT_BUDGETS: Mapping[FailureClass, int] = {

@@ -16,7 +16,7 @@ from hostler.model.fleet import NO_LIMITS, DeviceSpec, NodeLimits, NodeSpec
 from hostler.model.pools import Pool
 from hostler.model.record import record
 from hostler.model.rules import Tier
-from hostler.model.work import DeviceKind, Resources, WorkKind
+from hostler.model.work import DeviceKind, Resources, WorkKind, disk_need
 from hostler.policy.cost import device_price
 
 TIER_1_GB = 80.0
@@ -43,6 +43,7 @@ class Gate(StrEnum):
     CPUS = "host CPUs"
     SCRIPTS = "script slots"
     MEMORY = "memory"
+    DISK = "disk space"
     STAGGER = "start-up stagger"
     SHARED = "shared device"
     LANES = "lanes"
@@ -97,6 +98,10 @@ class NodeLoad:
     memory_gb: float
     since_start_s: float | None
     """Since a process was last started on one of its GPUs; `None`: never."""
+    disk_gb: float = 0.0
+    """Free space that is kept for what runs there."""
+    disk_free_gb: float | None = None
+    """Free space, as the node told of late; `None`: unknown."""
 
 
 @record
@@ -205,6 +210,7 @@ def crowded(need: Resources, work: WorkKind, place: Site, node: NodeLoad, device
     return (
         _overfull(Gate.CPUS, need.cpus, node.cpus, place.node.cpus)
         or _overfull(Gate.MEMORY, need.memory_gb or 0.0, node.memory_gb, limits.memory_gb)
+        or _no_disk(need, work, place, node)
         or _too_soon(place, node)
         or _sharing_refusal(need, place.device, device)
     )
@@ -374,6 +380,24 @@ def _overfull(gate: Gate, wanted: float, reserved: float, limit: float | None) -
     if limit is None or wanted <= 0 or reserved + wanted <= limit + ROUNDING:
         return None
     return Refusal(gate=gate, why=f"needs {wanted:g}{UNITS[gate]}, {reserved:g} of the node's {limit:g} are reserved")
+
+
+def _no_disk(need: Resources, work: WorkKind, place: Site, node: NodeLoad) -> Refusal | None:
+    """What is unknown refuses nothing: the node itself looks again before it starts anything.
+
+    Nobody measures what each attempt has written: all that is kept for what runs counts as not written yet.
+    """
+    wanted_gb = disk_need(need, work)
+    if node.disk_free_gb is None or wanted_gb <= 0 or place.node.pool is not None:
+        return None
+    left_gb = node.disk_free_gb - node.disk_gb
+    if wanted_gb <= left_gb + ROUNDING:
+        return None
+    why = (
+        f"needs {wanted_gb:g} GB; {place.node.name} has {node.disk_free_gb:.3g} GB free, "
+        f"{node.disk_gb:.3g} of it kept for what runs there"
+    )
+    return Refusal(gate=Gate.DISK, why=why)
 
 
 def _too_soon(place: Site, node: NodeLoad) -> Refusal | None:

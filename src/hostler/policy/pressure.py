@@ -19,10 +19,12 @@ from hostler.model.work import SECONDS_MAX, WorkKind
 
 MEMORY, LOAD, BACKLOG, QUEUE = "memory", "load", "backlog", "queue"
 DISK, DISK_FREE, DISK_FILL = "disk", "disk free", "disk full in"
+STORE = "controller's disk"
 UNITS: Mapping[str, str] = {
     MEMORY: "share used",
     LOAD: "processes per core",
     DISK: "share used",
+    STORE: "share used",
     DISK_FREE: "GB free",
     DISK_FILL: "s",
     BACKLOG: "s",
@@ -35,6 +37,7 @@ MARGINS: Mapping[str, float] = {
     MEMORY: 0.05,
     LOAD: 0.2,
     DISK: 0.03,
+    STORE: 0.03,
     DISK_FREE: 0.2,
     DISK_FILL: 0.5,
     BACKLOG: 0.2,
@@ -62,6 +65,7 @@ HELD_BACK: Mapping[str, frozenset[WorkKind]] = {
     MEMORY: EVERYTHING,
     LOAD: frozenset({WorkKind.SCRIPT}),
     DISK: frozenset({WorkKind.TRAINING, WorkKind.EXPORT}),
+    STORE: frozenset(),
     DISK_FREE: EVERYTHING,
     DISK_FILL: frozenset({WorkKind.TRAINING, WorkKind.EXPORT}),
     BACKLOG: frozenset({WorkKind.SELFPLAY}),
@@ -193,6 +197,8 @@ def _ladder(name: str, targets: Targets) -> tuple[Rung, ...]:
     if name == DISK:
         steps = (targets.disk_warning, targets.disk_clean, targets.disk_critical)
         return tuple(zip((Level.WARNING, Level.CLEAN, Level.CRITICAL), steps, strict=True))
+    if name == STORE:
+        return (Level.CLEAN, min(targets.disk_store, targets.disk_critical)), (Level.CRITICAL, targets.disk_critical)
     return ((Level.CRITICAL, float(LIMITS[name](targets))),)
 
 

@@ -10,14 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from itertools import groupby
-from typing import Annotated
-
-from pydantic import Field
 
 from hostler.model.artifacts import Artifact, ArtifactKind, Copy, Place, Standing
+from hostler.model.disks import DAY_S as DAY_S, RetentionRules as RetentionRules
 from hostler.model.record import record
-
-DAY_S = 86_400.0
 
 
 class FileKind(StrEnum):
@@ -56,23 +52,6 @@ class Obstacle(StrEnum):
 
 
 @record
-class RetentionRules:
-    """What is kept for how long."""
-
-    logs_s: Annotated[float, Field(ge=0)] = 7 * DAY_S
-    caches_s: Annotated[float, Field(ge=0)] = 3600.0
-    """A cache that was used of late is kept."""
-    empty_s: Annotated[float, Field(ge=0)] = DAY_S
-    checkpoints: Annotated[int, Field(ge=1)] = 3
-    """Newest checkpoints of each training that stay."""
-    checkpoints_s: Annotated[float, Field(ge=0)] = DAY_S
-    copies: Annotated[int, Field(ge=1, le=16)] = 2
-    """Copies elsewhere of what is deleted for being exported, or spare."""
-    read_within_s: Annotated[float, Field(gt=0)] = 7 * DAY_S
-    """These copies must have been read back not longer ago."""
-
-
-@record
 class Found:
     """A file on a disk, and what is known of it."""
 
@@ -98,6 +77,8 @@ class Found:
     """Whether something that was made from it has too few copies."""
     wanted: int | None = None
     """Copies that are wanted of it in all; `None`: nobody said."""
+    domains: int = 1
+    """Failure domains that these should be spread over."""
     copies: tuple[Copy, ...] = ()
     """All copies that are known, the one that was found included."""
 
@@ -149,15 +130,16 @@ def plan(
             _keep(kept, verdict, found)
     allowed.sort(key=_order)
     deletions: list[Deletion] = []
-    gone: set[tuple[str, str]] = set()
+    gone: dict[str, set[str]] = {}
     for each in _until(allowed, need_bytes):
-        again = judged(_without(each.found, gone), places, rules, at)
+        left = _without(each.found, gone)
+        again = each if left is each.found else judged(left, places, rules, at)
         if isinstance(again, Obstacle):
             _keep(kept, again, each.found)
             continue
         deletions.append(again)
         if each.found.artifact is not None:
-            gone.add((each.found.artifact.sha256, each.found.place))
+            gone.setdefault(each.found.artifact.sha256, set()).add(each.found.place)
     return Plan(deletions=tuple(deletions), kept=kept)
 
 
@@ -207,15 +189,23 @@ def _artifact(found: Found, places: Mapping[str, Place], rules: RetentionRules, 
         return Obstacle.YOUNG if young else Deletion(found=found, rule=Rule.EMPTY, proof=())
     if found.heirs_short:
         return Obstacle.LINEAGE
+    if at - found.used_at < rules.artifacts_s:
+        return Obstacle.YOUNG
     elsewhere = proof(found, places, rules, at)
-    if found.wanted is not None and len(elsewhere) >= max(found.wanted, rules.copies):
+    enough = _suffice(found, elsewhere, places, rules)
+    if enough and found.wanted is not None:
         return Deletion(found=found, rule=Rule.SPARE, proof=elsewhere)
     if artifact.kind is not ArtifactKind.GAMES:
         return Obstacle.PROMOTED if found.standing in (Standing.MODEL, Standing.FORMER) else Obstacle.UNNAMED
     if not found.exported:
         return Obstacle.NOT_EXPORTED
-    enough = len(elsewhere) >= rules.copies
     return Deletion(found=found, rule=Rule.EXPORTED, proof=elsewhere) if enough else Obstacle.COPIES
+
+
+def _suffice(found: Found, elsewhere: Sequence[Copy], places: Mapping[str, Place], rules: RetentionRules) -> bool:
+    """Whether all that is wanted is there without this one: what fell short would be copied here again."""
+    apart = {places[copy.place].domain for copy in elsewhere}
+    return len(elsewhere) >= max(found.wanted or 0, rules.copies) and len(apart) >= found.domains
 
 
 def _newest(files: Sequence[Found], rules: RetentionRules) -> frozenset[str]:
@@ -231,11 +221,12 @@ def _keep(kept: dict[Obstacle, tuple[int, int]], why: Obstacle, found: Found) ->
     kept[why] = count + 1, size + found.bytes
 
 
-def _without(found: Found, gone: set[tuple[str, str]]) -> Found:
+def _without(found: Found, gone: Mapping[str, set[str]]) -> Found:
     """The file, without the copies that the same plan deletes before it: no two prove each other."""
-    name = None if found.artifact is None else found.artifact.sha256
-    left = tuple(copy for copy in found.copies if (name, copy.place) not in gone)
-    return found if len(left) == len(found.copies) else replace(found, copies=left)
+    places = None if found.artifact is None else gone.get(found.artifact.sha256)
+    if not places:
+        return found
+    return replace(found, copies=tuple(copy for copy in found.copies if copy.place not in places))
 
 
 def _until(allowed: Sequence[Deletion], need_bytes: int | None) -> Iterable[Deletion]:

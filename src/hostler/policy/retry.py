@@ -47,6 +47,11 @@ TOLD = 200
 
 SHORT = "short"
 """What is said of an attempt whose allocation was over before it was; with a longer one it may be done."""
+FULL = "full"
+"""What is said of an attempt that its node did not start, because its disk has too little free space: not now, then."""
+FULL_REST_S = 60.0
+"""How long the job rests then, and FULL_AVOID_S how long it keeps away from the node, if there is another."""
+FULL_AVOID_S = 300.0
 SHORT_MOST = 10
 """Attempts of one job that may end so and are no failures: so often the time that it is given is doubled."""
 REASONS: Mapping[str, FailureClass] = {

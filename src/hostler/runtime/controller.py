@@ -22,6 +22,7 @@ from hostler.core.views import (
 from hostler.model.alert_views import AlertView, TargetView
 from hostler.model.artifacts import ReplicationRules
 from hostler.model.commands import Command, Fit, NodeCommand, Solve
+from hostler.model.disks import CleanView, DoomedFile, Keeping, RetentionView, TombView
 from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError
 from hostler.model.events import AttemptEnded, Entry, job_of
 from hostler.model.fleet import NodeSpec
@@ -31,8 +32,12 @@ from hostler.model.views import (
     LogChunk,
 )
 from hostler.model.work import FINAL_STATES, HELD_STATES, JobState, StagePayload
+from hostler.runtime.artifacts import Artifacts
 from hostler.runtime.broadcast import Broadcast
 from hostler.runtime.clock import Clock
+from hostler.runtime.contents import Contents
+from hostler.runtime.disks.cleaning import Cleaner
+from hostler.runtime.disks.needs import Orders, needs
 from hostler.runtime.fitting import Fitter
 from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.link import Link
@@ -40,12 +45,15 @@ from hostler.runtime.looking import Looks
 from hostler.runtime.loops import every
 from hostler.runtime.notifying import Notifier
 from hostler.runtime.parts import COMMANDS, JOURNAL, PLANS, RATINGS, SNAPSHOTS, parts
-from hostler.runtime.places import Places, located
+from hostler.runtime.places import Places, located, recall, troubles
 from hostler.runtime.planner import Planner
 from hostler.runtime.pump import Pump
 from hostler.runtime.replicating import Replicator
+from hostler.runtime.scrubbing import Scrubber
 from hostler.runtime.snapshots import fold_in_background, recovered, snapshot_of
 from hostler.runtime.statedir import StateDir
+from hostler.runtime.stock import Stock
+from hostler.runtime.verdicts import Verdicts
 from hostler.runtime.vitals import Vitals
 from hostler.runtime.writer import Writer
 from hostler.settings import Telling
@@ -59,6 +67,7 @@ WRITER_PATIENCE_S = 5.0
 RELEASE_S = 30.0
 """How long a controller that leaves waits for its nodes, all together, to let go of what idles there."""
 USUAL = ReplicationRules()
+DRY_RUN = Keeping()
 AWAY_S = 3.0
 """A node that is out of reach for less than this is not worth a word."""
 
@@ -87,6 +96,7 @@ class Controller(Looks):
         alert_origins: Mapping[str, Mapping[str, str]] | None = None,
         places: Places | None = None,
         copies: ReplicationRules = USUAL,
+        keeping: Keeping = DRY_RUN,
     ) -> None:
         self._directory = directory
         self._fleet = fleet
@@ -119,14 +129,29 @@ class Controller(Looks):
             telling, fleet, directory, self._core.state.seq, clock, self.entries, self._find_alert, self.record
         )
         directory.artifacts.mkdir(parents=True, exist_ok=True)
+        self._places = places or located((), directory.artifacts, "here")
+        recall(self._places, directory.away())
+        trouble = partial(self.record, "copies")
+        verdicts = Verdicts(self._journal, self._places, clock, self.tell, trouble)
         self._replicator = Replicator(
+            self._journal, self._places, directory.artifacts, copies, clock, verdicts, trouble, directory.note_away
+        )
+        self._scrubber = Scrubber(self._journal, self._places, copies, clock, verdicts, trouble, self._replicator.wake)
+        self._stock = Stock(self._journal, self._places, copies, clock, trouble)
+        self._artifacts = Artifacts(self._journal, self._places, copies, clock)
+        self._contents = Contents(self._artifacts, self._places, directory.fetched, clock, verdicts)
+        self._cleaner = Cleaner(
             self._journal,
-            places or located((), directory.artifacts, "here"),
-            directory.artifacts,
+            self._places,
+            directory.kept,
             copies,
+            keeping,
             clock,
-            self.tell,
-            partial(self.record, "copies"),
+            now=self._now,
+            needs=partial(needs, self._core.state, Orders()),
+            targets=lambda: self._core.state.rules.targets,
+            tell=self.tell,
+            trouble=partial(self.record, "disk"),
         )
         self._writer_death: asyncio.Future[None] | None = None
         self._running: asyncio.Task[None] | None = None
@@ -140,6 +165,7 @@ class Controller(Looks):
         self._writer_death = self._loop.create_future()
         current = {name for device in self._core.state.devices.values() for name in device.attempts}
         await asyncio.to_thread(self._directory.drop_incoming, current)
+        await asyncio.to_thread(self._contents.begin)
         self._running = self._loop.create_task(self._run())
         begin = Begin(version=__version__, epoch=self._epoch, nodes=tuple(sorted(self._fleet_nodes)))
         await self.tell(begin, *self._unseen_nodes())
@@ -154,6 +180,7 @@ class Controller(Looks):
             pass
         finally:
             self._broadcast.close()
+            self._contents.close()
             await asyncio.to_thread(self._close_store)
 
     def readings(self) -> Readings:
@@ -161,7 +188,7 @@ class Controller(Looks):
         made = readings(self._core.state, self._core.index, self._clock.now(), __version__, self._fleet, self._links)
         sent = self._broadcast
         loop = LoopReading(lag_s=self._vitals.lag_s, readers=sent.readers, readers_lost=sent.lost)
-        return replace(made, loop=loop)
+        return replace(made, loop=loop, replication=self.replication())
 
     def parts(self) -> Sequence[Part]:
         """What the controller is made of."""
@@ -191,6 +218,30 @@ class Controller(Looks):
             if not await self._left_nothing(attempt):
                 raise
             return LogChunk(attempt=attempt, stream=stream, offset=0, data=b"", size=0, ended=True)
+
+    def retention(self) -> RetentionView:
+        """How full the state directory's disk is, and what may go."""
+        return self._cleaner.retention()
+
+    def tombs(self) -> Sequence[TombView]:
+        """What was deleted and can be brought back."""
+        return self._cleaner.tombs()
+
+    async def doomed(self, *, fresh: bool) -> Sequence[DoomedFile]:
+        """What may go."""
+        return await self._cleaner.plan(fresh=fresh)
+
+    async def clean_disk(self, ask: str, who: str, files: Sequence[str] | None, most: int) -> CleanView:
+        """Delete what may go."""
+        return await self._cleaner.clean(ask, who, files, most)
+
+    async def undo_cleaning(self, ask: str, who: str, files: Sequence[str] | None) -> CleanView:
+        """Bring back what was deleted."""
+        return await self._cleaner.undo(ask, who, files)
+
+    def cleaned(self, ask: str) -> CleanView:
+        """What came of it."""
+        return self._cleaner.answer(ask)
 
     async def tell(self, *inputs: Input) -> Sequence[Any]:
         """Give inputs to the core; answers once durable.
@@ -235,7 +286,9 @@ class Controller(Looks):
             if config.paused is not None
         ]
         bad = [f"{name} failed its canary: {each.why}" for name, each in state.trust.proofs.items() if each.failures]
-        return [*([str(self.store_trouble)] if self.store_trouble else []), *away, *spared, *paused, *bad]
+        stores = [*troubles(self._places, self._clock.now(), AWAY_S), *self._scrubber.troubles()]
+        own = [str(each) for each in (self.store_trouble, self._cleaner.trouble()) if each is not None]
+        return [*own, *away, *stores, *spared, *paused, *bad]
 
     def undone(self, names: Iterable[str], since: int) -> Sequence[str]:
         """Those of the jobs `names`, and of all submitted after job number `since`, that are not done; and the configs
@@ -307,6 +360,9 @@ class Controller(Looks):
             tasks.create_task(self._notifier.run(), name="alerts")
             tasks.create_task(self._vitals.watch(), name="vitals")
             tasks.create_task(self._replicator.run(), name="copies")
+            tasks.create_task(self._stock.run(), name="stock")
+            tasks.create_task(self._scrubber.run(), name="scrubber")
+            tasks.create_task(self._cleaner.run(), name="disk")
             for link in self._links.values():
                 tasks.create_task(link.run(self._epoch), name=f"link {link.name}")
             snapshots = every(
@@ -337,6 +393,7 @@ class Controller(Looks):
         self._broadcast.publish(entries)
         if any(type(entry.event) in NOTED for entry in entries):
             self._replicator.wake()
+            self._stock.wake()
         self._note_end()
 
     def _note_end(self) -> None:

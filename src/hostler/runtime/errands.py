@@ -11,9 +11,10 @@ import structlog
 
 from hostler.backends.base import Backend, FetchesFiles, ReadsLogs, SuppliesFiles
 from hostler.backends.carrier import unchanged
-from hostler.model.commands import AttemptOrder, Clear, Collect, Keep
+from hostler.model.commands import AttemptOrder, Clear, Collect, Keep, Secure
 from hostler.model.errors import FilesError, LinkError
-from hostler.model.inputs import Ended, Fetched, Input, Launched
+from hostler.model.files import Fetch
+from hostler.model.inputs import Ended, Fetched, Input, Launched, Secured
 from hostler.runtime.clock import Clock
 from hostler.runtime.keptlogs import KeptLogs
 
@@ -22,6 +23,7 @@ PASSING = frozenset({
     errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EPERM,
 })  # fmt: skip
 """What may be wrong with this machine, and not with the files: a result is not given up for that."""
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Errands:
@@ -45,6 +47,7 @@ class Errands:
         self._logs = logs
         self._running: dict[str, asyncio.Task[None]] = {}
         self._keeping: asyncio.Task[None] | None = None
+        self._closed: dict[str, set[str]] = {}
         self._log = structlog.get_logger()
 
     def launch(self, order: AttemptOrder) -> None:
@@ -53,7 +56,14 @@ class Errands:
 
     def collect(self, command: Collect) -> None:
         """Fetch what an attempt has left."""
+        self.cancel([_early(command.attempt)])
+        self._closed.pop(command.attempt, None)
         self._start(command.attempt, lambda: self._collect(command))
+
+    def secure(self, command: Secure) -> None:
+        """Fetch what an attempt that runs has closed, and what it closes meanwhile."""
+        self._closed.setdefault(command.attempt, set()).update(command.artifacts)
+        self._start(_early(command.attempt), lambda: self._secure(command.attempt))
 
     def tidy(self, commands: Sequence[Clear | Keep]) -> None:
         """Let go of what is not needed. What is not deleted now is after the next reconnect: nothing waits for it."""
@@ -74,6 +84,7 @@ class Errands:
     def cancel_all(self) -> None:
         """The link is down."""
         self.cancel(list(self._running))
+        self._closed.clear()
 
     async def over(self, within_s: float) -> None:
         """Wait until nothing is under way any more, or for so long."""
@@ -106,7 +117,7 @@ class Errands:
                 self._log.info("an errand is tried again", attempt=attempt, why=str(error))
                 words = str(error) if tries >= len(RESTS_S) else told
             except OSError as error:
-                words = f"{error} (on this machine)"
+                words = f"{error} (on this machine){_advice(error)}"
             except Exception as error:  # noqa: BLE001 - recorded; nobody else would go on with it
                 words = f"{type(error).__name__}: {error}"
             if words != told:
@@ -162,10 +173,35 @@ class Errands:
             return
         self._post(Fetched(attempt=name, files=files))
 
+    async def _secure(self, attempt: str) -> None:
+        """In a place of its own: the end of the attempt may come meanwhile, and be fetched from the beginning."""
+        backend = self._backend
+        if not isinstance(backend, FetchesFiles):
+            return
+        while names := self._closed.get(attempt):
+            wanted = Fetch(artifacts=tuple(sorted(names)))
+            try:
+                await unchanged(lambda: backend.fetch(_early(attempt), wanted, None))  # noqa: B023 - awaited here
+            except FilesError as error:
+                names.difference_update(wanted.artifacts)  # what its end tells is fetched then
+                self._trouble(f"what {attempt} has closed cannot be fetched while it runs: {error}")
+                continue
+            names.difference_update(wanted.artifacts)
+            self._post(Secured(attempt=attempt, artifacts=wanted.artifacts))
+
     def _note(self, what: str, error: Exception) -> None:
         """What is wrong with files, the job is told; anything else is a fault of this program or of the node's."""
         if not isinstance(error, FilesError):
             self._trouble(f"{what}: {type(error).__name__}: {error}")
+
+
+def _early(attempt: str) -> str:
+    """What is fetched of an attempt before its end goes by this name, and with it what has come of it."""
+    return f"{attempt}/early"
+
+
+def _advice(error: OSError) -> str:
+    return "; make room there, or let `hostler disk plan` say what may go" if error.errno in NO_ROOM else ""
 
 
 def _may_pass(error: Exception) -> bool:

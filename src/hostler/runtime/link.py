@@ -15,6 +15,7 @@ from hostler.backends.base import (
     HangsUp,
     KeepsFolders,
     KeepsReports,
+    LetsGo,
     ProvesDevices,
     Releases,
     Report,
@@ -29,9 +30,11 @@ from hostler.model.commands import (
     Keep,
     Launch,
     Lend,
+    LetGo,
     NodeCommand,
     Prove,
     Recall,
+    Secure,
     Stop,
     Trim,
 )
@@ -156,11 +159,16 @@ class Link:
         elif kind is Collect:
             for command in group:
                 self._errands.collect(command)
+        elif kind is Secure:
+            for command in group:
+                self._errands.secure(command)
         elif kind is Stop:
             self._errands.cancel([command.attempt for command in group])
             await backend.stop([command.attempt for command in group], group[0].reason)
         elif kind is Prove and isinstance(backend, ProvesDevices):
             await backend.prove([command.order for command in group])
+        elif kind is LetGo and isinstance(backend, LetsGo):
+            await backend.let_go()
         elif kind is Discard and isinstance(backend, KeepsFolders):
             await backend.discard([command.attempt for command in group])
         elif kind in (Clear, Keep):

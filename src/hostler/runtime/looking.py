@@ -30,6 +30,14 @@ from hostler.core.views import (
 )
 from hostler.model.access import AuditView, Holder, TokenView
 from hostler.model.alert_views import AlertView, RuleView, SilenceView
+from hostler.model.artifact_views import (
+    ArtifactDetail,
+    ArtifactRead,
+    ArtifactView,
+    LineageView,
+    ReplicationView,
+    Sought,
+)
 from hostler.model.events import Entry
 from hostler.model.listed import FleetView, IntervalView, PlacedDevice
 from hostler.model.readings import Gist
@@ -53,10 +61,15 @@ from hostler.model.views import (
     SweepView,
 )
 from hostler.model.work import JobState
+from hostler.runtime.artifacts import Artifacts
 from hostler.runtime.clock import Clock
+from hostler.runtime.contents import Contents
 from hostler.runtime.link import Link
 from hostler.runtime.proof import proof_of
+from hostler.runtime.replicating import Replicator
+from hostler.runtime.stock import Stock
 from hostler.store import Journal
+from hostler.web.desk import Content
 
 
 class Looks:
@@ -69,6 +82,10 @@ class Looks:
     _journal: Journal
     _links: Mapping[str, Link]
     _alert_origins: Mapping[str, Mapping[str, str]]
+    _artifacts: Artifacts
+    _contents: Contents
+    _stock: Stock
+    _replicator: Replicator
 
     def status(self) -> Status:
         """The fleet in numbers."""
@@ -198,6 +215,32 @@ class Looks:
     def datasets(self, name: str | None = None) -> Sequence[DatasetView]:
         """All datasets of a training config, or of all."""
         return [view for config in self._configs(name) for view in dataset_views(config)]
+
+    async def artifacts(
+        self, sought: Sought, after: str | None, limit: int
+    ) -> tuple[Sequence[ArtifactView], str | None]:
+        """Artifacts, newest first."""
+        return await self._artifacts.page(sought, after, limit)
+
+    async def artifact(self, name: str) -> ArtifactDetail:
+        """One artifact."""
+        return await self._artifacts.detail(name)
+
+    async def lineage(self, name: str, depth: int, limit: int) -> LineageView:
+        """What an artifact was made from, and what from it."""
+        return await self._artifacts.lineage(name, depth, limit)
+
+    async def content(self, name: str) -> Content:
+        """The bytes of an artifact."""
+        return await self._contents.content(name)
+
+    async def verify(self, name: str, place: str | None, since: float) -> ArtifactRead:
+        """Read the copies of an artifact again."""
+        return await self._contents.verify(name, place, since)
+
+    def replication(self) -> ReplicationView:
+        """How far replication has come."""
+        return self._stock.replication(self._replicator)
 
     def _configs(self, name: str | None) -> Sequence[Config]:
         return list(self._core.state.configs.values()) if name is None else [find_config(self._core.state, name)]

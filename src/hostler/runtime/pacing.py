@@ -43,6 +43,11 @@ class Bandwidth:
         if late_s > 0:
             self._wait(late_s)
 
+    @property
+    def bytes_per_s(self) -> float | None:
+        """What it is bounded to; `None`: it is not."""
+        return self._rate
+
     def stop(self) -> None:
         """End all who move bytes, those that wait at once."""
         self._stopped.set()

@@ -7,37 +7,42 @@ back is told to the core, whose facts the catalogue follows. A controller that i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from hostler.model.artifacts import HUB, SUFFIXES, Place, ReplicationRules, Wanted
-from hostler.model.errors import FilesChanged, FilesError, LinkError
-from hostler.model.inputs import CopiesTold, Input
+from hostler.model.errors import LinkLost
+from hostler.model.inputs import CopiesTold, GivePlaceUp
 from hostler.model.record import record
 from hostler.policy import replication
 from hostler.policy.replication import Held, Transfer
 from hostler.runtime import places
 from hostler.runtime.clock import Clock
-from hostler.runtime.pacing import Stopped
-from hostler.runtime.places import Places
+from hostler.runtime.places import Absences, Places
+from hostler.runtime.verdicts import Verdicts
 from hostler.store import Journal, catalogue
-from hostler.stores.base import Damaged, Missing, ObjectName
+from hostler.store.settling import Marks, Rules
+from hostler.stores.base import ObjectName
 
 LOOK_S = 30.0
 """How often it is looked for what lacks copies, if nobody says that there is something new."""
 AT_ONCE = 4
-"""Transfers at the same time."""
+"""Transfers to and from one place at the same time."""
 VAIN = 3
 """Rounds that may come to nothing, one after the other, before whoever waits for copies waits no more."""
+PATIENCE_S = 20.0
+"""How long whoever waits for copies waits for a place that does not answer, each time."""
 MOST = 500
 """Artifacts that are looked at, at once."""
 LOOKED_S = 60.0
 """How often places are asked for their room."""
-
-Tell: TypeAlias = Callable[[Input], Awaitable[object]]
+ANSWERS_S = 30.0
+"""A place that has not told its room by then does not answer: others do not wait for it."""
 
 
 @record
@@ -51,6 +56,8 @@ class Backlog:
     oldest_due_at: float | None
     shortfalls: tuple[str, ...]
     """Why nothing can be done about some of it, each reason once."""
+    at: float | None = None
+    """When it was looked; `None`: not yet."""
 
 
 NOTHING = Backlog(artifacts=0, bytes=0, at_risk=0, oldest_due_at=None, shortfalls=())
@@ -66,22 +73,30 @@ class Replicator:
         root: Path,
         rules: ReplicationRules,
         clock: Clock,
-        tell: Tell,
+        verdicts: Verdicts,
         trouble: Callable[[str], None],
+        remember: Callable[[Absences], None] | None = None,
     ) -> None:
         self._journal = journal
         self._located = located
         self._root = root
         self._rules = rules
         self._clock = clock
-        self._tell = tell
+        self._verdicts = verdicts
         self._trouble = trouble
+        self._remember = remember
+        self._remembered: Absences = places.absences(located)
         self._new = asyncio.Event()
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._busy: Counter[str] = Counter()
+        """Of these, by place."""
+        self._pools: dict[str, ThreadPoolExecutor] = {}
+        self._looks: dict[str, asyncio.Task[None]] = {}
         self._names: Mapping[str, ObjectName] = {}
         self._looked_at = float("-inf")
-        self._told = 0
         self._said = ""
+        self._marks = Marks(journal)
+        self._gave_up = False
         self.backlog = NOTHING
 
     def wake(self) -> None:
@@ -99,9 +114,12 @@ class Replicator:
             for each in self._located.values():
                 each.bandwidth.stop()
             await asyncio.gather(*self._running.values(), return_exceptions=True)
+            for pool in self._pools.values():
+                pool.shutdown(wait=False, cancel_futures=True)
 
     async def turn(self) -> None:
         """Look once at what lacks copies, and begin as much as may run at the same time."""
+        await self._give_up_who_left()
         await self._look_at_places()
         held = await asyncio.to_thread(self._open)
         now, rules = self._clock.now(), self._rules
@@ -109,21 +127,30 @@ class Replicator:
         self.backlog = _backlog(held, seen, now, rules)
         for each in held:
             for place in replication.unread(each, seen, now, rules):
-                self._begin(each.sha256, partial(self._read, each.sha256, place))
+                self._begin(each.sha256, place, partial(self._read, each.sha256, place))
         for transfer in replication.transfers(held, seen, HUB, now, rules):
-            self._begin(transfer.sha256, partial(self._copy, transfer))
+            self._begin(transfer.sha256, _other(transfer), partial(self._copy, transfer))
 
     async def settled(self) -> None:
         """Wait until nothing more can be done: all has its copies, or what could hold them does not answer."""
         vain = 0
         while vain < VAIN:
-            before = self._told
+            before = self._verdicts.told
             await self._turn_or_say_why_not()
-            if not self._running:
+            if not self._running and (rest_s := self._back_in_s()) is None:
                 return
+            if not self._running:
+                await self._clock.sleep(rest_s or 0.0)
             while self._running:
                 await asyncio.wait(list(self._running.values()))
-            vain = 0 if self._told > before else vain + 1
+            vain = 0 if self._verdicts.told > before else vain + 1
+
+    def _back_in_s(self) -> float | None:
+        """Until a place is asked again that did not answer; `None`: nothing lacks copies, or it is away for long."""
+        now = self._clock.now()
+        rests = [each.away_until - now for each in self._located.values() if each.away_until > now]
+        soonest = min(rests, default=None)
+        return None if not self.backlog.artifacts or soonest is None or soonest > PATIENCE_S else soonest
 
     async def _turn_or_say_why_not(self) -> None:
         """What is wrong with a database or a disk for a while must not end the controller; it is said once."""
@@ -137,15 +164,23 @@ class Replicator:
         else:
             self._said = ""
 
-    def _begin(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        if name in self._running or len(self._running) >= AT_ONCE:
+    def _begin(self, name: str, place: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Each place has threads of its own: one that hangs keeps no other from its copies."""
+        if name in self._running or self._busy[place] >= AT_ONCE:
             return
+        self._busy[place] += 1
         task = self._running[name] = asyncio.create_task(work())
-        task.add_done_callback(lambda _: self._over(name, task))
+        task.add_done_callback(lambda _: self._over(name, place, task))
 
-    def _over(self, name: str, task: asyncio.Task[None]) -> None:
+    def _threads(self, place: str) -> ThreadPoolExecutor:
+        if place not in self._pools:
+            self._pools[place] = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"copies {place}")
+        return self._pools[place]
+
+    def _over(self, name: str, place: str, task: asyncio.Task[None]) -> None:
         """Whoever is told of a copy wakes us; what failed is left for the next look, or it would be tried on and on."""
         del self._running[name]
+        self._busy[place] -= 1
         if not task.cancelled() and (error := task.exception()) is not None:
             self._trouble(f"{name} cannot be copied: {type(error).__name__}: {error}")
 
@@ -158,23 +193,67 @@ class Replicator:
             woken.cancel()
             slept.cancel()
 
-    async def _look_at_places(self) -> None:
-        if self._clock.now() - self._looked_at < LOOKED_S:
+    async def _give_up_who_left(self) -> None:
+        """Once: what is no place of this fleet any more holds nothing that counts; what that was is said before."""
+        if self._gave_up:
             return
-        self._looked_at = self._clock.now()
-        await asyncio.gather(*(asyncio.to_thread(places.look, each, self._clock) for each in self._located.values()))
+        for place, held in (await asyncio.to_thread(self._left)).items():
+            self._trouble(
+                f"the store {place} is in the fleet file no more: the {held.copies} copies there count no longer, and "
+                f"{held.only} artifacts have no other; what lacks copies is copied. If it is put back, what lies there "
+                "is read and counts again"
+            )
+            await self._verdicts.give_up(GivePlaceUp(place=place, who="the fleet file", why="it is not in it any more"))
+        self._gave_up = True
+
+    def _left(self) -> dict[str, catalogue.Holding]:
+        with self._journal.catalogue() as connection:
+            left = [each for each in catalogue.places(connection) if each not in self._located]
+            return {each: catalogue.holding(connection, each) for each in left}
+
+    async def _look_at_places(self) -> None:
+        now = self._clock.now()
+        self._leave_alone(self._looks)
+        if now - self._looked_at < LOOKED_S:
+            return
+        self._looked_at = now
+        asked = [name for name, each in self._located.items() if now >= each.away_until and name not in self._looks]
+        looks = {name: asyncio.create_task(asyncio.to_thread(self._verdicts.look, name)) for name in asked}
+        self._looks |= looks
+        for name, task in looks.items():
+            task.add_done_callback(partial(self._looked, name))
+        if looks:
+            await asyncio.wait(looks.values(), timeout=ANSWERS_S)
+        self._leave_alone(name for name, task in looks.items() if not task.done())
+        await self._remember_who_is_away()
+
+    def _leave_alone(self, silent: Iterable[str]) -> None:
+        """A thread waits for these, maybe for ever, as for a file system whose server is gone."""
+        now = self._clock.now()
+        for name in list(silent):
+            if now >= self._located[name].away_until:
+                places.failed(self._located[name], LinkLost(f"it has not answered for {ANSWERS_S:g} s"), now)
+
+    def _looked(self, name: str, task: asyncio.Task[None]) -> None:
+        del self._looks[name]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._trouble(f"the store {name} cannot be asked for its room: {type(error).__name__}: {error}")
+
+    async def _remember_who_is_away(self) -> None:
+        absent = places.absences(self._located)
+        if self._remember is not None and absent != self._remembered:
+            await asyncio.to_thread(self._remember, absent)
+            self._remembered = absent
 
     def _open(self) -> list[Held]:
         """Artifacts that lack copies which the places there are could hold, as the catalogue has them."""
         rules = self._rules
-        domains = {name: each.domain for name, each in self._located.items() if each.keeps}
-        since = self._clock.now() - rules.verified_within_s
+        now = self._clock.now()
+        domains = {name: each.domain for name, each in self._located.items() if places.counts(each, now)}
+        since = now - rules.verified_within_s
+        wanted = {standing: possible(each, domains) for standing, each in rules.wanted.items()}
+        names = self._marks.short_of(Rules(wanted, domains), since, MOST)
         with self._journal.catalogue() as connection:
-            names = [
-                name
-                for standing, wanted in rules.wanted.items()
-                for name in catalogue.short_of(connection, standing, possible(wanted, domains), domains, since, MOST)
-            ]
             known, copies = catalogue.by_name(connection, names), catalogue.copies_of(connection, names)
             standings = catalogue.standings(connection, names)
         self._names = {name: ObjectName(name, SUFFIXES[each.kind]) for name, each in known.items()}
@@ -192,49 +271,28 @@ class Replicator:
     async def _copy(self, transfer: Transfer) -> None:
         """Into the controller's store from elsewhere, or from there to elsewhere."""
         name, comes = self._names[transfer.sha256], transfer.target == HUB
-        other = transfer.source if comes else transfer.target
+        other = _other(transfer)
         store, pace = self._located[other].store, self._located[other].bandwidth.pace
         move = store.get if comes else store.put
-        if await self._done(transfer.source, other, name, lambda: move(name, self._root / name.path, pace)):
-            await self._say(CopiesTold(place=transfer.target, verified=(transfer.sha256,)))
+        work = partial(move, name, self._root / name.path, pace)
+        if await self._verdicts.done(transfer.source, other, name, work, self._threads(other)):
+            await self._verdicts.say(CopiesTold(place=transfer.target, verified=(transfer.sha256,)))
 
     async def _read(self, sha256: str, place: str) -> None:
         name, located = self._names[sha256], self._located[place]
-        if await self._done(place, place, name, lambda: located.store.check(name, located.bandwidth.pace)):
-            await self._say(CopiesTold(place=place, verified=(sha256,)))
+        work = partial(located.store.check, name, located.bandwidth.pace)
+        if await self._verdicts.done(place, place, name, work, self._threads(place)):
+            await self._verdicts.say(CopiesTold(place=place, verified=(sha256,)))
 
-    async def _done(self, source: str, other: str, name: ObjectName, work: Callable[[], object]) -> bool:
-        """Do it in a thread; what is wrong with the copy in `source` is told, what is wrong with `other` remembered."""
-        located = self._located[other]
-        try:
-            await asyncio.to_thread(work)
-        except Stopped:
-            return False
-        except (Damaged, FilesChanged) as error:
-            await self._set_aside(source, name)
-            await self._say(CopiesTold(place=source, damaged=(name.sha256,), why=str(error)))
-            return False
-        except Missing as error:
-            await self._say(CopiesTold(place=source, gone=(name.sha256,), why=str(error)))
-            return False
-        except (FilesError, LinkError) as error:
-            places.failed(located, error, self._clock.now())
-            return False
-        except OSError as error:
-            places.failed(located, FilesError(f"{name.path} cannot be read or written: {error}"), self._clock.now())
-            return False
-        places.answered(located)
-        return True
+    @property
+    def looked_at(self) -> float | None:
+        """When places were last asked for their room; `None`: not yet."""
+        return None if self._looked_at == float("-inf") else self._looked_at
 
-    async def _set_aside(self, place: str, name: ObjectName) -> None:
-        try:
-            await asyncio.to_thread(self._located[place].store.set_aside, name)
-        except (FilesError, LinkError, OSError) as error:  # it counts no more all the same
-            self._trouble(f"a damaged copy stays where it is: {error}")
 
-    async def _say(self, told: CopiesTold) -> None:
-        self._told += 1
-        await self._tell(told)
+def _other(transfer: Transfer) -> str:
+    """The place of a transfer that is not the controller's own store."""
+    return transfer.source if transfer.target == HUB else transfer.target
 
 
 def possible(wanted: Wanted, domains: Mapping[str, str]) -> Wanted:
@@ -255,4 +313,5 @@ def _backlog(held: Sequence[Held], seen: Mapping[str, Place], now: float, rules:
         at_risk=sum(replication.is_at_risk(each, seen, now, rules) for each in held),
         oldest_due_at=min(due, default=None),
         shortfalls=tuple(sorted({missing.why for _, missing in short if missing.why is not None})),
+        at=now,
     )

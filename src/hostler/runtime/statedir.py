@@ -12,10 +12,15 @@ from itertools import count
 from pathlib import Path
 
 from hostler.backends.base import Store
-from hostler.model.errors import StoreBusy, StoreFull
+from hostler.model.errors import Conflict, StoreBusy, StoreFull
 from hostler.store.opening import FILE
 
 TOKEN_LENGTH = 32
+KEPT = ("token", "session.key", "identity", "known_hosts", "notified.json", "ended.json", "fleet.yaml", "fleet.json")
+"""What a backup has of a state directory besides its journal, and all of the folder `dialin`: without them nodes and
+people would not know the controller again."""
+LEFT_AS_IT_IS = ("lock", "artifacts", "results", "logs", "restoring")
+"""What may lie in a state directory that a journal is restored into."""
 
 
 class StateDir:
@@ -46,6 +51,11 @@ class StateDir:
         return self.path / "artifacts"
 
     @property
+    def fetched(self) -> Path:
+        """What is being fetched from stores for somebody who asked; nothing in it outlives a controller."""
+        return self.path / "fetched"
+
+    @property
     def results(self) -> Path:
         """Files that scripts left, in a folder for each attempt."""
         return self.path / "results"
@@ -61,6 +71,11 @@ class StateDir:
     def logs(self) -> Path:
         """What attempts on nodes elsewhere have said, once they are over."""
         return self.path / "logs"
+
+    @property
+    def kept(self) -> Mapping[str, Path]:
+        """What retention looks through, by the names that it has below the state directory."""
+        return {folder.name: folder for folder in (self.artifacts, self.logs)}
 
     @property
     def notified_file(self) -> Path:
@@ -80,6 +95,23 @@ class StateDir:
         self._publish(self.notified_file, json.dumps(dict(through)) + "\n")
 
     @property
+    def away_file(self) -> Path:
+        """Which stores do not answer, since when."""
+        return self.path / "away.json"
+
+    def away(self) -> dict[str, dict[str, float | bool | None]]:
+        """What was kept of that; a file that cannot be understood says nothing."""
+        try:
+            told = json.loads(self.away_file.read_text())
+            return {str(name): {"since": each["since"], "suspect": each["suspect"]} for name, each in told.items()}
+        except (FileNotFoundError, ValueError, AttributeError, TypeError, KeyError):
+            return {}
+
+    def note_away(self, away: Mapping[str, Mapping[str, float | bool | None]]) -> None:
+        """Keep that. Raises `StoreFull`."""
+        self._publish(self.away_file, json.dumps(away) + "\n")
+
+    @property
     def ended_file(self) -> Path:
         """Sessions of browsers that were ended by hand."""
         return self.path / "ended.json"
@@ -87,6 +119,59 @@ class StateDir:
     def note_ended(self, text: str) -> None:
         """Keep them. Raises `StoreFull`."""
         self._publish(self.ended_file, text)
+
+    @property
+    def fleet_file(self) -> Path:
+        """The fleet file as the newest controller has read it."""
+        return self.path / "fleet.yaml"
+
+    def note_fleet(self, path: Path | None) -> None:
+        """Keep the fleet file, and where it was; `None`: there is none. Raises `StoreFull`.
+
+        What came through a pipe cannot be read again, and is not kept.
+        """
+        where = self.path / "fleet.json"
+        if path is None or not path.is_file():
+            self.fleet_file.unlink(missing_ok=True)
+            where.unlink(missing_ok=True)
+            return
+        self._publish(self.fleet_file, path.read_text(encoding="utf-8"))
+        self._publish(where, json.dumps({"path": str(path.absolute())}) + "\n")
+
+    def fleet_path(self) -> str | None:
+        """Where that fleet file was; `None`: there was none, or nobody noted it."""
+        try:
+            return str(json.loads((self.path / "fleet.json").read_text())["path"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+
+    def secrets(self) -> list[Path]:
+        """Every file that belongs into a backup besides the journal: secrets, most of them."""
+        found = [self.path / name for name in KEPT]
+        dialin = self.certificate.parent
+        found += sorted(path for path in dialin.glob("*") if path.is_file()) if dialin.is_dir() else []
+        return [path for path in found if path.is_file()]
+
+    @property
+    def restoring(self) -> Path:
+        """Where a journal is made that is being restored; it is there no more once that has come to its end."""
+        return self.path / "restoring"
+
+    def refuse_used(self) -> None:
+        """Raise `Conflict` where there is anything of a controller, but for a restore that was cut off."""
+        allowed = {*LEFT_AS_IT_IS, *((*KEPT, "dialin") if self.restoring.exists() else ())}
+        try:
+            found = sorted(each.name for each in self.path.iterdir() if each.name not in allowed)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StoreFull(f"{self.path} cannot be looked into: {error.strerror}") from error
+        if found:
+            raise Conflict(
+                f"{self.path} is in use: there is {', '.join(found[:5])}. Stop its controller and move the folder away "
+                f"(`mv {self.path} {self.path}.old`), which ends what ran on this machine for it; to keep its files, "
+                "move its folders artifacts, results and logs into a new one of that name; then restore again"
+            )
 
     @property
     def known_hosts(self) -> Path:
@@ -111,11 +196,16 @@ class StateDir:
         """The directory of a local node's agent."""
         return self.path / "agents" / node
 
-    def take(self) -> None:
+    def take(self, *, to_restore: bool = False) -> None:
         """Make the directory this process's own until it ends.
 
-        Raises `StoreBusy` where another controller holds it, `StoreFull` where it cannot be written.
+        Raises `StoreBusy` where another controller holds it, or a restore was cut off, `StoreFull` where it cannot be
+        written.
         """
+        if self.restoring.exists() and not to_restore:
+            raise StoreBusy(
+                f"a backup is being restored into {self.path}, or that was cut off; run `hostler backup restore` again"
+            )
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.path.chmod(0o700)

@@ -14,6 +14,7 @@ from typing import Any, TextIO, cast
 
 import structlog
 
+from hostler.backends.base import Backend
 from hostler.model.errors import SettingsError
 from hostler.model.inputs import Configure, Declare, Submit, Tick
 from hostler.model.units import printable
@@ -24,7 +25,7 @@ from hostler.runtime.dialin import answering, switchboard
 from hostler.runtime.logfile import LogFile
 from hostler.runtime.loops import every
 from hostler.runtime.nodes import reaching
-from hostler.runtime.places import located
+from hostler.runtime.places import Places, located
 from hostler.runtime.pump import refused
 from hostler.runtime.report import Reporter
 from hostler.runtime.statedir import StateDir
@@ -40,7 +41,7 @@ from hostler.settings import (
     store_specs,
     telling,
 )
-from hostler.web.app import make_app
+from hostler.web.app import make_app, make_ready
 from hostler.web.server import Served, serve
 
 EXIT_DONE, EXIT_UNDONE = 0, 1
@@ -110,6 +111,7 @@ async def _run(
         aside = directory.set_aside_strangers()
         if aside is not None:
             print(f"hostler: there were agents, but no journal; what they left is in {aside}", file=out)
+        directory.note_fleet(loaded.path)
         calls = switchboard(loaded, directory)
         async with (
             reaching(loaded, directory, calls, clock) as reached,
@@ -122,8 +124,9 @@ async def _run(
                 reached.retired,
                 telling=told,
                 alert_origins=alert_origins(loaded),
-                places=located(store_specs(loaded), directory.artifacts, loaded.fleet.replication.domain),
+                places=_places(loaded, directory, reached.nodes),
                 copies=replication_rules(loaded),
+                keeping=loaded.fleet.retention.keeping(),
             ) as controller,
             answering(loaded, directory, calls, controller.record) as called,
             _listening(loaded, directory, controller, clock, called) as served,
@@ -138,6 +141,13 @@ async def _run(
             if until_idle:
                 await show.summary(names or [job.id for job in controller.jobs(None, 0, SUMMED_UP)])
             return await _exit_status(controller, names, before if names else 0, until_idle)
+
+
+def _places(loaded: Loaded, directory: StateDir, nodes: Mapping[str, Backend]) -> Places:
+    asked = loaded.fleet.replication
+    own = directory.artifacts
+    fleet = loaded.fleet.name
+    return located(store_specs(loaded), own, asked.domain, fleet=fleet, nodes=nodes, away_s=asked.away_s)
 
 
 def _set_memory_aside() -> None:
@@ -162,10 +172,12 @@ async def _listening(
     if (certificate := door.certificate(loaded)) is not None:
         about["certificate"] = str(certificate)
     directory.announce({**about, "dialin": called})
+    readying = asyncio.create_task(asyncio.to_thread(make_ready, app))
     try:
         yield served
     finally:
         directory.withdraw()
+        await readying
         await served.close()
 
 

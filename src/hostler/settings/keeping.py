@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from hostler.model.artifacts import HUB, USUAL_COPIES, Standing, Wanted
+from hostler.model.disks import Keeping, RetentionRules
 from hostler.model.work import Rest, Seconds
 from hostler.settings.section import NodeName, Section
 
@@ -16,8 +17,17 @@ OWN: dict[str, tuple[str, ...]] = {
     "directory": ("path",),
     "s3": ("bucket", "prefix", "endpoint", "region", "profile"),
     "rclone": ("remote", "config"),
+    "node": ("path", "node"),
 }
-"""What is said of a store of each kind; the first of it has to be."""
+"""What is said of a store of each kind; what `NEEDED` names of it has to be."""
+NEEDED: dict[str, tuple[str, ...]] = {
+    "directory": ("path",),
+    "s3": ("bucket",),
+    "rclone": ("remote",),
+    "node": ("node", "path"),
+}
+STORING = frozenset({"local", "ssh", "dialin"})
+"""Backends of nodes that stores can be on: they have files of their own, and an agent that serves them."""
 
 
 class Store(Section):
@@ -25,11 +35,14 @@ class Store(Section):
 
     name: NodeName
     """What people call it."""
-    kind: Literal["directory", "s3", "rclone"]
+    kind: Literal["directory", "s3", "rclone", "node"]
     """`directory`: a folder of this machine, or of what is mounted here; `s3`: a bucket (extra `s3`); `rclone`: a
-    remote of rclone, which has to be installed."""
+    remote of rclone, which has to be installed; `node`: a folder of a node of this fleet."""
     path: Path | None = None
-    """Of a directory: where it is. It has to be there, so that what is not mounted is not taken for empty."""
+    """Of a directory: where it is; of `node`: where it is there, as an absolute path. It has to be there, so that what
+    is not mounted is not taken for empty."""
+    node: NodeName | None = None
+    """Of `node`: the node, which has to be on this machine, behind SSH, or one that calls."""
     bucket: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{1,253}$")] | None = None
     """Of `s3`: the bucket. Credentials come from where boto3 looks for them: `AWS_ACCESS_KEY_ID` and
     `AWS_SECRET_ACCESS_KEY`, `~/.aws/credentials`, the role of the machine."""
@@ -46,7 +59,8 @@ class Store(Section):
     config: Path | None = None
     """Of `rclone`: its configuration file; by default that of the user."""
     domain: Domain | None = None
-    """What fails together with it: a provider, a building. By default `here` for a directory, else its name."""
+    """What fails together with it: a provider, a building. By default `here` for a directory, the node of a folder of a
+    node, else its name."""
     mb_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
     """Megabytes that may move to and from it in a second; by default as many as do."""
     reserve_gb: Annotated[float, Field(ge=0, le=1e6)] = 1.0
@@ -56,10 +70,14 @@ class Store(Section):
     def _is_of_its_kind(self) -> Self:
         if self.name == HUB:
             raise ValueError(f"{HUB!r} is what the store in the state directory is called; take another name")
-        needed = OWN[self.kind][0]
-        if getattr(self, needed) is None:
-            raise ValueError(f"a store of kind {self.kind} needs `{needed}`")
-        others = {name for kind, names in OWN.items() if kind != self.kind for name in names}
+        for needed in NEEDED[self.kind]:
+            if getattr(self, needed) is None:
+                raise ValueError(f"a store of kind {self.kind} needs `{needed}`")
+        if self.kind == "node" and not str(self.path).startswith("/"):
+            raise ValueError(
+                f"{self.path!r} on a node has to be an absolute path: `~` and relative paths are not known"
+            )
+        others = {name for names in OWN.values() for name in names} - set(OWN[self.kind])
         strange = sorted(name for name in others & self.model_fields_set if getattr(self, name) is not None)
         if strange:
             raise ValueError(f"`{strange[0]}` says nothing of a store of kind {self.kind}")
@@ -108,4 +126,49 @@ class Replication(Section):
     domain: Domain = "here"
     """The failure domain of the state directory."""
     reread_s: Seconds = 30 * 86_400.0
-    """A copy that was not read back for so long, in seconds, counts no more until it is."""
+    """A copy that was not read back for so long, in seconds, counts no more until it is. All copies are read again in
+    three quarters of that, the longest unread first, so that what is damaged is found within it."""
+    scrub_mb_per_s: Annotated[float, Field(gt=0, le=1e6)] = 20.0
+    """Megabytes of one place that are read again in a second, at most; it is less where less will do."""
+    away_s: Seconds = 86_400.0
+    """A store that did not answer for so long, in seconds, holds nothing that counts until it is back and a sample of
+    its copies was read and was right."""
+
+
+USUAL = RetentionRules()
+
+
+class Retention(Section):
+    """What of the state directory's disk may go, and when. What people ask for by `hostler disk` goes by it, too.
+
+    Which disk is too full, `scheduling.targets` says (`disk_store`, `disk_free_gb`, `disk_roomy_gb`).
+    """
+
+    mode: Literal["dry-run", "clean"] = "dry-run"
+    """`dry-run`: nothing is deleted that nobody asked for, `hostler disk plan` shows what could be. `clean`: once the
+    disk is too full, as much as it takes is deleted, caches first, then logs, then what has its copies elsewhere."""
+    grace_s: Rest = 86_400.0
+    """How long, in seconds, what was deleted can be brought back (`hostler disk undo`).
+    Until then it takes its room."""
+    logs_s: Rest = USUAL.logs_s
+    """How long, in seconds, logs of attempts that are over are kept here."""
+    caches_s: Rest = USUAL.caches_s
+    """How long, in seconds, what can be made again is kept after its last use."""
+    empty_s: Rest = USUAL.empty_s
+    """How long, in seconds, segments without games are kept."""
+    checkpoints: Annotated[int, Field(ge=1, le=1000)] = USUAL.checkpoints
+    """Newest checkpoints that are kept of each training that failed or was cancelled."""
+    checkpoints_s: Rest = USUAL.checkpoints_s
+    """How long, in seconds, its older ones are kept."""
+    artifacts_s: Rest = USUAL.artifacts_s
+    """How long, in seconds, games, datasets and models are kept here at least, since they came or were brought back."""
+    copies: Annotated[int, Field(ge=1, le=16)] = USUAL.copies
+    """Copies elsewhere that an artifact must have before it is deleted here; `replication` may want more of them."""
+    read_within_s: Seconds = USUAL.read_within_s
+    """A copy that was read longer ago than this, in seconds, proves nothing. Those that prove something are read once
+    more before the file goes, and again before it is deleted for good."""
+
+    def keeping(self) -> Keeping:
+        """The same, as the runtime has it."""
+        rules = {name: getattr(self, name) for name in type(self).model_fields if name not in ("mode", "grace_s")}
+        return Keeping(mode=self.mode, grace_s=self.grace_s, rules=RetentionRules(**rules))

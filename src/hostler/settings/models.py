@@ -10,10 +10,20 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from hostler.model.work import DEFAULT_BUDGETS, GIGABYTES_MAX, JOB_ID, Priority, Resources, Rest, Retry, Seconds
+from hostler.model.work import (
+    DEFAULT_BUDGETS,
+    GIGABYTES_MAX,
+    JOB_ID,
+    USUAL_DISK_GB,
+    Priority,
+    Resources,
+    Rest,
+    Retry,
+    Seconds,
+)
 from hostler.settings.alerts import RULE_FIELDS, RULES, Alerts
 from hostler.settings.api import Api
-from hostler.settings.keeping import Replication, Store
+from hostler.settings.keeping import STORING, Replication, Retention, Store
 from hostler.settings.loops import Config
 from hostler.settings.nodes import Address, Node, NodeClasses
 from hostler.settings.scheduling import SCHEDULING_FIELDS, Providers, Quotas, Scheduling
@@ -232,6 +242,9 @@ RECORD_FIELDS = {
         "cpus": "Host cores it keeps busy.",
         "tiers": "Tiers of nodes it may run on, best first; by default any.",
         "cpu_too": "With `device: any`: whether a CPU slot does as well, whatever `vram_gb` and `tiers` ask of a GPU.",
+        "disk_gb": "Free disk space, in GiB, that there must be where it runs, beside what is kept; by default "
+        + ", ".join(f"{size:g} for {kind}" for kind, size in USUAL_DISK_GB.items())
+        + ".",
     },
     "Retry": {
         "max_attempts": "Attempts that may end in a class of failure before the job fails; by default "
@@ -286,6 +299,8 @@ class Fleet(Section):
     """Places for copies of games, datasets and models, besides the state directory."""
     replication: Replication = Replication()
     """How many copies of what there should be."""
+    retention: Retention = Retention()
+    """What of the state directory's disk may go, and when."""
     journal: Journal = Journal()
     """The controller's memory."""
     limits: Limits = Limits()
@@ -311,6 +326,17 @@ class Fleet(Section):
         twice = sorted(name for name, count in counts.items() if count > 1)
         if twice:
             raise ValueError(f"two stores are called {twice[0]!r}; give each a name of its own")
+        return self
+
+    @model_validator(mode="after")
+    def _has_the_nodes_of_its_stores(self) -> Self:
+        able = {node.name for node in self.nodes if node.backend in STORING}
+        for store in self.stores:
+            if store.node is not None and store.node not in able:
+                raise ValueError(
+                    f"the store {store.name!r} is on the node {store.node!r}, which is none of this fleet that files "
+                    "can be kept on; name one with `backend: local`, `ssh` or `dialin`"
+                )
         return self
 
     @model_validator(mode="after")

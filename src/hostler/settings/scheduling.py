@@ -152,6 +152,7 @@ SCHEDULING_FIELDS = {
         "disk_warning": "A disk that is fuller than this, as a fraction, is told of.",
         "disk_clean": "On one that is fuller, what may be deleted is.",
         "disk_critical": "On one that is fuller, nothing is trained.",
+        "disk_store": "The controller's own disk, if fuller, is cleaned (`retention.mode`).",
         "disk_free_gb": "Less free space than this, in GB, is critical, too.",
         "disk_roomy_gb": "With so many GB free the share that is taken warns, and nothing more.",
         "disk_full_within_s": "So is a disk that will be full so soon, in seconds, as it fills now.",
@@ -176,6 +177,8 @@ SCHEDULING_FIELDS = {
         "preempt_after_s": "How long they wait before they do, in seconds: a device may come free by itself.",
         "hold_s": "How long a device may be kept free for work that needs several, in seconds; for a quarter of the "
         "time that the work then lasts, if that is more. 0 keeps none.",
+        "transfer_mb_per_s": "How fast data is taken to come to a node, in MB/s: work goes to where its data is, or "
+        "the time counts.",
     },
 }
 """Descriptions of the fields of records, which have no room for them."""

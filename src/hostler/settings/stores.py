@@ -15,7 +15,12 @@ def replication_rules(loaded: Loaded) -> ReplicationRules:
     """How many copies there should be."""
     asked = loaded.fleet.replication
     wanted = {standing: getattr(asked, standing.value).wanted() for standing in Standing}
-    return ReplicationRules(wanted=wanted, verified_within_s=asked.reread_s)
+    return ReplicationRules(
+        wanted=wanted,
+        verified_within_s=asked.reread_s,
+        scrub_bytes_per_s=asked.scrub_mb_per_s * MB,
+        away_s=asked.away_s,
+    )
 
 
 def store_specs(loaded: Loaded) -> tuple[StoreSpec, ...]:
@@ -24,13 +29,15 @@ def store_specs(loaded: Loaded) -> tuple[StoreSpec, ...]:
 
 
 def _spec(loaded: Loaded, asked: Store) -> StoreSpec:
-    root = {"directory": asked.path, "s3": asked.bucket, "rclone": asked.remote}[asked.kind]
+    root = {"directory": asked.path, "s3": asked.bucket, "rclone": asked.remote, "node": asked.path}[asked.kind]
     assert root is not None
+    domains = {"directory": "here", "node": asked.node}
     return StoreSpec(
         name=asked.name,
         kind=asked.kind,
         root=_path(loaded, root) if asked.kind == "directory" else root,
-        domain=asked.domain or ("here" if asked.kind == "directory" else asked.name),
+        domain=asked.domain or domains.get(asked.kind) or asked.name,
+        node=asked.node,
         prefix=asked.prefix or "",
         endpoint=asked.endpoint,
         region=asked.region,

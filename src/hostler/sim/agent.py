@@ -20,6 +20,7 @@ from hostler.model.commands import (
     NodeCommand,
     Prove,
     Recall,
+    Secure,
     Stop,
     Trim,
     WorkerOrder,
@@ -33,6 +34,8 @@ from hostler.model.inputs import (
     LinkUp,
     Returned,
     Searched,
+    Secured,
+    SoFar,
     Started,
     WorkerRefused,
 )
@@ -47,6 +50,10 @@ WORKER_START_S = 0.5
 GRACE_S = 0.1
 SAVE_S = 5.0
 """How long a process that keeps its work takes to save it when it is asked to stop."""
+LOOKS = 2.0
+"""How often, about, an attempt tells what it has closed before it ends."""
+FETCH_S = 1.5
+"""How long it takes until what an attempt has closed is here."""
 WRONG = "0" * 64
 NO_SPACE = "[Errno 28] No space left on device"
 EPSILON = 1e-6
@@ -167,6 +174,8 @@ class VirtualAgent:
                 self._warm.discard(name)
             case Collect(attempt=name):
                 self._record(Fetched(attempt=name))
+            case Secure(attempt=name, artifacts=artifacts):
+                self._agenda.later(FETCH_S, lambda: self._hand_over(name, artifacts))
             case Prove(order=canary):
                 self._prove(canary)
             case Discard() | Clear() | Keep():
@@ -300,6 +309,29 @@ class VirtualAgent:
             lambda: self._end(process, exit_code=status),
             course.share,
         )
+        if process.order.tell_s is not None:
+            self._tell_later(process)
+
+    def _tell_later(self, process: Process) -> None:
+        """Now and then: whoever told each change, as nodes do, would keep the simulation from its days."""
+        assert process.order.tell_s is not None
+        assert process.course is not None
+        looks_s = process.course.amount / process.course.per_s / LOOKS
+        after_s = max(process.order.tell_s, looks_s) * (0.5 + self._random.random())
+        self._agenda.later(after_s, lambda: self._tell_so_far(process))
+
+    def _tell_so_far(self, process: Process) -> None:
+        if process.ended or not self._alive:
+            return
+        closed = self._partial(process, self._done(process))
+        if closed is not None:
+            self._record(SoFar(attempt=process.order.id, result=closed))
+        self._tell_later(process)
+
+    def _hand_over(self, attempt: str, artifacts: tuple[str, ...]) -> None:
+        """What is asked for is here, and stays until its attempt is forgotten."""
+        if self._alive and attempt in self._processes:
+            self._record(Secured(attempt=attempt, artifacts=artifacts))
 
     def _end(
         self, process: Process, exit_code: int | None, signal: int | None = None, reason: str | None = None

@@ -110,7 +110,10 @@ class Lab:
         while left:
             games = min(order["segment_games"], left)
             name = digest({"config": order["config"], "seed": order["seed"], "left": left})
-            segments.append({"sha256": name, "bytes": 100 * games, "games": games, "positions": self._plies * games})
+            first = order["games"] - left
+            numbers = f"{first}-{first + games - 1}" if games > 1 else str(first)
+            told = {"bytes": 100 * games, "games": games, "positions": self._plies * games, "numbers": numbers}
+            segments.append({"sha256": name, **told})
             left -= games
         return {"segments": segments, "games": order["games"], "positions": self._plies * order["games"], "cpu_s": 1.0}
 
@@ -211,7 +214,7 @@ class Lab:
 
 
 def _chance(order: Order) -> Random:
-    return Random(digest(order))  # noqa: S311  reproducible, not secret
+    return Random(digest({name: order[name] for name in order if name != "closed"}))  # noqa: S311  reproducible, not secret
 
 
 def _players(order: Order) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import Connection, Select, case, delete, distinct, func, null, select, update
+from sqlalchemy import ColumnElement, Connection, Select, case, delete, distinct, func, null, select, update
 
 from hostler.model import events
 from hostler.model.artifacts import HUB, Artifact, ArtifactKind, Copy, Standing, Wanted
@@ -74,7 +74,8 @@ def page(
         if seq is None:
             raise KeyError(after)
         same = (artifacts.c.seq == seq) & (artifacts.c.sha256 > after)
-        query = query.where((artifacts.c.seq < seq) | same)
+        # The first of both is what an index can begin at.
+        query = query.where(artifacts.c.seq <= seq, (artifacts.c.seq < seq) | same)
     rows = connection.execute(query).all()
     parents = _parents(connection, [row.sha256 for row in rows])
     return [_artifact(row, parents.get(row.sha256, ())) for row in rows]
@@ -93,26 +94,115 @@ def unread_longest(connection: Connection, place: str, limit: int) -> list[tuple
     return [tuple(row) for row in connection.execute(query.order_by(copies.c.verified_at).limit(limit))]
 
 
+class Aged(NamedTuple):
+    """Copies in a place that were last read at about the same time."""
+
+    verified_at: float | None
+    """When the last of them was read; `None`: never."""
+    bytes: int
+    copies: int
+
+
+def ages(connection: Connection, place: str, step_s: float) -> list[Aged]:
+    """How much in a place was last read when, in steps of so many seconds, the oldest first."""
+    step = func.floor(copies.c.verified_at / step_s)
+    query = (
+        select(func.max(copies.c.verified_at), func.sum(artifacts.c.bytes), func.count())
+        .join(artifacts, artifacts.c.sha256 == copies.c.sha256)
+        .where(copies.c.place == place, copies.c.damaged.is_(False))
+        .group_by(step)
+        .order_by(step)
+    )
+    return [Aged(at, int(size), count) for at, size, count in connection.execute(query)]
+
+
+def some_in(connection: Connection, place: str, beginnings: Sequence[str]) -> list[str]:
+    """Copies in a place, one behind each of these beginnings of names, as far as there are any."""
+    own = select(copies.c.sha256).where(copies.c.place == place, copies.c.damaged.is_(False))
+    found = (
+        connection.execute(own.where(copies.c.sha256 >= each).order_by(copies.c.sha256).limit(1)).scalar()
+        for each in beginnings
+    )
+    return sorted({each for each in found if each is not None})
+
+
+class Holding(NamedTuple):
+    """What a place holds."""
+
+    copies: int
+    only: int
+    """Of these, how many artifacts have no other copy that is not damaged."""
+
+
+def places(connection: Connection) -> list[str]:
+    """All places that something is known of."""
+    return list(connection.execute(select(copies.c.place).distinct().order_by(copies.c.place)).scalars())
+
+
+def holding(connection: Connection, place: str) -> Holding:
+    """What a place holds, and what nobody else does."""
+    other = copies.alias()
+    own = (copies.c.place == place, copies.c.damaged.is_(False))
+    elsewhere = select(other.c.sha256).where(
+        other.c.sha256 == copies.c.sha256, other.c.place != place, other.c.damaged.is_(False)
+    )
+    count = select(func.count()).select_from(copies).where(*own)
+    alone = count.where(~elsewhere.exists())
+    return Holding(connection.execute(count).scalar() or 0, connection.execute(alone).scalar() or 0)
+
+
+def unknown_of(connection: Connection, names: Sequence[str]) -> list[str]:
+    """Those of these names that no artifact has."""
+    known = set[str]()
+    for some in _by_some(names):
+        known.update(connection.execute(select(artifacts.c.sha256).where(artifacts.c.sha256.in_(some))).scalars())
+    return [each for each in names if each not in known]
+
+
 def short_of(
-    connection: Connection, standing: Standing, wanted: Wanted, domains: Mapping[str, str], since: float, limit: int
+    connection: Connection,
+    standing: Standing,
+    wanted: Wanted,
+    domains: Mapping[str, str],
+    since: float,
+    limit: int,
+    among: ColumnElement[bool] | None = None,
 ) -> list[str]:
     """Artifacts of a standing with fewer copies, or in fewer domains, than wanted; the oldest first.
 
     `domains` names the places that count, with the domain of each; a copy counts that was read there since `since`.
+    It walks through all artifacts, or those `among` which somebody has to look (`store.settling`).
     """
-    own = (
+    query: Select[Any] = select(artifacts.c.sha256).where(
+        artifacts.c.standing == standing, lacking(wanted, domains, since)
+    )
+    if among is not None:
+        query = query.where(among)
+    return list(connection.execute(query.order_by(artifacts.c.seq, artifacts.c.sha256).limit(limit)).scalars())
+
+
+def lacking(wanted: Wanted, domains: Mapping[str, str], since: float) -> ColumnElement[bool]:
+    """Whether an artifact has fewer copies than wanted, or in fewer domains."""
+    own = counting(domains, since)
+    domain = case(dict(domains), value=copies.c.place) if domains else null()
+    there = select(func.count()).select_from(copies).where(*own).scalar_subquery()
+    apart = select(func.count(distinct(domain))).select_from(copies).where(*own).scalar_subquery()
+    return (there < wanted.copies) | (apart < wanted.domains)
+
+
+def counting(domains: Mapping[str, str], since: float) -> tuple[ColumnElement[bool], ...]:
+    """Which copies of an artifact count."""
+    return (
         copies.c.sha256 == artifacts.c.sha256,
         copies.c.place.in_(list(domains)),
         copies.c.damaged.is_(False),
         copies.c.verified_at >= since,
     )
-    domain = case(dict(domains), value=copies.c.place) if domains else null()
-    there = select(func.count()).select_from(copies).where(*own).scalar_subquery()
-    apart = select(func.count(distinct(domain))).select_from(copies).where(*own).scalar_subquery()
-    query: Select[Any] = select(artifacts.c.sha256).where(
-        artifacts.c.standing == standing, (there < wanted.copies) | (apart < wanted.domains)
-    )
-    return list(connection.execute(query.order_by(artifacts.c.seq).limit(limit)).scalars())
+
+
+def unsettle(connection: Connection, names: Sequence[str]) -> None:
+    """Somebody has to look whether these have the copies that are wanted."""
+    _update(connection, names, {"settled_on": None})
 
 
 class Worth(NamedTuple):
@@ -188,16 +278,16 @@ def _promoted(connection: Connection, entry: Entry, event: events.ModelPromoted)
     """The current model and the one before it are worth most; those before them were that once."""
     own = (artifacts.c.config == event.config, artifacts.c.kind == ArtifactKind.MODEL)
     was = artifacts.c.standing == Standing.MODEL
-    connection.execute(update(artifacts).where(*own, was).values(standing=Standing.FORMER))
-    _update(connection, [each for each in (event.model, event.over) if each is not None], {"standing": Standing.MODEL})
+    connection.execute(update(artifacts).where(*own, was).values(standing=Standing.FORMER, settled_on=None))
+    _stand(connection, [each for each in (event.model, event.over) if each is not None], Standing.MODEL)
 
 
 def _rejected(connection: Connection, entry: Entry, event: events.ModelRejected) -> None:
-    _update(connection, [event.model], {"standing": Standing.FORMER})
+    _stand(connection, [event.model], Standing.FORMER)
 
 
 def _rolled_back(connection: Connection, entry: Entry, event: events.ModelRolledBack) -> None:
-    _update(connection, [event.model, event.was], {"standing": Standing.MODEL})
+    _stand(connection, [event.model, event.was], Standing.MODEL)
 
 
 def _verified(connection: Connection, entry: Entry, event: events.CopiesVerified) -> None:
@@ -208,15 +298,31 @@ def _verified(connection: Connection, entry: Entry, event: events.CopiesVerified
 def _damaged(connection: Connection, entry: Entry, event: events.CopiesDamaged) -> None:
     read = {"place": event.place, "verified_at": None, "damaged": True}
     upsert(connection, copies, [{"sha256": name, **read} for name in event.artifacts])
+    unsettle(connection, event.artifacts)
 
 
 def _gone(connection: Connection, entry: Entry, event: events.CopiesGone) -> None:
     for some in _by_some(event.artifacts):
         connection.execute(delete(copies).where(copies.c.place == event.place, copies.c.sha256.in_(some)))
+    unsettle(connection, event.artifacts)
 
 
 def _place_gone(connection: Connection, entry: Entry, event: events.PlaceGone) -> None:
+    there = select(copies.c.sha256).where(copies.c.place == event.place)
+    connection.execute(update(artifacts).where(artifacts.c.sha256.in_(there)).values(settled_on=None))
     connection.execute(delete(copies).where(copies.c.place == event.place))
+
+
+def _played(connection: Connection, entry: Entry, event: events.MatchesPlayed) -> None:
+    """The games that this evaluation recorded, told just before, were made by the models that played them."""
+    own = (artifacts.c.config == event.config, artifacts.c.kind == ArtifactKind.EVALUATION)
+    newest = select(artifacts.c.sha256, artifacts.c.job).where(*own, artifacts.c.seq <= entry.seq)
+    rows = connection.execute(newest.order_by(artifacts.c.seq.desc()).limit(SOME)).all()
+    players = {name.rpartition("@")[2] for match in event.matches for name in (match.a, match.b)}
+    models = by_name(connection, sorted(each for each in players if len(each) == 64))
+    pairs = [{"child": row.sha256, "parent": each} for row in rows if row.job == event.job for each in sorted(models)]
+    if pairs:
+        connection.execute(ignore_known(connection, lineage), pairs)
 
 
 NOTED: Mapping[type, Callable[[Connection, Entry, Any], None]] = {
@@ -231,6 +337,7 @@ NOTED: Mapping[type, Callable[[Connection, Entry, Any], None]] = {
     events.CopiesDamaged: _damaged,
     events.CopiesGone: _gone,
     events.PlaceGone: _place_gone,
+    events.MatchesPlayed: _played,
 }
 
 
@@ -261,3 +368,8 @@ def _made(connection: Connection, entry: Entry, row: Row, parents: set[str]) -> 
 def _update(connection: Connection, names: Sequence[str], values: Row) -> None:
     for some in _by_some(names):
         connection.execute(update(artifacts).where(artifacts.c.sha256.in_(some)).values(**values))
+
+
+def _stand(connection: Connection, names: Sequence[str], standing: Standing) -> None:
+    """Something else is wanted of them from now on."""
+    _update(connection, names, {"standing": standing, "settled_on": None})

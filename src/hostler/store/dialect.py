@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,17 @@ def sqlite_engine(path: Path) -> Engine:
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin_immediate)
     return engine
+
+
+@contextmanager
+def reading_once(engine: Engine) -> Iterator[Connection]:
+    """One transaction that only reads: all of it sees the same point, and the writer does not wait for it."""
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql("begin deferred")
+        try:
+            yield connection
+        finally:
+            connection.exec_driver_sql("rollback")
 
 
 def upsert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
@@ -76,5 +89,7 @@ def _prepare(connection: Any, _record: Any) -> None:
 
 
 def _begin_immediate(connection: Connection) -> None:
+    if connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
+        return  # it is told of these too, and a reader that begins so keeps the writer out
     # SQLite's own BEGIN takes the lock only at the first write, and then fails at once if another has it.
     connection.exec_driver_sql("begin immediate")

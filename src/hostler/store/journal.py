@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -44,12 +45,14 @@ class Journal:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._lock = threading.Lock()
+        """Facts are written by one thread, marks by another: one after the other, whatever the database does."""
 
-    def begin_epoch(self, at: float, version: str) -> int:
-        """Note that a controller starts, and give it its number: one more than any before."""
+    def begin_epoch(self, at: float, version: str, skipping: int = 0) -> int:
+        """Note that a controller starts, and give it its number: one more than any before, or so many more."""
         with self._writing("the store cannot be opened") as connection:
             newest = connection.execute(select(func.max(tables.controllers.c.epoch))).scalar()
-            epoch = (newest or 0) + 1
+            epoch = (newest or 0) + skipping + 1
             connection.execute(insert(tables.controllers), {"epoch": epoch, "started_at": at, "version": version})
         return epoch
 
@@ -109,6 +112,12 @@ class Journal:
         with self._reading() as connection:
             yield connection
 
+    @contextmanager
+    def marking(self) -> Iterator[Connection]:
+        """To write marks of the catalogue that no fact says (`store.settling`), while no fact is written."""
+        with self._writing("what lacks copies cannot be marked") as connection:
+            yield connection
+
     def newest_seq(self) -> int:
         """The number of the last entry; 0 in an empty journal."""
         with self._reading() as connection:
@@ -151,7 +160,7 @@ class Journal:
     @contextmanager
     def _writing(self, what: str) -> Iterator[Connection]:
         try:
-            with self._engine.begin() as connection:
+            with self._lock, self._engine.begin() as connection:
                 yield connection
         except DBAPIError as error:
             raise translated(error, what) from error

@@ -14,22 +14,34 @@ from hostler.model.errors import SchemaMismatch
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-def migrate(connection: Connection, found: str | None, path: Path) -> None:
-    """Run the migrations after schema `found` (`None`: all of them) on the store at `path`, in one transaction.
+def migrate(connection: Connection, found: str | None, path: Path, to: str = "head") -> None:
+    """Run the migrations after schema `found` (`None`: all of them), up to `to`, on the store at `path`, in one
+    transaction.
 
     Raises `SchemaMismatch` if this version does not know that schema.
     """
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    if found is not None and found not in known_schemas(config):
+    config = _config()
+    if found is not None:
+        refuse_unknown(found, path)
+    config.attributes["connection"] = connection
+    command.upgrade(config, to)
+
+
+def refuse_unknown(schema: str, path: Path) -> None:
+    """Raise `SchemaMismatch` if this version does not know a schema."""
+    if schema not in known_schemas(_config()):
         raise SchemaMismatch(
-            f"the store {path} has schema {found!r}, which this version of Hostler does not know; "
+            f"the store {path} has schema {schema!r}, which this version of Hostler does not know; "
             "it was written by a newer one. Install that version, or use another state directory"
         )
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
 
 
 def known_schemas(config: Config) -> list[str]:
     """Every schema there has been, newest first."""
     return [each.revision for each in ScriptDirectory.from_config(config).walk_revisions()]
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    return config

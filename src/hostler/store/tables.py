@@ -4,7 +4,20 @@ projections of it, written in the same transaction.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Double, Index, Integer, LargeBinary, MetaData, String, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    text,
+)
 
 metadata = MetaData()
 
@@ -78,8 +91,29 @@ artifacts = Table(
     Column("games", BigInteger, nullable=True),
     # Of games: whether a dataset was chosen from them, or the quality gate refused them.
     Column("exported", Boolean, nullable=False),
+    # When the oldest copy was read that its having all copies wanted rests on; null: somebody has to look.
+    Column("settled_on", Double, nullable=True),
     Index("artifacts_by_seq", "seq", unique=False),
     Index("artifacts_by_config", "config", "kind", "seq"),
+    Index("artifacts_by_kind", "kind", "seq"),
+    Index("artifacts_of_config", "config", "seq"),
+    Index("artifacts_settled", "settled_on"),
+    Index(
+        "artifacts_open",
+        "standing",
+        "seq",
+        "sha256",
+        sqlite_where=text("settled_on is null"),
+        postgresql_where=text("settled_on is null"),
+    ),
+)
+
+settling = Table(
+    "settling",
+    metadata,
+    # One row: the rules under which artifacts are settled.
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("rules", Text, nullable=False),
 )
 
 lineage = Table(

@@ -22,6 +22,10 @@ PIECE = 1 << 20
 QUARANTINE = "quarantine"
 """The folder of what was set aside."""
 
+LABEL = "hostler-store.json"
+"""The file at the root of a store that says whose it is: what does not have it is another place, or is not mounted."""
+LABEL_MAX = 4096
+
 _PATH = re.compile(r"objects/(?P<shelf>[0-9a-f]{2})/(?P<sha256>(?P=shelf)[0-9a-f]{62})(?P<suffix>\.[a-z.]{1,30})")
 
 
@@ -98,6 +102,14 @@ class Store(Protocol):
 
     def free_bytes(self) -> int | None:
         """What may be put there still; `None`: it cannot say."""
+        ...
+
+    def read_label(self) -> str | None:
+        """What the file says that lies at its root, to know it by; `None`: there is none."""
+        ...
+
+    def write_label(self, text: str) -> None:
+        """Have it say that from now on. There was none before."""
         ...
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hostler.model.errors import FilesError, LinkError, LinkLost, LinkRefused, UsageError
 from hostler.stores import hashing
-from hostler.stores.base import PIECE, QUARANTINE, Damaged, Listed, Missing, ObjectName, Pace, at_once
+from hostler.stores.base import LABEL, LABEL_MAX, PIECE, QUARANTINE, Damaged, Listed, Missing, ObjectName, Pace, at_once
 
 GONE = frozenset({"404", "NoSuchKey", "NotFound"})
 MULTIPART_BYTES = 64 << 20
@@ -91,6 +91,19 @@ class BucketStore:
     def free_bytes(self) -> int | None:
         """A bucket does not say."""
         return None
+
+    def read_label(self) -> str | None:
+        """As `Store.read_label`."""
+        with self._speaking(), suppress(self._s3.exceptions.NoSuchKey):
+            body = self._s3.get_object(Bucket=self._bucket, Key=f"{self._prefix}{LABEL}")["Body"]
+            said: bytes = body.read(LABEL_MAX)
+            return said.decode(errors="replace")
+        return None
+
+    def write_label(self, text: str) -> None:
+        """As `Store.write_label`."""
+        with self._speaking():
+            self._s3.put_object(Bucket=self._bucket, Key=f"{self._prefix}{LABEL}", Body=text.encode())
 
     def _key(self, name: ObjectName) -> str:
         return f"{self._prefix}{name.path}"

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from hostler.model.errors import FilesError, LinkRefused
 from hostler.stores import hashing
-from hostler.stores.base import QUARANTINE, Damaged, Listed, Missing, ObjectName, Pace
+from hostler.stores.base import LABEL, LABEL_MAX, QUARANTINE, Damaged, Listed, Missing, ObjectName, Pace
 
 
 class DirectoryStore:
@@ -76,6 +76,23 @@ class DirectoryStore:
         """What is free on its file system for who may not use what is reserved for root."""
         self._be_there()
         return shutil.disk_usage(self.root).free
+
+    def read_label(self) -> str | None:
+        """As `Store.read_label`."""
+        self._be_there()
+        try:
+            with hashing.opened(self.root / LABEL) as file:
+                return file.read(LABEL_MAX).decode(errors="replace")
+        except Missing:
+            return None
+        except OSError as error:
+            raise FilesError(f"{self.root / LABEL} cannot be read: {error.strerror}") from error
+
+    def write_label(self, text: str) -> None:
+        """As `Store.write_label`."""
+        self._be_there()
+        with hashing.appearing(self.root / LABEL) as out:
+            out.write(text.encode())
 
     def _be_there(self) -> None:
         if not self.root.is_dir():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,6 +16,7 @@ from hostler.model.errors import FilesChanged, FilesError
 from hostler.stores.base import PIECE, Damaged, Missing, ObjectName, Pace
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+_TEMPORARY = re.compile(r"\..+\.appearing\.[0-9a-f]{16}\.tmp")
 
 
 def pieces(file: BinaryIO) -> Iterator[bytes]:
@@ -64,23 +67,25 @@ def own(name: ObjectName, source: Path, file: BinaryIO, pace: Pace) -> Iterator[
 def appearing(target: Path) -> Iterator[BinaryIO]:
     """A file to write that appears at `target`, on the disk, when the block ends well; otherwise nothing is left.
 
-    Raises `FilesError` where there is no room, or no right to write.
+    What somebody left in the same folder who was killed meanwhile is deleted. Raises `FilesError` where there is no
+    room, or no right to write.
     """
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(target)
+        _sweep(target.parent)
+        with _begun(target) as file:
+            temporary = Path(file.name)
+            try:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                temporary.rename(target)  # before its lock goes
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
         sync_folder(target.parent)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise FilesError(_refusal(target, error)) from error
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def sync_folder(folder: Path) -> None:
@@ -90,6 +95,35 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _begun(target: Path) -> BinaryIO:
+    """A file of our own beside the target, locked."""
+    while True:
+        file = target.with_name(f".{target.name}.appearing.{os.urandom(8).hex()}.tmp").open("xb")
+        _lock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink:
+            return file
+        file.close()  # somebody came between, and took it for a dead one's
+
+
+def _sweep(folder: Path) -> None:
+    """Delete what was to appear here and whose writer is no more: its lock went with it, on whichever machine."""
+    with os.scandir(folder) as entries:
+        left = [Path(entry) for entry in entries if _TEMPORARY.fullmatch(entry.name)]
+    for path in left:
+        with suppress(OSError), path.open("r+b") as file:  # it is in nobody's way
+            if _lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                path.unlink()
+
+
+def _lock(file: BinaryIO, how: int) -> bool:
+    """Whether it is ours alone until it is closed. Where there are no locks nobody's file is, nor is it swept."""
+    try:
+        fcntl.flock(file.fileno(), how)
+    except OSError:
+        return False
+    return True
 
 
 def _refusal(target: Path, error: OSError) -> str:

@@ -17,7 +17,7 @@ from typing import IO, BinaryIO, cast
 
 from hostler.model.errors import FilesError, LinkLost, LinkRefused, UsageError
 from hostler.stores import hashing
-from hostler.stores.base import QUARANTINE, Damaged, Listed, Missing, ObjectName, Pace
+from hostler.stores.base import LABEL, LABEL_MAX, QUARANTINE, Damaged, Listed, Missing, ObjectName, Pace
 
 PROGRAM = "rclone"
 ALWAYS = (
@@ -104,6 +104,18 @@ class RemoteStore:
             return None  # most remotes cannot
         free = told.get("free")
         return int(free) if isinstance(free, int) else None
+
+    def read_label(self) -> str | None:
+        """As `Store.read_label`. That its folder is not there yet is no trouble: rclone makes it."""
+        try:
+            return self._run("cat", self._at(LABEL), "--count", str(LABEL_MAX)).decode(errors="replace") or None
+        except Missing:
+            return None
+
+    def write_label(self, text: str) -> None:
+        """As `Store.write_label`."""
+        with self._running("rcat", self._at(LABEL), stdin=subprocess.PIPE) as process, suppress(BrokenPipeError):
+            cast(IO[bytes], process.stdin).write(text.encode())
 
     def _at(self, path: str) -> str:
         return f"{self._root}{path}"

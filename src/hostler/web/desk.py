@@ -8,6 +8,15 @@ from typing import Any, Protocol
 
 from hostler.model.access import AuditView, Holder, TokenView
 from hostler.model.alert_views import AlertView, RuleView, SilenceView, TargetView
+from hostler.model.artifact_views import (
+    ArtifactDetail,
+    ArtifactRead,
+    ArtifactView,
+    LineageView,
+    ReplicationView,
+    Sought,
+)
+from hostler.model.disks import CleanView, DoomedFile, RetentionView, TombView
 from hostler.model.events import Entry
 from hostler.model.inputs import Input
 from hostler.model.listed import FleetView, IntervalView, PlacedDevice
@@ -41,6 +50,19 @@ class Piece:
     shared by them, for as long as any of them has it."""
 
     entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """The bytes of an artifact."""
+
+    sha256: str
+    file: str
+    """What it is called as a file."""
+    size: int
+    """In bytes."""
+    pieces: AsyncIterator[bytes]
+    """All of them. The last one comes only when all together have the right hash; raises `FilesError` otherwise."""
 
 
 class Desk(Protocol):
@@ -146,6 +168,24 @@ class Desk(Protocol):
     def datasets(self, name: str | None = None) -> Sequence[DatasetView]:
         """All datasets of a training config, oldest first; `None`: of one config after the other."""
 
+    def retention(self) -> RetentionView:
+        """How full the controller's disk is, what may go and what stays; costs nothing that grows with the files."""
+
+    def tombs(self) -> Sequence[TombView]:
+        """Files that were deleted and can be brought back, the oldest first."""
+
+    async def doomed(self, *, fresh: bool) -> Sequence[DoomedFile]:
+        """What may go from the disk, in order: looked through anew if `fresh`, or as it was lately."""
+
+    async def clean_disk(self, ask: str, who: str, files: Sequence[str] | None, most: int) -> CleanView:
+        """Delete what may go, at most so many files; `ask` is what this is called when it is asked again."""
+
+    async def undo_cleaning(self, ask: str, who: str, files: Sequence[str] | None) -> CleanView:
+        """Bring back what was deleted: these files, or all."""
+
+    def cleaned(self, ask: str) -> CleanView:
+        """What came of a cleaning or an undoing. Raises `Conflict` where that is not known any more."""
+
     async def proof(self, name: str) -> LedgerProof:
         """A sweep's ledger, folded again from the journal."""
 
@@ -154,6 +194,33 @@ class Desk(Protocol):
 
     async def story(self, name: str) -> Sequence[Entry]:
         """A job's entries in the journal."""
+
+    async def artifacts(
+        self, sought: Sought, after: str | None, limit: int
+    ) -> tuple[Sequence[ArtifactView], str | None]:
+        """Artifacts, newest first, behind the one that is called `after`; and the one that the next page begins behind.
+
+        That is `None` on the last page. A page may come short, or empty, and have a next one all the same. Raises
+        `UsageError` where `after` is no artifact.
+        """
+
+    async def artifact(self, name: str) -> ArtifactDetail:
+        """One artifact, by its SHA-256 or a beginning of it. Raises `NotFound`, `UsageError` where several begin so."""
+
+    async def lineage(self, name: str, depth: int, limit: int) -> LineageView:
+        """What an artifact was made from, and what from it: so many steps, and so many artifacts each way, at most."""
+
+    async def content(self, name: str) -> Content:
+        """The bytes of an artifact, wherever they are. Raises `FilesError` and `LinkLost` where they are nowhere."""
+
+    async def verify(self, name: str, place: str | None, since: float) -> ArtifactRead:
+        """Read the copies of an artifact again, or the one in a place, but for those that were read `since`.
+
+        What is found is on record then.
+        """
+
+    def replication(self) -> ReplicationView:
+        """How far replication has come; costs nothing that grows with the number of artifacts."""
 
     async def log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
         """A piece of an attempt's output (`out` or `err`); raises `LinkLost` where its node cannot be reached."""

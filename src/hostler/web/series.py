@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
+from hostler.model.artifact_views import BacklogView, KeepingView, StockRow
 from hostler.model.fleet import Link
 from hostler.model.learning import Losses, Rating
 from hostler.model.readings import (
@@ -81,6 +82,31 @@ def _place(name: str, meaning: str, get: Callable[[PlaceReading], float]) -> Ser
         return (((each.provider or "", each.tier), get(each)) for each in all_.places)
 
     return Series(f"hostler_provider_{name}", "counter", meaning, ("provider", "tier"), read)
+
+
+def _stock(name: str, meaning: str, get: Callable[[StockRow], float]) -> Series:
+    def read(all_: Readings) -> Iterator[Sample]:
+        stock = None if all_.replication is None else all_.replication.stock
+        return (((each.kind, each.standing), get(each)) for each in (() if stock is None else stock.rows))
+
+    return Series(f"hostler_{name}", "gauge", meaning, ("kind", "standing"), read)
+
+
+def _backlog(name: str, meaning: str, get: Callable[[BacklogView, float], float | None]) -> Series:
+    def read(all_: Readings) -> Iterator[Sample]:
+        backlog = None if all_.replication is None else all_.replication.backlog
+        yield (), None if backlog is None else get(backlog, all_.gist.at)
+
+    return Series(f"hostler_replication_{name}", "gauge", meaning, (), read)
+
+
+def _store(name: str, meaning: str, get: Callable[[KeepingView], float | None]) -> Series:
+    def read(all_: Readings) -> Iterator[Sample]:
+        places = () if all_.replication is None else all_.replication.places
+        return (((each.name,), get(each)) for each in places)
+
+    kind: Literal["counter", "gauge"] = "counter" if name.endswith("_total") else "gauge"
+    return Series(f"hostler_store_{name}", kind, meaning, ("place",), read)
 
 
 def _age(at: float | None, now: float) -> float | None:
@@ -220,6 +246,11 @@ NODES = (
         lambda node, _: node.backlog_s,
     ),
     _node("price_per_hour", "Its price, in the currency of the fleet file", lambda node, _: node.price_per_h),
+    _node(
+        "games_at_risk",
+        "Games in closed segments that nobody has but the node",
+        lambda node, _: node.games_at_risk,
+    ),
     _node("games_total", "Games of self-play that came from it", lambda node, _: node.games, total=True),
     Series(
         "hostler_node_pressure_level",
@@ -366,4 +397,46 @@ SHARES = (
     ),
 )
 
-SERIES: tuple[Series, ...] = (*CONTROLLER, *NODES, *DEVICES, *WORK, *SWEEPS, *CONFIGS, *SHARES)
+ARTIFACTS = (
+    _stock("artifacts", "Artifacts that there are", lambda row: row.artifacts),
+    _stock("artifact_bytes", "Their bytes, one copy of each", lambda row: row.bytes),
+    _stock("artifact_copies", "Copies of them that count", lambda row: row.copies),
+    _stock("artifact_copies_wanted", "Copies that there should be", lambda row: row.wanted),
+    _stock("artifacts_short", "Those with fewer copies than the places there are could hold", lambda row: row.short),
+    _stock("artifacts_at_risk", "Those without a copy that counts", lambda row: row.at_risk),
+    _one(
+        "hostler_artifacts_counted_age_seconds",
+        "gauge",
+        "Since artifacts were counted; none before the first time",
+        lambda all_: (
+            None
+            if all_.replication is None or all_.replication.stock is None
+            else _age(all_.replication.stock.at, all_.gist.at)
+        ),
+    ),
+    _backlog(
+        "backlog_artifacts",
+        "Artifacts that were found to lack copies; at most some hundreds of each standing are looked at",
+        lambda each, _: each.artifacts,
+    ),
+    _backlog("backlog_bytes", "Their bytes", lambda each, _: each.bytes),
+    _backlog("backlog_at_risk", "Of these, what no place holds for certain", lambda each, _: each.at_risk),
+    _backlog(
+        "overdue_seconds",
+        "Since when the oldest of these copies should have been there; none where nothing lacks any",
+        lambda each, now: _age(each.oldest_due_at, now),
+    ),
+    _backlog("looked_age_seconds", "Since it was looked what lacks copies", lambda each, now: _age(each.at, now)),
+    _store("reachable", "1 while a place of copies answers, else 0", lambda each: each.reachable),
+    _store("full", "1 while nothing is put there for want of room, else 0", lambda each: each.full),
+    _store(
+        "free_bytes", "What may still be put there; none for buckets, which do not say", lambda each: each.free_bytes
+    ),
+    _store("copies", "Copies that are noted for it", lambda each: each.copies),
+    _store("damaged", "Those of them that were set aside", lambda each: each.damaged),
+    _store(
+        "moved_bytes_total", "Bytes read and written there since the controller began", lambda each: each.moved_bytes
+    ),
+)
+
+SERIES: tuple[Series, ...] = (*CONTROLLER, *NODES, *DEVICES, *WORK, *SWEEPS, *CONFIGS, *SHARES, *ARTIFACTS)

@@ -16,13 +16,15 @@ import pytest
 
 from hostler.agent.build import archive, build_zipapp
 from hostler.backends.base import Store
-from hostler.backends.courier import Courier, Missing, Parcel
+from hostler.backends.courier import Courier, Missing, Paced, Parcel
 from hostler.backends.dialin import DialinNode, context, node, switchboard
 from hostler.backends.packing import Packer
 from hostler.model.commands import AttemptOrder
 from hostler.model.errors import LinkError, LinkLost, LinkRefused
 from hostler.model.files import Fetch
 from hostler.model.inputs import Ended, LinkUp, NodeFound, Started, Trouble
+from hostler.runtime.shelf import ShelfStore
+from hostler.stores.base import ObjectName, at_once
 from tests.backends.dialin.exchange import JOURNAL, Exchange, exchange
 from tests.backends.watching import Watch
 
@@ -115,6 +117,20 @@ async def test_many_connections_for_files_side_by_side(made: Exchange, tmp_path:
             each.close()
 
 
+async def test_a_folder_of_it_is_a_store(made: Exchange, tmp_path: Path) -> None:
+    content, vault = b"games" * 100_000, tmp_path / "vault"
+    vault.mkdir()
+    (tmp_path / "source").write_bytes(content)
+    name = ObjectName(hashlib.sha256(content).hexdigest(), ".segment.npz")
+    made.dial(tmp_path / "far")
+    async with linked(made, tmp_path / "far") as (there, _):
+        store = ShelfStore(there.shelf, str(vault), "on far")
+        await asyncio.to_thread(store.put, name, tmp_path / "source", at_once)
+        assert await asyncio.to_thread(store.check, name, at_once) == len(content)
+        await asyncio.to_thread(store.get, name, tmp_path / "target", at_once)
+    assert (tmp_path / "target").read_bytes() == (vault / name.path).read_bytes() == content
+
+
 async def test_an_agent_of_other_code_goes_on_as_ours_and_keeps_what_it_runs(made: Exchange, tmp_path: Path) -> None:
     older = made.folder / "older.pyz"
     older.write_bytes(archive())
@@ -174,9 +190,9 @@ async def test_a_transfer_that_is_cut_goes_on_where_it_broke(made: Exchange, tmp
             found.cut_after = None
             send = Courier._send_file
 
-            async def counted(self: Courier, missing: Missing) -> None:
+            async def counted(self: Courier, missing: Missing, pace: Paced | None = None) -> None:
                 sent.append(missing.offset)
-                await send(self, missing)
+                await send(self, missing, pace)
 
             Courier._send_file = counted  # type: ignore[method-assign]
             try:

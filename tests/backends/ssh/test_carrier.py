@@ -18,7 +18,7 @@ import pytest
 from hostler.backends import carrier
 from hostler.backends.base import Store
 from hostler.backends.carrier import OWN
-from hostler.backends.courier import Courier, Missing, Parcel, Wanted
+from hostler.backends.courier import Courier, Missing, Paced, Parcel, Wanted
 from hostler.backends.ssh import SshNode
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import FilesChanged, FilesError, LinkLost
@@ -102,9 +102,9 @@ async def test_only_what_changed_is_sent_again(server: Sshd, tmp_path: Path, mon
     mine, sent = project(tmp_path / "project"), list[str]()
     send = Courier._send_file
 
-    async def counted(self: Courier, missing: Missing) -> None:
+    async def counted(self: Courier, missing: Missing, pace: Paced | None = None) -> None:
         sent.append(missing.parcel.source.name)
-        await send(self, missing)
+        await send(self, missing, pace)
 
     monkeypatch.setattr(Courier, "_send_file", counted)
     async with linked(server) as (node, _):

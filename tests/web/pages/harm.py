@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from urllib.parse import quote
@@ -15,6 +16,7 @@ from hostler.model.work import DeviceKind
 from hostler.web.pages.routes import PATHS
 from tests.core.builders import Driver, ended, link_up, script, sweep
 from tests.web.core_desk import CoreDesk
+from tests.web.kept import made
 from tests.web.loops import LoopDesk, losing
 
 MARK = "H4RM"
@@ -36,6 +38,8 @@ HARMS: Mapping[str, str] = {
     }.items()
 }
 NODE_AWAY = "n-away"
+CONTENT = b"games of somebody who means harm"
+ARTIFACT = hashlib.sha256(CONTENT).hexdigest()
 
 
 def harmed(words: str) -> CoreDesk:
@@ -58,6 +62,9 @@ def harmed(words: str) -> CoreDesk:
     driver.tell(inputs.AcknowledgeAlert(alert="a1", who=words, note=words))
     driver.tell(inputs.SilenceAlerts(rule="*", subject=words, for_s=3600.0, why=words, who=words))
     driver.tell(inputs.Trouble(where=words, what=words))
+    (artifact,) = made(driver, CONTENT, job="j99", config="worse")
+    driver.tell(inputs.CopiesTold(place=words, verified=(artifact,)))
+    driver.tell(inputs.CopiesTold(place=f"{words}2", damaged=(artifact,), why=words))
     desk = LoopDesk(losing("worse", words))
     desk.driver = driver
     return desk
@@ -66,7 +73,7 @@ def harmed(words: str) -> CoreDesk:
 def paths(words: str) -> Mapping[str, str]:
     """Where each page is, about somebody of that name where it is about somebody; and with the words in its query."""
     name, query = quote(words, safe=""), quote(words, safe="")
-    about = {"node": name, "job": "j1", "sweep": "j2", "config": "worse", "story": "a1"}
+    about = {"node": name, "job": "j1", "sweep": "j2", "config": "worse", "story": "a1", "artifact": ARTIFACT}
     found = {page.name: path.format(name=about.get(page.name, "")) for path, page in PATHS.items()}
     return found | {
         "job by its key": f"/pages/jobs/{name}",
@@ -75,6 +82,8 @@ def paths(words: str) -> Mapping[str, str]:
         "no entry": f"/pages/events/{name}",
         "filtered events": f"/pages/events?text={query}&node={query}&config={query}&job=j1&{query}={query}",
         "filtered fleet": f"/pages/fleet?provider={query}&x={query}",
+        "filtered artifacts": f"/pages/artifacts?kind={query}&place={query}&config={query}&standing={query}&x={query}",
+        "nobody's artifact": f"/pages/artifacts/{name}",
         "filtered jobs": f"/pages/jobs?state={query}&{query}=1",
     }
 

@@ -9,12 +9,14 @@ from html.parser import HTMLParser
 
 import pytest
 
+from hostler.model.disks import DoomedFile
 from hostler.model.inputs import CordonNode, LinkDown, Submit, Telemetry
 from tests.core.builders import ended, script, sweep
 from tests.web.core_desk import Window, window
 from tests.web.loops import HOSTILE, LoopDesk, busy, empty, losing
+from tests.web.worlds import ARTIFACT, whole_world
 
-PLAIN = ("fleet", "nodes/n", "queue", "jobs", "sweeps", "learning", "data", "events", "costs")
+PLAIN = ("fleet", "nodes/n", "queue", "jobs", "sweeps", "learning", "data", "artifacts", "events", "costs")
 OF_JOBS = ("jobs/j1", "jobs/j2", "jobs/j3", "sweeps/j2")
 OF_CONFIGS = ("learning/hex8_2p", "learning/fresh", "learning/worse")
 POLICY = "default-src 'self'"
@@ -112,7 +114,7 @@ def test_unknown_is_a_dash_that_says_so(served: Window) -> None:
 
 
 def test_who_is_unknown_is_told_so(served: Window) -> None:
-    for path in ("jobs/j99", "sweeps/j99", "learning/none", "nodes/none", "jobs/%3Cb%3E"):
+    for path in ("jobs/j99", "sweeps/j99", "learning/none", "nodes/none", "jobs/%3Cb%3E", "artifacts/ffff"):
         reply = served.get(f"/pages/{path}")
         assert (reply.status, b"<b>" in reply.body) == (404, False)
         assert b"there is no" in reply.body
@@ -174,3 +176,78 @@ def test_groups_of_the_fleet_are_summed(served: Window) -> None:
     text = page(served, "fleet")
     assert "1 of 2 devices busy" in text
     assert "no provider · no tier" in text
+
+
+@pytest.fixture
+def kept() -> Iterator[Window]:
+    """A loop's artifacts, one of which really lies in the controller's store."""
+    with window(whole_world()) as served:
+        yield served
+
+
+def test_an_artifact_has_its_places_and_its_lineage(kept: Window) -> None:
+    text = page(kept, f"artifacts/{ARTIFACT[:12]}")
+    assert ARTIFACT in text
+    assert "1 of 2 wanted count" in text
+    places = text.partition('id="places"')[2].partition("</table>")[0]
+    assert "controller" in places
+    lineage = text.partition('id="lineage"')[2]
+    model = kept.desk.driver.config().current  # type: ignore[attr-defined]
+    assert f'href="/pages/artifacts/{model}"' in lineage
+    assert 'href="/pages/learning/tiny_2p"' in lineage
+
+
+def test_several_artifacts_of_one_beginning_are_told_apart(kept: Window) -> None:
+    rows = kept.get("/api/v1/artifacts?limit=1000").json
+    firsts = [each["sha256"][0] for each in rows]
+    one = next(each for each in firsts if firsts.count(each) > 1)
+    reply = kept.get(f"/pages/artifacts/{one}")
+    assert (reply.status, b"several artifacts begin with" in reply.body) == (422, True)
+
+
+def test_what_is_not_counted_yet_is_unknown_and_then_has_its_age(kept: Window) -> None:
+    before = page(kept, "data").partition('id="copies"')[2].partition('id="retention"')[0]
+    assert before.count("not looked yet") == 4
+    assert '<abbr class="unknown" title="unknown">–</abbr>' in before
+    kept.wait(kept.desk.kept.stock.count())
+    text = page(kept, "data")
+    after = text.partition('id="copies"')[2].partition('id="retention"')[0]
+    assert after.count("not looked yet") == 2, "the backlog is another thing"
+    assert "as of <time" in after
+    rows = text.partition('id="stock"')[2].partition("</table>")[0]
+    assert all(kind in rows for kind in ("games", "dataset", "model"))
+
+
+def test_what_retention_would_delete_is_shown_by_rule(kept: Window) -> None:
+    def shown() -> str:
+        return page(kept, "data").partition('id="retention"')[2].partition('id="backlog"')[0]
+
+    kept.desk.may_go.clear()
+    before = shown()
+    assert "not looked yet" in before
+    assert "deletes nothing by itself" in before
+    doomed = DoomedFile(path="logs/j1.1/out", bytes=2_000_000, rule="log", why="a log", used_at=0.0)
+    kept.desk.may_go.append(doomed)
+    after = shown()
+    assert ("<td>log</td>" in after, "2 MB" in after, "Nothing may go" in after) == (True, True, False)
+    assert "nobody knows what it is" in after
+    assert "it is full" in after
+
+
+def test_lists_of_artifacts_can_be_narrowed_and_gone_through(kept: Window, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hostler.web.pages.artifacts.LISTED", 7)
+    models = page(kept, "artifacts?kind=model&standing=&place=&config=")
+    assert "<td>model</td>" in models
+    assert "<td>games</td>" not in models
+    assert "None." in page(kept, "artifacts?place=shelf")
+    path, seen = "artifacts?config=tiny_2p", set()
+    for _ in range(100):
+        text = page(kept, path)
+        seen |= set(re.findall(r'href="/pages/artifacts/([0-9a-f]{64})"', text))
+        more = re.search(r'href="/pages/(artifacts\?[^"]+)">Older', text)
+        if more is None:
+            break
+        path = unescape(more[1])
+    rows = kept.get("/api/v1/artifacts?config=tiny_2p&limit=1000").json
+    assert seen == {each["sha256"] for each in rows}
+    assert len(rows) > 2 * 7

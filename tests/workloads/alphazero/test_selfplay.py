@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 from hostler.workloads.alphazero import artifacts as artifacts_module, segments, selfplay
 from hostler.workloads.alphazero.artifacts import SEGMENT
@@ -15,7 +16,8 @@ from hostler.workloads.alphazero.model import Manifest, publish
 from hostler.workloads.alphazero.network import build
 from hostler.workloads.alphazero.replay import Verdict, replay
 from hostler.workloads.alphazero.segments import Segment
-from hostler.workloads.alphazero.selfplay import Order, read_order
+from hostler.workloads.alphazero.selfplay import read_order
+from hostler.workloads.alphazero.shelf import Order, numbers_of, spans
 from hostler.workloads.alphazero.stage import OrderError
 from tests.workloads.alphazero.stages import CONFIG, GAME, Node, call_on, common_order, selfplay_order
 from tests.workloads.alphazero.trivial import Spacing
@@ -34,6 +36,11 @@ def without_times(result: dict[str, Any]) -> dict[str, Any]:
 
 def read(node: Node, told: dict[str, Any]) -> Segment:
     return segments.read(node.artifacts.read(told["sha256"], SEGMENT))
+
+
+def played(result: dict[str, Any]) -> list[int]:
+    """The games of a result, which must be in one segment each."""
+    return sorted(number for each in result["segments"] for number in numbers_of(each["numbers"]))
 
 
 def model(node: Node, seed: int = 1) -> str:
@@ -150,7 +157,68 @@ def test_a_segment_that_was_lost_meanwhile_is_played_again(
     status, result = node.run(selfplay.run, order)
     assert (status, result["games"]) == (0, 40)
     assert f"{lost} is damaged" in capsys.readouterr().err
-    assert all(read(node, told).header.games == 8 for told in result["segments"])
+    assert sum(read(node, told).header.games for told in result["segments"]) == 40
+    assert played(result) == list(range(40))
+
+
+def test_sigterm_closes_segments_with_the_games_that_are_there(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = selfplay_order(segment_games=40)
+    assert node.run_forked(selfplay.run, order, dying(monkeypatch, 25, Spacing, "apply", terminate)) == 143
+    (told,) = node.result()["segments"]
+    assert 0 < told["games"] < 40
+    assert len(list(numbers_of(told["numbers"]))) == told["games"]
+    assert (replay(GAME, read(node, told)).verdicts == Verdict.SOUND).all()
+    status, result = node.run(selfplay.run, order)
+    assert (status, len(result["segments"]), played(result)) == (0, 2, list(range(40)))
+
+
+def test_what_was_closed_elsewhere_is_not_played_again(tmp_path: Path) -> None:
+    whole, other = Node(tmp_path / "whole"), Node(tmp_path / "other")
+    for each in (whole, other):
+        each.folder.mkdir()
+    order = selfplay_order()
+    expected = whole.run(selfplay.run, order)[1]
+    closed = [expected["segments"][each] for each in (1, 4)]
+    status, result = other.run(selfplay.run, {**order, "closed": {"segments": closed, "cpu_s": 1000.0}})
+    assert (status, without_times(result)) == (0, without_times(expected))
+    assert result["cpu_s"] > 1000
+    assert len([name for name in other.files() if name.endswith(SEGMENT)]) == 3
+
+
+def test_what_this_node_closed_is_dropped_where_others_closed_the_same_games(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, back = Node(tmp_path / "whole"), Node(tmp_path / "back")
+    for each in (whole, back):
+        each.folder.mkdir()
+    order = selfplay_order()
+    theirs = whole.run(selfplay.run, selfplay_order(segment_games=20))[1]["segments"][0]
+    back.run_forked(selfplay.run, order, dying(monkeypatch, 45, Spacing, "apply", kill))
+    assert len(back.result()["segments"]) == 4
+    status, result = back.run(selfplay.run, {**order, "closed": {"segments": [theirs], "cpu_s": 0.0}})
+    assert (status, played(result)) == (0, list(range(40)))
+    assert theirs in result["segments"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"numbers": "0-7,x"}, "tells no numbers"),
+        ({"numbers": "0-6"}, "holds 8 games and names 7"),
+        ({"numbers": "36-43"}, "different games of the 40"),
+        ({"sha256": "f"}, "must be a SHA-256"),
+        ({"more": 1}, "unknown more"),
+    ],
+)
+def test_what_is_said_to_be_closed_elsewhere_is_checked(changed: dict[str, Any], told: str) -> None:
+    closed = {"sha256": "a" * 64, "bytes": 10, "games": 8, "positions": 80, "numbers": "0-7", **changed}
+    with pytest.raises(OrderError, match=told):
+        read_order({**selfplay_order(), "closed": {"segments": [closed], "cpu_s": 0.0}})
+
+
+@given(st.sets(st.integers(0, 300)))
+def test_numbers_can_be_read_from_their_text(numbers: set[int]) -> None:
+    assert sorted(numbers) == ([] if not numbers else list(numbers_of(spans(sorted(numbers)))))
 
 
 def test_with_a_network_games_carry_its_values_and_its_name(node: Node) -> None:
@@ -222,7 +290,7 @@ def test_a_wrong_order_ends_with_status_2(node: Node) -> None:
     assert node.run(selfplay.run, order)[0] == 2
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"closed": {"0": {}}, "spent": {}}', "[" * 100_000])
+@pytest.mark.parametrize("content", ["", "[]", '{"closed": [{}], "spent": {}}', "[" * 100_000])
 def test_a_damaged_memory_is_said_and_all_is_played_again(
     node: Node, content: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from hostler.core import leases
 from hostler.core.index import Index
+from hostler.core.loop import closing
 from hostler.core.loop.claims import gain_of
 from hostler.core.loop.decide import over
 from hostler.core.loop.state import RECORDED, Config, Segment
@@ -329,6 +330,16 @@ def _is_too_young(state: State, since: float, seen_s: float, rule: AlertRule) ->
     return state.epoch > 1 and since < state.begun_at and seen_s <= rule.threshold
 
 
+def _games_at_risk(sights: Sights, rule: AlertRule) -> Readings:
+    """Of nodes with files of their own; what the others have closed is here."""
+    found = closing.at_risk(sights.state)
+    return {
+        name: Reading(value=float(found.get(name, 0)))
+        for name, node in sights.nodes.items()
+        if node.spec.apart and node.spec.pool is None
+    }
+
+
 def _made(config: Config) -> Iterator[tuple[float, str]]:
     """The newest of each kind of thing that a loop makes, and when that was."""
     segment = next(reversed(config.segments.values()), None)
@@ -355,4 +366,5 @@ GATHER: Mapping[Measure, Callable[[Sights, AlertRule], Readings]] = {
     Measure.LEDGER_STILL: _ledger_still,
     Measure.DISTRUST: _distrust,
     Measure.LOOP_STILL: _loop_still,
+    Measure.GAMES_AT_RISK: _games_at_risk,
 }

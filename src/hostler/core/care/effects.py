@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hostler.core.care.state import Pressed
+from hostler.core.index import Index
 from hostler.core.state import Device, State
 from hostler.model.telemetry import Signal
 from hostler.model.work import WorkKind
@@ -29,6 +30,13 @@ def blocked(state: State, node: str, work: WorkKind) -> Refusal | None:
         return None
     signal = pressure.holds_back(signals(pressed.values()), work)
     return None if signal is None else Refusal(gate=Gate.PRESSURE, why=f"{node}: {pressure.words(signal)}")
+
+
+def disk_free_gb(state: State, index: Index, node: str) -> float | None:
+    """Free space of the node, as it told of late; `None`: unknown."""
+    heard = index.telemetry.get(node)
+    value, at = (None, 0.0) if heard is None else heard.known.get(pressure.DISK_FREE, (None, 0.0))
+    return value if index.now - at <= state.rules.targets.telemetry_max_age_s else None
 
 
 def queue_blocked(state: State) -> str | None:

@@ -16,6 +16,8 @@ from hostler.model.telemetry import DeviceTelemetry
 from hostler.policy import pressure
 
 NOTHING = DeviceTelemetry()
+ROOMIER_GB = 0.1
+"""More free space than so much is worth another look."""
 
 
 def telemetry(state: State, index: Index, given: Telemetry, emit: Emit) -> None:
@@ -27,6 +29,7 @@ def telemetry(state: State, index: Index, given: Telemetry, emit: Emit) -> None:
         return
     heard.measured_at, heard.at = given.at, index.now
     _note(state, index, heard, given)
+    _reconsider_if_roomier(state, index, given.node, heard)
     decide.judge_node(state, index, given.node, emit)
     for spec in state.nodes[given.node].spec.devices:
         device, told = state.devices[spec.id], given.devices.get(spec.id, NOTHING)
@@ -42,6 +45,18 @@ def _note(state: State, index: Index, heard: Heard, given: Telemetry) -> None:
     for name, value in _values(heard, given):
         if value is not None:
             heard.known[name] = (value, index.now)
+
+
+def _reconsider_if_roomier(state: State, index: Index, node: str, heard: Heard) -> None:
+    """What waits for room on its disk is looked at again, once there is some more."""
+    free_gb, _ = heard.known.get(pressure.DISK_FREE, (None, 0.0))
+    if free_gb is None:
+        return
+    room_gb = free_gb - index.nodes[node].disk_gb
+    if heard.room_gb is not None and room_gb >= heard.room_gb + ROOMIER_GB:
+        index.fresh.update(dict.fromkeys(each for each in index.devices_at.get(node, ()) if each in index.open))
+    if heard.room_gb is None or abs(room_gb - heard.room_gb) >= ROOMIER_GB:
+        heard.room_gb = room_gb
 
 
 def _values(heard: Heard, given: Telemetry) -> Iterator[tuple[str, float | None]]:

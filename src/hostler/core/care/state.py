@@ -61,5 +61,7 @@ class Heard:
     full_in_s: float | None = None
     """What that says about when the disk is full."""
     devices: dict[str, HeardDevice] = field(default_factory=dict)
+    room_gb: float | None = None
+    """What of its disk was free and kept for nobody, when that was last more than before."""
     armed: bool = False
     """Whether it is noted to look whether the node has fallen silent."""

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import takewhile
 from typing import Any
 
+from hostler.core import nearness
 from hostler.core.index import Index
-from hostler.core.loop import pausing, spawning
+from hostler.core.loop import closing, pausing, spawning
 from hostler.core.loop.state import (
     Config,
     Dataset,
@@ -20,12 +21,12 @@ from hostler.core.loop.state import (
     Switch,
     Trial,
 )
-from hostler.core.state import Job, State
+from hostler.core.state import Job, State, stage_of
 from hostler.learning.matches import scores
 from hostler.model import events
 from hostler.model.errors import IllegalTransition
 from hostler.model.learning import Match, ModelStatus, SegmentRef, SegmentVerdict
-from hostler.model.work import FailureClass, JobState, StagePayload, WorkKind
+from hostler.model.work import FailureClass, JobState, WorkKind
 from hostler.policy.population import EXPLORATION_GAP_S, EXPLORING
 
 FAULTS_OF_NODES = frozenset({FailureClass.LOST, FailureClass.SPAWN, FailureClass.IMPORT, FailureClass.DEVICE})
@@ -76,12 +77,6 @@ def job_over(state: State, index: Index, job: Job, done: bool) -> None:
     index.loops_due.add(config.spec.name)
 
 
-def stage_of(job: Job) -> StagePayload:
-    """The payload of a job that is known to be a stage's."""
-    assert isinstance(job.spec.payload, StagePayload), f"{job.id} is no stage"
-    return job.spec.payload
-
-
 def config_declared(state: State, index: Index, event: events.ConfigDeclared) -> None:
     """A config appears or changes, or is tried again. A test goes on, unless its players are others now."""
     config = state.configs.setdefault(event.config, Config(spec=event.spec))
@@ -113,6 +108,7 @@ def segments_made(state: State, index: Index, event: events.SegmentsMade) -> Non
         cpu_s = None if event.cpu_s is None else event.cpu_s * segment.games / games
         config.segments[segment.sha256] = _segment(segment, event, state.at, cpu_s)
         config.fresh_games += segment.games
+    _have_come(config, event)
     index.loops_due.add(event.config)
 
 
@@ -156,6 +152,7 @@ def dataset_made(state: State, index: Index, event: events.DatasetMade) -> None:
         newest=event.segments[-1],
         judgement=config.judgements[-1],
     )
+    nearness.made(state, state.jobs[event.job], event.dataset.sha256)
     index.loops_due.add(event.config)
 
 
@@ -165,6 +162,7 @@ def model_made(state: State, index: Index, event: events.ModelMade) -> None:
     model = Model(number=len(config.models), made_at=state.at, training=event.training, status=ModelStatus.CANDIDATE)
     _expect(model.sha256 not in config.models, event, "the model is known already")
     config.models[model.sha256] = model
+    nearness.made(state, state.jobs[event.job], model.sha256)
     if event.training.dataset is not None:
         config.datasets[event.training.dataset].trained = True
     if config.current is not None:
@@ -260,6 +258,7 @@ FOLDS: dict[type, Callable[[State, Index, Any], None]] = {
     events.ModelRejected: model_rejected,
     events.ModelRolledBack: model_rolled_back,
     events.StageResting: stage_resting,
+    **closing.FOLDS,
     **pausing.FOLDS,
     **spawning.FOLDS,
 }
@@ -274,7 +273,22 @@ def _segment(ref: SegmentRef, made: events.SegmentsMade, at: float, cpu_s: float
         job=made.job,
         at=at,
         cpu_s=cpu_s,
+        bytes=ref.bytes,
+        numbers=ref.numbers,
     )
+
+
+def _have_come(config: Config, event: events.SegmentsMade) -> None:
+    """What is here is awaited no more."""
+    for attempt in [name for name in config.closing if events.job_of(name) == event.job]:
+        told = config.closing[attempt]
+        games = sum(each.games for each in told.segments.values())
+        for segment in event.segments:
+            told.segments.pop(segment.sha256, None)
+        if not told.segments:
+            del config.closing[attempt]
+        elif told.cpu_s is not None:
+            told.cpu_s *= sum(each.games for each in told.segments.values()) / games
 
 
 def _judge(config: Config, verdict: SegmentVerdict) -> None:

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from hostler.core.index import Index
-from hostler.core.loop import results
+from hostler.core.loop import closing, results
 from hostler.core.loop.decide import call_off_stale, call_off_waiting, drop_unplayable, hopeless_stage, judge_trial
-from hostler.core.loop.folds import stage_of
 from hostler.core.loop.stages import WINDOW_SEGMENTS
 from hostler.core.loop.state import RECORDED, Config
-from hostler.core.state import Job, State
+from hostler.core.state import Job, State, stage_of
 from hostler.model import events, inputs
 from hostler.model.codec import record_fault
 from hostler.model.errors import Conflict, NotFound, SpecError
@@ -109,7 +108,8 @@ def stage_failure(state: State, job: Job, failure: Failure | None, result: Any) 
     read = results.read(payload.kind, result)
     if isinstance(read, str):
         return FailureClass.RESULT, read
-    broken = complaint or results.fault(state.configs[payload.config], job.id, payload, read)
+    config = state.configs[payload.config]
+    broken = complaint or results.fault(config, job.id, payload, read) or closing.played_again(config, job, read)
     return None if broken is None else (FailureClass.RESULT, broken)
 
 

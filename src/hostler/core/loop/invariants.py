@@ -28,11 +28,21 @@ def loop_faults(state: State, jobs: Collection[Job], known: Counter[str]) -> Ite
         yield f"jobs of loops are {alive}, the configs say {told}"
     for config in state.configs.values():
         asked = (*pausing.faults(state, config), *spawning.faults(config))
-        faults = (*_jobs(config), *_models(config), *_games(config), *asked)
+        faults = (*_closing(state, config), *_jobs(config), *_models(config), *_games(config), *asked)
         yield from (f"{config.spec.name}: {fault}" for fault in faults)
         if known[config.spec.name] != len(config.judgements) + 1:
             yield from (f"{config.spec.name}: {fault}" for fault in _segments(config))
             known[config.spec.name] = len(config.judgements) + 1
+
+
+def _closing(state: State, config: Config) -> Iterator[str]:
+    """Only what runs has anything that is still to come, and nothing comes twice."""
+    for attempt, told in config.closing.items():
+        job = state.jobs.get(attempt.rpartition(".")[0])
+        if job is None or job.attempt is None or job.attempt.id != attempt:
+            yield f"segments of {attempt} are waited for, which is over"
+        if twice := sorted(told.segments.keys() & config.segments.keys()):
+            yield f"segments are here, and waited for: {', '.join(twice)}"
 
 
 def _jobs(config: Config) -> Iterator[str]:

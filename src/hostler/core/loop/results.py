@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, pairwise
 from typing import Any, TypeAlias, TypeVar
 
 from pydantic import ValidationError
@@ -57,9 +58,11 @@ def complaint(result: Any) -> str | None:
 
 def fault(config: Config, job: str, payload: StagePayload, result: Result) -> str | None:
     """Why a result of this job, which can be read, breaks the stage's contract; `None` if it keeps it."""
-    broken = next(CHECKS[type(result)](config, payload.order, result), None)
-    if broken is None and isinstance(result, SelfplayResult | EvaluationResult):
+    broken = None
+    if isinstance(result, SelfplayResult | EvaluationResult):
         broken = _segments_fault(config, job, result.segments)
+    if broken is None:
+        broken = next(CHECKS[type(result)](config, payload.order, result), None)
     return None if broken is None else broken[:WORDS_MAX]
 
 
@@ -67,7 +70,8 @@ def partial_fault(config: Config, job: str, order: Order, result: SelfplayResult
     """Why what self-play left before its end cannot be believed."""
     if result.games > order["games"]:
         return f"it played {result.games} games, {order['games']} were ordered"
-    return next(_sums(result), None) or _segments_fault(config, job, result.segments)
+    faults = chain(_sums(result), _numbers(order, result))
+    return _segments_fault(config, job, result.segments) or next(faults, None)
 
 
 def _segments_fault(config: Config, job: str, segments: tuple[SegmentRef, ...]) -> str | None:
@@ -85,6 +89,30 @@ def _selfplay(config: Config, order: Order, result: SelfplayResult) -> Iterator[
     if result.games != order["games"]:
         yield f"it played {result.games} games, {order['games']} were ordered"
     yield from _sums(result)
+    yield from _numbers(order, result)
+
+
+def _numbers(order: Order, result: SelfplayResult) -> Iterator[str]:
+    """What a segment says that it holds, the next attempt is told: it must be games of the order, each in one."""
+    taken: list[tuple[int, int, str]] = []
+    for segment in result.segments:
+        spans = [] if segment.numbers is None else list(_spans(segment.numbers))
+        if spans and sum(last + 1 - first for first, last in spans) != segment.games:
+            yield f"segment {segment.sha256} holds {segment.games} games, its numbers {segment.numbers} are others"
+        taken += [(first, last, segment.sha256) for first, last in spans]
+    taken.sort()
+    for first, last, name in taken:
+        if not first <= last < order["games"]:
+            yield f"segment {name} holds games {first}-{last}, {order['games']} were ordered"
+    for (_, last, one), (first, _, other) in pairwise(taken):
+        if first <= last:
+            yield f"game {first} is in segment {one}, and in segment {other}"
+
+
+def _spans(numbers: str) -> Iterator[tuple[int, int]]:
+    for span in numbers.split(","):
+        first, _, last = span.partition("-")
+        yield int(first), int(last or first)
 
 
 def _sums(result: SelfplayResult) -> Iterator[str]:

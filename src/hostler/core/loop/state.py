@@ -13,6 +13,7 @@ from hostler.model.learning import (
     Match,
     ModelStatus,
     Rating,
+    SegmentRef,
     TrainingResult,
     player_of,
 )
@@ -37,11 +38,25 @@ class Segment:
     cpu_s: float | None = None
     accepted: int | None = None
     refused: str | None = None
+    bytes: int | None = None
+    """`None`: from before it was kept here."""
+    numbers: str | None = None
+    """Which games of its order it holds, as `0-7,9`; `None`: nobody said."""
 
     @property
     def promising(self) -> int:
         """Games that were accepted, or may be."""
         return self.games if self.accepted is None else self.accepted
+
+
+@entity
+class Closing:
+    """What an attempt has closed on a node with files of its own, and is not here yet."""
+
+    node: str
+    segments: dict[str, SegmentRef] = field(default_factory=dict)
+    cpu_s: float | None = None
+    """Processor time that these took."""
 
 
 @record
@@ -160,6 +175,8 @@ class Config:
     jobs: dict[str, WorkKind] = field(default_factory=dict)
     """Its jobs that are not over."""
     segments: dict[str, Segment] = field(default_factory=dict)
+    closing: dict[str, Closing] = field(default_factory=dict)
+    """By attempt."""
     datasets: dict[str, Dataset] = field(default_factory=dict)
     judgements: list[Judgement] = field(default_factory=list)
     models: dict[str, Model] = field(default_factory=dict)

@@ -96,7 +96,7 @@ def requeued(
     state: State,
     index: Index,
     job: Job,
-    failure: FailureClass,
+    failure: FailureClass | None,
     verdict: Verdict,
     why: str,
     against: tuple[str, ...] = (),

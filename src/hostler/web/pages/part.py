@@ -63,7 +63,7 @@ class Page:
     name: str
     template: str
     parts: Parts
-    frame: Callable[[Desk, Subject], Mapping[str, Any]]
+    frame: Callable[[Desk, Subject], Mapping[str, Any] | Awaitable[Mapping[str, Any]]]
 
 
 def digest(value: object) -> str:

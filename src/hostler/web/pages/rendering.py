@@ -68,6 +68,12 @@ class Press:
         shown = part.outline or {}
         return _element(part, "", self._look(part.template.replace(".html", "_outline.html"), digest(shown), shown))
 
+    def make_ready(self) -> None:
+        """Read all templates now, which the first to look would wait for."""
+        made = _environment()
+        for name in made.list_templates():
+            made.get_template(name)
+
     def _partial(self, part: Part, now: float) -> str:
         return Markup('<hx-partial hx-target="#{}" hx-swap="outerMorph">{}</hx-partial>').format(
             part.id, self.element(part, now)

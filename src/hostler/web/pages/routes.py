@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -14,10 +14,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from hostler.model.errors import HostlerError, NotFound
+from hostler.model.errors import HostlerError
 from hostler.model.inputs import Trouble
 from hostler.web.answers import desk_of
 from hostler.web.pages import door
+from hostler.web.pages.artifacts import ARTIFACT, ARTIFACTS
 from hostler.web.pages.costs import COSTS
 from hostler.web.pages.data import DATA
 from hostler.web.pages.events import EVENTS
@@ -31,6 +32,7 @@ from hostler.web.pages.rendering import Press
 from hostler.web.pages.static import PREFIX as STATIC, Static
 from hostler.web.pages.story import STORY
 from hostler.web.pages.sweep import SWEEP, SWEEPS
+from hostler.web.problems import status_of
 
 PATHS: Mapping[str, Page] = {
     "/pages/fleet": FLEET,
@@ -43,6 +45,8 @@ PATHS: Mapping[str, Page] = {
     "/pages/learning": LEARNING,
     "/pages/learning/{name}": CONFIG,
     "/pages/data": DATA,
+    "/pages/artifacts": ARTIFACTS,
+    "/pages/artifacts/{name}": ARTIFACT,
     "/pages/events": EVENTS,
     "/pages/events/{name}": STORY,
     "/pages/costs": COSTS,
@@ -52,7 +56,7 @@ NAV = (
     ("Queue", "/pages/queue", ("queue", "jobs", "job")),
     ("Sweeps", "/pages/sweeps", ("sweeps", "sweep")),
     ("Learning", "/pages/learning", ("learning", "config")),
-    ("Data", "/pages/data", ("data",)),
+    ("Data", "/pages/data", ("data", "artifacts", "artifact")),
     ("Alerts", "/pages/events", ("events", "story")),
     ("Cost", "/pages/costs", ("costs",)),
 )
@@ -86,9 +90,10 @@ async def _show(page: Page, request: Request) -> Response:
     """A whole page; about somebody unknown, a page that says so."""
     subject = _subject(request, request.path_params.get("name"))
     try:
-        frame = page.frame(desk_of(request), subject)
-    except NotFound as error:
-        return _apology(request, str(error), HTTPStatus.NOT_FOUND)
+        made = page.frame(desk_of(request), subject)
+        frame = await made if isinstance(made, Awaitable) else made
+    except HostlerError as error:
+        return _apology(request, str(error), status_of(error))
     return StreamingResponse(_pieces(request, page, subject, frame), media_type="text/html")
 
 

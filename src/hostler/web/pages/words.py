@@ -29,6 +29,11 @@ def quantity(value: float | None, unit: str = "") -> Markup:
     return known(value, lambda amount: units.quantity(amount, unit))
 
 
+def size(value: float | None) -> Markup:
+    """Bytes with three figures: `2.45 kB`."""
+    return known(value, lambda amount: units.quantity(amount, " B" if abs(amount) < 999.5 else "B"))
+
+
 def number(value: float | None, digits: int = 0, unit: str = "") -> Markup:
     """A number with so many digits behind the point, and thousands set apart."""
     return known(value, lambda amount: f"{amount:,.{digits}f}".replace(",", "\N{NARROW NO-BREAK SPACE}") + unit)
@@ -107,7 +112,22 @@ def part_of_path(name: object) -> str:
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     each.__name__: each
-    for each in (known, quantity, number, percent, duration, reading, money, integer, age, since, until, moment, short)
+    for each in (
+        known,
+        quantity,
+        size,
+        number,
+        percent,
+        duration,
+        reading,
+        money,
+        integer,
+        age,
+        since,
+        until,
+        moment,
+        short,
+    )
 } | {"part_of_path": part_of_path}
 
 

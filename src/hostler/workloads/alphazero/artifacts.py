@@ -19,6 +19,8 @@ SEGMENT = ".segment.npz"
 DATASET = ".dataset.npz"
 MODEL = ".safetensors"
 
+CLOSED = "closed"
+"""The field of an order that says what other lives of it have left elsewhere."""
 LEFT_S = 3600.0
 """After this nobody is still writing a file: it takes seconds."""
 
@@ -98,8 +100,11 @@ class Artifacts:
             os.close(descriptor)
 
     def work(self, order: Mapping[str, Any]) -> Path:
-        """The folder, made if need be, in which a stage keeps what its next life with the same order needs."""
-        folder = self._root / "work" / digest(order)
+        """The folder, made if need be, in which a stage keeps what its next life with the same order needs.
+
+        What others have closed of an order meanwhile makes no other order of it.
+        """
+        folder = self._root / "work" / digest({name: order[name] for name in order if name != CLOSED})
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -27,7 +27,7 @@ def play(
     tables = _Tables(game, engine, seed)
     while tables.fill(list(islice(waiting, parallel - len(tables)))):
         if stopping():
-            raise Stopped(f"stopped: {len(tables)} games under way are lost, the segments that are closed count")
+            raise Stopped(f"stopped: {len(tables)} games under way are lost, those that have ended count")
         tables.advance()
         yield from tables.clear()
 

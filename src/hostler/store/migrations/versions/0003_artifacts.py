@@ -30,6 +30,8 @@ def upgrade() -> None:
         sa.Column("standing", sa.String, nullable=False),
         sa.Column("games", sa.BigInteger, nullable=True),
         sa.Column("exported", sa.Boolean, nullable=False),
+        # Of 0004: what is filled in below is written as it is by now.
+        sa.Column("settled_on", sa.Double, nullable=True),
     )
     op.create_index("artifacts_by_seq", "artifacts", ["seq"])
     op.create_index("artifacts_by_config", "artifacts", ["config", "kind", "seq"])

@@ -1,0 +1,42 @@
+"""Facts of the controller's disk: what is deleted by which rule and on which proof, and what came back."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hostler.model.disks import DoomedFile, FilePath
+from hostler.model.record import record
+
+
+@record
+class FilesRetired:
+    """These files are about to be moved into a tombstone, from which they can be brought back until `until`."""
+
+    kind: Literal["files.retired"] = "files.retired"
+    tombstone: str
+    who: str
+    until: float
+    files: Annotated[tuple[DoomedFile, ...], Field(min_length=1)]
+
+
+@record
+class FilesRestored:
+    """These files are where they were: they were brought back, or never got into the tombstone."""
+
+    kind: Literal["files.restored"] = "files.restored"
+    tombstone: str
+    who: str
+    why: str
+    files: Annotated[tuple[FilePath, ...], Field(min_length=1)]
+
+
+@record
+class FilesDeleted:
+    """These files are deleted for good: their grace was over, and their proof had been looked at once more."""
+
+    kind: Literal["files.deleted"] = "files.deleted"
+    tombstone: str
+    files: Annotated[tuple[FilePath, ...], Field(min_length=1)]
+    bytes: Annotated[int, Field(ge=0)]

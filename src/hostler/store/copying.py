@@ -1,0 +1,166 @@
+"""All rows of a journal and its projections as members of an archive, and back, in whichever database.
+
+They are taken in one transaction that only reads: one point of the journal, with the projections that go with it, and
+the writer does not wait. Snapshots are left out: they say nothing that the journal does not.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, MetaData, Table, insert, inspect, select
+from sqlalchemy.exc import DBAPIError
+
+from hostler.model.errors import CorruptState, NotFound
+from hostler.model.record import record
+from hostler.store.archive import Archive, ArchiveWriter
+from hostler.store.dialect import reading_once, sqlite_engine, translated
+from hostler.store.opening import FILE, schema_of
+
+ROWS = 10_000
+"""Rows of a member; they are in memory at once."""
+LEFT_OUT = frozenset({"snapshots", "alembic_version"})
+LEVEL = 1
+
+
+@record
+class Copied:
+    """What was taken."""
+
+    schema: str
+    """The migration that the tables are of."""
+    seq: int
+    """The newest entry."""
+    at: float | None
+    """When that happened; `None` of an empty journal."""
+    epoch: int
+    """The newest controller's."""
+    rows: dict[str, int]
+    """By table."""
+
+
+def copy_out(directory: Path, archive: ArchiveWriter) -> Copied:
+    """Add the journal of a state directory, whoever writes it meanwhile. Raises `NotFound`, `StoreError`."""
+    if not (directory / FILE).exists():
+        raise NotFound(f"there is no journal in {directory}; name the state directory of a controller (--state-dir)")
+    engine = sqlite_engine(directory / FILE)
+    try:
+        with reading_once(engine) as connection:
+            return _copy_all(connection, archive, directory)
+    except DBAPIError as error:
+        raise translated(error, f"the journal of {directory} cannot be read") from error
+    finally:
+        engine.dispose()
+
+
+def copy_in(archive: Archive, directory: Path) -> None:
+    """Make the journal that an archive holds in an empty folder, with the tables it had.
+
+    Raises `SchemaMismatch` for one of a newer Hostler, `CorruptState` where rows do not fit, `StoreError`.
+    """
+    path, schema = directory / FILE, str(archive.manifest["schema"])
+    engine = sqlite_engine(path)
+    try:
+        with engine.begin() as connection:
+            # Imported where it is needed: alembic takes longer to load than everything else here.
+            from hostler.store.migrating import migrate, refuse_unknown
+
+            refuse_unknown(schema, path)
+            migrate(connection, None, path, schema)
+            made = {table.name: table for table in _tables(connection)}
+            told = archive.manifest["rows"]
+            if made.keys() != told.keys():
+                raise CorruptState(f"schema {schema} has the tables {sorted(made)}, the backup has {sorted(told)}")
+            for table in made.values():
+                _fill(connection, table, archive)
+    except DBAPIError as error:
+        raise translated(error, f"the journal {path} cannot be made") from error
+    finally:
+        engine.dispose()
+
+
+def rows_of(connection: Connection, table: Table) -> Iterator[tuple[Any, ...]]:
+    """All rows of a table, in order of its primary key."""
+    query = select(table).order_by(*table.primary_key.columns)
+    for row in connection.execute(query, execution_options={"yield_per": ROWS}):
+        yield tuple(row)
+
+
+def _copy_all(connection: Connection, archive: ArchiveWriter, directory: Path) -> Copied:
+    schema = schema_of(connection)
+    if schema is None:
+        raise NotFound(f"the journal in {directory} is empty; there is nothing to back up")
+    rows, last = {}, {}
+    for table in _tables(connection):
+        rows[table.name], last[table.name] = _copy(connection, table, archive)
+    entry, controller = last["journal"], last["controllers"]
+    return Copied(
+        schema=schema,
+        seq=0 if entry is None else int(entry["seq"]),
+        at=None if entry is None else float(entry["at"]),
+        epoch=0 if controller is None else int(controller["epoch"]),
+        rows=rows,
+    )
+
+
+def _tables(connection: Connection) -> list[Table]:
+    """As they are in this very database, which may be an older version's."""
+    names = sorted(set(inspect(connection).get_table_names()) - LEFT_OUT)
+    found = MetaData()
+    return [Table(name, found, autoload_with=connection) for name in names]
+
+
+def _copy(connection: Connection, table: Table, archive: ArchiveWriter) -> tuple[int, dict[str, Any] | None]:
+    """How many rows there were, and the last one."""
+    columns, count, some = (
+        [column.name for column in table.columns],
+        0,
+        [_line(column.name for column in table.columns)],
+    )
+    row: tuple[Any, ...] | None = None
+    for row in rows_of(connection, table):
+        some.append(_line(row))
+        count += 1
+        if count % ROWS == 0:
+            archive.add(_member(table.name, count // ROWS - 1), _packed(some))
+            some = [_line(columns)]
+    if len(some) > 1:
+        archive.add(_member(table.name, count // ROWS), _packed(some))
+    return count, None if row is None else dict(zip(columns, row, strict=True))
+
+
+def _fill(connection: Connection, table: Table, archive: Archive) -> None:
+    count = 0
+    for name in archive.names(f"tables/{table.name}/"):
+        columns, *rows = _unpacked(name, archive.read(name))
+        if set(columns) != {column.name for column in table.columns}:
+            raise CorruptState(f"{name} of the backup has other columns than its schema: {columns}")
+        connection.execute(insert(table), [dict(zip(columns, row, strict=True)) for row in rows])
+        count += len(rows)
+    told = archive.manifest["rows"][table.name]
+    if count != told:
+        raise CorruptState(f"the backup has {count} rows of {table.name}, and its manifest says {told}")
+
+
+def _member(table: str, number: int) -> str:
+    return f"tables/{table}/{number:06}.jsonl.gz"
+
+
+def _line(values: Any) -> str:
+    return json.dumps(list(values), separators=(",", ":"))
+
+
+def _unpacked(name: str, data: bytes) -> list[Any]:
+    try:
+        return [json.loads(line) for line in gzip.decompress(data).splitlines()] or [[]]
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise CorruptState(f"{name} of the backup cannot be understood: {error}") from error
+
+
+def _packed(lines: list[str]) -> bytes:
+    return gzip.compress("\n".join(lines).encode(), LEVEL, mtime=0)

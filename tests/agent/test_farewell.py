@@ -1,0 +1,75 @@
+"""An agent whose machine is about to go: it says so, ends what runs, and waits until what it has was fetched."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+from hostler.agent.farewell import NOTICE
+
+from .harness import Agent
+from .test_attempts import attempt
+
+FLUSHES = """
+trap 'echo "{\\"games\\": 3}" > $HOSTLER_RESULT; exit 143' TERM
+while :; do sleep 0.05; done
+"""
+
+
+def terminated(agent: Agent) -> None:
+    agent.process.send_signal(signal.SIGTERM)
+
+
+def test_told_to_end_it_says_so_and_waits_for_a_controller_that_has_not_got_everything(agent: Agent) -> None:
+    client = agent.client(byes=True)
+    client.launch(attempt("j1.1", "sh", "-c", FLUSHES))
+    client.fact("started", attempt="j1.1")
+    time.sleep(0.2)  # until the trap is set
+    terminated(agent)
+    assert "SIGTERM" in client.message("leaving")["why"]
+    assert client.ended("j1.1")["result"] == {"games": 3}
+    time.sleep(1.0)
+    assert agent.process.poll() is None, "what it has may be fetched still"
+    client.send(type="bye")
+    assert agent.process.wait(10) == 0
+
+
+def test_it_waits_for_nobody_who_would_not_let_it_go(agent: Agent) -> None:
+    client = agent.client()
+    terminated(agent)
+    assert agent.process.wait(10) == 0
+    client.close()
+
+
+def test_it_waits_for_nobody_who_is_gone(agent: Agent) -> None:
+    agent.client(byes=True).close()
+    terminated(agent)
+    assert agent.process.wait(10) == 0
+
+
+def test_a_notice_ends_what_runs_and_the_agent_stays(agent: Agent, tmp_path: Path) -> None:
+    client = agent.client(byes=True)
+    client.launch(attempt("j1.1", "sh", "-c", FLUSHES))
+    client.fact("started", attempt="j1.1")
+    time.sleep(0.2)
+    (agent.directory / NOTICE).write_text("the provider wants it back at 12:00\n")
+    assert client.message("leaving")["why"] == "its machine is about to go: the provider wants it back at 12:00"
+    ended = client.ended("j1.1")
+    assert (ended["reason"], ended["result"]) == ("stopped", {"games": 3})
+    client.send(type="bye")
+    client.launch(attempt("j2.1", "true"))
+    assert client.ended("j2.1")["exit_code"] == 0, "whoever gives it work all the same knows better"
+    client.close()
+    assert agent.client().hello["leaving"] == "its machine is about to go: the provider wants it back at 12:00"
+
+
+def test_a_notice_is_told_once_wherever_it_lies(agent: Agent) -> None:
+    client = agent.client()
+    (agent.directory.parent.parent / NOTICE).touch()
+    client.message("leaving")
+    time.sleep(4.5)  # two looks
+    client.sync()
+    assert [each["type"] for each in client.messages].count("leaving") == 1
+    assert [each.get("why") for each in client.messages if each["type"] == "leaving"] == ["its machine is about to go"]
+    (agent.directory.parent.parent / NOTICE).unlink()

@@ -1,0 +1,70 @@
+"""What is in use, read off a loop that learns: whatever it may still order is in it."""
+
+from __future__ import annotations
+
+import json
+
+from hostler.core.loop.stages import window
+from hostler.model.learning import ModelStatus
+from hostler.model.work import JobState, StagePayload, WorkKind
+from hostler.runtime.disks.needs import Orders, needs
+from hostler.workloads.alphazero.artifacts import digest
+from tests.core.builders import script
+from tests.core.loop.builders import Loop, loop, small
+
+NONE: frozenset[str] = frozenset()
+
+
+def learnt() -> Loop:
+    world = loop(small(), devices=3)
+    world.until(lambda: len(world.config().models) > 2 and world.running(WorkKind.SELFPLAY))
+    return world
+
+
+def test_whatever_a_stage_could_be_ordered_to_read_is_in_use() -> None:
+    world = learnt()
+    config, found = world.config(), needs(world.state, Orders(), NONE)
+    assert {each.sha256 for each in window(config)} <= found.artifacts
+    assert config.current in found.artifacts
+    kept = {name for name, each in config.models.items() if each.status is not ModelStatus.REJECTED}
+    assert kept <= found.artifacts
+    assert next(reversed(config.datasets)) in found.artifacts
+    for job in world.state.jobs.values():
+        if isinstance(job.spec.payload, StagePayload) and not job.state.final:
+            words = json.dumps(job.spec.payload.order)
+            assert all(name in found.artifacts for name in config.segments if name in words)
+
+
+def test_games_that_are_older_than_the_window_are_not() -> None:
+    world = loop(small(export__window_games=60), devices=3)
+    world.until(lambda: sum(each.games for each in world.config().segments.values()) > 1000)
+    config, found = world.config(), needs(world.state, Orders(), NONE)
+    assert {each.sha256 for each in window(config)} <= found.artifacts
+    assert set(config.segments) - found.artifacts
+
+
+def test_attempts_are_over_when_nothing_holds_them() -> None:
+    world = loop(small(), devices=1)
+    (job,) = world.submit(script("waits"))
+    world.until(lambda: world.state.jobs[job].attempt is not None)
+    found = needs(world.state, Orders(), NONE)
+    assert found.is_over(f"{job}.1") is False
+    assert found.is_over(f"{job}.0") is True
+    assert [found.is_over(name) for name in ("j99999.1", "strange.1", "j1", "j1.x", "")] == [None] * 5
+
+
+def test_work_folders_belong_to_stages_by_the_name_that_these_give_them() -> None:
+    world = learnt()
+    running = world.running(WorkKind.SELFPLAY)[0]
+    over = next(
+        each
+        for each in world.state.jobs.values()
+        if each.state is JobState.DONE and isinstance(each.spec.payload, StagePayload)
+    )
+    names = {}
+    for job in (running, over):
+        assert isinstance(job.spec.payload, StagePayload)
+        names[digest(job.spec.payload.order)] = job.state
+    orders = Orders()
+    assert needs(world.state, orders, frozenset({*names, "0" * 64})).orders == names
+    assert needs(world.state, orders, NONE).orders == {}
