@@ -50,3 +50,21 @@ def test_every_artifact_of_a_loop_has_its_copies_at_the_end(tmp_path: Path) -> N
     assert found[Standing.GAMES] == {2}
     assert found[Standing.MODEL] == {3}
     assert found[Standing.DATASET] == {1}
+
+
+def test_work_finds_what_only_another_store_has(tmp_path: Path) -> None:
+    attic = tmp_path / "attic"
+    attic.mkdir()
+    stores = [{"name": "attic", "kind": "directory", "path": str(attic), "domain": "attic", "reserve_gb": 0.0}]
+    goal = {"promotions": 1, "candidates": 1, "failures": 3}
+    with a_fleet(tmp_path, configs=[own("coins", idle_after=goal)], stores=stores) as fleet:
+        assert run(fleet) == 0, fleet.log()
+        home = fleet.state / "artifacts"
+        taken = [each for each in (home / "objects").glob("*/*") if (attic / each.relative_to(home)).exists()]
+        for each in taken:
+            each.unlink()
+        fleet.settle(configs=[own("coins", idle_after={**goal, "promotions": 2, "candidates": 2})], stores=stores)
+        run(fleet)  # whether the next candidate is better does not matter
+        back = [each for each in taken if each.exists()]
+    assert any(each.name.endswith(SUFFIXES[ArtifactKind.MODEL]) for each in back)
+    assert any(each.name.endswith(SUFFIXES[ArtifactKind.GAMES]) for each in back)

@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -19,6 +18,7 @@ from hostler.runtime.artifacts import Artifacts
 from hostler.runtime.clock import Clock
 from hostler.runtime.pacing import Stopped
 from hostler.runtime.places import Places
+from hostler.runtime.threads import Threads
 from hostler.runtime.verdicts import Verdicts
 from hostler.stores import hashing
 from hostler.stores.base import Damaged, ObjectName
@@ -26,8 +26,6 @@ from hostler.stores.directory import DirectoryStore
 from hostler.web.desk import Content
 
 T = TypeVar("T")
-AT_ONCE = 4
-"""Copies that are read at the same time, in threads of their own: each may take hours, and others must not wait."""
 ENDS = "the controller ends, and what it was reading with it"
 LEAVES_FREE = 1 << 30
 """Bytes that stay free on the controller's disk where something is fetched for somebody."""
@@ -49,7 +47,8 @@ class Contents:
         self._scratch = scratch
         self._clock = clock
         self._verdicts = verdicts
-        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="copies")
+        self._handing_out = Threads("hands out from")
+        self._checking = Threads("reads again")
         self._is_closed = False
         self._reading: dict[tuple[str, str], asyncio.Task[CopyRead]] = {}
 
@@ -60,7 +59,8 @@ class Contents:
     def close(self) -> None:
         """Read nothing more."""
         self._is_closed = True
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._handing_out.close()
+        self._checking.close()
 
     async def content(self, name: str) -> Content:
         """As `Desk.content`."""
@@ -90,29 +90,30 @@ class Contents:
     async def _from(self, artifact: ArtifactView, place: str) -> Content:
         """Its bytes, as they lie in a place; of small ones the hash has been compared when this returns."""
         name = _name(artifact)
-        file = await self._in_thread(self._opened, artifact, place)
+        file = await self._in_thread(place, self._opened, artifact, place)
         pieces = hashing.checked(name, hashing.pieces(file), self._pace(place), f"in {place}")
         try:
-            first = await self._next(pieces)
-            second = await self._next(pieces)
+            first = await self._next(place, pieces)
+            second = await self._next(place, pieces)
         except BaseException:
             file.close()
             raise
         size = os.fstat(file.fileno()).st_size
-        return Content(artifact.sha256, name.sha256 + name.suffix, size, self._rest(file, pieces, first, second))
+        rest = self._rest(place, file, pieces, first, second)
+        return Content(artifact.sha256, name.sha256 + name.suffix, size, rest)
 
     async def _rest(
-        self, file: BinaryIO, pieces: Iterator[bytes], first: bytes | None, second: bytes | None
+        self, place: str, file: BinaryIO, pieces: Iterator[bytes], first: bytes | None, second: bytes | None
     ) -> AsyncIterator[bytes]:
         """The pieces; the last one only when the hash of all of them is right."""
         held, ahead = first, second
         with file:
             while held is not None:
                 yield held
-                held, ahead = ahead, None if ahead is None else await self._next(pieces)
+                held, ahead = ahead, None if ahead is None else await self._next(place, pieces)
 
-    async def _next(self, pieces: Iterator[bytes]) -> bytes | None:
-        return await self._in_thread(next, pieces, None)
+    async def _next(self, place: str, pieces: Iterator[bytes]) -> bytes | None:
+        return await self._in_thread(place, next, pieces, None)
 
     def _opened(self, artifact: ArtifactView, place: str) -> BinaryIO:
         """The file of a copy; one that is elsewhere is fetched, and is gone as soon as it is closed."""
@@ -161,7 +162,7 @@ class Contents:
                 faults.append(error)
                 raise
 
-        right = await self._verdicts.done(place, place, name, check, self._threads)
+        right = await self._verdicts.done(place, place, name, check, self._checking.of(place))
         if right:
             await self._verdicts.say(CopiesTold(place=place, verified=(name.sha256,)))
             return self._found(place, "right", None)
@@ -175,12 +176,12 @@ class Contents:
     def _pace(self, place: str) -> Callable[[int], None]:
         return self._located[place].bandwidth.pace
 
-    async def _in_thread(self, work: Callable[..., T], *args: Any) -> T:
+    async def _in_thread(self, place: str, work: Callable[..., T], *args: Any) -> T:
         """Raises `LinkLost` where the controller ends meanwhile, and `FilesError` for what the system says."""
         if self._is_closed:
             raise LinkLost(ENDS)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
+            return await asyncio.get_running_loop().run_in_executor(self._handing_out.of(place), work, *args)
         except Stopped as error:
             raise LinkLost(ENDS) from error
         except OSError as error:

@@ -39,6 +39,7 @@ from hostler.runtime.contents import Contents
 from hostler.runtime.disks.cleaning import Cleaner
 from hostler.runtime.disks.needs import Orders, needs
 from hostler.runtime.fitting import Fitter
+from hostler.runtime.gathering import Gatherer
 from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.link import Link
 from hostler.runtime.looking import Looks
@@ -114,14 +115,7 @@ class Controller(Looks):
         execute, publish = vitals.beside(COMMANDS, self._execute), vitals.beside(JOURNAL, self._publish)
         self._pump = Pump(self._core, self._writer, clock, execute, publish)
         self._fleet_nodes = frozenset(backends)
-        old = {} if retired is None else dict(self._retired(retired))
         self._logs = KeptLogs(directory.logs)
-        self._links = {
-            name: Link(name, each, self._pump, clock, self._logs) for name, each in {**backends, **old}.items()
-        }
-        for name, each in {**backends, **old}.items():
-            if isinstance(each, Remembers):
-                each.remember([batch for batch in self._core.state.batches.values() if batch.node == name])
         self._fitter = Fitter(vitals.beside(RATINGS, self._pump.post))
         self._planner = Planner(vitals.beside(PLANS, self._pump.post))
         self._alert_origins = alert_origins or {}
@@ -136,6 +130,7 @@ class Controller(Looks):
         self._replicator = Replicator(
             self._journal, self._places, directory.artifacts, copies, clock, verdicts, trouble, directory.note_away
         )
+        self._gatherer = Gatherer(self._journal, self._places, directory.artifacts, clock, verdicts)
         self._scrubber = Scrubber(self._journal, self._places, copies, clock, verdicts, trouble, self._replicator.wake)
         self._stock = Stock(self._journal, self._places, copies, clock, trouble)
         self._artifacts = Artifacts(self._journal, self._places, copies, clock)
@@ -153,6 +148,14 @@ class Controller(Looks):
             tell=self.tell,
             trouble=partial(self.record, "disk"),
         )
+        old = {} if retired is None else dict(self._retired(retired))
+        gather = self._gatherer.gather
+        self._links = {
+            name: Link(name, each, self._pump, clock, self._logs, gather) for name, each in {**backends, **old}.items()
+        }
+        for name, each in {**backends, **old}.items():
+            if isinstance(each, Remembers):
+                each.remember([batch for batch in self._core.state.batches.values() if batch.node == name])
         self._writer_death: asyncio.Future[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
@@ -181,6 +184,7 @@ class Controller(Looks):
         finally:
             self._broadcast.close()
             self._contents.close()
+            self._gatherer.close()
             await asyncio.to_thread(self._close_store)
 
     def readings(self) -> Readings:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from typing import Any, TypeAlias
 
 import structlog
 
@@ -13,11 +13,12 @@ from hostler.backends.base import Backend, FetchesFiles, ReadsLogs, SuppliesFile
 from hostler.backends.carrier import unchanged
 from hostler.model.commands import AttemptOrder, Clear, Collect, Keep, Secure
 from hostler.model.errors import FilesError, LinkError
-from hostler.model.files import Fetch
+from hostler.model.files import Fetch, named_in
 from hostler.model.inputs import Ended, Fetched, Input, Launched, Secured
 from hostler.runtime.clock import Clock
 from hostler.runtime.keptlogs import KeptLogs
 
+Gather: TypeAlias = Callable[[Collection[str]], Awaitable[None]]
 RESTS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 PASSING = frozenset({
     errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EPERM,
@@ -29,7 +30,8 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 class Errands:
     """The errands of one node. They end with the link: when it is up again the core asks anew for what is to be done.
 
-    `post` gives inputs to the core; `trouble` records what keeps an errand from being done on this machine.
+    `post` gives inputs to the core; `trouble` records what keeps an errand from being done on this machine. `gather`
+    has artifacts lie in the controller's own store, from where they are sent; it raises as `Gatherer.gather`.
     """
 
     def __init__(
@@ -39,12 +41,14 @@ class Errands:
         post: Callable[[Input], None],
         trouble: Callable[[str], None],
         logs: KeptLogs,
+        gather: Gather,
     ) -> None:
         self._backend = backend
         self._clock = clock
         self._post = post
         self._trouble = trouble
         self._logs = logs
+        self._gather = gather
         self._running: dict[str, asyncio.Task[None]] = {}
         self._keeping: asyncio.Task[None] | None = None
         self._closed: dict[str, set[str]] = {}
@@ -142,21 +146,28 @@ class Errands:
         await backend.clear(command.attempt)
 
     async def _launch(self, order: AttemptOrder) -> None:
-        backend = self._backend
-        assert isinstance(backend, SuppliesFiles)
-        if self._keeping is not None:  # it must not delete what is laid out now
-            await asyncio.wait({self._keeping})
         try:
-            supplied = await unchanged(lambda: backend.supply(order))
+            supplied = await self._supplied(order)
         except Exception as error:  # recorded; a job must not wait for what nobody does any more
             if _may_pass(error):
                 raise
             self._note(f"what {order.id} needs cannot be sent", error)
             self._post(Ended(attempt=order.id, ended_at=self._clock.now(), reason="files", error=str(error)))
             return
-        for refused in await backend.launch([supplied]):
+        for refused in await self._backend.launch([supplied]):
             self._post(refused)
         self._post(Launched(attempts=(order.id,)))
+
+    async def _supplied(self, order: AttemptOrder) -> AttemptOrder:
+        """The order, when the node has what it needs."""
+        if needed := named_in(order.inputs):
+            await self._gather(needed)
+        backend = self._backend
+        if not isinstance(backend, SuppliesFiles):
+            return order
+        if self._keeping is not None:  # it must not delete what is laid out now
+            await asyncio.wait({self._keeping})
+        return await unchanged(lambda: backend.supply(order))
 
     async def _collect(self, command: Collect) -> None:
         name, backend = command.attempt, self._backend

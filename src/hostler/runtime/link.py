@@ -23,6 +23,7 @@ from hostler.backends.base import (
     SuppliesFiles,
 )
 from hostler.model.commands import (
+    AttemptOrder,
     Clear,
     CloseWorker,
     Collect,
@@ -39,9 +40,10 @@ from hostler.model.commands import (
     Trim,
 )
 from hostler.model.errors import LinkError
+from hostler.model.files import named_in
 from hostler.model.inputs import Launched, LinkDown, Trouble
 from hostler.runtime.clock import Clock
-from hostler.runtime.errands import Errands
+from hostler.runtime.errands import Errands, Gather
 from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.pump import Pump
 
@@ -57,7 +59,7 @@ class Link:
     node's inventory, what the node should be told.
     """
 
-    def __init__(self, name: str, backend: Backend, pump: Pump, clock: Clock, logs: KeptLogs) -> None:
+    def __init__(self, name: str, backend: Backend, pump: Pump, clock: Clock, logs: KeptLogs, gather: Gather) -> None:
         self.name = name
         self.backend = backend
         self._pump = pump
@@ -66,7 +68,7 @@ class Link:
         self._receipt = 0
         self._wake = asyncio.Event()
         self._released = False
-        self._errands = Errands(backend, clock, pump.post, self._note, logs)
+        self._errands = Errands(backend, clock, pump.post, self._note, logs, gather)
         self._log = structlog.get_logger().bind(node=name)
 
     def give(self, commands: Sequence[NodeCommand]) -> None:
@@ -150,12 +152,8 @@ class Link:
 
     async def _carry_group(self, kind: type, group: Sequence[Any]) -> None:
         backend = self.backend
-        if kind is Launch and isinstance(backend, SuppliesFiles):
-            for command in group:
-                self._errands.launch(command.order)
-        elif kind is Launch:
-            refused = await backend.launch([command.order for command in group])
-            self._pump.post(Launched(attempts=tuple(command.order.id for command in group)), *refused)
+        if kind is Launch:
+            await self._launch([command.order for command in group])
         elif kind is Collect:
             for command in group:
                 self._errands.collect(command)
@@ -175,6 +173,19 @@ class Link:
             self._errands.tidy(group)
         elif isinstance(backend, RunsChunks):
             await self._carry_chunks(backend, kind, group)
+
+    async def _launch(self, orders: Sequence[AttemptOrder]) -> None:
+        """What needs nothing brought goes at once, all together."""
+        supplies = isinstance(self.backend, SuppliesFiles)
+        ready = []
+        for order in orders:
+            if supplies or named_in(order.inputs):
+                self._errands.launch(order)
+            else:
+                ready.append(order)
+        if ready:
+            refused = await self.backend.launch(ready)
+            self._pump.post(Launched(attempts=tuple(order.id for order in ready)), *refused)
 
     async def _carry_chunks(self, backend: RunsChunks, kind: type, group: Sequence[Any]) -> None:
         if kind is Lend:

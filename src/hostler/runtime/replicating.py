@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from hostler.policy.replication import Held, Transfer
 from hostler.runtime import places
 from hostler.runtime.clock import Clock
 from hostler.runtime.places import Absences, Places
+from hostler.runtime.threads import AT_ONCE, Threads
 from hostler.runtime.verdicts import Verdicts
 from hostler.store import Journal, catalogue
 from hostler.store.settling import Marks, Rules
@@ -31,8 +31,6 @@ from hostler.stores.base import ObjectName
 
 LOOK_S = 30.0
 """How often it is looked for what lacks copies, if nobody says that there is something new."""
-AT_ONCE = 4
-"""Transfers to and from one place at the same time."""
 VAIN = 3
 """Rounds that may come to nothing, one after the other, before whoever waits for copies waits no more."""
 PATIENCE_S = 20.0
@@ -90,7 +88,7 @@ class Replicator:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._busy: Counter[str] = Counter()
         """Of these, by place."""
-        self._pools: dict[str, ThreadPoolExecutor] = {}
+        self._threads = Threads("copies")
         self._looks: dict[str, asyncio.Task[None]] = {}
         self._names: Mapping[str, ObjectName] = {}
         self._looked_at = float("-inf")
@@ -114,8 +112,7 @@ class Replicator:
             for each in self._located.values():
                 each.bandwidth.stop()
             await asyncio.gather(*self._running.values(), return_exceptions=True)
-            for pool in self._pools.values():
-                pool.shutdown(wait=False, cancel_futures=True)
+            self._threads.close()
 
     async def turn(self) -> None:
         """Look once at what lacks copies, and begin as much as may run at the same time."""
@@ -165,17 +162,11 @@ class Replicator:
             self._said = ""
 
     def _begin(self, name: str, place: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Each place has threads of its own: one that hangs keeps no other from its copies."""
         if name in self._running or self._busy[place] >= AT_ONCE:
             return
         self._busy[place] += 1
         task = self._running[name] = asyncio.create_task(work())
         task.add_done_callback(lambda _: self._over(name, place, task))
-
-    def _threads(self, place: str) -> ThreadPoolExecutor:
-        if place not in self._pools:
-            self._pools[place] = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"copies {place}")
-        return self._pools[place]
 
     def _over(self, name: str, place: str, task: asyncio.Task[None]) -> None:
         """Whoever is told of a copy wakes us; what failed is left for the next look, or it would be tried on and on."""
@@ -275,13 +266,13 @@ class Replicator:
         store, pace = self._located[other].store, self._located[other].bandwidth.pace
         move = store.get if comes else store.put
         work = partial(move, name, self._root / name.path, pace)
-        if await self._verdicts.done(transfer.source, other, name, work, self._threads(other)):
+        if await self._verdicts.done(transfer.source, other, name, work, self._threads.of(other)):
             await self._verdicts.say(CopiesTold(place=transfer.target, verified=(transfer.sha256,)))
 
     async def _read(self, sha256: str, place: str) -> None:
         name, located = self._names[sha256], self._located[place]
         work = partial(located.store.check, name, located.bandwidth.pace)
-        if await self._verdicts.done(place, place, name, work, self._threads(place)):
+        if await self._verdicts.done(place, place, name, work, self._threads.of(place)):
             await self._verdicts.say(CopiesTold(place=place, verified=(sha256,)))
 
     @property
