@@ -66,6 +66,11 @@ def most(fleet: Fleet, what: str) -> int:
     return max((config[what] for config in fleet.client.configs()), default=0)
 
 
+def objects(root: Path) -> set[str]:
+    """The names of the artifacts in a store."""
+    return {each.name for each in root.glob("objects/*/[!.]*")}
+
+
 def given(entries: list[Entry]) -> set[str]:
     """Every id that these entries have given away."""
     found = set()
@@ -106,7 +111,9 @@ def test_a_loop_that_lost_its_controller_comes_to_its_end_from_a_backup(tmp_path
         fleet.start()
         soon(lambda: most(fleet, "datasets") > 0, "its first dataset", fleet)
         backup = backed_up(fleet, tmp_path)
+        had = objects(fleet.state / "artifacts")
         soon(lambda: most(fleet, "models") > 1, "what is lost", fleet)
+        soon(lambda: had <= objects(shelf), "copies of what the backup knows", fleet)
         fleet.kill()
         lost = entries_of(fleet.state)
         fleet.clean_up()
