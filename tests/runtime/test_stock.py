@@ -86,6 +86,18 @@ def test_the_backlog_comes_with_its_time_and_places_with_their_trouble() -> None
     assert shelf.looked_at == desk.driver.now
 
 
+def test_a_place_is_out_of_reach_until_it_answers_and_not_until_it_is_asked_again() -> None:
+    desk = CoreDesk()
+    located = desk.kept.located[SHELF]
+    places.failed(located, LinkLost("nobody answers"), desk.driver.now)
+    located.away_until = desk.driver.now - 1
+    (shelf,) = (each for each in desk.replication().places if each.name == SHELF)
+    assert (shelf.reachable, shelf.again_at) == (False, None)
+    places.answered(located, desk.driver.now)
+    (shelf,) = (each for each in desk.replication().places if each.name == SHELF)
+    assert shelf.reachable
+
+
 def counts(clock: Clock, of: Stock) -> list[float]:
     """When it counted, within so many rests."""
     times: list[float] = []

@@ -147,6 +147,7 @@ class KeepingView:
     keeps: bool
     """Whether copies count there."""
     reachable: bool
+    """Whether it did what it was asked for last; also before it was asked for anything."""
     full: bool
     """Whether nothing was put there of late for want of room."""
     trouble: str | None

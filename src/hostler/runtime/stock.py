@@ -134,7 +134,7 @@ def _keeping(
         name=name,
         domain=each.domain,
         keeps=counts(each, now),
-        reachable=now >= each.away_until,
+        reachable=each.away_since is None,
         full=now < each.full_until,
         trouble=each.trouble,
         again_at=again if again > now else None,
