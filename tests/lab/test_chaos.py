@@ -151,7 +151,7 @@ def real() -> dict[str, Any]:
         "name": "hex8_2p",
         "selfplay": {"engine": "heuristic", "games": 400, "segment_games": 4, "options": {"parallel": 4}},
         "export": {"min_games": 2000, "fresh_games": 2000, "window_games": 4000},
-        "training": {"channels": 16, "blocks": 1, "batch": 256, "max_steps": 4000, "reuse": [0.01, 10]},
+        "training": {"channels": 16, "blocks": 1, "batch": 128, "max_steps": 400, "reuse": [0.01, 10]},
         "evaluation": {"simulations": 4, "groups": 8, "precision_elo": 400, "max_groups": 8},
     }
 
