@@ -39,6 +39,7 @@ from tests.integration.conftest import Fleet, a_fleet, until
 
 from api_load import PAGES, STREAMS
 from common import Bar, Row, arguments, report
+from hostler.runtime.up import READY_AFTER_S
 from hostler.workloads.sieve import spec
 from hostler.workloads.sieve.generators import generator, oracle
 
@@ -193,16 +194,17 @@ def measured(folder: Path, slots: int, share: float) -> Beside:
 
 @contextmanager
 def beside(folder: Path, slots: int) -> Iterator[Beside]:
-    """A controller whose sweep has got up to speed."""
+    """A controller whose sweep has got up to speed, and that has made what visitors would wait for."""
     place = folder / f"{slots}-slots"
     place.mkdir()
     node = {"name": "here", "cpu_slots": slots, "gpus": "none", "env": {"NUMBA_CACHE_DIR": str(folder / "numba")}}
     sweep = {"name": "java", "program": "sieve", "range": [0, RANGE], "params": params(), "target_s": TARGET_S}
     with a_fleet(place, nodes=[node], sweeps=[sweep]) as fleet:
         fleet.start()
+        ready_at = time.time() + READY_AFTER_S
         submit(fleet, "java", JOBS // PART)
         until(lambda: fleet.client.sweep("java")["chunks_done"] >= 10 * slots, "the sweep", patience_s=120)
-        time.sleep(SETTLE_S)
+        time.sleep(max(ready_at - time.time(), 0.0) + SETTLE_S)
         yield Beside(fleet, slots, "java")
 
 

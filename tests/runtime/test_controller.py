@@ -20,7 +20,7 @@ from hostler.model.work import JobSpec, JobState, SweepPayload
 from hostler.runtime import controller as runtime_controller, link
 from hostler.runtime.clock import SteadyClock
 from hostler.runtime.controller import Controller
-from hostler.runtime.nodes import Forgotten
+from hostler.runtime.elsewhere import Forgotten
 from hostler.runtime.snapshots import fold_in_background, recovered
 from hostler.runtime.statedir import StateDir
 from hostler.store import Journal, open_journal

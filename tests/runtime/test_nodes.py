@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 from hostler.backends.agented import AgentedNode
@@ -36,3 +38,12 @@ async def test_everything_on_a_node_sees_the_variables_of_its_class(tmp_path: Pa
         "here": {**rocm, "A": "class", "B": "here"},
         "there": {**rocm, "A": "class", "B": "class", "HSA_ENABLE_SDMA": "1"},
     }
+
+
+def test_what_only_nodes_elsewhere_need_is_not_imported_without_one() -> None:
+    """asyncssh looks for a library by running other programs: every start of every controller would pay for it."""
+    program = (
+        "import sys, hostler.runtime.up; print(*sorted({'asyncssh', 'cryptography', 'boto3'} & sys.modules.keys()))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == []

@@ -16,7 +16,8 @@ from hostler.model.inputs import Input, Trouble
 from hostler.model.pools import Batch, Span
 from hostler.runtime.clock import SteadyClock
 from hostler.runtime.dialin import switchboard
-from hostler.runtime.nodes import Forgotten, reaching
+from hostler.runtime.elsewhere import Forgotten
+from hostler.runtime.nodes import reaching
 from hostler.runtime.statedir import StateDir
 from hostler.settings import load
 

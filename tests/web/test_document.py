@@ -8,9 +8,9 @@ import re
 from typing import Any
 
 import pytest
-from fastapi.routing import APIRoute, iter_route_contexts
 
 from hostler.web.app import make_app
+from hostler.web.routing import late
 from tests.web.core_desk import CoreDesk, Window, door
 
 
@@ -51,8 +51,7 @@ def test_no_dependency_of_a_route_goes_through_a_thread() -> None:
                 found.append(each.call.__qualname__)
             look(each)
 
-    routes = [each.original_route for each in iter_route_contexts(make_app(CoreDesk(), door()).routes)]
-    known = [route.dependant for route in routes if isinstance(route, APIRoute)]
+    known = [route.served.dependant for route in late(make_app(CoreDesk(), door()).routes)]
     assert len(known) > 30
     for dependant in known:
         look(dependant)

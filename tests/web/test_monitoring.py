@@ -80,7 +80,7 @@ def expressions() -> Iterator[tuple[str, str]]:
 def known() -> Mapping[str, frozenset[str]]:
     """Labels by name of series, as a controller tells them of which everything is known."""
     registry = CollectorRegistry(auto_describe=False)
-    timing = Timing(lambda: 0.0, "/api")
+    timing = Timing(lambda: 0.0)
     timing.note({"method": "GET", "path": "/"}, 200, 0.1)
     registry.register(Fleet(FULL, timing.collect))
     assert generate_latest(registry)

@@ -137,7 +137,7 @@ def trust(
     import asyncio
 
     from hostler.backends.ssh import Network
-    from hostler.runtime.nodes import habits, target
+    from hostler.runtime.elsewhere import habits, target
     from hostler.runtime.statedir import StateDir as Directory
 
     loaded = _loaded(fleet, state_dir)
@@ -291,7 +291,7 @@ def doctor(
     """
     import asyncio
 
-    from hostler.runtime.nodes import examined
+    from hostler.runtime.elsewhere import examined
 
     loaded = _loaded(fleet, state_dir)
     found = asyncio.run(examined(loaded, _behind_ssh(loaded, names or [])))

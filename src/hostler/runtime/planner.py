@@ -9,6 +9,7 @@ import structlog
 
 from hostler.model.commands import Solve
 from hostler.model.inputs import Planned
+from hostler.model.planning import Instance, Plan
 from hostler.policy import programme
 
 
@@ -22,7 +23,7 @@ class Planner:
         self._answer = answer
         self._wanted: Solve | None = None
         self._wake = asyncio.Event()
-        self._solver = programme.Solver() if programme.available() else None
+        self._solver: programme.Solver | None = None
         self._log = structlog.get_logger()
 
     def give(self, command: Solve) -> None:
@@ -40,10 +41,16 @@ class Planner:
                 await self._solve(command)
 
     async def _solve(self, command: Solve) -> None:
-        if self._solver is None:
+        if not programme.available():
             plan = programme.plan_without_solver(command.instance)
         else:
-            plan = await asyncio.to_thread(self._solver.solve, command.instance)
+            plan = await asyncio.to_thread(self._solved, command.instance)
             self._log.debug("planned", status=plan.status, bound=plan.bound, seconds=plan.seconds)
         if plan is not None:
             self._answer(Planned(plan=plan))
+
+    def _solved(self, instance: Instance) -> Plan:
+        """In a thread. The solver, and numpy with it, is imported for the first instance: a start has none."""
+        if self._solver is None:
+            self._solver = programme.Solver()
+        return self._solver.solve(instance)

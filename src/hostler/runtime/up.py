@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 import structlog
+from fastapi import FastAPI
 
 from hostler.backends.base import Backend
 from hostler.model.errors import SettingsError
@@ -48,6 +49,9 @@ EXIT_DONE, EXIT_UNDONE = 0, 1
 SUMMED_UP = 100_000
 NOTICE_S = 1.0
 TURN_S = 30.0
+READY_AFTER_S = 20.0
+"""What visitors would wait for is made that long after the start, a second's work: a controller has more urgent things
+to do at first, and many a one is gone by then. Whoever comes before waits for what they look at."""
 
 
 def run(
@@ -172,13 +176,21 @@ async def _listening(
     if (certificate := door.certificate(loaded)) is not None:
         about["certificate"] = str(certificate)
     directory.announce({**about, "dialin": called})
-    readying = asyncio.create_task(asyncio.to_thread(make_ready, app))
+    readying = asyncio.create_task(_make_ready(app, clock))
     try:
         yield served
     finally:
         directory.withdraw()
-        await readying
+        readying.cancel()
+        await asyncio.wait({readying})
         await served.close()
+        if not readying.cancelled():
+            readying.result()
+
+
+async def _make_ready(app: FastAPI, clock: Clock) -> None:
+    await clock.sleep(READY_AFTER_S)
+    await asyncio.to_thread(make_ready, app)
 
 
 async def _submit(controller: Controller, asked: Submit) -> tuple[str, ...]:

@@ -27,7 +27,8 @@ from hostler.model.record import record
 from hostler.model.work import WorkKind
 from hostler.runtime.clock import SteadyClock
 from hostler.runtime.clusters import Clusters, Login, terms_of
-from hostler.runtime.nodes import habits, options, target
+from hostler.runtime.elsewhere import habits, target
+from hostler.runtime.nodes import options
 from hostler.runtime.statedir import StateDir
 from hostler.settings import Loaded, node_env
 from hostler.settings.nodes import Node

@@ -52,16 +52,25 @@ def variables(model: type[BaseModel]) -> dict[str, KeyPath]:
 
 def from_environment(model: type[BaseModel], environ: Mapping[str, str]) -> Iterator[tuple[KeyPath, Tree]]:
     """What the environment sets: paths and values. Raises `SettingsError` at a variable that sets nothing."""
+    if not _may_set(environ):
+        return
     known = variables(model)
     nodes = dict(settings_of(schema_of(model), items=False))
-    for name in sorted(environ):
-        if not name.startswith(PREFIX) or name in SET_BY_HOSTLER or name in READ_BY_CLIENTS:
-            continue
+    for name in filter(_is_ours, sorted(environ)):
         if name not in known:
             raise SettingsError(f"environment variable {name}: sets nothing{near(name, list(known))}; unset it")
         path = known[name]
         yield path, _value(environ[name], f"environment variable {name}", _is_text(model, nodes, path))
     yield from _from_elsewhere(environ, {path: name for name, path in known.items()})
+
+
+def _may_set(environ: Mapping[str, str]) -> bool:
+    """Whether there is a variable at all to look up; to know what they are all called takes the whole schema."""
+    return any(name in ALIASES or _is_ours(name) for name in environ)
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(PREFIX) and name not in SET_BY_HOSTLER and name not in READ_BY_CLIENTS
 
 
 def _from_elsewhere(environ: Mapping[str, str], ours: Mapping[KeyPath, str]) -> Iterator[tuple[KeyPath, Tree]]:

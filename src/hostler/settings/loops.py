@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import (
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     TypeAdapter,
     ValidationInfo,
-    WithJsonSchema,
     field_validator,
     model_validator,
     with_config,
 )
+from pydantic_core import CoreSchema
 from typing_extensions import TypedDict
 
 from hostler.model.learning import ConfigName, Natural, Positive, Share
 from hostler.model.work import Priority, Retry, Seconds
+from hostler.settings.descriptions import descriptions
 from hostler.settings.section import Command, Environment, Needs, Section
 from hostler.settings.slurm import SlurmJob
 
@@ -27,7 +30,7 @@ Reuse: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Factory: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 AnchorName: TypeAlias = Annotated[str, Field(pattern=r"^[^@\x00]+$")]
 
-OPTIONS = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+OPTIONS = ConfigDict(extra="forbid", strict=True)
 
 
 @with_config(OPTIONS)
@@ -77,11 +80,18 @@ class EvaluationOptions(TypedDict, total=False):
     """Actions that the search looks at from its root; 16 by default."""
 
 
-def _described(known: type) -> WithJsonSchema:
+@dataclass(frozen=True, slots=True)
+class _Described:
     """The options that Hostler's own stage knows, for editors and the reference; other programs have others."""
-    parts = TypeAdapter(known).json_schema().get("properties", {})
-    plain = {name: {key: value for key, value in each.items() if key != "title"} for name, each in parts.items()}
-    return WithJsonSchema({"type": "object", "properties": plain, "additionalProperties": True})
+
+    known: type
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        parts = TypeAdapter(self.known).json_schema().get("properties", {})
+        texts = descriptions(self.known)
+        plain = {name: {key: value for key, value in each.items() if key != "title"} for name, each in parts.items()}
+        described = {name: {**each, "description": texts[name]} for name, each in plain.items()}
+        return {"type": "object", "properties": described, "additionalProperties": True}
 
 
 class Stage(Section):
@@ -129,7 +139,7 @@ class Selfplay(Stage):
     """Games of a job."""
     segment_games: Positive = 16
     """Games of a segment: what is lost at most when a node vanishes."""
-    options: Annotated[dict[str, Any], _described(SelfplayOptions)] = {}
+    options: Annotated[dict[str, Any], _Described(SelfplayOptions)] = {}
     """Options of the program."""
 
     @model_validator(mode="after")
@@ -156,7 +166,7 @@ class Export(Stage):
     """Games of a player rated further below the current model are refused, once there is a promoted one."""
     include_evaluation: bool = False
     """Whether games of evaluations may be trained on."""
-    options: Annotated[dict[str, Any], _described(ExportOptions)] = {}
+    options: Annotated[dict[str, Any], _Described(ExportOptions)] = {}
     """Options of the program; Hostler's own has none."""
 
     @model_validator(mode="after")
@@ -183,7 +193,7 @@ class Training(Stage):
     """Most optimiser steps of a job."""
     reuse: tuple[Reuse, Reuse] = (0.25, 8.0)
     """Least and most often that a new position is trained on, on average: steps × batch / new positions."""
-    options: Annotated[dict[str, Any], _described(TrainingOptions)] = {}
+    options: Annotated[dict[str, Any], _Described(TrainingOptions)] = {}
     """Options of the program."""
 
     @model_validator(mode="after")
@@ -207,7 +217,7 @@ class Evaluation(Stage):
     """Half width of the current model's 95 % interval that is good enough."""
     max_groups: Positive = 64
     """Groups spent on rating one model at most."""
-    options: Annotated[dict[str, Any], _described(EvaluationOptions)] = {}
+    options: Annotated[dict[str, Any], _Described(EvaluationOptions)] = {}
     """Options of the program."""
 
 

@@ -7,8 +7,10 @@ from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonRef
+from pydantic_core.core_schema import ModelSchema
 
+from hostler.settings.descriptions import descriptions
 from hostler.settings.models import RECORD_FIELDS
 from hostler.settings.reading import KeyPath
 
@@ -61,14 +63,28 @@ def branches(schema: Schema, node: Schema) -> Iterator[Schema]:
 
 
 class _Untitled(GenerateJsonSchema):
-    """Without the titles that only repeat the names; and what fits several alternatives, as `{}` may, fits."""
+    """Without the titles that only repeat the names, with what stands below fields as their descriptions; and what fits
+    several alternatives, as `{}` may, fits."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
+    def model_schema(self, schema: ModelSchema) -> Schema:
+        made, model = super().model_schema(schema), schema["cls"]
+        for name, text in descriptions(model).items():
+            field = model.model_fields.get(name)
+            if field is not None and not self._says(node := made["properties"][field.alias or name], text):
+                node.setdefault("description", text)
+        return made
+
     def tagged_union_schema(self, schema: Any) -> Schema:
         made = super().tagged_union_schema(schema)
         return {("anyOf" if key == "oneOf" else key): value for key, value in made.items()}
+
+    def _says(self, node: Schema, text: str) -> bool:
+        """Whether the section that is meant says the same of itself."""
+        meant = self.get_schema_from_definitions(JsonRef(node["$ref"])) if "$ref" in node else None
+        return meant is not None and meant.get("description") == text
 
 
 def _settings(

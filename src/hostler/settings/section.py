@@ -43,6 +43,9 @@ Pattern: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_stays_i
 
 
 class Section(BaseModel):
-    """Base of all settings: immutable, no unknown keys, no conversions of types."""
+    """Base of all settings: immutable, no unknown keys, no conversions of types.
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+    The texts below the fields are their descriptions in the schema (`settings.descriptions`).
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)

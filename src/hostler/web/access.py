@@ -6,7 +6,6 @@ import secrets
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,8 +19,9 @@ from hostler.web.answers import Name, TheDesk, answer, load, read_body, tell
 from hostler.web.document import body_of
 from hostler.web.door import digest_of
 from hostler.web.paging import Paged, answer_page, cut, split
+from hostler.web.routing import Routes
 
-router = APIRouter(tags=["access"])
+router = Routes(tags=["access"])
 
 
 @record

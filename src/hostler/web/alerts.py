@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -21,8 +21,9 @@ from hostler.web.answers import Name, TheDesk, answer, load, owner, read_body, t
 from hostler.web.desk import Desk
 from hostler.web.document import body_of
 from hostler.web.paging import Paged, answer_page, cut
+from hostler.web.routing import Routes
 
-router = APIRouter(prefix="/alerts", tags=["alerts"])
+router = Routes(prefix="/alerts", tags=["alerts"])
 
 
 @record

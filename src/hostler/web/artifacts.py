@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -23,8 +23,9 @@ from hostler.model.record import record
 from hostler.web.answers import Name, TheDesk, answer, load, read_body, tell
 from hostler.web.document import body_of
 from hostler.web.paging import Paged, answer_page, cursor
+from hostler.web.routing import Routes
 
-router = APIRouter(tags=["artifacts"])
+router = Routes(tags=["artifacts"])
 
 DEPTH_MOST = 10
 KIN_MOST = 500

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Literal
 
-from fastapi import APIRouter
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,9 +18,10 @@ from hostler.web.answers import Name, TheDesk, answer, load, owner, read_body, t
 from hostler.web.document import body_of
 from hostler.web.fleet import Words
 from hostler.web.paging import Paged, Paging, answer_page, cut
+from hostler.web.routing import Routes
 
-router = APIRouter(prefix="/configs", tags=["configs"])
-everywhere = APIRouter(tags=["configs"])
+router = Routes(prefix="/configs", tags=["configs"])
+everywhere = Routes(tags=["configs"])
 """What is asked for of all configs."""
 
 

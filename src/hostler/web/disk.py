@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from typing import Annotated
 
-from fastapi import APIRouter
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,8 +16,9 @@ from hostler.model.record import record
 from hostler.web.answers import TheDesk, answer, load, owner, read_body, tell
 from hostler.web.document import body_of
 from hostler.web.paging import Paged, answer_page, cut
+from hostler.web.routing import Routes
 
-router = APIRouter(prefix="/disk", tags=["disk"])
+router = Routes(prefix="/disk", tags=["disk"])
 
 MOST = 100
 """Files that are deleted at one request, unless it says otherwise: their copies are read first."""

@@ -7,9 +7,11 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from starlette.routing import BaseRoute
 
 from hostler.model import codec
 from hostler.web.problems import Problem
+from hostler.web.routing import LateRoute
 
 SCHEMAS = "#/components/schemas/"
 INPUT = "-Input"
@@ -39,7 +41,7 @@ def body_of(name: str, *, many: bool = False, required: bool = True) -> dict[str
 
 def document(app: FastAPI, bodies: tuple[type, ...]) -> dict[str, Any]:
     """The whole document; `bodies` are the shapes that `body_of` names."""
-    made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    made = get_openapi(title=app.title, version=app.version, description=app.description, routes=_described(app))
     schemas: dict[str, Any] = made["components"]["schemas"]
     for shape in bodies:
         schemas.update(_input_schemas(shape))
@@ -59,6 +61,10 @@ def document(app: FastAPI, bodies: tuple[type, ...]) -> dict[str, Any]:
                 operation.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
     made["components"]["schemas"] = dict(sorted(schemas.items()))
     return made
+
+
+def _described(app: FastAPI) -> list[BaseRoute]:
+    return [route.described() if isinstance(route, LateRoute) else route for route in app.routes]
 
 
 def _input_schemas(shape: type) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Annotated, Any, cast
 from weakref import WeakKeyDictionary
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import Depends, Header, Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -18,8 +18,9 @@ from hostler.model.events import Entry
 from hostler.web.answers import TheDesk
 from hostler.web.desk import Desk, Piece
 from hostler.web.paging import Paged, answer_page, split
+from hostler.web.routing import Routes
 
-router = APIRouter(tags=["events"])
+router = Routes(tags=["events"])
 
 HEARTBEAT_S = 15.0
 HEARTBEAT = b": alive\n\n"

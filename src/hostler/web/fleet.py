@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated, TypeAlias
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,8 +18,11 @@ from hostler.web.answers import Name, TheDesk, answer, load, owner, read_body, t
 from hostler.web.desk import Desk
 from hostler.web.document import body_of
 from hostler.web.paging import Paged, answer_page, cursor, cut
+from hostler.web.routing import Routes
 
-router = APIRouter(tags=["fleet"])
+router = Routes(tags=["fleet"])
+by_hand = Routes(in_document=False)
+"""What people ask for without a prefix."""
 
 Words: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
 
@@ -55,6 +58,7 @@ class ResumeBody:
     who: Words | None = None
 
 
+@by_hand.get("/status", response_model=Status)
 @router.get("/status", response_model=Status)
 async def show_status(desk: TheDesk) -> Response:
     """The fleet in numbers; costs the same for ten jobs and for a hundred thousand."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from hostler.model.readings import Gist, Pace, Part, WorkReading
@@ -13,8 +12,9 @@ from hostler.model.record import record
 from hostler.model.views import PressureView
 from hostler.model.work import FINAL_STATES, HELD_STATES, JobState, WorkKind
 from hostler.web.answers import TheDesk, answer
+from hostler.web.routing import Routes
 
-router = APIRouter(tags=["fleet"])
+router = Routes(tags=["fleet"])
 
 
 @record

@@ -6,7 +6,7 @@ import re
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,8 +20,9 @@ from hostler.model.work import JobState, Priority
 from hostler.web.answers import Name, TheDesk, answer, decode, load, read_body, tell
 from hostler.web.document import body_of
 from hostler.web.paging import Paged, answer_page, split
+from hostler.web.routing import Routes
 
-router = APIRouter(tags=["jobs"])
+router = Routes(tags=["jobs"])
 
 MAX_LOG_BYTES = 1 << 20
 OFFSET_MAX = 1 << 53

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from fastapi import APIRouter
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
@@ -20,9 +19,10 @@ from starlette.responses import Response
 from hostler.model.readings import Readings
 from hostler.web import timing
 from hostler.web.answers import TheDesk
+from hostler.web.routing import Routes
 from hostler.web.series import SERIES, Series
 
-router = APIRouter(tags=["metrics"])
+router = Routes(tags=["metrics"])
 
 CONTENT: dict[int | str, dict[str, object]] = {
     200: {

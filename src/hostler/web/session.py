@@ -9,16 +9,17 @@ from http import HTTPStatus
 from typing import Annotated, TypeAlias
 from urllib.parse import parse_qs
 
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import HTTPException, Query
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from hostler.web.door import Doorman, digest_of
 from hostler.web.guard import MAX_FORM_BYTES, address_of, is_foreign, too_often
 from hostler.web.limits import Failures
+from hostler.web.routing import Routes
 from hostler.web.sessions import LIFETIME_S
 
-router = APIRouter(include_in_schema=False)
+router = Routes(in_document=False)
 
 HOME = "/"
 FORM_S = 20.0

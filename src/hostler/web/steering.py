@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,8 +13,9 @@ from hostler.model.steering import CostView, Durations, QuotaView
 from hostler.model.views import BanKind, BanView
 from hostler.web.answers import TheDesk, answer
 from hostler.web.paging import Paged, answer_page, cut
+from hostler.web.routing import Routes
 
-router = APIRouter(tags=["steering"])
+router = Routes(tags=["steering"])
 
 
 @router.get("/quotas", response_model=QuotaView)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,8 +14,9 @@ from hostler.model.listed import IntervalView
 from hostler.model.views import HitView, LedgerProof, LedgerView, SweepView
 from hostler.web.answers import Name, TheDesk, answer
 from hostler.web.paging import Paged, answer_page, split
+from hostler.web.routing import Routes
 
-router = APIRouter(prefix="/sweeps", tags=["sweeps"])
+router = Routes(prefix="/sweeps", tags=["sweeps"])
 
 
 WHOLE = re.compile(r"-?[0-9]{1,4000}")

@@ -18,28 +18,22 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
 class Timing:
-    """Requests of one application; routes below `prefix` are named with it. `timer` tells seconds, from whenever."""
+    """Requests of one application. `timer` tells seconds, from whenever."""
 
-    def __init__(self, timer: Callable[[], float], prefix: str) -> None:
+    def __init__(self, timer: Callable[[], float]) -> None:
         self.timer = timer
-        self._prefix = prefix
         self._durations = Histogram(NAME, MEANING, LABELS, buckets=BUCKETS_S, registry=None)
 
     def note(self, scope: Scope, status: int, seconds: float) -> None:
         """A request was answered."""
         method = scope["method"] if scope["method"] in METHODS else "other"
-        self._durations.labels(method, self._route_of(scope), str(status)).observe(seconds)
+        self._durations.labels(method, _route_of(scope), str(status)).observe(seconds)
 
     def collect(self) -> Iterator[Metric]:
         """What is to be exported: without the time at which each series began, which would double them."""
         for metric in self._durations.collect():
             metric.samples = [each for each in metric.samples if not each.name.endswith("_created")]
             yield metric
-
-    def _route_of(self, scope: Scope) -> str:
-        path = str(getattr(scope.get("route"), "path", ""))
-        below = scope["path"].startswith(f"{self._prefix}/") and not path.startswith(self._prefix)
-        return (self._prefix + path if below else path) if path else NO_ROUTE
 
 
 class Timed:
@@ -68,3 +62,7 @@ class Timed:
             if not answered:
                 self._timing.note(scope, HTTPStatus.INTERNAL_SERVER_ERROR, self._timing.timer() - began)
             raise
+
+
+def _route_of(scope: Scope) -> str:
+    return str(getattr(scope.get("route"), "path", NO_ROUTE))

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import pytest
 
 from hostler.backends.ssh import Target
-from hostler.runtime.nodes import target
+from hostler.runtime.elsewhere import target
 from hostler.settings import load
 from hostler.settings.importing import Imported, Kind, fleet_text, imported, read_text
 

@@ -1,4 +1,7 @@
-"""What the controller shows to nodes that call: a certificate, known to them by its fingerprint alone."""
+"""What the controller shows to nodes that call: a certificate, known to them by its fingerprint alone.
+
+What makes and reads certificates is imported where that is done: every controller has this, and few have such nodes.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,6 @@ import datetime
 import hashlib
 import ssl
 from pathlib import Path
-
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from hostler.model.errors import UsageError
 
@@ -20,6 +18,11 @@ YEARS = 50
 
 def self_signed(name: str) -> str:
     """A new key and a certificate for it, as one PEM file."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
     now = datetime.datetime.now(datetime.UTC)
@@ -41,6 +44,9 @@ def self_signed(name: str) -> str:
 
 def fingerprint(certificate: Path) -> str:
     """SHA-256 of the first certificate of a PEM file, in 64 hexadecimal digits. Raises `UsageError`."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+
     try:
         found = x509.load_pem_x509_certificate(certificate.read_bytes())
     except (OSError, ValueError) as error:
