@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from hostler.model.commands import AttemptOrder
+from hostler.model.commands import AttemptOrder, Secure
 from hostler.model.errors import FilesChanged, FilesError, LinkLost, LinkRefused
 from hostler.model.events import TroubleRecorded
 from hostler.model.files import Fetch, FileRef
@@ -18,6 +18,8 @@ from hostler.model.inputs import Cancel, Ended
 from hostler.model.views import LogChunk
 from hostler.model.work import JobSpec, JobState, Retry, ScriptPayload
 from hostler.runtime import errands
+from hostler.runtime.clock import SteadyClock
+from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.statedir import StateDir
 from hostler.store import open_journal
 from tests.backends.fake import FakeNode, succeed
@@ -84,6 +86,22 @@ def leaving(fault: Exception) -> FarNode:
 
 def job(*outputs: str) -> JobSpec:
     return JobSpec(name="job", payload=ScriptPayload(schema=1, argv=("true",), cwd="/here", outputs=outputs))
+
+
+async def _gather(_: object) -> None:
+    """All of it is here."""
+
+
+@pytest.mark.parametrize("node", [FarNode(), FarNode(FilesError("gone")), FakeNode("near")])
+async def test_nothing_is_remembered_of_what_was_closed_once_it_was_fetched(
+    node: FakeNode, directory: StateDir
+) -> None:
+    said: list[object] = []
+    busy = errands.Errands(node, SteadyClock(), said.append, said.append, KeptLogs(directory.logs), _gather)
+    for number in range(3):
+        busy.secure(Secure(node="far", attempt=f"j{number}.1", artifacts=("a" * 64,)))
+    await until(lambda: not busy._running)
+    assert (busy._closed, len(said) > 0) == ({}, isinstance(node, FarNode))
 
 
 async def test_a_job_starts_once_what_it_needs_is_there(directory: StateDir) -> None:
