@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Checks the documents: links lead somewhere, folders of the source say what they are, nothing names one machine.
 
 python scripts/check_docs.py        exit status 1 and a line for each fault

@@ -44,7 +44,15 @@ def test_lists_fit_a_terminal(kept: Window, hostler: Hostler) -> None:
     assert row.split()[5] == "1/2", "a place that is none of this fleet keeps nothing that counts"
     rows = hostler("artifacts", "ls", "--kind", "model", "--json").json
     assert {each["kind"] for each in rows} == {"model"}
-    assert hostler("artifacts", "ls", "--standing", "former", "--config", "nobody").out == "no such artifacts\n"
+    assert hostler("artifacts", "ls", "--standing", "former", "--config", HOSTILE).status != 0
+    assert hostler("artifacts", "ls", "--place", "nowhere", "--config", "tiny_2p").out == "no such artifacts\n"
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_config_that_is_none_is_said(kept: Window, hostler: Hostler, more: tuple[str, ...]) -> None:
+    said, shown = hostler("artifacts", "ls", "--config", "nobody", *more), hostler("loops", "show", "nobody")
+    assert (said.status, said.out) == (shown.status, "")
+    assert "there is no training config 'nobody'" in said.err
 
 
 def test_one_is_shown_with_its_copies(kept: Window, hostler: Hostler) -> None:

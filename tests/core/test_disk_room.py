@@ -6,10 +6,10 @@ from typing import Any
 
 from hostler.core.explain import explain_job
 from hostler.model.commands import Launch
-from hostler.model.events import JobRequeued
+from hostler.model.events import ChunkLeased, JobRequeued
 from hostler.model.inputs import NodeFound
 from hostler.model.work import DeviceKind, JobState, Resources
-from tests.core.builders import ended, link_up, node, script
+from tests.core.builders import ended, link_up, node, script, sweep
 from tests.core.care.builders import Ward
 
 
@@ -75,6 +75,19 @@ def test_a_node_that_is_full_by_now_is_no_failure_of_the_job() -> None:
     again = world.state.jobs[job].attempt
     assert again is not None
     assert world.state.devices[again.device].spec.node != first
+    world.core.validate()
+
+
+def test_a_full_node_gets_no_sweep_and_one_that_is_only_well_filled_does() -> None:
+    """Workers write little: the share that keeps trainings away does not keep them, the last gigabyte does."""
+    world = ward("n", devices=1)
+    hear(world, 0.5)
+    world.submit(sweep(stop=10**9))
+    assert not world.of(ChunkLeased)
+    hear(world, 1.1)
+    assert not world.of(ChunkLeased), "it must be roomier by a margin"
+    hear(world, 5.0)
+    assert len(world.of(ChunkLeased)) > 0
     world.core.validate()
 
 

@@ -413,6 +413,35 @@ class TestSafety:
         world.submit(script("a", expected_s={"*": 60.0}))
         assert places(world) == {"j1": ("s/cuda0",), f"j{2 + long_ones}": ("e/cuda0",)}
 
+    @pytest.mark.parametrize("order", [["short", "long"], ["long", "short"]])
+    @pytest.mark.parametrize("nodes", [["e", "s"], ["s", "e"]])
+    @pytest.mark.parametrize("work", [WorkKind.SCRIPT, WorkKind.EVALUATION])
+    def test_of_two_the_shorter_goes_where_it_hardly_risks_anything(
+        self, order: list[str], nodes: list[str], work: WorkKind
+    ) -> None:
+        """Both may go to either node: the longer one would survive there with odds of three to one."""
+        world = fleet(*[rig(name, ephemeral=name == "e") for name in nodes])
+        spans = {"short": 600.0, "long": 5400.0}
+        world.submit(*[script(each, work_as=work, expected_s={"*": spans[each]}) for each in order])
+        told = {order[int(name[1:]) - 1]: devices for name, devices in places(world).items()}
+        assert told == {"short": ("e/cuda0",), "long": ("s/cuda0",)}
+
+    def test_one_that_lives_is_not_kept_from_the_shorter_when_nothing_else_is_open(self) -> None:
+        world = fleet(rig("e", ephemeral=True), rig("s"))
+        world.submit(script("a"), script("b"))
+        world.submit(script("long", expected_s={"*": 5400.0}), script("short", expected_s={"*": 600.0}))
+        (holder,) = [job for job, devices in places(world).items() if devices == ("s/cuda0",)]
+        world.tell(ended(f"{holder}.1"))
+        assert places(world)["j4"] == ("s/cuda0",)
+
+    def test_risk_does_not_outweigh_speed(self) -> None:
+        """The long one is as fast on either, the short one five times as fast on the node that lives."""
+        world = fleet(rig("e", model="RTX 3060", ephemeral=True), rig("s", model="H100"))
+        world.submit(
+            script("long", expected_s={"*": 5400.0}), script("short", expected_s={"RTX 3060": 3000.0, "H100": 600.0})
+        )
+        assert places(world) == {"j1": ("e/cuda0",), "j2": ("s/cuda0",)}
+
 
 class TestRoundsKeepNothingIdle:
     rules = Rules(placement=PlacementRules(round_s=60.0))

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
 
 from hostler.model.artifacts import Artifact, ArtifactKind, Copy, Place, Standing
-from hostler.policy.retention import DAY_S, Deletion, FileKind, Found, Obstacle, RetentionRules, Rule, judged, plan
+from hostler.policy.retention import (
+    DAY_S,
+    SHORT_MOST,
+    SORTED_AT_ONCE,
+    Deletion,
+    FileKind,
+    Found,
+    Obstacle,
+    RetentionRules,
+    Rule,
+    in_order,
+    judged,
+    plan,
+)
 
 AT = 100 * DAY_S
 RULES = RetentionRules()
@@ -109,6 +123,22 @@ def test_two_copies_do_not_prove_each_other() -> None:
     made = plan(files, PLACES, RULES, AT)
     assert len(made.deletions) == 1
     assert made.kept == {Obstacle.COPIES: (2, 20)}
+
+
+def test_what_stays_in_a_plan_for_want_of_copies_alone_is_told_the_oldest_first() -> None:
+    ages = [*range(SHORT_MOST, SHORT_MOST * 2 + 7), *range(SHORT_MOST)]
+    files = [replace(SEGMENT, path=f"{age:06}", used_at=float(age)) for age in ages]
+    made = plan([*files, replace(SEGMENT, exported=False)], PLACES, RULES, AT)
+    assert [each.used_at for each in made.short] == [float(age) for age in range(SHORT_MOST)]
+    assert made.kept[Obstacle.COPIES][0] == len(files)
+
+
+@pytest.mark.parametrize("size", [0, 1, SORTED_AT_ONCE, SORTED_AT_ONCE + 1, SORTED_AT_ONCE * 5])
+@pytest.mark.parametrize("different", [3, 1000, 10**9])
+def test_short_sorts_make_the_same_order_as_one(size: int, different: int) -> None:
+    chance = random.Random(size)
+    values = [(chance.randrange(different), number) for number in range(size)]
+    assert in_order(values, lambda each: each[:1]) == sorted(values, key=lambda each: each[:1])
 
 
 COPIES = st.lists(

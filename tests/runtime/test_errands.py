@@ -9,15 +9,17 @@ from dataclasses import replace
 
 import pytest
 
-from hostler.model.commands import AttemptOrder
+from hostler.model.commands import AttemptOrder, Secure
 from hostler.model.errors import FilesChanged, FilesError, LinkLost, LinkRefused
 from hostler.model.events import TroubleRecorded
 from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import Cancel, Ended
+from hostler.model.inputs import Cancel, Ended, Input, Secured
 from hostler.model.views import LogChunk
 from hostler.model.work import JobSpec, JobState, Retry, ScriptPayload
 from hostler.runtime import errands
+from hostler.runtime.clock import SteadyClock
+from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.statedir import StateDir
 from hostler.store import open_journal
 from tests.backends.fake import FakeNode, succeed
@@ -84,6 +86,50 @@ def leaving(fault: Exception) -> FarNode:
 
 def job(*outputs: str) -> JobSpec:
     return JobSpec(name="job", payload=ScriptPayload(schema=1, argv=("true",), cwd="/here", outputs=outputs))
+
+
+async def _gather(_: object) -> None:
+    """All of it is here."""
+
+
+@pytest.mark.parametrize("node", [FarNode(), FarNode(FilesError("gone")), FakeNode("near")])
+async def test_nothing_is_remembered_of_what_was_closed_once_it_was_fetched(
+    node: FakeNode, directory: StateDir
+) -> None:
+    said: list[object] = []
+    busy = errands.Errands(node, SteadyClock(), said.append, said.append, KeptLogs(directory.logs), _gather)
+    for number in range(3):
+        busy.secure(Secure(node="far", attempt=f"j{number}.1", artifacts=("a" * 64,)))
+    await until(lambda: not busy._running)
+    assert (busy._closed, len(said) > 0) == ({}, isinstance(node, FarNode))
+
+
+class NoTime:
+    """Nobody waits."""
+
+    def now(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError(f"somebody waits for {seconds} s")
+
+
+async def test_what_is_closed_is_fetched_without_waiting_for_anything(directory: StateDir) -> None:
+    """Beside whatever else is fetched there; what is closed meanwhile follows at once."""
+    node, said = FarNode(slow=True), list[Input]()
+    busy = errands.Errands(node, NoTime(), said.append, said.append, KeptLogs(directory.logs), _gather)  # type: ignore[arg-type]
+    for number in range(20):
+        busy.secure(Secure(node="far", attempt=f"j{number}.1", artifacts=("a" * 64,)))
+    await asyncio.sleep(0)
+    assert node.asked == 20
+    busy.secure(Secure(node="far", attempt="j0.1", artifacts=("b" * 64,)))
+    node.go.set()
+    await busy.over(10.0)
+    assert sorted(said, key=str)[:2] == [
+        Secured(attempt="j0.1", artifacts=("a" * 64,)),
+        Secured(attempt="j0.1", artifacts=("b" * 64,)),
+    ]
+    assert node.asked == len(said) == 21
 
 
 async def test_a_job_starts_once_what_it_needs_is_there(directory: StateDir) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import errno
 import hashlib
 import io
 import json
 import tarfile
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import yaml
 from hostler.cli.exporting import Kind
 from hostler.core import Core
 from hostler.model.artifacts import SUFFIXES, ArtifactKind
-from hostler.model.errors import Conflict, NotFound
+from hostler.model.errors import Conflict, NotFound, StoreFull
 from hostler.model.events import SegmentsMade
 from hostler.model.learning import SegmentRef
 from hostler.runtime import exporting
@@ -24,6 +26,7 @@ from hostler.runtime.exporting import Exported
 from hostler.runtime.statedir import StateDir
 from hostler.store import Batch, open_journal
 from hostler.stores.base import ObjectName
+from hostler.stores.directory import DirectoryStore
 from tests.core.loop.builders import NAME, loop, small
 
 SEGMENTS = {hashlib.sha256(data).hexdigest(): data for data in (b"one" * 9, b"two" * 8, b"three", b"four" * 3_000_000)}
@@ -135,7 +138,45 @@ def test_beside_a_writer_and_read_only(yard: Yard) -> None:
     journal.close()
 
 
+def test_what_is_fetched_on_its_way_lies_beside_the_target_and_nowhere_else(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(yard.path / "no-such-folder"))
+    monkeypatch.setattr(exporting, "SPOOLED", 10)
+    for name in SEGMENTS:
+        yard.lay(yard.shelf, name)
+    (yard.path / "out").mkdir()
+    assert yard.export("out/out.tar.gz").missing == ()
+    assert [each.name for each in (yard.path / "out").iterdir()] == ["out.tar.gz"]
+
+
+def test_no_room_for_what_is_fetched_is_no_missing_artifact(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SEGMENTS:
+        yard.lay(yard.shelf, name)
+    (yard.path / "out").mkdir()
+    monkeypatch.setattr(exporting, "_free_bytes", lambda _: 20_000_000)
+    with pytest.raises(StoreFull, match=r"12000000 bytes .* fetched .*on its way.* 20000000 are free"):
+        yard.export("out/out.tar.gz")
+    assert not list((yard.path / "out").iterdir())
+
+
+def test_a_disk_that_is_full_on_the_way_is_no_missing_artifact(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for name in SEGMENTS:
+        yard.lay(yard.shelf, name)
+    monkeypatch.setattr(DirectoryStore, "get", full)
+    with pytest.raises(StoreFull, match="No space left"):
+        yard.export()
+
+
 def test_what_cannot_be_is_said_and_leaves_nothing(yard: Yard) -> None:
+    (yard.path / "led.tar.gz").symlink_to(yard.path / "nowhere")
+    with pytest.raises(Conflict, match="is there already"):
+        yard.export("led.tar.gz")
+    assert not (yard.path / "nowhere").exists()
+    (yard.path / "led.tar.gz").unlink()
     with pytest.raises(NotFound, match=f"there are: {NAME}, other_2p"):
         yard.export(name="none")
     with pytest.raises(NotFound, match="no journal"):

@@ -55,7 +55,7 @@ from hostler.model.disks import (
     StoreDisk,
     TombView,
 )
-from hostler.model.errors import Conflict, LinkLost, NotFound
+from hostler.model.errors import Conflict, LinkLost, NotFound, UsageError
 from hostler.model.events import Entry
 from hostler.model.inputs import Input
 from hostler.model.listed import FleetView, IntervalView, PlacedDevice
@@ -252,11 +252,11 @@ class CoreDesk:
             trouble=None,
         )
 
-    def tombs(self) -> Sequence[TombView]:
-        return self.buried
+    def tombs(self, limit: int, after: Sequence[str] = ()) -> Sequence[TombView]:
+        return _page(self.buried, [f"{each.path} {each.until}" for each in self.buried], limit, after)
 
-    async def doomed(self, *, fresh: bool) -> Sequence[DoomedFile]:
-        return list(self.may_go)
+    async def doomed(self, limit: int, after: Sequence[str] = (), *, fresh: bool) -> Sequence[DoomedFile]:
+        return _page(self.may_go, [each.path for each in self.may_go], limit, after)
 
     async def clean_disk(self, ask: str, who: str, files: Sequence[str] | None, most: int) -> CleanView:
         chosen = [each for each in self.may_go if files is None or each.path in files]
@@ -399,6 +399,15 @@ class CoreDesk:
 
     def drain(self) -> None:
         self.drained += 1
+
+
+def _page(rows: Sequence[T], names: Sequence[str], limit: int, after: Sequence[str]) -> Sequence[T]:
+    """The first rows behind the last of those that are called so."""
+    there = [names.index(name) for name in after if name in names]
+    if after and not there:
+        raise UsageError("`after` leads nowhere")
+    begin = there[-1] + 1 if there else 0
+    return list(rows[begin : begin + limit])
 
 
 def door(desk: CoreDesk | None = None, **fields: Any) -> Door:

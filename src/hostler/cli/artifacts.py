@@ -91,7 +91,10 @@ def list_(
       hostler artifacts ls --kind model
       hostler artifacts ls --short
     """
-    rows = client(state_dir).artifacts(kind, config, standing, place, short=short, limit=limit)
+    asked = client(state_dir)
+    rows = asked.artifacts(kind, config, standing, place, short=short, limit=limit)
+    if not rows and config is not None:
+        asked.config(config)  # says that there is none, if so
     if as_json:
         say_json(rows)
         return

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,10 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli.common import Json, StateDir as Directory, directory
-from hostler.cli.show import clean, plural, say_json
+from hostler.cli.show import clean, paragraph, plural, say, say_json
 
 if TYPE_CHECKING:
-    from hostler.runtime.holding import Named
     from hostler.runtime.restoring import Checked
 
 commands = typer.Typer()
@@ -24,6 +24,8 @@ backup = typer.Typer()
 commands.add_typer(backup, name="backup", help="Back up what a controller knows, prove a backup, or go on from one.")
 
 SHOWN = 20
+DIGITS = 12
+"""Of a SHA-256."""
 MB = 1_000_000
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A backup.")]
@@ -53,8 +55,10 @@ def create(
     if as_json:
         say_json({"path": str(made.path), "bytes": made.bytes, "sha256": made.sha256, **_about(made.manifest)})
         return
-    print(f"{clean(str(made.path))}: {made.bytes / MB:.1f} MB, {_what(made.manifest)}")
-    print("It holds secrets (tokens, keys): nobody but its owner may read it (mode 0600). Keep it so where you copy it")
+    print(f"{clean(str(made.path))}: {made.bytes / MB:.1f} MB")
+    say(paragraph(_what(made.manifest)))
+    warning = "It holds secrets (tokens, keys): nobody but its owner may read it (mode 0600)."
+    say(paragraph(f"{warning} Keep it so where you copy it"))
 
 
 @backup.command()
@@ -75,7 +79,8 @@ def verify(file: File, as_json: Json = False, state_dir: Directory = None) -> No
     if as_json:
         say_json({"path": str(file), **_about(checked.manifest), **_missing(checked)})
         return
-    print(f"{clean(str(file))} is whole: {_what(checked.manifest)}")
+    print(f"{clean(str(file))} is whole")
+    say(paragraph(_what(checked.manifest)))
     _say_missing(checked)
 
 
@@ -108,12 +113,14 @@ def restore(
         own = {"epoch": done.epoch, "next_job": done.next_job, "fetched": done.fetched}
         say_json({"path": str(place.path), **_about(done.checked.manifest), **own, **_missing(done.checked)})
         return
-    print(f"{clean(str(place.path))} goes on from {_what(done.checked.manifest)}")
-    print(f"the next job is j{done.next_job}, the next controller has an epoch beyond {done.epoch}")
+    print(f"{clean(str(place.path))} goes on")
+    say(paragraph(f"from {_what(done.checked.manifest)}"))
+    say(paragraph(f"the next job is j{done.next_job}, the next controller has an epoch beyond {done.epoch}"))
     if done.fetched:
         print(f"{plural(done.fetched, 'artifact')} came from other stores")
     _say_missing(done.checked)
-    print(f"now: hostler up --state-dir {clean(str(place.path))} {_fleet(done.checked.manifest)}")
+    print("now:")
+    print(f"  {_up(place.path, done.checked.manifest)}")
 
 
 def _what(manifest: Mapping[str, Any]) -> str:
@@ -130,8 +137,10 @@ def _moment(at: float) -> str:
     return datetime.fromtimestamp(at).astimezone().isoformat(" ", "seconds")
 
 
-def _fleet(manifest: Mapping[str, Any]) -> str:
-    return clean(manifest["fleet"] or "").strip()
+def _up(state: Path, manifest: Mapping[str, Any]) -> str:
+    """The command that goes on, as a shell takes it: on one line, however long it is."""
+    fleet = [manifest["fleet"]] if manifest["fleet"] else []
+    return clean(shlex.join(["hostler", "up", "--state-dir", str(state), *fleet]))
 
 
 def _about(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,19 +154,15 @@ def _missing(checked: Checked) -> dict[str, Any]:
 
 def _say_missing(checked: Checked) -> None:
     for place, why in checked.silent.items():
-        print(f"not asked for artifacts: {clean(place)}: {clean(why)}")
+        say(paragraph(f"not asked for artifacts: {place}: {why}", rest="  "))
     if not checked.nowhere:
         print("every artifact of its index is in a place that was asked")
         return
     print(f"{plural(len(checked.nowhere), 'artifact')} of its index in no place that was asked:")
-    for line in _lines(checked.nowhere):
-        print(f"  {line}")
-
-
-def _lines(missing: Iterable[Named]) -> list[str]:
-    lines = [f"{each.name.sha256} {each.kind} {clean(each.config or '-')}" for each in missing]
-    more = [f"and {len(lines) - SHOWN} more (--json has them all)"] if len(lines) > SHOWN else []
-    return [*lines[:SHOWN], *more]
+    for each in checked.nowhere[:SHOWN]:
+        say(paragraph(f"{each.name.sha256[:DIGITS]} {each.kind} {each.config or '-'}", "  ", "    "))
+    if len(checked.nowhere) > SHOWN:
+        print(f"  and {len(checked.nowhere) - SHOWN} more (--json has them all)")
 
 
 def _complain(what: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from hostler.core import forecast, nearness
 from hostler.core.index import Index, group_of
@@ -71,6 +71,24 @@ def desirability(state: State, index: Index, job: Job, classes: Iterable[str]) -
         return 0, -worth * LOWER_TIER**rank
 
     return sorted(classes, key=place)
+
+
+def safest(state: State, index: Index, cls: str, bids: Sequence[Bid], worths: Sequence[float]) -> Sequence[float]:
+    """What a device is worth to bids of which one gets it, weighed by the odds of nodes that may vanish.
+
+    On such a node the odds are a part of its worth. On one that lives, while such nodes have open devices too, it goes
+    to who has most to lose there, of those who get a device at all: short work goes where it hardly risks anything.
+    """
+    if index.samples[cls].node.ephemeral:
+        return [worth * _survives(state, index, bid, cls) for bid, worth in zip(bids, worths, strict=True)]
+    risky = [each for each, names in index.open_in.items() if names and index.samples[each].node.ephemeral]
+    if not risky or len(bids) < 2:
+        return worths
+    least = sorted(worths, reverse=True)[: len(index.open)][-1]
+    return [
+        1.0 - _elsewhere(state, index, bid, cls, risky) if worth >= least else -1.0
+        for bid, worth in zip(bids, worths, strict=True)
+    ]
 
 
 def fitting(index: Index, group: Group) -> list[str]:
@@ -176,6 +194,18 @@ def _nearness(state: State, index: Index, job: Job, cls: str) -> float:
         return 1.0
     known = forecast.learnt_s(state, index, job, index.samples[cls].device)
     return 1.0 if known is None else known / (known + waits_s)
+
+
+def _elsewhere(state: State, index: Index, bid: Bid, cls: str, others: Iterable[str]) -> float:
+    """What the best device of the other classes is to the bid, as a share of one of the class; above 1 it is better."""
+    there = ((other, _survives(state, index, bid, other)) for other in others if other in bid.rates)
+    able = (bid.rates[other] * odds for other, odds in there if odds >= cost.SURVIVAL_MIN)
+    return min(max(able, default=0.0) / bid.rates[cls], 1.0)
+
+
+def _survives(state: State, index: Index, bid: Bid, cls: str) -> float:
+    job = state.jobs[bid.job]
+    return _odds(index, _table(state, index, job, group_of(job)).seconds, job, cls)
 
 
 def _odds(index: Index, seconds: Mapping[str, float] | None, job: Job, cls: str) -> float:

@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import TypeAlias
 
 from hostler.core import accounts, gangs, gates, moving, nearness, reasons, rounds, sweeping
-from hostler.core.bidding import bid_of, desirability, fitting, market
+from hostler.core.bidding import bid_of, desirability, fitting, market, safest
 from hostler.core.index import Index
 from hostler.core.loop.claims import idle_s
 from hostler.core.loop.ranking import next_selfplay
@@ -344,7 +344,7 @@ def _best(state: State, index: Index, device: Device, offers: list[Offer]) -> Of
     offers.sort(key=lambda offer: offer.job.rank)
     bids = [bid_of(state, index, offer.job, offer.group) for offer in offers]
     cls, rules = index.classes[device.spec.id], state.rules.placement
-    worths = placement.worths(bids, cls, market(state, index), rules)
+    worths = safest(state, index, cls, bids, placement.worths(bids, cls, market(state, index), rules))
     return offers[worths.index(max(worths))]
 
 

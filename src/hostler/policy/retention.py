@@ -6,14 +6,26 @@ allows it, and where the copies are that were read back. Nothing is deleted to m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from itertools import groupby
+from typing import Any, TypeVar
 
 from hostler.model.artifacts import Artifact, ArtifactKind, Copy, Place, Standing
 from hostler.model.disks import DAY_S as DAY_S, RetentionRules as RetentionRules
 from hostler.model.record import record
+
+T = TypeVar("T")
+
+SHORT_MOST = 500
+"""Files of a plan that lack nothing but copies."""
+SORTED_AT_ONCE = 4096
+"""Values that one call sorts: some milliseconds."""
+SAMPLES = 16
+"""By so many of them it is chosen which are sorted together."""
 
 
 class FileKind(StrEnum):
@@ -99,6 +111,8 @@ class Plan:
 
     deletions: tuple[Deletion, ...]
     kept: Mapping[Obstacle, tuple[int, int]]
+    short: tuple[Found, ...] = ()
+    """The oldest of those that stay for want of copies alone."""
 
     @property
     def bytes(self) -> int:
@@ -118,58 +132,146 @@ def plan(
     A series of checkpoints is judged whole: all of its files must be among `files`. Copies that the plan deletes itself
     prove nothing for those after them; plans for two places are carried out one after the other for the same reason.
     """
-    listed = list(files)
-    newest = _newest(listed, rules)
-    kept: dict[Obstacle, tuple[int, int]] = {}
-    allowed: list[Deletion] = []
-    for found in listed:
-        verdict = judged(found, places, rules, at, is_newest=found.path in newest)
-        if isinstance(verdict, Deletion):
-            allowed.append(verdict)
-        else:
-            _keep(kept, verdict, found)
-    allowed.sort(key=_order)
-    deletions: list[Deletion] = []
-    gone: dict[str, set[str]] = {}
-    for each in _until(allowed, need_bytes):
-        left = _without(each.found, gone)
-        again = each if left is each.found else judged(left, places, rules, at)
-        if isinstance(again, Obstacle):
-            _keep(kept, again, each.found)
-            continue
-        deletions.append(again)
-        if each.found.artifact is not None:
-            gone.setdefault(each.found.artifact.sha256, set()).add(each.found.place)
-    return Plan(deletions=tuple(deletions), kept=kept)
+    planning = Planning(Judge(places, rules, at))
+    for found in files:
+        planning.add(found)
+    return planning.plan(need_bytes)
 
 
 def judged(
     found: Found, places: Mapping[str, Place], rules: RetentionRules, at: float, *, is_newest: bool = False
 ) -> Deletion | Obstacle:
     """Whether a file may go, and by which rule; `is_newest`: it is one of the newest checkpoints of its series."""
-    if found.kind is FileKind.UNKNOWN:
-        return Obstacle.UNKNOWN
-    if found.in_use:
-        return Obstacle.IN_USE
-    age_s = at - found.used_at
-    if found.kind is FileKind.ARTIFACT:
-        return _artifact(found, places, rules, at)
-    if found.kind is FileKind.CHECKPOINT:
-        return _checkpoint(found, rules, age_s, is_newest=is_newest)
-    least_s, rule = (rules.caches_s, Rule.CACHE) if found.kind is FileKind.CACHE else (rules.logs_s, Rule.LOG)
-    return Obstacle.YOUNG if age_s < least_s else Deletion(found=found, rule=rule, proof=())
+    return Judge(places, rules, at).judged(found, is_newest=is_newest)
 
 
-def proof(found: Found, places: Mapping[str, Place], rules: RetentionRules, at: float) -> tuple[Copy, ...]:
-    """Copies in other places that keep, whose hash was read back of late and was right."""
-    return tuple(copy for copy in found.copies if copy.place != found.place and _proves(copy, places, rules, at))
+class Judge:
+    """Judges files, each alone, by what is known of the places at one time."""
+
+    def __init__(self, places: Mapping[str, Place], rules: RetentionRules, at: float) -> None:
+        self.rules = rules
+        self._at = at
+        self._domains = {name: place.domain for name, place in places.items() if place.keeps and place.reachable}
+        """Of the places whose copies prove something."""
+
+    def judged(self, found: Found, *, is_newest: bool = False) -> Deletion | Obstacle:
+        """As `judged`."""
+        if found.kind is FileKind.UNKNOWN:
+            return Obstacle.UNKNOWN
+        if found.in_use:
+            return Obstacle.IN_USE
+        if found.kind is FileKind.ARTIFACT:
+            return self._artifact(found)
+        rules, age_s = self.rules, self._at - found.used_at
+        if found.kind is FileKind.CHECKPOINT:
+            return _checkpoint(found, rules, age_s, is_newest=is_newest)
+        least_s, rule = (rules.caches_s, Rule.CACHE) if found.kind is FileKind.CACHE else (rules.logs_s, Rule.LOG)
+        return Obstacle.YOUNG if age_s < least_s else Deletion(found=found, rule=rule, proof=())
+
+    def _artifact(self, found: Found) -> Deletion | Obstacle:
+        artifact = found.artifact
+        if artifact is None or found.standing is None:
+            return Obstacle.UNKNOWN
+        age_s, is_games = self._at - found.used_at, artifact.kind is ArtifactKind.GAMES
+        if is_games and found.games == 0:
+            young = age_s < self.rules.empty_s
+            return Obstacle.YOUNG if young else Deletion(found=found, rule=Rule.EMPTY, proof=())
+        if found.heirs_short:
+            return Obstacle.LINEAGE
+        if age_s < self.rules.artifacts_s:
+            return Obstacle.YOUNG
+        is_exported = is_games and found.exported
+        if (found.wanted is not None or is_exported) and (proof := self._proof(found)) is not None:
+            return Deletion(found=found, rule=Rule.EXPORTED if found.wanted is None else Rule.SPARE, proof=proof)
+        if not is_games:
+            return Obstacle.PROMOTED if found.standing in _ONCE_CURRENT else Obstacle.UNNAMED
+        return Obstacle.COPIES if is_exported else Obstacle.NOT_EXPORTED
+
+    def _proof(self, found: Found) -> tuple[Copy, ...] | None:
+        """Copies in other places that keep, whose hash was read back of late and was right; `None`: too few.
+
+        All that is wanted must be there without this one: what fell short would be copied here again.
+        """
+        rules, domains, at, own = self.rules, self._domains, self._at, found.place
+        least, within_s = found.wanted or 0, rules.read_within_s
+        elsewhere = [
+            copy
+            for copy in found.copies
+            if copy.place != own
+            and copy.place in domains
+            and not copy.damaged
+            and (read_at := copy.verified_at) is not None
+            and 0 <= at - read_at <= within_s
+        ]
+        if len(elsewhere) < (least if least > rules.copies else rules.copies):
+            return None
+        if found.domains > 1 and len({domains[copy.place] for copy in elsewhere}) < found.domains:
+            return None
+        return tuple(elsewhere)
 
 
-def _proves(copy: Copy, places: Mapping[str, Place], rules: RetentionRules, at: float) -> bool:
-    place = places.get(copy.place)
-    if place is None or not (place.keeps and place.reachable) or copy.damaged or copy.verified_at is None:
+class Planning:
+    """A plan that is made file by file: what stays is counted, and not kept."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self._kept: dict[Obstacle, tuple[int, int]] = {}
+        self._allowed: list[Deletion] = []
+        self._series: list[Found] = []
+        self._short: list[Found] = []
+
+    def add(self, found: Found) -> bool:
+        """Have one more file judged; answers whether it may be among the deletions."""
+        if found.kind is FileKind.CHECKPOINT and found.series is not None:
+            self._series.append(found)  # by the others of its training
+            return True
+        verdict = self._judge.judged(found)
+        if isinstance(verdict, Deletion):
+            self._allowed.append(verdict)
+            return True
+        self._keep(verdict, found)
         return False
-    return 0 <= at - copy.verified_at <= rules.read_within_s
+
+    def plan(self, need_bytes: int | None = None) -> Plan:
+        """The plan for all of them, once."""
+        self._judge_series()
+        allowed = in_order(self._allowed, _order)
+        chosen = allowed if need_bytes is None else list(_until(allowed, need_bytes))
+        twins = _elsewhere(chosen)
+        deletions = tuple(self._apart(chosen, twins) if twins else chosen)
+        short = tuple(sorted(self._short, key=_age)[:SHORT_MOST])
+        return Plan(deletions=deletions, kept=self._kept, short=short)
+
+    def _apart(self, chosen: Iterable[Deletion], twins: Collection[str]) -> Iterator[Deletion]:
+        """Without those that would have been proved by what goes before them."""
+        gone: dict[str, set[str]] = {}
+        for each in chosen:
+            name = None if each.found.artifact is None else each.found.artifact.sha256
+            if name is None or name not in twins:
+                yield each
+                continue
+            again = self._judge.judged(_without(each.found, gone.get(name, set())))
+            if isinstance(again, Obstacle):
+                _count(self._kept, again, each.found)
+                continue
+            yield again
+            gone.setdefault(name, set()).add(each.found.place)
+
+    def _judge_series(self) -> None:
+        newest = _newest(self._series, self._judge.rules)
+        for found in self._series:
+            verdict = self._judge.judged(found, is_newest=found.path in newest)
+            if isinstance(verdict, Deletion):
+                self._allowed.append(verdict)
+            else:
+                self._keep(verdict, found)
+
+    def _keep(self, why: Obstacle, found: Found) -> None:
+        _count(self._kept, why, found)
+        if why is Obstacle.COPIES:
+            self._short.append(found)
+            if len(self._short) >= 2 * SHORT_MOST:
+                self._short = sorted(self._short, key=_age)[:SHORT_MOST]
 
 
 def _checkpoint(found: Found, rules: RetentionRules, age_s: float, *, is_newest: bool) -> Deletion | Obstacle:
@@ -180,34 +282,6 @@ def _checkpoint(found: Found, rules: RetentionRules, age_s: float, *, is_newest:
     return Obstacle.YOUNG if age_s < rules.checkpoints_s else Deletion(found=found, rule=Rule.CHECKPOINT, proof=())
 
 
-def _artifact(found: Found, places: Mapping[str, Place], rules: RetentionRules, at: float) -> Deletion | Obstacle:
-    artifact = found.artifact
-    if artifact is None or found.standing is None:
-        return Obstacle.UNKNOWN
-    if artifact.kind is ArtifactKind.GAMES and found.games == 0:
-        young = at - found.used_at < rules.empty_s
-        return Obstacle.YOUNG if young else Deletion(found=found, rule=Rule.EMPTY, proof=())
-    if found.heirs_short:
-        return Obstacle.LINEAGE
-    if at - found.used_at < rules.artifacts_s:
-        return Obstacle.YOUNG
-    elsewhere = proof(found, places, rules, at)
-    enough = _suffice(found, elsewhere, places, rules)
-    if enough and found.wanted is not None:
-        return Deletion(found=found, rule=Rule.SPARE, proof=elsewhere)
-    if artifact.kind is not ArtifactKind.GAMES:
-        return Obstacle.PROMOTED if found.standing in (Standing.MODEL, Standing.FORMER) else Obstacle.UNNAMED
-    if not found.exported:
-        return Obstacle.NOT_EXPORTED
-    return Deletion(found=found, rule=Rule.EXPORTED, proof=elsewhere) if enough else Obstacle.COPIES
-
-
-def _suffice(found: Found, elsewhere: Sequence[Copy], places: Mapping[str, Place], rules: RetentionRules) -> bool:
-    """Whether all that is wanted is there without this one: what fell short would be copied here again."""
-    apart = {places[copy.place].domain for copy in elsewhere}
-    return len(elsewhere) >= max(found.wanted or 0, rules.copies) and len(apart) >= found.domains
-
-
 def _newest(files: Sequence[Found], rules: RetentionRules) -> frozenset[str]:
     """Paths of the newest checkpoints of each training."""
     series = [each for each in files if each.kind is FileKind.CHECKPOINT and each.series is not None]
@@ -216,31 +290,53 @@ def _newest(files: Sequence[Found], rules: RetentionRules) -> frozenset[str]:
     return frozenset(each.path for _, group in by_training for each in list(group)[: rules.checkpoints])
 
 
-def _keep(kept: dict[Obstacle, tuple[int, int]], why: Obstacle, found: Found) -> None:
+def _count(kept: dict[Obstacle, tuple[int, int]], why: Obstacle, found: Found) -> None:
     count, size = kept.get(why, (0, 0))
     kept[why] = count + 1, size + found.bytes
 
 
-def _without(found: Found, gone: Mapping[str, set[str]]) -> Found:
+def _elsewhere(chosen: Sequence[Deletion]) -> frozenset[str]:
+    """Artifacts that may go from another place than most do: only of these can two files prove each other."""
+    places = Counter([each.found.place for each in chosen])
+    most = max(places, key=places.__getitem__, default=None)
+    others = () if len(places) < 2 else (each.found for each in chosen if each.found.place != most)
+    return frozenset(found.artifact.sha256 for found in others if found.artifact is not None)
+
+
+def _without(found: Found, places: Collection[str]) -> Found:
     """The file, without the copies that the same plan deletes before it: no two prove each other."""
-    places = None if found.artifact is None else gone.get(found.artifact.sha256)
-    if not places:
-        return found
     return replace(found, copies=tuple(copy for copy in found.copies if copy.place not in places))
 
 
-def _until(allowed: Sequence[Deletion], need_bytes: int | None) -> Iterable[Deletion]:
+def _until(allowed: Iterable[Deletion], need_bytes: int) -> Iterator[Deletion]:
     freed = 0
     for each in allowed:
-        if need_bytes is not None and freed >= need_bytes:
+        if freed >= need_bytes:
             return
         freed += each.found.bytes
         yield each
 
 
+def in_order(allowed: Sequence[T], key: Callable[[T], tuple[Any, ...]]) -> list[T]:
+    """Sorted, by many short sorts: one of a million values would keep all other threads waiting for a second."""
+    if len(allowed) <= SORTED_AT_ONCE:
+        return sorted(allowed, key=key)
+    sample = sorted(map(key, allowed[:: SORTED_AT_ONCE // SAMPLES]))
+    borders = sample[SAMPLES::SAMPLES]
+    shares: list[list[T]] = [[] for _ in range(len(borders) + 1)]
+    for each in allowed:
+        shares[bisect(borders, key(each))].append(each)
+    return [each for share in shares for each in sorted(share, key=key)]
+
+
 RANKS: Mapping[Rule, int] = {rule: rank for rank, rule in enumerate(Rule)}
+_ONCE_CURRENT = frozenset({Standing.MODEL, Standing.FORMER})
 
 
 def _order(deletion: Deletion) -> tuple[int, float, str]:
     """Rule by rule, the oldest first."""
     return RANKS[deletion.rule], deletion.found.used_at, deletion.found.path
+
+
+def _age(found: Found) -> tuple[float, str]:
+    return found.used_at, found.path

@@ -227,13 +227,13 @@ class Controller(Looks):
         """How full the state directory's disk is, and what may go."""
         return self._cleaner.retention()
 
-    def tombs(self) -> Sequence[TombView]:
+    def tombs(self, limit: int, after: Sequence[str] = ()) -> Sequence[TombView]:
         """What was deleted and can be brought back."""
-        return self._cleaner.tombs()
+        return self._cleaner.tombs(limit, after)
 
-    async def doomed(self, *, fresh: bool) -> Sequence[DoomedFile]:
+    async def doomed(self, limit: int, after: Sequence[str] = (), *, fresh: bool) -> Sequence[DoomedFile]:
         """What may go."""
-        return await self._cleaner.plan(fresh=fresh)
+        return await self._cleaner.plan(limit, after, fresh=fresh)
 
     async def clean_disk(self, ask: str, who: str, files: Sequence[str] | None, most: int) -> CleanView:
         """Delete what may go."""

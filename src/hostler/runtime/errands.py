@@ -188,6 +188,7 @@ class Errands:
         """In a place of its own: the end of the attempt may come meanwhile, and be fetched from the beginning."""
         backend = self._backend
         if not isinstance(backend, FetchesFiles):
+            del self._closed[attempt]
             return
         while names := self._closed.get(attempt):
             wanted = Fetch(artifacts=tuple(sorted(names)))
@@ -199,6 +200,7 @@ class Errands:
                 continue
             names.difference_update(wanted.artifacts)
             self._post(Secured(attempt=attempt, artifacts=wanted.artifacts))
+        self._closed.pop(attempt, None)
 
     def _note(self, what: str, error: Exception) -> None:
         """What is wrong with files, the job is told; anything else is a fault of this program or of the node's."""

@@ -11,9 +11,11 @@ import gzip
 import hashlib
 import io
 import json
+import shutil
 import tarfile
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -23,7 +25,7 @@ from hostler.core.loop.state import Config
 from hostler.core.loop.views import config_view, dataset_views, history_view, model_views
 from hostler.model.artifacts import HUB, ArtifactKind
 from hostler.model.codec import plain
-from hostler.model.errors import FilesError, LinkError, NotFound
+from hostler.model.errors import FilesError, LinkError, NotFound, StoreFull
 from hostler.model.events import (
     Entry,
     JobSubmitted,
@@ -41,6 +43,7 @@ from hostler.runtime.snapshots import recovered
 from hostler.runtime.statedir import StateDir
 from hostler.store import Journal, archive, catalogue, read_journal
 from hostler.stores.base import at_once
+from hostler.stores.hashing import NO_ROOM
 
 Tell = Callable[[str], None]
 Row = tuple[Any, ...]
@@ -106,7 +109,10 @@ def export(
     environ: Mapping[str, str],
     tell: Tell,
 ) -> Exported:
-    """Write all about a config to `target`. Raises `NotFound`, `Conflict`, `StoreError`, `CorruptState`."""
+    """Write all about a config to `target`. Raises `NotFound`, `Conflict`, `StoreError`, `CorruptState`.
+
+    What comes from other stores, and what is put together, lies beside `target` on its way: there room is wanted.
+    """
     journal = read_journal(directory.path)
     try:
         state = recovered(journal, on_damage=tell).state
@@ -118,10 +124,10 @@ def export(
         held = holding.look_around(places)
         for place, why in {**held.silent, **faults}.items():
             tell(f"{place} is not asked for artifacts: {why}")
-        with archive.publishing(target, 0o666) as file:
+        with archive.publishing(target, 0o666) as file, _scratch(target.parent) as scratch:
             tarball = Tarball(file, name)
             try:
-                done = _fill(tarball, journal, state, config, _Source(directory, places, held), without)
+                done = _fill(tarball, journal, state, config, _Source(directory, places, held, scratch), without)
             finally:
                 tarball.close()
     finally:
@@ -138,25 +144,28 @@ def export(
 
 
 class _Source:
-    """Where artifacts come from: the controller's own store, or whichever other place has them."""
+    """Where artifacts come from: the controller's own store, or whichever other place has them, by way of `scratch`."""
 
-    def __init__(self, directory: StateDir, places: Places, held: holding.Holdings) -> None:
+    def __init__(self, directory: StateDir, places: Places, held: holding.Holdings, scratch: Path) -> None:
+        self.scratch = scratch
         self._own = directory.artifacts
         self._places = places
         self._held = held
 
-    def opened(self, wanted: Named, scratch: Path) -> tuple[IO[bytes] | None, str]:
-        """All of it with the right hash, or `None` and why not."""
+    def opened(self, wanted: Named) -> tuple[IO[bytes] | None, str]:
+        """All of it with the right hash, or `None` and why not. Raises `StoreFull`, `OSError` where it has no room."""
         places = self._held.places_of(wanted.name.sha256, wanted.bytes)
         why = "no place has it that was asked"
         for place in sorted(places, key=lambda each: each != HUB):
             try:
-                return self._from(place, wanted, scratch), ""
+                return self._from(place, wanted), ""
             except (LinkError, FilesError, OSError) as error:
+                if isinstance(error, OSError) and error.errno in NO_ROOM:
+                    raise
                 why = str(error)
         return None, why
 
-    def _from(self, place: str, wanted: Named, scratch: Path) -> IO[bytes]:
+    def _from(self, place: str, wanted: Named) -> IO[bytes]:
         store, name = self._places[place].store, wanted.name
         if place == HUB and wanted.bytes > SPOOLED:
             store.check(name, at_once)
@@ -166,8 +175,13 @@ class _Source:
             if hashlib.sha256(content).hexdigest() == name.sha256:
                 return io.BytesIO(content)
             raise FilesError(f"{name.path} in the controller's own store is damaged")
-        store.get(name, scratch, at_once)
-        return scratch.open("rb")
+        _need_room(self.scratch, wanted)
+        fetched = self.scratch / name.sha256
+        try:
+            store.get(name, fetched, at_once)
+            return fetched.open("rb")
+        finally:  # whoever has it open still can read it
+            fetched.unlink(missing_ok=True)
 
 
 def _fill(
@@ -175,7 +189,7 @@ def _fill(
 ) -> tuple[int, int, list[str], int]:
     name, at = config.spec.name, state.at
     _add_state(tarball, config, at)
-    _add_history(tarball, journal, name, state)
+    _add_history(tarball, journal, name, state, source.scratch)
     own = [each for each in holding.named(journal) if each.config == name]
     own.sort(key=lambda each: ORDER[each.kind])
     _add_lineage(tarball, journal, own, at)
@@ -210,9 +224,9 @@ def _add_state(tarball: Tarball, config: Config, at: float) -> None:
     )
 
 
-def _add_history(tarball: Tarball, journal: Journal, name: str, state: State) -> None:
+def _add_history(tarball: Tarball, journal: Journal, name: str, state: State, scratch: Path) -> None:
     """Its entries, and what there is to say of matches and promotions, in one reading of the journal."""
-    with _spool() as events, _spool() as matches, _spool() as promotions:
+    with _spool(scratch) as events, _spool(scratch) as matches, _spool(scratch) as promotions:
         for entry in _about(journal, name, state.seq):
             _write(events, {"seq": entry.seq, "at": entry.at, "event": plain(entry.event)})
             if isinstance(entry.event, MatchesPlayed):
@@ -255,16 +269,33 @@ def _add_lineage(tarball: Tarball, journal: Journal, own: Iterable[Named], at: f
 
 def _add_artifacts(tarball: Tarball, wanted: Iterable[Named], source: _Source, at: float) -> Iterator[tuple[str, str]]:
     """Those that do not come, and why."""
-    with tempfile.TemporaryDirectory(prefix="hostler-export-") as folder:
-        for number, each in enumerate(wanted):
-            scratch = Path(folder) / str(number)
-            content, why = source.opened(each, scratch)
-            if content is None:
-                yield each.name.sha256, why
-                continue
-            with content:
-                tarball.add(each.name.path, content, at)
-            scratch.unlink(missing_ok=True)
+    for each in wanted:
+        content, why = source.opened(each)
+        if content is None:
+            yield each.name.sha256, why
+            continue
+        with content:
+            tarball.add(each.name.path, content, at)
+
+
+@contextmanager
+def _scratch(beside: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix=".hostler-export-", dir=beside) as folder:
+        yield Path(folder)
+
+
+def _need_room(scratch: Path, wanted: Named) -> None:
+    """For an artifact and its copy in the tarball. Raises `StoreFull`."""
+    free = _free_bytes(scratch)
+    if free < 2 * wanted.bytes:
+        raise StoreFull(
+            f"there is no room in {scratch.parent}: the {wanted.bytes} bytes of {wanted.name.sha256[:12]} are fetched "
+            f"there on its way into the tarball, and {free} are free; nothing is left of it"
+        )
+
+
+def _free_bytes(folder: Path) -> int:
+    return shutil.disk_usage(folder).free
 
 
 def _rating(rating: Any) -> Row:
@@ -283,8 +314,8 @@ def _csv(columns: Iterable[str], rows: Iterable[Row]) -> IO[bytes]:
     return io.BytesIO(out.getvalue().encode())
 
 
-def _spool() -> Any:
-    return tempfile.SpooledTemporaryFile(SPOOLED)
+def _spool(scratch: Path) -> Any:
+    return tempfile.SpooledTemporaryFile(SPOOLED, dir=str(scratch))
 
 
 def _write(file: Any, value: Any) -> None:

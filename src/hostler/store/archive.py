@@ -204,7 +204,7 @@ def _digest(file: IO[bytes]) -> str:
 
 
 def _refuse_taken(target: Path) -> None:
-    if target.exists():
+    if target.exists() or target.is_symlink():  # a link that leads nowhere would be replaced
         raise Conflict(f"{target} is there already and is left as it is; name another file, or a folder")
 
 

@@ -9,7 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, Select, case, delete, distinct, func, null, select, update
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Select,
+    bindparam,
+    case,
+    delete,
+    distinct,
+    func,
+    null,
+    select,
+    update,
+)
 
 from hostler.model import events
 from hostler.model.artifacts import HUB, Artifact, ArtifactKind, Copy, Standing, Wanted
@@ -20,6 +33,16 @@ from hostler.store.tables import artifacts, copies, lineage
 Row: TypeAlias = dict[str, Any]
 SOME = 500
 """Names in one statement: databases have a limit."""
+NAMES = "names"
+_ANY: BindParameter[str] = bindparam(NAMES, expanding=True)
+# Made once: to make one takes as long as to ask.
+_KNOWN = select(artifacts).where(artifacts.c.sha256.in_(_ANY))
+_WORTHS = select(artifacts.c.sha256, artifacts.c.standing, artifacts.c.exported, artifacts.c.games).where(
+    artifacts.c.sha256.in_(_ANY)
+)
+_COPIES = select(copies).where(copies.c.sha256.in_(_ANY)).order_by(copies.c.place)
+_PARENTS = select(lineage).where(lineage.c.child.in_(_ANY)).order_by(lineage.c.parent)
+_CHILDREN = select(lineage).where(lineage.c.parent.in_(_ANY)).order_by(lineage.c.child)
 
 
 def note(connection: Connection, entries: Iterable[Entry]) -> None:
@@ -33,26 +56,22 @@ def note(connection: Connection, entries: Iterable[Entry]) -> None:
 def by_name(connection: Connection, names: Sequence[str]) -> dict[str, Artifact]:
     """These artifacts, as far as they are known."""
     parents = _parents(connection, names)
-    query = select(artifacts)
-    rows = (row for some in _by_some(names) for row in connection.execute(query.where(artifacts.c.sha256.in_(some))))
-    return {row.sha256: _artifact(row, parents.get(row.sha256, ())) for row in rows}
+    return {row.sha256: _artifact(row, parents.get(row.sha256, ())) for row in _rows(connection, _KNOWN, names)}
 
 
 def copies_of(connection: Connection, names: Sequence[str]) -> dict[str, list[Copy]]:
     """By artifact, all that is known of its copies."""
     found: dict[str, list[Copy]] = {name: [] for name in names}
-    for some in _by_some(names):
-        for row in connection.execute(select(copies).where(copies.c.sha256.in_(some)).order_by(copies.c.place)):
-            found[row.sha256].append(Copy(place=row.place, verified_at=row.verified_at, damaged=row.damaged))
+    for row in _rows(connection, _COPIES, names):
+        found[row.sha256].append(Copy(place=row.place, verified_at=row.verified_at, damaged=row.damaged))
     return found
 
 
 def children_of(connection: Connection, names: Sequence[str]) -> dict[str, list[str]]:
     """By artifact, what was made from it."""
     found: dict[str, list[str]] = {name: [] for name in names}
-    for some in _by_some(names):
-        for row in connection.execute(select(lineage).where(lineage.c.parent.in_(some)).order_by(lineage.c.child)):
-            found[row.parent].append(row.child)
+    for row in _rows(connection, _CHILDREN, names):
+        found[row.parent].append(row.child)
     return found
 
 
@@ -216,8 +235,7 @@ class Worth(NamedTuple):
 
 def standings(connection: Connection, names: Sequence[str]) -> dict[str, Worth]:
     """By artifact, what it is worth now."""
-    query = select(artifacts.c.sha256, artifacts.c.standing, artifacts.c.exported, artifacts.c.games)
-    rows = (row for some in _by_some(names) for row in connection.execute(query.where(artifacts.c.sha256.in_(some))))
+    rows = _rows(connection, _WORTHS, names)
     return {row.sha256: Worth(Standing(row.standing), row.exported, row.games) for row in rows}
 
 
@@ -235,10 +253,14 @@ def _artifact(row: Any, parents: tuple[str, ...]) -> Artifact:
 
 def _parents(connection: Connection, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
-    for some in _by_some(names):
-        for row in connection.execute(select(lineage).where(lineage.c.child.in_(some)).order_by(lineage.c.parent)):
-            found.setdefault(row.child, []).append(row.parent)
+    for row in _rows(connection, _PARENTS, names):
+        found.setdefault(row.child, []).append(row.parent)
     return {child: tuple(parents) for child, parents in found.items()}
+
+
+def _rows(connection: Connection, query: Select[Any], names: Sequence[str]) -> Iterator[Any]:
+    for some in _by_some(names):
+        yield from connection.execute(query, {NAMES: some})
 
 
 def _by_some(names: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -171,11 +171,13 @@ class Desk(Protocol):
     def retention(self) -> RetentionView:
         """How full the controller's disk is, what may go and what stays; costs nothing that grows with the files."""
 
-    def tombs(self) -> Sequence[TombView]:
-        """Files that were deleted and can be brought back, the oldest first."""
+    def tombs(self, limit: int, after: Sequence[str] = ()) -> Sequence[TombView]:
+        """Files that were deleted and can be brought back, the oldest first: `limit` of them, behind the last of the
+        rows `after` (path, a blank, until when) that is there still. Raises `UsageError` where none is."""
 
-    async def doomed(self, *, fresh: bool) -> Sequence[DoomedFile]:
-        """What may go from the disk, in order: looked through anew if `fresh`, or as it was lately."""
+    async def doomed(self, limit: int, after: Sequence[str] = (), *, fresh: bool) -> Sequence[DoomedFile]:
+        """What may go from the disk, in order: looked through anew if `fresh`, or as it was lately. `limit` files,
+        behind the last of the paths `after` that may go still; raises `UsageError` where none may."""
 
     async def clean_disk(self, ask: str, who: str, files: Sequence[str] | None, most: int) -> CleanView:
         """Delete what may go, at most so many files; `ask` is what this is called when it is asked again."""

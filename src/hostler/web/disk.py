@@ -15,7 +15,7 @@ from hostler.model.inputs import CleanDisk, UndoDisk
 from hostler.model.record import record
 from hostler.web.answers import TheDesk, answer, load, owner, read_body, tell
 from hostler.web.document import body_of
-from hostler.web.paging import Paged, answer_page, cut
+from hostler.web.paging import Paged, answer_page, headed
 from hostler.web.routing import Routes
 
 router = Routes(prefix="/disk", tags=["disk"])
@@ -55,14 +55,15 @@ async def plan_cleaning(request: Request, desk: TheDesk, paging: Paged) -> Respo
 
     The first page looks through the disk, which may take seconds; the others go on from there.
     """
-    found = await desk.doomed(fresh=paging.after is None)
-    return answer_page(request, list[DoomedFile], *cut(found, paging, lambda each: each.path))
+    found = await desk.doomed(paging.limit + 1, paging.anchors(), fresh=paging.after is None)
+    return answer_page(request, list[DoomedFile], *headed(found, paging.limit, lambda each: each.path))
 
 
 @router.get("/tombstones", response_model=list[TombView])
 async def list_tombstones(request: Request, desk: TheDesk, paging: Paged) -> Response:
     """Files that were deleted and can be brought back, the oldest first."""
-    return answer_page(request, list[TombView], *cut(desk.tombs(), paging, lambda each: f"{each.path} {each.until}"))
+    found = desk.tombs(paging.limit + 1, paging.anchors())
+    return answer_page(request, list[TombView], *headed(found, paging.limit, lambda each: f"{each.path} {each.until}"))
 
 
 @router.post("/clean", response_model=CleanView, openapi_extra=body_of("CleanBody", required=False))

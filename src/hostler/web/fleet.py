@@ -17,7 +17,7 @@ from hostler.model.views import DeviceExplanation, NodeView, QueueRow, Status
 from hostler.web.answers import Name, TheDesk, answer, load, owner, read_body, tell
 from hostler.web.desk import Desk
 from hostler.web.document import body_of
-from hostler.web.paging import Paged, answer_page, cursor, cut
+from hostler.web.paging import Paged, answer_page, cut, headed
 from hostler.web.routing import Routes
 
 router = Routes(tags=["fleet"])
@@ -69,9 +69,7 @@ async def show_status(desk: TheDesk) -> Response:
 async def show_queue(request: Request, desk: TheDesk, paging: Paged) -> Response:
     """What goes next, in order. What changes its place between two pages may be told twice, or not at all."""
     found = desk.queue(paging.limit + 1, paging.anchors())
-    page = found[: paging.limit]
-    more = cursor([row.job for row in page]) if len(found) > paging.limit else None
-    return answer_page(request, list[QueueRow], page, more)
+    return answer_page(request, list[QueueRow], *headed(found, paging.limit, lambda row: row.job))
 
 
 @router.get("/fleet", response_model=FleetView)

@@ -79,6 +79,12 @@ def split(found: Sequence[T], limit: int, number: Callable[[T], object]) -> tupl
     return page, str(number(page[-1])) if len(found) > limit else None
 
 
+def headed(found: Sequence[T], limit: int, name: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
+    """The same of rows that have names: whoever looked for them has looked behind the anchors already."""
+    page = found[:limit]
+    return page, cursor([name(each) for each in page]) if len(found) > limit else None
+
+
 def cut(rows: Sequence[T], asked: Paging, name: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
     """A page of rows that have names and are all at hand, and the cursor of the next one. Raises `UsageError`."""
     anchors, begin = asked.anchors(), 0

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import random
+from collections.abc import Callable
 from dataclasses import replace
+from operator import itemgetter
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from hostler.agent.interim import Interim
 from hostler.core.loop import closing
 from hostler.core.readings import readings
 from hostler.core.state import Job
@@ -220,6 +227,78 @@ class TestOnThisMachine:
         world.tell(ended(f"{job.id}.1", reason="stopped", exit_code=None))
         world.until(lambda: world.running(S))
         assert [each.order.tell_s for each in world.commands if isinstance(each, Launch)] == [1.0]
+
+
+class Passing:
+    """Time of an agent that passes when somebody says so; it is the agent's loop, and its node."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.due: list[tuple[float, Callable[[], None]]] = []
+
+    @property
+    def loop(self) -> Passing:
+        return self
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        self.due.append((self.now + seconds, call))
+
+    def until(self, at: float) -> None:
+        """Whatever is due until then is done, in its order."""
+        while self.due and min(due for due, _ in self.due) <= at:
+            self.due.sort(key=itemgetter(0))
+            self.now, call = self.due.pop(0)
+            call()
+        self.now = at
+
+
+class Left:
+    """The attempts of an agent: one that runs, and rewrites its result."""
+
+    def __init__(self, name: str, tell_s: float, path: Path) -> None:
+        self.path = path
+        spec = SimpleNamespace(id=name, tell_s=tell_s, result_bytes=1 << 20)
+        self.live = {name: SimpleNamespace(spec=spec, process=object())}
+
+    def result_path(self, _: str) -> str:
+        return str(self.path)
+
+    def leave(self, told: dict[str, Any]) -> None:
+        """As stages do: under another name first."""
+        draft = self.path.with_suffix(".new")
+        draft.write_text(json.dumps(told))
+        draft.rename(self.path)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_on_an_ephemeral_node_what_is_closed_is_asked_for_within_a_second(tmp_path: Path, seed: int) -> None:
+    """The agent of an order looks every second, and the core asks in the moment in which it hears of it.
+
+    So the five seconds in which closed segments are pulled are four for the way, by construction.
+    """
+    world, time, chance = apart(ephemeral=True), Passing(), random.Random(seed)
+    job = world.until_running(S)
+    (order,) = [each.order for each in world.commands if isinstance(each, Launch)]
+    assert order.tell_s == 1.0
+    left, asked, heard = Left(order.id, order.tell_s, tmp_path / "result.json"), dict[str, float](), [0.0]
+
+    def hear(message: dict[str, Any]) -> None:
+        world.tell(inputs.SoFar(attempt=message["attempt"], result=message["result"]), after_s=time.now - heard[0])
+        heard[0] = time.now
+        asked.update((name, time.now) for each in secures(world) for name in each.artifacts)
+
+    Interim(time, left, hear).look()  # type: ignore[arg-type]
+    closed = {}
+    for count, name in enumerate(names(numbered(world, job)), start=1):
+        time.until(time.now + chance.uniform(0.0, 3.0))
+        left.leave(part(world, job, count))
+        closed[name] = time.now
+    time.until(time.now + 10.0)
+    assert asked.keys() == closed.keys()
+    assert max(asked[name] - closed[name] for name in closed) <= 1.0
 
 
 @pytest.mark.parametrize("numbers", ["0-6", "8-15", "60-67", "7-0", "0-999999999"])

@@ -110,7 +110,7 @@ async def test_what_was_brought_back_is_where_it_was_and_counts_again(yard: Yard
     assert log.read_text() == "something was said"
     assert yard.known_copies(games) == {HUB, "shelf", "attic"}
     assert {each.who for each in yard.told(FilesRestored)} == {"ann"}
-    assert yard.cleaner.tombs() == []
+    assert yard.cleaner.tombs(99) == []
     assert "logs/j7.1/out" not in await yard.plan(), "it counts as just used"
 
 
@@ -274,7 +274,7 @@ async def test_killed_at_any_step_of_burying(yard: Yard, step: str, nth: int) ->
     for name in names:
         buried = not yard.file(HUB, name).exists()
         assert buried is (HUB not in yard.known_copies(name)), "the catalogue says what is so"
-        assert buried is any(tomb.sha256 == name for tomb in yard.cleaner.tombs())
+        assert buried is any(tomb.sha256 == name for tomb in yard.cleaner.tombs(99))
     await yard.undo()
     assert all(yard.file(HUB, name).exists() for name in names)
 
@@ -315,7 +315,7 @@ async def test_killed_at_any_step_of_deleting(yard: Yard, step: str) -> None:
     assert {path for each in yard.told(FilesDeleted) for path in each.files} == {
         f"artifacts/objects/{name[:2]}/{name}.segment.npz" for name in names
     }
-    assert yard.cleaner.tombs() == []
+    assert yard.cleaner.tombs(99) == []
 
 
 async def test_a_link_that_was_made_before_the_kill_is_no_other_file(yard: Yard) -> None:
@@ -445,4 +445,4 @@ async def test_what_somebody_else_took_is_not_said_to_be_deleted(yard: Yard) -> 
     await yard.cleaner.settle()
     assert (yard.told(FilesRetired), yard.told(FilesDeleted)) == ([], [])
     assert ["logs/j1.1/out" in each for each in yard.troubles] == [True]
-    assert not yard.cleaner.tombs()
+    assert not yard.cleaner.tombs(99)

@@ -181,7 +181,7 @@ class Yard:
             return {copy.place for copy in catalogue.copies_of(connection, [sha256])[sha256] if not copy.damaged}
 
     async def plan(self) -> list[str]:
-        return [each.path for each in await self.cleaner.plan(fresh=True)]
+        return [each.path for each in await self.cleaner.plan(10**6, fresh=True)]
 
     async def clean(self, *files: str, most: int = 1000) -> Any:
         return await self.cleaner.clean("ask", "ann", files or None, most)

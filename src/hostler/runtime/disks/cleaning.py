@@ -8,8 +8,9 @@ here that counts: a controller that is killed at any moment finds in the tombsto
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from hostler.model.artifacts import HUB, ReplicationRules
@@ -19,13 +20,14 @@ from hostler.model.inputs import CopiesTold, FilesTold, Input
 from hostler.model.rules import Targets
 from hostler.model.telemetry import Level
 from hostler.policy import retention
-from hostler.policy.retention import Deletion, FileKind, Found, Obstacle, Plan
+from hostler.policy.retention import Deletion, FileKind, Found, Obstacle
 from hostler.runtime.clock import Clock
 from hostler.runtime.disks import views
 from hostler.runtime.disks.measuring import Disk, measured, over_by
 from hostler.runtime.disks.needs import Needs
+from hostler.runtime.disks.planned import Graves, Planned
 from hostler.runtime.disks.proving import Prover
-from hostler.runtime.disks.spreading import Spreader, spreadable
+from hostler.runtime.disks.spreading import Spreader
 from hostler.runtime.disks.surveying import Survey
 from hostler.runtime.disks.tombs import Buried, Move, Passing, Tomb, Tombs, _on
 from hostler.runtime.disks.walking import Identity
@@ -50,27 +52,12 @@ TOGETHER = 64
 """Files that are told, and moved, together."""
 READERS = 4
 """Files whose copies are read at the same time."""
-SPREAD = 500
-"""Files that are copied elsewhere at one time, so that they can go from here."""
 REMEMBERED = 100
 """Answers that are kept for whoever asks again under the same key."""
 NAMED_MOST = 5
 """Files that one sentence names."""
 ITSELF = "retention"
 """Who cleans when nobody asked for it."""
-
-
-@dataclass
-class Planned:
-    """A plan, and what tells its files from others that may come into their places."""
-
-    at: float
-    plan: Plan
-    identities: Mapping[str, Identity]
-    deletions: list[Deletion] = field(default_factory=list)
-    """Those that have not been looked at since."""
-    short: Sequence[Found] = ()
-    """Games that could go if there were more copies of them elsewhere."""
 
 
 class Cleaner:
@@ -108,7 +95,7 @@ class Cleaner:
         self._prover = Prover(self._survey, located, keeping.rules, clock, now, self._needs_of_late, verdicts)
         self._spreader = Spreader(located, roots, clock, verdicts)
         self._tombs = {name: Tombs(name, root, passing) for name, root in roots.items()}
-        self._buried: list[Tomb] = []
+        self._graves = Graves()
         self._planned: Planned | None = None
         self._answers: dict[str, CleanView] = {}
         self._alone = asyncio.Lock()
@@ -146,40 +133,43 @@ class Cleaner:
                         await self._settle(tombs, tomb)
             await self._look_at_tombs()
 
-    async def plan(self, *, fresh: bool) -> Sequence[DoomedFile]:
-        """What may go, in the order in which it would; looked through anew, or as it was lately."""
+    async def plan(self, limit: int, after: Sequence[str] = (), *, fresh: bool) -> Sequence[DoomedFile]:
+        """What may go, in the order in which it would; looked through anew, or as it was lately.
+
+        The first `limit` of it behind the last of the paths `after`. Raises `UsageError` where none of these may go.
+        """
         async with self._alone:
             planned = self._planned
             if fresh or planned is None or self._now() - planned.at >= FRESH_S:
                 planned = await self._plan()
-            return [views.doomed(each) for each in planned.deletions]
+            return [views.doomed(each) for each in planned.page(limit, after)]
 
     async def clean(self, ask: str, who: str, files: Collection[str] | None, most: int) -> CleanView:
         """Bury what may go, the first `most` of it: of these files, or of all."""
         async with self._alone:
             planned = await self._recent()
-            asked = set(files or ())
-            wanted = planned.deletions if files is None else [x for x in planned.deletions if x.found.path in asked]
-            strangers = sorted(asked - {each.found.path for each in wanted})
-            done = await self._clean(planned, wanted[:most], who)
-            left = (*done.left, *(LeftView(path=each, why=views.STRANGER) for each in strangers))
-            return self._remember(ask, replace(done, left=left, more=max(len(wanted) - most, 0)))
+            if files is None:
+                chosen, more, strangers = list(islice(planned.left(), most)), len(planned) - most, set[str]()
+            else:
+                wanted = planned.named(files)
+                chosen, more = wanted[:most], len(wanted) - most
+                strangers = set(files) - {each.found.path for each in wanted}
+            done = await self._clean(planned, chosen, who)
+            left = (*done.left, *(LeftView(path=each, why=views.STRANGER) for each in sorted(strangers)))
+            return self._remember(ask, _view(done.moved, left, done.until, more=max(more, 0)))
 
     async def undo(self, ask: str, who: str, files: Collection[str] | None) -> CleanView:
         """Bring back what was buried: these files, or all."""
         async with self._alone:
             await self._look_at_tombs()
-            asked = None if files is None else set(files)
-            there = {each.file.path for tomb in self._buried for each in tomb.files}
+            chosen, strangers = await asyncio.to_thread(self._graves.chosen, files)
             moved: list[Buried] = []
-            left = [LeftView(path=each, why=views.NOT_BURIED) for each in sorted((asked or set()) - there)]
-            for tomb in list(self._buried):
-                chosen = [each for each in tomb.files if asked is None or each.file.path in asked]
-                if chosen:
-                    done = await self._bring_back(tomb, chosen, who, f"brought back by {who}")
-                    moved += done.moved
-                    left += [LeftView(path=each.file.path, why=why) for each, why in done.left]
-            self._planned = None
+            left = [LeftView(path=each, why=views.NOT_BURIED) for each in strangers]
+            for tomb, some in chosen:
+                done = await self._bring_back(tomb, some, who, f"brought back by {who}")
+                moved += done.moved
+                left += [LeftView(path=each.file.path, why=why) for each, why in done.left]
+            await self._replace_plan(None)
             await self._look_at_tombs()
             return self._remember(ask, _view(moved, left, None))
 
@@ -192,20 +182,13 @@ class Cleaner:
             )
         return self._answers[ask]
 
-    def tombs(self) -> Sequence[TombView]:
-        """What is buried, the oldest first."""
-        return [views.tomb(tomb, each) for tomb in self._buried for each in tomb.files]
+    def tombs(self, limit: int, after: Sequence[str] = ()) -> Sequence[TombView]:
+        """What is buried, the oldest first; as `plan`, by `planned.row_name`."""
+        return [views.tomb(tomb, each) for tomb, each in self._graves.page(limit, after)]
 
     def retention(self) -> RetentionView:
         """How things stand; costs nothing that grows with the number of files."""
-        planned = self._planned
-        return views.retention(
-            self._keeping,
-            self._disk(),
-            None if planned is None else (planned.at, planned.plan),
-            self._buried,
-            self._said,
-        )
+        return views.retention(self._keeping, self._disk(), self._planned, self._graves, self._said)
 
     def trouble(self) -> str | None:
         """What a person should do about the disk; `None`: nothing."""
@@ -225,21 +208,22 @@ class Cleaner:
         rules = self._keeping.rules
 
         def look() -> Planned:
-            files, identities = self._survey.found(needs, places, rules, now)
-            plan = retention.plan(files, places, rules, now)
-            short = (each for each in files if retention.judged(each, places, rules, now) is Obstacle.COPIES)
-            going = {each.found.path for each in plan.deletions}
-            return Planned(
-                at=now,
-                plan=plan,
-                identities={path: each for path, each in identities.items() if path in going},
-                deletions=list(plan.deletions),
-                short=spreadable(short)[:SPREAD],
-            )
+            identities: dict[str, Identity] = {}
+            planning = retention.Planning(retention.Judge(places, rules, now))
+            for found, identity in self._survey.found(needs, places, rules, now):
+                if planning.add(found):
+                    identities[found.path] = identity
+            return Planned(now, planning.plan(), identities)
 
-        self._planned = await asyncio.to_thread(look)
+        planned = await asyncio.to_thread(look)
+        await self._replace_plan(planned)
         self._survey_at = now + SURVEY_S
-        return self._planned
+        return planned
+
+    async def _replace_plan(self, planned: Planned | None) -> None:
+        old, self._planned = self._planned, planned
+        if old is not None:
+            await asyncio.to_thread(old.forget)
 
     def _needs_of_late(self) -> Needs:
         """All jobs are gone through for it: not for each file. Whatever is about to be moved is looked at once more."""
@@ -256,36 +240,33 @@ class Cleaner:
     async def _clean_if_full(self) -> None:
         """Bring the disk below where it is to be cleaned, by what may go first; what is buried already counts."""
         disk = self._disk()
-        buried = sum(each.file.bytes for tomb in self._buried for each in tomb.files)
-        need = over_by(disk, self._targets()) - buried
+        need = over_by(disk, self._targets()) - self._graves.bytes
         if disk.level < Level.CLEAN or need <= 0 or self._now() - self._tried_at < VAIN_S:
             return
         planned = await self._plan()
-        done = await self._clean(planned, list(_until(planned.deletions, need)), ITSELF)
-        if done.bytes < need:
-            self._goes_on = await self._spreader.spread(planned.short, need - done.bytes) > 0
+        done = await self._clean(planned, _until(planned.left(), need), ITSELF)
+        freed = sum(each.file.bytes for each in done.moved)
+        if freed < need:
+            self._goes_on = await self._spreader.spread(planned.short, need - freed) > 0
             self._tried_at = self._tried_at if self._goes_on else self._now()
 
-    async def _clean(self, planned: Planned, chosen: Sequence[Deletion], who: str) -> CleanView:
-        moved: list[Buried] = []
-        left: list[LeftView] = []
-        until: float | None = None
-        for start in range(0, len(chosen), TOGETHER):
-            some = chosen[start : start + TOGETHER]
+    async def _clean(self, planned: Planned, chosen: Iterable[Deletion], who: str) -> _Done:
+        done = _Done()
+        rest = iter(chosen)
+        while some := list(islice(rest, TOGETHER)):
             allowed, refused = await self._proved(some)
-            left += refused
+            done.left += refused
             for root in sorted(self._roots):
                 own = [each for each in allowed if each.found.path.startswith(f"{root}/")]
-                done, until = await self._bury(root, own, planned.identities, who, until)
-                moved += done.moved
-                left += [LeftView(path=each.file.path, why=why) for each, why in done.left]
-                listed = {each.file.path for each in (*done.moved, *(each for each, _ in done.left))}
+                move, done.until = await self._bury(root, own, planned.identities, who, done.until)
+                done.moved += move.moved
+                done.left += [LeftView(path=each.file.path, why=why) for each, why in move.left]
+                listed = {each.file.path for each in (*move.moved, *(each for each, _ in move.left))}
                 needed = (each.found.path for each in own if each.found.path not in listed)
-                left += [LeftView(path=path, why=str(Obstacle.IN_USE)) for path in needed]
-            looked_at = {each.found.path for each in some}
-            planned.deletions = [each for each in planned.deletions if each.found.path not in looked_at]
+                done.left += [LeftView(path=path, why=str(Obstacle.IN_USE)) for path in needed]
+            planned.look_at(some)
         await self._look_at_tombs()
-        return _view(moved, left, until)
+        return done
 
     async def _proved(self, some: Sequence[Deletion]) -> tuple[list[Deletion], list[LeftView]]:
         """Those that may still go, by what was read just now; of several copies of one artifact, one."""
@@ -346,7 +327,7 @@ class Cleaner:
             await self._look_at_tombs()
 
     def _due(self, now: float) -> list[Tomb]:
-        return [tomb for tomb in self._buried if tomb.until <= now and self._not_before.get(tomb.id, now) <= now]
+        return [tomb for tomb in self._graves.due(now) if self._not_before.get(tomb.id, now) <= now]
 
     async def _lies_there(self, each: Buried) -> bool:
         """Whether it has been copied again to where it was: then the one in the tombstone is one too many."""
@@ -443,10 +424,10 @@ class Cleaner:
             await asyncio.to_thread(tombs.shorten, newest, list(gone))
 
     async def _look_at_tombs(self) -> None:
-        def look() -> list[Tomb]:
-            return [tomb for tombs in self._tombs.values() for tomb in tombs.all()]
+        def look() -> Graves:
+            return Graves(tomb for tombs in self._tombs.values() for tomb in tombs.all())
 
-        self._buried = sorted(await asyncio.to_thread(look), key=lambda each: (each.made_at, each.id))
+        self._graves = await asyncio.to_thread(look)
 
     def _of(self, tomb: Tomb) -> Tombs:
         return self._tombs[tomb.files[0].file.path.partition("/")[0]]
@@ -470,6 +451,15 @@ class Cleaner:
             self._said = None
 
 
+@dataclass
+class _Done:
+    """What has come of a cleaning so far."""
+
+    moved: list[Buried] = field(default_factory=list)
+    left: list[LeftView] = field(default_factory=list)
+    until: float | None = None
+
+
 _EXPECTED = (FilesError, LinkError, UsageError)
 
 
@@ -483,13 +473,13 @@ def _copy_of(each: Buried) -> ObjectName | None:
     return None if each.file.sha256 is None else ObjectName.at(inside)
 
 
-def _view(moved: Iterable[Buried], left: Iterable[LeftView], until: float | None) -> CleanView:
+def _view(moved: Iterable[Buried], left: Iterable[LeftView], until: float | None, *, more: int = 0) -> CleanView:
     files = [each.file for each in moved]
     return CleanView(
         files=tuple(each.path for each in files),
         bytes=sum(each.bytes for each in files),
         left=tuple(left),
-        more=0,
+        more=more,
         until=until,
     )
 
@@ -522,7 +512,7 @@ def _once(allowed: Sequence[Deletion], left: list[LeftView]) -> list[Deletion]:
     return list(kept.values())
 
 
-def _until(deletions: Sequence[Deletion], need_bytes: int) -> Iterable[Deletion]:
+def _until(deletions: Iterable[Deletion], need_bytes: int) -> Iterator[Deletion]:
     freed = 0
     for each in deletions:
         if freed >= need_bytes:

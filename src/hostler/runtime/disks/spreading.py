@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-from hostler.model.artifacts import HUB, ArtifactKind, Place
+from hostler.model.artifacts import HUB, Place
 from hostler.model.inputs import CopiesTold
 from hostler.policy.retention import Found
 from hostler.runtime import places
@@ -19,12 +19,6 @@ from hostler.runtime.clock import Clock
 from hostler.runtime.disks.surveying import artifact_of
 from hostler.runtime.places import Places
 from hostler.runtime.verdicts import Verdicts
-
-
-def spreadable(files: Iterable[Found]) -> list[Found]:
-    """Of files that lack nothing but copies: games that no dataset will be made from, the oldest first."""
-    games = [each for each in files if each.exported and _kind(each) is ArtifactKind.GAMES]
-    return sorted(games, key=lambda each: (each.used_at, each.path))
 
 
 def target(found: Found, seen: Mapping[str, Place]) -> str | None:
@@ -65,10 +59,6 @@ class Spreader:
             return False
         await self._verdicts.say(CopiesTold(place=place, verified=(name.sha256,)))
         return True
-
-
-def _kind(found: Found) -> ArtifactKind | None:
-    return None if found.artifact is None else found.artifact.kind
 
 
 def _takes(place: Place, size: int) -> bool:

@@ -17,7 +17,7 @@ from hostler.model.artifacts import HUB, SUFFIXES, Artifact, Copy, Place, Replic
 from hostler.model.work import JobState
 from hostler.policy import replication
 from hostler.policy.replication import Held
-from hostler.policy.retention import Deletion, FileKind, Found, RetentionRules, judged
+from hostler.policy.retention import Deletion, FileKind, Found, Judge, RetentionRules
 from hostler.runtime.disks.needs import Needs
 from hostler.runtime.disks.walking import Identity, walk
 from hostler.store import Journal, catalogue
@@ -53,15 +53,12 @@ class Survey:
 
     def found(
         self, needs: Needs, places: Mapping[str, Place], rules: RetentionRules, at: float
-    ) -> tuple[list[Found], dict[str, Identity]]:
-        """All files with what is known of them, and by path what tells each from another in its place."""
-        files: list[Found] = []
-        identities: dict[str, Identity] = {}
+    ) -> Iterator[tuple[Found, Identity]]:
+        """All files with what is known of them, and with what tells each from another in its place."""
         with self._journal.catalogue() as connection:
             for some in _some(self._files(needs), SOME):
-                identities.update((found.path, identity) for found, identity in some)
-                files += self._known(connection, [found for found, _ in some], needs, places, rules, at)
-        return files, identities
+                known = self._known(connection, [found for found, _ in some], needs, places, rules, at)
+                yield from zip(known, (identity for _, identity in some), strict=True)
 
     def again(self, found: Found, needs: Needs, places: Mapping[str, Place], rules: RetentionRules, at: float) -> Found:
         """The same file with what is known of it now."""
@@ -140,10 +137,11 @@ class Survey:
         at: float,
     ) -> list[Found]:
         """Of those that would go: whether what was made from them has too few copies."""
+        judge = Judge(places, rules, at)
         going = {
             found.artifact.sha256
             for found in files
-            if found.artifact is not None and isinstance(judged(found, places, rules, at), Deletion)
+            if found.artifact is not None and isinstance(judge.judged(found), Deletion)
         }
         children = catalogue.children_of(connection, sorted(going))
         heirs = sorted({child for each in children.values() for child in each})

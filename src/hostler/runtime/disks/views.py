@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-
-from hostler.model.disks import DoomedFile, GoingView, Keeping, KeptView, RetentionView, StoreDisk, TombView
-from hostler.policy.retention import Deletion, Plan
+from hostler.model.disks import DoomedFile, Keeping, RetentionView, StoreDisk, TombView
+from hostler.policy.retention import Deletion
 from hostler.runtime.disks.measuring import Disk
+from hostler.runtime.disks.planned import Graves, Planned
 from hostler.runtime.disks.tombs import Buried, Tomb
 
 STRANGER = "it is not among what may go; `hostler disk plan` lists that"
@@ -45,10 +43,9 @@ def tomb(tomb: Tomb, each: Buried) -> TombView:
 
 
 def retention(
-    keeping: Keeping, disk: Disk, planned: tuple[float, Plan] | None, buried: Sequence[Tomb], trouble: str | None
+    keeping: Keeping, disk: Disk, planned: Planned | None, graves: Graves, trouble: str | None
 ) -> RetentionView:
     """How things stand."""
-    files = [each.file for tomb in buried for each in tomb.files]
     return RetentionView(
         mode=keeping.mode,
         grace_s=keeping.grace_s,
@@ -59,29 +56,11 @@ def retention(
             level=disk.level,
             says=disk.says,
         ),
-        looked_at=None if planned is None else planned[0],
-        may_go=() if planned is None else tuple(_by_rule(planned[1])),
-        stays=() if planned is None else tuple(_stays(planned[1])),
-        buried_files=len(files),
-        buried_bytes=sum(each.bytes for each in files),
-        next_at=min((tomb.until for tomb in buried), default=None),
+        looked_at=None if planned is None else planned.at,
+        may_go=() if planned is None else planned.may_go,
+        stays=() if planned is None else planned.stays,
+        buried_files=graves.files,
+        buried_bytes=graves.bytes,
+        next_at=graves.next_at,
         trouble=trouble,
     )
-
-
-def _by_rule(plan: Plan) -> Sequence[GoingView]:
-    counts, sizes = Counter[str](), Counter[str]()
-    rules = {each.rule.name: each.rule for each in plan.deletions}
-    for each in plan.deletions:
-        counts[each.rule.name] += 1
-        sizes[each.rule.name] += each.found.bytes
-    return [
-        GoingView(rule=name.lower(), why=str(rule), files=counts[name], bytes=sizes[name])
-        for name, rule in rules.items()
-    ]
-
-
-def _stays(plan: Plan) -> Sequence[KeptView]:
-    """What is most first."""
-    kept = [KeptView(why=str(why), files=count, bytes=size) for why, (count, size) in plan.kept.items()]
-    return sorted(kept, key=lambda each: (-each.bytes, each.why))
