@@ -5,6 +5,7 @@ The table of all such places, with the tests of those that are not here, is in d
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import shutil
@@ -21,27 +22,34 @@ from hostler.backends import courier
 from hostler.backends.courier import Courier, Wanted
 from hostler.backends.local import outputs
 from hostler.backends.ssh import trust
-from hostler.cli import findings
-from hostler.model.errors import FilesError, LinkLost, LinkRefused, NotFound, StoreFull
+from hostler.cli import findings, training
+from hostler.model.disks import DoomedFile
+from hostler.model.errors import FilesError, LinkLost, LinkRefused, NotFound, StoreFull, UsageError
 from hostler.model.views import LogChunk
-from hostler.runtime import gathering, restoring
+from hostler.runtime import contents, gathering, restoring
 from hostler.runtime.backing import create
+from hostler.runtime.disks.tombs import Tombs
+from hostler.runtime.disks.walking import walk
 from hostler.runtime.gathering import Gatherer
 from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.statedir import StateDir
 from hostler.store import Snapshot, archive, open_journal
+from hostler.store.settling import Marks, Rules
 from hostler.stores import hashing
 from hostler.stores.base import ObjectName, at_once
 from hostler.stores.directory import DirectoryStore
 from hostler.stores.remote import RemoteStore
 from tests.agent.harness import Agent
 from tests.fulldisks import BYTES, KINDS, NAMES, below, disk as a_disk, full
+from tests.runtime.test_contents import LARGE, cloud_of, desk, kept
 from tests.runtime.test_gathering import lies_elsewhere
 from tests.runtime.test_replicating import Yard, yard
 from tests.runtime.test_restoring import NOW, directory, told
 from tests.store.test_journal import batch, trouble
+from tests.web.core_desk import CoreDesk
+from tests.web.kept import Kept
 
-__all__ = ["directory", "told", "yard"]
+__all__ = ["desk", "directory", "kept", "told", "yard"]
 CONTENT = os.urandom(200_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 OBJECT = ObjectName(SHA256, ".segment.npz")
@@ -212,10 +220,24 @@ async def test_what_work_needs_waits_for_room(yard: Yard, room: Path, monkeypatc
     assert list(below(room).values()) == [CONTENT]
 
 
+def test_what_people_download_from_another_store(
+    desk: CoreDesk, kept: Kept, room: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused before it is fetched; and where the disk becomes full meanwhile."""
+    cloud_of(desk, LARGE)
+    monkeypatch.setattr(kept.contents, "_scratch", room / "fetched")
+    name = hashlib.sha256(LARGE).hexdigest()
+    with pytest.raises(FilesError, match="has no room to fetch"):
+        asyncio.run(kept.contents.content(name))
+    monkeypatch.setattr(contents, "LEAVES_FREE", -(1 << 40))
+    with full(room.parent), pytest.raises(FilesError, match="disk is full"):
+        asyncio.run(kept.contents.content(name))
+    assert below(room) == {}
+
+
 @asynccontextmanager
 async def fetching(agent: Agent) -> AsyncIterator[Courier]:
     """A connection for files to an agent."""
-    import asyncio
 
     reader, writer = await asyncio.open_unix_connection(sock=connect(str(agent.directory), 10.0))
     made = Courier("here", reader, writer)
@@ -300,6 +322,7 @@ def test_snapshots_and_marks(tmp_path: Path) -> None:
         journal = open_journal(small)
         journal.append([batch(trouble(1))])
         for work in (
+            lambda: Marks(journal).short_of(Rules({}, {"shelf" * 10_000: "home"}), 0.0, 1),
             lambda: journal.save_snapshot(Snapshot(seq=1, at=1.0, data=CONTENT)),
             lambda: journal.append([batch(trouble(2, "x" * 100_000))]),
         ):
@@ -309,6 +332,26 @@ def test_snapshots_and_marks(tmp_path: Path) -> None:
         assert [each.data for each in journal.snapshots()] == [CONTENT]
         assert [entry.seq for entry in journal.read()] == [1, 2]
         journal.close()
+
+
+def test_what_cannot_be_brought_back_stays_in_its_tombstone(room: Path) -> None:
+    (room / "j1.1").mkdir()
+    (room / "j1.1" / "out").write_bytes(CONTENT)
+    tombs = Tombs("logs", room)
+    doomed = DoomedFile(path="logs/j1.1/out", bytes=len(CONTENT), rule="log", why="old", used_at=0.0)
+    tomb = tombs.draft([(doomed, each.identity) for each in walk(room)], "ann", 1.0, 2.0)
+    tombs.open(tomb)
+    tombs.bury(tomb)
+    with full(room.parent, NAMES):
+        ((_, why),) = tombs.bring_back(tomb, tomb.files, 3.0).left
+        assert "No space left" in why
+        assert tombs.are_here(tomb) == {"0": True}
+    assert len(tombs.bring_back(tomb, tomb.files, 3.0).moved) == 1
+    assert (room / "j1.1" / "out").read_bytes() == CONTENT
+
+
+def test_reports(room: Path) -> None:
+    said(lambda: training._write(room / "page.html", "x" * 50_000), UsageError, "cannot be written.*No space", room)
 
 
 def test_host_keys_that_are_trusted(room: Path) -> None:
