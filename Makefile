@@ -4,7 +4,8 @@
 # make canary the loop learns, and fails loudly with a defect            make campaign  the long crash tests
 # make slurm  on a real Slurm, brought up on this machine where its packages are installed
 # make fleetdays  1,000 virtual days of fleets with faults, and 1,200 small worlds
-# make faults  hosts behind real SSH servers, cut off, killed and filled up (root)   make rigs  26 GPUs end together (root)
+# make faults  hosts behind real SSH servers, cut off, killed and filled up (root); a controller killed at each step of its
+#              fetching, copying and deleting                              make rigs  26 GPUs end together (root)
 PYTHON ?= python3
 export PYTHON
 RUN := .venv/bin/python
@@ -84,10 +85,11 @@ fleetdays:
 		tests/simulation/test_faults.py::test_nothing_is_lost \
 		tests/simulation/test_loops.py::test_nothing_of_a_loop_is_lost_or_doubled $(ARGS)
 
-# Four hosts in namespaces, everything that can befall them, for as long as it lasts in life: some 8 minutes.
+# Four hosts in namespaces, everything that can befall them, for as long as it lasts in life: some 8 minutes. And a
+# controller that dies at every step of fetching, copying and deleting, some 85 times.
 faults:
 	@scripts/make-env kernels,train,eval,report,opt,dev
-	LAB_FAULTS=all $(RUN) -m pytest -n $(JOBS) tests/lab/test_faults.py $(ARGS)
+	LAB_FAULTS=all $(RUN) -m pytest -n $(JOBS) tests/lab/test_faults.py tests/integration/test_fault_points.py $(ARGS)
 
 # Three rigs, 26 GPUs, one sweep of two and a half minutes: within 3 % of what the measured speeds allow.
 rigs:

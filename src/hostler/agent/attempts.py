@@ -8,6 +8,7 @@ import re
 import resource
 import signal
 import stat
+from contextlib import suppress
 from functools import partial
 from typing import AbstractSet, Any, Callable, Dict, List, Optional, Tuple
 
@@ -206,8 +207,7 @@ class Attempts:
         env["HOSTLER_RESULT"] = folder + "/" + _RESULT
         if spec.inputs is not None:
             env["HOSTLER_INPUTS"] = folder + "/inputs.json"
-            with open(env["HOSTLER_INPUTS"], "w") as output:
-                output.write(encode(spec.inputs))
+            _write(env["HOSTLER_INPUTS"], encode(spec.inputs))
         streams = Streams(self._node.null, folder + "/out", folder + "/err")
         return procs.spawn(self._node.programs, spec.argv, env, spec.cwd or folder, streams, spec.memory_bytes)
 
@@ -413,6 +413,17 @@ class Attempts:
 
     def _note_log_failure(self, attempt: Attempt, stream: str, error: OSError) -> None:
         self._node.complain("cannot rotate %s of %s: %s" % (stream, attempt.spec.id, error.strerror))
+
+
+def _write(path: str, text: str) -> None:
+    """What is left of it on a full disk would keep the journal from telling of that. Raises OSError."""
+    try:
+        with open(path, "w") as output:
+            output.write(text)
+    except OSError:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        raise
 
 
 def read_result(path: str, limit: int) -> Tuple[Any, Optional[str]]:

@@ -30,6 +30,7 @@ from .bridge import Bridge
 from .connection import connect
 from .detach import detached
 from .files import CODE, digest_of
+from .shared import publish
 from .uplink import Controller, Impostor, Refused, Uplink, fingerprint_of
 
 EXIT_USAGE = 2
@@ -110,11 +111,8 @@ class Home:
         path = self._path("agent-%s.pyz" % digest[:16])
         if os.path.exists(path) and digest_of(path) == digest:
             return path
-        with open(CODE, "rb") as source, open(path + ".new", "wb") as output:
-            output.write(source.read())
-            output.flush()
-            os.fsync(output.fileno())
-        os.replace(path + ".new", path)
+        with open(CODE, "rb") as source:
+            publish(path, source.read(), 0o644)
         return path
 
     def _path(self, name: str) -> str:

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Optional, Tuple
 
 from .procs import Identity
 from .protocol import RequestError, decode, line
+from .shared import publish
 
 _LIMIT_BYTES = 1 << 20
 
@@ -21,7 +23,7 @@ def record_exit(path: str, process: Identity, status: Tuple[Optional[int], Optio
     entry = {"pid": process.pid, "pid_start": process.start, "code": status[0], "signal": status[1], "at": at}
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        os.write(fd, line(entry))
+        _append(fd, line(entry))
     finally:
         os.close(fd)
 
@@ -43,9 +45,15 @@ def recorded_exit(path: str, process: Identity) -> Optional[Tuple[Optional[int],
     return None
 
 
+def _append(fd: int, entry: bytes) -> None:
+    """All of it or nothing: the next one would be torn with half a line before it."""
+    end = os.fstat(fd).st_size
+    if os.write(fd, entry) < len(entry):
+        os.ftruncate(fd, end)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def _drop_older_half(path: str) -> None:
     with open(path, "rb") as source:
         rows = source.read().splitlines(keepends=True)
-    with open(path + ".new", "wb") as target:
-        target.writelines(rows[len(rows) // 2 :])
-    os.rename(path + ".new", path)
+    publish(path, b"".join(rows[len(rows) // 2 :]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from typing import Iterable, Iterator, List, Optional
 
 from .protocol import Json, encode
@@ -63,11 +64,16 @@ class Journal:
         Call it after a successful ``flush`` only.
         """
         temporary = self._path + ".new"
-        with open(temporary, "w", encoding="ascii") as target:
-            os.fchmod(target.fileno(), 0o600)
-            target.writelines(encode(entry) + "\n" for entry in entries)
-            target.flush()
-            os.fsync(target.fileno())
+        try:
+            with open(temporary, "w", encoding="ascii") as target:
+                os.fchmod(target.fileno(), 0o600)
+                target.writelines(encode(entry) + "\n" for entry in entries)
+                target.flush()
+                os.fsync(target.fileno())
+        except OSError:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)  # what is left of it keeps the journal itself from being written
+            raise
         os.rename(temporary, self._path)
         os.close(self._fd)
         self._fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)

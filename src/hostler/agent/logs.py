@@ -9,6 +9,7 @@ everything older than ``out.1``. ``out.offset`` holds how many bytes came before
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import NamedTuple, Optional, Tuple
 
 
@@ -76,20 +77,39 @@ def _base(path: str) -> int:
 def _move(fd: int, path: str, keep: int) -> None:
     base = _base(path)
     position = max(0, os.fstat(fd).st_size - keep)
-    with open(path + ".1.new", "wb") as older:
-        while True:
-            data = os.pread(fd, 1 << 20, position)
-            if not data:
-                break
-            older.write(data)
-            position += len(data)
-            if older.tell() > 2 * keep:  # it is written faster than it can be copied
-                break
+    try:
+        _copy_from(fd, position, path + ".1.new", 2 * keep)
+        _write_offset(path + ".offset.new", base)  # what comes in its place is as long: there is room for it
+    except OSError:
+        for name in (path + ".1.new", path + ".offset.new"):
+            with suppress(FileNotFoundError):
+                os.unlink(name)  # what is left of it keeps others from writing
+        raise
     size = os.fstat(fd).st_size
     os.ftruncate(fd, 0)
     os.rename(path + ".1.new", path + ".1")
-    with open(path + ".offset", "w", encoding="ascii") as target:
-        target.write(str(base + size))
+    _write_offset(path + ".offset.new", base + size)
+    os.rename(path + ".offset.new", path + ".offset")
+
+
+def _copy_from(fd: int, position: int, target: str, most: int) -> None:
+    with open(target, "wb") as older:
+        while True:
+            data = os.pread(fd, 1 << 20, position)
+            if not data:
+                return
+            older.write(data)
+            position += len(data)
+            if older.tell() > most:  # it is written faster than it can be copied
+                return
+
+
+def _write_offset(path: str, offset: int) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, b"%020d" % offset)
+    finally:
+        os.close(fd)
 
 
 def _size(path: str) -> Optional[int]:

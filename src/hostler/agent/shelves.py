@@ -14,6 +14,7 @@ from typing import BinaryIO, Callable, Dict, List, Optional
 
 from .files import Files, regular_size, sync_folder
 from .protocol import Json, RequestError, integer
+from .shared import publish
 
 LABEL = "hostler-store.json"
 QUARANTINE = "quarantine"
@@ -142,10 +143,5 @@ def _forget(source: BinaryIO) -> None:
 
 
 def _write_through(path: str, text: str) -> None:
-    temporary = "%s.%d.tmp" % (path, os.getpid())
-    with open(temporary, "w", encoding="utf-8") as output:
-        output.write(text)
-        output.flush()
-        os.fsync(output.fileno())
-    os.replace(temporary, path)
+    publish(path, text.encode("utf-8"), 0o644)
     sync_folder(os.path.dirname(path))

@@ -227,11 +227,11 @@ def _unwritable(folder: Path) -> str | None:
     """Why a file cannot be written here and read back; `None`: it can."""
     path, text = folder / f".hostler-probe-{secrets.token_hex(6)}", secrets.token_hex(16)
     try:
-        path.write_text(text)
         try:
+            path.write_text(text)
             return None if path.read_text() == text else f"what is written to {folder} reads otherwise"
         finally:
-            path.unlink()
+            path.unlink(missing_ok=True)
     except OSError as error:
         return f"{folder} cannot be written here: {error.strerror}"
 

@@ -30,10 +30,14 @@ class KeptLogs:
             return
         draft = self._root / f".{attempt}.new"
         shutil.rmtree(draft, ignore_errors=True)
-        for stream in STREAMS:
-            await _copy(backend, attempt, stream, draft)
-        if draft.exists():
-            draft.rename(self._root / attempt)
+        try:
+            for stream in STREAMS:
+                await _copy(backend, attempt, stream, draft)
+            if draft.exists():
+                draft.rename(self._root / attempt)
+        except OSError:
+            shutil.rmtree(draft, ignore_errors=True)  # what is left of it keeps others from writing
+            raise
 
     def read(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk | None:
         """A piece of what was kept, as from the node itself; `None` where nothing was. Raises `OSError`."""

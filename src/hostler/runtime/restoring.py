@@ -76,12 +76,12 @@ class Restoration:
 
 
 def verify(path: Path, directory: StateDir, environ: Mapping[str, str]) -> Checked:
-    """Fold all of a backup in a temporary folder. Raises `NotFound`, and `CorruptState` saying what is wrong with it.
+    """Fold all of a backup in a temporary folder. Raises `NotFound`, and `CorruptState` saying what is wrong with it,
+    and `StoreFull` where that folder has no room.
 
     `directory` is where artifacts are looked for, besides the stores of the fleet file in the backup.
     """
-    with tempfile.TemporaryDirectory(prefix="hostler-verify-") as folder, archive.opened(path) as made:
-        place = StateDir(Path(folder))
+    with _scratch() as place, archive.opened(path) as made:
         _unpack(made, place.path)
         journal, _ = _folded(made, place.path)
         try:
@@ -281,6 +281,19 @@ def _taken(directory: StateDir) -> Iterator[None]:
         raise
     finally:
         directory.release()
+
+
+@contextmanager
+def _scratch() -> Iterator[StateDir]:
+    """A folder for temporary files, which goes in any case. Raises `StoreFull` where they cannot be written."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="hostler-verify-") as folder:
+            yield StateDir(Path(folder))
+    except OSError as error:
+        raise StoreFull(
+            f"a backup is unpacked to be proved, which cannot be done in {tempfile.gettempdir()}: "
+            f"{error.strerror or error}; make room there, or name another folder in TMPDIR"
+        ) from error
 
 
 @contextmanager

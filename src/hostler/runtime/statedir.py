@@ -333,4 +333,5 @@ class StateDir:
                 os.fsync(file.fileno())
             temporary.replace(path)
         except OSError as error:
+            temporary.unlink(missing_ok=True)
             raise StoreFull(f"{path} cannot be written: {error.strerror}") from error

@@ -3,8 +3,9 @@
 The process kills itself there by SIGKILL, in the thread and at the step that the point is: nothing it does besides goes
 on meanwhile. Just before, it leaves the name of the point in the file `$FAULT_STRUCK`.
 
-A pull is what `backends/courier.py` fetches from a node, at the `end` of an attempt or `early`, while it runs. A put
-and a get are what the Replicator has a store of that kind do. Sends go to a node.
+A pull is what `backends/courier.py` fetches from a node, at the `end` of an attempt or `early`, while it runs; `many`
+small files of it are written through together. A put and a get are what the Replicator has a store of that kind do,
+and to gather is to get what work needs. Sends go to a node. What is spare is deleted in the controller's own store.
 """
 
 import fnmatch
@@ -15,6 +16,7 @@ import inspect
 import os
 import signal
 import sys
+import threading
 
 END, EARLY = "*/incoming/j*.[0-9]/[0-9a-f][0-9a-f][0-9a-f]*", "*/incoming/j*.[0-9]?early/*"
 SHELF, OWN = "*/shelf/objects/*", "*/artifacts/objects/*"
@@ -27,7 +29,22 @@ def strike():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Opened:
+class Point:
+    """Something that is watched for; `thread` is how threads are called in which it counts."""
+
+    thread = ""
+
+    def within(self, thread):
+        """The same, in such threads only."""
+        self.thread = thread
+        return self
+
+    def is_near(self):
+        """Whether what happens now counts."""
+        return threading.current_thread().name.startswith(self.thread)
+
+
+class Opened(Point):
     """A file of that kind is opened, to be written."""
 
     def __init__(self, pattern):
@@ -35,13 +52,14 @@ class Opened:
 
     def set_up(self):
         def watch(event, arguments):
-            if event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR) and fits(arguments[0], self.pattern):
+            is_written = event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+            if is_written and fits(arguments[0], self.pattern) and self.is_near():
                 strike()
 
         sys.addaudithook(watch)
 
 
-class Named:
+class Named(Point):
     """A file of that kind is about to get its name, for the `time`-th time (from 0)."""
 
     def __init__(self, source, target, time=0):
@@ -50,6 +68,8 @@ class Named:
     def set_up(self):
         def watch(event, arguments):
             if event == "os.rename" and fits(arguments[0], self.source) and fits(arguments[1], self.target):
+                if not self.is_near():
+                    return
                 if not self.left:
                     strike()
                 self.left -= 1
@@ -57,7 +77,7 @@ class Named:
         sys.addaudithook(watch)
 
 
-class Synced:
+class Synced(Point):
     """A file of that kind, or a folder, is about to be written through, or has just been."""
 
     def __init__(self, pattern, after=False):
@@ -68,7 +88,7 @@ class Synced:
 
         def fsync(file):
             number = file if isinstance(file, int) else file.fileno()
-            ours = fits(os.readlink(f"/proc/self/fd/{number}"), self.pattern)
+            ours = self.is_near() and fits(os.readlink(f"/proc/self/fd/{number}"), self.pattern)
             if ours and not self.after:
                 strike()
             real(file)
@@ -78,12 +98,12 @@ class Synced:
         os.fsync = fsync
 
 
-class Called:
-    """A function is called with such arguments, or has just returned."""
+class Called(Point):
+    """A function is called with such arguments for the `time`-th time (from 0), or has just returned."""
 
-    def __init__(self, where, suits=lambda *_: True, after=False):
+    def __init__(self, where, suits=lambda *_: True, after=False, time=0):
         self.module, _, self.name = where.partition(":")
-        self.suits, self.after = suits, after
+        self.suits, self.after, self.left = suits, after, time
 
     def set_up(self):
         sys.meta_path.insert(0, Finder(self.module, self.patch))
@@ -94,13 +114,20 @@ class Called:
         setattr(holder, name, self.wrapped(getattr(holder, name)))
 
     def wrapped(self, real):
-        def begin(arguments):
-            if not self.after and self.suits(*arguments):
+        def come(arguments):
+            if not self.is_near() or not self.suits(*arguments):
+                return
+            if not self.left:
                 strike()
+            self.left -= 1
+
+        def begin(arguments):
+            if not self.after:
+                come(arguments)
 
         def end(arguments):
-            if self.after and self.suits(*arguments):
-                strike()
+            if self.after:
+                come(arguments)
 
         async def waiting(*arguments, **more):
             begin(arguments)
@@ -123,19 +150,34 @@ class Halved(Called):
     def wrapped(self, real):
         async def later(*arguments):
             async for piece in real(*arguments):
-                if self.suits(*arguments):
+                if self.is_near() and self.suits(*arguments):
                     yield piece[: len(piece) // 2]
                     strike()
                 yield piece
 
         def now(*arguments):
             for piece in real(*arguments):
-                if self.suits(*arguments):
+                if self.is_near() and self.suits(*arguments):
                     yield piece[: len(piece) // 2]
                     strike()
                 yield piece
 
         return later if inspect.isasyncgenfunction(real) else now
+
+
+class AtOnce(Called):
+    """As `Called`, where many files are written through by one call, whatever file system this is."""
+
+    def patch(self, module):
+        module.FOREIGN_BYTES, module.TELLS, module.JOURNALLED = 1 << 60, (0, 0), Everything()
+        super().patch(module)
+
+
+class Everything:
+    """Has everything in it."""
+
+    def __contains__(self, _):
+        return True
 
 
 class Cut(Called):
@@ -220,6 +262,19 @@ def pulled(where, early):
     }
 
 
+def pulled_at_once(where):
+    """The steps of fetching many small files that are written through by one call for all, then their folders."""
+    sync = "hostler.backends.volumes:Volume.sync"
+    return {
+        "whole": AtOnce(sync),
+        "synced": AtOnce(sync, after=True),
+        "half of them named": Named(where, OWN, 20),
+        "named": AtOnce(sync, time=1),
+        "folders synced": AtOnce(sync, after=True, time=1),
+        "durable": written("SegmentsMade")["durable"],
+    }
+
+
 def stored(where, call):
     """The steps of writing an object into a directory."""
     temporary, folder = where.removesuffix("*") + "??/.*.tmp", where.removesuffix("*") + "[0-9a-f][0-9a-f]"
@@ -234,6 +289,37 @@ def stored(where, call):
     }
 
 
+def gathered():
+    """The steps of fetching what work needs into the controller's own store, from a directory."""
+    return {
+        "asked": Called("hostler.runtime.gathering:Gatherer._fetch"),
+        **{step: point.within("gathers from") for step, point in stored(OWN, "get").items()},
+        "partial": Halved("hostler.stores.hashing:checked", lambda *told: "shelf" in told[3]).within("gathers from"),
+        **written("CopiesVerified", "controller"),
+        "fetched": Called("hostler.runtime.gathering:Gatherer._fetch", after=True),
+    }
+
+
+def deleted():
+    """The steps of deleting what is spare: listed, moved to a tombstone, told, and gone when its grace is over."""
+    tombs = "hostler.runtime.disks.tombs:Tombs."
+    retired, gone = written("FilesRetired"), written("FilesDeleted")
+    return {
+        "begun": Called(f"{tombs}open"),
+        "listed": Named("list.json.new", "list.json"),
+        "opened": Called(f"{tombs}open", after=True),
+        "retirement told": retired["told"],
+        "retirement durable": retired["durable"],
+        "half of them moved": Named("*.npz", "[0-9]*", 1),
+        "moved": Called(f"{tombs}bury", after=True),
+        "due": Called(f"{tombs}delete"),
+        "deleted": Called(f"{tombs}delete", after=True),
+        "end told": gone["told"],
+        "end durable": gone["durable"],
+        "closed": Called(f"{tombs}shorten", after=True),
+    }
+
+
 REMOTE = "hostler.stores.remote:RemoteStore."
 BUCKET = "hostler.stores.bucket:BucketStore."
 POINTS = {
@@ -243,6 +329,7 @@ POINTS = {
         "sent": Called("hostler.backends.carrier:Carrier._send_artifacts", lambda _, inputs: names_any(inputs), True),
     },
     "pull at the end": pulled(END, early=False),
+    "pull many": pulled_at_once(END),
     "pull early": pulled(EARLY, early=True),
     "put": {
         **stored(SHELF, "put"),
@@ -254,6 +341,8 @@ POINTS = {
         "partial": Halved("hostler.stores.hashing:checked", lambda *told: "shelf" in told[3]),
         **written("CopiesVerified", "controller"),
     },
+    "gather": gathered(),
+    "delete": deleted(),
     "put into a bucket": {
         "begun": Called(f"{BUCKET}put"),
         "partial": Called("hostler.runtime.pacing:Bandwidth.pace"),

@@ -26,9 +26,12 @@ def copied(folder: Path, patterns: Sequence[str], target: Path, incoming: Path) 
     if not found:
         raise FilesError(f"it left no file that `outputs: {', '.join(patterns)}` means")
     incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
-    copies = tuple(_copy(folder / path, incoming / "copy", target / path, f"{target.name}/{path}") for path in found)
-    incoming.rmdir()
-    return copies
+    copy = incoming / "copy"
+    try:
+        return tuple(_copy(folder / path, copy, target / path, f"{target.name}/{path}") for path in found)
+    finally:
+        copy.unlink(missing_ok=True)  # on a full disk, what is left of it keeps others from writing
+        incoming.rmdir()
 
 
 def _copy(source: Path, temporary: Path, target: Path, path: str) -> FileRef:

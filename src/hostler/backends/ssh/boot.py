@@ -41,11 +41,16 @@ def put(stream: BinaryIO, path: str, asked: Dict[str, Any]) -> None:
     if hashlib.sha256(data).hexdigest() != asked["sha256"]:
         raise OSError("the agent arrived damaged: %d of %d bytes, or changed on the way" % (len(data), asked["size"]))
     temporary = "%s.%d.new" % (path, os.getpid())
-    with open(temporary, "wb") as output:
-        output.write(data)
-        output.flush()
-        os.fsync(output.fileno())
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "wb") as output:
+            output.write(data)
+            output.flush()
+            os.fsync(output.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        if os.path.exists(temporary):
+            os.unlink(temporary)  # on a full disk, what is left of it keeps others from writing
+        raise
 
 
 def digest_of(path: str) -> str:

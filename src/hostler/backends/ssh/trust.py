@@ -45,11 +45,22 @@ def add(file: Path, found: HostKey) -> None:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "r+") as lines:
             text = lines.read()
-            lines.write(("\n" if text and not text.endswith("\n") else "") + f"{found.host} {found.key}\n")
-            lines.flush()
-            os.fsync(lines.fileno())
+            line = ("\n" if text and not text.endswith("\n") else "") + f"{found.host} {found.key}\n"
+            _append(lines.fileno(), line.encode())
     except OSError as error:
         raise LinkRefused(f"the host key cannot be written to {file}: {error.strerror}") from error
+
+
+def _append(file: int, line: bytes) -> None:
+    """All of it or, on a full disk, nothing: half a key would be in the way of all others."""
+    end = os.fstat(file).st_size
+    try:
+        while line:
+            line = line[os.write(file, line) :]
+        os.fsync(file)
+    except OSError:
+        os.ftruncate(file, end)
+        raise
 
 
 def _line(key: asyncssh.SSHKey) -> str:
