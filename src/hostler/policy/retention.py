@@ -12,13 +12,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from enum import StrEnum
 from itertools import groupby
-from typing import Any, TypeVar
+from operator import itemgetter
+from typing import Any, TypeAlias, TypeVar, overload
 
 from hostler.model.artifacts import Artifact, ArtifactKind, Copy, Place, Standing
 from hostler.model.disks import DAY_S as DAY_S, RetentionRules as RetentionRules
 from hostler.model.record import record
 
 T = TypeVar("T")
+Row: TypeAlias = tuple[Any, ...]
+"""A deletion as numbers and words; its first values are these."""
+RANK, USED_AT, PATH, BYTES, PLACE, NAME = range(6)
 
 SHORT_MOST = 500
 """Files of a plan that lack nothing but copies."""
@@ -105,11 +109,34 @@ class Deletion:
     """Copies elsewhere that were read back; none for what needs none."""
 
 
+class Deletions(Sequence[Deletion]):
+    """Deletions that are kept as plain values and made when they are asked for.
+
+    There may be a million: of as many records the garbage collector would go through each, again and again, and keep
+    every thread waiting for seconds. Of tuples that hold nothing but numbers and words it knows nothing.
+    """
+
+    def __init__(self, rows: list[Row]) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        """So many there are."""
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, at: int) -> Deletion: ...
+    @overload
+    def __getitem__(self, at: slice) -> Deletions: ...
+    def __getitem__(self, at: int | slice) -> Deletion | Deletions:
+        """One, or some."""
+        return Deletions(self.rows[at]) if isinstance(at, slice) else _unpacked(self.rows[at])
+
+
 @record
 class Plan:
     """What may be deleted, in this order, and what stays: files and bytes by reason."""
 
-    deletions: tuple[Deletion, ...]
+    deletions: Deletions
     kept: Mapping[Obstacle, tuple[int, int]]
     short: tuple[Found, ...] = ()
     """The oldest of those that stay for want of copies alone."""
@@ -117,7 +144,7 @@ class Plan:
     @property
     def bytes(self) -> int:
         """What it would free."""
-        return sum(each.found.bytes for each in self.deletions)
+        return sum(row[BYTES] for row in self.deletions.rows)
 
 
 def plan(
@@ -216,7 +243,7 @@ class Planning:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self._kept: dict[Obstacle, tuple[int, int]] = {}
-        self._allowed: list[Deletion] = []
+        self._allowed: list[Row] = []
         self._series: list[Found] = []
         self._short: list[Found] = []
 
@@ -227,7 +254,7 @@ class Planning:
             return True
         verdict = self._judge.judged(found)
         if isinstance(verdict, Deletion):
-            self._allowed.append(verdict)
+            self._allowed.append(_packed(verdict))
             return True
         self._keep(verdict, found)
         return False
@@ -235,34 +262,34 @@ class Planning:
     def plan(self, need_bytes: int | None = None) -> Plan:
         """The plan for all of them, once."""
         self._judge_series()
-        allowed = in_order(self._allowed, _order)
+        allowed = in_order(self._allowed, itemgetter(RANK, USED_AT, PATH))
         chosen = allowed if need_bytes is None else list(_until(allowed, need_bytes))
         twins = _elsewhere(chosen)
-        deletions = tuple(self._apart(chosen, twins) if twins else chosen)
+        rows = list(self._apart(chosen, twins)) if twins else chosen
         short = tuple(sorted(self._short, key=_age)[:SHORT_MOST])
-        return Plan(deletions=deletions, kept=self._kept, short=short)
+        return Plan(deletions=Deletions(rows), kept=self._kept, short=short)
 
-    def _apart(self, chosen: Iterable[Deletion], twins: Collection[str]) -> Iterator[Deletion]:
+    def _apart(self, chosen: Iterable[Row], twins: Collection[str]) -> Iterator[Row]:
         """Without those that would have been proved by what goes before them."""
         gone: dict[str, set[str]] = {}
-        for each in chosen:
-            name = None if each.found.artifact is None else each.found.artifact.sha256
-            if name is None or name not in twins:
-                yield each
+        for row in chosen:
+            if row[NAME] is None or row[NAME] not in twins:
+                yield row
                 continue
-            again = self._judge.judged(_without(each.found, gone.get(name, set())))
+            found = _unpacked(row).found
+            again = self._judge.judged(_without(found, gone.get(row[NAME], set())))
             if isinstance(again, Obstacle):
-                _count(self._kept, again, each.found)
+                _count(self._kept, again, found)
                 continue
-            yield again
-            gone.setdefault(name, set()).add(each.found.place)
+            yield _packed(again)
+            gone.setdefault(row[NAME], set()).add(found.place)
 
     def _judge_series(self) -> None:
         newest = _newest(self._series, self._judge.rules)
         for found in self._series:
             verdict = self._judge.judged(found, is_newest=found.path in newest)
             if isinstance(verdict, Deletion):
-                self._allowed.append(verdict)
+                self._allowed.append(_packed(verdict))
             else:
                 self._keep(verdict, found)
 
@@ -295,12 +322,12 @@ def _count(kept: dict[Obstacle, tuple[int, int]], why: Obstacle, found: Found) -
     kept[why] = count + 1, size + found.bytes
 
 
-def _elsewhere(chosen: Sequence[Deletion]) -> frozenset[str]:
+def _elsewhere(chosen: Sequence[Row]) -> frozenset[str]:
     """Artifacts that may go from another place than most do: only of these can two files prove each other."""
-    places = Counter([each.found.place for each in chosen])
+    places = Counter([row[PLACE] for row in chosen])
     most = max(places, key=places.__getitem__, default=None)
-    others = () if len(places) < 2 else (each.found for each in chosen if each.found.place != most)
-    return frozenset(found.artifact.sha256 for found in others if found.artifact is not None)
+    others = () if len(places) < 2 else (row[NAME] for row in chosen if row[PLACE] != most)
+    return frozenset(name for name in others if name is not None)
 
 
 def _without(found: Found, places: Collection[str]) -> Found:
@@ -308,13 +335,13 @@ def _without(found: Found, places: Collection[str]) -> Found:
     return replace(found, copies=tuple(copy for copy in found.copies if copy.place not in places))
 
 
-def _until(allowed: Iterable[Deletion], need_bytes: int) -> Iterator[Deletion]:
+def _until(allowed: Iterable[Row], need_bytes: int) -> Iterator[Row]:
     freed = 0
-    for each in allowed:
+    for row in allowed:
         if freed >= need_bytes:
             return
-        freed += each.found.bytes
-        yield each
+        freed += row[BYTES]
+        yield row
 
 
 def in_order(allowed: Sequence[T], key: Callable[[T], tuple[Any, ...]]) -> list[T]:
@@ -329,13 +356,57 @@ def in_order(allowed: Sequence[T], key: Callable[[T], tuple[Any, ...]]) -> list[
     return [each for share in shares for each in sorted(share, key=key)]
 
 
-RANKS: Mapping[Rule, int] = {rule: rank for rank, rule in enumerate(Rule)}
+RULES = tuple(Rule)
+RANKS: Mapping[Rule, int] = {rule: rank for rank, rule in enumerate(RULES)}
 _ONCE_CURRENT = frozenset({Standing.MODEL, Standing.FORMER})
 
 
-def _order(deletion: Deletion) -> tuple[int, float, str]:
-    """Rule by rule, the oldest first."""
-    return RANKS[deletion.rule], deletion.found.used_at, deletion.found.path
+def _packed(deletion: Deletion) -> Row:
+    """By rule, the oldest first: so its first values are in order."""
+    found, artifact = deletion.found, deletion.found.artifact
+    return (
+        RANKS[deletion.rule], found.used_at, found.path, found.bytes, found.place,
+        None if artifact is None else artifact.sha256,
+        None if artifact is None else _artifact_row(artifact),
+        found.kind.value, found.series, None if found.standing is None else found.standing.value,
+        found.games, found.exported, found.wanted, found.domains,
+        tuple([(copy.place, copy.verified_at, copy.damaged) for copy in found.copies]),
+        tuple([(copy.place, copy.verified_at) for copy in deletion.proof]),
+    )  # fmt: skip
+
+
+def _artifact_row(artifact: Artifact) -> Row:
+    return artifact.kind.value, artifact.bytes, artifact.config, artifact.parents, artifact.job, artifact.made_at
+
+
+def _unpacked(row: Row) -> Deletion:
+    rank, used_at, path, size, place, name, about, kind, series, standing, games, exported, *rest = row
+    wanted, domains, copies, proof = rest
+    found = Found(
+        path=path,
+        kind=FileKind(kind),
+        bytes=size,
+        used_at=used_at,
+        place=place,
+        series=series,
+        artifact=None if about is None else _artifact_of(name, *about),
+        standing=None if standing is None else Standing(standing),
+        games=games,
+        exported=exported,
+        wanted=wanted,
+        domains=domains,
+        copies=tuple(Copy(place=place, verified_at=at, damaged=damaged) for place, at, damaged in copies),
+    )
+    proved = tuple(Copy(place=place, verified_at=at) for place, at in proof)
+    return Deletion(found=found, rule=RULES[rank], proof=proved)
+
+
+def _artifact_of(
+    name: str, kind: str, size: int, config: str | None, parents: tuple[str, ...], job: str | None, made_at: float
+) -> Artifact:
+    return Artifact(
+        sha256=name, kind=ArtifactKind(kind), bytes=size, config=config, parents=parents, job=job, made_at=made_at
+    )
 
 
 def _age(found: Found) -> tuple[float, str]:

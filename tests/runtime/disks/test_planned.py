@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,23 +11,23 @@ import pytest
 from hostler.model.artifacts import HUB
 from hostler.model.disks import DoomedFile
 from hostler.model.errors import UsageError
-from hostler.policy.retention import Deletion, FileKind, Found, Obstacle, Plan, Rule
+from hostler.policy.retention import Deletion, FileKind, Found, Obstacle, Plan, RetentionRules, Row, Rule, plan
 from hostler.runtime.disks.planned import Graves, Planned, row_name
 from hostler.runtime.disks.tombs import Buried, Tomb
-from hostler.runtime.disks.walking import Identity
 from tests.runtime.disks.yard import DAY_S, Yard
 
 
-def deletion(number: int, rule: Rule = Rule.LOG) -> Deletion:
+def deletion(number: int) -> Deletion:
     found = Found(path=f"logs/j{number}.1/out", kind=FileKind.LOG, bytes=number, used_at=0.0, place=HUB)
-    return Deletion(found=found, rule=rule, proof=())
+    return Deletion(found=found, rule=Rule.LOG, proof=())
 
 
 def planned(count: int = 10) -> Planned:
-    deletions = tuple(deletion(number, Rule.CACHE if number < 4 else Rule.LOG) for number in range(count))
-    identities = {each.found.path: Identity(1, 2, 3, 4) for each in deletions}
+    kinds = [FileKind.CACHE] * 4 + [FileKind.LOG] * (count - 4)
+    files = [replace(deletion(number).found, kind=kind) for number, kind in enumerate(kinds)]
+    made = plan(files, {}, RetentionRules(), 99 * DAY_S)
     kept = {Obstacle.YOUNG: (2, 10), Obstacle.IN_USE: (1, 30)}
-    return Planned(5.0, Plan(deletions=deletions, kept=kept), identities)
+    return Planned(5.0, replace(made, kept=kept), {each.path: (1, 2, 3, 4) for each in files})
 
 
 def numbers(some: list[Deletion]) -> list[int]:
@@ -87,7 +88,7 @@ class TestPlanned:
     def test_what_is_forgotten_has_no_files(self) -> None:
         made = planned()
         made.forget()
-        assert (made.page(3, []), made.named(["logs/j5.1/out"]), made.identities) == ([], [], {})
+        assert (made.page(3, []), made.named(["logs/j5.1/out"]), len(made)) == ([], [], 0)
 
 
 class TestGraves:
@@ -120,12 +121,12 @@ class TestGraves:
         assert [len(files) for _, files in self.made.chosen(None)[0]] == [2, 2, 1]
 
 
-class Watched(list[Deletion]):
+class Watched(list[Row]):
     """Notes how often it is gone through."""
 
     walks = 0
 
-    def __iter__(self) -> Iterator[Deletion]:
+    def __iter__(self) -> Iterator[Row]:
         self.walks += 1
         return super().__iter__()
 
@@ -134,10 +135,10 @@ async def test_nobody_goes_through_a_plan_once_it_is_made(yard: Yard, monkeypatc
     made: list[Watched] = []
     init = Planned.__init__
 
-    def watched(self: Planned, at: float, plan: Plan, identities: dict[str, Identity]) -> None:
+    def watched(self: Planned, at: float, plan: Plan, identities: dict[str, tuple[int, ...]]) -> None:
         init(self, at, plan, identities)
-        self._deletions = Watched(self._deletions)
-        made.append(self._deletions)
+        self._deletions.rows = Watched(plan.deletions.rows)
+        made.append(self._deletions.rows)
 
     monkeypatch.setattr(Planned, "__init__", watched)
     for number in range(200):

@@ -208,11 +208,11 @@ class Cleaner:
         rules = self._keeping.rules
 
         def look() -> Planned:
-            identities: dict[str, Identity] = {}
+            identities: dict[str, tuple[int, ...]] = {}
             planning = retention.Planning(retention.Judge(places, rules, now))
             for found, identity in self._survey.found(needs, places, rules, now):
                 if planning.add(found):
-                    identities[found.path] = identity
+                    identities[found.path] = tuple(identity)
             return Planned(now, planning.plan(), identities)
 
         planned = await asyncio.to_thread(look)
@@ -258,7 +258,7 @@ class Cleaner:
             done.left += refused
             for root in sorted(self._roots):
                 own = [each for each in allowed if each.found.path.startswith(f"{root}/")]
-                move, done.until = await self._bury(root, own, planned.identities, who, done.until)
+                move, done.until = await self._bury(root, own, planned.identity, who, done.until)
                 done.moved += move.moved
                 done.left += [LeftView(path=each.file.path, why=why) for each, why in move.left]
                 listed = {each.file.path for each in (*move.moved, *(each for each, _ in move.left))}
@@ -289,7 +289,12 @@ class Cleaner:
         return _once(allowed, left), left
 
     async def _bury(
-        self, root: str, files: Sequence[Deletion], identities: Mapping[str, Identity], who: str, until: float | None
+        self,
+        root: str,
+        files: Sequence[Deletion],
+        identity: Callable[[str], Identity],
+        who: str,
+        until: float | None,
     ) -> tuple[Move, float | None]:
         """List it, tell it, move it, in this order; what did not move is told to be where it was."""
         needs = self._needs(self._work)
@@ -297,7 +302,7 @@ class Cleaner:
         if not files:
             return Move(moved=(), left=()), until
         tombs, now = self._tombs[root], self._now()
-        rows = [(views.doomed(each), identities[each.found.path]) for each in files]
+        rows = [(views.doomed(each), identity(each.found.path)) for each in files]
         tomb = tombs.draft(rows, who, now, now + self._keeping.grace_s)
         await asyncio.to_thread(tombs.open, tomb)
         told = FilesTold(tombstone=tomb.id, who=who, until=tomb.until, retired=tuple(each.file for each in tomb.files))

@@ -7,12 +7,12 @@ the page has rows, and what is not wanted any more is let go of in a thread, lit
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
 from hostler.model.disks import GoingView, KeptView
 from hostler.model.errors import UsageError
-from hostler.policy.retention import Deletion, Plan, Rule
+from hostler.policy.retention import BYTES, PATH, RANK, RULES, Deletion, Plan
 from hostler.runtime.disks.tombs import Buried, Tomb
 from hostler.runtime.disks.walking import Identity
 
@@ -22,16 +22,15 @@ NOWHERE = "`after` leads nowhere: no file of that page is in the list any more; 
 class Planned:
     """A plan, and what tells its files from others that may come into their places."""
 
-    def __init__(self, at: float, plan: Plan, identities: dict[str, Identity]) -> None:
+    def __init__(self, at: float, plan: Plan, identities: dict[str, tuple[int, ...]]) -> None:
         self.at = at
         self.short = plan.short
         """Games that could go if there were more copies of them elsewhere."""
-        self.identities: Mapping[str, Identity] = identities
         self.may_go = tuple(_by_rule(plan))
         self.stays = tuple(_stays(plan))
         self._identities = identities
-        self._deletions = list(plan.deletions)
-        self._numbers = {each.found.path: number for number, each in enumerate(plan.deletions)}
+        self._deletions = plan.deletions
+        self._numbers = {row[PATH]: number for number, row in enumerate(plan.deletions.rows)}
         self._begin = 0
         """All before it have been looked at since."""
         self._looked_at: set[int] = set()
@@ -64,6 +63,11 @@ class Planned:
         numbers = sorted(self._numbers[path] for path in set(paths) & self._numbers.keys())
         return [self._deletions[each] for each in numbers if each >= self._begin and each not in self._looked_at]
 
+    def identity(self, path: str) -> Identity:
+        """What tells the file of that path from others that may come into its place."""
+        device, inode, size, mtime_ns = self._identities[path]
+        return Identity(device, inode, size, mtime_ns)
+
     def look_at(self, some: Iterable[Deletion]) -> None:
         """These have been looked at now: whether they went or stay, they are not planned any more."""
         self._looked_at.update(self._numbers[each.found.path] for each in some)
@@ -74,7 +78,7 @@ class Planned:
     def forget(self) -> None:
         """Let go of all files one by one: at once, it would keep every other thread waiting for a second."""
         while self._deletions:
-            self._deletions.pop()
+            self._deletions.rows.pop()
         for held in (self._identities, self._numbers):
             while held:
                 held.popitem()
@@ -139,12 +143,13 @@ def row_name(path: str, until: float) -> str:
 
 
 def _by_rule(plan: Plan) -> Iterator[GoingView]:
-    counts, sizes = Counter[Rule](), Counter[Rule]()
-    for each in plan.deletions:
-        counts[each.rule] += 1
-        sizes[each.rule] += each.found.bytes
-    for rule, count in counts.items():
-        yield GoingView(rule=rule.name.lower(), why=str(rule), files=count, bytes=sizes[rule])
+    counts, sizes = Counter[int](), Counter[int]()
+    for row in plan.deletions.rows:
+        counts[row[RANK]] += 1
+        sizes[row[RANK]] += row[BYTES]
+    for rank, count in counts.items():
+        rule = RULES[rank]
+        yield GoingView(rule=rule.name.lower(), why=str(rule), files=count, bytes=sizes[rank])
 
 
 def _stays(plan: Plan) -> Sequence[KeptView]:
