@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hostler.backends import carrier
-from hostler.backends.courier import Wanted, size_of
+from hostler.backends.courier import Courier, Wanted, size_of
 from hostler.backends.landing import SMALL_BYTES
 from hostler.backends.ssh import Habits, Network, Target, openssh
 from hostler.backends.ssh.openssh import Client, command
@@ -214,6 +214,13 @@ async def test_where_it_does_not_get_there_our_own_connection_serves(
         assert len(clients) == 1, "it is tried once for each connection"
 
 
+async def asking_on(guest: Courier) -> None:
+    """Its process was hung up on, and may take a moment to notice."""
+    async with asyncio.timeout(60):
+        while True:
+            await guest.find([])
+
+
 @with_client
 async def test_it_belongs_to_the_controller_that_has_started_it(server: Sshd, clients: list[Client]) -> None:
     async with network_to(server) as network:
@@ -225,7 +232,7 @@ async def test_it_belongs_to_the_controller_that_has_started_it(server: Sshd, cl
         new = Watch(node_on(server, network), epoch=2)
         await new.first(LinkUp)
         with pytest.raises(LinkLost):
-            await guest.find([])
+            await asking_on(guest)
         with pytest.raises(LinkRefused, match="epoch 1 has been followed by 2"):
             await old.node._courier_for_much()
         assert len(clients) == 2
