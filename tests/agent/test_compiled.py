@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.agent import compiled
+from hostler.agent import compiled, shared
 from hostler.agent.build import build_zipapp
 from hostler.agent.protocol import VERSION
 
@@ -71,7 +71,7 @@ def test_where_nothing_can_be_written_it_is_said_and_that_is_all(
     def full(path: str, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(compiled, "publish", full)
+    monkeypatch.setattr(shared, "publish", full)
     compiled.leave(str(zipapp))
     assert "No space left on device; the agent is compiled at every start" in capfd.readouterr().err
 

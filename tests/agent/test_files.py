@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from hostler.agent import files
+from hostler.agent import contents, files
 from hostler.agent.files import Files
 from hostler.agent.removal import remove
 from hostler.backends import carrier
@@ -57,12 +57,22 @@ class Failing(io.FileIO):
 
 @pytest.fixture
 def bad_block(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Failing]]:
-    """Files whose name has `bad` in it are of that kind."""
+    """Files that are called `bad` are of that kind."""
+    read = os.read
 
-    def opened(path: Any, *others: Any, **more: Any) -> Any:
-        return Failing(path) if "bad" in str(path) else builtins.open(path, *others, **more)
+    def is_bad(descriptor: int) -> bool:
+        return contents.called(descriptor).endswith("/bad")
 
-    monkeypatch.setattr(files, "open", opened, raising=False)
+    def opened(descriptor: int, *others: Any, **more: Any) -> Any:
+        return Failing(descriptor, closefd=False) if is_bad(descriptor) else builtins.open(descriptor, *others, **more)
+
+    def read_at_once(descriptor: int, size: int) -> bytes:
+        if is_bad(descriptor):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read(descriptor, size)
+
+    monkeypatch.setattr(contents, "open", opened, raising=False)
+    monkeypatch.setattr(os, "read", read_at_once)
     return Failing
 
 
@@ -72,7 +82,7 @@ def test_a_file_that_cannot_be_read_to_its_end_ends_the_connection(
     """A line would be taken for bytes of the file, and what is missing of it be waited for."""
     (tmp_path / "bad").write_bytes(LARGE)
     monkeypatch.setattr(bad_block, "good", 1 << 18)
-    monkeypatch.setattr(files, "_COPY_BYTES", 1 << 17)
+    monkeypatch.setattr(contents, "COPY_BYTES", 1 << 17)
     output = io.BytesIO()
     request = spoken({"op": "get", "files": [["bad", 0]]}, REST)
     with pytest.raises(BrokenPipeError, match="Input/output error"):
@@ -307,3 +317,11 @@ def test_a_file_system_without_locks_will_do(tmp_path: Path, monkeypatch: pytest
     put = {"op": "put", "path": f"blobs/{digest[:2]}/{digest}", "sha256": digest, "size": 1, "offset": 0}
     [said] = answers(tmp_path, put, data)
     assert said == ({"ok": True} if number != errno.EIO else {"error": os.strerror(number)})
+
+
+def test_a_pipe_is_no_file_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    failed, linked = answers(tmp_path, {"op": "get", "files": [["pipe", 0], ["link", 0]]})
+    assert "no regular file" in failed["error"]
+    assert "no regular file" in linked["error"]

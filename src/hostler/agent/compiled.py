@@ -7,15 +7,8 @@ notice of it: its name, and the mark of each file in it, are this one's.
 
 from __future__ import annotations
 
-import io
-import marshal
 import os
 import sys
-import zipfile
-from importlib.util import MAGIC_NUMBER
-
-from .node import log
-from .shared import publish
 
 _UNCHECKED = b"\x01\0\0\0"  # by a hash that nobody compares: the source lies beside it, and neither ever changes
 _HASH_BYTES = 8
@@ -23,6 +16,9 @@ _HASH_BYTES = 8
 
 def leave(code: str) -> None:
     """Compile the zipapp ``code`` for this Python, unless that is done. Who cannot write there does without."""
+    from .node import log  # most who import this module only ask where they are from, and shall start soon
+    from .shared import publish
+
     target = _target(code)
     if not os.path.isfile(code) or os.path.exists(target):
         return
@@ -46,6 +42,11 @@ def _target(code: str) -> str:
 
 
 def _archive(code: str) -> bytes:
+    import io
+    import marshal
+    import zipfile
+    from importlib.util import MAGIC_NUMBER
+
     buffer = io.BytesIO()
     with zipfile.ZipFile(code) as source, zipfile.ZipFile(buffer, "w") as target:
         for name in source.namelist():

@@ -13,7 +13,6 @@ import errno
 import fcntl
 import hashlib
 import os
-import shutil
 import socket
 import stat
 import sys
@@ -25,6 +24,7 @@ from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Set,
 from . import procs
 from .compiled import origin
 from .connection import connect
+from .contents import COPY_BYTES, PLAINLY, called, content, in_words, nothing_but_bytes, pieces, reading, regular_size
 from .paths import inside, relative
 from .patterns import matcher, walk
 from .protocol import PROTOCOL, Json, RequestError, decode, integer, is_id, line
@@ -39,13 +39,13 @@ CODE = origin(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__
 """Where ``hostler`` is imported from: the zipapp; asked for while the working directory is still the one it was."""
 _LONGEST_LINE = 16 << 20
 _LONGEST_ANSWER = 64 << 20  # what the controller takes for a line
-_COPY_BYTES = 1 << 20
 _SMALL_BYTES = 1 << 18
 _OUTPUT_BYTES = 1 << 18  # less than what is copied at a time: that goes past the buffer
 _F_SETPIPE_SZ = 1031  # fcntl(2); Python names it from 3.10 on
 _UNUSED_S = 14 * 86400.0
 _SHARED_UNUSED_S = 60 * 86400.0  # longer than anybody runs in one without asking for it anew
 _HEX = frozenset("0123456789abcdef")
+_AS_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
@@ -99,7 +99,7 @@ class Files:
             except OSError as error:
                 if error.filename is None and error.errno in (errno.EPIPE, errno.ECONNRESET):
                     raise
-                answer = {"error": _words(error)}
+                answer = {"error": in_words(error)}
             except (ValueError, RecursionError) as error:  # as of a name that this system's encoding does not have
                 answer = {"error": str(error)}
             if answer is not None:
@@ -128,54 +128,60 @@ class Files:
     def _send_file(self, path: str, offset: int, real: str) -> None:
         """A file, or in its place a line that says why there is none."""
         try:
-            with self._opened(path, real) as source:
-                size = regular_size(source, path)
+            descriptor = self._opened(path, real)
+            try:
+                size = regular_size(descriptor, path)
                 if size > _SMALL_BYTES:
-                    self._send_large(source, size, min(offset, size))
+                    with reading(descriptor) as source:
+                        self._send_large(source, size, min(offset, size))
                     return
-                data = b"".join(_pieces(source, size))
+                data = content(descriptor, size)
+            finally:
+                os.close(descriptor)
         except BrokenPipeError:
             raise
         except OSError as error:
-            self._output.write(line({"error": _words(error)}))
+            self._output.write(line({"error": in_words(error)}))
         except UnicodeEncodeError as error:
             self._output.write(line({"error": str(error)}))
         else:
             self._send_small(data, min(offset, size))
 
-    @contextmanager
-    def _opened(self, path: str, real: str) -> Iterator[BinaryIO]:
-        """A file below the agent's folder, which is ``real`` without links, to be read.
+    def _opened(self, path: str, real: str) -> int:
+        """The descriptor of a file below the agent's folder, which is ``real`` without links, to be read.
 
         Where the system tells how an open file is called, that takes far less time than a look at each folder above.
         """
         full = os.path.join(self._root, relative(path))
-        if not os.path.islink(full):
-            with open(full, "rb") as source:
-                if _called(source).startswith(real + "/"):
-                    yield source
-                    return
-        with open(self._inside(path), "rb") as source:
-            yield source
+        try:
+            descriptor = os.open(full, PLAINLY)
+        except OSError as error:
+            if error.errno != errno.ELOOP:  # it is a link, which may lead to where it is allowed to
+                raise
+        else:
+            if called(descriptor).startswith(real + "/"):
+                return descriptor
+            os.close(descriptor)
+        return os.open(self._inside(path), PLAINLY & ~os.O_NOFOLLOW)
 
     def _send_large(self, source: BinaryIO, size: int, offset: int) -> None:
         """What there is from the offset on, and behind it the hash of the whole file as it was read."""
         digest = hashlib.sha256()
-        with _nothing_but_bytes():
+        with nothing_but_bytes():
             self._output.write(line({"size": size, "offset": offset}))
             if offset:  # to read what lies before it takes minutes of a very large file
                 self._output.flush()
-            for data in _pieces(source, offset):
+            for data in pieces(source, offset):
                 digest.update(data)
-            for data in _pieces(source, size - offset):
+            for data in pieces(source, size - offset):
                 digest.update(data)
                 self._output.write(data)
             self._output.write(line({"sha256": digest.hexdigest()}))
 
     def _send_small(self, data: bytes, offset: int) -> None:
         """Of a small file the hash is known at once."""
-        head = {"size": len(data), "offset": offset, "sha256": hashlib.sha256(data).hexdigest()}
-        self._output.write(line(head))
+        head = b'{"size":%d,"offset":%d,"sha256":"%s"}\n'
+        self._output.write(head % (len(data), offset, hashlib.sha256(data).hexdigest().encode()))
         self._output.write(data[offset:])
 
     def _put(self, request: Json) -> Json:
@@ -252,6 +258,8 @@ class Files:
         return {"path": tree}
 
     def _make(self, tree: str, files: List[List[Any]], *, shared: bool) -> None:
+        import shutil  # which takes a sixth of the time in which this process starts
+
         making = "%s.%d.new" % (tree, os.getpid())
         _delete(making)
         os.makedirs(making, 0o700)
@@ -296,18 +304,34 @@ class Files:
         wanted: Dict[str, Set[str]] = {}
         for digest in map(_digest, request["sha256"]):
             wanted.setdefault(digest[:2], set()).add(digest)
+        real = os.path.realpath(self._root)
         for shelf, digests in wanted.items():  # each folder is read once: there may be thousands of files in it
             folder = "%s/objects/%s" % (ARTIFACTS, shelf)
-            own = self._inside(folder)
-            for name in _names(own):
-                if name[:64] in digests:
-                    path = folder + "/" + name
-                    found[name[:64]] = [path, self._size_inside(own, path)]
+            with self._folder(folder, real) as own:
+                for name in () if own is None else sorted(os.listdir(own)):
+                    if name[:64] in digests:
+                        path = folder + "/" + name
+                        found[name[:64]] = [path, self._size_inside(own, path)]
         return {"found": found}
 
-    def _size_inside(self, folder: str, path: str) -> int:
+    @contextmanager
+    def _folder(self, path: str, real: str) -> Iterator[Optional[int]]:
+        """The descriptor of a folder below the agent's, which is ``real`` without links; None where there is none."""
+        try:
+            descriptor = os.open(os.path.join(self._root, path), _AS_FOLDER)
+        except (FileNotFoundError, NotADirectoryError):
+            yield None
+            return
+        try:
+            if not called(descriptor).startswith(real + "/"):
+                self._inside(path)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _size_inside(self, folder: Optional[int], path: str) -> int:
         """The size of a file in a folder that is known to be inside; only a link can lead out of that."""
-        found = os.lstat(os.path.join(folder, os.path.basename(path)))
+        found = os.stat(os.path.basename(path), dir_fd=folder, follow_symlinks=False)
         return os.path.getsize(self._inside(path)) if stat.S_ISLNK(found.st_mode) else found.st_size
 
     def _clear(self, request: Json) -> Json:
@@ -352,7 +376,7 @@ class Files:
 
     def _bytes(self, left: List[int]) -> Iterator[bytes]:
         while left[0] > 0:
-            data = self._input.read(min(left[0], _COPY_BYTES))
+            data = self._input.read(min(left[0], COPY_BYTES))
             if not data:
                 raise BrokenPipeError(errno.EPIPE, "the other side hung up")
             left[0] -= len(data)
@@ -376,7 +400,7 @@ def digest_of(path: str) -> str:
     found = hashlib.sha256()
     with open(path, "rb") as source:
         while True:
-            data = source.read(_COPY_BYTES)
+            data = source.read(COPY_BYTES)
             if not data:
                 return found.hexdigest()
             found.update(data)
@@ -398,7 +422,7 @@ def main(words: List[str]) -> int:
     if mode == "of":
         procs.die_with_parent(int(words[1]))
     # Buffered: many small files are few packets then.
-    with _opened(0, "rb", _COPY_BYTES) as source, _opened(0 if mode == "of" else 1, "wb", _OUTPUT_BYTES) as output:
+    with _opened(0, "rb", COPY_BYTES) as source, _opened(0 if mode == "of" else 1, "wb", _OUTPUT_BYTES) as output:
         try:
             if mode != "of":
                 _widen(1)
@@ -417,7 +441,7 @@ def _opened(fd: int, mode: str, size: int) -> BinaryIO:
 def _widen(fd: int) -> None:
     """Have a pipe hold more than its 64 KiB: whoever fills it is woken less often. Other things stay as they are."""
     with suppress(OSError):
-        fcntl.fcntl(fd, _F_SETPIPE_SZ, _COPY_BYTES)
+        fcntl.fcntl(fd, _F_SETPIPE_SZ, COPY_BYTES)
 
 
 def _ask_to_be_let_in(root: str, source: BinaryIO, output: BinaryIO) -> None:
@@ -514,40 +538,6 @@ def _delete(tree: str) -> None:
         remove(tree)
 
 
-def regular_size(source: BinaryIO, path: str) -> int:
-    """The size of a file that can be read to its end. Raises OSError where it is something else."""
-    found = os.fstat(source.fileno())
-    if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "it is no regular file", path)
-    return found.st_size
-
-
-def _called(source: BinaryIO) -> str:
-    """The path of an open file without any link; nothing where this system does not tell."""
-    try:
-        return os.readlink("/proc/self/fd/%d" % source.fileno())
-    except OSError:
-        return ""
-
-
-@contextmanager
-def _nothing_but_bytes() -> Iterator[None]:
-    """Once a file's head is out, whatever fails ends the connection: a line about it would be taken for bytes."""
-    try:
-        yield
-    except OSError as error:
-        raise BrokenPipeError(errno.EPIPE, "a file could not be sent to its end: %s" % _words(error)) from error
-
-
-def _pieces(source: BinaryIO, count: int) -> Iterator[bytes]:
-    while count > 0:
-        data = source.read(min(count, _COPY_BYTES))
-        if not data:
-            raise BrokenPipeError(errno.EPIPE, "the file became shorter while it was read")
-        count -= len(data)
-        yield data
-
-
 def sync_folder(folder: str) -> None:
     """Have the names in it on the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -555,11 +545,6 @@ def sync_folder(folder: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _words(error: OSError) -> str:
-    what = "" if error.filename is None else "%.300r: " % error.filename
-    return what + (error.strerror or str(error))
 
 
 if __name__ == "__main__":

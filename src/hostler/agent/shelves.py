@@ -12,7 +12,8 @@ import re
 from contextlib import suppress
 from typing import BinaryIO, Callable, Dict, List, Optional
 
-from .files import Files, regular_size, sync_folder
+from .contents import regular_size
+from .files import Files, sync_folder
 from .protocol import Json, RequestError, integer
 from .shared import publish
 
@@ -129,7 +130,7 @@ class Shelf(Files):
         path = self._object(request)
         source = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
         try:
-            regular_size(source, path)
+            regular_size(source.fileno(), path)
         except OSError:
             source.close()
             raise

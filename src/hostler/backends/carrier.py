@@ -17,21 +17,24 @@ from typing import TypeAlias, TypeVar
 
 from hostler.agent.files import ARTIFACTS, BLOBS, OUTPUTS_MAX
 from hostler.backends.base import Store
-from hostler.backends.courier import Courier, Parcel, Wanted
+from hostler.backends.courier import Courier, Parcel, Wanted, come, size_of
 from hostler.backends.packing import LIBRARY, Packed, Packer
 from hostler.model.commands import AttemptOrder, WorkerOrder
 from hostler.model.errors import FilesChanged, FilesError
 from hostler.model.files import Fetch, FileRef, named_in
 
 Dial: TypeAlias = Callable[[], Awaitable[Courier]]
+DialForMuch: TypeAlias = Callable[[], Awaitable[Courier | None]]
 Result = TypeVar("Result")
 OWN = "hostler.workloads"
 SPARE_BYTES = 1 << 30
 """What is left free on this machine for the journal and all else."""
-MUCH = 64 << 20
-"""Bytes for which a connection of another kind is worth its handshake..."""
-LARGE = 1 << 20
-"""...if they are in files of so many on average: many small ones are none of its strengths."""
+MUCH = 4 << 20
+"""Bytes for which a connection of another kind is worth its handshake, which takes a tenth of a second at least..."""
+MORE = 256 << 10
+"""...and those that are worth the use of one that is there."""
+KEPT_S = 10.0
+"""How long such a one waits for more: it is a process of this machine's, and there may be a thousand nodes."""
 CHANGES_MAX = 3
 """Times that files may be others than they were a moment before."""
 SUFFIX = re.compile(r"(\.[A-Za-z0-9]+)*")
@@ -40,12 +43,12 @@ COURIERS = 3
 
 
 class Carrier:
-    """The files of one node. `dial` makes a greeted connection, `dial_for_much` one for large files.
+    """The files of one node. `dial` makes a greeted connection, `dial_for_much` one for much, if there is any such.
 
     `folder` is always the agent's on the node.
     """
 
-    def __init__(self, dial: Dial, dial_for_much: Dial, packer: Packer, store: Store) -> None:
+    def __init__(self, dial: Dial, dial_for_much: DialForMuch, packer: Packer, store: Store) -> None:
         self._dial = dial
         self._dial_for_much = dial_for_much
         self._packer = packer
@@ -54,6 +57,9 @@ class Carrier:
         self._sending = asyncio.Lock()
         """They share one line there: what two need is sent once."""
         self._idle: list[Courier] = []
+        self._for_much: Courier | None = None
+        """One that waits for more."""
+        self._waits: asyncio.TimerHandle | None = None
 
     async def attempt(self, order: AttemptOrder, folder: str) -> AttemptOrder:
         """An order whose folder, program and artifacts are on the node."""
@@ -98,6 +104,7 @@ class Carrier:
         for courier in self._idle:
             courier.close()
         self._idle.clear()
+        self._let_go()
 
     async def _environment(self, argv: Sequence[str], env: Mapping[str, str], folder: str) -> dict[str, str]:
         own = {**env, "HOSTLER_ARTIFACTS": f"{folder}/{ARTIFACTS}"}
@@ -174,32 +181,63 @@ class Carrier:
 
     async def _put(self, courier: Courier, parcels: Sequence[Parcel]) -> None:
         missing = await courier.missing(parcels)
-        async with self._fit_for([each.size for each in missing], courier) as fit:
+        async with self._fit_for(sum(each.size for each in missing), courier) as fit:
             await fit.send(missing)
 
     async def _get(self, courier: Courier, wanted: Sequence[Wanted]) -> list[str]:
         """Fetch, if there is room for all of it. Raises `OSError` where there is not."""
-        sizes = await asyncio.to_thread(lambda: list(map(_to_come, wanted)))
-        await asyncio.to_thread(self._expect_room, sum(sizes))
-        async with self._fit_for(sizes, courier) as fit:
+        size = await asyncio.to_thread(self._expect_room, wanted)
+        async with self._fit_for(size, courier) as fit:
             return await fit.get(wanted)
 
     @asynccontextmanager
-    async def _fit_for(self, sizes: Sequence[int], courier: Courier) -> AsyncIterator[Courier]:
-        """This connection, or for files of such sizes one of the other kind."""
-        if sum(sizes) < max(MUCH, len(sizes) * LARGE):
+    async def _fit_for(self, size: int, courier: Courier) -> AsyncIterator[Courier]:
+        """This connection, or one of the other kind for so many bytes."""
+        other = await self._other_for(size)
+        if other is None:
             yield courier
             return
-        other = await self._dial_for_much()
         try:
             yield other
-        finally:
+        except BaseException:
             other.close()
+            raise
+        self._keep_for_much(other)
 
-    def _expect_room(self, size: int) -> None:
+    async def _other_for(self, size: int) -> Courier | None:
+        if size >= MORE and (kept := self._kept_for_much()) is not None:
+            return kept
+        return await self._dial_for_much() if size >= MUCH else None
+
+    def _kept_for_much(self) -> Courier | None:
+        """The one that waits, if it is of use still; it waits no more."""
+        kept, self._for_much = self._for_much, None
+        if self._waits is not None:
+            self._waits.cancel()
+        if kept is not None and kept.broken:
+            kept.close()
+            return None
+        return kept
+
+    def _keep_for_much(self, courier: Courier) -> None:
+        if courier.broken or self._for_much is not None:
+            courier.close()
+            return
+        self._for_much = courier
+        self._waits = asyncio.get_running_loop().call_later(KEPT_S, self._let_go)
+
+    def _let_go(self) -> None:
+        if (kept := self._kept_for_much()) is not None:
+            kept.close()
+
+    def _expect_room(self, wanted: Sequence[Wanted]) -> int:
+        """Bytes that are to come."""
+        begun = come(wanted)
+        size = sum(_to_come(each, begun) for each in wanted)
         self._store.results.mkdir(mode=0o700, parents=True, exist_ok=True)
         if size > shutil.disk_usage(self._store.results).free - SPARE_BYTES:
             raise OSError(errno.ENOSPC, f"no room for {size} bytes in {self._store.results}")
+        return size
 
     @asynccontextmanager
     async def _courier(self) -> AsyncIterator[Courier]:
@@ -228,17 +266,10 @@ async def _delete(folder: Path) -> None:
     await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
-def _to_come(wanted: Wanted) -> int:
+def _to_come(wanted: Wanted, begun: Mapping[str, int]) -> int:
     """Bytes that there has to be room for; what has come before has its room."""
-    here = None if wanted.sha256 is None else _size(wanted.target)
-    return max(0, wanted.size - ((_size(wanted.partial) or 0) if here is None else here))
-
-
-def _size(path: Path) -> int | None:
-    try:
-        return os.stat(path).st_size
-    except FileNotFoundError:
-        return None
+    here = None if wanted.sha256 is None else size_of(wanted.target)
+    return max(0, wanted.size - (begun.get(str(wanted.partial), 0) if here is None else here))
 
 
 def _parcel(packed: Packed) -> Parcel:

@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -48,11 +48,18 @@ class Reader(Protocol):
 
 
 @runtime_checkable
-class Takes(Protocol):
+class Lands(Protocol):
     """A reader that has a thread of its own."""
 
-    async def take(self, count: int, write: Callable[[Piece], None]) -> None:
-        """Give so many bytes to `write`, in that thread. Raises `ConnectionError`, and what `write` raises."""
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more can come."""
+
+    async def land(self, files: Sequence[Wanted], disk: Disk, moved: Callable[[], None], where: str) -> list[str]:
+        """Take files that were asked for, in that thread; their hashes.
+
+        Raises as `Courier.get`, and `ConnectionError`. Nothing is written any more when it returns, however it does.
+        """
 
 
 @record
@@ -116,9 +123,9 @@ class Disk:
         """Begin to write through what there is of a file."""
         self._syncing.append(self._pool.submit(_sync, path))
 
-    def sync(self, path: Path) -> None:
+    def sync(self, path: Path, *, size: int | None = None) -> None:
         """Write a file through before it is named: large ones from now on, small ones together."""
-        size = os.stat(path).st_size
+        size = os.stat(path).st_size if size is None else size
         if size > SMALL or not self._volume.is_of_use:
             self.begin(path)
             return
@@ -180,11 +187,16 @@ class Courier:
     def __init__(self, where: str, reader: Reader, writer: asyncio.StreamWriter) -> None:
         self._where = where
         self._reader = reader
-        self._taker = reader if isinstance(reader, Takes) else None  # to find that out takes as long as a small file
+        self._lands = reader if isinstance(reader, Lands) else None
         self._writer = writer
-        self.broken = False
+        self._is_closed = False
         self._signs = 0
         """How often something has moved."""
+
+    @property
+    def broken(self) -> bool:
+        """Whether it is of no use any more, as far as this side can tell."""
+        return self._is_closed or self._writer.is_closing() or (self._lands is not None and self._lands.is_over)
 
     async def greet(self, epoch: int, *, guest: bool = False) -> None:
         """The opening words; to a guest of the agent, if its files are not served by itself.
@@ -247,13 +259,12 @@ class Courier:
         All are on disk, with the hash that the node took while it read them, when this returns. Raises `FilesError`
         where one is not there, or another than is wanted, and `OSError` where it cannot be written here.
         """
-        here = await asyncio.to_thread(_here, files)
-        todo = [each for each, digest in zip(files, here, strict=True) if digest is None]
+        here, todo, begun = await asyncio.to_thread(_looked, files)
         disk = Disk({each.partial.parent for each in todo})
-        sending = asyncio.create_task(self._ask_for(todo))
+        sending = asyncio.create_task(self._ask_for(todo, begun))
         try:
             async with self._watched():
-                came = [await self._receive(wanted, disk) for wanted in todo]
+                came = await self._landed(todo, disk)
                 await sending
             await asyncio.to_thread(disk.publish, todo)
         except BaseException:
@@ -275,7 +286,7 @@ class Courier:
 
     def close(self) -> None:
         """Hang up."""
-        self.broken = True
+        self._is_closed = True
         self._writer.close()
 
     async def _pipelined(self, missing: Sequence[Missing], pace: Paced | None) -> None:
@@ -312,51 +323,39 @@ class Courier:
         if left:
             raise FilesChanged(f"{parcel.source} became shorter while it was sent")
 
-    async def _ask_for(self, files: Sequence[Wanted]) -> None:
+    async def _ask_for(self, files: Sequence[Wanted], begun: Mapping[str, int]) -> None:
         for at in range(0, len(files), BATCH):
-            asked = [(wanted.path, _size(wanted.partial)) for wanted in files[at : at + BATCH]]
+            asked = [(wanted.path, begun.get(str(wanted.partial), 0)) for wanted in files[at : at + BATCH]]
             await self._send({"op": "get", "files": asked})
+
+    async def _landed(self, files: Sequence[Wanted], disk: Disk) -> list[str]:
+        if self._lands is None:
+            return [await self._receive(wanted, disk) for wanted in files]
+        try:
+            return await self._lands.land(files, disk, self._move, self._where)
+        except ConnectionError as error:
+            raise self._lost(str(error)) from error
 
     async def _receive(self, wanted: Wanted, disk: Disk) -> str:
         answer = await self._hear()
         if "error" in answer:
             raise FilesError(f"{wanted.path} of {self._where} cannot be fetched: {answer['error']}")
         partial, digest = wanted.partial, hashlib.sha256()
-        with _written(wanted.target), partial.open("ab" if answer["offset"] else "wb") as output:
+        with written(wanted.target), partial.open("ab" if answer["offset"] else "wb") as output:
             if answer["offset"]:
-                digest = await asyncio.to_thread(self._resumed, output, partial, answer["offset"])
+                digest = await asyncio.to_thread(resumed, output, partial, answer["offset"], self._move)
             await self._take(
                 Sink(output, digest, lambda: disk.begin(partial), self._move), answer["size"] - answer["offset"]
             )
         disk.sync(partial)
-        told, found = answer.get("sha256") or (await self._hear())["sha256"], digest.hexdigest()
-        if found == told and wanted.sha256 in (None, found):
-            return found
-        partial.unlink()
-        fault = FilesError if found == told else FilesChanged
-        raise fault(f"{wanted.path} of {self._where} is not what it should be: its hash is another one")
+        told = answer.get("sha256") or (await self._hear())["sha256"]
+        return verified(wanted, digest.hexdigest(), told, self._where)
 
     def _move(self) -> None:
         self._signs += 1
 
-    def _resumed(self, output: BinaryIO, partial: Path, offset: int) -> hashlib._Hash:
-        """The hash of what has come before, of which everything behind the offset is dropped."""
-        output.truncate(offset)
-        digest = hashlib.sha256()
-        with partial.open("rb") as source:
-            while data := source.read(PIECE):
-                digest.update(data)
-                self._move()  # though nothing does on the line
-        return digest
-
     async def _take(self, sink: Sink, left: int) -> None:
         """Fill a sink with so many bytes: large ones in a thread, while the next are on their way."""
-        if self._taker is not None:
-            try:
-                await self._taker.take(left, sink.write)
-            except ConnectionError as error:
-                raise self._lost(str(error)) from error
-            return
         taking: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         taking.set_result(None)
         try:
@@ -448,7 +447,7 @@ class Courier:
 
     def _cut(self) -> None:
         """Hang up, and send nothing more of what waits for that."""
-        self.broken = True
+        self._is_closed = True
         self._writer.transport.abort()
 
     def _lost(self, why: str) -> LinkLost:
@@ -479,24 +478,59 @@ async def _pieces(path: Path, offset: int, left: int, pace: Paced | None) -> Asy
             yield data
 
 
-def _here(files: Sequence[Wanted]) -> list[str | None]:
-    """The hashes of those that are here already; the folders of the others are made."""
-    found = [each.sha256 if _is_here(each) else None for each in files]
-    missing = [each for each, digest in zip(files, found, strict=True) if digest is None]
-    for folder in {path.parent for each in missing for path in (each.target, each.partial)}:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+def come(files: Iterable[Wanted]) -> dict[str, int]:
+    """How much of files has come before, by where it is kept; of others there is nothing."""
+    found = dict[str, int]()
+    for folder in {os.path.dirname(each.partial) for each in files}:
+        with suppress(FileNotFoundError), os.scandir(folder) as entries:
+            found.update((entry.path, entry.stat().st_size) for entry in entries)
     return found
 
 
+def _looked(files: Sequence[Wanted]) -> tuple[list[str | None], list[Wanted], dict[str, int]]:
+    """The hashes of those that are here already, the others, and how much of these has come before."""
+    here = [each.sha256 if _is_here(each) else None for each in files]
+    todo = [each for each, digest in zip(files, here, strict=True) if digest is None]
+    return here, todo, _expected(todo)
+
+
+def _expected(files: Sequence[Wanted]) -> dict[str, int]:
+    """How much of files has come before; the folders for all of them are there."""
+    for folder in {os.path.dirname(path) for each in files for path in (each.target, each.partial)}:
+        if not os.path.isdir(folder):
+            Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    return come(files)
+
+
 def _is_here(wanted: Wanted) -> bool:
-    if wanted.sha256 is None or _size(wanted.target) != wanted.size or not wanted.target.exists():
+    if wanted.sha256 is None or size_of(wanted.target) != wanted.size:
         return False
     with wanted.target.open("rb") as source:
         return hashlib.file_digest(source, "sha256").hexdigest() == wanted.sha256
 
 
+def resumed(output: BinaryIO, partial: Path, offset: int, moved: Callable[[], None]) -> hashlib._Hash:
+    """The hash of what has come before, of which everything behind the offset is dropped."""
+    output.truncate(offset)
+    digest = hashlib.sha256()
+    with partial.open("rb") as source:
+        while data := source.read(PIECE):
+            digest.update(data)
+            moved()  # though nothing does on the line
+    return digest
+
+
+def verified(wanted: Wanted, found: str, told: str, where: str) -> str:
+    """The hash that a file was found to have, if it was told to be that, and is wanted. Raises `FilesError`."""
+    if found == told and wanted.sha256 in (None, found):
+        return found
+    wanted.partial.unlink()
+    fault = FilesError if found == told else FilesChanged
+    raise fault(f"{wanted.path} of {where} is not what it should be: its hash is another one")
+
+
 @contextmanager
-def _written(path: Path) -> Iterator[None]:
+def written(path: Path) -> Iterator[None]:
     """An error of the system that names no file is about this one."""
     try:
         yield
@@ -509,14 +543,15 @@ def _written(path: Path) -> Iterator[None]:
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        with _written(path):
+        with written(path):
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _size(path: Path) -> int:
+def size_of(path: Path) -> int | None:
+    """Bytes of a file; `None`: there is none."""
     try:
         return os.stat(path).st_size
     except FileNotFoundError:
-        return 0
+        return None

@@ -115,9 +115,9 @@ class RemoteNode(AgentedNode):
         async with dialling(self.name):
             return await self._courier_over(await self._further(), guest=False)
 
-    async def _courier_for_much(self) -> Courier:
-        """A connection for large files, greeted."""
-        return await self._courier()
+    async def _courier_for_much(self) -> Courier | None:
+        """A connection for many bytes, greeted; `None`: there is none that is better at it."""
+        return None
 
     async def _courier_over(self, streams: Streams, *, guest: bool) -> Courier:
         courier = Courier(self.name, *streams)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import shutil
 import subprocess
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from hostler.backends import carrier
+from hostler.backends.courier import Courier, Wanted, size_of
+from hostler.backends.landing import SMALL_BYTES
 from hostler.backends.ssh import Habits, Network, Target, openssh
 from hostler.backends.ssh.openssh import Client, command
 from hostler.model.errors import FilesError, LinkLost, LinkRefused
@@ -20,7 +23,7 @@ from hostler.model.files import Fetch
 from hostler.model.inputs import Ended, LinkUp
 from tests.backends.ssh import sshd
 from tests.backends.ssh.sshd import Sshd
-from tests.backends.ssh.test_carrier import content, in_folder, linked, store_of
+from tests.backends.ssh.test_carrier import agent, content, in_folder, linked, project, store_of
 from tests.backends.ssh.test_node import network_to, node_on, server
 from tests.backends.watching import Watch
 
@@ -33,7 +36,7 @@ HABITS = Habits(config=(), known_hosts=(Path("/known"),))
 
 @pytest.fixture
 def clients(monkeypatch: pytest.MonkeyPatch) -> list[Client]:
-    """Those that are started, for files of more than a mebibyte."""
+    """Those that are started, for more than a mebibyte."""
     found: list[Client] = []
     start = Client.start
 
@@ -67,21 +70,108 @@ async def test_large_files_go_there_and_come_back(server: Sshd, tmp_path: Path, 
         await node.launch([supplied])
         await watch.first(Ended)
         await node.fetch("j1.1", Fetch(outputs=("out",)), str(mine))
-        assert len(clients) == 2
         assert content(server.folder / "results" / "j1.1" / "out") == content(mine)
         await node.supply(in_folder("j2.1", mine, "true"))
-        assert len(clients) == 2, "what is there is not sent, and small files need no client"
+        assert len(clients) == 1, "it waits for more"
 
 
-async def test_many_small_files_are_no_large_ones(server: Sshd, tmp_path: Path, clients: list[Client]) -> None:
-    mine = tmp_path / "project"
-    mine.mkdir()
-    for number in range(30):
-        (mine / str(number)).write_bytes(os.urandom(100_000))
-    async with linked(server) as (node, _):
-        supplied = await node.supply(in_folder("j1.1", mine, "true"))
+@with_client
+async def test_many_small_files_go_that_way_too(server: Sshd, tmp_path: Path, clients: list[Client]) -> None:
+    """Of any name, empty ones and such as are hardly small any more among them; of every second a half is here."""
+    mine = project(tmp_path / "project")
+    for number in range(300):
+        (mine / f"{number} ä").write_bytes(os.urandom(number * 30))
+    for number in range(-1, 2):
+        (mine / f"edge{number}").write_bytes(os.urandom(SMALL_BYTES + number))
+    async with linked(server) as (node, watch):
+        supplied = await node.supply(
+            in_folder("j1.1", mine, "sh", "-c", 'mkdir out; for each in *; do ln -- "$each" out; done; true')
+        )
+        assert len(clients) == 1
         assert content(Path(str(supplied.cwd))) == content(mine)
-        assert clients == []
+        await node.launch([supplied])
+        await watch.first(Ended)
+        incoming = store_of(server).incoming("j1.1")
+        incoming.mkdir(parents=True)
+        for number in range(0, 300, 2):
+            name = hashlib.sha256(f"trees/j1.1/out/{number} ä".encode()).hexdigest()[:32]
+            (incoming / name).write_bytes((mine / f"{number} ä").read_bytes()[: number * 15])
+        files = await node.fetch("j1.1", Fetch(outputs=("out",)), str(mine))
+        there = {name: data for name, data in content(mine).items() if "/" not in name}
+        assert content(server.folder / "results" / "j1.1" / "out") == there
+        assert {each.path: each.sha256 for each in files} == {
+            f"j1.1/out/{name}": hashlib.sha256(data).hexdigest() for name, data in there.items()
+        }
+        assert not incoming.exists()
+        assert len(clients) == 1
+
+
+@with_client
+async def test_little_needs_no_client_and_uses_one_that_waits_for_a_while(
+    server: Sshd, tmp_path: Path, clients: list[Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {"little": carrier.MORE, "much": 2 << 20, "less": carrier.MORE - 1, "again": carrier.MORE}
+    for name, size in sizes.items():
+        (tmp_path / name).write_bytes(os.urandom(size))
+    monkeypatch.setattr(carrier, "KEPT_S", 3600.0)
+    async with linked(server) as (node, _):
+        sent = list[int]()
+        for number, name in enumerate(sizes):
+            supplied = await node.supply(in_folder(f"j{number}.1", tmp_path, "true", files=(name,)))
+            assert content(Path(str(supplied.cwd))) == {name: (tmp_path / name).read_bytes()}
+            sent.append(len(clients))
+        assert sent == [0, 1, 1, 1]
+        process = clients[0].process
+        assert process is not None
+        process.kill()
+        await clients[0]._input.read()
+        (tmp_path / "again").write_bytes(os.urandom(2 << 20))
+        await node.supply(in_folder("j9.1", tmp_path, "true", files=("again",)))
+        assert len(clients) == 2, "one that has ended is not used"
+        node._carrier._let_go()
+        await clients[1].last_words()
+
+
+@with_client
+async def test_one_that_nothing_more_comes_for_ends(
+    server: Sshd, tmp_path: Path, clients: list[Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "large").write_bytes(os.urandom(3 << 20))
+    monkeypatch.setattr(carrier, "KEPT_S", 0.0)
+    async with linked(server) as (node, _):
+        await node.supply(in_folder("j1.1", tmp_path, "true"))
+        await clients[0].last_words()
+        assert node._carrier._for_much is None
+
+
+@with_client
+async def test_nothing_is_written_any_more_for_who_does_not_wait(
+    server: Sshd, tmp_path: Path, clients: list[Client]
+) -> None:
+    """Another one may ask for the same file at once."""
+    data = os.urandom(64 << 20)
+    async with linked(server) as (node, _):
+        (agent(server) / "artifacts").mkdir(exist_ok=True)
+        (agent(server) / "artifacts" / "big").write_bytes(data)
+        wanted = Wanted(path="artifacts/big", size=len(data), target=tmp_path / "big", partial=tmp_path / "part")
+        courier = await node._courier_for_much()
+        assert courier is not None
+        coming = asyncio.create_task(courier.get([wanted]))
+        while not size_of(wanted.partial):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
+        coming.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await coming
+        assert courier.broken
+        size = size_of(wanted.partial)
+        assert size is not None
+        with wanted.partial.open("rb") as part:
+            assert part.read() == data[:size], "and what has come is whole"
+        again = await node._courier_for_much()
+        assert again is not None
+        await again.get([wanted])
+        again.close()
+        assert wanted.target.read_bytes() == data
 
 
 @with_client
@@ -124,17 +214,25 @@ async def test_where_it_does_not_get_there_our_own_connection_serves(
         assert len(clients) == 1, "it is tried once for each connection"
 
 
+async def asking_on(guest: Courier) -> None:
+    """Its process was hung up on, and may take a moment to notice."""
+    async with asyncio.timeout(60):
+        while True:
+            await guest.find([])
+
+
 @with_client
 async def test_it_belongs_to_the_controller_that_has_started_it(server: Sshd, clients: list[Client]) -> None:
     async with network_to(server) as network:
         old = Watch(node_on(server, network), epoch=1)
         await old.first(LinkUp)
         guest = await old.node._courier_for_much()
+        assert guest is not None
         assert await guest.find([]) == {}
         new = Watch(node_on(server, network), epoch=2)
         await new.first(LinkUp)
         with pytest.raises(LinkLost):
-            await guest.find([])
+            await asking_on(guest)
         with pytest.raises(LinkRefused, match="epoch 1 has been followed by 2"):
             await old.node._courier_for_much()
         assert len(clients) == 2
@@ -145,6 +243,7 @@ async def test_it_belongs_to_the_controller_that_has_started_it(server: Sshd, cl
 async def test_it_ends_with_its_connection(server: Sshd, clients: list[Client]) -> None:
     async with linked(server) as (node, _):
         guest = await node._courier_for_much()
+        assert guest is not None
         process = clients[0].process
         assert process is not None
         guest.close()

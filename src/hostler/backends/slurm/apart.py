@@ -32,7 +32,7 @@ class Freight:
     def __init__(self, name: str, open_files: Open, packer: Packer, store: Store) -> None:
         self._name = name
         self._open = open_files
-        self.carrier = Carrier(self._courier, self._courier, packer, store)
+        self.carrier = Carrier(self._courier, _none_for_much, packer, store)
         self._kept: dict[str, tuple[str, ...]] = {}
         self._pools: set[str] = set()
         self._laid: set[str] = set()
@@ -70,6 +70,10 @@ class Freight:
                 courier.close()
                 raise
             return courier
+
+
+async def _none_for_much() -> None:
+    """No connection is better at many bytes than another."""
 
 
 class ApartPool(SlurmPool):

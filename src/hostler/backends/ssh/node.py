@@ -99,11 +99,11 @@ class SshNode(RemoteNode):
         except asyncssh.Error as error:
             raise LinkLost(f"no connection for files to {self.name}: {error}") from error
 
-    async def _courier_for_much(self) -> Courier:
+    async def _courier_for_much(self) -> Courier | None:
         """By OpenSSH's client, where that gets there as well."""
         words = None if self._guest is None else self._network.command(self._target, self._guest)
         if words is None:
-            return await super()._courier_for_much()
+            return None
         client = Client()
         try:
             async with dialling(self.name):
@@ -111,8 +111,8 @@ class SshNode(RemoteNode):
         except (LinkLost, ValueError) as error:  # the latter: its shell prints what nobody has asked for
             self._guest = None
             why = await client.last_words() or str(error)
-            self._log.info("large files go by our own connection", node=self.name, why=why)
-            return await super()._courier_for_much()
+            self._log.info("files go by our own connection, however many", node=self.name, why=why)
+            return None
 
     async def _further(self) -> Streams:
         if self._connection is None or self._socket is None:

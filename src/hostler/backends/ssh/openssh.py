@@ -1,4 +1,4 @@
-"""OpenSSH's own client, for large files: what asyncssh decrypts in the controller, this does beside it, in less time.
+"""OpenSSH's own client, for many bytes: what asyncssh decrypts in the controller, this does beside it, in less time.
 
 It is told to get there as the same user and to trust the same keys; where it cannot be told so, it is not used.
 """
@@ -16,13 +16,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hostler.backends.courier import Piece
+from hostler.backends.courier import Disk, Wanted
+from hostler.backends.landing import Line, land
 from hostler.backends.ssh.target import Habits, Target
 
 Result = TypeVar("Result")
 PROGRAM = "ssh"
 CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
-"""Put first: they take half as long as what others would choose, and files may be large."""
+"""Put first: they take half as long as what others would choose, and there may be much."""
 PLAIN = (
     *("BatchMode=yes", "StrictHostKeyChecking=yes", "UpdateHostKeys=no", "GlobalKnownHostsFile=none"),
     *("ControlMaster=no", "ControlPath=none", "ClearAllForwardings=yes", "RemoteCommand=none", "ProxyJump=none"),
@@ -32,9 +33,8 @@ PLAIN = (
     *("IgnoreUnknown=KnownHostsCommand", "KnownHostsCommand=none"),  # OpenSSH has it from 8.5 on
 )
 """Nothing but the command, whatever else people have configured for their own sessions."""
-READ_BYTES = 1 << 20
-"""What comes at least so slowly that these come within `SILENCE_S` gets on."""
-LINE_BYTES = 1 << 16
+WAITING_BYTES = 1 << 20
+"""What may lie in the socket that it writes to."""
 LONGEST_WORDS = 300
 
 
@@ -65,13 +65,14 @@ class Client(asyncio.StreamReaderProtocol):
     """
 
     def __init__(self) -> None:
-        super().__init__(asyncio.StreamReader())
+        self._input = asyncio.StreamReader()
+        """Nothing ever comes of it but its end: that of the process."""
+        super().__init__(self._input)
         self.process: subprocess.Popen[bytes] | None = None
         self._thread = ThreadPoolExecutor(1, "openssh")
         self._output, self._its_output = socket.socketpair()
-        self._its_output.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, READ_BYTES)
-        self._kept = b""
-        """What came behind a line."""
+        self._its_output.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, WAITING_BYTES)
+        self._line = Line(self._output)
         self._over = asyncio.Event()
         self._said: Future[bytes] | None = None
 
@@ -91,25 +92,20 @@ class Client(asyncio.StreamReaderProtocol):
 
     async def read(self, n: int) -> bytes:
         """Some bytes, at most so many; nothing at the end. Raises `ConnectionError`."""
-        if self._kept:
-            data, self._kept = self._kept[:n], self._kept[n:]
-            return data
-        return await self._in_thread(self._output.recv, min(n, READ_BYTES))
-
-    async def take(self, count: int, write: Callable[[Piece], None]) -> None:
-        """Give so many bytes to `write`, in the thread. Raises `ConnectionError`, and what `write` raises."""
-        kept, self._kept = self._kept[:count], self._kept[count:]
-        await self._in_thread(self._take, kept, count - len(kept), write)
+        return await self._in_thread(self._line.some, n)
 
     async def readline(self) -> bytes:
-        """A line with its end, or what there was before the end."""
-        parts = [self._kept]
-        while b"\n" not in parts[-1]:
-            parts.append(await self._in_thread(self._output.recv, LINE_BYTES))
-            if not parts[-1]:
-                break
-        line, end, self._kept = b"".join(parts).partition(b"\n")
-        return line + end
+        """A line with its end, or what there was before the end. Raises `ConnectionError`."""
+        return await self._in_thread(self._line.line)
+
+    async def land(self, files: Sequence[Wanted], disk: Disk, moved: Callable[[], None], where: str) -> list[str]:
+        """Take files that were asked for, in the thread; their hashes. Raises as `Courier.get`, `ConnectionError`."""
+        return await self._in_thread(land, self._line, files, disk, moved, where)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the process has ended, or has been told to."""
+        return self._input.at_eof() or self._over.is_set()
 
     async def last_words(self) -> str:
         """What it has said of what went wrong, once it is over."""
@@ -121,11 +117,14 @@ class Client(asyncio.StreamReaderProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It has ended, or shall."""
         super().connection_lost(exc)
-        with suppress(OSError):
-            self._output.shutdown(socket.SHUT_RDWR)  # the thread may be waiting for more
+        self._hang_up()
         self._said = self._thread.submit(self._end)
         self._thread.shutdown(wait=False)
         self._over.set()
+
+    def _hang_up(self) -> None:
+        with suppress(OSError):
+            self._output.shutdown(socket.SHUT_RDWR)  # the thread may be waiting for more
 
     def _run(self, words: Sequence[str], its_input: socket.socket) -> None:
         self.process = subprocess.Popen(
@@ -147,21 +146,18 @@ class Client(asyncio.StreamReaderProtocol):
             os.set_blocking(errors.fileno(), False)  # whatever it has started may have it still
             return errors.read(LONGEST_WORDS) or b""
 
-    def _take(self, kept: bytes, left: int, write: Callable[[Piece], None]) -> None:
-        write(kept)
-        buffer = memoryview(bytearray(min(left, READ_BYTES)))
-        while left > 0:
-            size = self._output.recv_into(buffer, min(left, READ_BYTES), socket.MSG_WAITALL)
-            if not size:
-                raise ConnectionError("it hung up")
-            write(buffer[:size])
-            left -= size
-
     async def _in_thread(self, work: Callable[..., Result], *given: Any) -> Result:
+        """Done by the thread. Who does not wait for it any more hangs up, and it is over when this is."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
+            doing = asyncio.wrap_future(self._thread.submit(work, *given))
         except RuntimeError as error:  # the thread takes nothing more
             raise ConnectionError("it is closed") from error
+        try:
+            return await asyncio.shield(doing)
+        except asyncio.CancelledError:
+            self._hang_up()
+            await asyncio.gather(doing, return_exceptions=True)  # whatever becomes of it, nobody wants to know
+            raise
 
 
 def _can_be_said(path: Path) -> bool:
