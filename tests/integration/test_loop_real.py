@@ -259,11 +259,10 @@ def test_all_of_it_has_left_nothing_half_done(later: Killed) -> None:
 def test_a_disk_that_is_full_during_export(tmp_path: Path) -> None:
     holds = Holds(tmp_path / "holds")
     little: View = {stage: {"resources": {"disk_gb": 0.0}} for stage in STAGES}
+    (tmp_path / "state").mkdir(mode=0o700)
     with (
-        small_disk(tmp_path / "disk", "8m") as disk,
-        a_fleet(
-            tmp_path, nodes=[{**NODE, "env": {"HOSTLER_ARTIFACTS": str(disk)}}], configs=[tiny(holds.env, **little)]
-        ) as fleet,
+        small_disk(tmp_path / "state" / "artifacts", "8m") as disk,
+        a_fleet(tmp_path, configs=[tiny(holds.env, **little)]) as fleet,
     ):
         holds.at("export", "reading")
         fleet.start()

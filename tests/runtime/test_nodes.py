@@ -18,7 +18,7 @@ state_dir: state
 classes:
   rig: {rocm: {gfx: 10.3.0, sdma: false}, env: {A: class, B: class}}
 nodes:
-- {name: here, class: rig, env: {B: here}}
+- {name: here, class: rig, env: {B: here, HOSTLER_ARTIFACTS: /elsewhere}}
 - {name: there, class: rig, backend: ssh, env: {HSA_ENABLE_SDMA: '1'}}
 """
 FACTS = {"cpus": 1, "devices": []}
@@ -32,7 +32,8 @@ async def test_everything_on_a_node_sees_the_variables_of_its_class(tmp_path: Pa
     async with reaching(loaded, directory, switchboard(loaded, directory), SteadyClock()) as reached:
         found = {name: node for name, node in reached.nodes.items() if isinstance(node, AgentedNode)}
         seen = {name: dict(node.describe(FACTS).env) for name, node in found.items()}
-    assert seen["here"].pop("HOSTLER_ARTIFACTS")
+    # Whatever its environment says: what is not there the controller believes to have, and has not.
+    assert seen["here"].pop("HOSTLER_ARTIFACTS") == str(directory.artifacts.absolute())
     rocm = {"HSA_OVERRIDE_GFX_VERSION": "10.3.0", "HSA_ENABLE_SDMA": "0"}
     assert seen == {
         "here": {**rocm, "A": "class", "B": "here"},

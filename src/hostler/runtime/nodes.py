@@ -126,7 +126,7 @@ class Maker:
 
     def _local(self, node: Node) -> Backend:
         options = self._options(node)
-        options["env"] = {"HOSTLER_ARTIFACTS": str(self._directory.artifacts.absolute()), **node_env(node)}
+        options["env"] = {**node_env(node), "HOSTLER_ARTIFACTS": str(self._directory.artifacts.absolute())}
         return LocalNode(node.name, self._directory.agent(node.name), python=node.python or sys.executable, **options)
 
     def _options(self, node: Node) -> Options:
