@@ -35,7 +35,7 @@ from tests.integration.loops import LOOP_PATIENCE_S, STAGES, flip, journal_of
 from tests.integration.points.faultpoints import POINTS
 from tests.integration.test_copies import copies_by_standing
 from tests.integration.test_loop_commands import PROGRAM, own
-from tests.integration.test_retention import AT_ONCE, FULL
+from tests.integration.test_retention import AT_ONCE, FULL, WINDOW
 from tests.stores.conftest import BUCKET, s3
 
 __all__ = ["s3"]
@@ -348,7 +348,8 @@ def test_deleting_what_is_spare(near: Fleet, tmp_path: Path) -> None:
     """As the disk is too full; each step is gone on from, and what has gone is elsewhere twice."""
     changes(near, stores=[store("directory", "shelf", path=str(tmp_path / "shelf")), shelf(tmp_path, "attic")])
     with Watch(*places(near).values()) as watch:
-        plays(near, GOAL)
+        beyond = loop(tmp_path, GOAL, games=32)
+        changes(near, configs=[{**beyond, "export": {**beyond["export"], **WINDOW}}])
         ends(near)
         made = set(objects(near.state / "artifacts"))
         keeping = {"retention": {**AT_ONCE, "grace_s": 0.0, "mode": "clean"}, "scheduling": FULL}
