@@ -105,7 +105,7 @@ class Marks:
                 page = _open(connection, standing, self._behind.get(standing))
             if page:
                 with self._journal.marking() as connection:
-                    marked = _mark(connection, [row.sha256 for row in page], wanted, domains, since)
+                    marked = _mark(connection, [row.sha256 for row in page], standing, wanted, domains, since)
             if len(page) < PAGE:
                 self._behind.pop(standing, None)
                 return
@@ -126,9 +126,17 @@ def _open(connection: Connection, standing: Standing, behind: tuple[int, str] | 
 
 
 def _mark(
-    connection: Connection, names: Sequence[str], wanted: Wanted, domains: Mapping[str, str], since: float
+    connection: Connection,
+    names: Sequence[str],
+    standing: Standing,
+    wanted: Wanted,
+    domains: Mapping[str, str],
+    since: float,
 ) -> int:
-    """How many lack nothing. Each is settled on its oldest reading that counts: without that, it is looked at anew."""
+    """How many lack nothing. Each is settled on its oldest reading that counts: without that, it is looked at anew.
+
+    One that was promoted since the page was read is left open: more is wanted of it now.
+    """
     own = catalogue.counting(domains, since)
     oldest = select(func.min(copies.c.verified_at)).where(*own).scalar_subquery()
     lacks = catalogue.lacking(wanted, domains, since)
@@ -136,6 +144,8 @@ def _mark(
     for start in range(0, len(names), catalogue.SOME):
         some = names[start : start + catalogue.SOME]
         marked += connection.execute(
-            update(artifacts).where(artifacts.c.sha256.in_(some), ~lacks).values(settled_on=oldest)
+            update(artifacts)
+            .where(artifacts.c.sha256.in_(some), artifacts.c.standing == standing, ~lacks)
+            .values(settled_on=oldest)
         ).rowcount
     return marked
