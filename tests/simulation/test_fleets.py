@@ -72,8 +72,21 @@ def check(scenario: Scenario, world: World, found: Measures) -> None:
     assert len(asked) == len(scenario.jobs)
     assert all(job.state is JobState.DONE for job in asked), Counter((job.state, job.why) for job in asked)
     check_nothing_counts_twice(world)
-    check_nobody_starved(scenario, found)
+    check_nobody_starved(scenario, found, longest_outage_s(world))
     assert replayed(world.controller.journal).state == core.state
+
+
+def longest_outage_s(world: World) -> float:
+    """The longest that a node was out of reach and came back."""
+    since: dict[str, float] = {}
+    longest_s = 0.0
+    for entry in world.controller.journal:
+        match entry.event:
+            case events.NodeUnreachable(node=node):
+                since.setdefault(node, entry.at)
+            case events.NodeLinked(node=node):
+                longest_s = max(longest_s, entry.at - since.pop(node, entry.at))
+    return longest_s
 
 
 def check_nothing_counts_twice(world: World) -> None:
@@ -93,9 +106,13 @@ def check_nothing_counts_twice(world: World) -> None:
     assert known == len(segments), "segments that were told are not known any more"
 
 
-def check_nobody_starved(scenario: Scenario, found: Measures) -> None:
-    """No config is without work for longer than starvation allows, plus the longest that anything held the fleet."""
+def check_nobody_starved(scenario: Scenario, found: Measures, outage_s: float) -> None:
+    """No config is without work for longer than starvation allows, plus the longest that anything held the fleet.
+
+    A node that is out of reach is held by that as much as by work, and what needs several devices may fit nowhere else.
+    """
     longest_s = max((span.end - span.begin for span in found.spans), default=0.0)
+    longest_s = max(longest_s, outage_s)
     for config in found.configs:
         assert config.longest_without_s <= STARVED_S + longest_s, config
     assert found.span_s == scenario.span_s > QUIET_S
