@@ -17,7 +17,7 @@ from hostler.model.codec import digest
 from hostler.model.events import AttemptLeased, Entry, JobDone, JobSubmitted
 from hostler.model.learning import ModelStatus
 from hostler.model.work import WorkKind
-from tests.integration.conftest import NODE, WORKER, Fleet, Hostler, View, a_fleet, small_disk, until
+from tests.integration.conftest import WORKER, Fleet, Hostler, View, a_fleet, small_disk, until
 from tests.integration.loops import (
     CONFIG,
     LOOP_PATIENCE_S,
