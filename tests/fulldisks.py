@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
+import pytest
+
 from tests.agent.harness import fill
 from tests.integration.conftest import small_disk
 
@@ -21,6 +23,22 @@ def disk(path: Path, size: str = "1m", names: int = 300) -> Iterator[Path]:
     """A file system of so many bytes and names in a new folder; skips where none can be mounted."""
     with small_disk(path, f"{size},nr_inodes={names}") as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A disk of a megabyte, for all of them one after another."""
+    with disk(tmp_path_factory.mktemp("small") / "disk") as made:
+        yield made
+
+
+@pytest.fixture
+def room(small: Path) -> Iterator[Path]:
+    """A folder of it that is this test's."""
+    made = small / "own"
+    made.mkdir()
+    yield made
+    shutil.rmtree(made)
 
 
 @contextmanager

@@ -10,10 +10,9 @@ import hashlib
 import io
 import json
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,32 +24,17 @@ from hostler.agent.folders import Folders
 from hostler.agent.journal import Journal
 from hostler.agent.procs import Identity
 from hostler.agent.shelves import LABEL, Shelf
-from tests.fulldisks import BYTES, KINDS, NAMES, below, disk as a_disk, full
+from tests.fulldisks import BYTES, KINDS, NAMES, below, disk as a_disk, full, room, small
 
 from .harness import SOURCE, Agent, Json
 from .test_attempts import shell
 from .test_files import answers, spoken
 
+__all__ = ["room", "small"]
 CONTENT = os.urandom(100_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 BOOT = SOURCE / "hostler" / "backends" / "ssh" / "boot.py"
 BLOB = f"{BLOBS}/{SHA256[:2]}/{SHA256}"
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A disk of a megabyte, for all of them one after another."""
-    with a_disk(tmp_path_factory.mktemp("small") / "disk") as made:
-        yield made
-
-
-@pytest.fixture
-def room(small: Path) -> Iterator[Path]:
-    """A folder of it that is this test's."""
-    made = small / "own"
-    made.mkdir()
-    yield made
-    shutil.rmtree(made)
 
 
 def refused(work: Callable[[], object], room: Path, of: str = BYTES, left: int = 0) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -40,7 +39,7 @@ from hostler.stores.base import ObjectName, at_once
 from hostler.stores.directory import DirectoryStore
 from hostler.stores.remote import RemoteStore
 from tests.agent.harness import Agent
-from tests.fulldisks import BYTES, KINDS, NAMES, below, disk as a_disk, full
+from tests.fulldisks import BYTES, KINDS, NAMES, below, disk as a_disk, full, room, small
 from tests.runtime.test_contents import LARGE, cloud_of, desk, kept
 from tests.runtime.test_gathering import lies_elsewhere
 from tests.runtime.test_replicating import Yard, yard
@@ -49,27 +48,11 @@ from tests.store.test_journal import batch, trouble
 from tests.web.core_desk import CoreDesk
 from tests.web.kept import Kept
 
-__all__ = ["desk", "directory", "kept", "told", "yard"]
+__all__ = ["desk", "directory", "kept", "room", "small", "told", "yard"]
 CONTENT = os.urandom(200_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 OBJECT = ObjectName(SHA256, ".segment.npz")
 HOST = trust.HostKey(host="rig", key="ssh-ed25519 " + "A" * 68, fingerprint="SHA256:x")
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A disk of a megabyte, for all of them one after another."""
-    with a_disk(tmp_path_factory.mktemp("small") / "disk") as made:
-        yield made
-
-
-@pytest.fixture
-def room(small: Path) -> Iterator[Path]:
-    """A folder of it that is this test's."""
-    made = small / "own"
-    made.mkdir()
-    yield made
-    shutil.rmtree(made)
 
 
 def said(work: Callable[[], object], kind: type[Exception], match: str, room: Path, of: str = BYTES) -> None:
@@ -208,7 +191,7 @@ def remote(tmp_path: Path, folder: Path) -> Path | None:
 @pytest.mark.anyio
 async def test_what_work_needs_waits_for_room(yard: Yard, room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller's own disk becomes full after it was looked at: no copy elsewhere is doubted for that."""
-    monkeypatch.setattr(gathering, "LEAVES_FREE", -(1 << 40))
+    monkeypatch.setattr(gathering, "SPARE_BYTES", -(1 << 40))
     name = await lies_elsewhere(yard, CONTENT)
     own = Gatherer(yard.journal, yard.located, room, yard.clock, yard.verdicts)
     with full(room.parent):
@@ -229,7 +212,7 @@ def test_what_people_download_from_another_store(
     name = hashlib.sha256(LARGE).hexdigest()
     with pytest.raises(FilesError, match="has no room to fetch"):
         asyncio.run(kept.contents.content(name))
-    monkeypatch.setattr(contents, "LEAVES_FREE", -(1 << 40))
+    monkeypatch.setattr(contents, "SPARE_BYTES", -(1 << 40))
     with full(room.parent), pytest.raises(FilesError, match="disk is full"):
         asyncio.run(kept.contents.content(name))
     assert below(room) == {}

@@ -131,7 +131,7 @@ async def test_what_two_need_is_fetched_once_even_if_one_gives_up(yard: Yard) ->
 
 async def test_without_room_nothing_is_fetched(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
     name = await lies_elsewhere(yard)
-    monkeypatch.setattr(gathering, "LEAVES_FREE", 1 << 62)
+    monkeypatch.setattr(gathering, "SPARE_BYTES", 1 << 62)
     with pytest.raises(OSError, match=r"no room in .* for 5 bytes that work needs"):
         await gatherer(yard).gather([name])
     assert not yard.file(HUB, name).exists()

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from hostler.backends.carrier import SPARE_BYTES
 from hostler.model.artifact_views import ArtifactRead, ArtifactView, CopyRead, CopyView
 from hostler.model.artifacts import HUB, SUFFIXES
 from hostler.model.errors import FilesError, HostlerError, LinkError, LinkLost, NotFound
@@ -27,8 +28,6 @@ from hostler.web.desk import Content
 
 T = TypeVar("T")
 ENDS = "the controller ends, and what it was reading with it"
-LEAVES_FREE = 1 << 30
-"""Bytes that stay free on the controller's disk where something is fetched for somebody."""
 
 
 class Contents:
@@ -127,7 +126,7 @@ class Contents:
 
     def _fetched(self, name: ObjectName, place: str, size: int) -> BinaryIO:
         self._scratch.mkdir(exist_ok=True)
-        if shutil.disk_usage(self._scratch).free < size + LEAVES_FREE:
+        if shutil.disk_usage(self._scratch).free < size + SPARE_BYTES:
             raise FilesError(f"the controller's disk has no room to fetch its {size} bytes")
         target = self._scratch / f"{os.urandom(8).hex()}{name.suffix}"
         self._located[place].store.get(name, target, self._pace(place))

@@ -149,13 +149,7 @@ class Controller(Looks):
             trouble=partial(self.record, "disk"),
         )
         old = {} if retired is None else dict(self._retired(retired))
-        gather = self._gatherer.gather
-        self._links = {
-            name: Link(name, each, self._pump, clock, self._logs, gather) for name, each in {**backends, **old}.items()
-        }
-        for name, each in {**backends, **old}.items():
-            if isinstance(each, Remembers):
-                each.remember([batch for batch in self._core.state.batches.values() if batch.node == name])
+        self._links = {name: self._linked(name, each) for name, each in {**backends, **old}.items()}
         self._writer_death: asyncio.Future[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
@@ -410,6 +404,11 @@ class Controller(Looks):
         for name in self._left_behind():
             node = self._core.state.nodes[name]
             yield name, make(node.spec, node.agent)
+
+    def _linked(self, name: str, backend: Backend) -> Link:
+        if isinstance(backend, Remembers):
+            backend.remember([batch for batch in self._core.state.batches.values() if batch.node == name])
+        return Link(name, backend, self._pump, self._clock, self._logs, self._gatherer.gather)
 
     def _left_behind(self) -> set[str]:
         """Nodes that hold work, or have batches that are not over, and are no part of the fleet."""

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 
+from hostler.backends.carrier import SPARE_BYTES
 from hostler.model.artifacts import HUB, SUFFIXES, Copy
 from hostler.model.errors import FilesError, LinkLost
 from hostler.model.inputs import CopiesTold
@@ -19,9 +20,6 @@ from hostler.runtime.threads import Threads
 from hostler.runtime.verdicts import Verdicts
 from hostler.store import Journal, catalogue
 from hostler.stores.base import ObjectName
-
-LEAVES_FREE = 1 << 30
-"""Bytes that stay free on the controller's disk."""
 
 
 @record
@@ -77,7 +75,7 @@ class Gatherer:
         ]
 
     def _expect_room(self, size: int) -> None:
-        if size > shutil.disk_usage(self._root).free - LEAVES_FREE:
+        if size > shutil.disk_usage(self._root).free - SPARE_BYTES:
             raise OSError(errno.ENOSPC, f"no room in {self._root} for {size} bytes that work needs")
 
     async def _joined(self, lacking: Lacking) -> None:

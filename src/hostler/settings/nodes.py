@@ -97,7 +97,8 @@ class NodeClass(Section):
     """The interpreter that `{python}` stands for, and that runs the agent; by default the one that runs Hostler, and
     elsewhere `python3`."""
     env: Environment = {}
-    """Laid under the environment of every process on the node."""
+    """Laid under the environment of every process on the node. `HOSTLER_ARTIFACTS` is Hostler's own, but for a
+    partition that sees the state directory under another path."""
     rocm: Rocm | None = None
     """What ROCm needs to be told there, laid under `env`; by default nothing."""
     provider: Name | None = None

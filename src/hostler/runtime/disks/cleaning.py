@@ -29,7 +29,7 @@ from hostler.runtime.disks.planned import Graves, Planned
 from hostler.runtime.disks.proving import Prover
 from hostler.runtime.disks.spreading import Spreader
 from hostler.runtime.disks.surveying import Survey
-from hostler.runtime.disks.tombs import Buried, Move, Passing, Tomb, Tombs, _on
+from hostler.runtime.disks.tombs import Buried, Move, Passing, Tomb, Tombs, pass_by
 from hostler.runtime.disks.walking import Identity
 from hostler.runtime.places import Places
 from hostler.runtime.verdicts import Verdicts
@@ -77,7 +77,7 @@ class Cleaner:
         targets: Callable[[], Targets],
         tell: Callable[..., Awaitable[object]],
         trouble: Callable[[str], None],
-        passing: Passing = _on,
+        passing: Passing = pass_by,
     ) -> None:
         self._located = located
         self._roots = roots

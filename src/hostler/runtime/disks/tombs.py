@@ -30,7 +30,7 @@ Passing: TypeAlias = Callable[[str], None]
 """Told of each step as it is reached; tests end the process there."""
 
 
-def _on(_: str) -> None:
+def pass_by(_: str) -> None:
     """Nothing happens between two steps."""
 
 
@@ -67,7 +67,7 @@ class Move:
 class Tombs:
     """The tombstones of one root, which is called `name` below the state directory. Every call waits: use threads."""
 
-    def __init__(self, name: str, root: Path, passing: Passing = _on) -> None:
+    def __init__(self, name: str, root: Path, passing: Passing = pass_by) -> None:
         self.name = name
         self.root = root
         self._passing = passing
