@@ -156,13 +156,15 @@ def _alternating(
 
 
 async def _ours(hosts: Sequence[Host], target: Path, folder: Path) -> tuple[float, float]:
-    """As the controller fetches what jobs have left: a fetch for each, one after the other on each node."""
+    """As the controller fetches what jobs have left: a task for each."""
     async with _Fleet(hosts, target) as nodes:
         began, cpu = time.perf_counter(), _cpu_s(folder)
 
         async def pull(node: SshNode, host: Host) -> None:
-            for number, at in enumerate(range(0, len(host.names), JOB), 1):
-                await node.fetch(f"j{number}.{node.name[-1]}", Fetch(artifacts=tuple(host.names[at : at + JOB])), None)
+            async with asyncio.TaskGroup() as tasks:
+                for number, at in enumerate(range(0, len(host.names), JOB), 1):
+                    few = Fetch(artifacts=tuple(host.names[at : at + JOB]))
+                    tasks.create_task(node.fetch(f"j{number}.{node.name[-1]}", few, None))
 
         await asyncio.gather(*(pull(node, host) for node, host in zip(nodes, hosts, strict=True)))
         return time.perf_counter() - began, _cpu_s(folder) - cpu

@@ -30,7 +30,7 @@ def waiting(folder: Path, count: int) -> list[Wanted]:
         target, partial = folder / f"{number:02}" / "whole", folder / "incoming" / str(number)
         target.parent.mkdir()
         partial.write_bytes(b"%d" % number)
-        made.append(Wanted(path=f"{number}", size=2, target=target, partial=partial))
+        made.append(Wanted(path=f"{number}", size=2, target=str(target), partial=str(partial)))
     return made
 
 
@@ -39,20 +39,20 @@ def publish(folder: Path, files: list[Wanted], monkeypatch: pytest.MonkeyPatch) 
     done: list[str] = []
     replace, sync, whole = os.replace, courier._sync, Volume.sync
 
-    def named(source: Path, target: Path) -> None:
+    def named(source: str, target: str) -> None:
         done.append("name")
         replace(source, target)
 
-    def one(path: Path) -> None:
+    def one(path: str) -> None:
         sync(path)
-        done.append("folder" if path.is_dir() else "file")
+        done.append("folder" if os.path.isdir(path) else "file")
 
     def all_of_it(volume: Volume) -> bool:
         if synced := whole(volume):
             done.append("volume")
         return synced
 
-    disk = Disk([folder / "incoming"])
+    disk = Disk([str(folder / "incoming")])
     with monkeypatch.context() as patched:
         patched.setattr(os, "replace", named)
         patched.setattr(courier, "_sync", one)
@@ -63,7 +63,7 @@ def publish(folder: Path, files: list[Wanted], monkeypatch: pytest.MonkeyPatch) 
             disk.publish(files)
         finally:
             disk.close()
-    assert [each.target.read_bytes() for each in files] == [b"%d" % number for number in range(len(files))]
+    assert [Path(each.target).read_bytes() for each in files] == [b"%d" % number for number in range(len(files))]
     return done
 
 
@@ -96,7 +96,7 @@ def test_where_one_call_would_not_do_each_is_synced(
 
 def test_a_failure_is_told_of_and_nothing_is_named(journalled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(volumes, "FOREIGN_BYTES", 1 << 60)
-    files, disk = waiting(journalled, MANY), Disk([journalled / "incoming"])
+    files, disk = waiting(journalled, MANY), Disk([str(journalled / "incoming")])
     for each in files:
         disk.sync(each.partial)
     lost = disk._volume._folder
@@ -106,7 +106,7 @@ def test_a_failure_is_told_of_and_nothing_is_named(journalled: Path, monkeypatch
     with pytest.raises(OSError, match="cannot be written") as failure:
         disk.publish(files)
     assert failure.value.errno == errno.EBADF
-    assert not any(each.target.exists() for each in files)
+    assert not any(Path(each.target).exists() for each in files)
     disk._volume._folder = None
     disk.close()
 

@@ -247,7 +247,9 @@ async def test_what_comes_from_a_node_goes_on_where_it_was(agent: Agent, room: P
     for path, content in contents.items():
         (agent.directory / path).write_bytes(content)
     wanted = [
-        Wanted(path=path, size=len(content), target=room / "objects" / path[10:], partial=room / "incoming" / path[10:])
+        Wanted(
+            path=path, size=len(content), target=f"{room}/objects/{path[10:]}", partial=f"{room}/incoming/{path[10:]}"
+        )
         for path, content in contents.items()
     ]
     with full(room.parent, left=100_000):

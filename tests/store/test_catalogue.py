@@ -209,6 +209,15 @@ def test_a_beginning_of_a_name_is_enough(journal: Journal) -> None:
         assert catalogue.beginning_with(connection, "f", 10) == []
 
 
+def test_a_sample_of_a_place_is_all_of_it_where_that_is_little(journal: Journal) -> None:
+    with journal.catalogue() as connection:
+        everything = catalogue.beginning_with(connection, "", 100)
+        assert catalogue.some_in(connection, HUB, ["f" * 8] * len(everything)) == everything
+        assert len(everything) > 2
+        assert catalogue.some_in(connection, HUB, [GAMES, "2"]) == [GAMES, WEAK]
+        assert catalogue.some_in(connection, "nowhere", ["0"]) == []
+
+
 def test_an_older_journal_fills_it(journal: Journal, tmp_path: Path) -> None:
     """Told all at once it is what it is told as the journal grows."""
     older = tmp_path / "older"

@@ -30,6 +30,11 @@ def leave(code: str) -> None:
         log("cannot write %s: %s; the agent is compiled at every start" % (target, error.strerror))
 
 
+def search_path(code: str) -> str:
+    """What ``PYTHONPATH`` has to be for the zipapp ``code``: what is compiled comes first, if there is any."""
+    return os.pathsep.join((_target(code), code))
+
+
 def origin(code: str) -> str:
     """The zipapp that ``code`` was compiled from; what is not compiled is its own."""
     end = _target("")

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Set, Tuple, cast
 
 from . import procs
-from .compiled import origin
+from .compiled import leave, origin
 from .connection import connect
 from .contents import COPY_BYTES, PLAINLY, called, content, in_words, nothing_but_bytes, pieces, reading, regular_size
 from .paths import inside, relative
@@ -431,6 +431,8 @@ def main(words: List[str]) -> int:
         except OSError as error:
             sys.stderr.write("hostler agent: a connection for files ended: %s\n" % error)
             return 1
+    if mode == "guest":
+        leave(CODE)  # the next one starts in half the time
     return 0
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 from typing import Set
 
-from . import files, procs
+from . import compiled, files, procs
 from .connection import Connection
 from .node import Node
 
@@ -23,7 +23,7 @@ class Helpers:
         """Give the connection to a process of its own: files take their time."""
         with connection.detach() as peer:
             streams = procs.Streams(peer.fileno(), os.devnull, self._node.path("agent.log"))
-            env = {**self._node.environ, "PYTHONPATH": files.CODE}
+            env = {**self._node.environ, "PYTHONPATH": compiled.search_path(files.CODE)}
             try:
                 command = files.command(self._node.directory)
                 self.pids.add(procs.spawn(self._node.programs, command, env, "/", streams))

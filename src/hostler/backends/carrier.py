@@ -18,23 +18,17 @@ from typing import TypeAlias, TypeVar
 from hostler.agent.files import ARTIFACTS, BLOBS, OUTPUTS_MAX
 from hostler.backends.base import Store
 from hostler.backends.courier import Courier, Parcel, Wanted, come, size_of
+from hostler.backends.guests import DialForMuch, Guests
 from hostler.backends.packing import LIBRARY, Packed, Packer
 from hostler.model.commands import AttemptOrder, WorkerOrder
 from hostler.model.errors import FilesChanged, FilesError
 from hostler.model.files import Fetch, FileRef, named_in
 
 Dial: TypeAlias = Callable[[], Awaitable[Courier]]
-DialForMuch: TypeAlias = Callable[[], Awaitable[Courier | None]]
 Result = TypeVar("Result")
 OWN = "hostler.workloads"
 SPARE_BYTES = 1 << 30
 """What is left free on this machine for the journal and all else."""
-MUCH = 4 << 20
-"""Bytes for which a connection of another kind is worth its handshake, which takes a tenth of a second at least..."""
-MORE = 256 << 10
-"""...and those that are worth the use of one that is there."""
-KEPT_S = 10.0
-"""How long such a one waits for more: it is a process of this machine's, and there may be a thousand nodes."""
 CHANGES_MAX = 3
 """Times that files may be others than they were a moment before."""
 SUFFIX = re.compile(r"(\.[A-Za-z0-9]+)*")
@@ -50,16 +44,15 @@ class Carrier:
 
     def __init__(self, dial: Dial, dial_for_much: DialForMuch, packer: Packer, store: Store) -> None:
         self._dial = dial
-        self._dial_for_much = dial_for_much
+        self._guests = Guests(dial_for_much)
         self._packer = packer
         self._store = store
         self._room = asyncio.Semaphore(COURIERS)
         self._sending = asyncio.Lock()
         """They share one line there: what two need is sent once."""
+        self._finding = asyncio.Lock()
+        """It takes a moment, and another connection starts a process there."""
         self._idle: list[Courier] = []
-        self._for_much: Courier | None = None
-        """One that waits for more."""
-        self._waits: asyncio.TimerHandle | None = None
 
     async def attempt(self, order: AttemptOrder, folder: str) -> AttemptOrder:
         """An order whose folder, program and artifacts are on the node."""
@@ -78,9 +71,8 @@ class Carrier:
         """Everything that was asked for, checked, on this machine. Raises `FilesError`, `LinkLost`, `OSError`."""
         incoming = self._store.incoming(attempt)
         try:
-            async with self._courier() as courier:
-                artifacts = await self._fetch_artifacts(courier, what.artifacts, incoming) if what.artifacts else []
-                outputs = await self._fetch_outputs(courier, attempt, what.outputs, incoming) if what.outputs else []
+            artifacts = await self._fetch_artifacts(what.artifacts, incoming) if what.artifacts else []
+            outputs = await self._fetch_outputs(attempt, what.outputs, incoming) if what.outputs else []
         except FilesError as error:
             if not isinstance(error, FilesChanged):  # nothing more of it comes
                 await _delete(incoming)
@@ -104,7 +96,7 @@ class Carrier:
         for courier in self._idle:
             courier.close()
         self._idle.clear()
-        self._let_go()
+        self._guests.close()
 
     async def _environment(self, argv: Sequence[str], env: Mapping[str, str], folder: str) -> dict[str, str]:
         own = {**env, "HOSTLER_ARTIFACTS": f"{folder}/{ARTIFACTS}"}
@@ -148,32 +140,30 @@ class Carrier:
                 place = f"{ARTIFACTS}/objects/{name[:2]}/{path.name}"
                 yield Parcel(source=path, path=place, size=path.stat().st_size, sha256=name)
 
-    async def _fetch_artifacts(self, courier: Courier, names: Sequence[str], incoming: Path) -> list[FileRef]:
-        found = await courier.find(names)
+    async def _fetch_artifacts(self, names: Sequence[str], incoming: Path) -> list[FileRef]:
+        async with self._finding, self._courier() as courier:
+            found = await courier.find(names)
         missing = [name for name in names if name not in found]
         if missing:
             raise FilesError(f"its result tells of {missing[0]}, which is not among the artifacts of the node")
         refs = [FileRef(path=_place(name, found[name][0]), size=found[name][1], sha256=name) for name in names]
-        root = self._store.artifacts
-        wanted = [
-            _wanted(f"{ARTIFACTS}/{ref.path}", ref.size, root / ref.path, incoming, sha256=ref.sha256) for ref in refs
-        ]
-        await self._get(courier, wanted)
+        root = str(self._store.artifacts)
+        wanted = [_wanted(f"{ARTIFACTS}/{ref.path}", ref.size, root, ref.path, incoming, ref.sha256) for ref in refs]
+        await self._get(wanted)
         return refs
 
-    async def _fetch_outputs(
-        self, courier: Courier, attempt: str, patterns: Sequence[str], incoming: Path
-    ) -> list[FileRef]:
-        folder, found = await courier.outputs(attempt, patterns)
+    async def _fetch_outputs(self, attempt: str, patterns: Sequence[str], incoming: Path) -> list[FileRef]:
+        async with self._courier() as courier:
+            folder, found = await courier.outputs(attempt, patterns)
         if not found:
             raise FilesError(
                 f"it left no file that `outputs: {', '.join(patterns)}` means; links are not taken for files"
             )
         if len(found) > OUTPUTS_MAX:
             raise FilesError(f"it left {len(found)} files, of which {OUTPUTS_MAX} can be fetched; pack them into one")
-        root = self._store.results / attempt
-        wanted = [_wanted(f"{folder}/{path}", size, root / _relative(path), incoming) for path, size in found]
-        hashes = await self._get(courier, wanted)
+        root = str(self._store.results / attempt)
+        wanted = [_wanted(f"{folder}/{path}", size, root, _relative(path), incoming) for path, size in found]
+        hashes = await self._get(wanted)
         return [
             FileRef(path=f"{attempt}/{path}", size=size, sha256=digest)
             for (path, size), digest in zip(found, hashes, strict=True)
@@ -181,54 +171,24 @@ class Carrier:
 
     async def _put(self, courier: Courier, parcels: Sequence[Parcel]) -> None:
         missing = await courier.missing(parcels)
-        async with self._fit_for(sum(each.size for each in missing), courier) as fit:
-            await fit.send(missing)
+        async with self._guests.for_bytes(sum(each.size for each in missing)) as guest:
+            await (guest or courier).send(missing)
 
-    async def _get(self, courier: Courier, wanted: Sequence[Wanted]) -> list[str]:
+    async def _get(self, wanted: Sequence[Wanted]) -> list[str]:
         """Fetch, if there is room for all of it. Raises `OSError` where there is not."""
         size = await asyncio.to_thread(self._expect_room, wanted)
-        async with self._fit_for(size, courier) as fit:
-            return await fit.get(wanted)
+        async with self._fit_for(size) as courier:
+            landed = await courier.land(wanted)
+        return await landed.publish()  # others may come meanwhile
 
     @asynccontextmanager
-    async def _fit_for(self, size: int, courier: Courier) -> AsyncIterator[Courier]:
-        """This connection, or one of the other kind for so many bytes."""
-        other = await self._other_for(size)
-        if other is None:
-            yield courier
-            return
-        try:
-            yield other
-        except BaseException:
-            other.close()
-            raise
-        self._keep_for_much(other)
-
-    async def _other_for(self, size: int) -> Courier | None:
-        if size >= MORE and (kept := self._kept_for_much()) is not None:
-            return kept
-        return await self._dial_for_much() if size >= MUCH else None
-
-    def _kept_for_much(self) -> Courier | None:
-        """The one that waits, if it is of use still; it waits no more."""
-        kept, self._for_much = self._for_much, None
-        if self._waits is not None:
-            self._waits.cancel()
-        if kept is not None and kept.broken:
-            kept.close()
-            return None
-        return kept
-
-    def _keep_for_much(self, courier: Courier) -> None:
-        if courier.broken or self._for_much is not None:
-            courier.close()
-            return
-        self._for_much = courier
-        self._waits = asyncio.get_running_loop().call_later(KEPT_S, self._let_go)
-
-    def _let_go(self) -> None:
-        if (kept := self._kept_for_much()) is not None:
-            kept.close()
+    async def _fit_for(self, size: int) -> AsyncIterator[Courier]:
+        async with self._guests.for_bytes(size) as guest:
+            if guest is not None:
+                yield guest
+                return
+            async with self._courier() as courier:
+                yield courier
 
     def _expect_room(self, wanted: Sequence[Wanted]) -> int:
         """Bytes that are to come."""
@@ -269,7 +229,7 @@ async def _delete(folder: Path) -> None:
 def _to_come(wanted: Wanted, begun: Mapping[str, int]) -> int:
     """Bytes that there has to be room for; what has come before has its room."""
     here = None if wanted.sha256 is None else size_of(wanted.target)
-    return max(0, wanted.size - (begun.get(str(wanted.partial), 0) if here is None else here))
+    return max(0, wanted.size - (begun.get(wanted.partial, 0) if here is None else here))
 
 
 def _parcel(packed: Packed) -> Parcel:
@@ -281,10 +241,10 @@ def _listed(packed: Sequence[Packed]) -> Iterator[tuple[str, str, bool]]:
     return ((each.path, each.sha256, each.executable) for each in packed)
 
 
-def _wanted(path: str, size: int, target: Path, incoming: Path, sha256: str | None = None) -> Wanted:
+def _wanted(path: str, size: int, root: str, below: str, incoming: Path, sha256: str | None = None) -> Wanted:
     """Its name while it comes is nobody else's, and the same when it is asked for again."""
     name = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
-    return Wanted(path=path, size=size, target=target, partial=incoming / name, sha256=sha256)
+    return Wanted(path=path, size=size, target=f"{root}/{below}", partial=f"{incoming}/{name}", sha256=sha256)
 
 
 def _place(digest: str, path: str) -> str:
@@ -296,9 +256,9 @@ def _place(digest: str, path: str) -> str:
     return path.removeprefix(f"{ARTIFACTS}/")
 
 
-def _relative(path: str) -> PurePosixPath:
+def _relative(path: str) -> str:
     """A path that a node has told of. Raises `FilesError` where it leads out of its folder."""
     found = PurePosixPath(path)
     if found.is_absolute() or not found.parts or ".." in found.parts or "\0" in path:
         raise FilesError(f"the node tells of a file {path!r}, which is no path below a folder")
-    return found
+    return str(found)

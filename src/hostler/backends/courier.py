@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 from hostler.backends.channel import PROTOCOL, encoded
 from hostler.backends.volumes import Volume
@@ -18,7 +18,7 @@ from hostler.model.errors import FilesChanged, FilesError, LinkLost, LinkRefused
 from hostler.model.record import record
 
 Piece: TypeAlias = bytes | memoryview
-Each: TypeAlias = Callable[[Callable[[Path], None], Iterable[Path]], Iterable[None]]
+Each: TypeAlias = Callable[[Callable[[str], None], Iterable[str]], Iterable[None]]
 Pace: TypeAlias = Callable[[int], None]
 PIECE = 4 << 20
 SILENCE_S = 600.0
@@ -92,8 +92,8 @@ class Wanted:
 
     path: str
     size: int
-    target: Path
-    partial: Path
+    target: str
+    partial: str
     """Where what has come of it is kept until all has: nobody else's, and of the same file system."""
     sha256: str | None = None
     """`None`: nobody knows yet."""
@@ -112,18 +112,18 @@ class Disk:
     `folders`: where they are written; these are there.
     """
 
-    def __init__(self, folders: Iterable[Path] = ()) -> None:
-        self._pool = ThreadPoolExecutor(SYNCS)
+    def __init__(self, folders: Iterable[str] = ()) -> None:
+        self._threads: ThreadPoolExecutor | None = None
         self._syncing: list[Future[None]] = []
         self._volume = Volume(folders)
-        self._small: list[Path] = []
+        self._small: list[str] = []
         self._small_bytes = 0
 
-    def begin(self, path: Path) -> None:
+    def begin(self, path: str) -> None:
         """Begin to write through what there is of a file."""
         self._syncing.append(self._pool.submit(_sync, path))
 
-    def sync(self, path: Path, *, size: int | None = None) -> None:
+    def sync(self, path: str, *, size: int | None = None) -> None:
         """Write a file through before it is named: large ones from now on, small ones together."""
         size = os.stat(path).st_size if size is None else size
         if size > SMALL or not self._volume.is_of_use:
@@ -137,21 +137,29 @@ class Disk:
 
     def publish(self, files: Sequence[Wanted]) -> None:
         """Wait until everything is on the disk, and give the files their names. Raises `OSError`."""
-        self._sync_all(self._small, self._pool.map)
+        self._sync_all(self._small)
         for each in self._syncing:
             each.result()
         for wanted in files:
             os.replace(wanted.partial, wanted.target)
-        self._sync_all({each.target.parent for each in files}, self._pool.map)
+        self._sync_all(_folders(each.target for each in files))
 
     def close(self) -> None:
         """Wait for nothing any more."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
         self._volume.close()
 
-    def _sync_all(self, paths: Collection[Path], each: Each) -> None:
+    @property
+    def _pool(self) -> ThreadPoolExecutor:
+        """What is on the disk by one call needs none."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(SYNCS)
+        return self._threads
+
+    def _sync_all(self, paths: Collection[str], each: Each | None = None) -> None:
         if len(paths) < MANY or not self._volume.sync():
-            list(each(_sync, paths))
+            list((each or self._pool.map)(_sync, paths))
 
 
 class Sink:
@@ -179,6 +187,23 @@ class Sink:
     def write_all(self, pieces: Sequence[bytes]) -> None:
         """All of these. Each call gives the interpreter away, and waits to have it back: there is one for all."""
         self.write(b"".join(pieces))
+
+
+class Landed:
+    """Files that have come, with their hashes, and are on their way to the disk."""
+
+    def __init__(self, hashes: list[str], files: Sequence[Wanted], disk: Disk) -> None:
+        self._hashes = hashes
+        self._files = files
+        self._disk = disk
+
+    async def publish(self) -> list[str]:
+        """Give them their names once they are on the disk; the hashes. Raises `OSError`."""
+        try:
+            await asyncio.to_thread(self._disk.publish, self._files)
+        finally:
+            self._disk.close()
+        return self._hashes
 
 
 class Courier:
@@ -259,22 +284,25 @@ class Courier:
         All are on disk, with the hash that the node took while it read them, when this returns. Raises `FilesError`
         where one is not there, or another than is wanted, and `OSError` where it cannot be written here.
         """
+        return await (await self.land(files)).publish()
+
+    async def land(self, files: Sequence[Wanted]) -> Landed:
+        """The first part of `get`: all have come, and are to be published. Raises as that."""
         here, todo, begun = await asyncio.to_thread(_looked, files)
-        disk = Disk({each.partial.parent for each in todo})
+        disk = Disk(_folders(each.partial for each in todo))
         sending = asyncio.create_task(self._ask_for(todo, begun))
         try:
             async with self._watched():
                 came = await self._landed(todo, disk)
                 await sending
-            await asyncio.to_thread(disk.publish, todo)
         except BaseException:
             self.close()  # what is on its way would be taken for what is asked for next
+            disk.close()
             raise
         finally:
             sending.cancel()
-            disk.close()
         fresh = iter(came)
-        return [next(fresh) if digest is None else digest for digest in here]
+        return Landed([next(fresh) if digest is None else digest for digest in here], todo, disk)
 
     async def clear(self, tree: str) -> None:
         """Delete a folder that was laid out."""
@@ -325,7 +353,7 @@ class Courier:
 
     async def _ask_for(self, files: Sequence[Wanted], begun: Mapping[str, int]) -> None:
         for at in range(0, len(files), BATCH):
-            asked = [(wanted.path, begun.get(str(wanted.partial), 0)) for wanted in files[at : at + BATCH]]
+            asked = [(wanted.path, begun.get(wanted.partial, 0)) for wanted in files[at : at + BATCH]]
             await self._send({"op": "get", "files": asked})
 
     async def _landed(self, files: Sequence[Wanted], disk: Disk) -> list[str]:
@@ -341,7 +369,7 @@ class Courier:
         if "error" in answer:
             raise FilesError(f"{wanted.path} of {self._where} cannot be fetched: {answer['error']}")
         partial, digest = wanted.partial, hashlib.sha256()
-        with written(wanted.target), partial.open("ab" if answer["offset"] else "wb") as output:
+        with written(wanted.target), _opened(partial, "ab" if answer["offset"] else "wb") as output:
             if answer["offset"]:
                 digest = await asyncio.to_thread(resumed, output, partial, answer["offset"], self._move)
             await self._take(
@@ -478,10 +506,15 @@ async def _pieces(path: Path, offset: int, left: int, pace: Paced | None) -> Asy
             yield data
 
 
+def _opened(path: str, mode: str) -> BinaryIO:
+    """To open it takes no longer than to switch to a thread and back."""
+    return cast(BinaryIO, open(path, mode))
+
+
 def come(files: Iterable[Wanted]) -> dict[str, int]:
     """How much of files has come before, by where it is kept; of others there is nothing."""
     found = dict[str, int]()
-    for folder in {os.path.dirname(each.partial) for each in files}:
+    for folder in _folders(each.partial for each in files):
         with suppress(FileNotFoundError), os.scandir(folder) as entries:
             found.update((entry.path, entry.stat().st_size) for entry in entries)
     return found
@@ -496,24 +529,29 @@ def _looked(files: Sequence[Wanted]) -> tuple[list[str | None], list[Wanted], di
 
 def _expected(files: Sequence[Wanted]) -> dict[str, int]:
     """How much of files has come before; the folders for all of them are there."""
-    for folder in {os.path.dirname(path) for each in files for path in (each.target, each.partial)}:
+    for folder in _folders(path for each in files for path in (each.target, each.partial)):
         if not os.path.isdir(folder):
             Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     return come(files)
 
 
+def _folders(paths: Iterable[str]) -> set[str]:
+    """What `os.path.dirname` says of each; there may be many."""
+    return {path.rpartition("/")[0] or "/" for path in paths}
+
+
 def _is_here(wanted: Wanted) -> bool:
     if wanted.sha256 is None or size_of(wanted.target) != wanted.size:
         return False
-    with wanted.target.open("rb") as source:
+    with open(wanted.target, "rb") as source:
         return hashlib.file_digest(source, "sha256").hexdigest() == wanted.sha256
 
 
-def resumed(output: BinaryIO, partial: Path, offset: int, moved: Callable[[], None]) -> hashlib._Hash:
+def resumed(output: BinaryIO, partial: str, offset: int, moved: Callable[[], None]) -> hashlib._Hash:
     """The hash of what has come before, of which everything behind the offset is dropped."""
     output.truncate(offset)
     digest = hashlib.sha256()
-    with partial.open("rb") as source:
+    with open(partial, "rb") as source:
         while data := source.read(PIECE):
             digest.update(data)
             moved()  # though nothing does on the line
@@ -524,23 +562,23 @@ def verified(wanted: Wanted, found: str, told: str, where: str) -> str:
     """The hash that a file was found to have, if it was told to be that, and is wanted. Raises `FilesError`."""
     if found == told and wanted.sha256 in (None, found):
         return found
-    wanted.partial.unlink()
+    os.unlink(wanted.partial)
     fault = FilesError if found == told else FilesChanged
     raise fault(f"{wanted.path} of {where} is not what it should be: its hash is another one")
 
 
 @contextmanager
-def written(path: Path) -> Iterator[None]:
+def written(path: str) -> Iterator[None]:
     """An error of the system that names no file is about this one."""
     try:
         yield
     except OSError as error:
         if error.filename is not None or error.errno is None:
             raise
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        raise OSError(error.errno, error.strerror, path) from error
 
 
-def _sync(path: Path) -> None:
+def _sync(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         with written(path):
@@ -549,7 +587,7 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def size_of(path: Path) -> int | None:
+def size_of(path: str) -> int | None:
     """Bytes of a file; `None`: there is none."""
     try:
         return os.stat(path).st_size

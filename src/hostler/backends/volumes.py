@@ -22,7 +22,7 @@ WAITING = re.compile(r"^(?:Dirty|Writeback): +(\d+) kB$", re.MULTILINE)
 class Volume:
     """The file system that some folders are in. Made before anything is written, so that no failure is missed."""
 
-    def __init__(self, folders: Iterable[Path]) -> None:
+    def __init__(self, folders: Iterable[str]) -> None:
         self._folder = _open(folders)
 
     @property
@@ -47,7 +47,7 @@ class Volume:
             self._folder = None
 
 
-def _open(folders: Iterable[Path]) -> int | None:
+def _open(folders: Iterable[str]) -> int | None:
     found = {os.stat(folder).st_dev: folder for folder in folders}
     if len(found) != 1 or not _tells():
         return None

@@ -136,12 +136,12 @@ def ages(connection: Connection, place: str, step_s: float) -> list[Aged]:
 
 
 def some_in(connection: Connection, place: str, beginnings: Sequence[str]) -> list[str]:
-    """Copies in a place, one behind each of these beginnings of names, as far as there are any."""
-    own = select(copies.c.sha256).where(copies.c.place == place, copies.c.damaged.is_(False))
-    found = (
-        connection.execute(own.where(copies.c.sha256 >= each).order_by(copies.c.sha256).limit(1)).scalar()
-        for each in beginnings
-    )
+    """Copies in a place, one behind each of these beginnings of names; all, where there are no more than these."""
+    own = select(copies.c.sha256).where(copies.c.place == place, copies.c.damaged.is_(False)).order_by(copies.c.sha256)
+    first = connection.execute(own.limit(len(beginnings) + 1)).scalars().all()
+    if len(first) <= len(beginnings):
+        return list(first)
+    found = (connection.execute(own.where(copies.c.sha256 >= each).limit(1)).scalar() for each in beginnings)
     return sorted({each for each in found if each is not None})
 
 

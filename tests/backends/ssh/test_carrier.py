@@ -141,16 +141,15 @@ async def test_a_broken_transfer_goes_on_where_it_broke(server: Sshd, tmp_path: 
             path="trees/j1.1/big",
             sha256=digest,
             size=len(data),
-            target=tmp_path / "back" / "big",
-            partial=tmp_path / "back" / "part",
+            target=str(tmp_path / "back" / "big"),
+            partial=str(tmp_path / "back" / "part"),
         )
-        wanted.partial.parent.mkdir()
-        wanted.partial.write_bytes(data[: 2 << 20])
+        (tmp_path / "back").mkdir()
+        (tmp_path / "back" / "part").write_bytes(data[: 2 << 20])
         courier = await node._courier()
         await courier.get([wanted])
         courier.close()
-        assert wanted.target.read_bytes() == data
-        assert not wanted.partial.exists()
+        assert content(tmp_path / "back") == {"big": data}
 
 
 async def test_a_damaged_half_is_thrown_away(server: Sshd, tmp_path: Path) -> None:
@@ -168,11 +167,11 @@ async def test_a_damaged_half_is_thrown_away(server: Sshd, tmp_path: Path) -> No
             path="trees/j1.1/big",
             sha256=digest,
             size=len(data),
-            target=tmp_path / "back" / "big",
-            partial=tmp_path / "back" / "part",
+            target=str(tmp_path / "back" / "big"),
+            partial=str(tmp_path / "back" / "part"),
         )
-        wanted.partial.parent.mkdir()
-        wanted.partial.write_bytes(b"x" * 1000)
+        (tmp_path / "back").mkdir()
+        (tmp_path / "back" / "part").write_bytes(b"x" * 1000)
         courier = await node._courier()
         with pytest.raises(FilesError, match="its hash is another one"):
             await courier.get([wanted])
@@ -249,7 +248,7 @@ async def test_nothing_outside_of_the_agents_folder_is_handed_out(server: Sshd, 
             courier = await node._courier()
             with pytest.raises((FilesError, LinkLost)):
                 await courier.get(
-                    [Wanted(path=path, sha256="0" * 64, size=1, target=tmp_path / "got", partial=tmp_path / "part")]
+                    [Wanted(path=path, sha256="0" * 64, size=1, target=f"{tmp_path}/got", partial=f"{tmp_path}/part")]
                 )
 
 
@@ -439,9 +438,10 @@ async def test_what_has_come_already_needs_no_room_again(
         monkeypatch.setattr(shutil, "disk_usage", lambda _: room)
         with pytest.raises(OSError, match="no room"):
             await node.fetch("j1.1", Fetch(outputs=("big",)), None)
-        wanted = carrier._wanted("attempts/j1.1/big", len(data), tmp_path, store.incoming("j1.1"))
-        wanted.partial.parent.mkdir(parents=True)
-        wanted.partial.write_bytes(data[: 2 << 20])
+        incoming = store.incoming("j1.1")
+        incoming.mkdir(parents=True)
+        wanted = carrier._wanted("attempts/j1.1/big", len(data), str(tmp_path), "big", incoming)
+        Path(wanted.partial).write_bytes(data[: 2 << 20])
         await node.fetch("j1.1", Fetch(outputs=("big",)), None)
         assert (store.results / "j1.1" / "big").read_bytes() == data
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from hostler.backends import carrier
+from hostler.backends import guests
 from hostler.backends.courier import Courier, Wanted, size_of
-from hostler.backends.landing import SMALL_BYTES
+from hostler.backends.receiver import SMALL_BYTES
 from hostler.backends.ssh import Habits, Network, Target, openssh
 from hostler.backends.ssh.openssh import Client, command
 from hostler.model.errors import FilesError, LinkLost, LinkRefused
@@ -45,7 +45,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> list[Client]:
         return await start(self, words)
 
     monkeypatch.setattr(Client, "start", started)
-    monkeypatch.setattr(carrier, "MUCH", 1 << 20)
+    monkeypatch.setattr(guests, "MUCH", 1 << 20)
     return found
 
 
@@ -110,10 +110,10 @@ async def test_many_small_files_go_that_way_too(server: Sshd, tmp_path: Path, cl
 async def test_little_needs_no_client_and_uses_one_that_waits_for_a_while(
     server: Sshd, tmp_path: Path, clients: list[Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sizes = {"little": carrier.MORE, "much": 2 << 20, "less": carrier.MORE - 1, "again": carrier.MORE}
+    sizes = {"little": guests.MORE, "much": 2 << 20, "less": guests.MORE - 1, "again": guests.MORE}
     for name, size in sizes.items():
         (tmp_path / name).write_bytes(os.urandom(size))
-    monkeypatch.setattr(carrier, "KEPT_S", 3600.0)
+    monkeypatch.setattr(guests, "KEPT_S", 3600.0)
     async with linked(server) as (node, _):
         sent = list[int]()
         for number, name in enumerate(sizes):
@@ -128,7 +128,7 @@ async def test_little_needs_no_client_and_uses_one_that_waits_for_a_while(
         (tmp_path / "again").write_bytes(os.urandom(2 << 20))
         await node.supply(in_folder("j9.1", tmp_path, "true", files=("again",)))
         assert len(clients) == 2, "one that has ended is not used"
-        node._carrier._let_go()
+        node._carrier._guests.close()
         await clients[1].last_words()
 
 
@@ -137,11 +137,11 @@ async def test_one_that_nothing_more_comes_for_ends(
     server: Sshd, tmp_path: Path, clients: list[Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "large").write_bytes(os.urandom(3 << 20))
-    monkeypatch.setattr(carrier, "KEPT_S", 0.0)
+    monkeypatch.setattr(guests, "KEPT_S", 0.0)
     async with linked(server) as (node, _):
         await node.supply(in_folder("j1.1", tmp_path, "true"))
         await clients[0].last_words()
-        assert node._carrier._for_much is None
+        assert node._carrier._guests._guests == []
 
 
 @with_client
@@ -153,7 +153,7 @@ async def test_nothing_is_written_any_more_for_who_does_not_wait(
     async with linked(server) as (node, _):
         (agent(server) / "artifacts").mkdir(exist_ok=True)
         (agent(server) / "artifacts" / "big").write_bytes(data)
-        wanted = Wanted(path="artifacts/big", size=len(data), target=tmp_path / "big", partial=tmp_path / "part")
+        wanted = Wanted(path="artifacts/big", size=len(data), target=f"{tmp_path}/big", partial=f"{tmp_path}/part")
         courier = await node._courier_for_much()
         assert courier is not None
         coming = asyncio.create_task(courier.get([wanted]))
@@ -165,13 +165,12 @@ async def test_nothing_is_written_any_more_for_who_does_not_wait(
         assert courier.broken
         size = size_of(wanted.partial)
         assert size is not None
-        with wanted.partial.open("rb") as part:
-            assert part.read() == data[:size], "and what has come is whole"
+        assert content(tmp_path)["part"] == data[:size], "and what has come is whole"
         again = await node._courier_for_much()
         assert again is not None
         await again.get([wanted])
         again.close()
-        assert wanted.target.read_bytes() == data
+        assert (tmp_path / "big").read_bytes() == data
 
 
 @with_client

@@ -27,7 +27,8 @@ def main(stream: BinaryIO) -> None:
     try:
         os.makedirs(folder, 0o700, exist_ok=True)
         there = os.path.exists(zipapp) and digest_of(zipapp) == asked["sha256"]
-        tell({"executable": sys.executable, "zipapp": zipapp, "dir": folder, "missing": not there})
+        tag = sys.implementation.cache_tag
+        tell({"executable": sys.executable, "tag": tag, "zipapp": zipapp, "dir": folder, "missing": not there})
         if not there:
             put(stream, zipapp, asked)
         tell(start(zipapp, folder, asked["setup"]) if asked["start"] else {"status": 0, "said": ""})

@@ -32,7 +32,7 @@ class Booted:
     """A node whose agent runs."""
 
     facts: Facts
-    """`executable`, `zipapp`, `dir`."""
+    """`executable` and its `tag`, `zipapp`, `dir`."""
     digest: str
     """SHA-256 of the zipapp."""
 
@@ -47,7 +47,10 @@ class Booted:
         """A command whose input and output are a connection for files."""
         facts = self.facts
         served = ["-S", "-m", "hostler.agent.files", "guest", facts["dir"]]
-        return shlex.join(["env", f"PYTHONPATH={facts['zipapp']}", facts["executable"], *served])
+        path = (
+            f"{facts['zipapp']}.{facts['tag']}:{facts['zipapp']}"  # what is compiled, if there is any, and what is not
+        )
+        return shlex.join(["env", f"PYTHONPATH={path}", facts["executable"], *served])
 
 
 async def boot(

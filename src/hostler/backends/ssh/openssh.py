@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hostler.backends.courier import Disk, Wanted
-from hostler.backends.landing import Line, land
+from hostler.backends.landing import Receiver
+from hostler.backends.receiver import Line
 from hostler.backends.ssh.target import Habits, Target
 
 Result = TypeVar("Result")
@@ -61,7 +62,7 @@ def command(target: Target, habits: Habits, remote: str) -> list[str] | None:
 class Client(asyncio.StreamReaderProtocol):
     """One that runs: a `Reader` of what comes through it, and a writer. It ends when its writer is closed.
 
-    What comes is read by a thread, which writes files as well: the event loop has nothing to do with their bytes.
+    What comes is read by a thread, and what are files by a process: the event loop has nothing to do with their bytes.
     """
 
     def __init__(self) -> None:
@@ -73,6 +74,7 @@ class Client(asyncio.StreamReaderProtocol):
         self._output, self._its_output = socket.socketpair()
         self._its_output.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, WAITING_BYTES)
         self._line = Line(self._output)
+        self._receiver: Receiver | None = None
         self._over = asyncio.Event()
         self._said: Future[bytes] | None = None
 
@@ -99,8 +101,10 @@ class Client(asyncio.StreamReaderProtocol):
         return await self._in_thread(self._line.line)
 
     async def land(self, files: Sequence[Wanted], disk: Disk, moved: Callable[[], None], where: str) -> list[str]:
-        """Take files that were asked for, in the thread; their hashes. Raises as `Courier.get`, `ConnectionError`."""
-        return await self._in_thread(land, self._line, files, disk, moved, where)
+        """Take files that were asked for, in a process; their hashes. Raises as `Courier.get`, `ConnectionError`."""
+        if self._receiver is None:
+            raise ConnectionError("it was not started")
+        return await self._in_thread(self._receiver.land, files, disk, moved, where)
 
     @property
     def is_over(self) -> bool:
@@ -134,9 +138,12 @@ class Client(asyncio.StreamReaderProtocol):
             stderr=subprocess.PIPE,
             start_new_session=True,  # where nobody sits, nobody is asked for a password
         )
+        self._receiver = Receiver(self._output)
 
     def _end(self) -> bytes:
         self._output.close()
+        if self._receiver is not None:
+            self._receiver.close()
         if self.process is None:
             return b""
         self.process.kill()
