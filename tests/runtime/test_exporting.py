@@ -124,6 +124,7 @@ def test_a_store_that_only_a_controller_can_ask_keeps_no_other_from_being_asked(
     (yard.path / "fleet.yaml").write_text(yaml.safe_dump({"nodes": nodes, "stores": [vault, own, shelf]}))
     yard.directory.note_fleet(yard.path / "fleet.yaml")
     (yard.path / "own").mkdir()
+    yard.directory.artifacts.mkdir()
     first, *others = SEGMENTS
     yard.lay(yard.path / "own", first)
     for name in others:

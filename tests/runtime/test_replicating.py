@@ -143,7 +143,7 @@ async def test_a_store_that_keeps_nothing_takes_nothing_from_the_copy_it_was_giv
     if shutil.which("rclone") is None:
         pytest.skip("no rclone: apt-get install rclone")
     (tmp_path / "far").mkdir()
-    yard.located["bucket"].store = forgetful(tmp_path, "rcat")
+    yard.located["bucket"].store = forgetful(tmp_path)
     name = yard.segment(b"games")
     await yard.settle()
     assert set(yard.copies(name)) == {HUB, "shelf"}
