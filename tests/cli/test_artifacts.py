@@ -162,7 +162,16 @@ def test_all_are_verified_and_only_what_is_wrong_is_told(kept: Window, hostler: 
     assert SHORT not in said.out
 
 
-@pytest.mark.parametrize("words", [("verify",), ("verify", SHORT, "--all"), ("show", "x" * 3), ("get", "ffff")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("verify",),
+        ("verify", SHORT, "--all"),
+        ("show", "x" * 3),
+        ("get", "ffff"),
+        ("verify", "--all", "--place", "atic"),
+    ],
+)
 def test_what_cannot_be_asked_for_is_said(kept: Window, hostler: Hostler, words: tuple[str, ...]) -> None:
     said = hostler("artifacts", *words)
     assert (said.status, said.out, said.err.startswith("hostler: error: ")) == (2, "", True)

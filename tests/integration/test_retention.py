@@ -65,7 +65,7 @@ def test_disks_are_planned_cleaned_and_undone(tmp_path: Path, hostler: Hostler) 
 
         planned = hostler(fleet, "disk", "plan")
         assert all(len(line) <= 80 for line in planned.out.splitlines())
-        assert "spare" in planned.out
+        assert "exported" in planned.out
         assert hostler(fleet, "disk", "clean").status == 0
         assert segments_here(fleet) == made, "nothing goes without a yes"
         (victim, *_) = sorted(gone)

@@ -46,6 +46,8 @@ SEGMENT = Found(
     exported=True,
 )
 
+DATASET = replace(SEGMENT, standing=Standing.DATASET, artifact=replace(GAMES, kind=ArtifactKind.DATASET))
+
 
 def read(*places: str, at: float = AT) -> tuple[Copy, ...]:
     return tuple(Copy(place=place, verified_at=at) for place in places)
@@ -72,6 +74,8 @@ def file(kind: FileKind, age_s: float, **more: object) -> Found:
         (replace(SEGMENT, games=0, used_at=AT), Obstacle.YOUNG),
         (replace(SEGMENT, copies=read("here", "bucket", "rig")), Rule.EXPORTED),
         (replace(SEGMENT, copies=read("here", "bucket", "rig"), exported=False), Obstacle.NOT_EXPORTED),
+        (replace(SEGMENT, copies=read("here", "bucket", "rig"), exported=False, wanted=2), Obstacle.NOT_EXPORTED),
+        (replace(SEGMENT, copies=read("here", "bucket", "rig"), wanted=2), Rule.EXPORTED),
         (replace(SEGMENT, copies=read("here", "bucket", "rig"), heirs_short=True), Obstacle.LINEAGE),
         (replace(SEGMENT, copies=read("here", "bucket")), Obstacle.COPIES),
         (replace(SEGMENT, copies=read("bucket", "rented")), Obstacle.COPIES),
@@ -80,11 +84,15 @@ def file(kind: FileKind, age_s: float, **more: object) -> Found:
         (replace(SEGMENT, copies=read("bucket", "rig", at=AT + 60)), Obstacle.COPIES),
         (replace(SEGMENT, copies=read("bucket", "nowhere")), Obstacle.COPIES),
         (
+            replace(DATASET, copies=read("here", "bucket", "rig"), wanted=2),
+            Rule.SPARE,
+        ),
+        (
             replace(SEGMENT, standing=Standing.MODEL, artifact=replace(GAMES, kind=ArtifactKind.MODEL)),
             Obstacle.PROMOTED,
         ),
         (
-            replace(SEGMENT, standing=Standing.DATASET, artifact=replace(GAMES, kind=ArtifactKind.DATASET)),
+            DATASET,
             Obstacle.UNNAMED,
         ),
     ],
@@ -188,6 +196,7 @@ def test_nothing_unproved_is_ever_deleted(files: list[Found], need: int | None) 
         is_empty = found.artifact is not None and found.artifact.kind is ArtifactKind.GAMES and found.games == 0
         if found.kind is FileKind.ARTIFACT and not is_empty:
             assert not found.heirs_short
+            assert found.artifact is None or found.artifact.kind is not ArtifactKind.GAMES or found.exported
             assert len(each.proof) >= RULES.copies
         for copy in each.proof:
             assert copy in found.copies

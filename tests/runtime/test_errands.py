@@ -104,6 +104,34 @@ async def test_nothing_is_remembered_of_what_was_closed_once_it_was_fetched(
     assert (busy._closed, len(said) > 0) == ({}, isinstance(node, FarNode))
 
 
+class Spoilt(FarNode):
+    """A node on which some of what was closed cannot be read any more."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self.spoilt = set(names)
+
+    async def fetch(self, attempt: str, what: Fetch, cwd: str | None) -> tuple[FileRef, ...]:
+        self.asked += 1
+        if bad := sorted(self.spoilt.intersection(what.artifacts)):
+            raise FilesError(f"{bad[0]} is damaged")
+        return ()
+
+
+async def test_one_segment_that_cannot_be_fetched_keeps_no_other_on_a_node_that_may_vanish(
+    directory: StateDir,
+) -> None:
+    names = tuple(f"{number:064x}" for number in range(40))
+    node, said, troubles = Spoilt(names[3], names[31]), list[Input](), list[str]()
+    busy = errands.Errands(node, SteadyClock(), said.append, troubles.append, KeptLogs(directory.logs), _gather)
+    busy.secure(Secure(node="far", attempt="j1.1", artifacts=names))
+    await until(lambda: not busy._running)
+    came = [name for each in said if isinstance(each, Secured) for name in each.artifacts]
+    assert sorted(came) == [name for name in names if name not in node.spoilt]
+    assert [name in line for name, line in zip((names[3], names[31]), troubles, strict=True)] == [True, True]
+    assert node.asked < len(names)
+
+
 class NoTime:
     """Nobody waits."""
 

@@ -115,6 +115,25 @@ def test_artifacts_come_from_whoever_has_them_and_from_nobody_who_has_other_byte
     assert yard.export("again.tar.gz").missing == (), "another place has it as it should be"
 
 
+def test_a_store_that_only_a_controller_can_ask_keeps_no_other_from_being_asked(yard: Yard) -> None:
+    """One of the fleet file could not be used from here, and none of it was."""
+    vault = {"name": "vault", "kind": "node", "node": "far", "path": "/data"}
+    own = {"name": "own", "kind": "node", "node": "here", "path": str(yard.path / "own")}
+    shelf = {"name": "shelf", "kind": "directory", "path": "shelf"}
+    nodes = [{"name": "here"}, {"name": "far", "backend": "ssh", "host": "far.example"}]
+    (yard.path / "fleet.yaml").write_text(yaml.safe_dump({"nodes": nodes, "stores": [vault, own, shelf]}))
+    yard.directory.note_fleet(yard.path / "fleet.yaml")
+    (yard.path / "own").mkdir()
+    yard.directory.artifacts.mkdir()
+    first, *others = SEGMENTS
+    yard.lay(yard.path / "own", first)
+    for name in others:
+        yard.lay(yard.shelf, name)
+    assert yard.export().missing == ()
+    assert [line.partition(":")[0] for line in yard.told] == ["vault is not asked for artifacts"]
+    assert "on the node far, which only a running controller can ask" in yard.told[0]
+
+
 def test_kinds_can_be_left_out_and_the_rest_is_the_same_each_time(yard: Yard) -> None:
     done = yard.export(without=(ArtifactKind.GAMES,))
     assert (done.artifacts, done.left_out, done.missing) == (0, 4, ())
@@ -181,6 +200,8 @@ def test_what_cannot_be_is_said_and_leaves_nothing(yard: Yard) -> None:
         yard.export(name="none")
     with pytest.raises(NotFound, match="no journal"):
         exporting.export(StateDir(yard.path / "none"), NAME, yard.path / "out.tar.gz", (), {}, print)
+    with pytest.raises(NotFound, match=r"no folder .*absent to put the export into; make it first"):
+        yard.export("absent/out.tar.gz")
     assert not list(yard.path.glob("*.tar.gz*"))
     (yard.path / "out.tar.gz").write_text("mine")
     with pytest.raises(Conflict):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import hashlib
+import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -16,16 +17,17 @@ from hostler.core import Core
 from hostler.model.artifacts import HUB, Copy, ReplicationRules
 from hostler.model.errors import LinkLost
 from hostler.model.events import Entry, SegmentsMade
-from hostler.model.inputs import Input
+from hostler.model.inputs import CopiesTold, Input
 from hostler.model.learning import SegmentRef
 from hostler.runtime import replicating
 from hostler.runtime.pacing import Bandwidth
-from hostler.runtime.places import Located
+from hostler.runtime.places import Located, Places
 from hostler.runtime.replicating import Replicator
 from hostler.runtime.verdicts import Verdicts
 from hostler.store import Batch, Journal, catalogue, open_journal
 from hostler.stores.base import ObjectName, Pace, at_once
 from hostler.stores.directory import DirectoryStore
+from tests.stores.test_trouble import forgetful
 
 SUFFIX = ".segment.npz"
 
@@ -90,15 +92,12 @@ class Yard:
             for name, store in self.stores.items()
         }
         self.verdicts = Verdicts(self.journal, self.located, self.clock, self.tell, self.troubles.append)
-        self.replicator = Replicator(
-            self.journal,
-            self.located,
-            self.stores[HUB].root,
-            ReplicationRules(),
-            self.clock,
-            self.verdicts,
-            self.troubles.append,
-        )
+        self.replicator = self.begun(self.located)
+
+    def begun(self, located: Places) -> Replicator:
+        """Of a controller that starts with these places."""
+        rules, root = ReplicationRules(), self.stores[HUB].root
+        return Replicator(self.journal, located, root, rules, self.clock, self.verdicts, self.troubles.append)
 
     async def tell(self, given: Input) -> None:
         outcome = self.core.handle(self.clock.at, given)
@@ -137,6 +136,53 @@ async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
     yield made
     assert made.troubles == []
     journal.close()
+
+
+async def test_a_store_that_keeps_nothing_takes_nothing_from_the_copy_it_was_given(yard: Yard, tmp_path: Path) -> None:
+    """That it is not there was taken for its source's being gone: nobody would have copied it any more."""
+    if shutil.which("rclone") is None:
+        pytest.skip("no rclone: apt-get install rclone")
+    (tmp_path / "far").mkdir()
+    yard.located["bucket"].store = forgetful(tmp_path)
+    name = yard.segment(b"games")
+    await yard.settle()
+    assert set(yard.copies(name)) == {HUB, "shelf"}
+    assert "is not there" in (yard.located["bucket"].trouble or "")
+    yard.located["bucket"].store = yard.stores["bucket"]
+    yard.clock.at += 1000.0
+    await yard.settle()
+    assert set(yard.copies(name)) >= {HUB, "bucket"}
+
+
+async def test_what_is_lost_for_good_keeps_nothing_else_from_its_copies(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest are looked at first, so many at once: if all of these were hopeless, no other was ever seen."""
+    monkeypatch.setattr(replicating, "MOST", 3)
+    lost = [yard.segment(f"lost {number}".encode()) for number in range(4)]
+    for name in lost:
+        yard.file(HUB, name).unlink()
+    await yard.tell(CopiesTold(place=HUB, gone=tuple(lost), why="its disk broke"))
+    name = yard.segment(b"games")
+    await yard.settle()
+    assert set(yard.copies(name)) == {HUB, "bucket"}
+    assert yard.replicator.backlog.at_risk == 3, "what is lost is told of as well"
+    assert "no copy is known any more" in yard.replicator.backlog.shortfalls[0]
+
+
+async def test_a_store_that_is_put_back_gives_back_what_it_alone_had(yard: Yard) -> None:
+    """A controller that was started once with another fleet file gave it up, and it was never found again."""
+    name = yard.segment(b"games")
+    await yard.settle()
+    yard.file(HUB, name).unlink()
+    await yard.tell(CopiesTold(place=HUB, gone=(name,), why="it was spare"))
+    yard.replicator = yard.begun({place: each for place, each in yard.located.items() if place != "bucket"})
+    await yard.settle()
+    assert yard.copies(name) == {}
+    assert "1 artifacts have no other" in yard.troubles.pop()
+    yard.replicator = yard.begun(yard.located)
+    await yard.settle()
+    assert set(yard.copies(name)) == {HUB, "bucket"}
 
 
 async def test_games_come_to_another_domain(yard: Yard) -> None:

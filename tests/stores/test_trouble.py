@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,8 +16,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from hostler.model.errors import FilesError, LinkLost, LinkRefused, UsageError
-from hostler.stores import bucket, remote
-from hostler.stores.base import Missing, Store, at_once
+from hostler.stores import bucket, hashing, remote
+from hostler.stores.base import LABEL, Missing, Store, at_once
 from hostler.stores.bucket import BucketStore
 from hostler.stores.directory import DirectoryStore
 from hostler.stores.remote import RemoteStore
@@ -34,19 +36,34 @@ def source(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def liar(url: str) -> Iterator[str]:
-    """An S3 server that gives back every object with its right size and one wrong bit."""
+def liar(url: str, *, forgets: bool = False) -> Iterator[str]:
+    """An S3 server that gives back every object with its right size and one wrong bit, or keeps none that it takes.
+
+    As some servers do, it says of what it was to delete that it was not there.
+    """
     there = urlsplit(url)
 
     class Handler(BaseHTTPRequestHandler):
         def _pass_on(self) -> None:
             own = HTTPConnection(there.hostname or "", there.port or 80)
             size = int(self.headers.get("Content-Length") or 0)
+            if forgets and self.command == "PUT" and "/objects/" in self.path:
+                self.rfile.read(size)
+                self.send_response(200)
+                self.end_headers()
+                return
             own.request(self.command, self.path, self.rfile.read(size) or None, dict(self.headers))
             answer = own.getresponse()
             body = answer.read()
             if self.command == "GET" and "/objects/" in self.path and answer.status == 200 and body:
                 body = bytes([body[0] ^ 1]) + body[1:]
+            if self.command == "DELETE":
+                body = b"<Error><Code>NoSuchKey</Code></Error>"
+                self.send_response(404)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+                return
             self.send_response(answer.status)
             for key, value in answer.getheaders():
                 if key.lower() not in ("transfer-encoding", "connection"):
@@ -92,6 +109,66 @@ def test_a_remote_that_lies_is_caught_as_it_is_filled(source: Path, tmp_path: Pa
     with pytest.raises(FilesError, match="was deleted again"):
         RemoteStore("far:", config=config, program=str(program)).put(NAME, source, at_once)
     assert [path for path in (tmp_path / "far").rglob("*") if path.is_file()] == []
+
+
+def test_that_a_bucket_keeps_nothing_says_nothing_of_where_it_came_from(s3: str, source: Path, tmp_path: Path) -> None:
+    """`Missing` would be taken for a source that is gone."""
+    with liar(s3, forgets=True) as url, pytest.raises(FilesError, match=r"what was put .* is not there") as caught:
+        BucketStore(BUCKET, prefix=tmp_path.name, endpoint=url).put(NAME, source, at_once)
+    assert not isinstance(caught.value, Missing)
+
+
+def test_that_a_remote_keeps_nothing_says_nothing_of_where_it_came_from(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    with pytest.raises(FilesError, match=r"what was put .* is not there") as caught:
+        forgetful(tmp_path).put(NAME, source, at_once)
+    assert not isinstance(caught.value, Missing)
+
+
+def forgetful(tmp_path: Path) -> RemoteStore:
+    """A remote behind a program in rclone's place, which takes what is sent, says that it did, and keeps nothing."""
+    program = tmp_path / "rclone"
+    program.write_text('#!/bin/sh\nif [ "$1" = rcat ]; then exec cat > /dev/null; fi\nexec rclone "$@"\n')
+    program.chmod(0o755)
+    config = tmp_path / "rclone.conf"
+    config.write_text(f"[far]\ntype = alias\nremote = {tmp_path / 'far'}\n")
+    return RemoteStore("far:", config=config, program=str(program))
+
+
+def test_nobody_waits_for_a_pipe_in_the_place_of_an_object(source: Path, tmp_path: Path) -> None:
+    root = tmp_path / "shelf"
+    (root / NAME.path).parent.mkdir(parents=True)
+    os.mkfifo(root / NAME.path)
+    os.mkfifo(root / LABEL)
+    store = DirectoryStore(root)
+    for call in (
+        lambda: store.check(NAME, at_once),
+        lambda: store.get(NAME, tmp_path / "target", at_once),
+        lambda: store.put(NAME, source, at_once),
+        store.read_label,
+    ):
+        with pytest.raises(FilesError, match="is no regular file"):
+            call()
+
+
+def test_a_disk_that_cannot_be_read_is_not_said_to_be_the_one_that_is_written(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(file: object) -> Iterator[bytes]:
+        yield b"the first piece"
+        raise OSError(errno.EIO, "Input/output error")
+
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+    store = DirectoryStore(shelf)
+    store.put(NAME, source, at_once)
+    (tmp_path / "other").mkdir()
+    monkeypatch.setattr(hashing, "pieces", fails)
+    with pytest.raises(FilesError, match=f"in {shelf} cannot be read: Input/output error"):
+        store.get(NAME, tmp_path / "target", at_once)
+    with pytest.raises(FilesError, match=f"\\({source}\\) cannot be read: Input/output error"):
+        DirectoryStore(tmp_path / "other").put(NAME, source, at_once)
+    assert not (tmp_path / "target").exists()
 
 
 def calls(store: Store, source: Path, target: Path) -> Iterator[object]:

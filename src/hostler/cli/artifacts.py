@@ -193,6 +193,8 @@ def verify(
     if bool(names) == every:
         raise UsageError("say which artifacts, or `--all`; `hostler artifacts ls` lists them")
     asked = client(state_dir, timeout_s=READS_S)
+    if every and place is not None:
+        _expect_place(asked, place)
     read = _read(asked, names, place)
     if as_json:
         told = list(read)
@@ -269,6 +271,13 @@ def _target(output: Path | None, name: str) -> Path:
     if output is None:
         return Path(name)
     return output / name if output.is_dir() else output
+
+
+def _expect_place(asked: Client, place: str) -> None:
+    """Of a place that there is not nothing is found, and nothing that is wrong."""
+    there = [each["name"] for each in asked.replication()["places"]]
+    if place not in there:
+        raise UsageError(f"there is no place {place!r}; there are: {', '.join(there)}")
 
 
 def _read(asked: Client, names: Sequence[str] | None, place: str | None) -> Iterator[View]:

@@ -34,7 +34,7 @@ def export(
     config: ConfigName,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The file; by default CONFIG-TIME.tar.gz here."),
+        typer.Option("--output", "-o", metavar="FILE", help="The file, or its folder; by default CONFIG-TIME.tar.gz."),
     ] = None,
     without: Annotated[
         list[Kind] | None,
@@ -56,7 +56,8 @@ def export(
     from hostler.runtime.exporting import export as write
     from hostler.runtime.statedir import StateDir
 
-    target = output or Path(f"{config}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.tar.gz")
+    name = f"{config}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.tar.gz"
+    target = Path(name) if output is None else output / name if output.is_dir() else output
     kinds = frozenset(map(ArtifactKind, without or ()))
     done = write(StateDir(directory(state_dir)), config, target, kinds, os.environ, _complain)
     if as_json:

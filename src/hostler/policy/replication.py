@@ -193,6 +193,8 @@ def _rank(transfer: Transfer) -> tuple[Urgency, float, int, str]:
 def _obstacle(
     held: Held, places: Mapping[str, Place], missing: Shortfall, at: float, rules: ReplicationRules
 ) -> str | None:
+    if all(copy.damaged for copy in held.copies):
+        return "no copy is known any more; `hostler artifacts ls --short` names it"
     if _source(held, places, "") is None:
         return "no place that has it can be reached"
     if _target(held, places, "", missing, at, rules) is not None:

@@ -207,12 +207,13 @@ class Judge:
             return Obstacle.LINEAGE
         if age_s < self.rules.artifacts_s:
             return Obstacle.YOUNG
-        is_exported = is_games and found.exported
-        if (found.wanted is not None or is_exported) and (proof := self._proof(found)) is not None:
-            return Deletion(found=found, rule=Rule.EXPORTED if found.wanted is None else Rule.SPARE, proof=proof)
-        if not is_games:
-            return Obstacle.PROMOTED if found.standing in _ONCE_CURRENT else Obstacle.UNNAMED
-        return Obstacle.COPIES if is_exported else Obstacle.NOT_EXPORTED
+        if is_games and not found.exported:  # however many copies there are: its dataset will read it here
+            return Obstacle.NOT_EXPORTED
+        if (found.wanted is not None or is_games) and (proof := self._proof(found)) is not None:
+            return Deletion(found=found, rule=Rule.EXPORTED if is_games else Rule.SPARE, proof=proof)
+        if is_games:
+            return Obstacle.COPIES
+        return Obstacle.PROMOTED if found.standing in _ONCE_CURRENT else Obstacle.UNNAMED
 
     def _proof(self, found: Found) -> tuple[Copy, ...] | None:
         """Copies in other places that keep, whose hash was read back of late and was right; `None`: too few.

@@ -191,16 +191,24 @@ class Errands:
             del self._closed[attempt]
             return
         while names := self._closed.get(attempt):
-            wanted = Fetch(artifacts=tuple(sorted(names)))
-            try:
-                await unchanged(lambda: backend.fetch(_early(attempt), wanted, None))  # noqa: B023 - awaited here
-            except FilesError as error:
-                names.difference_update(wanted.artifacts)  # what its end tells is fetched then
-                self._trouble(f"what {attempt} has closed cannot be fetched while it runs: {error}")
-                continue
-            names.difference_update(wanted.artifacts)
-            self._post(Secured(attempt=attempt, artifacts=wanted.artifacts))
+            await self._secure_some(backend, attempt, names, tuple(sorted(names)))
         self._closed.pop(attempt, None)
+
+    async def _secure_some(self, backend: FetchesFiles, attempt: str, names: set[str], wanted: tuple[str, ...]) -> None:
+        """Fetch these, and take them off `names`. One that cannot be fetched must not be the end of all others."""
+        try:
+            await unchanged(lambda: backend.fetch(_early(attempt), Fetch(artifacts=wanted), None))
+        except FilesError as error:
+            if len(wanted) > 1:
+                middle = len(wanted) // 2
+                await self._secure_some(backend, attempt, names, wanted[:middle])
+                await self._secure_some(backend, attempt, names, wanted[middle:])
+                return
+            names.difference_update(wanted)  # what its end tells is fetched then
+            self._trouble(f"what {attempt} has closed cannot be fetched while it runs: {error}")
+            return
+        names.difference_update(wanted)
+        self._post(Secured(attempt=attempt, artifacts=wanted))
 
     def _note(self, what: str, error: Exception) -> None:
         """What is wrong with files, the job is told; anything else is a fault of this program or of the node's."""

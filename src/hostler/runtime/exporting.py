@@ -120,6 +120,8 @@ def export(
         if config is None:
             there = ", ".join(state.configs) or "none"
             raise NotFound(f"there is no training config {name!r} in {directory.path} (there are: {there})")
+        if not target.parent.is_dir():
+            raise NotFound(f"there is no folder {target.parent} to put the export into; make it first")
         places, faults = holding.places_of(directory, directory.artifacts, environ)
         held = holding.look_around(places)
         for place, why in {**held.silent, **faults}.items():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from sqlalchemy import select
 
-from hostler.model.artifacts import HUB, SUFFIXES, ArtifactKind
+from hostler.model.artifacts import HUB, SUFFIXES, ArtifactKind, StoreSpec
 from hostler.model.errors import FilesError, LinkError, UsageError
 from hostler.model.record import record
 from hostler.runtime.places import Places, located
@@ -55,9 +55,11 @@ def places_of(kept: StateDir, own: Path, environ: Mapping[str, str]) -> tuple[Pl
         loaded, before = load(kept.fleet_file, environ), kept.fleet_path()
         # Its relative paths start from where it was.
         asked = loaded if before is None else replace(loaded, base_dir=Path(before).parent)
-        return located(store_specs(asked), own, loaded.fleet.replication.domain), {}
+        specs = store_specs(asked)
     except UsageError as error:
         return located((), own, HERE), {"the stores of its fleet file": str(error)}
+    local = frozenset(node.name for node in loaded.fleet.nodes if node.backend == "local")
+    return _each_located(specs, own, loaded.fleet.replication.domain, local)
 
 
 def look_around(places: Places) -> Holdings:
@@ -112,6 +114,31 @@ def some_names(missing: Sequence[Named]) -> Iterator[tuple[str, ...]]:
     """Their names, so many at a time."""
     for start in range(0, len(missing), NAMES):
         yield tuple(each.name.sha256 for each in missing[start : start + NAMES])
+
+
+def _each_located(
+    specs: Iterable[StoreSpec], own: Path, domain: str, local: Collection[str]
+) -> tuple[Places, Mapping[str, str]]:
+    """One that cannot be used from here keeps no other from being asked."""
+    found, faults = located((), own, domain), dict[str, str]()
+    for each in specs:
+        try:
+            found |= located([_as_seen_from_here(each, local)], own, domain)
+        except UsageError as error:
+            faults[each.name] = str(error)
+    return found, faults
+
+
+def _as_seen_from_here(spec: StoreSpec, local: Collection[str]) -> StoreSpec:
+    """A folder of a node on this machine is one of this machine. Raises `UsageError` for one of another node."""
+    if spec.kind != "node":
+        return spec
+    if spec.node not in local:
+        raise UsageError(
+            f"it is on the node {spec.node}, which only a running controller can ask; what it alone has comes by "
+            "`hostler artifacts get` from that"
+        )
+    return replace(spec, kind="directory")
 
 
 def _came(wanted: Named, place: str, places: Places, root: Path, tell: Callable[[str], None]) -> bool:

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from hostler.model.artifacts import HUB, SUFFIXES, Place, ReplicationRules, Wanted
-from hostler.model.errors import LinkLost
+from hostler.model.errors import FilesError, LinkError, LinkLost
 from hostler.model.inputs import CopiesTold, GivePlaceUp
 from hostler.model.record import record
 from hostler.policy import replication
 from hostler.policy.replication import Held, Transfer
 from hostler.runtime import places
 from hostler.runtime.clock import Clock
+from hostler.runtime.pacing import Stopped
 from hostler.runtime.places import Absences, Places
 from hostler.runtime.threads import AT_ONCE, Threads
 from hostler.runtime.verdicts import Verdicts
@@ -36,7 +37,7 @@ VAIN = 3
 PATIENCE_S = 20.0
 """How long whoever waits for copies waits for a place that does not answer, each time."""
 MOST = 500
-"""Artifacts that are looked at, at once."""
+"""Artifacts of a standing that are looked at, at once; and as many that can be read nowhere now."""
 LOOKED_S = 60.0
 """How often places are asked for their room."""
 ANSWERS_S = 30.0
@@ -89,12 +90,15 @@ class Replicator:
         self._busy: Counter[str] = Counter()
         """Of these, by place."""
         self._threads = Threads("copies")
+        self._looking = Threads("looks at")
+        """Others: copies take as long as they take, and one that looks must not wait for them."""
         self._looks: dict[str, asyncio.Task[None]] = {}
         self._names: Mapping[str, ObjectName] = {}
         self._looked_at = float("-inf")
         self._said = ""
         self._marks = Marks(journal)
         self._gave_up = False
+        self._searched: set[str] = set()
         self.backlog = NOTHING
 
     def wake(self) -> None:
@@ -113,6 +117,7 @@ class Replicator:
                 each.bandwidth.stop()
             await asyncio.gather(*self._running.values(), return_exceptions=True)
             self._threads.close()
+            self._looking.close()
 
     async def turn(self) -> None:
         """Look once at what lacks copies, and begin as much as may run at the same time."""
@@ -121,10 +126,11 @@ class Replicator:
         held = await asyncio.to_thread(self._open)
         now, rules = self._clock.now(), self._rules
         seen = places.seen(self._located, now)
+        await self._search_for_lost(seen)
         self.backlog = _backlog(held, seen, now, rules)
         for each in held:
             for place in replication.unread(each, seen, now, rules):
-                self._begin(each.sha256, place, partial(self._read, each.sha256, place))
+                self._begin(each.sha256, place, partial(self._read, self._names[each.sha256], place))
         for transfer in replication.transfers(held, seen, HUB, now, rules):
             self._begin(transfer.sha256, _other(transfer), partial(self._copy, transfer))
 
@@ -202,6 +208,44 @@ class Replicator:
             left = [each for each in catalogue.places(connection) if each not in self._located]
             return {each: catalogue.holding(connection, each) for each in left}
 
+    async def _search_for_lost(self, seen: Mapping[str, Place]) -> None:
+        """Once in each place that answers, if there is anything that nobody is known to have: it may lie there still.
+
+        A place that was out of the fleet file for a while was given up with all that only it had.
+        """
+        unsearched = [name for name, each in seen.items() if each.reachable and name not in self._searched]
+        lost = await asyncio.to_thread(self._lost) if unsearched else {}
+        for place in unsearched if lost else ():
+            self._begin(f"what is lost, in {place}", place, partial(self._search, place, lost))
+        self._searched.update(() if lost else unsearched)
+
+    def _lost(self) -> Mapping[str, ObjectName]:
+        with self._journal.catalogue() as connection:
+            known = catalogue.by_name(connection, catalogue.lost(connection))
+        return {name: ObjectName(name, SUFFIXES[each.kind]) for name, each in known.items()}
+
+    async def _search(self, place: str, lost: Mapping[str, ObjectName]) -> None:
+        located, threads, there = self._located[place], self._threads.of(place), list[ObjectName]()
+
+        def look() -> None:
+            for each in located.store.listed():
+                located.bandwidth.pace(0)  # a list may be long, and the controller end before it does
+                if lost.get(each.name.sha256) == each.name:
+                    there.append(each.name)
+
+        try:
+            await asyncio.get_running_loop().run_in_executor(threads, look)
+        except Stopped:
+            return
+        except LinkError as error:
+            places.failed(located, error, self._clock.now())
+            return
+        except (FilesError, OSError) as error:
+            self._trouble(f"{place} cannot be searched for artifacts that nobody else has: {error}")
+        self._searched.add(place)
+        for name in there:
+            await self._read(name, place)
+
     async def _look_at_places(self) -> None:
         now = self._clock.now()
         self._leave_alone(self._looks)
@@ -209,7 +253,7 @@ class Replicator:
             return
         self._looked_at = now
         asked = [name for name, each in self._located.items() if now >= each.away_until and name not in self._looks]
-        looks = {name: asyncio.create_task(asyncio.to_thread(self._verdicts.look, name)) for name in asked}
+        looks = {name: asyncio.create_task(self._look_at(name)) for name in asked}
         self._looks |= looks
         for name, task in looks.items():
             task.add_done_callback(partial(self._looked, name))
@@ -217,6 +261,9 @@ class Replicator:
             await asyncio.wait(looks.values(), timeout=ANSWERS_S)
         self._leave_alone(name for name, task in looks.items() if not task.done())
         await self._remember_who_is_away()
+
+    async def _look_at(self, name: str) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._looking.of(name), self._verdicts.look, name)
 
     def _leave_alone(self, silent: Iterable[str]) -> None:
         """A thread waits for these, maybe for ever, as for a file system whose server is gone."""
@@ -243,7 +290,8 @@ class Replicator:
         domains = {name: each.domain for name, each in self._located.items() if places.counts(each, now)}
         since = now - rules.verified_within_s
         wanted = {standing: possible(each, domains) for standing, each in rules.wanted.items()}
-        names = self._marks.short_of(Rules(wanted, domains), since, MOST)
+        readable = [name for name, each in places.seen(self._located, now).items() if each.reachable]
+        names = self._marks.short_of(Rules(wanted, domains), since, MOST, readable)
         with self._journal.catalogue() as connection:
             known, copies = catalogue.by_name(connection, names), catalogue.copies_of(connection, names)
             standings = catalogue.standings(connection, names)
@@ -269,11 +317,11 @@ class Replicator:
         if await self._verdicts.done(transfer.source, other, name, work, self._threads.of(other)):
             await self._verdicts.say(CopiesTold(place=transfer.target, verified=(transfer.sha256,)))
 
-    async def _read(self, sha256: str, place: str) -> None:
-        name, located = self._names[sha256], self._located[place]
+    async def _read(self, name: ObjectName, place: str) -> None:
+        located = self._located[place]
         work = partial(located.store.check, name, located.bandwidth.pace)
         if await self._verdicts.done(place, place, name, work, self._threads.of(place)):
-            await self._verdicts.say(CopiesTold(place=place, verified=(sha256,)))
+            await self._verdicts.say(CopiesTold(place=place, verified=(name.sha256,)))
 
     @property
     def looked_at(self) -> float | None:

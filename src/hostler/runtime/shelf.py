@@ -102,7 +102,8 @@ class ShelfStore:
 
     def _read_back(self, name: ObjectName, pace: Pace) -> None:
         try:
-            self.check(name, pace)
+            with hashing.arriving(self._where):
+                self.check(name, pace)
         except Damaged as error:
             self.delete(name)
             raise FilesError(f"what was put there is not what is read, and was deleted again: {error}") from error

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import TypeAlias
 
 from hostler.model.artifacts import SUFFIXES
@@ -43,7 +44,8 @@ class Verdicts:
     ) -> bool | None:
         """Do it in a thread; what is wrong with the copy in `source` is told, what is wrong with `other` remembered.
 
-        Whether it was done; `None`: it was not, and nothing follows of that for the copy.
+        Whether it was done; `None`: it was not, and nothing follows of that for the copy. The threads of `executor`
+        should be for these places alone: one that hangs keeps its thread.
         """
         located = self._located[other]
         try:
@@ -51,10 +53,10 @@ class Verdicts:
         except Stopped:
             return None
         except (Damaged, FilesChanged) as error:
-            await self._damaged(source, name, str(error))
+            await self._damaged(source, name, str(error), executor)
             return False
         except Missing as error:
-            return await self._missing(source, name, error)
+            return await self._missing(source, name, error, executor)
         except (FilesError, LinkError) as error:
             return self._unknown(other, error)
         except OSError as error:
@@ -83,17 +85,19 @@ class Verdicts:
         """Ask a place who it is, and for its room; waits."""
         places.look(self._located[place], self._clock, lambda: self.known(place))
 
-    async def _damaged(self, place: str, name: ObjectName, why: str) -> None:
+    async def _damaged(self, place: str, name: ObjectName, why: str, executor: Executor | None) -> None:
+        store = self._located[place].store
         try:
-            await asyncio.to_thread(self._located[place].store.set_aside, name)
+            await asyncio.get_running_loop().run_in_executor(executor, store.set_aside, name)
         except (FilesError, LinkError, OSError) as error:  # it counts no more all the same
             self._trouble(f"a damaged copy stays where it is: {error}")
         await self.say(CopiesTold(place=place, damaged=(name.sha256,), why=why))
 
-    async def _missing(self, place: str, name: ObjectName, error: Missing) -> bool | None:
+    async def _missing(self, place: str, name: ObjectName, error: Missing, executor: Executor | None) -> bool | None:
         """It is gone where the place is the one that had it; what is not mounted proves nothing."""
+        recognise = partial(places.recognise, self._located[place], lambda: self.known(place))
         try:
-            await asyncio.to_thread(places.recognise, self._located[place], lambda: self.known(place))
+            await asyncio.get_running_loop().run_in_executor(executor, recognise)
         except (LinkError, FilesError) as doubt:
             return self._unknown(place, doubt)
         except OSError as doubt:

@@ -6,7 +6,7 @@ the fact durable. Everything else here reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import (
@@ -207,6 +207,21 @@ def lacking(wanted: Wanted, domains: Mapping[str, str], since: float) -> ColumnE
     there = select(func.count()).select_from(copies).where(*own).scalar_subquery()
     apart = select(func.count(distinct(domain))).select_from(copies).where(*own).scalar_subquery()
     return (there < wanted.copies) | (apart < wanted.domains)
+
+
+def lies_in(places: Collection[str]) -> ColumnElement[bool]:
+    """Whether an artifact has a copy in any of these places that was not found damaged."""
+    own = (copies.c.sha256 == artifacts.c.sha256, copies.c.place.in_(list(places)), copies.c.damaged.is_(False))
+    return select(copies.c.place).where(*own).exists()
+
+
+def lost(connection: Connection) -> list[str]:
+    """Artifacts of which no copy is known that was not found damaged; none of them is ever marked as settled."""
+    there = (copies.c.sha256 == artifacts.c.sha256, copies.c.damaged.is_(False))
+    query = select(artifacts.c.sha256).where(
+        artifacts.c.settled_on.is_(None), ~select(copies.c.place).where(*there).exists()
+    )
+    return list(connection.execute(query).scalars())
 
 
 def counting(domains: Mapping[str, str], since: float) -> tuple[ColumnElement[bool], ...]:

@@ -8,7 +8,7 @@ change how long that takes and never what it answers.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import count
 from typing import Any, NamedTuple, Protocol
@@ -56,22 +56,24 @@ class Marks:
         self._behind: dict[Standing, tuple[int, str]] = {}
         """How far marking has come through what is open: what lacks copies is not tried first at each look."""
 
-    def short_of(self, rules: Rules, since: float, limit: int) -> list[str]:
+    def short_of(self, rules: Rules, since: float, limit: int, readable: Collection[str] | None = None) -> list[str]:
         """Of each standing, at most `limit` artifacts with fewer copies read since `since` than wanted, oldest first.
 
-        Just what `catalogue.short_of` answers for each.
+        Just what `catalogue.short_of` answers for each. With `readable`, at most `limit` that lie in any of these
+        places, and as many that lie in none: what is lost, or out of reach, must not keep all others from being seen.
         """
         self._begin_under(rules.text())
         self._reopen(since)
         for standing, wanted in rules.wanted.items():
             self._settle(standing, wanted, rules.domains, since)
+        open_, lies = artifacts.c.settled_on.is_(None), None if readable is None else catalogue.lies_in(readable)
+        parts = (open_,) if lies is None else (open_ & lies, open_ & ~lies)
         with self._journal.catalogue() as connection:
             return [
                 name
                 for standing, wanted in rules.wanted.items()
-                for name in catalogue.short_of(
-                    connection, standing, wanted, rules.domains, since, limit, artifacts.c.settled_on.is_(None)
-                )
+                for part in parts
+                for name in catalogue.short_of(connection, standing, wanted, rules.domains, since, limit, part)
             ]
 
     def _begin_under(self, rules: str) -> None:

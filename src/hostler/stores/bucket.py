@@ -46,10 +46,11 @@ class BucketStore:
             for _ in hashing.own(name, source, file, at_once):
                 pass
             file.seek(0)
-            with self._speaking(name):
+            with hashing.arriving(self._where), self._speaking(name):
                 self._s3.upload_fileobj(file, self._bucket, self._key(name), Callback=pace, Config=_transfer())
         try:
-            self.check(name, pace)
+            with hashing.arriving(self._where):
+                self.check(name, pace)
         except Damaged as error:
             self.delete(name)
             raise FilesError(f"what was put there is not what is read, and was deleted again: {error}") from error
@@ -78,7 +79,7 @@ class BucketStore:
 
     def delete(self, name: ObjectName) -> None:
         """As `Store.delete`; a bucket that keeps versions keeps them."""
-        with self._speaking(name), suppress(Missing):
+        with suppress(Missing), self._speaking(name):  # some servers say that it is not there
             self._s3.delete_object(Bucket=self._bucket, Key=self._key(name))
 
     def set_aside(self, name: ObjectName) -> None:

@@ -110,13 +110,7 @@ class DirectoryStore:
 
     def _open(self, name: ObjectName) -> BinaryIO:
         self._be_there()
-        try:
-            descriptor = os.open(self._path(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError as error:
-            raise Missing(f"{self._path(name)} is not there") from error
-        except OSError as error:
-            raise FilesError(f"{self._path(name)} cannot be read: {error.strerror}") from error
-        return os.fdopen(descriptor, "rb")
+        return hashing.plain(self._path(name))
 
     def _folders(self) -> Iterator[Path]:
         objects = self.root / "objects"

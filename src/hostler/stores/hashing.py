@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,7 +29,7 @@ def pieces(file: BinaryIO) -> Iterator[bytes]:
 def checked(name: ObjectName, content: Iterable[bytes], pace: Pace, where: str) -> Iterator[bytes]:
     """The same pieces; at their end `Damaged` where all together do not have the hash of `name`."""
     digest, size = hashlib.sha256(), 0
-    for piece in content:
+    for piece in _readable(name, content, where):
         digest.update(piece)
         size += len(piece)
         pace(len(piece))
@@ -37,22 +38,47 @@ def checked(name: ObjectName, content: Iterable[bytes], pace: Pace, where: str) 
         raise Damaged(f"{name.path} {where} is damaged: its {size} bytes have the SHA-256 {digest.hexdigest()}")
 
 
+def _readable(name: ObjectName, content: Iterable[bytes], where: str) -> Iterator[bytes]:
+    """A disk that cannot be read from is told of as that one: whoever writes elsewhere would be blamed for it."""
+    try:
+        yield from content
+    except OSError as error:
+        raise FilesError(f"{name.path} {where} cannot be read: {error.strerror or error}") from error
+
+
 def verified(name: ObjectName, content: Iterable[bytes], pace: Pace, where: str) -> int:
     """Read all of it for its hash alone; answers the bytes. Raises `Damaged`."""
     return sum(map(len, checked(name, content, pace, where)))
 
 
 @contextmanager
+def arriving(where: str) -> Iterator[None]:
+    """What is put there: that it is not there then says nothing of where it came from. Raises `FilesError` for that."""
+    try:
+        yield
+    except Missing as error:
+        raise FilesError(f"what was put {where} is not there: {error}; see whether it keeps what it takes") from error
+
+
+@contextmanager
 def opened(source: Path) -> Iterator[BinaryIO]:
     """A regular file to read; a link is none, wherever it leads. Raises `Missing` and `FilesError`."""
+    with plain(source) as file:
+        yield file
+
+
+def plain(source: Path) -> BinaryIO:
+    """The same, which the caller closes. Nobody waits for what is a pipe in its place, as one would for ever."""
     try:
-        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError as error:
         raise Missing(f"{source} is not there") from error
     except OSError as error:
         raise FilesError(f"{source} cannot be read: {error.strerror}") from error
-    with os.fdopen(descriptor, "rb") as file:
-        yield file
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FilesError(f"{source} is no regular file; see who has put it there, and take it away")
+    return os.fdopen(descriptor, "rb")
 
 
 def own(name: ObjectName, source: Path, file: BinaryIO, pace: Pace) -> Iterator[bytes]:

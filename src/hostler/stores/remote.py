@@ -57,16 +57,13 @@ class RemoteStore:
         if self._holds(name, pace):
             return
         temporary = f"incoming/{name.sha256}{name.suffix}"
-        with hashing.opened(source) as file:
+        with hashing.opened(source) as file, hashing.arriving(self._where):
             size = os.fstat(file.fileno()).st_size
             with self._running("rcat", self._at(temporary), "--size", str(size), stdin=subprocess.PIPE) as process:
                 self._send(process, name, source, file, pace)
-        try:
-            hashing.verified(name, self._content(temporary), pace, self._where)
-        except Damaged as error:
-            self._run("deletefile", self._at(temporary))
-            raise FilesError(f"what was put there is not what is read, and was deleted again: {error}") from error
-        self._run("moveto", self._at(temporary), self._at(name.path))
+        with hashing.arriving(self._where):
+            self._check_arrived(temporary, name, pace)
+            self._run("moveto", self._at(temporary), self._at(name.path))
 
     def get(self, name: ObjectName, target: Path, pace: Pace) -> None:
         """As `Store.get`."""
@@ -119,6 +116,13 @@ class RemoteStore:
 
     def _at(self, path: str) -> str:
         return f"{self._root}{path}"
+
+    def _check_arrived(self, temporary: str, name: ObjectName, pace: Pace) -> None:
+        try:
+            hashing.verified(name, self._content(temporary), pace, self._where)
+        except Damaged as error:
+            self._run("deletefile", self._at(temporary))
+            raise FilesError(f"what was put there is not what is read, and was deleted again: {error}") from error
 
     def _holds(self, name: ObjectName, pace: Pace) -> bool:
         try:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,12 +14,13 @@ import pytest
 
 from hostler.model.artifacts import HUB
 from hostler.model.disk_events import FilesDeleted, FilesRestored, FilesRetired
-from hostler.model.errors import Conflict, FilesError
+from hostler.model.errors import Conflict, FilesError, LinkLost
 from hostler.model.inputs import CopiesTold, FilesTold, Input
 from hostler.model.rules import Targets
 from hostler.model.work import JobState
 from hostler.runtime.disks.cleaning import ITSELF
 from hostler.runtime.disks.tombs import LIST
+from hostler.stores.base import ObjectName, Pace
 from tests.integration.conftest import small_disk
 from tests.integration.test_disk import fill
 from tests.runtime.disks.yard import DAY_S, Ended, Yard
@@ -86,7 +90,7 @@ async def test_it_is_told_before_it_is_moved_and_deleted_when_its_grace_is_over(
     assert (there, own.exists(), yard.is_here(games)) == ([True], False, True)
     assert done.files == (f"artifacts/objects/{games[:2]}/{games}.segment.npz",)
     (retired,) = yard.told(FilesRetired)
-    assert (retired.who, retired.files[0].rule, retired.until) == ("ann", "spare", done.until)
+    assert (retired.who, retired.files[0].rule, retired.until) == ("ann", "exported", done.until)
     assert {copy.place for copy in retired.files[0].proof} == {"shelf", "attic"}
     assert yard.known_copies(games) == {"shelf", "attic"}
     await yard.later(DAY_S - 1)
@@ -189,6 +193,37 @@ async def test_a_copy_that_was_made_again_meanwhile_takes_the_place_of_the_burie
     await yard.later(2 * DAY_S)
     assert yard.file(HUB, games).read_bytes() == b"games"
     assert not list((yard.roots["artifacts"] / ".tombstones").iterdir())
+
+
+async def test_games_that_are_in_no_dataset_stay_however_many_copies_there_are(yard: Yard) -> None:
+    games = yard.segment(b"games", exported=False)
+    await yard.copy(games, "shelf", "attic")
+    assert await yard.plan() == []
+    assert [each.why for each in yard.cleaner.retention().stays] == ["its games are in no dataset yet"]
+
+
+async def test_a_store_that_hangs_keeps_nobody_else_from_threads(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a file system whose server is gone does, for ever."""
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    games = yard.segment(b"games")
+    await yard.copy(games, "shelf", "attic")
+    hangs, goes_on = asyncio.Event(), threading.Event()
+
+    def check(name: ObjectName, pace: Pace) -> int:
+        loop.call_soon_threadsafe(hangs.set)
+        goes_on.wait(60)
+        raise LinkLost("it hung up at last")
+
+    monkeypatch.setattr(yard.stores["shelf"], "check", check)
+    cleaning = asyncio.create_task(yard.clean())
+    try:
+        async with asyncio.timeout(30):
+            await hangs.wait()
+            assert await asyncio.to_thread(lambda: "somebody else") == "somebody else"
+    finally:
+        goes_on.set()
+    assert (await cleaning).files == ()
 
 
 async def test_games_whose_dataset_has_too_few_copies_stay(yard: Yard) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from hostler.model.disks import DoomedFile
 from hostler.model.inputs import CordonNode, LinkDown, Submit, Telemetry
+from hostler.web.pages import data
 from tests.core.builders import ended, script, sweep
 from tests.web.core_desk import Window, window
 from tests.web.loops import HOSTILE, LoopDesk, busy, empty, losing
@@ -162,6 +163,13 @@ def test_disks_tell_when_they_are_full_and_what_is_not_known(served: Window) -> 
     assert "1 of 1 nodes tell" in after
     assert "51.0 GB" in after
     assert re.search(r"<td class=\"num\">\d+m \d\ds</td>", after), "at a GB a minute it is full within the hour"
+
+
+def test_a_disk_that_is_full_by_now_comes_first() -> None:
+    told = {"node": 0.9, "later": 0.8, "full": 0.7, "unknown": None}
+    full_in_s = {"node": None, "later": 60.0, "full": 0.0, "unknown": None}
+    rows = [{"node": name, "used": used, "full_in_s": full_in_s[name]} for name, used in told.items()]
+    assert [each["node"] for each in data._disks(rows, [])["rows"]] == ["full", "later", "node", "unknown"]
 
 
 def test_cost_is_told_by_provider_and_tier(served: Window) -> None:

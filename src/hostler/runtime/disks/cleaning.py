@@ -32,6 +32,7 @@ from hostler.runtime.disks.surveying import Survey
 from hostler.runtime.disks.tombs import Buried, Move, Passing, Tomb, Tombs, pass_by
 from hostler.runtime.disks.walking import Identity
 from hostler.runtime.places import Places
+from hostler.runtime.threads import Threads
 from hostler.runtime.verdicts import Verdicts
 from hostler.store import Journal
 from hostler.stores.base import Damaged, Missing, ObjectName
@@ -92,8 +93,10 @@ class Cleaner:
         self._work: frozenset[str] = frozenset()
         self._known: tuple[float, Needs | None] = (0.0, None)
         verdicts = Verdicts(journal, located, clock, tell, trouble)
-        self._prover = Prover(self._survey, located, keeping.rules, clock, now, self._needs_of_late, verdicts)
-        self._spreader = Spreader(located, roots, clock, verdicts)
+        self._threads = Threads("proves")
+        rules = keeping.rules
+        self._prover = Prover(self._survey, located, rules, clock, now, self._needs_of_late, verdicts, self._threads)
+        self._spreader = Spreader(located, roots, clock, verdicts, self._threads)
         self._tombs = {name: Tombs(name, root, passing) for name, root in roots.items()}
         self._graves = Graves()
         self._planned: Planned | None = None
@@ -108,10 +111,13 @@ class Cleaner:
 
     async def run(self) -> None:
         """Until cancelled: delete what was buried long enough, and clean where that is wanted."""
-        await self._or_say_why_not(self.settle)
-        while True:
-            await self._or_say_why_not(self.turn)
-            await self._clock.sleep(0.0 if self._goes_on else TURN_S)
+        try:
+            await self._or_say_why_not(self.settle)
+            while True:
+                await self._or_say_why_not(self.turn)
+                await self._clock.sleep(0.0 if self._goes_on else TURN_S)
+        finally:
+            self._threads.close()
 
     async def turn(self) -> None:
         """What is due now."""

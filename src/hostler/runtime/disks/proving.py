@@ -19,6 +19,7 @@ from hostler.runtime.clock import Clock
 from hostler.runtime.disks.needs import Needs
 from hostler.runtime.disks.surveying import Survey, artifact_of
 from hostler.runtime.places import Places
+from hostler.runtime.threads import Threads
 from hostler.runtime.verdicts import Verdicts
 from hostler.stores.base import ObjectName
 
@@ -35,6 +36,7 @@ class Prover:
         now: Callable[[], float],
         needs: Callable[[], Needs],
         verdicts: Verdicts,
+        threads: Threads,
     ) -> None:
         self._survey = survey
         self._located = located
@@ -43,6 +45,7 @@ class Prover:
         self._now = now
         self._needs = needs
         self._verdicts = verdicts
+        self._threads = threads
 
     def places(self) -> Mapping[str, Place]:
         """The places, as decisions are made about them."""
@@ -83,7 +86,7 @@ class Prover:
         """Read one copy to its end; what is found out about it is told."""
         located = self._located[copy.place]
         read = partial(located.store.check, name, located.bandwidth.pace)
-        if not await self._verdicts.done(copy.place, copy.place, name, read):
+        if not await self._verdicts.done(copy.place, copy.place, name, read, self._threads.of(copy.place)):
             return False
         await self._verdicts.say(CopiesTold(place=copy.place, verified=(name.sha256,)))
         return True

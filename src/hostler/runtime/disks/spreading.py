@@ -18,6 +18,7 @@ from hostler.runtime import places
 from hostler.runtime.clock import Clock
 from hostler.runtime.disks.surveying import artifact_of
 from hostler.runtime.places import Places
+from hostler.runtime.threads import Threads
 from hostler.runtime.verdicts import Verdicts
 
 
@@ -33,11 +34,14 @@ def target(found: Found, seen: Mapping[str, Place]) -> str | None:
 class Spreader:
     """Makes such copies, one after the other."""
 
-    def __init__(self, located: Places, roots: Mapping[str, Path], clock: Clock, verdicts: Verdicts) -> None:
+    def __init__(
+        self, located: Places, roots: Mapping[str, Path], clock: Clock, verdicts: Verdicts, threads: Threads
+    ) -> None:
         self._located = located
         self._roots = roots
         self._clock = clock
         self._verdicts = verdicts
+        self._threads = threads
 
     async def spread(self, files: Iterable[Found], need_bytes: int) -> int:
         """Copy until so many bytes here have one more copy elsewhere; answers how many there are."""
@@ -55,7 +59,7 @@ class Spreader:
             return False
         located, (root, _, inside) = self._located[place], found.path.partition("/")
         put = partial(located.store.put, name, self._roots[root] / inside, located.bandwidth.pace)
-        if not await self._verdicts.done(HUB, place, name, put):
+        if not await self._verdicts.done(HUB, place, name, put, self._threads.of(place)):
             return False
         await self._verdicts.say(CopiesTold(place=place, verified=(name.sha256,)))
         return True

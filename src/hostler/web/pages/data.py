@@ -164,15 +164,19 @@ def _row(view: DatasetView) -> Mapping[str, Any]:
 
 def _disks(disks: Sequence[Mapping[str, Any]], nodes: Sequence[NodeView]) -> Mapping[str, Any]:
     """The fullest first, then those of which nothing is known."""
-    ranked = sorted(
-        disks, key=lambda each: (each["used"] is None, each["full_in_s"] or math.inf, -(each["used"] or 0.0))
-    )
+    ranked = sorted(disks, key=_fullness)
     return {
         "rows": ranked[:DISKS_SHOWN],
         "of": len(disks),
         "known": sum(each["used"] is not None for each in disks),
         "pressed": [(node.name, each) for node in nodes for each in node.pressures if DISK in each.signal],
     }
+
+
+def _fullness(disk: Mapping[str, Any]) -> tuple[bool, float, float]:
+    """One that is full by now comes before all others."""
+    full_in_s, used = disk["full_in_s"], disk["used"]
+    return used is None, math.inf if full_in_s is None else full_in_s, -(used or 0.0)
 
 
 def _disk(node: NodeReading) -> Mapping[str, Any]:
