@@ -441,7 +441,7 @@ async def test_what_has_come_already_needs_no_room_again(
         incoming = store.incoming("j1.1")
         incoming.mkdir(parents=True)
         wanted = carrier._wanted("attempts/j1.1/big", len(data), str(tmp_path), "big", incoming)
-        Path(wanted.partial).write_bytes(data[: 2 << 20])
+        (incoming / Path(wanted.partial).name).write_bytes(data[: 2 << 20])
         await node.fetch("j1.1", Fetch(outputs=("big",)), None)
         assert (store.results / "j1.1" / "big").read_bytes() == data
 
