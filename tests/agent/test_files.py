@@ -21,6 +21,7 @@ from hostler.agent import contents, files
 from hostler.agent.files import Files
 from hostler.agent.removal import remove
 from hostler.backends import carrier
+from hostler.model.artifacts import SUFFIXES
 
 from .harness import PATIENCE_S, SOURCE, Json
 
@@ -74,6 +75,19 @@ def bad_block(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Failing]]:
     monkeypatch.setattr(contents, "open", opened, raising=False)
     monkeypatch.setattr(os, "read", read_at_once)
     return Failing
+
+
+def test_artifacts_of_every_kind_are_found_by_their_hashes(tmp_path: Path) -> None:
+    assert set(files.ENDINGS) == set(SUFFIXES.values())  # the agent cannot import it: it stands alone
+    kept = {}
+    for ending in files.ENDINGS:
+        digest = hashlib.sha256(ending.encode()).hexdigest()
+        path = tmp_path / f"artifacts/objects/{digest[:2]}/{digest}{ending}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(ending)
+        kept[digest] = [str(path.relative_to(tmp_path)), len(ending)]
+
+    assert answers(tmp_path, {"op": "find", "sha256": [*kept, "f" * 64]}) == [{"found": kept}]
 
 
 def test_a_file_that_cannot_be_read_to_its_end_ends_the_connection(

@@ -12,6 +12,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,10 +52,11 @@ class Wire:
 
     def say(self, *parts: bytes, hang_up: bool = False) -> threading.Thread:
         def send() -> None:
-            for part in parts:
-                self.there.sendall(part)
-            if hang_up:
-                self.there.shutdown(socket.SHUT_RDWR)
+            with suppress(ConnectionError):  # whoever refuses a file takes no more of it
+                for part in parts:
+                    self.there.sendall(part)
+                if hang_up:
+                    self.there.shutdown(socket.SHUT_RDWR)
 
         thread = threading.Thread(target=send, daemon=True)
         thread.start()
@@ -173,6 +176,15 @@ def test_what_is_not_what_was_told_is_thrown_away(wire: Wire, wanted: str | None
     assert not list((wire.folder / "partial").iterdir())
 
 
+def test_no_more_is_taken_than_there_is_room_for(wire: Wire) -> None:
+    (wanted,) = wire.wanted(b"some")
+    size = wanted.most + 1
+    wire.say(b'{"size": %d, "offset": 0}\n' % size)
+    with pytest.raises(FilesError, match=f"it has {size} bytes now, and {wanted.most} at most were expected"):
+        wire.land([wanted])
+    assert replace(wanted, sha256="0" * 64).most == 4, "what has a name does not grow"
+
+
 def test_where_the_line_breaks_what_has_come_is_kept(wire: Wire) -> None:
     content = os.urandom(2 << 20)
     (wanted,) = wire.wanted(content)
@@ -234,13 +246,14 @@ time.sleep(600)
 def test_it_writes_nothing_for_a_controller_that_is_gone(tmp_path: Path) -> None:
     """The next one asks for the same files at once, while this one's line may bring more still."""
     there, here = socket.socketpair()
-    part, order = tmp_path / "part", json.dumps({"files": [[f"{tmp_path}/part", f"{tmp_path}/whole"]]})
+    part, size = tmp_path / "part", 3 * BUFFER_BYTES
+    order = json.dumps({"files": [[str(part), f"{tmp_path}/whole", size]]})
     with there, here:
         words = [sys.executable, "-c", PARENT, str(here.fileno()), receiver.__file__, order]
         with subprocess.Popen(words, stdout=subprocess.PIPE, pass_fds=(here.fileno(),)) as parent:
             assert parent.stdout is not None
             pid = int(parent.stdout.readline())
-            there.sendall(b'{"size": %d, "offset": 0}\n' % (3 * BUFFER_BYTES))
+            there.sendall(b'{"size": %d, "offset": 0}\n' % size)
             wait_until(part.exists)
             there.sendall(b"a" * BUFFER_BYTES)
             wait_until(lambda: part.stat().st_size == BUFFER_BYTES)

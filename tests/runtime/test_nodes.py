@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from hostler.backends.agented import AgentedNode
+from hostler.backends.local import LocalNode
+from hostler.backends.local.node import _output
 from hostler.runtime.clock import SteadyClock
 from hostler.runtime.dialin import switchboard
 from hostler.runtime.nodes import reaching
@@ -48,3 +52,24 @@ def test_what_only_nodes_elsewhere_need_is_not_imported_without_one() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout.split() == []
+
+
+async def test_credentials_of_stores_are_not_for_what_runs_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets = {"AWS_SECRET_ACCESS_KEY": "a", "AWS_SESSION_TOKEN": "b", "RCLONE_CONFIG_PASS": "c", "HOSTLER_TOKEN": "d"}
+    for name, value in {**secrets, "AWS_REGION": "eu"}.items():
+        monkeypatch.setenv(name, value)
+    for stores, kept in (
+        ("[{name: b, kind: s3, bucket: games}]", {"RCLONE_CONFIG_PASS", "AWS_REGION"}),
+        ("[{name: r, kind: rclone, remote: 'r:games'}]", {"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"}),
+        ("[]", {*secrets, "AWS_REGION"} - {"HOSTLER_TOKEN"}),
+    ):
+        (tmp_path / "fleet.yaml").write_text(f"state_dir: state\nnodes: [{{name: here}}]\nstores: {stores}\n")
+        loaded = load(tmp_path / "fleet.yaml", {})
+        directory = StateDir(loaded.state_dir)
+        async with reaching(loaded, directory, switchboard(loaded, directory), SteadyClock()) as reached:
+            here = reached.nodes["here"]
+        assert isinstance(here, LocalNode)
+        said, status = _output([sys.executable, "-c", "import os; print(*os.environ)"], here._withheld)
+        assert (status, {*said.split()} & {*secrets, "AWS_REGION"}) == (0, kept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -15,7 +16,7 @@ import yaml
 from hostler.core import Core
 from hostler.core.views import job_view
 from hostler.model.artifacts import HUB, SUFFIXES, ArtifactKind, Standing, Wanted
-from hostler.model.errors import Conflict, CorruptState, HostlerError, NotFound, StoreBusy
+from hostler.model.errors import Conflict, CorruptState, HostlerError, NotFound, StoreBusy, StoreFull
 from hostler.model.events import CopiesGone, JournalRestored
 from hostler.model.inputs import CopiesTold, GivePlaceUp
 from hostler.runtime import restoring
@@ -276,6 +277,26 @@ def test_a_restore_that_was_cut_off_is_no_state_directory_and_can_be_done_again(
         other.take()
         other.release()
     raise AssertionError("it never came to its end")
+
+
+def test_a_restore_that_fails_at_its_end_leaves_nothing_and_can_be_done_again(
+    directory: StateDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup, other = create(directory, tmp_path, NOW), StateDir(tmp_path / "other")
+    replace, left = Path.replace, iter(range(4))
+
+    def failing(self: Path, target: Path) -> Path:
+        if next(left, None) is None:
+            raise OSError(errno.EIO, "Input/output error")
+        return replace(self, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", failing)
+        with pytest.raises(StoreFull, match="Input/output"):
+            restore(backup, other)
+    assert not other.path.exists() or not [each for each in other.path.rglob("*") if each.is_file()]
+    restore(backup, other)
+    assert (other.path / FILE).exists()
 
 
 def test_where_there_is_nothing_to_back_up_or_nowhere_to_put_it_that_is_said(

@@ -33,6 +33,8 @@ from .removal import noted, raise_first, remove
 BLOBS = "blobs"
 TREES = "trees"
 ARTIFACTS = "artifacts"
+ENDINGS = (".segment.npz", ".dataset.npz", ".safetensors")
+"""What artifacts are called behind their hashes: they are asked for by name, there may be millions of them."""
 OUTPUTS_MAX = 20_000
 """Files of one attempt: the controller takes no more, and no line that is much longer."""
 CODE = origin(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -305,13 +307,15 @@ class Files:
         for digest in map(_digest, request["sha256"]):
             wanted.setdefault(digest[:2], set()).add(digest)
         real = os.path.realpath(self._root)
-        for shelf, digests in wanted.items():  # each folder is read once: there may be thousands of files in it
+        for shelf, digests in wanted.items():
             folder = "%s/objects/%s" % (ARTIFACTS, shelf)
             with self._folder(folder, real) as own:
-                for name in () if own is None else sorted(os.listdir(own)):
-                    if name[:64] in digests:
-                        path = folder + "/" + name
-                        found[name[:64]] = [path, self._size_inside(own, path)]
+                for digest in () if own is None else digests:
+                    for path in ("%s/%s%s" % (folder, digest, ending) for ending in ENDINGS):
+                        size = self._size_inside(own, path)
+                        if size is not None:
+                            found[digest] = [path, size]
+                            break
         return {"found": found}
 
     @contextmanager
@@ -329,9 +333,12 @@ class Files:
         finally:
             os.close(descriptor)
 
-    def _size_inside(self, folder: Optional[int], path: str) -> int:
-        """The size of a file in a folder that is known to be inside; only a link can lead out of that."""
-        found = os.stat(os.path.basename(path), dir_fd=folder, follow_symlinks=False)
+    def _size_inside(self, folder: Optional[int], path: str) -> Optional[int]:
+        """The size of a file, if there is one, in a folder that is known to be inside; only a link can lead out."""
+        try:
+            found = os.stat(os.path.basename(path), dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
         return os.path.getsize(self._inside(path)) if stat.S_ISLNK(found.st_mode) else found.st_size
 
     def _clear(self, request: Json) -> Json:

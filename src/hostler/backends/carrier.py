@@ -7,7 +7,6 @@ import errno
 import hashlib
 import json
 import os
-import re
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -15,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias, TypeVar
 
-from hostler.agent.files import ARTIFACTS, BLOBS, OUTPUTS_MAX
+from hostler.agent.files import ARTIFACTS, BLOBS, ENDINGS, OUTPUTS_MAX
 from hostler.backends.base import Store
 from hostler.backends.courier import Courier, Parcel, Wanted, come, size_of
 from hostler.backends.guests import DialForMuch, Guests
@@ -31,7 +30,6 @@ SPARE_BYTES = 1 << 30
 """What is left free on this machine for the journal and all else."""
 CHANGES_MAX = 3
 """Times that files may be others than they were a moment before."""
-SUFFIX = re.compile(r"(\.[A-Za-z0-9]+)*")
 COURIERS = 3
 """Connections for files at a time: a server gives a connection ten sessions (`MaxSessions`), and others need some."""
 
@@ -191,11 +189,13 @@ class Carrier:
                 yield courier
 
     def _expect_room(self, wanted: Sequence[Wanted]) -> int:
-        """Bytes that are to come."""
-        begun = come(wanted)
-        size = sum(_to_come(each, begun) for each in wanted)
+        """Bytes that are to come, at most; what is here already is looked for only where there is no room for all."""
         self._store.results.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if size > shutil.disk_usage(self._store.results).free - SPARE_BYTES:
+        size, room = sum(each.size for each in wanted), shutil.disk_usage(self._store.results).free - SPARE_BYTES
+        if size > room:
+            begun = come(wanted)
+            size = sum(_to_come(each, begun) for each in wanted)
+        if size > room:
             raise OSError(errno.ENOSPC, f"no room for {size} bytes in {self._store.results}")
         return size
 
@@ -250,9 +250,11 @@ def _wanted(path: str, size: int, root: str, below: str, incoming: Path, sha256:
 def _place(digest: str, path: str) -> str:
     """Where an artifact lies in an artifact folder, as a node tells it. Raises `FilesError` where it cannot be so."""
     start = f"{ARTIFACTS}/objects/{digest[:2]}/{digest}"
-    # One pattern for all: to compile one for each costs more than to fetch a small file.
-    if not path.startswith(start) or not SUFFIX.fullmatch(path, len(start)):
-        raise FilesError(f"the node tells of the artifact {digest} as {path!r}, which is no place for it")
+    if path.removeprefix(start) not in ENDINGS:
+        raise FilesError(
+            f"the node tells of the artifact {digest} as {path!r}, which is no place for it; "
+            f"it is looked for as {start} with the ending of its kind, {' or '.join(sorted(ENDINGS))}"
+        )
     return path.removeprefix(f"{ARTIFACTS}/")
 
 

@@ -67,7 +67,7 @@ class Receiver:
     def _told(self, files: Sequence[Wanted]) -> Iterator[Mapping[str, Any]]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        order = {"files": [(each.partial, each.target) for each in files]}
+        order = {"files": [(each.partial, each.target, each.most) for each in files]}
         with suppress(BrokenPipeError):  # what it has to say of that is read now
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
             self._process.stdin.flush()

@@ -3,11 +3,12 @@
 Each step that many small files take in Python, all other threads of the controller would wait for; here nobody does.
 
 `receiver.py FD PARENT` reads orders from standard input, and says on standard output what became of them, in lines of
-JSON. An order is `{"files": [[PARTIAL, TARGET], ...]}`: files that were asked of the node, in this order. Each is put
-into its PARTIAL; errors call it TARGET. The node says of each `{"size", "offset", "sha256"}` before its bytes, or
-`{"sha256"}` behind them, or `{"error"}` instead. The answers are `landed` with size, hash found and hash told of the
-next files; `large` with the number of one of which much is written; `moved`, so that nobody thinks it dead. What went
-wrong is an `error` of the node, a `broken` line, or `errno`, `strerror` and `path` of this machine, and the end.
+JSON. An order is `{"files": [[PARTIAL, TARGET, MOST], ...]}`: files that were asked of the node, in this order. Each is
+put into its PARTIAL, at most so many bytes; errors call it TARGET. Of each the node says `{"size", "offset", "sha256"}`
+before its bytes, or `{"sha256"}` behind them, or `{"error"}` instead. Answers are `landed` with size, hash found and
+hash told of the next files; `large` with the number of one of which much is written; `moved`, so that nobody thinks it
+dead. What went wrong is an `error` of the node, a `broken` line, or `errno`, `strerror` and `path` of this machine, and
+the end.
 """
 
 from __future__ import annotations
@@ -172,21 +173,23 @@ class Landing:
         self._landed: list[tuple[int, str, str]] = []
         self._bytes = 0
 
-    def land(self, files: list[tuple[str, str]]) -> None:
+    def land(self, files: list[tuple[str, str, int]]) -> None:
         """Take all of them. Raises `ConnectionError`, `Refused` and `OSError`, of which what has come was told."""
         try:
-            for number, (partial, target) in enumerate(files):
-                self._note(*self._take(number, partial, target))
+            for number, (partial, target, most) in enumerate(files):
+                self._note(*self._take(number, partial, target, most))
         except (OSError, Refused):
             self._tell()
             raise
         self._tell()
 
-    def _take(self, number: int, partial: str, target: str) -> tuple[int, str, str]:
+    def _take(self, number: int, partial: str, target: str, most: int) -> tuple[int, str, str]:
         head = self._head()
         if "error" in head:
             raise Refused(head["error"])
         size, offset, told = head["size"], head["offset"], head.get("sha256")
+        if size > most:
+            raise Refused(grown(size, most))
         with written(target):
             if told is not None and offset == 0 and size <= SMALL_BYTES:
                 return size, self._small(partial, size), told
@@ -244,6 +247,11 @@ class Landing:
         if self._landed:
             self._teller.tell({"landed": self._landed})
         self._landed, self._bytes = [], 0
+
+
+def grown(size: int, most: int) -> str:
+    """Why a file is not taken."""
+    return f"it has {size} bytes now, and {most} at most were expected: something writes to it still"
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -20,7 +21,7 @@ from hostler.backends.packing import Packer
 from hostler.model.fleet import NodeSpec
 from hostler.runtime.clock import Clock
 from hostler.runtime.statedir import StateDir
-from hostler.settings import Loaded, node_env, node_spec
+from hostler.settings import Loaded, node_env, node_spec, store_secrets
 from hostler.settings.nodes import Node
 
 if TYPE_CHECKING:
@@ -127,7 +128,9 @@ class Maker:
     def _local(self, node: Node) -> Backend:
         options = self._options(node)
         options["env"] = {**node_env(node), "HOSTLER_ARTIFACTS": str(self._directory.artifacts.absolute())}
-        return LocalNode(node.name, self._directory.agent(node.name), python=node.python or sys.executable, **options)
+        secrets = store_secrets(self._loaded, os.environ)
+        python, folder = node.python or sys.executable, self._directory.agent(node.name)
+        return LocalNode(node.name, folder, python=python, withheld=secrets, **options)
 
     def _options(self, node: Node) -> Options:
         return options(self._loaded, self._directory, node)

@@ -311,13 +311,21 @@ def _staging(directory: StateDir) -> Iterator[StateDir]:
 
 
 def _publish(place: StateDir, directory: StateDir) -> None:
-    """Move all of it to where it belongs, the journal last: there is none before everything is there."""
+    """Move all of it to where it belongs, the journal last: there is none before everything is there, or nothing is."""
     _sync(place.path / FILE)
-    for path in sorted(_files(place.path.rglob("*")), key=lambda each: each.name == FILE):
-        target = directory.path / path.relative_to(place.path)
-        target.parent.mkdir(mode=0o700, exist_ok=True)
-        path.replace(target)
-        _sync(target.parent)
+    moved = list[Path]()
+    try:
+        for path in sorted(_files(place.path.rglob("*")), key=lambda each: each.name == FILE):
+            target = directory.path / path.relative_to(place.path)
+            target.parent.mkdir(mode=0o700, exist_ok=True)
+            path.replace(target)
+            moved.append(target)
+            _sync(target.parent)
+    except BaseException:
+        for target in moved:
+            with suppress(OSError):  # what is wrong is told by the first error
+                target.unlink()
+        raise
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hostler.settings.loading import Loaded, load, specs
     from hostler.settings.machines import node_env, node_spec, virtual_nodes
     from hostler.settings.rulebook import rules
-    from hostler.settings.stores import replication_rules, store_specs
+    from hostler.settings.stores import replication_rules, store_secrets, store_specs
     from hostler.settings.sweeps import sweep_spec
     from hostler.settings.targets import Target, Telling, alert_origins, telling
 
@@ -39,6 +39,7 @@ __all__ = [
     "slurm_shares",
     "slurm_shares_state",
     "specs",
+    "store_secrets",
     "store_specs",
     "sweep_spec",
     "telling",
@@ -64,6 +65,7 @@ _HOMES = {
     "slurm_shares": "clusters",
     "slurm_shares_state": "clusters",
     "specs": "loading",
+    "store_secrets": "stores",
     "store_specs": "stores",
     "sweep_spec": "sweeps",
     "telling": "targets",

@@ -45,7 +45,8 @@ class Store(Section):
     """Of `node`: the node, which has to be on this machine, behind SSH, or one that calls."""
     bucket: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{1,253}$")] | None = None
     """Of `s3`: the bucket. Credentials come from where boto3 looks for them: `AWS_ACCESS_KEY_ID` and
-    `AWS_SECRET_ACCESS_KEY`, `~/.aws/credentials`, the role of the machine."""
+    `AWS_SECRET_ACCESS_KEY`, `~/.aws/credentials`, the role of the machine. Jobs on this machine do not see the
+    variables."""
     prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._/-]*$")] | None = None
     """Of `s3`: what all names there begin with."""
     endpoint: Annotated[str, Field(pattern=r"^https?://[^/\s@]+/?$")] | None = None

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from hostler.model.artifacts import ReplicationRules, Standing, StoreSpec
 from hostler.settings.keeping import Store
 from hostler.settings.loading import Loaded
 
 MB, GB = 1_000_000, 1_000_000_000
+SECRETS = {
+    "s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"),
+    "rclone": ("RCLONE_",),
+}
+"""How variables begin by which credentials are given to those who reach stores of a kind."""
 
 
 def replication_rules(loaded: Loaded) -> ReplicationRules:
@@ -26,6 +32,12 @@ def replication_rules(loaded: Loaded) -> ReplicationRules:
 def store_specs(loaded: Loaded) -> tuple[StoreSpec, ...]:
     """The stores; paths start from the folder of the fleet file."""
     return tuple(_spec(loaded, store) for store in loaded.fleet.stores)
+
+
+def store_secrets(loaded: Loaded, names: Iterable[str]) -> frozenset[str]:
+    """Of these variables those with credentials of stores: nothing that runs on this machine is to have them."""
+    secret = tuple(prefix for store in loaded.fleet.stores for prefix in SECRETS.get(store.kind, ()))
+    return frozenset(name for name in names if name.startswith(secret))
 
 
 def _spec(loaded: Loaded, asked: Store) -> StoreSpec:

@@ -393,6 +393,8 @@ async def test_what_is_no_tombstone_of_ours_is_left_alone(yard: Yard, tmp_path: 
     assert below(tombs) == {"strange/list.json", "strange/0", "half/list.json", "half/0", "link"}
     assert not (tombs / "empty").exists()
     assert (outside / LIST).exists()
+    said = " has no list that can be read: what lies in it is not shown, and stays; look into it"
+    assert sorted(yard.troubles) == [f"{tombs / name}{said}" for name in ("half", "strange")]
 
 
 async def test_at_first_nothing_is_deleted_that_nobody_asked_for(yard: Yard) -> None:

@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Unpack
@@ -21,19 +22,30 @@ from hostler.model.files import Fetch, FileRef
 
 START_S = 20.0
 ALREADY_RUNNING = 3
+CLIENTS = "HOSTLER_TOKEN"
+"""Nothing that runs on a node needs it."""
 
 
 class LocalNode(AgentedNode):
     """The agent in `directory`, started from a zipapp beside it if none runs there.
 
-    `python` is the interpreter of agent and workers.
+    `python` is the interpreter of agent and workers. `withheld` names variables of this process that none of them gets.
     """
 
     kind = "local"
 
-    def __init__(self, name: str, directory: Path, *, python: str = sys.executable, **others: Unpack[Options]) -> None:
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        *,
+        python: str = sys.executable,
+        withheld: Collection[str] = (),
+        **others: Unpack[Options],
+    ) -> None:
         super().__init__(name, python=python, **others)
         self._directory = directory
+        self._withheld = {CLIENTS, *withheld}
 
     async def connect(self, epoch: int) -> Channel:
         """A channel to the agent; the agent is started first if its socket does not answer."""
@@ -77,12 +89,12 @@ class LocalNode(AgentedNode):
         """Start the agent, detached: it returns once the agent listens."""
         assert self._zipapp is not None
         command = [self._python, self._zipapp[0], "run", "--dir", str(self._directory), "--detach"]
-        said, status = await asyncio.to_thread(_output, command)
+        said, status = await asyncio.to_thread(_output, command, self._withheld)
         if status not in (0, ALREADY_RUNNING):
             raise LinkRefused(f"the agent in {self._directory} did not start (exit status {status}): {said}")
 
 
-def _output(command: list[str]) -> tuple[str, int]:
+def _output(command: list[str], withheld: Collection[str]) -> tuple[str, int]:
     """What a command says, and its exit status. It gets nothing of this process: it will outlive it."""
     try:
         ended = subprocess.run(
@@ -90,8 +102,8 @@ def _output(command: list[str]) -> tuple[str, int]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            # Whatever runs there can read this; a client's token is not for it.
-            env={name: value for name, value in os.environ.items() if name != "HOSTLER_TOKEN"},
+            # Whatever runs there can read this, and print it.
+            env={name: value for name, value in os.environ.items() if name not in withheld},
             timeout=START_S,
             start_new_session=True,
             check=False,

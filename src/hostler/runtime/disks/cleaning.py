@@ -99,6 +99,7 @@ class Cleaner:
         self._spreader = Spreader(located, roots, clock, verdicts, self._threads)
         self._tombs = {name: Tombs(name, root, passing) for name, root in roots.items()}
         self._graves = Graves()
+        self._unreadable: set[Path] = set()
         self._planned: Planned | None = None
         self._answers: dict[str, CleanView] = {}
         self._alone = asyncio.Lock()
@@ -435,10 +436,15 @@ class Cleaner:
             await asyncio.to_thread(tombs.shorten, newest, list(gone))
 
     async def _look_at_tombs(self) -> None:
-        def look() -> Graves:
-            return Graves(tomb for tombs in self._tombs.values() for tomb in tombs.all())
+        def look() -> tuple[Graves, list[Path]]:
+            all_tombs = self._tombs.values()
+            graves = Graves(tomb for tombs in all_tombs for tomb in tombs.all())
+            return graves, [path for tombs in all_tombs for path in tombs.unreadable()]
 
-        self._graves = await asyncio.to_thread(look)
+        self._graves, unreadable = await asyncio.to_thread(look)
+        for path in set(unreadable) - self._unreadable:
+            self._trouble(f"{path} has no list that can be read: what lies in it is not shown, and stays; look into it")
+        self._unreadable = set(unreadable)
 
     def _of(self, tomb: Tomb) -> Tombs:
         return self._tombs[tomb.files[0].file.path.partition("/")[0]]

@@ -185,6 +185,10 @@ class Tombs:
         tomb = self._read(name)
         return tomb if tomb is not None and tomb.id == name else None
 
+    def unreadable(self) -> list[Path]:
+        """Folders of tombstones that hold files, and no list of ours that says which."""
+        return [self.root / TOMBS / name for name in self._folders() if self.newest(name) is None and self._holds(name)]
+
     def are_here(self, tomb: Tomb) -> Mapping[str, bool]:
         """By name in the tombstone: whether the file has come here."""
         with walking.opened(self.root) as root, walking.folder_in(root, (TOMBS, tomb.id)) as own:
@@ -241,6 +245,13 @@ class Tombs:
         if beginning != self.name:
             raise Moved(f"{each.file.path} is not below {self.name}")
         return inside
+
+    def _holds(self, name: str) -> bool:
+        try:
+            with walking.opened(self.root) as root, walking.folder_in(root, (TOMBS, name)) as own:
+                return not set(os.listdir(own)) <= {LIST + ".new"}
+        except (OSError, Moved):
+            return False
 
     def _folders(self) -> list[str]:
         try:
