@@ -5,7 +5,10 @@ Exit status: 0 done, 1 failed, 2 asked for what cannot be, 3 no controller is ru
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+import time
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
@@ -42,6 +45,8 @@ from hostler.cli.show import clean
 from hostler.model.errors import ControllerAbsent, HostlerError, UsageError
 
 FAILED, MISUSED, ABSENT, INTERRUPTED = 1, 2, 3, 130
+PATIENCE_S = 5.0
+"""For threads that are still at something when all is done."""
 
 GROUPS = (
     running,
@@ -72,7 +77,9 @@ GROUPS = (
 
 def main() -> None:
     """The entry point of the program."""
-    sys.exit(run(sys.argv[1:]))
+    status = run(sys.argv[1:])
+    _leave_what_hangs(status)
+    sys.exit(status)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -88,6 +95,19 @@ def run(arguments: Sequence[str]) -> int:
     except typer.Abort:
         return INTERRUPTED
     return status or 0
+
+
+def _leave_what_hangs(status: int) -> None:
+    """End here where a thread does not: Python waits for all of them, and a mount whose server is gone answers none."""
+    ends_at = time.monotonic() + PATIENCE_S
+    others = [each for each in threading.enumerate() if not each.daemon and each is not threading.current_thread()]
+    for each in others:
+        each.join(max(0.0, ends_at - time.monotonic()))
+    hanging = [each.name for each in others if each.is_alive()]
+    if hanging:
+        print(f"hostler: left behind, since nothing answers them: threads {', '.join(hanging)}", file=sys.stderr)
+        sys.stdout.flush()
+        os._exit(status)
 
 
 def _show_version(wanted: bool) -> None:
