@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli.common import Json, StateDir as Directory, directory
-from hostler.cli.show import clean, paragraph, plural, say, say_json
+from hostler.cli.show import clean, paragraph, plural, quantity, say, say_json
 
 if TYPE_CHECKING:
     from hostler.runtime.restoring import Checked
@@ -26,7 +26,6 @@ commands.add_typer(backup, name="backup", help="Back up what a controller knows,
 SHOWN = 20
 DIGITS = 12
 """Of a SHA-256."""
-MB = 1_000_000
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A backup.")]
 
@@ -55,7 +54,7 @@ def create(
     if as_json:
         say_json({"path": str(made.path), "bytes": made.bytes, "sha256": made.sha256, **_about(made.manifest)})
         return
-    print(f"{clean(str(made.path))}: {made.bytes / MB:.1f} MB")
+    print(f"{clean(str(made.path))}: {quantity(made.bytes)}B")
     say(paragraph(_what(made.manifest)))
     warning = "It holds secrets (tokens, keys): nobody but its owner may read it (mode 0600)."
     say(paragraph(f"{warning} Keep it so where you copy it"))

@@ -12,11 +12,10 @@ from typing import Annotated
 import typer
 
 from hostler.cli.common import ConfigName, Json, StateDir as Directory, directory
-from hostler.cli.show import clean, plural, say_json
+from hostler.cli.show import clean, plural, quantity, say_json
 
 commands = typer.Typer()
 
-MB = 1_000_000
 SHOWN = 20
 
 
@@ -64,9 +63,9 @@ def export(
         own = {"bytes": done.bytes, "artifacts": done.artifacts, "left_out": done.left_out}
         say_json({"path": str(done.path), **own, "missing": list(done.missing)})
         return int(bool(done.missing))
-    held = f"{plural(done.artifacts, 'artifact')} of {done.artifact_bytes / MB:.1f} MB"
+    held = f"{plural(done.artifacts, 'artifact')} of {quantity(done.artifact_bytes)}B"
     left = f", {done.left_out} left out" if done.left_out else ""
-    print(f"{clean(str(done.path))}: {done.bytes / MB:.1f} MB, {held}{left}")
+    print(f"{clean(str(done.path))}: {quantity(done.bytes)}B, {held}{left}")
     for line in done.missing[:SHOWN]:
         _complain(f"not in it: {line}")
     if len(done.missing) > SHOWN:

@@ -20,7 +20,7 @@ from hostler.model.rules import Targets
 from hostler.model.work import JobState
 from hostler.runtime.disks.cleaning import ITSELF
 from hostler.runtime.disks.tombs import LIST
-from hostler.stores.base import ObjectName, Pace
+from hostler.stores.base import LABEL, ObjectName, Pace
 from tests.integration.conftest import small_disk
 from tests.integration.test_disk import fill
 from tests.runtime.disks.yard import DAY_S, Ended, Yard
@@ -50,6 +50,7 @@ async def test_what_lies_there_is_known_by_where_it_lies(yard: Yard) -> None:
     yard.aged(objects / "ab" / f".{'ab' * 32}.segment.npz.host.12.tmp", DAY_S)
     yard.aged(objects / "ab" / f"{'ab' * 32}.segment.npz", DAY_S)
     yard.aged(yard.roots["artifacts"] / "notes.txt", 99 * DAY_S)
+    yard.aged(yard.roots["artifacts"] / LABEL, 99 * DAY_S)
     for number in range(5):
         yard.aged(
             yard.roots["artifacts"] / f"work/{ORDER}/checkpoint-00000000{number}-{number:016x}.safetensors",

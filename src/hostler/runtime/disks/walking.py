@@ -13,11 +13,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from hostler.stores.base import LABEL
+
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 DEEPEST = 8
 """Folders below a root that are looked into; nothing that is known lies deeper."""
 TOMBS = ".tombstones"
 """The folder of a root where what is deleted waits."""
+OURS = frozenset((TOMBS, LABEL))
+"""Names in a root that stay there for as long as it does."""
 
 
 class Identity(NamedTuple):
@@ -74,7 +78,7 @@ def folder_in(root: int, parts: tuple[str, ...], *, make: bool = False) -> Itera
 
 
 def walk(root: Path) -> Iterator[Seen]:
-    """All regular files below a root but those in tombstones; links, and what is mounted there, are passed over."""
+    """All regular files below a root, but its label and what lies in tombstones; links and mounts are passed over."""
     with opened(root) as top:
         yield from _below(top, "", os.fstat(top).st_dev, DEEPEST)
 
@@ -114,7 +118,7 @@ def _below(folder: int, prefix: str, device: int, depth: int) -> Iterator[Seen]:
     folders: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if prefix == "" and entry.name == TOMBS:
+            if prefix == "" and entry.name in OURS:
                 continue
             with suppress(FileNotFoundError):
                 if entry.is_dir(follow_symlinks=False):
