@@ -1,0 +1,1 @@
+"""Reinforcement learning on Game Boy games: an environment, a sampler, a learner; on one machine or many."""

@@ -1,0 +1,275 @@
+"""What there is to know of a game: where its values lie, what is seen of them, what is worth something, when it is over.
+
+A file of YAML says it; docs/reference/gameboy.md tells what may stand there. Nothing in it is taken for granted: a key
+that is not known, and a value of the memory that nobody uses, are errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from functools import cached_property
+from math import prod
+from typing import Any, Literal, TypeAlias
+
+import yaml
+
+from hostler.workloads.gameboy.strict import Fields, SpecError, fields
+
+SCHEMA = 1
+BUTTONS = ("noop", "up", "down", "left", "right", "a", "b", "start")
+USUAL_BUTTONS = BUTTONS[:7]
+MEMORY = 1 << 16
+COMBINATIONS_MAX = 1 << 16
+MICRO = 1_000_000
+"""Rewards are counted in millionths, as whole numbers: what components add up to is the reward, exactly."""
+
+Encoding: TypeAlias = Literal["scaled", "one_hot"]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A number in the memory: `size` bytes from address `at` on, the low one first; always less than `below`."""
+
+    name: str
+    at: int
+    size: int
+    below: int
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """How a value is shown to the policy: as a share of what it may be, or as that many flags."""
+
+    of: str
+    encoding: Encoding
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """The picture as the policy sees it: every second pixel of every second line, in four greys."""
+
+    height: int = 72
+    width: int = 80
+
+
+class Pays(StrEnum):
+    """What a component of the reward is paid for."""
+
+    FIRST = "first"
+    """A combination of values that was not seen in this episode before."""
+    RISE = "rise"
+    """Each one by which a value grows."""
+    FALL = "fall"
+    """Each one by which it gets less."""
+    REACH = "reach"
+    """A value that is what it was not a step before."""
+    STEP = "step"
+    """Every step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A part of the reward; `worth` and `cap` in millionths."""
+
+    name: str
+    pays: Pays
+    of: tuple[str, ...]
+    worth: int
+    value: int | None = None
+    """What it has to be, for `REACH`."""
+    cap: int | None = None
+    """What it pays in an episode at most; for a negative worth, what it takes."""
+    once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """All components; when one of them makes up more than `alarm_share` of what all have paid, people are told."""
+
+    components: tuple[Component, ...]
+    alarm_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """An episode is over when a value is that."""
+
+    of: str
+    value: int
+
+
+@dataclass(frozen=True)
+class Game:
+    """A game as its file says."""
+
+    name: str
+    skip: int
+    boot_frames: int
+    sound: bool
+    actions: tuple[str, ...]
+    episode_steps: int
+    values: Mapping[str, Value]
+    features: tuple[Feature, ...]
+    screen: Screen | None
+    reward: Reward
+    ends: tuple[End, ...]
+    map: tuple[str, ...]
+    """Values whose combinations are places: what was explored is counted in them."""
+
+    @cached_property
+    def places(self) -> int:
+        """How many there may be."""
+        return combinations(self, self.map)
+
+
+def combinations(game: Game, of: tuple[str, ...]) -> int:
+    """How many combinations these values may have."""
+    return prod(game.values[each].below for each in of)
+
+
+def read_game(text: str) -> Game:
+    """A game from its file. Raises `SpecError`."""
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SpecError(f"this is no YAML: {error}") from error
+    with fields(content) as found:
+        found.whole("schema", least=SCHEMA, most=SCHEMA)
+        values = {name: _value(name, each, found.at(f"ram.{name}")) for name, each in found.inner("ram").each()}
+        features, screen = _observation(found.inner("observation"))
+        game = Game(
+            name=found.text("game"),
+            skip=found.whole("skip", least=1, most=600),
+            boot_frames=found.whole("boot_frames", 0, most=100_000),
+            sound=found.flag("sound", False),
+            actions=_actions(found),
+            episode_steps=found.whole("episode_steps", least=1),
+            values=values,
+            features=features,
+            screen=screen,
+            reward=_reward(found.inner("reward")),
+            ends=tuple(_end(each, f"end[{index}]") for index, each in enumerate(found.take("end", []))),
+            map=found.texts("map"),
+        )
+    _check(game)
+    return game
+
+
+def _value(name: str, content: object, where: str) -> Value:
+    with fields(content, where) as found:
+        at, size = found.whole("at", most=MEMORY - 1), found.whole("size", 1, least=1, most=4)
+        below = found.whole("below", 1 << 8 * size, least=2, most=1 << 8 * size)
+    if at + size > MEMORY:
+        raise SpecError(f"{where}.at is {at:#06x}: its {size} bytes end beyond the memory")
+    return Value(name, at, size, below)
+
+
+def _actions(found: Fields) -> tuple[str, ...]:
+    actions = found.texts("actions", USUAL_BUTTONS)
+    for each in actions:
+        if each not in BUTTONS:
+            raise SpecError(f"actions: {each!r} is no button (known: {', '.join(BUTTONS)})")
+    return actions
+
+
+def _observation(found: Fields) -> tuple[tuple[Feature, ...], Screen | None]:
+    features = []
+    for index, each in enumerate(found.take("values", [])):
+        with fields(each, found.at(f"values[{index}]")) as one:
+            features.append(Feature(one.text("of"), one.choice("as", ("scaled", "one_hot"))))
+    screen = Screen() if found.flag("screen", False) else None
+    found.end()
+    if not features and screen is None:
+        raise SpecError("observation: there is nothing to see; name `values`, or say `screen: true`")
+    return tuple(features), screen
+
+
+def _reward(found: Fields) -> Reward:
+    alarm = found.number("alarm_share", 0.75, least=0.0, most=1.0)
+    components = tuple(
+        _component(name, each, found.at(f"components.{name}")) for name, each in found.inner("components").each()
+    )
+    found.end()
+    if not components:
+        raise SpecError("reward.components: there is none, so nothing can be learnt")
+    return Reward(components, alarm)
+
+
+def _component(name: str, content: object, where: str) -> Component:
+    with fields(content, where) as found:
+        pays = Pays(found.choice("pays", tuple(Pays)))
+        of = () if pays is Pays.STEP else found.texts("of")
+        if len(of) > 1 and pays is not Pays.FIRST:
+            raise SpecError(f"{where}.of names {len(of)} values; only `first` takes several")
+        cap = found.number("cap", None, least=0.0)
+        return Component(
+            name=name,
+            pays=pays,
+            of=of,
+            worth=_micro(found.number("worth"), f"{where}.worth"),
+            value=found.whole("value") if pays is Pays.REACH else None,
+            cap=None if cap is None else _micro(cap, f"{where}.cap"),
+            once=found.flag("once", False),
+        )
+
+
+def _micro(number: float, where: str) -> int:
+    exact = Decimal(str(number)) * MICRO
+    if exact != int(exact):
+        raise SpecError(f"{where} is {number}: no more than six digits behind the point are counted")
+    return int(exact)
+
+
+def _end(content: object, where: str) -> End:
+    with fields(content, where) as found:
+        return End(found.text("of"), found.whole("value"))
+
+
+def _check(game: Game) -> None:
+    """Raises `SpecError` for names that are no values, numbers they cannot have, and values that nobody uses."""
+    used: dict[str, Any] = {}
+    for where, names in _uses(game):
+        for name in names:
+            if name not in game.values:
+                raise SpecError(f"{where}: there is no value {name!r} in `ram` (there are: {', '.join(game.values)})")
+            used[name] = where
+    for where, of, value in _asked(game):
+        if value >= game.values[of].below:
+            raise SpecError(f"{where}: {of} is never {value}, it is always below {game.values[of].below}")
+    for where, names in _combined(game):
+        if combinations(game, names) > COMBINATIONS_MAX:
+            raise SpecError(
+                f"{where}: {' and '.join(names)} have more than {COMBINATIONS_MAX} combinations; say what they are below"
+            )
+    unused = game.values.keys() - used.keys()
+    if unused:
+        raise SpecError(f"ram.{min(unused)}: nothing uses it; take it out, or name it in what is seen or rewarded")
+
+
+def _uses(game: Game) -> list[tuple[str, tuple[str, ...]]]:
+    return [
+        ("observation.values", tuple(each.of for each in game.features)),
+        *((f"reward.components.{each.name}", each.of) for each in game.reward.components),
+        ("end", tuple(each.of for each in game.ends)),
+        ("map", game.map),
+    ]
+
+
+def _asked(game: Game) -> list[tuple[str, str, int]]:
+    rewarded = (
+        (f"reward.components.{each.name}", each.of[0], each.value)
+        for each in game.reward.components
+        if each.value is not None
+    )
+    return [*rewarded, *(("end", each.of, each.value) for each in game.ends)]
+
+
+def _combined(game: Game) -> list[tuple[str, tuple[str, ...]]]:
+    firsts = (
+        (f"reward.components.{each.name}", each.of) for each in game.reward.components if each.pays is Pays.FIRST
+    )
+    shown = (("observation.values", (each.of,)) for each in game.features if each.encoding == "one_hot")
+    return [*firsts, *shown, ("map", game.map)]
