@@ -1,4 +1,4 @@
-"""What there is to know of a game: where its values lie, what is seen of them, what is worth something, when it is over.
+"""What there is to know of a game: where its values lie, what is seen, what is worth something, when it is over.
 
 A file of YAML says it; docs/reference/gameboy.md tells what may stand there. Nothing in it is taken for granted: a key
 that is not known, and a value of the memory that nobody uses, are errors.
@@ -242,7 +242,8 @@ def _check(game: Game) -> None:
     for where, names in _combined(game):
         if combinations(game, names) > COMBINATIONS_MAX:
             raise SpecError(
-                f"{where}: {' and '.join(names)} have more than {COMBINATIONS_MAX} combinations; say what they are below"
+                f"{where}: {' and '.join(names)} have more than {COMBINATIONS_MAX} combinations; "
+                "say what they are below"
             )
     unused = game.values.keys() - used.keys()
     if unused:
@@ -268,8 +269,6 @@ def _asked(game: Game) -> list[tuple[str, str, int]]:
 
 
 def _combined(game: Game) -> list[tuple[str, tuple[str, ...]]]:
-    firsts = (
-        (f"reward.components.{each.name}", each.of) for each in game.reward.components if each.pays is Pays.FIRST
-    )
+    firsts = ((f"reward.components.{each.name}", each.of) for each in game.reward.components if each.pays is Pays.FIRST)
     shown = (("observation.values", (each.of,)) for each in game.features if each.encoding == "one_hot")
     return [*firsts, *shown, ("map", game.map)]

@@ -1,0 +1,173 @@
+"""Several machines in one process, stepped one after the other, seen and rewarded all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hostler.workloads.gameboy.game import Game
+from hostler.workloads.gameboy.machine import Layout, Machine
+from hostler.workloads.gameboy.rewards import Rewards, as_floats
+from hostler.workloads.gameboy.rom import Cartridge
+from hostler.workloads.gameboy.seeing import Eyes
+
+Features: TypeAlias = npt.NDArray[np.float32]
+Screens: TypeAlias = npt.NDArray[np.uint8]
+
+
+class WrongValue(RuntimeError):
+    """A value of the memory is one that it cannot have: its address is wrong, or what it is below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One that is over; what components have paid is in millionths."""
+
+    steps: int
+    ended: bool
+    """`False`: it was cut off at `episode_steps`."""
+    parts: tuple[int, ...]
+    places: tuple[int, ...]
+    """Numbers of the places that it came to."""
+
+    @property
+    def total(self) -> int:
+        """The sum of all rewards, in millionths."""
+        return sum(self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What came of a step, one entry per machine; an episode that is over was begun anew."""
+
+    reward: npt.NDArray[np.float32]
+    ended: npt.NDArray[np.bool_]
+    """The game is over: nothing comes after it."""
+    cut: npt.NDArray[np.bool_]
+    """The episode was long enough: something would come after it, from `last`."""
+    last: dict[int, tuple[Features, Screens | None]]
+    """By machine whose episode is over: what was seen at its end."""
+    episodes: Sequence[Episode]
+
+
+class Batch:
+    """Machines with the same game. What is seen of them lies in `features` and `screens`, rewritten by each step."""
+
+    def __init__(self, game: Game, cartridge: Cartridge, machines: int) -> None:
+        self.game = game
+        self.machines = [Machine(game, cartridge) for _ in range(machines)]
+        self._layout = Layout(tuple(game.values.values()))
+        self._eyes = Eyes(game)
+        self._rewards = Rewards(game, machines)
+        self._bounds = np.array([each.below for each in game.values.values()], np.int64)
+        order = list(game.values)
+        self._ends = [(order.index(each.of), each.value) for each in game.ends]
+        self._map = [order.index(each) for each in game.map]
+        self._map_widths = [game.values[each].below for each in game.map]
+        self._memory = bytearray(machines * self._layout.bytes)
+        self._bytes = np.frombuffer(self._memory, np.uint8).reshape(machines, self._layout.bytes)
+        self._values = np.zeros((machines, len(game.values)), np.int64)
+        self._places = np.zeros((machines, game.places), np.bool_)
+        self._rows = np.arange(machines)
+        self._steps = np.zeros(machines, np.int64)
+        self.features: Features = np.zeros((machines, self._eyes.width), np.float32)
+        shape = game.screen
+        self.screens: Screens | None = (
+            None if shape is None else np.zeros((machines, shape.height, shape.width), np.uint8)
+        )
+
+    def reset(self) -> None:
+        """Begin an episode on every machine."""
+        for index in range(len(self.machines)):
+            self._begin(index)
+
+    def parts(self, machine: int) -> dict[str, int]:
+        """What each component has paid in the episode of a machine so far, in millionths."""
+        return dict(zip(self._rewards.names, map(int, self._rewards.totals[machine]), strict=True))
+
+    def step(self, actions: Sequence[int], *, restart: bool = True) -> Step:
+        """One action for each machine; with `restart`, the next episode begins where one is over.
+
+        Raises `WrongValue`.
+        """
+        before = self._values
+        self._play(actions)
+        self._values = self._checked(self._layout.numbers(self._bytes))
+        reward = self._rewards.step(before, self._values)
+        self._places[self._rows, self._here(self._values)] = True
+        self._steps += 1
+        ended = self._over()
+        cut = (self._steps >= self.game.episode_steps) & ~ended
+        self._eyes.see(self._values, self.features)
+        last: dict[int, tuple[Features, Screens | None]] = {}
+        episodes = []
+        for index in map(int, np.nonzero(ended | cut)[0]):
+            episodes.append(self._episode(index, ended=bool(ended[index])))
+            if restart:
+                last[index] = self._seen(index)
+                self._begin(index)
+        return Step(as_floats(reward), ended, cut, last, episodes)
+
+    def close(self) -> None:
+        """Let go of the machines."""
+        for each in self.machines:
+            each.close()
+
+    def _play(self, actions: Sequence[int]) -> None:
+        width, screens = self._layout.bytes, self.screens
+        for index, machine in enumerate(self.machines):
+            machine.step(int(actions[index]), render=screens is not None)
+            self._memory[index * width : (index + 1) * width] = machine.memory()
+            if screens is not None:
+                screens[index] = machine.screen()
+
+    def _checked(self, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        wrong = values >= self._bounds
+        if wrong.any():
+            machine, column = (int(each[0]) for each in np.nonzero(wrong))
+            value = list(self.game.values.values())[column]
+            raise WrongValue(
+                f"{value.name} at {value.at:#06x} is {values[machine, column]}, and is always below {value.below} as "
+                "`ram` has it: the address is wrong, or the bound"
+            )
+        return values
+
+    def _over(self) -> npt.NDArray[np.bool_]:
+        ended = np.zeros(len(self.machines), np.bool_)
+        for column, value in self._ends:
+            ended |= self._values[:, column] == value
+        return ended
+
+    def _episode(self, index: int, *, ended: bool) -> Episode:
+        return Episode(
+            steps=int(self._steps[index]),
+            ended=ended,
+            parts=tuple(map(int, self._rewards.totals[index])),
+            places=tuple(map(int, np.nonzero(self._places[index])[0])),
+        )
+
+    def _seen(self, index: int) -> tuple[Features, Screens | None]:
+        return self.features[index].copy(), None if self.screens is None else self.screens[index].copy()
+
+    def _begin(self, index: int) -> None:
+        machine, width, row = self.machines[index], self._layout.bytes, slice(index, index + 1)
+        machine.reset()
+        self._memory[index * width : (index + 1) * width] = machine.memory()
+        self._values[row] = self._checked(self._layout.numbers(self._bytes[row]))
+        self._steps[index] = 0
+        self._rewards.begin(index, self._values[index])
+        self._places[index] = False
+        self._places[index, self._here(self._values[row])] = True
+        self._eyes.see(self._values[row], self.features[row])
+        if self.screens is not None:
+            self.screens[index] = machine.screen()
+
+    def _here(self, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        place = np.zeros(len(values), np.int64)
+        for column, width in zip(self._map, self._map_widths, strict=True):
+            place = place * width + values[:, column]
+        return place

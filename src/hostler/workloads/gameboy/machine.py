@@ -1,0 +1,145 @@
+"""One emulator with a cartridge in it: buttons in, memory and pictures out, from one state whenever it is asked for."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from pyboy import PyBoy
+from pyboy.utils import WindowEvent
+
+from hostler.workloads.gameboy.game import Game, Value
+from hostler.workloads.gameboy.rom import Cartridge
+
+GAP_BYTES = 24
+"""Values that lie nearer to each other are read at once: a read costs as much as that many bytes."""
+SHADES_SHIFT = 6
+"""From 256 greys to 4."""
+
+_PRESS: Final = {
+    "up": WindowEvent.PRESS_ARROW_UP,
+    "down": WindowEvent.PRESS_ARROW_DOWN,
+    "left": WindowEvent.PRESS_ARROW_LEFT,
+    "right": WindowEvent.PRESS_ARROW_RIGHT,
+    "a": WindowEvent.PRESS_BUTTON_A,
+    "b": WindowEvent.PRESS_BUTTON_B,
+    "start": WindowEvent.PRESS_BUTTON_START,
+}
+_RELEASE: Final = {
+    "up": WindowEvent.RELEASE_ARROW_UP,
+    "down": WindowEvent.RELEASE_ARROW_DOWN,
+    "left": WindowEvent.RELEASE_ARROW_LEFT,
+    "right": WindowEvent.RELEASE_ARROW_RIGHT,
+    "a": WindowEvent.RELEASE_BUTTON_A,
+    "b": WindowEvent.RELEASE_BUTTON_B,
+    "start": WindowEvent.RELEASE_BUTTON_START,
+}
+
+
+class Layout:
+    """Where values lie among the bytes that are read: pieces of the memory, one after the other."""
+
+    def __init__(self, values: Sequence[Value]) -> None:
+        self.pieces: list[slice] = []
+        for each in sorted(values, key=lambda value: value.at):
+            if self.pieces and each.at - self.pieces[-1].stop < GAP_BYTES:
+                stop = max(self.pieces[-1].stop, each.at + each.size)
+                self.pieces[-1] = slice(self.pieces[-1].start, stop)
+            else:
+                self.pieces.append(slice(each.at, each.at + each.size))
+        self.bytes = sum(piece.stop - piece.start for piece in self.pieces)
+        widest = max((value.size for value in values), default=1)
+        self._columns = np.array([[self._column(value, index) for index in range(widest)] for value in values])
+        self._factors = np.array([[256**i if i < value.size else 0 for i in range(widest)] for value in values])
+
+    def numbers(self, memory: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+        """The values, `[machines, values]`, of what was read, `[machines, bytes]`."""
+        if self._columns.shape[1] == 1:
+            return memory[:, self._columns[:, 0]].astype(np.int64)
+        found: npt.NDArray[np.int64] = (memory[:, self._columns] * self._factors).sum(axis=2)
+        return found
+
+    def _column(self, value: Value, index: int) -> int:
+        before = 0
+        for piece in self.pieces:
+            if piece.start <= value.at < piece.stop:
+                return before + value.at - piece.start + min(index, value.size - 1)
+            before += piece.stop - piece.start
+        raise AssertionError(value)
+
+
+class Machine:
+    """One emulator. Each action is a button, held for `game.skip` frames and on if it is the next one as well."""
+
+    def __init__(self, game: Game, cartridge: Cartridge, *, sound: bool | None = None) -> None:
+        self._pyboy = PyBoy(
+            io.BytesIO(cartridge.rom),
+            ram_file=io.BytesIO(),
+            window="null",
+            sound_volume=0,
+            sound_emulated=game.sound if sound is None else sound,
+            cgb=cartridge.cgb,
+            log_level="ERROR",
+        )
+        self._pyboy.set_emulation_speed(0)
+        self._skip = game.skip
+        self._pieces = Layout(tuple(game.values.values())).pieces
+        self._press = [_PRESS.get(each) for each in game.actions]
+        self._release = [_RELEASE.get(each) for each in game.actions]
+        self._held = -1
+        self._start = self._booted(game, cartridge)
+
+    def reset(self) -> None:
+        """To the state that episodes begin in."""
+        self._held = -1
+        self._start.seek(0)
+        self._pyboy.load_state(self._start)
+
+    def step(self, action: int, *, render: bool = False) -> None:
+        """A button for the frames of a step; with `render`, the last of them is drawn."""
+        if action != self._held:
+            self._hold(action)
+        self._pyboy.tick(self._skip, render, False)
+
+    def memory(self) -> bytes:
+        """The bytes where values lie, as `Layout` has them."""
+        read = self._pyboy.memory
+        return b"".join([bytes(read[piece]) for piece in self._pieces])
+
+    def screen(self) -> npt.NDArray[np.uint8]:
+        """What was drawn last, `[72, 80]`, in four greys from 0, black, to 3."""
+        seen: npt.NDArray[np.uint8] = self._pyboy.screen.ndarray[::2, ::2, 0] >> SHADES_SHIFT
+        return seen
+
+    def picture(self) -> npt.NDArray[np.uint8]:
+        """What was drawn last, for people: `[144, 160, 3]`."""
+        seen: npt.NDArray[np.uint8] = self._pyboy.screen.ndarray[:, :, :3].copy()
+        return seen
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._pyboy.stop(save=False)
+
+    def state(self) -> bytes:
+        """All of it, to be begun with another time."""
+        kept = io.BytesIO()
+        self._pyboy.save_state(kept)
+        return kept.getvalue()
+
+    def _booted(self, game: Game, cartridge: Cartridge) -> io.BytesIO:
+        if cartridge.state is not None:
+            return io.BytesIO(cartridge.state)
+        self._pyboy.tick(game.boot_frames, False, False)
+        return io.BytesIO(self.state())
+
+    def _hold(self, action: int) -> None:
+        released = None if self._held < 0 else self._release[self._held]
+        if released is not None:
+            self._pyboy.send_input(released)
+        pressed = self._press[action]
+        if pressed is not None:
+            self._pyboy.send_input(pressed)
+        self._held = action

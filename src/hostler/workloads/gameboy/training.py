@@ -1,0 +1,141 @@
+"""Learns a game: takes what is sampled, learns from it, hands out what was learnt, keeps what it takes to go on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from hostler.workloads.gameboy.checkpoints import Checkpoints
+from hostler.workloads.gameboy.fragments import Fragment
+from hostler.workloads.gameboy.game import Game
+from hostler.workloads.gameboy.policy import Network
+from hostler.workloads.gameboy.ppo import Learner, Update
+from hostler.workloads.gameboy.progress import Progress
+from hostler.workloads.gameboy.rewards import Shares
+from hostler.workloads.gameboy.rom import Cartridge
+from hostler.workloads.gameboy.run import Run
+from hostler.workloads.gameboy.seeing import Eyes
+from hostler.workloads.gameboy.workers import Here, Plan, Processes, Source
+
+PATIENCE_S = 60.0
+"""Without a fragment for so long, people are told, and it is waited on."""
+
+
+class Training:
+    """One training, from where its last checkpoint left it."""
+
+    def __init__(
+        self,
+        run: Run,
+        game: Game,
+        cartridge: Cartridge,
+        checkpoints: Checkpoints | None = None,
+        source: Callable[[Plan, Network], Source] | None = None,
+        told: Callable[[Mapping[str, Any]], None] = lambda _: None,
+    ) -> None:
+        self.run_asked = run
+        self.game = run.game(game)
+        torch.manual_seed(run.seed)
+        network = Network(Eyes(self.game).width, self.game.screen, len(self.game.actions))
+        self.learner = Learner(network, run.course, run.seed)
+        self.progress = Progress()
+        self.shares = Shares(tuple(each.name for each in game.reward.components), game.reward.alarm_share)
+        self._cartridge = cartridge
+        self._checkpoints = checkpoints
+        self._source = source or _source
+        self._told = told
+        if checkpoints is not None:
+            self._go_on(checkpoints)
+
+    def run(self) -> Progress:
+        """Until it has made its steps, or came to as many places as it was to."""
+        source = self._source(self._plan(), self.learner.network)
+        try:
+            while not self._is_over():
+                self._update(source)
+        finally:
+            source.close()
+        self._keep()
+        return self.progress
+
+    def _update(self, source: Source) -> None:
+        begun = time.monotonic()
+        source.offer(self.learner.network, self.learner.updates)
+        fragments = self._collected(source)
+        update = self.learner.learn(fragments)
+        self.progress.seconds += time.monotonic() - begun
+        self._tell(update, source)
+        if self.learner.updates % self.run_asked.checkpoint_updates == 0:
+            self._keep()
+
+    def _collected(self, source: Source) -> list[Fragment]:
+        """As many steps as an update wants, of whoever has made them."""
+        found: list[Fragment] = []
+        while sum(each.steps for each in found) < self.run_asked.batch_steps:
+            taken = source.take(PATIENCE_S)
+            if not taken:
+                self._told({"trouble": f"no worker has made anything for {PATIENCE_S:.0f} s"})
+            for each in taken:
+                self._count(each)
+                if self.learner.updates - each.version <= self.run_asked.stale_updates:
+                    found.append(each)
+                else:
+                    self.progress.stale += each.steps
+        return found
+
+    def _count(self, fragment: Fragment) -> None:
+        self.progress.steps += fragment.steps
+        self.progress.add(self.shares.names, fragment.episodes)
+        for each in fragment.episodes:
+            self.shares.add(each.parts)
+
+    def _is_over(self) -> bool:
+        wanted, found = self.run_asked.target_places, self.progress.mean_places
+        return self.progress.steps >= self.run_asked.steps or (
+            wanted is not None and found is not None and found >= wanted
+        )
+
+    def _tell(self, update: Update, source: Source) -> None:
+        for trouble in source.troubles():
+            self._told({"trouble": trouble})
+        self._told(
+            {
+                "steps": self.progress.steps,
+                "updates": self.learner.updates,
+                "episodes": self.progress.episodes,
+                "places": self.progress.mean_places,
+                "reward": self.progress.mean_reward,
+                "seconds": self.progress.seconds,
+                "update": asdict(update),
+                "shares": self.shares.shares,
+                "alarms": self.shares.alarms,
+            }
+        )
+
+    def _plan(self) -> Plan:
+        asked = self.run_asked
+        return Plan(
+            game=self.game,
+            cartridge=self._cartridge,
+            workers=asked.workers,
+            machines=asked.envs_per_worker,
+            steps=asked.fragment_steps,
+            seed=asked.seed + self.learner.updates,
+        )
+
+    def _keep(self) -> None:
+        if self._checkpoints is not None:
+            self._checkpoints.keep(self.learner, self.progress)
+
+    def _go_on(self, checkpoints: Checkpoints) -> None:
+        progress = checkpoints.take_up(self.learner)
+        if progress is not None:
+            self.progress = progress
+
+
+def _source(plan: Plan, network: Network) -> Source:
+    return Processes(plan, network) if plan.workers else Here(plan)

@@ -1,0 +1,235 @@
+"""Workers of one machine: processes that sample, each at its own pace, into memory that the learner reads.
+
+Who is slow keeps nobody waiting, who is dead is begun anew; the learner takes what is there.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any, Protocol
+
+import torch
+
+from hostler.workloads.gameboy import shared
+from hostler.workloads.gameboy.batch import Batch, Episode
+from hostler.workloads.gameboy.fragments import Fragment, Sampler
+from hostler.workloads.gameboy.game import Game
+from hostler.workloads.gameboy.policy import Network, player, weights_of
+from hostler.workloads.gameboy.rom import Cartridge
+from hostler.workloads.gameboy.seeing import Eyes
+
+SLOTS = 3
+"""Fragments of a worker that may be under way: one that is made, and others that wait while the learner learns."""
+LIVES = 20
+"""How often a worker is begun anew without having made anything before it is given up."""
+ENDS_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is sampled, and by how many."""
+
+    game: Game
+    cartridge: Cartridge
+    workers: int
+    machines: int
+    """Of each worker."""
+    steps: int
+    """Of each machine in a fragment."""
+    seed: int
+
+
+class Source(Protocol):
+    """Where fragments come from."""
+
+    def offer(self, network: Network, version: int) -> None:
+        """From now on, sample with this policy."""
+        ...
+
+    def take(self, timeout_s: float) -> Sequence[Fragment]:
+        """What was made meanwhile; none, if nothing comes for so long."""
+        ...
+
+    def troubles(self) -> Sequence[str]:
+        """What went wrong since this was asked last."""
+        ...
+
+    def close(self) -> None:
+        """No more of it."""
+        ...
+
+
+class Here:
+    """Sampling in the learner's own process: one after the other, the same for the same seed."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._sampler = Sampler(Batch(plan.game, plan.cartridge, plan.machines), plan.seed)
+        self._steps = plan.steps
+        self._player: Any = None
+        self._version = 0
+
+    def offer(self, network: Network, version: int) -> None:
+        """As `Source.offer`."""
+        self._player, self._version = player(network), version
+
+    def take(self, timeout_s: float) -> Sequence[Fragment]:
+        """As `Source.take`: one is made now."""
+        return [self._sampler.fragment(self._player, self._version, self._steps)]
+
+    def troubles(self) -> Sequence[str]:
+        """None: what goes wrong is raised."""
+        return ()
+
+    def close(self) -> None:
+        """Let go of the machines."""
+        self._sampler.close()
+
+
+@dataclass(slots=True)
+class _Worker:
+    """A process, as its learner sees it."""
+
+    number: int
+    process: SpawnProcess
+    pipe: Connection
+    fragments: shared.Opened
+    deaths: int = 0
+    """In a row, without a fragment between."""
+
+
+class Processes:
+    """Sampling in processes beside the learner."""
+
+    def __init__(self, plan: Plan, network: Network) -> None:
+        self._plan = plan
+        self._context = multiprocessing.get_context("spawn")
+        self._troubles: list[str] = []
+        weights = weights_of(network)
+        self._policy = shared.made(shared.weight_shapes(weights), shared.COPIES)
+        shapes = shared.fragment_shapes(plan.steps, plan.machines, Eyes(plan.game).width, plan.game.screen)
+        self._shapes = shapes
+        self.offer(network, 0)
+        self._workers = [self._begun(number, shared.made(shapes, SLOTS)) for number in range(plan.workers)]
+
+    def offer(self, network: Network, version: int) -> None:
+        """As `Source.offer`: workers look before each fragment."""
+        shared.publish(self._policy, weights_of(network), version)
+
+    def take(self, timeout_s: float) -> Sequence[Fragment]:
+        """As `Source.take`. Raises `RuntimeError` where every worker has died again and again."""
+        pipes = {each.pipe: each for each in self._workers}
+        if not pipes:
+            raise RuntimeError(f"no worker is left: {'; '.join(self._troubles[-3:])}")
+        found = []
+        for ready in wait(list(pipes), timeout_s):
+            worker = pipes[ready]  # type: ignore[index] - a Connection, as it went in
+            fragment = self._received(worker)
+            if fragment is not None:
+                found.append(fragment)
+        return found
+
+    def troubles(self) -> Sequence[str]:
+        """As `Source.troubles`: workers that died."""
+        told, self._troubles = self._troubles, []
+        return told
+
+    def close(self) -> None:
+        """End the processes, and take back the memory."""
+        for each in self._workers:
+            each.pipe.close()
+        for each in self._workers:
+            _end(each.process)
+            each.fragments.destroy()
+        self._workers = []
+        self._policy.destroy()
+
+    @property
+    def pids(self) -> Sequence[int]:
+        """Processes of the workers that live."""
+        return [each.process.pid for each in self._workers if each.process.pid is not None]
+
+    def _begun(self, number: int, fragments: shared.Opened, deaths: int = 0) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        seed = self._plan.seed * 1_000_003 + number * 1_009 + deaths
+        process = self._context.Process(
+            target=_work,
+            args=(self._plan, seed, theirs, self._policy.block, fragments.block),
+            name=f"worker {number}",
+            daemon=True,
+        )
+        process.start()
+        theirs.close()  # so that its end is ours
+        for slot in range(SLOTS):
+            ours.send(slot)
+        return _Worker(number, process, ours, fragments, deaths=deaths)
+
+    def _received(self, worker: _Worker) -> Fragment | None:
+        try:
+            slot, version, episodes = worker.pipe.recv()
+        except (EOFError, OSError) as error:
+            self._bury(worker, error)
+            return None
+        worker.deaths = 0
+        fragment = shared.copied(shared.fragment_in(worker.fragments.copies[slot], version))
+        fragment.episodes = episodes
+        with suppress(OSError):  # it is dead: that is seen where something of it is awaited
+            worker.pipe.send(slot)
+        return fragment
+
+    def _bury(self, worker: _Worker, error: Exception) -> None:
+        """Begin it anew, unless it never lives for long."""
+        worker.pipe.close()
+        _end(worker.process)
+        self._troubles.append(f"worker {worker.number} ended ({_how(worker.process)}); {type(error).__name__}")
+        self._workers.remove(worker)
+        if worker.deaths + 1 < LIVES:
+            self._workers.append(self._begun(worker.number, worker.fragments, worker.deaths + 1))
+            return
+        worker.fragments.destroy()
+        self._troubles.append(f"worker {worker.number} is given up: it died {LIVES} times before it made anything")
+
+
+def _end(process: SpawnProcess) -> None:
+    process.join(ENDS_S)
+    if process.is_alive():
+        process.kill()
+        process.join(ENDS_S)
+
+
+def _how(process: SpawnProcess) -> str:
+    code = process.exitcode
+    if code is None:
+        return "it does not say how"
+    return f"signal {-code}" if code < 0 else f"status {code}"
+
+
+def _work(plan: Plan, seed: int, pipe: Connection, policy: shared.Block, fragments: shared.Block) -> None:
+    """A worker's life: until its learner is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the learner says when it is over
+    torch.set_num_threads(1)
+    weights, places = shared.opened(policy), shared.opened(fragments)
+    sampler = Sampler(Batch(plan.game, plan.cartridge, plan.machines), seed)
+    network = Network(Eyes(plan.game).width, plan.game.screen, len(plan.game.actions))
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        while True:
+            slot = pipe.recv()
+            values, version = shared.newest(weights)
+            network.load_state_dict({name: torch.from_numpy(each) for name, each in values.items()})
+            episodes = _sample(sampler, network, version, plan.steps, places, slot)
+            pipe.send((slot, version, episodes))
+    os._exit(0)  # what is shared belongs to the learner: no tracker of ours is to take it away
+
+
+def _sample(
+    sampler: Sampler, network: Network, version: int, steps: int, places: shared.Opened, slot: int
+) -> tuple[Episode, ...]:
+    made = shared.fragment_in(places.copies[slot], version)
+    sampler.fill(made, player(network), steps)
+    return made.episodes
