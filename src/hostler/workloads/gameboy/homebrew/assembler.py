@@ -55,6 +55,7 @@ Names: TypeAlias = dict[str, int]
 LINE = re.compile(r"""(?:(?P<label>\.?[A-Za-z_]\w*):)?\s*(?P<rest>.*)""", re.DOTALL)
 TOKEN = re.compile(r'"[^"]*"|;.*')
 NUMBER = re.compile(r"\$([0-9a-fA-F]+)|%([01]+)")
+QUALIFIED = re.compile(r"(?<=\w)\.(?=[A-Za-z_])")
 LOCAL = re.compile(r"(?<![\w.])\.([A-Za-z_]\w*)")
 
 
@@ -199,6 +200,8 @@ def _shapes(mnemonic: str, operands: list[str]) -> Iterator[Operands]:
 
 def _choices(mnemonic: str, operand: str) -> list[str]:
     plain = operand.lower().replace(" ", "")
+    if mnemonic == "rst" and (number := NUMBER.fullmatch(plain)) is not None:
+        plain = str(_number(number))
     if plain.startswith("["):
         return [plain, IN_BYTE if mnemonic == "ldh" else IN_WORD]
     return [plain, JUMP if mnemonic == "jr" else BYTE, WORD]
@@ -242,13 +245,18 @@ def _split(tail: str) -> list[str]:
 
 def _value(text: str, place: _Place, names: Names, *, lenient: bool = False) -> int:
     """An expression over numbers and names. Raises `AssemblyError`."""
-    plain = NUMBER.sub(lambda match: str(int(match[1], 16) if match[1] else int(match[2], 2)), text)
+    plain = NUMBER.sub(lambda match: str(_number(match)), text)
+    plain = QUALIFIED.sub("__", plain)
     plain = LOCAL.sub(lambda match: f"{place.label}__{match[1]}", plain)
     known = {name.replace(".", "__"): value for name, value in names.items()}
     try:
         return _evaluated(ast.parse(plain.strip(), mode="eval").body, known, lenient=lenient)
     except (SyntaxError, KeyError, TypeError, ZeroDivisionError) as error:
         raise AssemblyError(f"{text!r} is no value that is known ({error})") from error
+
+
+def _number(match: re.Match[str]) -> int:
+    return int(match[1], 16) if match[1] else int(match[2], 2)
 
 
 _BINARY: Mapping[type, Callable[[int, int], int]] = {
@@ -274,7 +282,7 @@ def _evaluated(node: Any, names: Names, *, lenient: bool) -> int:
             return names.get(name, 0) if lenient else names[name]
         case ast.UnaryOp(op=ast.USub(), operand=inner):
             return -_evaluated(inner, names, lenient=lenient)
-        case ast.BinOp(left=left, op=sign, right=right):
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _BINARY:
             both = (_evaluated(each, names, lenient=lenient) for each in (left, right))
             return _BINARY[type(sign)](*both)
         case ast.Call(func=ast.Name(id=name), args=[inner]):

@@ -16,6 +16,8 @@ seen            equ $c007       ; rooms ever entered
 goal            equ $c008       ; 1 once the chest is open
 paused          equ $c009
 frames          equ $c00a       ; low byte first
+tile_x          equ $c00c       ; where the middle of the player is, in tiles of 16 pixels
+tile_y          equ $c00d
 exits           equ $c020       ; of each room: which sides lead on, and above that which of these are locked
 items           equ $c030       ; of each room
 visited         equ $c040       ; of each room
@@ -103,6 +105,7 @@ start:          di
                 ld a, MIDDLE_Y
                 ld [py], a
                 call enter
+                call locate
                 call draw
                 ld a, 1
                 ldh [rIE], a
@@ -112,6 +115,7 @@ main:           halt
                 call read_pad
                 call count
                 call update
+                call locate
                 call show
                 ld a, [redraw]
                 or a
@@ -351,6 +355,16 @@ touch:          ld hl, items
                 ld [redraw], a
                 ret
 
+locate:         ld hl, tile_x
+                ld a, [px]
+                call .tile
+                ld a, [py]
+.tile:          add 4
+                swap a
+                and $0f
+                ld [hl+], a
+                ret
+
 ; hl = hl + number of the room
 of_room:        ld a, [room_y]
                 add a
@@ -517,15 +531,16 @@ copy:           ld a, [hl+]
 
 ; ---- The game itself
 
-map:            db EAST + SOUTH, EAST + SOUTH + WEST, WEST + EAST * (1 + LOCKED), WEST
-                db NORTH + SOUTH, NORTH + EAST * (1 + LOCKED), WEST + EAST, WEST
-                db NORTH + SOUTH, SOUTH + EAST * (1 + LOCKED), EAST + SOUTH + WEST, WEST
-                db NORTH + EAST, NORTH + WEST, NORTH + EAST * (1 + LOCKED), WEST
+; One way, back and forth through all rooms; a key lies two rooms before each lock.
+map:            db EAST, EAST + WEST, EAST + WEST, WEST + SOUTH * (1 + LOCKED)
+                db EAST + SOUTH * (1 + LOCKED), EAST + WEST, EAST + WEST, NORTH + WEST
+                db NORTH + EAST, EAST + WEST, EAST + WEST, WEST + SOUTH * (1 + LOCKED)
+                db EAST, EAST + WEST * (1 + LOCKED), EAST + WEST, NORTH + WEST
 
-                db NOTHING, NOTHING, KEY, KEY
-                db NOTHING, NOTHING, NOTHING, KEY
-                db NOTHING, NOTHING, NOTHING, KEY
-                db NOTHING, KEY, NOTHING, CHEST
+                db NOTHING, NOTHING, KEY, NOTHING
+                db NOTHING, KEY, NOTHING, NOTHING
+                db NOTHING, NOTHING, KEY, NOTHING
+                db CHEST, NOTHING, NOTHING, KEY
 
 tiles:          dw $0000, $0000, $0000, $0000, $0000, $0000, $1000, $0000       ; floor
                 dw $ffff, $81ff, $bdff, $a5ff, $a5ff, $bdff, $81ff, $ffff       ; wall
