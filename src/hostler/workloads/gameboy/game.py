@@ -14,9 +14,7 @@ from functools import cached_property
 from math import prod
 from typing import Any, Literal, TypeAlias
 
-import yaml
-
-from hostler.workloads.gameboy.strict import Fields, SpecError, fields
+from hostler.workloads.gameboy.strict import Fields, SpecError, fields, loaded
 
 SCHEMA = 1
 BUTTONS = ("noop", "up", "down", "left", "right", "a", "b", "start")
@@ -132,11 +130,7 @@ def combinations(game: Game, of: tuple[str, ...]) -> int:
 
 def read_game(text: str) -> Game:
     """A game from its file. Raises `SpecError`."""
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise SpecError(f"this is no YAML: {error}") from error
-    with fields(content) as found:
+    with fields(loaded(text)) as found:
         found.whole("schema", least=SCHEMA, most=SCHEMA)
         values = {name: _value(name, each, found.at(f"ram.{name}")) for name, each in found.inner("ram").each()}
         features, screen = _observation(found.inner("observation"))

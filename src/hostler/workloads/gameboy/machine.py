@@ -91,10 +91,12 @@ class Machine:
         self._release = [_RELEASE.get(each) for each in game.actions]
         self._held = -1
         self._start = self._booted(game, cartridge)
+        self._first = self._drawn()
+        self._is_first = True
 
     def reset(self) -> None:
         """To the state that episodes begin in."""
-        self._held = -1
+        self._held, self._is_first = -1, True
         self._start.seek(0)
         self._pyboy.load_state(self._start)
 
@@ -103,6 +105,7 @@ class Machine:
         if action != self._held:
             self._hold(action)
         self._pyboy.tick(self._skip, render, False)
+        self._is_first = self._is_first and not render
 
     def memory(self) -> bytes:
         """The bytes where values lie, as `Layout` has them."""
@@ -110,14 +113,13 @@ class Machine:
         return b"".join([bytes(read[piece]) for piece in self._pieces])
 
     def screen(self) -> npt.NDArray[np.uint8]:
-        """What was drawn last, `[72, 80]`, in four greys from 0, black, to 3."""
-        seen: npt.NDArray[np.uint8] = self._pyboy.screen.ndarray[::2, ::2, 0] >> SHADES_SHIFT
+        """What was drawn last, `[72, 80]`, in four greys from 0, black, to 3; at first what an episode begins with."""
+        seen: npt.NDArray[np.uint8] = self._picture[::2, ::2, 0] >> SHADES_SHIFT
         return seen
 
     def picture(self) -> npt.NDArray[np.uint8]:
         """What was drawn last, for people: `[144, 160, 3]`."""
-        seen: npt.NDArray[np.uint8] = self._pyboy.screen.ndarray[:, :, :3].copy()
-        return seen
+        return self._picture[:, :, :3].copy()
 
     def close(self) -> None:
         """Let go of it."""
@@ -128,6 +130,20 @@ class Machine:
         kept = io.BytesIO()
         self._pyboy.save_state(kept)
         return kept.getvalue()
+
+    @property
+    def _picture(self) -> npt.NDArray[np.uint8]:
+        """States have no picture in them: that of an episode's first is kept beside it."""
+        seen: npt.NDArray[np.uint8] = self._first if self._is_first else self._pyboy.screen.ndarray
+        return seen
+
+    def _drawn(self) -> npt.NDArray[np.uint8]:
+        """The picture of the state that episodes begin in, a frame later; it is in that state again."""
+        self.reset()
+        self._pyboy.tick(1, True, False)
+        seen: npt.NDArray[np.uint8] = self._pyboy.screen.ndarray.copy()
+        self.reset()
+        return seen
 
     def _booted(self, game: Game, cartridge: Cartridge) -> io.BytesIO:
         if cartridge.state is not None:

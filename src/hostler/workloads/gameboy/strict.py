@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import yaml
+
 T = TypeVar("T")
 _MISSING = object()
 
@@ -116,6 +118,27 @@ def fields(value: object, where: str = "") -> Iterator[Fields]:
     made = Fields(value, where)
     yield made
     made.end()
+
+
+def loaded(text: str) -> Any:
+    """What a text of YAML says. Raises `SpecError`, also for a key that is written twice."""
+    try:
+        return yaml.load(text, _Once)  # noqa: S506 - a safe loader that is stricter
+    except yaml.YAMLError as error:
+        raise SpecError(f"this is no YAML: {error}") from error
+
+
+class _Once(yaml.SafeLoader):
+    """Of two equal keys YAML takes the last, and nobody learns that there was another."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for at, key in enumerate(keys):
+            if key in keys[:at]:
+                raise SpecError(
+                    f"{key} stands there twice, the second time in line {node.value[at][0].start_mark.line + 1}"
+                )
+        return super().construct_mapping(node, deep)
 
 
 def _told(value: object) -> str:
