@@ -54,7 +54,7 @@ def read_run(content: Mapping[str, Any], environment: Mapping[str, str] | None =
     with fields(asked, "training") as found:
         return Run(
             steps=found.whole("steps", least=1, most=10**13),
-            workers=found.whole("workers", Run.workers, most=100_000),
+            workers=found.whole("workers", 0, most=100_000),
             envs_per_worker=found.whole("envs_per_worker", 8, least=1, most=4096),
             batch_steps=found.whole("batch_steps", 4096, least=1),
             fragment_steps=found.whole("fragment_steps", 128, least=1, most=65_536),

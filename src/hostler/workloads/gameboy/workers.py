@@ -172,10 +172,14 @@ class Processes:
 
     def _received(self, worker: _Worker) -> Fragment | None:
         try:
-            slot, version, episodes = worker.pipe.recv()
-        except (EOFError, OSError) as error:
-            self._bury(worker, error)
+            told = worker.pipe.recv()
+        except (EOFError, OSError):
+            self._bury(worker, _how(worker.process))
             return None
+        if isinstance(told, str):
+            self._bury(worker, told)
+            return None
+        slot, version, episodes = told
         worker.deaths = 0
         fragment = shared.copied(shared.fragment_in(worker.fragments.copies[slot], version))
         fragment.episodes = episodes
@@ -183,11 +187,11 @@ class Processes:
             worker.pipe.send(slot)
         return fragment
 
-    def _bury(self, worker: _Worker, error: Exception) -> None:
+    def _bury(self, worker: _Worker, why: str) -> None:
         """Begin it anew, unless it never lives for long."""
         worker.pipe.close()
         _end(worker.process)
-        self._troubles.append(f"worker {worker.number} ended ({_how(worker.process)}); {type(error).__name__}")
+        self._troubles.append(f"worker {worker.number} ended: {why}")
         self._workers.remove(worker)
         if worker.deaths + 1 < LIVES:
             self._workers.append(self._begun(worker.number, worker.fragments, worker.deaths + 1))
@@ -204,6 +208,7 @@ def _end(process: SpawnProcess) -> None:
 
 
 def _how(process: SpawnProcess) -> str:
+    process.join(ENDS_S)
     code = process.exitcode
     if code is None:
         return "it does not say how"
@@ -215,15 +220,20 @@ def _work(plan: Plan, seed: int, pipe: Connection, policy: shared.Block, fragmen
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the learner says when it is over
     torch.set_num_threads(1)
     weights, places = shared.opened(policy), shared.opened(fragments)
-    sampler = Sampler(Batch(plan.game, plan.cartridge, plan.machines), seed)
     network = Network(Eyes(plan.game).width, plan.game.screen, len(plan.game.actions))
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+    try:
+        sampler = Sampler(Batch(plan.game, plan.cartridge, plan.machines), seed)
         while True:
             slot = pipe.recv()
             values, version = shared.newest(weights)
             network.load_state_dict({name: torch.from_numpy(each) for name, each in values.items()})
             episodes = _sample(sampler, network, version, plan.steps, places, slot)
             pipe.send((slot, version, episodes))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # the learner is gone
+    except Exception as error:  # noqa: BLE001 - told, and begun anew
+        with suppress(OSError):
+            pipe.send(f"{type(error).__name__}: {error}")
     os._exit(0)  # what is shared belongs to the learner: no tracker of ours is to take it away
 
 

@@ -1,0 +1,97 @@
+"""The learner against what is known of others: CartPole is solved as fast as published implementations solve it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from hostler.workloads.gameboy.batch import Episode, Step
+from hostler.workloads.gameboy.fragments import Sampler
+from hostler.workloads.gameboy.policy import Network, player
+from hostler.workloads.gameboy.ppo import Course, Learner
+
+SOLVED = 475.0
+"""Mean return over 100 episodes at which CartPole-v1 counts as solved (Gymnasium's registry, `reward_threshold`)."""
+STEPS = 100_000
+"""Stable-Baselines3's PPO is there by then, with the settings of its zoo (rl-baselines3-zoo, hyperparams/ppo.yml)."""
+MACHINES = 8
+
+
+class CartPoles:
+    """CartPole-v1, played as a batch of machines."""
+
+    def __init__(self, seed: int) -> None:
+        self.machines = [gymnasium.make("CartPole-v1") for _ in range(MACHINES)]
+        self.features = np.zeros((MACHINES, 4), np.float32)
+        self.screens = None
+        self._steps = [0] * MACHINES
+        self._seed = seed
+
+    def reset(self) -> None:
+        for index, each in enumerate(self.machines):
+            self.features[index] = each.reset(seed=self._seed + index)[0]
+
+    def step(self, actions: Sequence[int]) -> Step:
+        reward, ended, cut = np.ones(MACHINES, np.float32), np.zeros(MACHINES, bool), np.zeros(MACHINES, bool)
+        last: dict[int, Any] = {}
+        episodes = []
+        for index, each in enumerate(self.machines):
+            seen, _, ended[index], cut[index], _ = each.step(int(actions[index]))
+            self._steps[index] += 1
+            if ended[index] or cut[index]:
+                episodes.append(Episode(self._steps[index], bool(ended[index]), (self._steps[index],), ()))
+                last[index] = np.asarray(seen, np.float32), None
+                seen, self._steps[index] = each.reset()[0], 0
+            self.features[index] = seen
+        return Step(reward, ended, cut & ~ended, last, episodes)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_cartpole_is_solved_within_what_others_take(seed: int) -> None:
+    torch.manual_seed(seed)
+    poles = CartPoles(seed)
+    learner = Learner(
+        Network(4, None, 2, hidden=64),
+        Course(rate=1e-3, discount=0.98, trace=0.8, epochs=20, minibatch=256, entropy=0.0),
+        seed,
+    )
+    sampler, steps, returns = Sampler(poles, seed), 0, [0]  # type: ignore[arg-type] - played as one
+    while np.mean(returns[-100:]) < SOLVED:
+        assert steps < STEPS, np.mean(returns[-100:])
+        fragment = sampler.fragment(player(learner.network), learner.updates, 32)
+        learner.learn([fragment])
+        steps += fragment.steps
+        returns += [each.total for each in fragment.episodes]
+
+
+def test_an_update_moves_the_policy_towards_what_was_better() -> None:
+    torch.manual_seed(0)
+    network = Network(1, None, 3)
+    learner = Learner(network, Course(epochs=4, minibatch=64), seed=0)
+    seen = np.ones((8, 1), np.float32)
+    before = player(network).think(seen, None)[0][0]
+    batch = SimpleNamespace(features=seen, screens=None, machines=[None] * 8, reset=lambda: None)
+
+    def step(actions: Sequence[int]) -> Step:
+        never = np.zeros(8, bool)
+        return Step(
+            (np.asarray(actions) == 2).astype(np.float32), never, ~never, {i: (seen[i], None) for i in range(8)}, []
+        )
+
+    batch.step = step
+    sampler = Sampler(batch, seed=0)  # type: ignore[arg-type] - played as one
+    for _ in range(10):
+        update = learner.learn([sampler.fragment(player(network), learner.updates, 32)])
+    after = player(network).think(seen, None)[0][0]
+    gained = (after - after.max())[2] - (before - before.max())[2]
+    assert after.argmax() == 2
+    assert gained >= 0
+    assert update.steps == 256
+    assert 0 < update.entropy < np.log(3)
+    assert update.divergence >= 0

@@ -1,0 +1,105 @@
+"""Trainings: what is asked for means what it says, and what was killed goes on from where it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from hostler.workloads.gameboy.checkpoints import Checkpoints
+from hostler.workloads.gameboy.game import Game
+from hostler.workloads.gameboy.rom import Cartridge
+from hostler.workloads.gameboy.run import Run, read_run
+from hostler.workloads.gameboy.strict import SpecError
+from hostler.workloads.gameboy.training import Training
+
+
+def run(**changes: Any) -> Run:
+    """A small one, in this process."""
+    small = {"steps": 1000, "envs_per_worker": 4, "batch_steps": 128, "fragment_steps": 16, "seed": 1}
+    return read_run({**small, **changes})
+
+
+def test_a_training_makes_its_steps_in_updates_of_its_batch(keyrooms: Game, cart: Cartridge) -> None:
+    told: list[Mapping[str, Any]] = []
+    training = Training(run(episode_steps=20), keyrooms, cart, told=told.append)
+    progress = training.run()
+    assert progress.steps == 8 * 128, "whole updates, until it has at least so many"
+    assert training.learner.updates == 8
+    assert [each["update"]["steps"] for each in told] == [128] * 8
+    assert progress.episodes == 4 * (progress.steps // 4 // 20)
+    assert sum(progress.places.values()) >= progress.episodes
+
+
+def test_the_same_seed_gives_the_same_policy(keyrooms: Game, cart: Cartridge) -> None:
+    ends = []
+    for seed in (1, 1, 2):
+        training = Training(run(seed=seed), keyrooms, cart)
+        training.run()
+        ends.append(training.learner.network.state_dict())
+    assert all(torch.equal(each, ends[1][name]) for name, each in ends[0].items())
+    assert any(not torch.equal(each, ends[2][name]) for name, each in ends[0].items())
+
+
+def test_what_goes_on_has_its_steps_its_optimiser_and_its_counts(
+    keyrooms: Game, cart: Cartridge, tmp_path: Path
+) -> None:
+    first = Training(run(steps=500), keyrooms, cart, Checkpoints(tmp_path, {"game": "g"}))
+    first.run()
+    second = Training(run(steps=1000), keyrooms, cart, Checkpoints(tmp_path, {"game": "g"}))
+    assert second.progress == first.progress
+    assert second.learner.updates == first.learner.updates
+    before, after = first.learner.state()["optimiser"], second.learner.state()["optimiser"]
+    assert before["param_groups"] == after["param_groups"]
+    for number, own in before["state"].items():
+        assert all(torch.equal(each, after["state"][number][name]) for name, each in own.items())
+    assert torch.equal(first.learner.state()["random"], second.learner.state()["random"])
+    for name, each in first.learner.network.state_dict().items():
+        assert torch.equal(each, second.learner.network.state_dict()[name])
+    assert second.run().steps == 1024
+    assert second.learner.updates == 8
+
+
+def test_a_damaged_checkpoint_is_passed_over(keyrooms: Game, cart: Cartridge, tmp_path: Path) -> None:
+    Training(run(checkpoint_updates=1), keyrooms, cart, Checkpoints(tmp_path, {})).run()
+    newest = max(tmp_path.iterdir())
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 1
+    newest.write_bytes(content)
+    checkpoints = Checkpoints(tmp_path, {})
+    again = Training(run(), keyrooms, cart, checkpoints)
+    assert again.progress.steps == 7 * 128
+    assert checkpoints.damaged == (newest.name,)
+
+
+def test_checkpoints_of_another_training_are_refused(keyrooms: Game, cart: Cartridge, tmp_path: Path) -> None:
+    Training(run(), keyrooms, cart, Checkpoints(tmp_path, {"rom": "1", "course": 1})).run()
+    with pytest.raises(ValueError, match="of another training: rom differ"):
+        Training(run(), keyrooms, cart, Checkpoints(tmp_path, {"rom": "2", "course": 1}))
+
+
+def test_variables_that_people_know_mean_what_they_say(keyrooms: Game) -> None:
+    variables = {"RAY_WORKERS": "3", "ENVS_PER_WORKER": "5", "EPISODE_LENGTH": "77", "BATCH_SIZE": "600", "OTHER": "x"}
+    asked = read_run({"steps": 1}, variables)
+    assert (asked.workers, asked.envs_per_worker, asked.episode_steps, asked.batch_steps) == (3, 5, 77, 600)
+    assert asked.game(keyrooms).episode_steps == 77
+    assert read_run({"steps": 1}).game(keyrooms) == keyrooms
+
+
+@pytest.mark.parametrize(
+    ("content", "variables", "why"),
+    [
+        ({}, {}, "training.steps is missing"),
+        ({"steps": 0}, {}, "training.steps has to be a whole number from 1"),
+        ({"steps": 1, "wrokers": 2}, {}, "training.wrokers is nothing that is known"),
+        ({"steps": 1, "course": {"rate": 2}}, {}, "training.course.rate has to be a number from 0 to 1"),
+        ({"steps": 1}, {"BATCH_SIZE": "many"}, "BATCH_SIZE has to be a whole number"),
+        ({"steps": 1}, {"BATCH_SIZE": "0"}, "training.batch_steps has to be"),
+    ],
+)
+def test_what_cannot_be_asked_for(content: dict[str, Any], variables: dict[str, str], why: str) -> None:
+    with pytest.raises(SpecError, match=why):
+        read_run(content, variables)
