@@ -116,7 +116,7 @@ def test_workers_that_cannot_live_are_given_up_with_what_they_died_of(
     broken = replace(keyrooms, values={**keyrooms.values, "x": replace(keyrooms.values["x"], below=3)})
     source = Processes(plan(broken, cart, workers=1), network)
     try:
-        with pytest.raises(RuntimeError, match="no worker is left: .*x at 0xc002 is"):
+        with pytest.raises(RuntimeError, match=r"no worker is left: .*x at 0xc002 is"):
             taken(source, lambda found: False)
     finally:
         source.close()

@@ -19,7 +19,7 @@ from hostler.workloads.gameboy.progress import RECENT, Progress
 
 
 class Checkpoints:
-    """A folder of them. `made_of` is what a training must be the same in to go on: its game, its network, its course."""
+    """A folder of them. `made_of` is what a training must be the same in to go on: game, network, course."""
 
     def __init__(self, folder: Path, made_of: Mapping[str, Any]) -> None:
         self._folder = folder

@@ -62,8 +62,8 @@ def _of_values(game: Game, seen: npt.NDArray[np.int64]) -> Iterator[Finding]:
             yield Finding(what, Verdict.WRONG, words)
         elif (own == own[0]).all():
             words = (
-                f"is {own[0]} all the time, for {len(seen)} steps: the address {value.at:#06x} is wrong, or whoever plays "
-                "by chance never comes to where it changes"
+                f"is {own[0]} all the time, for {len(seen)} steps: the address {value.at:#06x} is wrong, or whoever "
+                "plays by chance never comes to where it changes"
             )
             yield Finding(what, Verdict.NOTE, words)
         else:

@@ -1,4 +1,4 @@
-"""The assembler: every instruction as an emulator that is not ours knows it, expressions, labels, and what is refused."""
+"""The assembler: every instruction as an emulator of others knows it, expressions, labels, and what is refused."""
 
 from __future__ import annotations
 

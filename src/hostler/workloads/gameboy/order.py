@@ -1,0 +1,93 @@
+"""What a training is made from: a game's file, the cartridge and the state it is played from, how it is learnt."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from hostler.workloads.gameboy.game import Game, read_game
+from hostler.workloads.gameboy.homebrew.cartridge import BUSY, cartridge
+from hostler.workloads.gameboy.rom import Cartridge, insert, read
+from hostler.workloads.gameboy.run import Run, read_run
+from hostler.workloads.gameboy.strict import Fields, SpecError, fields, loaded
+
+SCHEMA = 1
+KEYROOMS = "keyrooms"
+"""What our own game is called, where others have the path of a file."""
+MODES = ("dmg", "cgb")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A game that can be played, and how it is to be learnt."""
+
+    game: Game
+    cartridge: Cartridge
+    run: Run
+
+    @property
+    def made_of(self) -> dict[str, Any]:
+        """What a checkpoint has to agree with: what is played, what is seen, how it is learnt."""
+        game = self.run.game(self.game)
+        return {
+            "rom": hashlib.sha256(self.cartridge.rom).hexdigest(),
+            "state": None if self.cartridge.state is None else hashlib.sha256(self.cartridge.state).hexdigest(),
+            "cgb": self.cartridge.cgb,
+            "game": hashlib.sha256(repr(game).encode()).hexdigest(),
+            "course": asdict(self.run.course),
+        }
+
+
+def read_order(path: Path, environment: Mapping[str, str]) -> Order:
+    """An order from its file; paths in it are relative to its folder. Raises `SpecError`."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path} cannot be read: {error}") from error
+    return order_of(loaded(text), path.parent, environment)
+
+
+def order_of(content: object, folder: Path, environment: Mapping[str, str]) -> Order:
+    """The same, from what such a file says."""
+    with fields(content) as found:
+        found.whole("schema", least=SCHEMA, most=SCHEMA)
+        game = _game(found.text("game"), folder)
+        inserted = _cartridge(found, folder)
+        run = read_run(found.take("training"), environment)
+    return Order(game, inserted, run)
+
+
+def keyrooms() -> Game:
+    """Our own game, as its file has it."""
+    return read_game(files("hostler.workloads.gameboy.homebrew").joinpath("keyrooms.yaml").read_text())
+
+
+def _game(named: str, folder: Path) -> Game:
+    if named == KEYROOMS:
+        return keyrooms()
+    path = folder / named
+    try:
+        return read_game(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"game: {path} cannot be read: {error}") from error
+    except SpecError as error:
+        raise SpecError(f"{path}: {error}") from error
+
+
+def _cartridge(found: Fields, folder: Path) -> Cartridge:
+    asked = found.take("rom")
+    state = found.take("state", None)
+    mode = found.choice("mode", MODES, None)
+    rom = cartridge(busy=BUSY) if asked == KEYROOMS else _file(asked, found.at("rom"), folder)
+    kept = None if state is None else _file(state, found.at("state"), folder)
+    return insert(rom, kept, cgb=None if mode is None else mode == "cgb")
+
+
+def _file(content: object, where: str, folder: Path) -> bytes:
+    with fields(content, where) as found:
+        path, digest = found.text("path"), found.text("sha256")
+    return read(folder / path, digest)
