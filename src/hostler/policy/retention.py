@@ -24,6 +24,8 @@ Row: TypeAlias = tuple[Any, ...]
 """A deletion as numbers and words; its first values are these."""
 RANK, USED_AT, PATH, BYTES, PLACE, NAME = range(6)
 
+STOCK_UNUSED_S = 3600.0
+"""However short caches are kept: nothing goes from a node that work may have been told is there."""
 SHORT_MOST = 500
 """Files of a plan that lack nothing but copies."""
 SORTED_AT_ONCE = 4096
@@ -35,6 +37,11 @@ SAMPLES = 16
 def stock_of(node: str) -> str:
     """What the artifact folder of a node is called where places are; no store has a blank in its name."""
     return f"node {node}"
+
+
+def unused_s(rules: RetentionRules) -> float:
+    """How long nobody must have used an artifact of a node before it goes."""
+    return max(rules.caches_s, STOCK_UNUSED_S)
 
 
 class FileKind(StrEnum):
@@ -233,7 +240,7 @@ class Judge:
             return Obstacle.UNKNOWN
         if any(self._at_home.get(copy.place) == found.place for copy in found.copies):
             return Obstacle.STORED
-        if self._at - found.used_at < self.rules.caches_s:
+        if self._at - found.used_at < unused_s(self.rules):
             return Obstacle.YOUNG
         proof = self._proof(found)
         return Obstacle.COPIES if proof is None else Deletion(found=found, rule=Rule.CACHE, proof=proof)

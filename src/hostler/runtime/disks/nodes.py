@@ -19,7 +19,7 @@ from hostler.model.inputs import DropTold
 from hostler.model.rules import Targets
 from hostler.model.telemetry import Level
 from hostler.policy import pressure
-from hostler.policy.retention import Deletion, FileKind, Found, Judge, Planning, stock_of
+from hostler.policy.retention import Deletion, FileKind, Found, Judge, Planning, stock_of, unused_s
 from hostler.runtime import places
 from hostler.runtime.clock import Clock
 from hostler.runtime.disks import views
@@ -231,7 +231,7 @@ class NodeCleaner:
         if not files:
             return
         await self._tell(DropTold(node=site.name, who=who, dropping=tuple(files.values())))
-        removed = await site.backend.drop(list(files), self._keeping.rules.caches_s)
+        removed = await site.backend.drop(list(files), unused_s(self._keeping.rules))
         self._measure(site, site.disk.total_bytes, removed.free_bytes)
         gone = [files[name] for name in removed.gone if name in files]
         if gone:
