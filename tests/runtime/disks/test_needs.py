@@ -55,6 +55,7 @@ def test_what_work_on_a_node_was_ordered_to_read_is_needed_there() -> None:
 def test_a_node_is_full_where_its_disk_presses_and_it_answers() -> None:
     world = fleet()
     assert not is_full(world.state, "n")
+    assert not is_full(world.state, "never seen")
     for name, level, verdict in (
         (pressure.DISK, Level.WARNING, False),
         (pressure.DISK, Level.CLEAN, True),

@@ -99,9 +99,9 @@ def needed_on(state: State, node: str) -> frozenset[str]:
 
 def is_full(state: State, node: str) -> bool:
     """Whether a node can be reached whose disk is to be cleaned, as it was heard of last."""
-    pressed = state.care.nodes.get(node, {})
+    known, pressed = state.nodes.get(node), state.care.nodes.get(node, {})
     full = [pressed[name].signal.level for name in (pressure.DISK, pressure.DISK_FREE) if name in pressed]
-    return state.nodes[node].link is Link.UP and max(full, default=Level.NONE) >= Level.CLEAN
+    return known is not None and known.link is Link.UP and max(full, default=Level.NONE) >= Level.CLEAN
 
 
 def _digest(order: Mapping[str, Any]) -> str:
