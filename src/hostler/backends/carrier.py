@@ -15,13 +15,13 @@ from pathlib import Path, PurePosixPath
 from typing import TypeAlias, TypeVar
 
 from hostler.agent.files import ARTIFACTS, BLOBS, ENDINGS, OUTPUTS_MAX
-from hostler.backends.base import Store
+from hostler.backends.base import Removed, Stock, Stocked, Store
 from hostler.backends.courier import Courier, Parcel, Wanted, come, size_of
 from hostler.backends.guests import DialForMuch, Guests
 from hostler.backends.packing import LIBRARY, Packed, Packer
 from hostler.model.commands import AttemptOrder, WorkerOrder
 from hostler.model.errors import FilesChanged, FilesError
-from hostler.model.files import Fetch, FileRef, named_in
+from hostler.model.files import SHA256, Fetch, FileRef, named_in
 
 Dial: TypeAlias = Callable[[], Awaitable[Courier]]
 Result = TypeVar("Result")
@@ -88,6 +88,22 @@ class Carrier:
         """Delete what was laid out for others."""
         async with self._courier() as courier:
             await courier.keep(attempts)
+
+    async def stock(self, after: str, limit: int) -> Stock:
+        """The artifacts that lie there, a page of them."""
+        async with self._courier() as courier:
+            told = await courier.ask({"op": "stock", "after": after, "limit": limit})
+        files = (Stocked(name=_kept(name), bytes=int(size), unused_s=float(age)) for name, size, age in told["files"])
+        total, free = map(int, told["disk"])
+        return Stock(files=tuple(files), more=bool(told["more"]), total_bytes=total, free_bytes=free)
+
+    async def drop(self, names: Sequence[str], unused_s: float) -> Removed:
+        """Have these removed, but for those that were used less long ago."""
+        async with self._courier() as courier:
+            told = await courier.ask({"op": "drop", "names": list(names), "unused_s": unused_s})
+        gone = {str(name): int(size) for name, size in told["gone"]}
+        left = {str(name): str(why) for name, why in told["left"].items()}
+        return Removed(gone=gone, left=left, free_bytes=int(told["disk"][1]))
 
     def close(self) -> None:
         """Hang up."""
@@ -256,6 +272,13 @@ def _place(digest: str, path: str) -> str:
             f"it is looked for as {start} with the ending of its kind, {' or '.join(sorted(ENDINGS))}"
         )
     return path.removeprefix(f"{ARTIFACTS}/")
+
+
+def _kept(name: str) -> str:
+    """What a node calls an artifact. Raises `FilesError` where none is called so."""
+    if not SHA256.fullmatch(name[:64]) or name[64:] not in ENDINGS:
+        raise FilesError(f"the node tells of an artifact {name!r}, and none is called so")
+    return name
 
 
 def _relative(path: str) -> str:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 
+from hostler.core.care.state import Pressed
 from hostler.core.loop.stages import window
+from hostler.model.files import named_in
+from hostler.model.fleet import Link
 from hostler.model.learning import ModelStatus
+from hostler.model.telemetry import Level, Signal
 from hostler.model.work import JobState, StagePayload, WorkKind
-from hostler.runtime.disks.needs import Orders, needs
+from hostler.policy import pressure
+from hostler.runtime.disks.needs import Orders, is_full, needed_on, needs
 from hostler.workloads.alphazero.artifacts import digest
-from tests.core.builders import script
+from tests.core.builders import fleet, script
 from tests.core.loop.builders import Loop, loop, small
 
 NONE: frozenset[str] = frozenset()
@@ -33,6 +38,37 @@ def test_whatever_a_stage_could_be_ordered_to_read_is_in_use() -> None:
         if isinstance(job.spec.payload, StagePayload) and not job.state.final:
             words = json.dumps(job.spec.payload.order)
             assert all(name in found.artifacts for name in config.segments if name in words)
+
+
+def test_what_work_on_a_node_was_ordered_to_read_is_needed_there() -> None:
+    world = learnt()
+    found = needed_on(world.state, "n")
+    held = [job for job in world.state.jobs.values() if job.attempt is not None]
+    named = {
+        name for job in held if isinstance(job.spec.payload, StagePayload) for name in named_in(job.spec.payload.order)
+    }
+    assert named
+    assert named <= found
+    assert needed_on(world.state, "another") == frozenset()
+
+
+def test_a_node_is_full_where_its_disk_presses_and_it_answers() -> None:
+    world = fleet()
+    assert not is_full(world.state, "n")
+    assert not is_full(world.state, "never seen")
+    for name, level, verdict in (
+        (pressure.DISK, Level.WARNING, False),
+        (pressure.DISK, Level.CLEAN, True),
+        (pressure.DISK_FREE, Level.CRITICAL, True),
+        (pressure.MEMORY, Level.CRITICAL, False),
+    ):
+        signal = Signal(name=name, value=0.7, limit=0.65, level=level)
+        world.state.care.nodes["n"] = {name: Pressed(signal=signal, since=0.0)}
+        assert is_full(world.state, "n") is verdict, name
+    signal = Signal(name=pressure.DISK, value=0.7, limit=0.65, level=Level.CRITICAL)
+    world.state.care.nodes["n"] = {pressure.DISK: Pressed(signal=signal, since=0.0)}
+    world.state.nodes["n"].link = Link.DOWN
+    assert not is_full(world.state, "n")
 
 
 def test_games_that_are_older_than_the_window_are_not() -> None:

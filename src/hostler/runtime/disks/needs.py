@@ -15,9 +15,12 @@ from typing import Any
 from hostler.core.loop.stages import WINDOW_SEGMENTS
 from hostler.core.loop.state import Config
 from hostler.core.state import Job, State
+from hostler.model.fleet import Link
 from hostler.model.learning import ModelStatus
 from hostler.model.record import record
+from hostler.model.telemetry import Level
 from hostler.model.work import JobState, StagePayload
+from hostler.policy import pressure
 
 LATEST = 1000
 """Stages that are over whose work folders are known; an order may be long, and older folders stay."""
@@ -81,6 +84,24 @@ def needs(state: State, orders: Orders, folders: frozenset[str]) -> Needs:
         jobs=state.next_job,
         orders=orders.standing(state, folders),
     )
+
+
+def needed_on(state: State, node: str) -> frozenset[str]:
+    """What attempts that are on a node, or on their way there, were ordered to read; and what those that ended there
+    have told of, as long as that was not brought here."""
+    found: set[str] = set()
+    for job in state.jobs.values():
+        if job.attempt is not None and any(state.devices[each].spec.node == node for each in job.attempt.devices):
+            found.update(_of_job(job))
+            found.update(() if job.attempt.ended is None else _names(job.attempt.ended.result))
+    return frozenset(found)
+
+
+def is_full(state: State, node: str) -> bool:
+    """Whether a node can be reached whose disk is to be cleaned, as it was heard of last."""
+    known, pressed = state.nodes.get(node), state.care.nodes.get(node, {})
+    full = [pressed[name].signal.level for name in (pressure.DISK, pressure.DISK_FREE) if name in pressed]
+    return known is not None and known.link is Link.UP and max(full, default=Level.NONE) >= Level.CLEAN
 
 
 def _digest(order: Mapping[str, Any]) -> str:
