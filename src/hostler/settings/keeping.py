@@ -170,8 +170,9 @@ class Retention(Section):
     """Copies elsewhere that an artifact must have before it is deleted here, or on a node, whose own do not count;
     `replication` may want more of them."""
     read_within_s: Seconds = USUAL.read_within_s
-    """A copy that was read longer ago than this, in seconds, proves nothing. Those that prove something are read once
-    more before the file goes, and again before it is deleted for good."""
+    """A copy that was read longer ago than this, in seconds, proves nothing: with less than `replication.reread_s`,
+    what was not read again of late stays. Those that prove something are read once more before the file goes, and
+    again before it is deleted for good."""
 
     def keeping(self) -> Keeping:
         """The same, as the runtime has it."""
