@@ -144,6 +144,7 @@ def _as_seen_from_here(spec: StoreSpec, local: Collection[str]) -> StoreSpec:
 def _came(wanted: Named, place: str, places: Places, root: Path, tell: Callable[[str], None]) -> bool:
     try:
         places[place].store.get(wanted.name, root / wanted.name.path, at_once)
+        places[HUB].store.check(wanted.name, at_once)
     except (LinkError, FilesError, OSError) as error:
         tell(f"{wanted.name.path} does not come from {place}: {error}")
         return False
