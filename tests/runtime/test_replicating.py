@@ -409,7 +409,7 @@ async def test_one_that_cannot_be_read_back_keeps_no_other_waiting(yard: Yard, m
 
 async def test_who_was_killed_before_it_told_reads_again(yard: Yard) -> None:
     name = yard.segment(b"games", unread=True)
-    reading = asyncio.create_task(yard.replicator._read_back(yard.replicator._new()))
+    reading = asyncio.create_task(yard.replicator._read_back(yard.replicator._unread_here()))
     await asyncio.sleep(0)
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)

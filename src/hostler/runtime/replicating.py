@@ -130,7 +130,7 @@ class Replicator:
         """Look once at what lacks copies, and begin as much as may run at the same time."""
         await self._give_up_who_left()
         await self._look_at_places()
-        held, new = await asyncio.to_thread(self._open), await asyncio.to_thread(self._new)
+        held, new = await asyncio.to_thread(self._open), await asyncio.to_thread(self._unread_here)
         now, rules = self._clock.now(), self._rules
         seen = places.seen(self._located, now)
         await self._search_for_lost(seen)
@@ -317,7 +317,7 @@ class Replicator:
             for name in names
         ]
 
-    def _new(self) -> list[ObjectName]:
+    def _unread_here(self) -> list[ObjectName]:
         """What was never read in the controller's own store, as much of it as is read at once."""
         with self._journal.catalogue() as connection:
             found = catalogue.never_read(connection, HUB, NEW_FILES + len(self._puzzling))
