@@ -57,7 +57,9 @@ def test_every_artifact_of_a_loop_has_its_copies_at_the_end(tmp_path: Path) -> N
     assert found[Standing.DATASET] == {1}
 
 
-@pytest.mark.parametrize(("fault", "fact"), [("a segment gone", "copies.gone"), ("a segment damaged", "copies.damaged")])
+@pytest.mark.parametrize(
+    ("fault", "fact"), [("a segment gone", "copies.gone"), ("a segment damaged", "copies.damaged")]
+)
 def test_the_word_of_a_stage_on_this_machine_is_not_taken_for_a_copy(tmp_path: Path, fault: str, fact: str) -> None:
     """Its files are the controller's own and nobody fetches them: none had been opened, and they counted for weeks."""
     config = own("coins", ("selfplay", fault))

@@ -419,16 +419,23 @@ async def test_who_was_killed_before_it_told_reads_again(yard: Yard) -> None:
     assert set(yard.copies(name)) == {HUB, "bucket"}
 
 
-async def test_it_is_read_soon_without_anybody_waiting(yard: Yard) -> None:
+async def test_it_is_read_soon_without_anybody_waiting(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody ends here: it is the word of a stage that wakes whoever reads."""
+    told, say = asyncio.Event(), yard.verdicts.say
+
+    async def heard(given: CopiesTold) -> None:
+        await say(given)
+        told.set()
+
+    monkeypatch.setattr(yard.verdicts, "say", heard)
     running = asyncio.create_task(yard.replicator.run())
     try:
         await asyncio.sleep(0)
         name = yard.segment(b"games", unread=True)
         yard.replicator.wake()
         async with asyncio.timeout(60):
-            while yard.copies(name)[HUB].verified_at is None:
-                await asyncio.sleep(0.01)
+            await told.wait()
+        assert yard.copies(name)[HUB].verified_at is not None
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -202,7 +202,11 @@ def test_what_a_stage_made_counts_once_it_was_read_back(journal: Journal) -> Non
     ]
     assert longest == [(first, None), (second, None), (third, None), (FIRST, 1001.0)]
     assert aged == 7, "those of before"
-    add(journal, CopiesVerified(place=HUB, artifacts=(first, third)), CopiesDamaged(place=HUB, artifacts=(second,), why="a bit"))
+    add(
+        journal,
+        CopiesVerified(place=HUB, artifacts=(first, third)),
+        CopiesDamaged(place=HUB, artifacts=(second,), why="a bit"),
+    )
     with journal.catalogue() as connection:
         assert catalogue.never_read(connection, HUB, 10) == []
     assert copies(journal, first) == [Copy(place=HUB, verified_at=1013.0)]

@@ -42,7 +42,7 @@ MOST = 500
 LOOKED_S = 60.0
 """How often places are asked for their room."""
 NEWS = "what is new"
-NEW_FILES = 500
+NEW_FILES = 1000
 NEW_BYTES = 1 << 28
 """What is new is read back so much at a time, and told of in one fact; a larger file is read alone."""
 ANSWERS_S = 30.0
@@ -56,7 +56,7 @@ class Backlog:
     artifacts: int
     bytes: int
     at_risk: int
-    """Of these, what no place holds for certain."""
+    """Of these, what no place holds for certain; what is new does once it was read back."""
     oldest_due_at: float | None
     shortfalls: tuple[str, ...]
     """Why nothing can be done about some of it, each reason once."""
@@ -91,7 +91,7 @@ class Replicator:
         self._remember = remember
         self._remembered: Absences = places.absences(located)
         self._new = asyncio.Event()
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, asyncio.Task[Any]] = {}
         self._busy: Counter[str] = Counter()
         """Of these, by place."""
         self._threads = Threads("copies")
@@ -177,14 +177,14 @@ class Replicator:
         else:
             self._said = ""
 
-    def _begin(self, name: str, place: str, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    def _begin(self, name: str, place: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         if name in self._running or self._busy[place] >= AT_ONCE:
             return
         self._busy[place] += 1
         task = self._running[name] = asyncio.create_task(work())
         task.add_done_callback(lambda _: self._over(name, place, task))
 
-    def _over(self, name: str, place: str, task: asyncio.Task[None]) -> None:
+    def _over(self, name: str, place: str, task: asyncio.Task[Any]) -> None:
         """Whoever is told of a copy wakes us; what failed is left for the next look, or it would be tried on and on."""
         del self._running[name]
         self._busy[place] -= 1

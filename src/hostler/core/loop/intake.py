@@ -293,9 +293,7 @@ def _emit_segments(
         return
     if cpu_s is not None:
         cpu_s *= _games(fresh) / _games(segments)
-    emit(
-        events.SegmentsMade(config=config, job=job.id, player=player, segments=fresh, cpu_s=cpu_s, unread=True)
-    )
+    emit(events.SegmentsMade(config=config, job=job.id, player=player, segments=fresh, cpu_s=cpu_s, unread=True))
 
 
 def _games(segments: Iterable[SegmentRef]) -> int:
