@@ -451,10 +451,11 @@ async def test_what_came_from_elsewhere_counts_once_it_was_read_back_here(
     await yard.tell(CopiesTold(place=HUB, gone=(name,), why="somebody deleted it"))
     before = len(yard.facts(CopiesVerified))
     forgetting(yard, monkeypatch)
-    await yard.replicator.turn()
-    await asyncio.gather(*yard.replicator._running.values())
+    await yard.settle()
     assert len(yard.facts(CopiesVerified)) == before
+    assert len(yard.facts(CopiesDamaged)) == 1, "it is not fetched on and on"
     assert yard.copies(name)[HUB].damaged
+    assert "its disk is failing" in (yard.located[HUB].trouble or "")
 
 
 def forgetting(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -372,10 +372,16 @@ class Replicator:
         work = partial(move, name, self._root / name.path, pace)
         if not await self._verdicts.done(transfer.source, other, name, work, self._threads.of(other)):
             return
-        if comes:  # who puts reads back what it has put; who gets has read it elsewhere only
-            await self._read(name, HUB)
+        if comes:
+            await self._read_what_came(name)
         else:
             await self._verdicts.say(CopiesTold(place=transfer.target, verified=(transfer.sha256,)))
+
+    async def _read_what_came(self, name: ObjectName) -> None:
+        """Who puts reads back what it has put; who gets has read it elsewhere only."""
+        if await self._read(name, HUB) is False:
+            words = f"what was written of {name.path} is not what is read: its disk is failing"
+            places.failed(self._located[HUB], FilesError(words), self._clock.now())
 
     async def _read(self, name: ObjectName, place: str) -> bool | None:
         """As `Verdicts.done`, and that it is right is told."""
