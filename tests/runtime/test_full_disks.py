@@ -22,6 +22,7 @@ from hostler.backends.courier import Courier, Wanted
 from hostler.backends.local import outputs
 from hostler.backends.ssh import trust
 from hostler.cli import findings, training
+from hostler.model.artifacts import HUB
 from hostler.model.disks import DoomedFile
 from hostler.model.errors import FilesError, LinkLost, LinkRefused, NotFound, StoreFull, UsageError
 from hostler.model.views import LogChunk
@@ -193,6 +194,7 @@ async def test_what_work_needs_waits_for_room(yard: Yard, room: Path, monkeypatc
     """The controller's own disk becomes full after it was looked at: no copy elsewhere is doubted for that."""
     monkeypatch.setattr(gathering, "SPARE_BYTES", -(1 << 40))
     name = await lies_elsewhere(yard, CONTENT)
+    yard.located[HUB].store = DirectoryStore(room)
     own = Gatherer(yard.journal, yard.located, room, yard.clock, yard.verdicts)
     with full(room.parent):
         with pytest.raises(LinkLost, match="disk is full"):

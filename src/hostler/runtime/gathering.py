@@ -111,9 +111,18 @@ class Gatherer:
             return None
         work = partial(located.store.get, name, self._root / name.path, located.bandwidth.pace)
         came = await self._verdicts.done(place, place, name, work, self._threads.of(place))
-        if came:
+        return await self._is_right_here(name) if came else came
+
+    async def _is_right_here(self, name: ObjectName) -> bool:
+        """Read back what came: that it was right on its way says nothing of how it lies here."""
+        own = self._located[HUB]
+        check = partial(own.store.check, name, own.bandwidth.pace)
+        right = await self._verdicts.done(HUB, HUB, name, check, self._threads.of(HUB))
+        if right is None:
+            raise LinkLost(f"{name.path} has come, and cannot be read here now: {own.trouble or 'the controller ends'}")
+        if right:
             await self._verdicts.say(CopiesTold(place=HUB, verified=(name.sha256,)))
-        return came
+        return right
 
     def _nowhere(self, lacking: Lacking, silent: Sequence[str]) -> FilesError | LinkLost:
         name = lacking.name.sha256
