@@ -52,7 +52,7 @@ class Wire:
 
     def say(self, *parts: bytes, hang_up: bool = False) -> threading.Thread:
         def send() -> None:
-            with suppress(ConnectionError):  # whoever refuses a file takes no more of it
+            with suppress(OSError):  # whoever refuses a file takes no more of it
                 for part in parts:
                     self.there.sendall(part)
                 if hang_up:
