@@ -34,6 +34,8 @@ MANY = 32
 """Small files, or folders, that are written through by one call."""
 BATCH = 1000
 """Files that are asked for in one request."""
+SAID = 2000
+"""Letters of an error that a node tells: it goes into the journal, and a line may have 64 MiB."""
 IN_FLIGHT = 200
 """Requests that may be on their way at once: their answers wait in pipes."""
 
@@ -375,7 +377,7 @@ class Courier:
     async def _receive(self, wanted: Wanted, disk: Disk) -> str:
         answer = await self._hear()
         if "error" in answer:
-            raise FilesError(f"{wanted.path} of {self._where} cannot be fetched: {answer['error']}")
+            raise FilesError(f"{wanted.path} of {self._where} cannot be fetched: {answer['error']!s:.{SAID}}")
         if (fault := misfit(answer["size"], answer["offset"], wanted.most)) is not None:
             raise FilesError(f"{wanted.path} of {self._where} cannot be fetched: {fault}")
         partial, digest = wanted.partial, hashlib.sha256()
@@ -430,7 +432,7 @@ class Courier:
 
     def _understood(self, answer: dict[str, Any]) -> dict[str, Any]:
         if "error" in answer:
-            raise (FilesChanged if answer.get("damaged") else FilesError)(f"{self._where}: {answer['error']}")
+            raise (FilesChanged if answer.get("damaged") else FilesError)(f"{self._where}: {answer['error']!s:.{SAID}}")
         return answer
 
     async def _send(self, message: Mapping[str, Any]) -> None:

@@ -339,7 +339,8 @@ def test_a_node_that_keeps_everything_is_a_trouble_and_left_alone(
     assert len(world.told(FilesDropping)) == 2
     (trouble,) = world.yard.troubles
     assert "keeps what may go, artifacts/objects/" in trouble
-    assert (why or "does not say why") in trouble
+    assert (why or "does not say what became of it") in trouble
+    assert len(world.clean(most=3).left) == 3, "each is told of, also where the node says nothing"
     assert len(world.node.here()) == 10
 
 

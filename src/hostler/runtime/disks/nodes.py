@@ -48,6 +48,7 @@ ROUND = 1024
 ITSELF = "retention"
 """Who cleans when nobody asked for it."""
 FOLDER = "artifacts/objects"
+SILENT = "the node does not say what became of it"
 
 
 @dataclass
@@ -244,10 +245,11 @@ class NodeCleaner:
             paths, size = tuple(each.path for each in gone), sum(each.bytes for each in gone)
             await self._tell(DropTold(node=site.name, who=who, dropped=paths, bytes=size))
         done.gone += gone
-        left = [LeftView(path=files[name].path, why=why) for name, why in removed.left.items() if name in files]
+        stay = {name: each for name, each in files.items() if name not in removed.gone}
+        left = [LeftView(path=each.path, why=removed.left.get(name, SILENT)) for name, each in stay.items()]
         done.left += left
         if not gone:
-            done.refused = next(iter(left), LeftView(path=next(iter(files.values())).path, why="it does not say why"))
+            done.refused = left[0]
 
     async def _allowed(self, site: _Site, some: Sequence[Deletion], done: _Done) -> list[DoomedFile]:
         """Those that may still go, by what is known now. Work that comes from now on uses what it needs there."""
