@@ -212,6 +212,21 @@ def test_what_is_asked_for_after_it_was_taken_away_is_missing(tmp_path: Path, mo
     assert path.read_text() == "sent anew"
 
 
+def test_what_went_while_it_was_marked_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system finds a file by its path before it sets its time: in between it may go."""
+    path = put(tmp_path, NAME)
+    utime = os.utime
+
+    def late(place: str) -> None:
+        with open(place) as file:
+            assert drop(tmp_path, NAME)["gone"] == [[NAME, 5]]
+            utime(file.fileno())
+
+    monkeypatch.setattr(os, "utime", late)
+    assert missing(tmp_path, NAME)
+    assert not path.exists()
+
+
 def test_a_folder_that_is_a_store_is_left_alone(tmp_path: Path) -> None:
     path = put(tmp_path, NAME)
     (tmp_path / "artifacts" / LABEL).write_text("{}")

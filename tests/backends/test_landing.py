@@ -177,12 +177,23 @@ def test_what_is_not_what_was_told_is_thrown_away(wire: Wire, wanted: str | None
 
 
 def test_no_more_is_taken_than_there_is_room_for(wire: Wire) -> None:
-    (wanted,) = wire.wanted(b"some")
-    size = wanted.most + 1
-    wire.say(b'{"size": %d, "offset": 0}\n' % size)
-    with pytest.raises(FilesError, match=f"it has {size} bytes now, and {wanted.most} at most were expected"):
+    wanted = replace(wire.wanted(b"some")[0], growth=3)
+    wire.say(said(b"some of"))
+    assert wire.land([wanted]) == [digest(b"some of")]
+    wire.say(b'{"size": 8, "offset": 0}\n')
+    with pytest.raises(FilesError, match="it has 8 bytes now, and 7 at most were expected"):
         wire.land([wanted])
-    assert replace(wanted, sha256="0" * 64).most == 4, "what has a name does not grow"
+
+
+@pytest.mark.parametrize("offset", [-1, 5, 1 << 60])
+def test_no_more_has_come_before_than_there_is(wire: Wire, offset: int) -> None:
+    """A file would be made as long as that here, and read to its end: for days."""
+    (wanted,) = wire.wanted(b"some")
+    Path(wanted.partial).write_bytes(b"so")
+    wire.say(b'{"size": 4, "offset": %d}\n' % offset)
+    with pytest.raises(FilesError, match=f"{offset} of its 4 bytes are said to have come before"):
+        wire.land([wanted])
+    assert Path(wanted.partial).read_bytes() == b"so"
 
 
 def test_where_the_line_breaks_what_has_come_is_kept(wire: Wire) -> None:

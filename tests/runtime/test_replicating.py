@@ -407,6 +407,28 @@ async def test_one_that_cannot_be_read_back_keeps_no_other_waiting(yard: Yard, m
     assert all(yard.copies(each)[HUB].verified_at is not None for each in (puzzling, later))
 
 
+async def test_one_that_cannot_be_read_here_keeps_no_other_from_coming_home(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried at each look, and the store was taken for full after each."""
+    name = yard.segment(b"games")
+    await yard.settle()
+    puzzling, whole = yard.segment(b"other games", unread=True), yard.stores[HUB].check
+
+    def check(wanted: ObjectName, pace: Pace) -> int:
+        if wanted.sha256 == puzzling:
+            raise OSError(errno.EIO, "Input/output error")
+        return whole(wanted, pace)
+
+    monkeypatch.setattr(yard.stores[HUB], "check", check)
+    await yard.settle()
+    yard.file(HUB, name).unlink()
+    await yard.tell(CopiesTold(place=HUB, gone=(name,), why="somebody deleted it"))
+    await yard.settle()
+    assert yard.copies(name)[HUB].verified_at is not None
+    assert "Input/output error" in (yard.located[HUB].trouble or "")
+
+
 async def test_who_was_killed_before_it_told_reads_again(yard: Yard) -> None:
     name = yard.segment(b"games", unread=True)
     reading = asyncio.create_task(yard.replicator._read_back(yard.replicator._unread_here()))

@@ -241,8 +241,10 @@ class Files:
         wanted = {_digest(digest): str(path) for digest, path in request["files"].items()}
         missing = {}
         for digest, path in wanted.items():
+            place = self._place(path, digest)
             try:
-                os.utime(self._place(path, digest))  # in use: not to be cleaned up, or cleaned up just now
+                os.utime(place)  # in use: not to be cleaned up, or cleaned up just now
+                os.stat(place)  # who had not seen that yet may have taken it away meanwhile
             except (FileNotFoundError, NotADirectoryError):
                 missing[digest] = _size(self._partial(digest))
         return {"missing": missing}

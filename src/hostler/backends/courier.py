@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 from hostler.backends.channel import PROTOCOL, encoded
-from hostler.backends.receiver import grown
+from hostler.backends.receiver import misfit
 from hostler.backends.volumes import Volume
 from hostler.model.errors import FilesChanged, FilesError, LinkLost, LinkRefused
 from hostler.model.record import record
@@ -32,10 +32,10 @@ SMALL = 1 << 20
 """Bytes of a file that alone keeps no disk busy."""
 MANY = 32
 """Small files, or folders, that are written through by one call."""
-GROWTH = 256 << 20
-"""Bytes by which a file may have grown since its size was told: what a job has left may be written to still."""
 BATCH = 1000
 """Files that are asked for in one request."""
+SAID = 2000
+"""Letters of an error that a node tells: it goes into the journal, and a line may have 64 MiB."""
 IN_FLIGHT = 200
 """Requests that may be on their way at once: their answers wait in pipes."""
 
@@ -100,11 +100,13 @@ class Wanted:
     """Where what has come of it is kept until all has: nobody else's, and of the same file system."""
     sha256: str | None = None
     """`None`: nobody knows yet."""
+    growth: int = 0
+    """Bytes by which it may have grown since its size was told; what has a name does not grow."""
 
     @property
     def most(self) -> int:
-        """Bytes that are taken: there is room for no more, and what has a name does not grow."""
-        return self.size if self.sha256 is not None else self.size + GROWTH
+        """Bytes that are taken: there is room for no more."""
+        return self.size + self.growth
 
 
 class Paced(NamedTuple):
@@ -375,9 +377,9 @@ class Courier:
     async def _receive(self, wanted: Wanted, disk: Disk) -> str:
         answer = await self._hear()
         if "error" in answer:
-            raise FilesError(f"{wanted.path} of {self._where} cannot be fetched: {answer['error']}")
-        if answer["size"] > wanted.most:
-            raise FilesError(f"{wanted.path} of {self._where} cannot be fetched: {grown(answer['size'], wanted.most)}")
+            raise FilesError(f"{wanted.path} of {self._where} cannot be fetched: {answer['error']!s:.{SAID}}")
+        if (fault := misfit(answer["size"], answer["offset"], wanted.most)) is not None:
+            raise FilesError(f"{wanted.path} of {self._where} cannot be fetched: {fault}")
         partial, digest = wanted.partial, hashlib.sha256()
         with written(wanted.target), _opened(partial, "ab" if answer["offset"] else "wb") as output:
             if answer["offset"]:
@@ -430,7 +432,7 @@ class Courier:
 
     def _understood(self, answer: dict[str, Any]) -> dict[str, Any]:
         if "error" in answer:
-            raise (FilesChanged if answer.get("damaged") else FilesError)(f"{self._where}: {answer['error']}")
+            raise (FilesChanged if answer.get("damaged") else FilesError)(f"{self._where}: {answer['error']!s:.{SAID}}")
         return answer
 
     async def _send(self, message: Mapping[str, Any]) -> None:

@@ -115,9 +115,7 @@ def _attempt_leased(state: State, index: Index, event: events.AttemptLeased) -> 
 def _preempt_requested(state: State, index: Index, event: events.PreemptRequested) -> Iterator[Command]:
     attempt = state.jobs[job_of(event.attempt)].attempt
     assert attempt is not None
-    if (
-        attempt.ended is None
-    ):  # what has ended makes way by itself, once what it left is here: to stop it would end that
+    if attempt.ended is None:  # else it makes way by itself, once what it left is here: a stop would end that
         yield Stop(node=state.devices[attempt.device].spec.node, attempt=event.attempt, reason="preempted")
 
 

@@ -14,6 +14,7 @@ from hostler.model.artifacts import HUB, SUFFIXES, Copy
 from hostler.model.errors import FilesError, LinkLost
 from hostler.model.inputs import CopiesTold
 from hostler.model.record import record
+from hostler.runtime import places
 from hostler.runtime.clock import Clock
 from hostler.runtime.places import Places
 from hostler.runtime.threads import Threads
@@ -122,6 +123,8 @@ class Gatherer:
             raise LinkLost(f"{name.path} has come, and cannot be read here now: {own.trouble or 'the controller ends'}")
         if right:
             await self._verdicts.say(CopiesTold(place=HUB, verified=(name.sha256,)))
+        else:
+            places.failed(own, FilesError(places.forgets(name)), self._clock.now())
         return right
 
     def _nowhere(self, lacking: Lacking, silent: Sequence[str]) -> FilesError | LinkLost:
@@ -129,10 +132,11 @@ class Gatherer:
         if silent:
             said = "; ".join(f"{place}: {self._located[place].trouble or 'it does not answer'}" for place in silent)
             return LinkLost(f"{name}, which it needs, is not in the controller's own store, but in {said}")
-        where = ", ".join(lacking.elsewhere) or "no other place"
+        where, here = ", ".join(lacking.elsewhere) or "no other place", self._located[HUB].trouble
         return FilesError(
             f"{name}, which it needs, is not in the controller's own store, and cannot be read elsewhere any more "
-            f"(it was said to be in: {where}); `hostler artifacts show {name[:16]}` tells what is known of it"
+            f"(it was said to be in: {where}{'' if here is None else f'; here: {here}'}); "
+            f"`hostler artifacts show {name[:16]}` tells what is known of it"
         )
 
 

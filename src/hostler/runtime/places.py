@@ -170,6 +170,11 @@ def failed(located: Located, error: LinkError | FilesError, now: float) -> None:
         located.full_until = now + FULL_S
 
 
+def forgets(name: ObjectName) -> str:
+    """What is wrong with the place where what came is not what is read afterwards."""
+    return f"what was written of {name.path} is not what is read: its disk is failing"
+
+
 def answered(located: Located, now: float) -> None:
     """It did what it was asked for. If it was away for long, nothing there counts yet."""
     located.suspect = located.suspect or _is_lost(located, now)

@@ -380,8 +380,7 @@ class Replicator:
     async def _read_what_came(self, name: ObjectName) -> None:
         """Who puts reads back what it has put; who gets has read it elsewhere only."""
         if await self._read(name, HUB) is False:
-            words = f"what was written of {name.path} is not what is read: its disk is failing"
-            places.failed(self._located[HUB], FilesError(words), self._clock.now())
+            places.failed(self._located[HUB], FilesError(places.forgets(name)), self._clock.now())
 
     async def _read(self, name: ObjectName, place: str) -> bool | None:
         """As `Verdicts.done`, and that it is right is told."""

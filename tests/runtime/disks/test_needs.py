@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from hostler.core.care.state import Pressed
+from hostler.core.fetching import told_of
 from hostler.core.loop.stages import window
 from hostler.model.files import named_in
 from hostler.model.fleet import Link
@@ -16,6 +17,7 @@ from hostler.runtime.disks.needs import Orders, is_full, needed_on, needs
 from hostler.workloads.alphazero.artifacts import digest
 from tests.core.builders import fleet, script
 from tests.core.loop.builders import Loop, loop, small
+from tests.core.loop.test_closing import apart
 
 NONE: frozenset[str] = frozenset()
 
@@ -50,6 +52,27 @@ def test_what_work_on_a_node_was_ordered_to_read_is_needed_there() -> None:
     assert named
     assert named <= found
     assert needed_on(world.state, "another") == frozenset()
+
+
+def test_what_comes_after_others_reads_what_their_results_name() -> None:
+    world = learnt()
+    job = world.until_running(WorkKind.TRAINING)
+    (script_,) = world.submit(script("looks at it", after=(job.id,), priority=100))
+    world.end(job)
+    result = world.state.jobs[job.id].result
+    assert named_in(result)
+    world.until(lambda: world.state.jobs[script_].attempt is not None)
+    assert named_in(result) <= needed_on(world.state, "n")
+    assert named_in(result) <= needs(world.state, Orders(), NONE).artifacts
+
+
+def test_what_is_to_be_fetched_is_needed_until_it_is_here() -> None:
+    world = apart()
+    job = world.until_running(WorkKind.SELFPLAY)
+    result = world.report(job)
+    world.end(job, result=result)
+    assert job.attempt is not None
+    assert told_of(result) <= needed_on(world.state, world.state.devices[job.attempt.device].spec.node)
 
 
 def test_a_node_is_full_where_its_disk_presses_and_it_answers() -> None:

@@ -293,6 +293,57 @@ def test_a_list_without_end_is_no_list(world: World, monkeypatch: pytest.MonkeyP
         world.plan()
 
 
+@pytest.mark.parametrize("wrong", [[1, 0], [0, 0], [0, 1, 1]])
+def test_a_page_without_order_is_no_list(world: World, monkeypatch: pytest.MonkeyPatch, wrong: list[int]) -> None:
+    names = sorted(world.played(number, 9 * HOUR, "shelf") for number in range(2))
+    files = tuple(Stocked(name=names[each] + SUFFIX, bytes=1, unused_s=9 * HOUR) for each in wrong)
+
+    async def stock(after: str, limit: int) -> Stock:
+        return Stock(files=files, more=False, total_bytes=GB, free_bytes=0)
+
+    monkeypatch.setattr(world.node, "stock", stock)
+    with pytest.raises(FilesError, match="no order"):
+        world.plan()
+
+
+def test_a_list_that_goes_on_and_on_is_no_list(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def stock(after: str, limit: int) -> Stock:
+        number = int(after[:64] or "0", 16) + 1
+        files = (Stocked(name=f"{number:064x}{SUFFIX}", bytes=1, unused_s=9 * HOUR),)
+        return Stock(files=files, more=True, total_bytes=GB, free_bytes=0)
+
+    monkeypatch.setattr(nodes, "LISTED_MOST", 20)
+    monkeypatch.setattr(world.node, "stock", stock)
+    with pytest.raises(FilesError, match="more than 20 artifacts"):
+        world.plan()
+
+
+@pytest.mark.parametrize("why", ["Read-only file system", None])
+def test_a_node_that_keeps_everything_is_a_trouble_and_left_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch, why: str | None
+) -> None:
+    """Whatever is told of before it goes is in the journal for good."""
+    monkeypatch.setattr(nodes, "TOGETHER", 2)
+    for number in range(10):
+        world.played(number, 9 * HOUR, "shelf")
+
+    async def drop(names: Sequence[str], unused_s: float) -> Removed:
+        world.node.dropped.append(list(names))
+        return Removed(gone={}, left={} if why is None else dict.fromkeys(names, why), free_bytes=0)
+
+    monkeypatch.setattr(world.node, "drop", drop)
+    for _ in range(3):
+        world.turn()
+        world.yard.clock.at += VAIN_S / 2
+    assert len(world.node.dropped) == 2
+    assert len(world.told(FilesDropping)) == 2
+    (trouble,) = world.yard.troubles
+    assert "keeps what may go, artifacts/objects/" in trouble
+    assert (why or "does not say what became of it") in trouble
+    assert len(world.clean(most=3).left) == 3, "each is told of, also where the node says nothing"
+    assert len(world.node.here()) == 10
+
+
 def test_who_has_no_such_folder_is_told_so(world: World) -> None:
     with pytest.raises(NotFound, match="hostler nodes"):
         world.cleaner.retention("nobody")

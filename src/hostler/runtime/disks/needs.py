@@ -15,6 +15,8 @@ from typing import Any
 from hostler.core.loop.stages import WINDOW_SEGMENTS
 from hostler.core.loop.state import Config
 from hostler.core.state import Job, State
+from hostler.model.events import job_of
+from hostler.model.files import named_in
 from hostler.model.fleet import Link
 from hostler.model.learning import ModelStatus
 from hostler.model.record import record
@@ -78,6 +80,7 @@ def needs(state: State, orders: Orders, folders: frozenset[str]) -> Needs:
     open_ = [job for job in state.jobs.values() if not job.state.final]
     artifacts = {name for config in state.configs.values() for name in _of_loop(config)}
     artifacts |= {name for job in open_ for name in _of_job(job)}
+    artifacts |= {name for job in open_ if job.attempt is not None for name in _given(state, job)}
     return Needs(
         artifacts=frozenset(artifacts),
         attempts=frozenset(job.attempt.id for job in open_ if job.attempt is not None),
@@ -87,13 +90,16 @@ def needs(state: State, orders: Orders, folders: frozenset[str]) -> Needs:
 
 
 def needed_on(state: State, node: str) -> frozenset[str]:
-    """What attempts that are on a node, or on their way there, were ordered to read; and what those that ended there
-    have told of, as long as that was not brought here."""
+    """What attempts that are on a node, or on their way there, were ordered to read, or given as results of the jobs
+    that they come after; and what is to be fetched there of those that have ended."""
+    devices = [each for each in state.devices.values() if each.spec.node == node]
     found: set[str] = set()
-    for job in state.jobs.values():
-        if job.attempt is not None and any(state.devices[each].spec.node == node for each in job.attempt.devices):
-            found.update(_of_job(job))
-            found.update(() if job.attempt.ended is None else _names(job.attempt.ended.result))
+    for name in {attempt for each in devices for attempt in each.attempts}:
+        job = state.jobs[job_of(name)]
+        found.update(_of_job(job))
+        found.update(_given(state, job))
+        if job.attempt is not None and job.attempt.ended is not None and job.attempt.ended.fetch is not None:
+            found.update(job.attempt.ended.fetch.artifacts)
     return frozenset(found)
 
 
@@ -130,6 +136,12 @@ def _of_job(job: Job) -> Iterator[str]:
     payload = job.spec.payload
     if isinstance(payload, StagePayload):
         yield from _names(payload.order)
+
+
+def _given(state: State, job: Job) -> Iterator[str]:
+    """What is named in the results that a job is given of those that it comes after: it has what they name."""
+    for name in job.after:
+        yield from named_in(state.jobs[name].result)
 
 
 def _names(value: Any) -> Iterator[str]:

@@ -8,9 +8,9 @@ of late; whatever is asked for as work is sent there counts as used, so that nob
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 
 from hostler.backends.base import Backend, KeepsStock, Stock
 from hostler.model.disks import CleanView, DoomedFile, Keeping, LeftView, RetentionView
@@ -39,6 +39,8 @@ FRESH_S = 300.0
 """A plan that is older is made anew before anything is done by it; each file is judged again in any case."""
 PAGE = 1000
 """Artifacts that a node is asked for at a time."""
+LISTED_MOST = 10_000_000
+"""A node that tells of more tells of what is not there."""
 TOGETHER = 64
 """Files that are told, and removed, together."""
 ROUND = 1024
@@ -46,6 +48,7 @@ ROUND = 1024
 ITSELF = "retention"
 """Who cleans when nobody asked for it."""
 FOLDER = "artifacts/objects"
+SILENT = "the node does not say what became of it"
 
 
 @dataclass
@@ -68,6 +71,8 @@ class _Done:
 
     gone: list[DoomedFile] = field(default_factory=list)
     left: list[LeftView] = field(default_factory=list)
+    refused: LeftView | None = None
+    """One of those that were to go together, and of which the node let go of none."""
 
 
 class NodeCleaner:
@@ -123,7 +128,7 @@ class NodeCleaner:
             try:
                 await self._round(site)
             except Exception as error:  # noqa: BLE001 - recorded, and the next turn comes all the same
-                site.not_before = self._now() + REST_S
+                site.not_before = max(site.not_before, self._now() + REST_S)
                 self._say(site, error)
             else:
                 site.said = None
@@ -179,17 +184,25 @@ class NodeCleaner:
         return self._sites[node]
 
     async def _round(self, site: _Site) -> None:
-        """Bring the disk below its warning, by what was not used for longest; the next round goes on with the rest."""
+        """Bring the disk below its warning, by what was not used for longest; the next round goes on with the rest.
+
+        Raises as `plan`, and `FilesError` where the node keeps all that may go: on a disk that cannot be written to the
+        journal would be told on and on what is to go from there.
+        """
         planned, done = await self._recent(site), _Done()
         for _ in range(ROUND // TOGETHER):
             some = list(islice(until(planned.left(), self._need(site)), TOGETHER))
             if not some:
                 break
             await self._remove(site, planned, some, ITSELF, done)
+            if done.refused is not None:
+                break
         if self._need(site) <= 0:
             site.not_before = self._now() + REST_S
         elif not done.gone:
             site.not_before = self._now() + VAIN_S
+        if done.refused is not None:
+            raise FilesError(f"it keeps what may go, {done.refused.path}: {done.refused.why}")
 
     def _need(self, site: _Site) -> int:
         return over_warning(site.disk, self._targets())
@@ -202,13 +215,7 @@ class NodeCleaner:
         now = self._now()
         planning = Planning(self._judge(now))
         needed = self._needed(site.name)
-        after, more = "", True
-        while more:
-            stock = await site.backend.stock(after, PAGE)
-            more = stock.more and bool(stock.files)
-            if more and stock.files[-1].name <= after:
-                raise FilesError(f"{site.name} tells of {stock.files[-1].name} behind {after}: its list has no end")
-            after = stock.files[-1].name if stock.files else after
+        async for stock in _pages(site):
             self._measure(site, stock.total_bytes, stock.free_bytes)
             await asyncio.to_thread(self._add, planning, list(_found(site.name, stock, now)), needed)
         planned = await asyncio.to_thread(lambda: Planned(now, planning.plan(), {}))
@@ -238,7 +245,11 @@ class NodeCleaner:
             paths, size = tuple(each.path for each in gone), sum(each.bytes for each in gone)
             await self._tell(DropTold(node=site.name, who=who, dropped=paths, bytes=size))
         done.gone += gone
-        done.left += [LeftView(path=files[name].path, why=why) for name, why in removed.left.items() if name in files]
+        stay = {name: each for name, each in files.items() if name not in removed.gone}
+        left = [LeftView(path=each.path, why=removed.left.get(name, SILENT)) for name, each in stay.items()]
+        done.left += left
+        if not gone:
+            done.refused = left[0]
 
     async def _allowed(self, site: _Site, some: Sequence[Deletion], done: _Done) -> list[DoomedFile]:
         """Those that may still go, by what is known now. Work that comes from now on uses what it needs there."""
@@ -263,6 +274,21 @@ class NodeCleaner:
         if words != site.said:
             self._trouble(words)
         site.said = words
+
+
+async def _pages(site: _Site) -> AsyncIterator[Stock]:
+    """All that a node tells of. Raises as `stock`, and `FilesError` for a list that is none: it might never end."""
+    after, count, more = "", 0, True
+    while more:
+        stock = await site.backend.stock(after, PAGE)
+        names = [after, *(each.name for each in stock.files)]
+        for before, name in pairwise(names):
+            if name <= before:
+                raise FilesError(f"{site.name} tells of {name} behind {before}: its list has no order, and no end")
+        after, count, more = names[-1], count + len(stock.files), stock.more and bool(stock.files)
+        if count > LISTED_MOST:
+            raise FilesError(f"{site.name} tells of more than {LISTED_MOST} artifacts: its list has no end")
+        yield stock
 
 
 def _found(node: str, stock: Stock, now: float) -> Iterator[Found]:
