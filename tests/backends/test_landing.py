@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from hostler.backends import receiver
-from hostler.backends.courier import Disk, Wanted
+from hostler.backends.arriving import Disk, Wanted
 from hostler.backends.landing import Receiver
 from hostler.backends.receiver import BUFFER_BYTES, SMALL_BYTES
 from hostler.model.errors import FilesChanged, FilesError

@@ -17,8 +17,9 @@ import pytest
 
 from hostler.agent.build import build_zipapp
 from hostler.agent.connection import connect
-from hostler.backends import courier
-from hostler.backends.courier import Courier, Wanted
+from hostler.backends import arriving
+from hostler.backends.arriving import Wanted
+from hostler.backends.courier import Courier
 from hostler.backends.local import outputs
 from hostler.backends.ssh import trust
 from hostler.cli import findings, training
@@ -243,7 +244,7 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
 @pytest.mark.anyio
 async def test_what_comes_from_a_node_goes_on_where_it_was(agent: Agent, room: Path) -> None:
     """What has come stays under a name that is nobody's, to be gone on from; many small files as one large one."""
-    sizes = [150_000, *[10] * (courier.MANY + 3)]
+    sizes = [150_000, *[10] * (arriving.MANY + 3)]
     contents = {f"artifacts/{number}": os.urandom(size) for number, size in enumerate(sizes)}
     (agent.directory / "artifacts").mkdir()
     for path, content in contents.items():

@@ -16,8 +16,9 @@ from pathlib import Path, PurePosixPath
 from typing import TypeAlias, TypeVar
 
 from hostler.agent.files import ARTIFACTS, BLOBS, ENDINGS, OUTPUTS_MAX
+from hostler.backends.arriving import Wanted, come, size_of
 from hostler.backends.base import Removed, Stock, Stocked, Store
-from hostler.backends.courier import Courier, Parcel, Wanted, come, size_of
+from hostler.backends.courier import Courier, Parcel
 from hostler.backends.guests import DialForMuch, Guests
 from hostler.backends.packing import LIBRARY, Packed, Packer
 from hostler.model.commands import AttemptOrder, WorkerOrder

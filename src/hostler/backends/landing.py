@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hostler.backends import receiver
-from hostler.backends.courier import Disk, Wanted, verified
+from hostler.backends.arriving import Disk, Wanted, verified
 from hostler.model.errors import FilesError
 
 LAST_WORDS = 300
