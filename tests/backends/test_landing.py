@@ -147,6 +147,13 @@ def test_a_large_one_is_begun_to_be_written_through(wire: Wire, monkeypatch: pyt
     assert begun == [wanted.partial, wanted.partial]
 
 
+def test_an_error_that_a_node_tells_is_short_and_can_be_shown(wire: Wire) -> None:
+    wire.say(json.dumps({"error": "\ud800" + "x" * 100_000}).encode() + b"\n")
+    with pytest.raises(FilesError, match=r"cannot be fetched: \\ud800x+") as refused:
+        wire.land(wire.wanted(b"first"))
+    assert len(str(refused.value).encode()) < 3000
+
+
 def test_what_the_node_refuses_is_named_and_what_came_before_is_kept(wire: Wire) -> None:
     files = wire.wanted(b"first", b"second")
     wire.say(said(b"first"), b'{"error": "there is no such file"}\n')

@@ -18,6 +18,7 @@ from typing import TypeAlias, TypeVar
 from hostler.agent.files import ARTIFACTS, BLOBS, ENDINGS, OUTPUTS_MAX
 from hostler.backends.arriving import Wanted, come, size_of
 from hostler.backends.base import Removed, Stock, Stocked, Store
+from hostler.backends.channel import words
 from hostler.backends.courier import Courier, Parcel
 from hostler.backends.guests import DialForMuch, Guests
 from hostler.backends.packing import LIBRARY, Packed, Packer
@@ -112,7 +113,7 @@ class Carrier:
             told = await courier.ask({"op": "drop", "names": list(names), "unused_s": unused_s})
         with _understood("what it has removed"):
             gone = {_kept(name): _count(size) for name, size in told["gone"]}
-            left = {_kept(name): _words(why) for name, why in told["left"].items()}
+            left = {_kept(name): words(why, SHOWN) for name, why in told["left"].items()}
             return Removed(gone=gone, left=left, free_bytes=_count(told["disk"][1]))
 
     def close(self) -> None:
@@ -310,11 +311,6 @@ def _count(value: object) -> int:
     if type(value) is not int or not 0 <= value < 1 << 63:
         raise ValueError(f"{value!r:.{SHOWN}} is no number of bytes")
     return value
-
-
-def _words(value: object) -> str:
-    """What a node says, as it can be shown: halves of surrogate pairs have no form elsewhere."""
-    return str(value)[:SHOWN].encode(errors="backslashreplace").decode()
 
 
 @contextmanager

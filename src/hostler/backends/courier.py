@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from hostler.backends.arriving import PIECE, Disk, Sink, Wanted, folders, looked, opened, resumed, verified, written
-from hostler.backends.channel import PROTOCOL, encoded
+from hostler.backends.channel import PROTOCOL, encoded, words
 from hostler.backends.receiver import misfit
 from hostler.model.errors import FilesChanged, FilesError, LinkLost, LinkRefused
 from hostler.model.record import record
@@ -22,8 +22,6 @@ SILENCE_S = 600.0
 """A node that hashes tens of gigabytes says nothing meanwhile. That a line is dead, others notice sooner."""
 BATCH = 1000
 """Files that are asked for in one request."""
-SAID = 2000
-"""Letters of an error that a node tells: it goes into the journal, and a line may have 64 MiB."""
 IN_FLIGHT = 200
 """Requests that may be on their way at once: their answers wait in pipes."""
 
@@ -262,7 +260,7 @@ class Courier:
     async def _receive(self, wanted: Wanted, disk: Disk) -> str:
         answer = await self._hear()
         if "error" in answer:
-            raise FilesError(f"{wanted.path} of {self._where} cannot be fetched: {answer['error']!s:.{SAID}}")
+            raise FilesError(f"{wanted.path} of {self._where} cannot be fetched: {words(answer['error'])}")
         if (fault := misfit(answer["size"], answer["offset"], wanted.most)) is not None:
             raise FilesError(f"{wanted.path} of {self._where} cannot be fetched: {fault}")
         partial, digest = wanted.partial, hashlib.sha256()
@@ -317,7 +315,7 @@ class Courier:
 
     def _understood(self, answer: dict[str, Any]) -> dict[str, Any]:
         if "error" in answer:
-            raise (FilesChanged if answer.get("damaged") else FilesError)(f"{self._where}: {answer['error']!s:.{SAID}}")
+            raise (FilesChanged if answer.get("damaged") else FilesError)(f"{self._where}: {words(answer['error'])}")
         return answer
 
     async def _send(self, message: Mapping[str, Any]) -> None:
