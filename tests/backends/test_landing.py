@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from hostler.backends import receiver
-from hostler.backends.courier import Disk, Wanted
+from hostler.backends.arriving import Disk, Wanted
 from hostler.backends.landing import Receiver
 from hostler.backends.receiver import BUFFER_BYTES, SMALL_BYTES
 from hostler.model.errors import FilesChanged, FilesError
@@ -52,7 +52,7 @@ class Wire:
 
     def say(self, *parts: bytes, hang_up: bool = False) -> threading.Thread:
         def send() -> None:
-            with suppress(ConnectionError):  # whoever refuses a file takes no more of it
+            with suppress(OSError):  # whoever refuses a file takes no more of it
                 for part in parts:
                     self.there.sendall(part)
                 if hang_up:
@@ -147,6 +147,13 @@ def test_a_large_one_is_begun_to_be_written_through(wire: Wire, monkeypatch: pyt
     assert begun == [wanted.partial, wanted.partial]
 
 
+def test_an_error_that_a_node_tells_is_short_and_can_be_shown(wire: Wire) -> None:
+    wire.say(json.dumps({"error": "\ud800" + "x" * 100_000}).encode() + b"\n")
+    with pytest.raises(FilesError, match=r"cannot be fetched: \\ud800x+") as refused:
+        wire.land(wire.wanted(b"first"))
+    assert len(str(refused.value).encode()) < 3000
+
+
 def test_what_the_node_refuses_is_named_and_what_came_before_is_kept(wire: Wire) -> None:
     files = wire.wanted(b"first", b"second")
     wire.say(said(b"first"), b'{"error": "there is no such file"}\n')
@@ -177,12 +184,23 @@ def test_what_is_not_what_was_told_is_thrown_away(wire: Wire, wanted: str | None
 
 
 def test_no_more_is_taken_than_there_is_room_for(wire: Wire) -> None:
-    (wanted,) = wire.wanted(b"some")
-    size = wanted.most + 1
-    wire.say(b'{"size": %d, "offset": 0}\n' % size)
-    with pytest.raises(FilesError, match=f"it has {size} bytes now, and {wanted.most} at most were expected"):
+    wanted = replace(wire.wanted(b"some")[0], growth=3)
+    wire.say(said(b"some of"))
+    assert wire.land([wanted]) == [digest(b"some of")]
+    wire.say(b'{"size": 8, "offset": 0}\n')
+    with pytest.raises(FilesError, match="it has 8 bytes now, and 7 at most were expected"):
         wire.land([wanted])
-    assert replace(wanted, sha256="0" * 64).most == 4, "what has a name does not grow"
+
+
+@pytest.mark.parametrize("offset", [-1, 5, 1 << 60])
+def test_no_more_has_come_before_than_there_is(wire: Wire, offset: int) -> None:
+    """A file would be made as long as that here, and read to its end: for days."""
+    (wanted,) = wire.wanted(b"some")
+    Path(wanted.partial).write_bytes(b"so")
+    wire.say(b'{"size": 4, "offset": %d}\n' % offset)
+    with pytest.raises(FilesError, match=f"{offset} of its 4 bytes are said to have come before"):
+        wire.land([wanted])
+    assert Path(wanted.partial).read_bytes() == b"so"
 
 
 def test_where_the_line_breaks_what_has_come_is_kept(wire: Wire) -> None:

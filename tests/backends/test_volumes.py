@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hostler.backends import courier, volumes
-from hostler.backends.courier import MANY, Disk, Wanted
+from hostler.backends import arriving, volumes
+from hostler.backends.arriving import MANY, Disk, Wanted
 from hostler.backends.volumes import Volume
 
 
@@ -37,7 +37,7 @@ def waiting(folder: Path, count: int) -> list[Wanted]:
 def publish(folder: Path, files: list[Wanted], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was done, in its order: names, whole volumes, files and folders."""
     done: list[str] = []
-    replace, sync, whole = os.replace, courier._sync, Volume.sync
+    replace, sync, whole = os.replace, arriving._sync, Volume.sync
 
     def named(source: str, target: str) -> None:
         done.append("name")
@@ -55,7 +55,7 @@ def publish(folder: Path, files: list[Wanted], monkeypatch: pytest.MonkeyPatch) 
     disk = Disk([str(folder / "incoming")])
     with monkeypatch.context() as patched:
         patched.setattr(os, "replace", named)
-        patched.setattr(courier, "_sync", one)
+        patched.setattr(arriving, "_sync", one)
         patched.setattr(Volume, "sync", all_of_it)
         try:
             for each in files:

@@ -70,6 +70,20 @@ def test_one_is_shown_with_its_copies(kept: Window, hostler: Hostler) -> None:
     assert words["shelf"].endswith("damaged, set aside")
 
 
+def test_one_that_nobody_has_read_back_yet_says_so(kept: Window, hostler: Hostler) -> None:
+    model = kept.desk.driver.config().current  # type: ignore[attr-defined]
+    lines = hostler("artifacts", "show", model).out.splitlines()
+    assert [line.split()[1:4] for line in lines if line.startswith("copies")] == [["0", "of", "3"]]
+    (copy,) = (line for line in lines if line.startswith(HUB))
+    assert copy.endswith("not read back yet")
+    (row,) = (
+        line for line in hostler("artifacts", "ls", "--kind", "model").out.splitlines() if line.startswith(model[:12])
+    )
+    assert row.endswith(f"{HUB}?")
+    kept.tell(CopiesTold(place=HUB, verified=(model,)))
+    assert next(line for line in hostler("artifacts", "show", model).out.splitlines() if HUB in line).endswith("right")
+
+
 def test_a_lineage_is_a_tree(kept: Window, hostler: Hostler) -> None:
     model = next(each.sha256 for each in kept.desk.models("tiny_2p") if each.dataset is not None)
     said = hostler("artifacts", "lineage", model[:12])

@@ -64,6 +64,22 @@ def test_some_go_and_come_back(full: Window, hostler: Hostler) -> None:
     assert full.desk.buried == []
 
 
+def test_a_node_has_its_own_plan_and_nothing_of_it_comes_back(full: Window, hostler: Hostler) -> None:
+    path = f"artifacts/objects/cd/{'cd' * 32}.dataset.npz"
+    full.desk.may_go.append(replace(doomed(path, 12_345_678), rule="cache"))
+    (node, *_) = [each["name"] for each in full.get("/api/v1/nodes").json]
+    said = hostler("disk", "plan", "--node", node)
+    assert (said.status, said.err) == (0, "")
+    assert all(line.isprintable() and len(line) <= 80 for line in said.out.splitlines())
+    assert "logs/j0.1" not in said.out
+    assert "brought back" not in said.out
+    assert len(hostler("disk", "clean", "--node", node, "--json").json["would_go"]) == 1
+    done = hostler("disk", "clean", "--node", node, "--yes")
+    assert (done.status, "1 file " in done.out, "undo" in done.out) == (0, True, False)
+    assert (len(full.desk.may_go), len(full.desk.buried)) == (4, 2)
+    assert hostler("disk", "plan", "--node", "nobody").status != 0
+
+
 @pytest.mark.parametrize("words", [("clean", "--yes", "/etc/passwd"), ("undo",), ("undo", "--all", "logs/j1.1/out")])
 def test_what_cannot_be_is_said(full: Window, hostler: Hostler, words: tuple[str, ...]) -> None:
     said = hostler("disk", *words)

@@ -205,6 +205,11 @@ def test_names_reach_the_terminal_harmless(planned: Planned) -> None:
             "note: price unknown: b; they pass every cap and count as nothing (price_per_h)",
         ),
         ("nodes: [{name: b, ends_at: 5}]", "note: gone already, by its ends_at: b; nothing is put there"),
+        (
+            "stores: [{name: nas, kind: directory, path: /mnt}]\nretention: {read_within_s: 604800}",
+            "note: copies are read again once in replication.reread_s = 2592000 s, and prove for "
+            "retention.read_within_s = 604800 s only",
+        ),
         ("provider_preferences: {rl: {avoid: [y, x]}}", "note: providers of rl: no node is of x, y"),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
+from hostler.core import orders
 from hostler.core.explain import explain_job
 from hostler.core.fetching import told_of
 from hostler.model import commands, events, inputs
@@ -131,6 +132,16 @@ def test_one_whose_files_come_is_not_asked_to_leave() -> None:
     assert not any(isinstance(each, commands.Stop) for each in world.commands)
     world.tell(inputs.Fetched(attempt="j1.1", files=(OUT,)))
     assert world.job_state("j1") is JobState.DONE
+
+
+def test_one_that_makes_way_as_its_files_come_is_not_stopped() -> None:
+    """The link takes a stop for the end of what it does for an attempt, and nobody would fetch them any more."""
+    world = fleet()
+    world.submit(leaving("*.csv"))
+    asked = events.PreemptRequested(attempt="j1.1", by=None, why="a training goes before it")
+    assert [type(each) for each in orders.commands(world.state, world.core.index, asked)] == [commands.Stop]
+    world.tell(ended("j1.1"))
+    assert list(orders.commands(world.state, world.core.index, asked)) == []
 
 
 def test_one_that_was_asked_to_leave_before_it_came_has_not_failed() -> None:

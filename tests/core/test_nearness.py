@@ -87,6 +87,18 @@ def test_another_agent_has_nothing() -> None:
     assert world.state.lying.get("n", {}) == {}
 
 
+def test_what_was_removed_from_a_node_has_to_be_brought_again() -> None:
+    world = two()
+    job, dataset = trained_on(world)
+    assert job.attempt is not None
+    here = world.state.devices[job.attempt.device].spec.node
+    path = f"artifacts/objects/{dataset[:2]}/{dataset}.dataset.npz"
+    world.tell(inputs.DropTold(node=here, who="retention", dropped=(path, "artifacts/objects/README"), bytes=7))
+    assert dataset not in world.state.lying[here]
+    world.tell(inputs.DropTold(node="nobody", who="retention", dropped=(path,), bytes=7))
+    assert replayed(world.entries).state.lying == world.state.lying
+
+
 def test_no_more_is_remembered_than_may_be() -> None:
     world = apart()
     job, _ = trained_on(world)

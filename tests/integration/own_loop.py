@@ -140,11 +140,26 @@ def recorded(order: dict, result: dict) -> None:
     result["segments"] = [{**publish(".segment.npz", str(order["seed"])), "games": 1, "positions": 1}]
 
 
+def a_segment_gone(order: dict, result: dict) -> None:
+    segment(result, 0).unlink()
+
+
+def a_segment_damaged(order: dict, result: dict) -> None:
+    segment(result, 0).write_text("scratched")
+
+
+def segment(result: dict, number: int) -> Path:
+    sha256 = result["segments"][number]["sha256"]
+    return ARTIFACTS / "objects" / sha256[:2] / (sha256 + ".segment.npz")
+
+
 FAULTS = {
     "another schema": lambda order, result: result.update(schema=2),
     "no games told": lambda order, result: result.pop("games"),
     "an unknown field": lambda order, result: result.update(elo=3000),
     "an error and status 0": lambda order, result: result.update(error="the coins are gone"),
+    "a segment gone": a_segment_gone,
+    "a segment damaged": a_segment_damaged,
     "fewer games": fewer_games,
     "a wrong sum": lambda order, result: result.update(positions=result["positions"] + 1),
     "a segment twice": lambda order, result: result.update(segments=[result["segments"][0]] * 2),

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from hostler.model.artifacts import HUB, SUFFIXES, ArtifactKind, Standing
 from hostler.store import catalogue, open_journal
 from hostler.stores.base import ObjectName
-from tests.integration.conftest import Fleet, a_fleet
+from tests.integration.conftest import Fleet, a_fleet, until
+from tests.integration.loops import journal_of
 from tests.integration.test_loop_commands import own, run
 
 GOAL = {"promotions": 1, "candidates": 5, "failures": 3}
@@ -30,6 +34,7 @@ def copies_by_standing(fleet: Fleet, roots: dict[str, Path]) -> dict[Standing, s
         path = ObjectName(each.sha256, SUFFIXES[each.kind]).path
         there = {place for place, root in roots.items() if (root / path).exists()}
         assert there == {copy.place for copy in told[each.sha256]}, each
+        assert all(copy.verified_at is not None for copy in told[each.sha256]), "each was read where it lies"
         for place in there:
             assert hashlib.sha256((roots[place] / path).read_bytes()).hexdigest() == each.sha256
         found.setdefault(worth[each.sha256].standing, set()).add(len(there))
@@ -50,6 +55,38 @@ def test_every_artifact_of_a_loop_has_its_copies_at_the_end(tmp_path: Path) -> N
     assert found[Standing.GAMES] == {2}
     assert found[Standing.MODEL] == {3}
     assert found[Standing.DATASET] == {1}
+
+
+@pytest.mark.parametrize(
+    ("fault", "fact"), [("a segment gone", "copies.gone"), ("a segment damaged", "copies.damaged")]
+)
+def test_the_word_of_a_stage_on_this_machine_is_not_taken_for_a_copy(tmp_path: Path, fault: str, fact: str) -> None:
+    """Its files are the controller's own and nobody fetches them: none had been opened, and they counted for weeks."""
+    config = own("coins", ("selfplay", fault))
+    config["export"] |= {"min_games": 20_000, "fresh_games": 20_000, "window_games": 30_000}
+    with a_fleet(tmp_path, configs=[config]) as fleet:
+        fleet.start()
+        until(lambda: told(fleet, fact), f"what becomes of {fault}", log=fleet.log)
+        made = told(fleet, "config.segments")[0]
+        wrong, right = (each["sha256"] for each in made["event"]["segments"])
+        found = next(each for each in told(fleet, fact) if wrong in each["event"]["artifacts"])
+        assert found["at"] - made["at"] < 20.0, "it is found in seconds"
+        read = lambda: [each for each in told(fleet, "copies.verified") if right in each["event"]["artifacts"]]  # noqa: E731
+        until(read, "the reading of the other segment", log=fleet.log)
+        (copy,) = fleet.client.artifact(right)["artifact"]["copies"]
+        assert (copy["counts"], copy["verified_at"]) == (True, read()[0]["at"])
+        lost = fleet.client.artifact(wrong)["artifact"]
+        assert [each["damaged"] for each in lost["copies"]] == ([True] if fact == "copies.damaged" else [])
+        assert lost["counted"] == 0
+        assert not told(fleet, "job.failed")
+        fleet.kill()
+    with journal_of(fleet) as (core, entries):
+        assert core.state.seq == entries[-1].seq
+
+
+def told(fleet: Fleet, kind: str) -> list[Any]:
+    """Entries of a kind, oldest first."""
+    return [entry for entry in fleet.client.entries() if entry["event"]["kind"] == kind]
 
 
 def test_work_finds_what_only_another_store_has(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import shutil
 import signal
 import sqlite3
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -35,6 +36,7 @@ from tests.integration.loops import LOOP_PATIENCE_S, STAGES, flip, journal_of
 from tests.integration.points.faultpoints import POINTS
 from tests.integration.test_copies import copies_by_standing
 from tests.integration.test_loop_commands import PROGRAM, own
+from tests.integration.test_node_disks import ANY_DISK_IS_FULL, SEGMENT
 from tests.integration.test_retention import AT_ONCE, FULL, WINDOW
 from tests.stores.conftest import BUCKET, s3
 
@@ -45,6 +47,7 @@ in_full = pytest.mark.skipif(not ALL, reason="takes minutes: `make faults`")
 GOAL = {"promotions": 1, "candidates": 5, "failures": 3}
 ENDLESS = {"promotions": 1000, "candidates": 1000, "failures": 1000}
 """A loop that has work for a controller, whenever that is to die."""
+FULL_NODES = {"targets": ANY_DISK_IS_FULL}
 OBJECT = re.compile(r"(?P<sha256>[0-9a-f]{64})(\.[a-z]+)+")
 PAD = 300_000
 """Bytes by which segments are larger than what files hold back before they write."""
@@ -247,9 +250,7 @@ def places(fleet: Fleet) -> dict[str, Path]:
 
 def check_nodes(fleet: Fleet) -> None:
     """What lies on its nodes is what it is named."""
-    found = [folder for name in ("player", "learner") for folder in (fleet.state / name).rglob("artifacts")]
-    assert len(found) == 2
-    for path in (path for root in found for path in objects(root)):
+    for path in (path for root in folders_of_nodes(fleet) for path in objects(root)):
         assert sha256_of(path) == path.name[:64], path
 
 
@@ -366,6 +367,55 @@ def test_deleting_what_is_spare(near: Fleet, tmp_path: Path) -> None:
     assert all(counts <= {2, 3} for standing, counts in found.items() if standing is not Standing.DATASET), found
     assert halves(near, places(near)) == []
     check_counts(near)
+
+
+@in_full
+@no_sshd
+def test_dropping_what_nodes_need_not_keep(far: Fleet) -> None:
+    """As their disks are too full; before each death the nodes have all of it, and have not used it for hours."""
+    with Watch(*places(far).values()) as watch:
+        plays(far, GOAL)
+        ends(far)
+        changes(far, configs=[], retention={**AT_ONCE, "mode": "clean"}, scheduling=FULL_NODES)
+        die(far, watch, of("drop"), lambda: fill(far))
+        fill(far)
+        far.start()
+        until(lambda: not games_on_nodes(far), "the end of what nodes need not keep", log=far.log)
+        far.signal(signal.SIGTERM)
+        assert far.ended() == 0
+        watch.check()
+    check(far, places(far))
+
+
+@in_full
+def test_reading_back_what_is_new(near: Fleet) -> None:
+    with Watch(*places(near).values()) as watch:
+        plays(near)
+        die(near, watch, of("read back"))
+        comes_to_its_goal(near, watch)
+
+
+def fill(fleet: Fleet) -> None:
+    """The artifact folders of nodes have all games that there are, and nobody has used them for hours."""
+    home, at = fleet.state / "artifacts", time.time() - 5 * 3600
+    for folder in folders_of_nodes(fleet):
+        for path in (each for each in objects(home) if each.name.endswith(SEGMENT)):
+            there = folder / path.relative_to(home)
+            there.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, there)
+        for path in objects(folder):
+            os.utime(path, (at, at))
+
+
+def games_on_nodes(fleet: Fleet) -> list[Path]:
+    return [path for folder in folders_of_nodes(fleet) for path in objects(folder) if path.name.endswith(SEGMENT)]
+
+
+def folders_of_nodes(fleet: Fleet) -> list[Path]:
+    """Where work on its nodes finds artifacts."""
+    return [
+        path.parent for name in ("player", "learner") for path in (fleet.state / name).glob("*/*/artifacts/objects")
+    ]
 
 
 def strip(fleet: Fleet) -> None:

@@ -25,7 +25,7 @@ import pytest
 
 from hostler.core import Core
 from hostler.model.artifacts import HUB, SUFFIXES, Standing
-from hostler.model.events import Entry, SegmentsLost, SegmentsMade
+from hostler.model.events import Entry, SegmentsLost, SegmentsMade, StageResting
 from hostler.model.learning import SegmentRef
 from hostler.model.work import JobState, WorkKind
 from hostler.store import catalogue, open_journal
@@ -76,6 +76,8 @@ class Aftermath:
     refs: dict[str, list[SegmentRef]] = field(default_factory=dict)
     """By job."""
     lost: dict[str, str] = field(default_factory=dict)
+    rests: list[str] = field(default_factory=list)
+    """Why stages of the loop were not gone on with."""
 
     def take(self, entry: Entry) -> None:
         """One more of the journal."""
@@ -85,6 +87,8 @@ class Aftermath:
             self.refs.setdefault(event.job, []).extend(event.segments)
         elif isinstance(event, SegmentsLost):
             self.lost |= {each.sha256: event.why for each in event.segments}
+        elif isinstance(event, StageResting):
+            self.rests.append(f"{event.stage}: {event.why}")
 
 
 @pytest.fixture
@@ -115,6 +119,7 @@ def test_what_was_closed_outlives_its_host(lab: Datacentre, tmp_path: Path) -> N
         check_counts(came)
         check_copies(fleet, {HUB: fleet.state / "artifacts", **roots})
         if MINUTES:
+            check_work(blows, came)
             check_games(fleet.state / "artifacts", came)
 
 
@@ -151,7 +156,7 @@ def real() -> dict[str, Any]:
         "name": "hex8_2p",
         "selfplay": {"engine": "heuristic", "games": 400, "segment_games": 4, "options": {"parallel": 4}},
         "export": {"min_games": 2000, "fresh_games": 2000, "window_games": 4000},
-        "training": {"channels": 16, "blocks": 1, "batch": 128, "max_steps": 400, "reuse": [0.01, 10]},
+        "training": {"channels": 16, "blocks": 1, "batch": 128, "max_steps": 1000, "reuse": [0.01, 10]},
         "evaluation": {"simulations": 4, "groups": 8, "precision_elo": 400, "max_groups": 8},
     }
 
@@ -197,6 +202,12 @@ def report(blows: Sequence[Blow], survivors: Mapping[str, Mapping[str, float]], 
             why = came.lost.get(name, "nobody had been told of it")
             lines.append(f"  {name[:12]} closed {blow.at - at:.2f} s before the end: {why}")
     return "\n".join(lines)
+
+
+def check_work(blows: Sequence[Blow], came: Aftermath) -> None:
+    """There was something to lose: the loop went on all the time, and hosts were destroyed at work."""
+    assert came.rests == []
+    assert len([blow for blow in blows if blow.closed]) >= len(blows) / 2
 
 
 def check_losses(blows: Sequence[Blow], came: Aftermath) -> None:

@@ -22,6 +22,7 @@ from hostler.policy.retention import (
     in_order,
     judged,
     plan,
+    stock_of,
 )
 
 AT = 100 * DAY_S
@@ -32,6 +33,7 @@ PLACES = {
     "rig": Place(name="rig", domain="rigs"),
     "rented": Place(name="rented", domain="vast", keeps=False),
     "cut": Place(name="cut", domain="far", reachable=False),
+    "shelf": Place(name="shelf", domain="rig-2", node="rig-2"),
 }
 GAMES = Artifact(sha256="a" * 64, kind=ArtifactKind.GAMES, bytes=10, config="hex8_2p")
 SEGMENT = Found(
@@ -51,6 +53,11 @@ DATASET = replace(SEGMENT, standing=Standing.DATASET, artifact=replace(GAMES, ki
 
 def read(*places: str, at: float = AT) -> tuple[Copy, ...]:
     return tuple(Copy(place=place, verified_at=at) for place in places)
+
+
+CACHED = replace(SEGMENT, kind=FileKind.STOCK, place=stock_of("rig-1"), exported=False, wanted=2)
+"""A segment in the artifact folder of a node."""
+PROVEN = replace(CACHED, copies=read("here", "bucket"))
 
 
 def file(kind: FileKind, age_s: float, **more: object) -> Found:
@@ -80,7 +87,7 @@ def file(kind: FileKind, age_s: float, **more: object) -> Found:
         (replace(SEGMENT, copies=read("here", "bucket")), Obstacle.COPIES),
         (replace(SEGMENT, copies=read("bucket", "rented")), Obstacle.COPIES),
         (replace(SEGMENT, copies=read("bucket", "cut")), Obstacle.COPIES),
-        (replace(SEGMENT, copies=read("bucket", "rig", at=AT - 8 * DAY_S)), Obstacle.COPIES),
+        (replace(SEGMENT, copies=read("bucket", "rig", at=AT - 31 * DAY_S)), Obstacle.COPIES),
         (replace(SEGMENT, copies=read("bucket", "rig", at=AT + 60)), Obstacle.COPIES),
         (replace(SEGMENT, copies=read("bucket", "nowhere")), Obstacle.COPIES),
         (
@@ -95,6 +102,19 @@ def file(kind: FileKind, age_s: float, **more: object) -> Found:
             DATASET,
             Obstacle.UNNAMED,
         ),
+        (PROVEN, Rule.CACHE),
+        (replace(PROVEN, used_at=AT - 3601), Rule.CACHE),
+        (replace(PROVEN, used_at=AT - 3599), Obstacle.YOUNG),
+        (replace(PROVEN, in_use=True), Obstacle.IN_USE),
+        (replace(PROVEN, artifact=None), Obstacle.UNKNOWN),
+        (replace(PROVEN, wanted=None), Obstacle.UNKNOWN),
+        (replace(PROVEN, wanted=3), Obstacle.COPIES),
+        (replace(PROVEN, domains=3), Obstacle.COPIES),
+        (replace(PROVEN, wanted=1, copies=read("here")), Obstacle.COPIES),
+        (replace(PROVEN, copies=read("here", "rented", "cut")), Obstacle.COPIES),
+        (replace(PROVEN, copies=read("here", "bucket", at=AT - 31 * DAY_S)), Obstacle.COPIES),
+        (replace(PROVEN, copies=read("here", "bucket", "shelf")), Rule.CACHE),
+        (replace(PROVEN, copies=read("here", "bucket", "shelf"), place=stock_of("rig-2")), Obstacle.STORED),
     ],
 )
 def test_each_kind_has_its_rule(found: Found, verdict: Rule | Obstacle) -> None:
@@ -153,7 +173,7 @@ COPIES = st.lists(
     st.builds(
         Copy,
         place=st.sampled_from([*PLACES, "nowhere"]),
-        verified_at=st.none() | st.floats(AT - 10 * DAY_S, AT + DAY_S),
+        verified_at=st.none() | st.floats(AT - 40 * DAY_S, AT + DAY_S),
         damaged=st.booleans(),
     ),
     max_size=5,
@@ -207,6 +227,38 @@ def test_nothing_unproved_is_ever_deleted(files: list[Found], need: int | None) 
             assert PLACES[copy.place].reachable
     stays = sum(count for count, _ in made.kept.values())
     assert need is not None or len(made.deletions) + stays == len(files)
+
+
+NODES = {name: replace(place, node=place.node or name) for name, place in PLACES.items()}
+"""Each place is on a node."""
+
+
+@given(FILES, st.integers(0, 500))
+def test_of_a_node_goes_what_was_not_used_for_longest_and_never_what_counts_or_is_needed(
+    files: list[Found], need: int
+) -> None:
+    stock = [replace(each, kind=FileKind.STOCK, place=stock_of(each.place)) for each in files]
+    for node in sorted({each.place for each in stock}):
+        own = [replace(each, heirs_short=False) for each in stock if each.place == node]
+        made = plan(own, NODES, RULES, AT, need)
+        for each in made.deletions:
+            found = each.found
+            assert each.rule is Rule.CACHE
+            assert found in own
+            assert not found.in_use
+            assert AT - found.used_at >= 3600
+            assert len(each.proof) >= max(found.wanted or 99, RULES.copies)
+            assert not {stock_of(NODES[copy.place].node or "") for copy in found.copies if copy.place in NODES} & {node}
+            for copy in each.proof:
+                assert copy.verified_at is not None
+                assert 0 <= AT - copy.verified_at <= RULES.read_within_s
+                assert not copy.damaged
+                assert NODES[copy.place].keeps
+                assert NODES[copy.place].reachable
+        gone, whole = list(made.deletions), plan(own, NODES, RULES, AT).deletions
+        assert [each.found.used_at for each in gone] == sorted(each.found.used_at for each in gone)
+        assert gone == list(whole)[: len(gone)]
+        assert sum(each.found.bytes for each in gone[:-1]) < max(need, 1), "no more than it takes"
 
 
 @given(FILES)

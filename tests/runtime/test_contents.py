@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 from pathlib import Path
 
 import pytest
 
+from hostler.model.artifact_views import ArtifactView
 from hostler.model.artifacts import HUB
 from hostler.model.errors import FilesError, LinkLost, NotFound
 from hostler.model.inputs import CopiesTold
@@ -220,10 +222,25 @@ def test_what_was_read_since_is_not_read_again(desk: CoreDesk, kept: Kept) -> No
     assert [(each.place, each.found) for each in read.copies] == [(HUB, "right")]
 
 
-def test_two_who_ask_at_once_share_what_is_found(desk: CoreDesk, kept: Kept) -> None:
+def test_two_who_ask_at_once_share_what_is_found(desk: CoreDesk, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.put(SMALL, SHELF)
     stored = kept.put(SMALL)
     flipped(stored, 0)
+    view, check, looked, asked = kept.artifacts.view, DirectoryStore.check, list[str](), threading.Event()
+
+    async def viewed(name: str) -> ArtifactView:
+        found = await view(name)
+        looked.append(name)
+        if len(looked) == 2:
+            asyncio.get_running_loop().call_soon(asyncio.get_running_loop().call_soon, asked.set)
+        return found
+
+    def checked(store: DirectoryStore, name: ObjectName, pace: Pace) -> int:
+        assert asked.wait(60)
+        return check(store, name, pace)
+
+    monkeypatch.setattr(kept.artifacts, "view", viewed)
+    monkeypatch.setattr(DirectoryStore, "check", checked)
 
     async def both() -> list[str]:
         reads = await asyncio.gather(*(kept.contents.verify(sha(SMALL), None, LATER) for _ in range(2)))

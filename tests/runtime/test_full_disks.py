@@ -17,11 +17,13 @@ import pytest
 
 from hostler.agent.build import build_zipapp
 from hostler.agent.connection import connect
-from hostler.backends import courier
-from hostler.backends.courier import Courier, Wanted
+from hostler.backends import arriving
+from hostler.backends.arriving import Wanted
+from hostler.backends.courier import Courier
 from hostler.backends.local import outputs
 from hostler.backends.ssh import trust
 from hostler.cli import findings, training
+from hostler.model.artifacts import HUB
 from hostler.model.disks import DoomedFile
 from hostler.model.errors import FilesError, LinkLost, LinkRefused, NotFound, StoreFull, UsageError
 from hostler.model.views import LogChunk
@@ -193,6 +195,7 @@ async def test_what_work_needs_waits_for_room(yard: Yard, room: Path, monkeypatc
     """The controller's own disk becomes full after it was looked at: no copy elsewhere is doubted for that."""
     monkeypatch.setattr(gathering, "SPARE_BYTES", -(1 << 40))
     name = await lies_elsewhere(yard, CONTENT)
+    yard.located[HUB].store = DirectoryStore(room)
     own = Gatherer(yard.journal, yard.located, room, yard.clock, yard.verdicts)
     with full(room.parent):
         with pytest.raises(LinkLost, match="disk is full"):
@@ -241,7 +244,7 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
 @pytest.mark.anyio
 async def test_what_comes_from_a_node_goes_on_where_it_was(agent: Agent, room: Path) -> None:
     """What has come stays under a name that is nobody's, to be gone on from; many small files as one large one."""
-    sizes = [150_000, *[10] * (courier.MANY + 3)]
+    sizes = [150_000, *[10] * (arriving.MANY + 3)]
     contents = {f"artifacts/{number}": os.urandom(size) for number, size in enumerate(sizes)}
     (agent.directory / "artifacts").mkdir()
     for path, content in contents.items():

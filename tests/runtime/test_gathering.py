@@ -16,7 +16,7 @@ from hostler.runtime.pacing import Bandwidth
 from hostler.runtime.places import Located
 from hostler.stores.base import ObjectName, Pace
 from hostler.stores.directory import DirectoryStore
-from tests.runtime.test_replicating import SUFFIX, Yard, yard
+from tests.runtime.test_replicating import SUFFIX, Yard, forgetting, yard
 
 __all__ = ["yard"]
 UNKNOWN = "0" * 64
@@ -135,3 +135,15 @@ async def test_without_room_nothing_is_fetched(yard: Yard, monkeypatch: pytest.M
     with pytest.raises(OSError, match=r"no room in .* for 5 bytes that work needs"):
         await gatherer(yard).gather([name])
     assert not yard.file(HUB, name).exists()
+
+
+async def test_what_came_counts_once_it_was_read_back(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was right on its way, and this disk has kept something else."""
+    name = await lies_elsewhere(yard)
+    read_at = yard.copies(name)[HUB].verified_at
+    forgetting(yard, monkeypatch)
+    yard.clock.at += 500
+    with pytest.raises(FilesError, match=r"here: what was written of .* is not what is read: its disk is failing"):
+        await gatherer(yard).gather({name})
+    assert read_at is not None
+    assert yard.copies(name)[HUB].damaged

@@ -10,13 +10,14 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from hostler.core import Core
 from hostler.model.artifacts import HUB, Copy, ReplicationRules
 from hostler.model.errors import LinkLost
-from hostler.model.events import Entry, SegmentsMade
+from hostler.model.events import CopiesDamaged, CopiesGone, CopiesVerified, Entry, SegmentsMade
 from hostler.model.inputs import CopiesTold, Input
 from hostler.model.learning import SegmentRef
 from hostler.runtime import replicating
@@ -30,6 +31,9 @@ from hostler.stores.directory import DirectoryStore
 from tests.stores.test_trouble import forgetful
 
 SUFFIX = ".segment.npz"
+
+
+Told = TypeVar("Told")
 
 
 @dataclass
@@ -103,18 +107,21 @@ class Yard:
         outcome = self.core.handle(self.clock.at, given)
         self.journal.append([Batch(entries=outcome.entries, jobs=())])
 
-    def segment(self, content: bytes) -> str:
-        """A segment that a stage has left in the controller's store."""
+    def segment(self, content: bytes, *, unread: bool = False) -> str:
+        """A segment that a stage has left in the controller's store, read back or not."""
         sha256 = hashlib.sha256(content).hexdigest()
         source = self.path / "source"
         source.write_bytes(content)
         self.stores[HUB].put(ObjectName(sha256, SUFFIX), source, at_once)
         made = SegmentRef(sha256=sha256, bytes=len(content), games=1, positions=1)
-        event = SegmentsMade(config="c", job="j1", player="random", segments=(made,), cpu_s=None)
+        event = SegmentsMade(config="c", job="j1", player="random", segments=(made,), cpu_s=None, unread=unread)
         seq = self.core.state.seq + 1
         self.core.state.seq = seq
         self.journal.append([Batch(entries=[Entry(seq=seq, at=self.clock.at, event=event)], jobs=())])
         return sha256
+
+    def facts(self, kind: type[Told]) -> list[Told]:
+        return [entry.event for entry in self.journal.read() if isinstance(entry.event, kind)]
 
     def copies(self, sha256: str) -> dict[str, Copy]:
         with self.journal.catalogue() as connection:
@@ -318,3 +325,167 @@ async def test_a_database_that_fails_is_said_once(yard: Yard) -> None:
     (said,) = yard.troubles
     assert "ZeroDivisionError" in said
     yard.troubles.clear()
+
+
+async def test_what_is_new_is_read_back_and_told_of_in_one_fact(yard: Yard) -> None:
+    names = [yard.segment(f"games {number}".encode(), unread=True) for number in range(10)]
+    assert all(yard.copies(name) == {HUB: Copy(place=HUB, verified_at=None)} for name in names)
+    yard.clock.at += 2
+    await yard.settle()
+    told = [each for each in yard.facts(CopiesVerified) if each.place == HUB]
+    assert [each.artifacts for each in told] == [tuple(names)]
+    for name in names:
+        assert set(yard.copies(name)) == {HUB, "bucket"}
+        assert yard.copies(name)[HUB].verified_at == 1002.0
+    assert yard.replicator.backlog.artifacts == 0
+
+
+async def test_a_file_that_vanished_after_its_stage_was_believed_is_missed_at_once(yard: Yard) -> None:
+    """It counted for three weeks, as read at a moment when nobody had opened it."""
+    gone, there = (yard.segment(content, unread=True) for content in (b"games", b"other games"))
+    yard.file(HUB, gone).unlink()
+    await yard.settle()
+    assert [each.artifacts for each in yard.facts(CopiesGone)] == [(gone,)]
+    assert yard.copies(gone) == {}
+    assert set(yard.copies(there)) == {HUB, "bucket"}
+    assert yard.replicator.backlog.at_risk == 1
+    assert "no copy is known any more" in yard.replicator.backlog.shortfalls[0]
+
+
+async def test_a_file_that_was_damaged_before_it_was_read_back_never_counts(yard: Yard) -> None:
+    wrong, right = (yard.segment(content, unread=True) for content in (b"games", b"other games"))
+    yard.file(HUB, wrong).write_bytes(b"gamez")
+    await yard.settle()
+    assert [each.artifacts for each in yard.facts(CopiesDamaged)] == [(wrong,)]
+    assert all(wrong not in each.artifacts for each in yard.facts(CopiesVerified))
+    assert yard.copies(wrong) == {HUB: Copy(place=HUB, verified_at=None, damaged=True)}
+    assert (yard.stores[HUB].root / "quarantine" / f"{wrong}{SUFFIX}").read_bytes() == b"gamez"
+    assert set(yard.copies(right)) == {HUB, "bucket"}
+
+
+async def test_what_is_old_and_lacks_copies_keeps_nothing_new_from_being_read(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while a store does not answer: the oldest are looked at first, so many at once."""
+    monkeypatch.setattr(replicating, "MOST", 3)
+    for name in ("shelf", "bucket"):
+        yard.stores[name].away = True
+    for number in range(4):
+        yard.segment(f"old {number}".encode())
+    new = yard.segment(b"new", unread=True)
+    await yard.settle()
+    assert yard.copies(new)[HUB].verified_at is not None
+
+
+async def test_much_that_is_new_is_read_in_parts(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replicating, "NEW_BYTES", 20)
+    monkeypatch.setattr(replicating, "NEW_FILES", 3)
+    contents = [b"%020d" % number if number == 4 else b"%05d" % number for number in range(9)]
+    names = [yard.segment(each, unread=True) for each in contents]
+    yard.located.pop("bucket"), yard.located.pop("shelf")
+    await yard.settle()
+    parts = [names[:3], names[3:4], names[4:5], names[5:8], names[8:]]
+    assert [list(each.artifacts) for each in yard.facts(CopiesVerified)] == parts
+
+
+async def test_one_that_cannot_be_read_back_keeps_no_other_waiting(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    puzzling, name = (yard.segment(content, unread=True) for content in (b"games", b"other games"))
+    whole, refuses = yard.stores[HUB].check, [True]
+
+    def check(wanted: ObjectName, pace: Pace) -> int:
+        if wanted.sha256 == puzzling and refuses:
+            raise OSError(errno.EIO, "Input/output error")
+        return whole(wanted, pace)
+
+    monkeypatch.setattr(yard.stores[HUB], "check", check)
+    await yard.settle()
+    assert yard.copies(name)[HUB].verified_at is not None
+    assert yard.copies(puzzling) == {HUB: Copy(place=HUB, verified_at=None)}, "not to be able to read proves nothing"
+    refuses.clear()
+    later = yard.segment(b"later games", unread=True)
+    await yard.settle()
+    assert all(yard.copies(each)[HUB].verified_at is not None for each in (puzzling, later))
+
+
+async def test_one_that_cannot_be_read_here_keeps_no_other_from_coming_home(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried at each look, and the store was taken for full after each."""
+    name = yard.segment(b"games")
+    await yard.settle()
+    puzzling, whole = yard.segment(b"other games", unread=True), yard.stores[HUB].check
+
+    def check(wanted: ObjectName, pace: Pace) -> int:
+        if wanted.sha256 == puzzling:
+            raise OSError(errno.EIO, "Input/output error")
+        return whole(wanted, pace)
+
+    monkeypatch.setattr(yard.stores[HUB], "check", check)
+    await yard.settle()
+    yard.file(HUB, name).unlink()
+    await yard.tell(CopiesTold(place=HUB, gone=(name,), why="somebody deleted it"))
+    await yard.settle()
+    assert yard.copies(name)[HUB].verified_at is not None
+    assert "Input/output error" in (yard.located[HUB].trouble or "")
+
+
+async def test_who_was_killed_before_it_told_reads_again(yard: Yard) -> None:
+    name = yard.segment(b"games", unread=True)
+    reading = asyncio.create_task(yard.replicator._read_back(yard.replicator._unread_here()))
+    await asyncio.sleep(0)
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+    assert yard.copies(name)[HUB].verified_at is None
+    yard.replicator = yard.begun(yard.located)
+    await yard.settle()
+    assert set(yard.copies(name)) == {HUB, "bucket"}
+
+
+async def test_it_is_read_soon_without_anybody_waiting(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody ends here: it is the word of a stage that wakes whoever reads."""
+    told, say = asyncio.Event(), yard.verdicts.say
+
+    async def heard(given: CopiesTold) -> None:
+        await say(given)
+        told.set()
+
+    monkeypatch.setattr(yard.verdicts, "say", heard)
+    running = asyncio.create_task(yard.replicator.run())
+    try:
+        await asyncio.sleep(0)
+        name = yard.segment(b"games", unread=True)
+        yard.replicator.wake()
+        async with asyncio.timeout(60):
+            await told.wait()
+        assert yard.copies(name)[HUB].verified_at is not None
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_what_came_from_elsewhere_counts_once_it_was_read_back_here(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was right on its way, and this disk has kept something else."""
+    name = yard.segment(b"games")
+    await yard.settle()
+    yard.file(HUB, name).unlink()
+    await yard.tell(CopiesTold(place=HUB, gone=(name,), why="somebody deleted it"))
+    before = len(yard.facts(CopiesVerified))
+    forgetting(yard, monkeypatch)
+    await yard.settle()
+    assert len(yard.facts(CopiesVerified)) == before
+    assert len(yard.facts(CopiesDamaged)) == 1, "it is not fetched on and on"
+    assert yard.copies(name)[HUB].damaged
+    assert "its disk is failing" in (yard.located[HUB].trouble or "")
+
+
+def forgetting(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk of the controller's own store keeps something else than what it is given out of the bucket."""
+    get = yard.stores["bucket"].get
+
+    def forgets(name: ObjectName, target: Path, pace: Pace) -> None:
+        get(name, target, pace)
+        target.write_bytes(b"zeros")
+
+    monkeypatch.setattr(yard.stores["bucket"], "get", forgets)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import sqlite3
 import stat
@@ -19,13 +20,16 @@ from hostler.model.artifacts import HUB, SUFFIXES, ArtifactKind, Standing, Wante
 from hostler.model.errors import Conflict, CorruptState, HostlerError, NotFound, StoreBusy, StoreFull
 from hostler.model.events import CopiesGone, JournalRestored
 from hostler.model.inputs import CopiesTold, GivePlaceUp
-from hostler.runtime import restoring
+from hostler.runtime import holding, restoring
 from hostler.runtime.backing import Backup, create
+from hostler.runtime.pacing import Bandwidth
+from hostler.runtime.places import Located, located
 from hostler.runtime.statedir import StateDir
 from hostler.store import Batch, catalogue, open_journal
 from hostler.store.opening import FILE
 from hostler.store.settling import Marks, Rules
-from hostler.stores.base import ObjectName
+from hostler.stores.base import ObjectName, Pace, at_once
+from hostler.stores.directory import DirectoryStore
 from tests.core.builders import script, sweep
 from tests.core.loop.builders import Loop, loop, small
 
@@ -310,3 +314,33 @@ def test_where_there_is_nothing_to_back_up_or_nowhere_to_put_it_that_is_said(
         restoring.verify(tmp_path, directory, {})
     assert not list(tmp_path.glob("*.backup"))
     assert not list(tmp_path.glob(".*"))
+
+
+def test_what_a_restore_fetches_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index says of it that it was read here, which was another file."""
+    places = located((), tmp_path / "own", "here") | {
+        name: Located(store=DirectoryStore(tmp_path / name), domain=name, bandwidth=Bandwidth(None))
+        for name in ("shelf", "attic")
+    }
+    wanted, source = ObjectName(hashlib.sha256(b"games").hexdigest(), ".segment.npz"), tmp_path / "source"
+    source.write_bytes(b"games")
+    for name, place in places.items():
+        (tmp_path / ("own" if name == HUB else name)).mkdir()
+        if name != HUB:
+            place.store.put(wanted, source, at_once)
+    get, own, tells = places["attic"].store.get, tmp_path / "own", list[str]()
+
+    def forgets(name: ObjectName, target: Path, pace: Pace) -> None:
+        get(name, target, pace)
+        target.write_bytes(b"zeros")
+
+    monkeypatch.setattr(places["attic"].store, "get", forgets)
+    held = holding.look_around(places)
+    missing = [holding.Named(name=wanted, bytes=5, config=None, kind=ArtifactKind.GAMES)]
+    without = {name: each for name, each in places.items() if name != "shelf"}
+    alone = holding.Holdings(listed={name: held.listed[name] for name in without}, silent={})
+    assert holding.fetch(missing, without, alone, own, tells.append) == missing
+    assert "is not what is read here" in tells[0]
+    assert not (own / wanted.path).exists(), "nobody takes it for what it is called"
+    assert holding.fetch(missing, places, held, own, tells.append) == []
+    assert (own / wanted.path).read_bytes() == b"games"

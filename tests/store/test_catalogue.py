@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 
 from hostler.model.artifacts import HUB, ArtifactKind, Copy, Standing, Wanted
-from hostler.model.codec import dump_event
+from hostler.model.codec import dump_event, load_event
 from hostler.model.events import (
     CopiesDamaged,
     CopiesGone,
@@ -165,6 +166,82 @@ def test_copies_come_are_damaged_and_go(journal: Journal) -> None:
     assert [each.place for each in copies(journal, GAMES)] == ["bucket"]
     add(journal, PlaceGone(place="bucket", who="me", why="burnt"))
     assert copies(journal, GAMES) == []
+
+
+def unread(event: SegmentsMade | DatasetMade | ModelMade) -> Event:
+    """As it is told since what stages made counts only once it was read back."""
+    return replace(event, unread=True)
+
+
+def test_what_a_stage_made_counts_once_it_was_read_back(journal: Journal) -> None:
+    """It was taken for read at the moment when the word of a stage was accepted; nobody had opened the file."""
+    names = ["4" * 64, "5" * 64, "6" * 64]
+    first, second, third = names
+    dataset = DatasetRef(sha256=second, bytes=60, games=5, positions=50)
+    add(
+        journal,
+        unread(segments("j5", "random", first)),
+        unread(DatasetMade(config=CONFIG, job="j6", dataset=dataset, segments=(first,))),
+        unread(model(third, None, second)),
+    )
+    wanted = Wanted(copies=1)
+    for name in names:
+        assert copies(journal, name) == [Copy(place=HUB, verified_at=None)]
+    with journal.catalogue() as connection:
+        short = catalogue.short_of(connection, Standing.GAMES, wanted, {HUB: "home"}, 0.0, 10)
+        new = catalogue.never_read(connection, HUB, 10)
+        assert [each.sha256 for each in catalogue.never_read(connection, HUB, 2)] == names[:2]
+        longest = catalogue.unread_longest(connection, HUB, 4)
+        assert catalogue.unread_longest(connection, HUB, 2) == longest[:2]
+        aged = sum(each.copies for each in catalogue.ages(connection, HUB, 100.0))
+    assert short == [first]
+    assert [(each.sha256, each.kind, each.bytes) for each in new] == [
+        (first, ArtifactKind.GAMES, 100),
+        (second, ArtifactKind.DATASET, 60),
+        (third, ArtifactKind.MODEL, 7),
+    ]
+    assert longest == [(first, None), (second, None), (third, None), (FIRST, 1001.0)]
+    assert aged == 7, "those of before"
+    add(
+        journal,
+        CopiesVerified(place=HUB, artifacts=(first, third)),
+        CopiesDamaged(place=HUB, artifacts=(second,), why="a bit"),
+    )
+    with journal.catalogue() as connection:
+        assert catalogue.never_read(connection, HUB, 10) == []
+    assert copies(journal, first) == [Copy(place=HUB, verified_at=1013.0)]
+
+
+def test_what_is_made_again_is_read_again(journal: Journal) -> None:
+    """A mark that it has what is wanted would have kept everybody from looking."""
+    with journal.marking() as connection:
+        connection.execute(update(tables.artifacts).values(settled_on=1003.0))
+    add(journal, unread(segments("j5", "random", GAMES)))
+    assert copies(journal, GAMES) == [Copy(place=HUB, verified_at=None)]
+    with journal.catalogue() as connection:
+        marked = select(tables.artifacts.c.sha256).where(tables.artifacts.c.settled_on.is_not(None))
+        assert GAMES not in set(connection.execute(marked).scalars())
+        assert WEAK in set(connection.execute(marked).scalars())
+
+
+def test_a_journal_of_before_means_what_it_meant(journal: Journal, tmp_path: Path) -> None:
+    """Entries that do not say whether anybody has read are as ever; those that do are the same however they come."""
+    add(journal, unread(segments("j5", "random", "4" * 64)), CopiesVerified(place=HUB, artifacts=(GAMES,)))
+    lines = [dump_event(entry.event) for entry in journal.read()]
+    older = [line.replace(',"unread":false', "") for line in lines]
+    assert older != lines
+    (tmp_path / "again").mkdir()
+    again = open_journal(tmp_path / "again")
+    try:
+        for entry, line in zip(list(journal.read()), older, strict=True):
+            again.append([Batch(entries=[replace(entry, event=load_event(line))], jobs=())])
+        for table in (tables.artifacts, tables.lineage, tables.copies):
+            with journal.catalogue() as ours, again.catalogue() as theirs:
+                query = select(table).order_by(*table.primary_key)
+                assert theirs.execute(query).all() == ours.execute(query).all()
+    finally:
+        again.close()
+    assert copies(journal, WEAK) == [Copy(place=HUB, verified_at=1003.0)]
 
 
 def test_what_lacks_copies_is_found_and_what_was_not_read_for_long(journal: Journal) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -46,7 +46,9 @@ class Look:
 steps = st.lists(
     st.one_of(
         st.builds(lambda n: segments("j", "random", n), st.sampled_from(GAMES)),
+        st.builds(lambda n: replace(segments("j", "random", n), unread=True), st.sampled_from(GAMES)),
         st.builds(lambda n: model(n, None, None), st.sampled_from(MODELS)),
+        st.builds(lambda n: replace(model(n, None, None), unread=True), st.sampled_from(MODELS)),
         st.builds(lambda n: promoted(n, None), st.sampled_from(MODELS)),
         st.builds(
             lambda n: ModelRejected(config="hex8_2p", model=n, over=n, groups=1, llr=None, why="no better"),

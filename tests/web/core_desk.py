@@ -236,7 +236,8 @@ class CoreDesk:
     def _configs(self, name: str | None) -> Sequence[Config]:
         return list(self._state.configs.values()) if name is None else [find_config(self._state, name)]
 
-    def retention(self) -> RetentionView:
+    def retention(self, node: str | None = None) -> RetentionView:
+        self._find(node)
         size = sum(each.bytes for each in self.may_go)
         going = GoingView(rule="log", why="a log, older than logs are kept", files=len(self.may_go), bytes=size)
         return RetentionView(
@@ -255,10 +256,25 @@ class CoreDesk:
     def tombs(self, limit: int, after: Sequence[str] = ()) -> Sequence[TombView]:
         return _page(self.buried, [f"{each.path} {each.until}" for each in self.buried], limit, after)
 
-    async def doomed(self, limit: int, after: Sequence[str] = (), *, fresh: bool) -> Sequence[DoomedFile]:
-        return _page(self.may_go, [each.path for each in self.may_go], limit, after)
+    async def doomed(
+        self, limit: int, after: Sequence[str] = (), *, fresh: bool, node: str | None = None
+    ) -> Sequence[DoomedFile]:
+        self._find(node)
+        may_go = [each for each in self.may_go if node is None or each.rule == "cache"]
+        return _page(may_go, [each.path for each in may_go], limit, after)
 
-    async def clean_disk(self, ask: str, who: str, files: Sequence[str] | None, most: int) -> CleanView:
+    def _find(self, node: str | None) -> None:
+        if node is not None and node not in self._state.nodes:
+            raise NotFound(f"there is no node {node!r}")
+
+    async def clean_disk(
+        self, ask: str, who: str, files: Sequence[str] | None, most: int, node: str | None = None
+    ) -> CleanView:
+        if node is not None:
+            self._find(node)
+            gone = [each for each in self.may_go if each.rule == "cache"][:most]
+            self.may_go = [each for each in self.may_go if each not in gone]
+            return self._moved(ask, gone, files, 0, None)
         chosen = [each for each in self.may_go if files is None or each.path in files]
         self.may_go = [each for each in self.may_go if each not in chosen[:most]]
         until = self.driver.now + 86400.0

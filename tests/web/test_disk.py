@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.web.core_desk import Window, walk, window
-from tests.web.worlds import whole_world
+from tests.web.worlds import doomed, whole_world
 
 DISK = "/api/v1/disk"
 
@@ -32,6 +33,21 @@ def test_it_goes_and_comes_back_and_is_in_the_audit(world: Window) -> None:
     back = world.post(f"{DISK}/undo", {"files": ["logs/j0.1/out", "nobody's"]})
     assert (back.json["files"], [each["path"] for each in back.json["left"]]) == (["logs/j0.1/out"], ["nobody's"])
     assert [each["what"] for each in world.get("/api/v1/audit").json[:2]] == ["undo_cleaning", "clean_disk"]
+
+
+def test_nodes_are_asked_for_by_name(world: Window) -> None:
+    path = f"artifacts/objects/cd/{'cd' * 32}.dataset.npz"
+    world.desk.may_go += [replace(doomed(f"{path}.{number}", 7), rule="cache") for number in range(3)]
+    (node, *_) = [each["name"] for each in world.get("/api/v1/nodes").json]
+    assert len(list(walk(world, f"{DISK}/plan?limit=2&node={node}"))) == 3
+    assert world.get(f"{DISK}?node={node}").status == 200
+    done = world.post(f"{DISK}/clean", {"most": 2, "node": node, "who": "ann"})
+    assert (done.status, len(done.json["files"]), done.json["until"]) == (200, 2, None)
+    told = world.get("/api/v1/audit").json[0]
+    assert (told["what"], node in str(told)) == ("clean_disk", True)
+    for reply in (world.get(f"{DISK}?node=nobody"), world.get(f"{DISK}/plan?node=nobody")):
+        assert (reply.status, reply.json["error"]) == (404, "NotFound")
+    assert world.post(f"{DISK}/clean", {"node": "nobody"}).status == 404
 
 
 def test_one_key_does_it_once(world: Window) -> None:

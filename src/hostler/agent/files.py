@@ -79,6 +79,8 @@ class Files:
             "lay": self._lay,
             "outputs": self._outputs,
             "find": self._find,
+            "stock": self._stock,
+            "drop": self._drop,
             "clear": self._clear,
             "keep": self._keep,
             "at": self._at,
@@ -240,9 +242,10 @@ class Files:
         missing = {}
         for digest, path in wanted.items():
             place = self._place(path, digest)
-            if os.path.exists(place):
-                os.utime(place)  # in use: not to be cleaned up
-            else:
+            try:
+                os.utime(place)  # in use: not to be cleaned up, or cleaned up just now
+                os.stat(place)  # who had not seen that yet may have taken it away meanwhile
+            except (FileNotFoundError, NotADirectoryError):
                 missing[digest] = _size(self._partial(digest))
         return {"missing": missing}
 
@@ -317,6 +320,18 @@ class Files:
                             found[digest] = [path, size]
                             break
         return {"found": found}
+
+    def _stock(self, request: Json) -> Json:
+        """The artifacts that lie here, in pages."""
+        from .stock import listed  # seldom: it would only delay the start of this process
+
+        return listed(self._root, ENDINGS, request)
+
+    def _drop(self, request: Json) -> Json:
+        """Remove artifacts that were not used of late."""
+        from .stock import drop
+
+        return drop(self._root, ENDINGS, request)
 
     @contextmanager
     def _folder(self, path: str, real: str) -> Iterator[Optional[int]]:

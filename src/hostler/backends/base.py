@@ -205,6 +205,55 @@ class KeepsShelves(Protocol):
 
 
 @record
+class Stocked:
+    """An artifact that lies on a node, as the node tells of it."""
+
+    name: str
+    """Its SHA-256 with the ending of its kind."""
+    bytes: int
+    unused_s: float
+    """How long ago it was written, asked for or read last, by the node's clock."""
+
+
+@record
+class Stock:
+    """Artifacts of a node, in order of their names."""
+
+    files: tuple[Stocked, ...]
+    more: bool
+    """Whether others come behind the last."""
+    total_bytes: int
+    """Of the disk that they lie on."""
+    free_bytes: int
+
+
+@record
+class Removed:
+    """What a node has removed."""
+
+    gone: Mapping[str, int]
+    """Bytes by name."""
+    left: Mapping[str, str]
+    """Why the others stay, by name."""
+    free_bytes: int
+    """Of the disk, afterwards."""
+
+
+@runtime_checkable
+class KeepsStock(Protocol):
+    """A backend whose node has an artifact folder of its own, where what work needed and what it made stays.
+
+    Both raise `LinkLost`, and `FilesError` where the node tells of one.
+    """
+
+    async def stock(self, after: str, limit: int) -> Stock:
+        """The artifacts there, those behind the one of that name; a node tells of so many at a time, or of fewer."""
+
+    async def drop(self, names: Sequence[str], unused_s: float) -> Removed:
+        """Remove these, but for those that were used less long ago. What work is told to be there has been used."""
+
+
+@record
 class Store:
     """Where files of attempts are kept on this machine."""
 

@@ -6,30 +6,38 @@ import asyncio
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias, TypeVar
 
 from hostler.agent.files import ARTIFACTS, BLOBS, ENDINGS, OUTPUTS_MAX
-from hostler.backends.base import Store
-from hostler.backends.courier import Courier, Parcel, Wanted, come, size_of
+from hostler.backends.arriving import Wanted, come, size_of
+from hostler.backends.base import Removed, Stock, Stocked, Store
+from hostler.backends.channel import words
+from hostler.backends.courier import Courier, Parcel
 from hostler.backends.guests import DialForMuch, Guests
 from hostler.backends.packing import LIBRARY, Packed, Packer
 from hostler.model.commands import AttemptOrder, WorkerOrder
 from hostler.model.errors import FilesChanged, FilesError
-from hostler.model.files import Fetch, FileRef, named_in
+from hostler.model.files import SHA256, Fetch, FileRef, named_in
 
 Dial: TypeAlias = Callable[[], Awaitable[Courier]]
 Result = TypeVar("Result")
 OWN = "hostler.workloads"
 SPARE_BYTES = 1 << 30
 """What is left free on this machine for the journal and all else."""
+GROWTH = 256 << 20
+"""Bytes by which files of an attempt may have grown since their sizes were told, all together, which is less than is
+spared: what a job has left may be written to still."""
 CHANGES_MAX = 3
 """Times that files may be others than they were a moment before."""
+SHOWN = 200
+"""Letters of what a node says in its own words."""
 COURIERS = 3
 """Connections for files at a time: a server gives a connection ten sessions (`MaxSessions`), and others need some."""
 
@@ -88,6 +96,25 @@ class Carrier:
         """Delete what was laid out for others."""
         async with self._courier() as courier:
             await courier.keep(attempts)
+
+    async def stock(self, after: str, limit: int) -> Stock:
+        """The artifacts that lie there, a page of them."""
+        async with self._courier() as courier:
+            told = await courier.ask({"op": "stock", "after": after, "limit": limit})
+        with _understood("its artifacts"):
+            total, free = map(_count, told["disk"])
+            return Stock(
+                files=tuple(map(_stocked, told["files"])), more=bool(told["more"]), total_bytes=total, free_bytes=free
+            )
+
+    async def drop(self, names: Sequence[str], unused_s: float) -> Removed:
+        """Have these removed, but for those that were used less long ago."""
+        async with self._courier() as courier:
+            told = await courier.ask({"op": "drop", "names": list(names), "unused_s": unused_s})
+        with _understood("what it has removed"):
+            gone = {_kept(name): _count(size) for name, size in told["gone"]}
+            left = {_kept(name): words(why, SHOWN) for name, why in told["left"].items()}
+            return Removed(gone=gone, left=left, free_bytes=_count(told["disk"][1]))
 
     def close(self) -> None:
         """Hang up."""
@@ -159,8 +186,11 @@ class Carrier:
             )
         if len(found) > OUTPUTS_MAX:
             raise FilesError(f"it left {len(found)} files, of which {OUTPUTS_MAX} can be fetched; pack them into one")
-        root = str(self._store.results / attempt)
-        wanted = [_wanted(f"{folder}/{path}", size, root, _relative(path), incoming) for path, size in found]
+        root, growth = str(self._store.results / attempt), GROWTH // len(found)
+        wanted = [
+            replace(_wanted(f"{folder}/{path}", size, root, _relative(path), incoming), growth=growth)
+            for path, size in found
+        ]
         hashes = await self._get(wanted)
         return [
             FileRef(path=f"{attempt}/{path}", size=size, sha256=digest)
@@ -174,6 +204,9 @@ class Carrier:
 
     async def _get(self, wanted: Sequence[Wanted]) -> list[str]:
         """Fetch, if there is room for all of it. Raises `OSError` where there is not."""
+        for each in wanted:
+            if each.size < 0:  # it would make room for the others
+                raise FilesError(f"the node tells of {each.path!r:.{SHOWN}} with {each.size} bytes")
         size = await asyncio.to_thread(self._expect_room, wanted)
         async with self._fit_for(size) as courier:
             landed = await courier.land(wanted)
@@ -256,6 +289,37 @@ def _place(digest: str, path: str) -> str:
             f"it is looked for as {start} with the ending of its kind, {' or '.join(sorted(ENDINGS))}"
         )
     return path.removeprefix(f"{ARTIFACTS}/")
+
+
+def _kept(name: object) -> str:
+    """What a node calls an artifact. Raises `FilesError` where none is called so."""
+    if not isinstance(name, str) or not SHA256.fullmatch(name[:64]) or name[64:] not in ENDINGS:
+        raise FilesError(f"the node tells of an artifact {name!r:.{SHOWN}}, and none is called so")
+    return name
+
+
+def _stocked(row: Sequence[object]) -> Stocked:
+    """An artifact with its bytes, and the seconds since its last use. Raises as `_count`."""
+    name, size, unused_s = row
+    if type(unused_s) not in (int, float) or not 0 <= unused_s < math.inf:  # type: ignore[operator]
+        raise ValueError(f"{unused_s!r:.{SHOWN}} is no time")
+    return Stocked(name=_kept(name), bytes=_count(size), unused_s=float(unused_s))  # type: ignore[arg-type]
+
+
+def _count(value: object) -> int:
+    """A number of bytes; journals take no other. Raises `ValueError`."""
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise ValueError(f"{value!r:.{SHOWN}} is no number of bytes")
+    return value
+
+
+@contextmanager
+def _understood(what: str) -> Iterator[None]:
+    """Whatever a node answers is a `FilesError` where it is not what was asked for."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise FilesError(f"what the node tells of {what} cannot be understood: {error}") from error
 
 
 def _relative(path: str) -> str:

@@ -12,6 +12,8 @@ from hostler.backends.base import Facts
 from hostler.model.errors import LinkLost, LinkRefused
 
 PROTOCOL = 1
+SAID = 2000
+"""Letters of an error that a node tells: it goes into the journal, and a line may have 64 MiB."""
 LINE_MAX = 64 << 20
 ANSWER_S = 30.0
 SILENCE_S = 45.0
@@ -148,3 +150,9 @@ async def _read(reader: asyncio.StreamReader) -> Facts:
     if not isinstance(message, dict):
         raise LinkLost(f"the agent sent no JSON object: {line[:80]!r}")
     return message
+
+
+def words(value: object, most: int = SAID) -> str:
+    """What a node says, as it can be told: no longer than that, and halves of surrogate pairs, which UTF-8 has no form
+    for, as escapes."""
+    return str(value)[:most].encode(errors="backslashreplace").decode()

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from hostler.backends import receiver
-from hostler.backends.courier import Disk, Wanted, verified
+from hostler.backends.arriving import Disk, Wanted, verified
+from hostler.backends.channel import words
 from hostler.model.errors import FilesError
 
 LAST_WORDS = 300
@@ -83,7 +84,7 @@ class Receiver:
 
 def _fault(told: Mapping[str, Any], wanted: Wanted, where: str) -> Exception:
     if "error" in told:
-        return FilesError(f"{wanted.path} of {where} cannot be fetched: {told['error']}")
+        return FilesError(f"{wanted.path} of {where} cannot be fetched: {words(told['error'])}")
     if "broken" in told:
         return ConnectionError(told["broken"])
     return OSError(told["errno"], told["strerror"], told["path"])

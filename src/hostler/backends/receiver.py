@@ -188,8 +188,8 @@ class Landing:
         if "error" in head:
             raise Refused(head["error"])
         size, offset, told = head["size"], head["offset"], head.get("sha256")
-        if size > most:
-            raise Refused(grown(size, most))
+        if (fault := misfit(size, offset, most)) is not None:
+            raise Refused(fault)
         with written(target):
             if told is not None and offset == 0 and size <= SMALL_BYTES:
                 return size, self._small(partial, size), told
@@ -249,9 +249,13 @@ class Landing:
         self._landed, self._bytes = [], 0
 
 
-def grown(size: int, most: int) -> str:
-    """Why a file is not taken."""
-    return f"it has {size} bytes now, and {most} at most were expected: something writes to it still"
+def misfit(size: int, offset: int, most: int) -> str | None:
+    """Why a file of so many bytes, of which so many have come before, is not taken; `None`: it is."""
+    if size > most:
+        return f"it has {size} bytes now, and {most} at most were expected: something writes to it still"
+    if not 0 <= offset <= size:  # what has come would be made as long, and read to its end
+        return f"{offset} of its {size} bytes are said to have come before, which cannot be"
+    return None
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TypeAlias, Unpack
 from weakref import WeakSet
 
 from hostler.backends.agented import AgentedNode, Options
-from hostler.backends.base import Facts
+from hostler.backends.base import Facts, Removed, Stock
 from hostler.backends.carrier import Carrier, unchanged
 from hostler.backends.courier import Courier, Reader
 from hostler.backends.packing import Packer
@@ -82,6 +82,14 @@ class RemoteNode(AgentedNode):
     async def keep(self, attempts: Sequence[str]) -> None:
         """Let go of what was laid out for all others."""
         await self._carrier.keep(attempts)
+
+    async def stock(self, after: str, limit: int) -> Stock:
+        """The artifacts that lie there, a page of them."""
+        return await self._carrier.stock(after, limit)
+
+    async def drop(self, names: Sequence[str], unused_s: float) -> Removed:
+        """Have artifacts removed there, but for those that were used less long ago."""
+        return await self._carrier.drop(names, unused_s)
 
     async def shelf(self, root: str) -> Courier:
         """A connection for a folder of the node in which copies are kept; a link that is about to come is awaited."""

@@ -264,7 +264,9 @@ def _word(copy: Mapping[str, Any]) -> str:
         return "damaged, set aside"
     if copy["counts"]:
         return "right"
-    return "not of this fleet" if copy["domain"] is None else "counts no more until it is read"
+    if copy["domain"] is None:
+        return "not of this fleet"
+    return "not read back yet" if copy["verified_at"] is None else "counts no more until it is read"
 
 
 def _target(output: Path | None, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""The controller's own disk: what may go from it, by which rule and on which proof; and back again."""
+"""The controller's own disk, and those of nodes: what may go, by which rule and on which proof; and back again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hostler.client import Client, View
 
 commands = typer.Typer()
-disk = typer.Typer(no_args_is_help=True, help="Clean the controller's disk, and see what could go from it and why.")
+disk = typer.Typer(no_args_is_help=True, help="Clean the controller's disk or a node's, and see what could go and why.")
 commands.add_typer(disk, name="disk")
 
 SILENT_S = 600.0
@@ -38,23 +38,30 @@ TOMB_COLUMNS = (
     Column("BY", yields=True),
 )
 
+OfNode = Annotated[
+    str | None, typer.Option("--node", metavar="NODE", help="The disk of this node, instead of the controller's.")
+]
 Paths = Annotated[list[str] | None, typer.Argument(metavar="[FILES]", help="Files, as `disk plan` lists them.")]
 
 
 @disk.command("plan")
-def plan(as_json: Json = False, state_dir: StateDir = None) -> None:
+def plan(node: OfNode = None, as_json: Json = False, state_dir: StateDir = None) -> None:
     """List every file that may go, with its rule and the proof of its copies; and what stays, and why.
 
     Nothing is changed. The first to go stands first. PROOF names places that have a copy, and how long ago each was
     read back; before a file goes they are read once more. What is in a tombstone already is listed below.
 
+    With --node it is what work has left in the artifact folder of a node: sent again when it is needed there.
+
     \b
     Example:
       hostler disk plan
+      hostler disk plan --node rig-1
       hostler disk plan --json | jq '.may_go[] | {path, rule, proof}'
     """
     asked = client(state_dir, timeout_s=SILENT_S)
-    doomed, about, buried = asked.disk_plan(), asked.disk(), asked.disk_tombstones()
+    doomed, about = asked.disk_plan(node), asked.disk(node)
+    buried = asked.disk_tombstones() if node is None else []
     if as_json:
         say_json({"may_go": doomed, "disk": about, "tombstones": buried})
         return
@@ -64,21 +71,24 @@ def plan(as_json: Json = False, state_dir: StateDir = None) -> None:
 @disk.command("clean")
 def clean_up(
     files: Paths = None,
+    node: OfNode = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without this it is only told what would be done.")] = False,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
     """Delete what may go: all of it, or these files. It can be brought back until its grace is over.
 
-    Each file is judged once more, and its copies elsewhere are read, before it is moved into a tombstone.
+    Each file is judged once more, and its copies elsewhere are read, before it is moved into a tombstone. From a node
+    (--node) artifacts are removed at once: they have their copies, and are sent again when they are needed there.
 
     \b
     Example:
       hostler disk clean
       hostler disk clean --yes
+      hostler disk clean --node rig-1 --yes
     """
     asked = client(state_dir, timeout_s=SILENT_S)
-    doomed = asked.disk_plan()
+    doomed = asked.disk_plan(node)
     chosen = [each for each in doomed if not files or each["path"] in files]
     strangers = sorted(set(files or ()) - {each["path"] for each in chosen})
     if strangers:
@@ -86,7 +96,7 @@ def clean_up(
     if not yes:
         _would(chosen, as_json=as_json)
         return
-    done = _cleaned(asked, files, len(chosen))
+    done = _cleaned(asked, files, len(chosen), node)
     if as_json:
         say_json(done)
         return
@@ -126,12 +136,12 @@ def _would(chosen: Sequence[View], *, as_json: bool) -> None:
     say(paragraph(f"{plural(len(chosen), 'file')} with {quantity(size)}B would be deleted; nothing was, say --yes"))
 
 
-def _cleaned(asked: Client, files: Sequence[str] | None, planned: int) -> View:
+def _cleaned(asked: Client, files: Sequence[str] | None, planned: int, node: str | None) -> View:
     """As many requests as it takes; each of them judges some files anew."""
-    answers: list[View] = [asked.clean_disk(files, None, user())]
+    answers: list[View] = [asked.clean_disk(files, None, user(), node=node)]
     looked_at = _looked_at(answers[-1])
     while answers[-1]["more"] and not files and looked_at < planned:
-        answers.append(asked.clean_disk(None, None, user()))
+        answers.append(asked.clean_disk(None, None, user(), node=node))
         looked_at += _looked_at(answers[-1])
     return {
         "files": [path for each in answers for path in each["files"]],
@@ -166,7 +176,8 @@ def _plan_lines(doomed: Sequence[View], about: View, buried: Sequence[View], now
 
 def _mode(about: View) -> str:
     if about["mode"] == "clean":
-        return f"it is cleaned when it is too full, with {duration(about['grace_s'])} to undo it"
+        undo = f", with {duration(about['grace_s'])} to undo it" if about["grace_s"] else ""
+        return f"it is cleaned when it is too full{undo}"
     return "nothing is deleted without being asked for (dry run)"
 
 

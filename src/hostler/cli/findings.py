@@ -55,6 +55,7 @@ def findings(loaded: Loaded, now: float, jobs: Iterable[JobSpec] = ()) -> list[F
     away = [node.name for node in loaded.fleet.nodes if _is_elsewhere(node, loaded.state_dir)]
     if away:
         (wrong if len(away) == len(nodes) else notes).extend(_of_files(loaded, jobs))
+    notes += _of_retention(loaded)
     if configs and not programme.available():
         notes.append(WITHOUT_SOLVER)
     return [*(Finding(True, text) for text in wrong), *(Finding(False, text) for text in notes)]
@@ -66,6 +67,16 @@ WITHOUT_SOLVER = (
     "highspy is not installed (extra `opt`): devices are shared by deficit counters alone. Lost are the proof that "
     "quotas can be met or cannot, prices of devices that know the whole queue, and the bound of what could be achieved"
 )
+
+
+def _of_retention(loaded: Loaded) -> Iterator[str]:
+    within_s, reread_s = loaded.fleet.retention.read_within_s, loaded.fleet.replication.reread_s
+    if loaded.fleet.stores and within_s < reread_s:
+        yield (
+            f"copies are read again once in replication.reread_s = {reread_s:.0f} s, and prove for "
+            f"retention.read_within_s = {within_s:.0f} s only that something may be deleted: in between, nothing may; "
+            "make the second at least as long as the first"
+        )
 
 
 def _is_elsewhere(node: Node, state_dir: Path) -> bool:

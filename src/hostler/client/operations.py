@@ -365,14 +365,14 @@ class Operations:
         return write("DELETE", f"/tokens/{part(name)}", key=key)
 
     @operation
-    def disk(self) -> Answer[shapes.RetentionView]:
-        """How full the controller's disk is, what may go from it and what stays, as it was looked through last."""
-        return get("/disk")
+    def disk(self, node: str | None = None) -> Answer[shapes.RetentionView]:
+        """How full the controller's disk is, or a node's, what may go and what stays, as it was looked through last."""
+        return get("/disk", node=node)
 
     @operation
-    def disk_plan(self) -> Answer[Rows[shapes.DoomedFile]]:
-        """Every file that may go from the controller's disk, with its rule and its proof; looked through anew."""
-        return rows("/disk/plan")
+    def disk_plan(self, node: str | None = None) -> Answer[Rows[shapes.DoomedFile]]:
+        """Every file that may go from the controller's disk, or a node's, with rule and proof; looked through anew."""
+        return rows("/disk/plan", node=node)
 
     @operation
     def disk_tombstones(self) -> Answer[Rows[shapes.TombView]]:
@@ -386,13 +386,15 @@ class Operations:
         most: int | None = None,
         who: str | None = None,
         *,
+        node: str | None = None,
         key: str | None = None,
     ) -> Answer[shapes.CleanView]:
         """Delete what may go from the controller's disk, of these files or of all, at most `most` of them.
 
-        It can be brought back for a while. `more` of the answer are left: ask again.
+        It can be brought back for a while. `more` of the answer are left: ask again. What goes from a node is sent
+        there again when work needs it.
         """
-        asked = given(files=None if files is None else list(files), most=most, who=who)
+        asked = given(files=None if files is None else list(files), most=most, who=who, node=node)
         return write("POST", "/disk/clean", asked, key)
 
     @operation

@@ -335,6 +335,7 @@ class CleanBodyInput(TypedDict):
 
     files: NotRequired[list[str] | None]
     most: NotRequired[int]
+    node: NotRequired[str | None]
     who: NotRequired[str | None]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from hostler.core import nearness
 from hostler.core.index import Index
 from hostler.core.state import State
 from hostler.model import events, inputs
@@ -49,6 +50,13 @@ def _files(state: State, index: Index, given: inputs.FilesTold, emit: Emit) -> N
         emit(events.FilesDeleted(tombstone=tombstone, files=given.deleted, bytes=given.bytes))
 
 
+def _dropped(state: State, index: Index, given: inputs.DropTold, emit: Emit) -> None:
+    if given.dropping:
+        emit(events.FilesDropping(node=given.node, who=given.who, files=given.dropping))
+    if given.dropped:
+        emit(events.FilesDropped(node=given.node, files=given.dropped, bytes=given.bytes))
+
+
 def _asked(state: State, index: Index, given: inputs.CleanDisk | inputs.UndoDisk, emit: Emit) -> str:
     """What comes of it is told file by file; that somebody asked for it, the audit keeps."""
     return given.id
@@ -63,6 +71,7 @@ TAKES: dict[type, Callable[[State, Index, Any, Emit], Any]] = {
     inputs.GivePlaceUp: _given_up,
     inputs.ReadCopies: _to_be_read,
     inputs.FilesTold: _files,
+    inputs.DropTold: _dropped,
     inputs.CleanDisk: _asked,
     inputs.UndoDisk: _asked,
 }
@@ -75,6 +84,7 @@ FOLDS: dict[type, Fold] = dict.fromkeys(
         events.FilesRetired,
         events.FilesRestored,
         events.FilesDeleted,
+        events.FilesDropping,
     ),
     _nothing,
-)
+) | {events.FilesDropped: nearness.dropped}

@@ -22,6 +22,8 @@ KEPT = 32
 """Artifacts of each node that are remembered, the newest."""
 WEIGHED = frozenset({WorkKind.TRAINING, WorkKind.EVALUATION, WorkKind.EXPORT})
 MB = 1e6
+SHA256_DIGITS = 64
+"""Of a file's name: behind them is the ending of its kind."""
 
 
 def transfer_s(state: State, job: Job, node: NodeSpec) -> float:
@@ -65,6 +67,13 @@ def brought(state: State, attempt: str) -> None:
 def made(state: State, job: Job, artifact: str) -> None:
     """A job made something; it lies on the node of its attempt."""
     _lies(state, job, [artifact])
+
+
+def dropped(state: State, index: Index, event: events.FilesDropped) -> None:
+    """What was removed from a node has to be brought there again."""
+    there = state.lying.get(event.node, {})
+    for path in event.files:
+        there.pop(path.rpartition("/")[2][:SHA256_DIGITS], None)
 
 
 def another_agent(state: State, event: events.NodeLinked) -> None:

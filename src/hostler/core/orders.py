@@ -115,7 +115,8 @@ def _attempt_leased(state: State, index: Index, event: events.AttemptLeased) -> 
 def _preempt_requested(state: State, index: Index, event: events.PreemptRequested) -> Iterator[Command]:
     attempt = state.jobs[job_of(event.attempt)].attempt
     assert attempt is not None
-    yield Stop(node=state.devices[attempt.device].spec.node, attempt=event.attempt, reason="preempted")
+    if attempt.ended is None:  # else it makes way by itself, once what it left is here: a stop would end that
+        yield Stop(node=state.devices[attempt.device].spec.node, attempt=event.attempt, reason="preempted")
 
 
 def _attempt_ended(state: State, index: Index, event: events.AttemptEnded) -> Iterator[Command]:

@@ -1,7 +1,7 @@
 """Facts of artifacts: where copies were read back, and where they are no more.
 
-That an artifact is there at all, the facts of loops say (`loop_events.py`): what a stage made counts once it lies in
-the controller's own store with the right hash.
+That an artifact is there at all, the facts of loops say (`loop_events.py`). That its copy in the controller's own store
+is right is said here, as of any other place: once it was read back.
 """
 
 from __future__ import annotations

@@ -64,12 +64,26 @@ class FilesTold:
 
 
 @record
+class DropTold:
+    """What becomes of artifacts in the artifact folder of a node, told before they are removed and after they went."""
+
+    node: str
+    who: str
+    dropping: tuple[DoomedFile, ...] = ()
+    dropped: tuple[FilePath, ...] = ()
+    bytes: int = 0
+    """Of what was removed."""
+
+
+@record
 class CleanDisk:
     """Somebody wants the controller's disk to be cleaned; `id` tells a repetition from the first time."""
 
     id: str
     files: tuple[FilePath, ...] | None
     most: int
+    node: str | None = None
+    """The node that is to be cleaned instead."""
 
 
 @record

@@ -32,7 +32,7 @@ class CopyView:
     domain: str | None
     """What fails together with it; `None`: the place is no part of this fleet now."""
     verified_at: float | None
-    """When its hash was last read back and was right; `None`: never."""
+    """When its hash was last read back and was right; `None`: never, or not yet."""
     damaged: bool
     """Whether another hash was read: it was set aside."""
     counts: bool
@@ -176,7 +176,7 @@ class BacklogView:
     artifacts: int
     bytes: int
     at_risk: int
-    """Of these, what no place holds for certain."""
+    """Of these, what no place holds for certain; what is new does once it was read back."""
     oldest_due_at: float | None
     """Since when the oldest of these copies should have been there; `None`: nothing lacks any."""
     at_least: bool

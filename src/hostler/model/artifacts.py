@@ -92,6 +92,8 @@ class Place:
     """Whether it can be read from now; what cannot is not lost for that."""
     free_bytes: Annotated[int, Field(ge=0)] | None = None
     """What may be put there still; `None`: unknown, as of a bucket."""
+    node: str | None = None
+    """The node whose disk it is on, if it is one of the fleet's."""
 
 
 @record

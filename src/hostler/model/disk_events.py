@@ -1,4 +1,4 @@
-"""Facts of the controller's disk: what is deleted by which rule and on which proof, and what came back."""
+"""Facts of disks: what is deleted by which rule and on which proof, and what came back."""
 
 from __future__ import annotations
 
@@ -38,5 +38,25 @@ class FilesDeleted:
 
     kind: Literal["files.deleted"] = "files.deleted"
     tombstone: str
+    files: Annotated[tuple[FilePath, ...], Field(min_length=1)]
+    bytes: Annotated[int, Field(ge=0)]
+
+
+@record
+class FilesDropping:
+    """These artifacts are about to be removed from the artifact folder of a node, which proves nothing for others."""
+
+    kind: Literal["files.dropping"] = "files.dropping"
+    node: str
+    who: str
+    files: Annotated[tuple[DoomedFile, ...], Field(min_length=1)]
+
+
+@record
+class FilesDropped:
+    """These are removed there; what work needs of them is sent again."""
+
+    kind: Literal["files.dropped"] = "files.dropped"
+    node: str
     files: Annotated[tuple[FilePath, ...], Field(min_length=1)]
     bytes: Annotated[int, Field(ge=0)]

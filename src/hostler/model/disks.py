@@ -32,8 +32,8 @@ class RetentionRules:
     checkpoints_s: Annotated[float, Field(ge=0)] = DAY_S
     copies: Annotated[int, Field(ge=1, le=16)] = 2
     """Copies elsewhere of what is deleted for being exported, or spare."""
-    read_within_s: Annotated[float, Field(gt=0)] = 7 * DAY_S
-    """These copies must have been read back not longer ago."""
+    read_within_s: Annotated[float, Field(gt=0)] = 30 * DAY_S
+    """These copies must have been read back not longer ago; with less than the scrubber takes, few ever were."""
     artifacts_s: Annotated[float, Field(ge=0)] = DAY_S
     """An artifact that came here, or was brought back, less long ago is kept."""
 

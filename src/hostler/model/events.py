@@ -32,6 +32,8 @@ from hostler.model.artifact_events import (
 from hostler.model.backup_events import JournalRestored as JournalRestored
 from hostler.model.disk_events import (
     FilesDeleted as FilesDeleted,
+    FilesDropped as FilesDropped,
+    FilesDropping as FilesDropping,
     FilesRestored as FilesRestored,
     FilesRetired as FilesRetired,
 )
@@ -521,7 +523,17 @@ CareEvent = (
     | BackpressureActivated
     | BackpressureReleased
 )
-ArtifactEvent = CopiesVerified | CopiesDamaged | CopiesGone | PlaceGone | FilesRetired | FilesRestored | FilesDeleted
+ArtifactEvent = (
+    CopiesVerified
+    | CopiesDamaged
+    | CopiesGone
+    | PlaceGone
+    | FilesRetired
+    | FilesRestored
+    | FilesDeleted
+    | FilesDropping
+    | FilesDropped
+)
 AlertEvent = AlertFired | AlertEnded | AlertsSilenced | AlertsUnsilenced | AlertAcknowledged
 Event = Annotated[
     JobEvent

@@ -12,6 +12,7 @@ from hostler.model.access import Digest, Scope, TokenName
 from hostler.model.artifact_inputs import (
     CleanDisk as CleanDisk,
     CopiesTold as CopiesTold,
+    DropTold as DropTold,
     FilesTold as FilesTold,
     GivePlaceUp as GivePlaceUp,
     ReadCopies as ReadCopies,
@@ -540,6 +541,7 @@ Input = (
     | GivePlaceUp
     | ReadCopies
     | FilesTold
+    | DropTold
     | CleanDisk
     | UndoDisk
     | Tick

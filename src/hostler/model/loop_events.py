@@ -48,6 +48,9 @@ class SegmentsMade:
     player: str
     segments: tuple[SegmentRef, ...]
     cpu_s: float | None
+    unread: bool = False
+    """Whether nobody has read them back in the controller's own store yet, as `copies.verified` tells afterwards.
+    Journals of before do not say it, and took them for read: there they are, as of this fact."""
 
 
 @record
@@ -98,6 +101,8 @@ class DatasetMade:
     job: str
     dataset: DatasetRef
     segments: tuple[Sha256, ...]
+    unread: bool = False
+    """As of `config.segments`."""
 
 
 @record
@@ -108,6 +113,8 @@ class ModelMade:
     config: ConfigName
     job: str
     training: TrainingResult
+    unread: bool = False
+    """As of `config.segments`."""
 
 
 @record

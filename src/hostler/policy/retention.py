@@ -24,12 +24,24 @@ Row: TypeAlias = tuple[Any, ...]
 """A deletion as numbers and words; its first values are these."""
 RANK, USED_AT, PATH, BYTES, PLACE, NAME = range(6)
 
+STOCK_UNUSED_S = 3600.0
+"""However short caches are kept: nothing goes from a node that work may have been told is there."""
 SHORT_MOST = 500
 """Files of a plan that lack nothing but copies."""
 SORTED_AT_ONCE = 4096
 """Values that one call sorts: some milliseconds."""
 SAMPLES = 16
 """By so many of them it is chosen which are sorted together."""
+
+
+def stock_of(node: str) -> str:
+    """What the artifact folder of a node is called where places are; no store has a blank in its name."""
+    return f"node {node}"
+
+
+def unused_s(rules: RetentionRules) -> float:
+    """How long nobody must have used an artifact of a node before it goes."""
+    return max(rules.caches_s, STOCK_UNUSED_S)
 
 
 class FileKind(StrEnum):
@@ -39,13 +51,15 @@ class FileKind(StrEnum):
     LOG = "log"
     CHECKPOINT = "checkpoint"
     ARTIFACT = "artifact"
+    STOCK = "stock"
+    """An artifact in the artifact folder of a node, where work finds it; what lies there proves nothing for others."""
     UNKNOWN = "unknown"
 
 
 class Rule(StrEnum):
     """Why a file may go, in the order in which they go."""
 
-    CACHE = "it can be made again"
+    CACHE = "it can be made, or sent, again"
     LOG = "a log, older than logs are kept"
     EMPTY = "a segment without games"
     CHECKPOINT = "a checkpoint of a training that has newer ones"
@@ -63,6 +77,7 @@ class Obstacle(StrEnum):
     PROMOTED = "a model that was current once"
     NOT_EXPORTED = "its games are in no dataset yet"
     COPIES = "too few copies elsewhere were read back and were right"
+    STORED = "its node has a copy of it that counts"
     LINEAGE = "a dataset, of which there is too few copies, was made from it"
     UNNAMED = "no rule names it"
 
@@ -178,6 +193,8 @@ class Judge:
     def __init__(self, places: Mapping[str, Place], rules: RetentionRules, at: float) -> None:
         self.rules = rules
         self._at = at
+        self._at_home = {name: stock_of(place.node) for name, place in places.items() if place.node is not None}
+        """By place, the artifact folder of the node that it is on."""
         self._domains = {name: place.domain for name, place in places.items() if place.keeps and place.reachable}
         """Of the places whose copies prove something."""
 
@@ -189,6 +206,8 @@ class Judge:
             return Obstacle.IN_USE
         if found.kind is FileKind.ARTIFACT:
             return self._artifact(found)
+        if found.kind is FileKind.STOCK:
+            return self._stock(found)
         rules, age_s = self.rules, self._at - found.used_at
         if found.kind is FileKind.CHECKPOINT:
             return _checkpoint(found, rules, age_s, is_newest=is_newest)
@@ -214,6 +233,17 @@ class Judge:
         if is_games:
             return Obstacle.COPIES
         return Obstacle.PROMOTED if found.standing in _ONCE_CURRENT else Obstacle.UNNAMED
+
+    def _stock(self, found: Found) -> Deletion | Obstacle:
+        """It is sent again when it is needed: a cache, if all that is wanted is elsewhere, and proved as anywhere."""
+        if found.artifact is None or found.wanted is None:
+            return Obstacle.UNKNOWN
+        if any(self._at_home.get(copy.place) == found.place for copy in found.copies):
+            return Obstacle.STORED
+        if self._at - found.used_at < unused_s(self.rules):
+            return Obstacle.YOUNG
+        proof = self._proof(found)
+        return Obstacle.COPIES if proof is None else Deletion(found=found, rule=Rule.CACHE, proof=proof)
 
     def _proof(self, found: Found) -> tuple[Copy, ...] | None:
         """Copies in other places that keep, whose hash was read back of late and was right; `None`: too few.

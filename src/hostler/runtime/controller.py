@@ -37,7 +37,9 @@ from hostler.runtime.broadcast import Broadcast
 from hostler.runtime.clock import Clock
 from hostler.runtime.contents import Contents
 from hostler.runtime.disks.cleaning import Cleaner
-from hostler.runtime.disks.needs import Orders, needs
+from hostler.runtime.disks.needs import Orders, is_full, needed_on, needs
+from hostler.runtime.disks.nodes import NodeCleaner
+from hostler.runtime.disks.surveying import Survey
 from hostler.runtime.fitting import Fitter
 from hostler.runtime.gathering import Gatherer
 from hostler.runtime.keptlogs import KeptLogs
@@ -150,6 +152,19 @@ class Controller(Looks):
         )
         old = {} if retired is None else dict(self._retired(retired))
         self._links = {name: self._linked(name, each) for name, each in {**backends, **old}.items()}
+        self._node_cleaner = NodeCleaner(
+            {name: link.backend for name, link in self._links.items()},
+            Survey({}, self._journal, copies),
+            self._places,
+            keeping,
+            clock,
+            now=self._now,
+            needed=partial(needed_on, self._core.state),
+            is_full=partial(is_full, self._core.state),
+            targets=lambda: self._core.state.rules.targets,
+            tell=self.tell,
+            trouble=partial(self.record, "disk"),
+        )
         self._writer_death: asyncio.Future[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
@@ -217,20 +232,28 @@ class Controller(Looks):
                 raise
             return LogChunk(attempt=attempt, stream=stream, offset=0, data=b"", size=0, ended=True)
 
-    def retention(self) -> RetentionView:
-        """How full the state directory's disk is, and what may go."""
-        return self._cleaner.retention()
+    def retention(self, node: str | None = None) -> RetentionView:
+        """How full the state directory's disk is, or a node's, and what may go."""
+        return self._cleaner.retention() if node is None else self._node_cleaner.retention(node)
 
     def tombs(self, limit: int, after: Sequence[str] = ()) -> Sequence[TombView]:
         """What was deleted and can be brought back."""
         return self._cleaner.tombs(limit, after)
 
-    async def doomed(self, limit: int, after: Sequence[str] = (), *, fresh: bool) -> Sequence[DoomedFile]:
+    async def doomed(
+        self, limit: int, after: Sequence[str] = (), *, fresh: bool, node: str | None = None
+    ) -> Sequence[DoomedFile]:
         """What may go."""
+        if node is not None:
+            return await self._node_cleaner.plan(node, limit, after, fresh=fresh)
         return await self._cleaner.plan(limit, after, fresh=fresh)
 
-    async def clean_disk(self, ask: str, who: str, files: Sequence[str] | None, most: int) -> CleanView:
+    async def clean_disk(
+        self, ask: str, who: str, files: Sequence[str] | None, most: int, node: str | None = None
+    ) -> CleanView:
         """Delete what may go."""
+        if node is not None:
+            return self._cleaner.remember(ask, await self._node_cleaner.clean(node, who, files, most))
         return await self._cleaner.clean(ask, who, files, most)
 
     async def undo_cleaning(self, ask: str, who: str, files: Sequence[str] | None) -> CleanView:
@@ -361,6 +384,7 @@ class Controller(Looks):
             tasks.create_task(self._stock.run(), name="stock")
             tasks.create_task(self._scrubber.run(), name="scrubber")
             tasks.create_task(self._cleaner.run(), name="disk")
+            tasks.create_task(self._node_cleaner.run(), name="disks of nodes")
             for link in self._links.values():
                 tasks.create_task(link.run(self._epoch), name=f"link {link.name}")
             snapshots = every(

@@ -14,6 +14,7 @@ from hostler.model.artifacts import HUB, SUFFIXES, Copy
 from hostler.model.errors import FilesError, LinkLost
 from hostler.model.inputs import CopiesTold
 from hostler.model.record import record
+from hostler.runtime import places
 from hostler.runtime.clock import Clock
 from hostler.runtime.places import Places
 from hostler.runtime.threads import Threads
@@ -111,19 +112,31 @@ class Gatherer:
             return None
         work = partial(located.store.get, name, self._root / name.path, located.bandwidth.pace)
         came = await self._verdicts.done(place, place, name, work, self._threads.of(place))
-        if came:
+        return await self._is_right_here(name) if came else came
+
+    async def _is_right_here(self, name: ObjectName) -> bool:
+        """Read back what came: that it was right on its way says nothing of how it lies here."""
+        own = self._located[HUB]
+        check = partial(own.store.check, name, own.bandwidth.pace)
+        right = await self._verdicts.done(HUB, HUB, name, check, self._threads.of(HUB))
+        if right is None:
+            raise LinkLost(f"{name.path} has come, and cannot be read here now: {own.trouble or 'the controller ends'}")
+        if right:
             await self._verdicts.say(CopiesTold(place=HUB, verified=(name.sha256,)))
-        return came
+        else:
+            places.failed(own, FilesError(places.forgets(name)), self._clock.now())
+        return right
 
     def _nowhere(self, lacking: Lacking, silent: Sequence[str]) -> FilesError | LinkLost:
         name = lacking.name.sha256
         if silent:
             said = "; ".join(f"{place}: {self._located[place].trouble or 'it does not answer'}" for place in silent)
             return LinkLost(f"{name}, which it needs, is not in the controller's own store, but in {said}")
-        where = ", ".join(lacking.elsewhere) or "no other place"
+        where, here = ", ".join(lacking.elsewhere) or "no other place", self._located[HUB].trouble
         return FilesError(
             f"{name}, which it needs, is not in the controller's own store, and cannot be read elsewhere any more "
-            f"(it was said to be in: {where}); `hostler artifacts show {name[:16]}` tells what is known of it"
+            f"(it was said to be in: {where}{'' if here is None else f'; here: {here}'}); "
+            f"`hostler artifacts show {name[:16]}` tells what is known of it"
         )
 
 

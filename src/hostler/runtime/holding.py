@@ -16,7 +16,7 @@ from hostler.runtime.statedir import StateDir
 from hostler.settings import load, store_specs
 from hostler.store import Journal, tables
 from hostler.store.copying import rows_of
-from hostler.stores.base import ObjectName, at_once
+from hostler.stores.base import Damaged, ObjectName, at_once
 
 HERE = "here"
 NAMES = 500
@@ -144,7 +144,19 @@ def _as_seen_from_here(spec: StoreSpec, local: Collection[str]) -> StoreSpec:
 def _came(wanted: Named, place: str, places: Places, root: Path, tell: Callable[[str], None]) -> bool:
     try:
         places[place].store.get(wanted.name, root / wanted.name.path, at_once)
+        return _is_right_here(wanted, places, tell)
     except (LinkError, FilesError, OSError) as error:
         tell(f"{wanted.name.path} does not come from {place}: {error}")
+        return False
+
+
+def _is_right_here(wanted: Named, places: Places, tell: Callable[[str], None]) -> bool:
+    """Read back what came: the index says of the copy here that it was read."""
+    own = places[HUB].store
+    try:
+        own.check(wanted.name, at_once)
+    except Damaged as error:
+        own.set_aside(wanted.name)
+        tell(f"{wanted.name.path} has come, and is not what is read here: {error}")
         return False
     return True

@@ -40,6 +40,8 @@ class Located:
     keeps: bool = True
     reserve_bytes: int = 0
     """What is left free there."""
+    node: str | None = None
+    """The node whose disk it is on, if it is one of the fleet's."""
     label: str | None = None
     """What it has to say that it is; `None`: it is not asked."""
     away_s: float = AWAY_S
@@ -83,6 +85,7 @@ def located(
             bandwidth=Bandwidth(each.bytes_per_s),
             reserve_bytes=each.reserve_bytes,
             away_s=away_s,
+            node=each.node,
         )
         for each in specs
     }
@@ -108,6 +111,7 @@ def seen(places: Places, now: float) -> dict[str, Place]:
             takes=now >= each.full_until,
             reachable=now >= each.away_until and not each.refused,
             free_bytes=None if each.free_bytes is None else max(each.free_bytes - each.reserve_bytes, 0),
+            node=each.node,
         )
         for name, each in places.items()
     }
@@ -164,6 +168,11 @@ def failed(located: Located, error: LinkError | FilesError, now: float) -> None:
             located.away_since = now
     else:
         located.full_until = now + FULL_S
+
+
+def forgets(name: ObjectName) -> str:
+    """What is wrong with the place where what came is not what is read afterwards."""
+    return f"what was written of {name.path} is not what is read: its disk is failing"
 
 
 def answered(located: Located, now: float) -> None:

@@ -1,5 +1,6 @@
 """Copies are made until there are as many as are wanted, and read again from time to time.
 
+What stages made is read back in the controller's own store as soon as it is told of, and copied from there only then.
 Nothing is remembered here: what lacks copies the catalogue says, what to copy next `policy.replication`; what was read
 back is told to the core, whose facts the catalogue follows. A controller that is killed in between copies again.
 """
@@ -40,6 +41,10 @@ MOST = 500
 """Artifacts of a standing that are looked at, at once; and as many that can be read nowhere now."""
 LOOKED_S = 60.0
 """How often places are asked for their room."""
+NEWS = "what is new"
+NEW_FILES = 1000
+NEW_BYTES = 1 << 28
+"""What is new is read back so much at a time, and told of in one fact; a larger file is read alone."""
 ANSWERS_S = 30.0
 """A place that has not told its room by then does not answer: others do not wait for it."""
 
@@ -51,7 +56,7 @@ class Backlog:
     artifacts: int
     bytes: int
     at_risk: int
-    """Of these, what no place holds for certain."""
+    """Of these, what no place holds for certain; what is new does once it was read back."""
     oldest_due_at: float | None
     shortfalls: tuple[str, ...]
     """Why nothing can be done about some of it, each reason once."""
@@ -86,7 +91,7 @@ class Replicator:
         self._remember = remember
         self._remembered: Absences = places.absences(located)
         self._new = asyncio.Event()
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, asyncio.Task[Any]] = {}
         self._busy: Counter[str] = Counter()
         """Of these, by place."""
         self._threads = Threads("copies")
@@ -99,6 +104,8 @@ class Replicator:
         self._marks = Marks(journal)
         self._gave_up = False
         self._searched: set[str] = set()
+        self._puzzling: set[str] = set()
+        """What is new and could not be read, of which nothing follows: it is treated as what is old."""
         self.backlog = NOTHING
 
     def wake(self) -> None:
@@ -123,11 +130,14 @@ class Replicator:
         """Look once at what lacks copies, and begin as much as may run at the same time."""
         await self._give_up_who_left()
         await self._look_at_places()
-        held = await asyncio.to_thread(self._open)
+        held, new = await asyncio.to_thread(self._open), await asyncio.to_thread(self._unread_here)
         now, rules = self._clock.now(), self._rules
         seen = places.seen(self._located, now)
         await self._search_for_lost(seen)
         self.backlog = _backlog(held, seen, now, rules)
+        if new and seen[HUB].reachable:
+            self._begin(NEWS, HUB, partial(self._read_back, new))
+        held = [each for each in held if not self._is_new(each)]
         for each in held:
             for place in replication.unread(each, seen, now, rules):
                 self._begin(each.sha256, place, partial(self._read, self._names[each.sha256], place))
@@ -167,14 +177,14 @@ class Replicator:
         else:
             self._said = ""
 
-    def _begin(self, name: str, place: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _begin(self, name: str, place: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         if name in self._running or self._busy[place] >= AT_ONCE:
             return
         self._busy[place] += 1
         task = self._running[name] = asyncio.create_task(work())
         task.add_done_callback(lambda _: self._over(name, place, task))
 
-    def _over(self, name: str, place: str, task: asyncio.Task[None]) -> None:
+    def _over(self, name: str, place: str, task: asyncio.Task[Any]) -> None:
         """Whoever is told of a copy wakes us; what failed is left for the next look, or it would be tried on and on."""
         del self._running[name]
         self._busy[place] -= 1
@@ -307,6 +317,52 @@ class Replicator:
             for name in names
         ]
 
+    def _unread_here(self) -> list[ObjectName]:
+        """What was never read in the controller's own store, as much of it as is read at once."""
+        with self._journal.catalogue() as connection:
+            found = catalogue.never_read(connection, HUB, NEW_FILES + len(self._puzzling))
+        new, size = list[ObjectName](), 0
+        for each in found:
+            if each.sha256 in self._puzzling:
+                continue
+            size += each.bytes
+            if new and size > NEW_BYTES:
+                break
+            new.append(ObjectName(each.sha256, SUFFIXES[each.kind]))
+        return new[:NEW_FILES]
+
+    def _is_new(self, held: Held) -> bool:
+        """Whether it is read here first, before it is copied from here."""
+        return held.sha256 not in self._puzzling and any(
+            copy.place == HUB and copy.verified_at is None and not copy.damaged for copy in held.copies
+        )
+
+    async def _read_back(self, new: Sequence[ObjectName]) -> None:
+        """One fact for all that is right; what may be wrong with any other is found out by reading it by itself."""
+        loop, hub = asyncio.get_running_loop(), self._located[HUB]
+        right = await loop.run_in_executor(self._threads.of(HUB), self._right_ones, new)
+        if right:
+            await self._verdicts.say(CopiesTold(place=HUB, verified=tuple(right)))
+        for name in [each for each in new if each.sha256 not in right]:
+            if self._clock.now() < hub.away_until:
+                break
+            if await self._read(name, HUB) is None:
+                self._puzzling.add(name.sha256)
+        self.wake()  # there may be more
+
+    def _right_ones(self, names: Sequence[ObjectName]) -> dict[str, None]:
+        """Those that are as they should be, in order, until the controller ends; waits."""
+        hub, right = self._located[HUB], dict[str, None]()
+        for name in names:
+            try:
+                hub.store.check(name, hub.bandwidth.pace)
+            except Stopped:
+                break
+            except (LinkError, FilesError, OSError):
+                continue  # what that means is told by whoever reads it by itself
+            right[name.sha256] = None
+        return right
+
     async def _copy(self, transfer: Transfer) -> None:
         """Into the controller's store from elsewhere, or from there to elsewhere."""
         name, comes = self._names[transfer.sha256], transfer.target == HUB
@@ -314,14 +370,26 @@ class Replicator:
         store, pace = self._located[other].store, self._located[other].bandwidth.pace
         move = store.get if comes else store.put
         work = partial(move, name, self._root / name.path, pace)
-        if await self._verdicts.done(transfer.source, other, name, work, self._threads.of(other)):
+        if not await self._verdicts.done(transfer.source, other, name, work, self._threads.of(other)):
+            return
+        if comes:
+            await self._read_what_came(name)
+        else:
             await self._verdicts.say(CopiesTold(place=transfer.target, verified=(transfer.sha256,)))
 
-    async def _read(self, name: ObjectName, place: str) -> None:
+    async def _read_what_came(self, name: ObjectName) -> None:
+        """Who puts reads back what it has put; who gets has read it elsewhere only."""
+        if await self._read(name, HUB) is False:
+            places.failed(self._located[HUB], FilesError(places.forgets(name)), self._clock.now())
+
+    async def _read(self, name: ObjectName, place: str) -> bool | None:
+        """As `Verdicts.done`, and that it is right is told."""
         located = self._located[place]
         work = partial(located.store.check, name, located.bandwidth.pace)
-        if await self._verdicts.done(place, place, name, work, self._threads.of(place)):
+        right = await self._verdicts.done(place, place, name, work, self._threads.of(place))
+        if right:
             await self._verdicts.say(CopiesTold(place=place, verified=(name.sha256,)))
+        return right
 
     @property
     def looked_at(self) -> float | None:

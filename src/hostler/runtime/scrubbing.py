@@ -7,7 +7,6 @@ What was found is told in turns: a controller that is killed reads again what it
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -211,7 +210,11 @@ class Scrubber:
         reading.budget, reading.grown_at = min(grown, max(most, rate * REST_S)), now
 
     def _queue(self, place: str) -> list[Stored]:
-        """What was unread longest there, but for what could not be read of late; waits."""
+        """What was unread longest there, but for what could not be read of late; waits.
+
+        What never was comes first. In the controller's own store that is read as soon as it came, by the replicator: it
+        is here only if that led to nothing.
+        """
         now, skipped = self._clock.now(), self._readings[place].skipped
         for name in [name for name, until in skipped.items() if until <= now]:
             del skipped[name]
@@ -225,9 +228,7 @@ class Scrubber:
     def _ages(self, place: str, step_s: float) -> list[Age]:
         with self._journal.catalogue() as connection:
             found = catalogue.ages(connection, place, step_s)
-        return [
-            Age(-math.inf if each.verified_at is None else each.verified_at, each.bytes, each.copies) for each in found
-        ]
+        return [Age(each.verified_at, each.bytes, each.copies) for each in found]
 
     def _unknown(self) -> int:
         names = [each.name.sha256 for each in self._located[HUB].store.listed()]

@@ -57,10 +57,13 @@ class Verdicts:
             return False
         except Missing as error:
             return await self._missing(source, name, error, executor)
-        except (FilesError, LinkError) as error:
+        except LinkError as error:
             return self._unknown(other, error)
+        except FilesError as error:
+            return self._unreadable(other, error) if source == other else self._unknown(other, error)
         except OSError as error:
-            return self._unknown(other, FilesError(f"{name.path} cannot be read or written: {error}"))
+            fault = FilesError(f"{name.path} cannot be read or written: {error}")
+            return self._unreadable(other, fault) if source == other else self._unknown(other, fault)
         places.answered(located, self._clock.now())
         return True
 
@@ -104,6 +107,11 @@ class Verdicts:
             return self._unknown(place, FilesError(f"it cannot be read: {doubt}"))
         await self.say(CopiesTold(place=place, gone=(name.sha256,), why=str(error)))
         return False
+
+    def _unreadable(self, place: str, error: FilesError) -> bool | None:
+        """One that cannot be read says nothing of the room for others: it would be in their way for ever."""
+        self._located[place].trouble = str(error)
+        return None
 
     def _unknown(self, place: str, error: LinkError | FilesError) -> bool | None:
         """Not to be able to read proves nothing of what lies there."""

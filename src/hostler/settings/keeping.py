@@ -140,21 +140,24 @@ USUAL = RetentionRules()
 
 
 class Retention(Section):
-    """What of the state directory's disk may go, and when. What people ask for by `hostler disk` goes by it, too.
+    """What may go of the state directory's disk and of the artifact folders of nodes, and when. What people ask for by
+    `hostler disk` goes by it, too.
 
-    Which disk is too full, `scheduling.targets` says (`disk_store`, `disk_free_gb`, `disk_roomy_gb`).
+    Which disk is too full, `scheduling.targets` says (`disk_store`, of nodes `disk_clean`; `disk_free_gb`,
+    `disk_roomy_gb`).
     """
 
     mode: Literal["dry-run", "clean"] = "dry-run"
     """`dry-run`: nothing is deleted that nobody asked for, `hostler disk plan` shows what could be. `clean`: once the
-    disk is too full, as much as it takes is deleted, caches first, then logs, then what has its copies elsewhere."""
+    disk is too full, as much as it takes is deleted, caches first, then logs, then what has its copies elsewhere; and
+    from a node behind SSH, or one that calls, artifacts that have all their copies."""
     grace_s: Rest = 86_400.0
     """How long, in seconds, what was deleted can be brought back (`hostler disk undo`).
     Until then it takes its room."""
     logs_s: Rest = USUAL.logs_s
     """How long, in seconds, logs of attempts that are over are kept here."""
     caches_s: Rest = USUAL.caches_s
-    """How long, in seconds, what can be made again is kept after its last use."""
+    """How long, in seconds, what can be made again is kept after its last use; on nodes an hour at least."""
     empty_s: Rest = USUAL.empty_s
     """How long, in seconds, segments without games are kept."""
     checkpoints: Annotated[int, Field(ge=1, le=1000)] = USUAL.checkpoints
@@ -164,10 +167,12 @@ class Retention(Section):
     artifacts_s: Rest = USUAL.artifacts_s
     """How long, in seconds, games, datasets and models are kept here at least, since they came or were brought back."""
     copies: Annotated[int, Field(ge=1, le=16)] = USUAL.copies
-    """Copies elsewhere that an artifact must have before it is deleted here; `replication` may want more of them."""
+    """Copies elsewhere that an artifact must have before it is deleted here, or on a node, whose own do not count;
+    `replication` may want more of them."""
     read_within_s: Seconds = USUAL.read_within_s
-    """A copy that was read longer ago than this, in seconds, proves nothing. Those that prove something are read once
-    more before the file goes, and again before it is deleted for good."""
+    """A copy that was read longer ago than this, in seconds, proves nothing: with less than `replication.reread_s`,
+    what was not read again of late stays. Those that prove something are read once more before the file goes, and
+    again before it is deleted for good."""
 
     def keeping(self) -> Keeping:
         """The same, as the runtime has it."""

@@ -150,7 +150,7 @@ SCHEDULING_FIELDS = {
         "idle_check_s": "How often that is looked at, in seconds.",
         "memory_max": "A node with more of its memory in use, as a fraction, gets nothing more.",
         "disk_warning": "A disk that is fuller than this, as a fraction, is told of.",
-        "disk_clean": "On one that is fuller it is time to make room, which is told. Nodes are not cleaned by Hostler.",
+        "disk_clean": "On one that is fuller it is time to make room: nodes are cleaned (`retention.mode`).",
         "disk_critical": "On one that is fuller, nothing is trained.",
         "disk_store": "The controller's own disk, if fuller, is cleaned (`retention.mode`).",
         "disk_free_gb": "Less free space than this, in GB, is critical, too.",

@@ -11,7 +11,13 @@ from hostler.settings.loading import Loaded
 
 MB, GB = 1_000_000, 1_000_000_000
 SECRETS = {
-    "s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"),
+    "s3": (
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_SECURITY_TOKEN",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+    ),
     "rclone": ("RCLONE_",),
 }
 """How variables begin by which credentials are given to those who reach stores of a kind."""

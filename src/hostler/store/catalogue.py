@@ -106,29 +106,53 @@ def beginning_with(connection: Connection, prefix: str, limit: int) -> list[str]
     return list(connection.execute(query.order_by(artifacts.c.sha256).limit(limit)).scalars())
 
 
+class Unread(NamedTuple):
+    """A copy that nobody has read back yet."""
+
+    sha256: str
+    kind: ArtifactKind
+    bytes: int
+
+
+def never_read(connection: Connection, place: str, limit: int) -> list[Unread]:
+    """Copies in a place that were never read back since they came, those first that were made first."""
+    query = (
+        select(artifacts.c.sha256, artifacts.c.kind, artifacts.c.bytes)
+        .join(copies, copies.c.sha256 == artifacts.c.sha256)
+        .where(*_sound(place), copies.c.verified_at.is_(None))
+        .order_by(artifacts.c.seq, artifacts.c.sha256)
+    )
+    return [Unread(name, ArtifactKind(kind), size) for name, kind, size in connection.execute(query.limit(limit))]
+
+
 def unread_longest(connection: Connection, place: str, limit: int) -> list[tuple[str, float | None]]:
-    """Copies in a place that were read back longest ago, and when."""
-    own = copies.c.place == place
-    query = select(copies.c.sha256, copies.c.verified_at).where(own, copies.c.damaged.is_(False))
-    return [tuple(row) for row in connection.execute(query.order_by(copies.c.verified_at).limit(limit))]
+    """Copies in a place that were read back longest ago, and when; first those that never were."""
+    found = [(each.sha256, None) for each in never_read(connection, place, limit)]
+    # Asked apart: databases differ in whether the unknown comes first or last, and in what their indexes know of it.
+    query = select(copies.c.sha256, copies.c.verified_at).where(*_sound(place), copies.c.verified_at.is_not(None))
+    rows = connection.execute(query.order_by(copies.c.verified_at).limit(limit - len(found)))
+    return [*found, *((name, at) for name, at in rows)]
 
 
 class Aged(NamedTuple):
     """Copies in a place that were last read at about the same time."""
 
-    verified_at: float | None
-    """When the last of them was read; `None`: never."""
+    verified_at: float
+    """When the last of them was read."""
     bytes: int
     copies: int
 
 
 def ages(connection: Connection, place: str, step_s: float) -> list[Aged]:
-    """How much in a place was last read when, in steps of so many seconds, the oldest first."""
+    """How much in a place was last read when, in steps of so many seconds, the oldest first.
+
+    What never was is not in it: it does not wait for its turn among these.
+    """
     step = func.floor(copies.c.verified_at / step_s)
     query = (
         select(func.max(copies.c.verified_at), func.sum(artifacts.c.bytes), func.count())
         .join(artifacts, artifacts.c.sha256 == copies.c.sha256)
-        .where(copies.c.place == place, copies.c.damaged.is_(False))
+        .where(*_sound(place), copies.c.verified_at.is_not(None))
         .group_by(step)
         .order_by(step)
     )
@@ -254,6 +278,11 @@ def standings(connection: Connection, names: Sequence[str]) -> dict[str, Worth]:
     return {row.sha256: Worth(Standing(row.standing), row.exported, row.games) for row in rows}
 
 
+def _sound(place: str) -> tuple[ColumnElement[bool], ...]:
+    """Copies in a place that were not found damaged."""
+    return copies.c.place == place, copies.c.damaged.is_(False)
+
+
 def _artifact(row: Any, parents: tuple[str, ...]) -> Artifact:
     return Artifact(
         sha256=row.sha256,
@@ -289,7 +318,7 @@ def _segments(connection: Connection, entry: Entry, event: events.SegmentsMade) 
     _, _, model = event.player.rpartition("@")
     for each in event.segments:
         row = _row(entry, kind, event, each.sha256, each.bytes, Standing.GAMES) | {"games": each.games}
-        _made(connection, entry, row, {model} if len(model) == 64 else set())
+        _made(connection, entry, row, {model} if len(model) == 64 else set(), event.unread)
 
 
 def _judged(connection: Connection, entry: Entry, event: events.SegmentsJudged) -> None:
@@ -301,14 +330,14 @@ def _judged(connection: Connection, entry: Entry, event: events.SegmentsJudged) 
 def _dataset(connection: Connection, entry: Entry, event: events.DatasetMade) -> None:
     made = event.dataset
     row = _row(entry, ArtifactKind.DATASET, event, made.sha256, made.bytes, Standing.DATASET) | {"games": made.games}
-    _made(connection, entry, row, set(event.segments))
+    _made(connection, entry, row, set(event.segments), event.unread)
     _update(connection, event.segments, {"exported": True})
 
 
 def _model(connection: Connection, entry: Entry, event: events.ModelMade) -> None:
     made = event.training
     row = _row(entry, ArtifactKind.MODEL, event, made.model.sha256, made.model.bytes, Standing.CANDIDATE)
-    _made(connection, entry, row, {each for each in (made.dataset, made.base) if each is not None})
+    _made(connection, entry, row, {each for each in (made.dataset, made.base) if each is not None}, event.unread)
 
 
 def _promoted(connection: Connection, entry: Entry, event: events.ModelPromoted) -> None:
@@ -393,13 +422,19 @@ def _row(entry: Entry, kind: ArtifactKind, event: Any, sha256: str, size: int, s
     }
 
 
-def _made(connection: Connection, entry: Entry, row: Row, parents: set[str]) -> None:
-    """It lies in the controller's store by now: a stage's end counts only then, and its hash was read back there."""
-    connection.execute(ignore_known(connection, artifacts), [row])
+def _made(connection: Connection, entry: Entry, row: Row, parents: set[str], unread: bool) -> None:
+    """It lies in the controller's store by now, as far as anybody has said: whoever reads it there tells so.
+
+    One that is made again may have been written again; it is looked at anew.
+    """
+    is_new = connection.execute(ignore_known(connection, artifacts), row).rowcount
     if parents:
         own = [{"child": row["sha256"], "parent": parent} for parent in sorted(parents)]
         connection.execute(ignore_known(connection, lineage), own)
-    upsert(connection, copies, [{"sha256": row["sha256"], "place": HUB, "verified_at": entry.at, "damaged": False}])
+    read_at = None if unread else entry.at
+    upsert(connection, copies, [{"sha256": row["sha256"], "place": HUB, "verified_at": read_at, "damaged": False}])
+    if unread and not is_new:
+        unsettle(connection, [row["sha256"]])
 
 
 def _update(connection: Connection, names: Sequence[str], values: Row) -> None:

@@ -168,19 +168,27 @@ class Desk(Protocol):
     def datasets(self, name: str | None = None) -> Sequence[DatasetView]:
         """All datasets of a training config, oldest first; `None`: of one config after the other."""
 
-    def retention(self) -> RetentionView:
-        """How full the controller's disk is, what may go and what stays; costs nothing that grows with the files."""
+    def retention(self, node: str | None = None) -> RetentionView:
+        """How full the controller's disk is, or a node's, what may go and what stays, as of when it was looked through
+        last; costs nothing that grows with the files. Of nodes raises `NotFound`, `UsageError` for one that is not
+        cleaned."""
 
     def tombs(self, limit: int, after: Sequence[str] = ()) -> Sequence[TombView]:
         """Files that were deleted and can be brought back, the oldest first: `limit` of them, behind the last of the
         rows `after` (path, a blank, until when) that is there still. Raises `UsageError` where none is."""
 
-    async def doomed(self, limit: int, after: Sequence[str] = (), *, fresh: bool) -> Sequence[DoomedFile]:
+    async def doomed(
+        self, limit: int, after: Sequence[str] = (), *, fresh: bool, node: str | None = None
+    ) -> Sequence[DoomedFile]:
         """What may go from the disk, in order: looked through anew if `fresh`, or as it was lately. `limit` files,
-        behind the last of the paths `after` that may go still; raises `UsageError` where none may."""
+        behind the last of the paths `after` that may go still; raises `UsageError` where none may. Of nodes raises as
+        `retention`, `LinkError` and `FilesError`."""
 
-    async def clean_disk(self, ask: str, who: str, files: Sequence[str] | None, most: int) -> CleanView:
-        """Delete what may go, at most so many files; `ask` is what this is called when it is asked again."""
+    async def clean_disk(
+        self, ask: str, who: str, files: Sequence[str] | None, most: int, node: str | None = None
+    ) -> CleanView:
+        """Delete what may go, at most so many files; `ask` is what this is called when it is asked again. Of nodes
+        raises as `doomed`."""
 
     async def undo_cleaning(self, ask: str, who: str, files: Sequence[str] | None) -> CleanView:
         """Bring back what was deleted: these files, or all."""

@@ -403,7 +403,11 @@ ARTIFACTS = (
     _stock("artifact_copies", "Copies of them that count", lambda row: row.copies),
     _stock("artifact_copies_wanted", "Copies that there should be", lambda row: row.wanted),
     _stock("artifacts_short", "Those with fewer copies than the places there are could hold", lambda row: row.short),
-    _stock("artifacts_at_risk", "Those without a copy that counts", lambda row: row.at_risk),
+    _stock(
+        "artifacts_at_risk",
+        "Those without a copy that counts; what is new counts once it was read back",
+        lambda row: row.at_risk,
+    ),
     _one(
         "hostler_artifacts_counted_age_seconds",
         "gauge",
@@ -420,7 +424,7 @@ ARTIFACTS = (
         lambda each, _: each.artifacts,
     ),
     _backlog("backlog_bytes", "Their bytes", lambda each, _: each.bytes),
-    _backlog("backlog_at_risk", "Of these, what no place holds for certain", lambda each, _: each.at_risk),
+    _backlog("backlog_at_risk", "Of these, what no place holds for certain, or not yet", lambda each, _: each.at_risk),
     _backlog(
         "overdue_seconds",
         "Since when the oldest of these copies should have been there; none where nothing lacks any",

@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from hostler.backends import carrier
+from hostler.backends.arriving import Wanted
 from hostler.backends.base import Store
 from hostler.backends.carrier import OWN
-from hostler.backends.courier import Courier, Missing, Paced, Parcel, Wanted
+from hostler.backends.courier import Courier, Missing, Paced, Parcel
 from hostler.backends.ssh import SshNode
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import FilesChanged, FilesError, LinkLost

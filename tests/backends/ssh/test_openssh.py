@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from hostler.backends import guests
-from hostler.backends.courier import Courier, Wanted, size_of
+from hostler.backends.arriving import Wanted, size_of
+from hostler.backends.courier import Courier
 from hostler.backends.receiver import SMALL_BYTES
 from hostler.backends.ssh import Habits, Network, Target, openssh
 from hostler.backends.ssh.openssh import Client, command

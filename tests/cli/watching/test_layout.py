@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import given, strategies as st
+from rich.cells import cell_len
 
 from hostler.cli.watching.layout import Line, Section, arranged
 
@@ -42,7 +43,7 @@ def test_what_has_no_room_is_counted_and_the_least_important_goes_first() -> Non
 def test_it_always_fits(sections: list[Section], width: int, height: int) -> None:
     lines = arranged(sections, width, height)
     assert len(lines) <= height
-    assert all(line.text.isprintable() and len(line.text) <= width for line in lines)
+    assert all(line.text.isprintable() and cell_len(line.text) <= width for line in lines)
 
 
 @given(SECTIONS)

@@ -57,6 +57,7 @@ def test_from_declaration_to_goal() -> None:
     world.end(play)
     (made,) = world.of(events.SegmentsMade)
     assert (made.job, made.player, len(made.segments)) == (play.id, f"gumbel-64@{zero}", 4)
+    assert made.unread, "nobody has opened the files yet"
     assert world.config().fresh_games == 32
     assert world.state.jobs[play.id].result == {"segments": 4, "games": 32, "positions": 32 * 60}
 
@@ -69,6 +70,7 @@ def test_from_declaration_to_goal() -> None:
     (judged,), (dataset,) = world.of(events.SegmentsJudged), world.of(events.DatasetMade)
     assert judged.bootstrap
     assert dataset.segments == window
+    assert dataset.unread
 
     training = world.until_running(WorkKind.TRAINING)
     assert order_of(training)["base"] == zero
@@ -77,6 +79,7 @@ def test_from_declaration_to_goal() -> None:
     world.end(training)
     (model,) = world.of(events.ModelMade)
     candidate = model.training.model.sha256
+    assert model.unread
     assert world.config().trial is not None
     assert world.config().models[candidate].status is ModelStatus.CANDIDATE
 

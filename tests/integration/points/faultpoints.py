@@ -250,7 +250,7 @@ def of_attempt(early):
 
 def pulled(where, early):
     """The steps of fetching from a node."""
-    objects = "hostler.backends.courier:"
+    objects = "hostler.backends.arriving:"
     folder = OWN.removesuffix("/*") + "/[0-9a-f][0-9a-f]"
     return {
         "asked": Opened(where),
@@ -323,6 +323,19 @@ def deleted():
     }
 
 
+def dropped():
+    """The steps of removing what has its copies from a node: told, asked for, gone there, told again."""
+    dropping, gone = written("FilesDropping"), written("FilesDropped")
+    return {
+        "removal told": dropping["told"],
+        "removal durable": dropping["durable"],
+        "asked": Called("hostler.backends.carrier:Carrier.drop"),
+        "gone": Called("hostler.backends.carrier:Carrier.drop", after=True),
+        "end told": gone["told"],
+        "end durable": gone["durable"],
+    }
+
+
 REMOTE = "hostler.stores.remote:RemoteStore."
 BUCKET = "hostler.stores.bucket:BucketStore."
 POINTS = {
@@ -346,6 +359,12 @@ POINTS = {
     },
     "gather": gathered(),
     "delete": deleted(),
+    "drop": dropped(),
+    "read back": {
+        "new": Called("hostler.runtime.replicating:Replicator._read_back"),
+        "read": Called("hostler.runtime.replicating:Replicator._right_ones", after=True),
+        **written("CopiesVerified", "controller"),
+    },
     "put into a bucket": {
         "begun": Called(f"{BUCKET}put"),
         "partial": Called("hostler.runtime.pacing:Bandwidth.pace"),

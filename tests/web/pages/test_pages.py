@@ -9,8 +9,9 @@ from html.parser import HTMLParser
 
 import pytest
 
+from hostler.model.artifacts import HUB
 from hostler.model.disks import DoomedFile
-from hostler.model.inputs import CordonNode, LinkDown, Submit, Telemetry
+from hostler.model.inputs import CopiesTold, CordonNode, LinkDown, Submit, Telemetry
 from hostler.web.pages import data
 from tests.core.builders import ended, script, sweep
 from tests.web.core_desk import Window, window
@@ -203,6 +204,15 @@ def test_an_artifact_has_its_places_and_its_lineage(kept: Window) -> None:
     model = kept.desk.driver.config().current  # type: ignore[attr-defined]
     assert f'href="/pages/artifacts/{model}"' in lineage
     assert 'href="/pages/learning/tiny_2p"' in lineage
+
+
+def test_a_copy_that_nobody_has_read_back_yet_says_so(kept: Window) -> None:
+    model = kept.desk.driver.config().current  # type: ignore[attr-defined]
+    text = page(kept, f"artifacts/{model}")
+    assert "0 of 3 wanted count" in text
+    assert "until it is read back for the first time" in text.partition('id="places"')[2].partition("</table>")[0]
+    kept.tell(CopiesTold(place=HUB, verified=(model,)))
+    assert "for the first time" not in page(kept, f"artifacts/{model}")
 
 
 def test_several_artifacts_of_one_beginning_are_told_apart(kept: Window) -> None:

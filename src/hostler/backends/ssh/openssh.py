@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hostler.backends.courier import Disk, Wanted
+from hostler.backends.arriving import Disk, Wanted
 from hostler.backends.landing import Receiver
 from hostler.backends.receiver import Line
 from hostler.backends.ssh.target import Habits, Target

@@ -148,7 +148,9 @@ def _node(state: State, job: Job) -> str:
 def _made(job: Job, segments: tuple[SegmentRef, ...], cpu_s: float | None) -> events.SegmentsMade:
     payload = stage_of(job)
     player = str(payload.order["player"])
-    return events.SegmentsMade(config=payload.config, job=job.id, player=player, segments=segments, cpu_s=cpu_s)
+    return events.SegmentsMade(
+        config=payload.config, job=job.id, player=player, segments=segments, cpu_s=cpu_s, unread=True
+    )
 
 
 def _share(cpu_s: float | None, some: Sequence[SegmentRef], of: Sequence[SegmentRef]) -> float | None:

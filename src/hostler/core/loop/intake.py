@@ -252,12 +252,12 @@ def _accept_export(state: State, job: Job, result: ExportResult, emit: Emit) -> 
     _tell_judgement(job, result, emit)
     payload = stage_of(job)
     config, names = payload.config, tuple(segment["sha256"] for segment in payload.order["segments"])
-    emit(events.DatasetMade(config=config, job=job.id, dataset=result.dataset, segments=names))
+    emit(events.DatasetMade(config=config, job=job.id, dataset=result.dataset, segments=names, unread=True))
     return {"dataset": result.dataset.sha256, "games": result.dataset.games}.items()
 
 
 def _accept_training(state: State, job: Job, result: TrainingResult, emit: Emit) -> Iterable[tuple[str, Any]]:
-    emit(events.ModelMade(config=stage_of(job).config, job=job.id, training=result))
+    emit(events.ModelMade(config=stage_of(job).config, job=job.id, training=result, unread=True))
     return {"model": result.model.sha256, "steps": result.steps}.items()
 
 
@@ -293,7 +293,7 @@ def _emit_segments(
         return
     if cpu_s is not None:
         cpu_s *= _games(fresh) / _games(segments)
-    emit(events.SegmentsMade(config=config, job=job.id, player=player, segments=fresh, cpu_s=cpu_s))
+    emit(events.SegmentsMade(config=config, job=job.id, player=player, segments=fresh, cpu_s=cpu_s, unread=True))
 
 
 def _games(segments: Iterable[SegmentRef]) -> int:

@@ -8,7 +8,7 @@ here that counts: a controller that is killed at any moment finds in the tombsto
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -25,7 +25,7 @@ from hostler.runtime.clock import Clock
 from hostler.runtime.disks import views
 from hostler.runtime.disks.measuring import Disk, measured, over_by
 from hostler.runtime.disks.needs import Needs
-from hostler.runtime.disks.planned import Graves, Planned
+from hostler.runtime.disks.planned import Graves, Planned, until
 from hostler.runtime.disks.proving import Prover
 from hostler.runtime.disks.spreading import Spreader
 from hostler.runtime.disks.surveying import Survey
@@ -163,7 +163,7 @@ class Cleaner:
                 strangers = set(files) - {each.found.path for each in wanted}
             done = await self._clean(planned, chosen, who)
             left = (*done.left, *(LeftView(path=each, why=views.STRANGER) for each in sorted(strangers)))
-            return self._remember(ask, _view(done.moved, left, done.until, more=max(more, 0)))
+            return self.remember(ask, _view(done.moved, left, done.until, more=max(more, 0)))
 
     async def undo(self, ask: str, who: str, files: Collection[str] | None) -> CleanView:
         """Bring back what was buried: these files, or all."""
@@ -178,7 +178,7 @@ class Cleaner:
                 left += [LeftView(path=each.file.path, why=why) for each, why in done.left]
             await self._replace_plan(None)
             await self._look_at_tombs()
-            return self._remember(ask, _view(moved, left, None))
+            return self.remember(ask, _view(moved, left, None))
 
     def answer(self, ask: str) -> CleanView:
         """What came of something that was asked for before. Raises `Conflict` where that is not known any more."""
@@ -188,6 +188,13 @@ class Cleaner:
                 "`hostler disk plan` shows how things stand; ask again under another key"
             )
         return self._answers[ask]
+
+    def remember(self, ask: str, said: CleanView) -> CleanView:
+        """Keep what came of something for whoever asks again; the same."""
+        self._answers[ask] = said
+        while len(self._answers) > REMEMBERED:
+            del self._answers[next(iter(self._answers))]
+        return said
 
     def tombs(self, limit: int, after: Sequence[str] = ()) -> Sequence[TombView]:
         """What is buried, the oldest first; as `plan`, by `planned.row_name`."""
@@ -206,7 +213,7 @@ class Cleaner:
 
     def _disk(self) -> Disk:
         disk = measured(self._roots, self._level, self._targets())
-        self._level = disk.store
+        self._level = disk.own
         return disk
 
     async def _plan(self) -> Planned:
@@ -251,7 +258,7 @@ class Cleaner:
         if disk.level < Level.CLEAN or need <= 0 or self._now() - self._tried_at < VAIN_S:
             return
         planned = await self._plan()
-        done = await self._clean(planned, _until(planned.left(), need), ITSELF)
+        done = await self._clean(planned, until(planned.left(), need), ITSELF)
         freed = sum(each.file.bytes for each in done.moved)
         if freed < need:
             self._goes_on = await self._spreader.spread(planned.short, need - freed) > 0
@@ -449,12 +456,6 @@ class Cleaner:
     def _of(self, tomb: Tomb) -> Tombs:
         return self._tombs[tomb.files[0].file.path.partition("/")[0]]
 
-    def _remember(self, ask: str, said: CleanView) -> CleanView:
-        self._answers[ask] = said
-        while len(self._answers) > REMEMBERED:
-            del self._answers[next(iter(self._answers))]
-        return said
-
     async def _or_say_why_not(self, work: Callable[[], Awaitable[None]]) -> None:
         """What is wrong with a disk or a database for a while must not end the controller; it is said once."""
         try:
@@ -527,12 +528,3 @@ def _once(allowed: Sequence[Deletion], left: list[LeftView]) -> list[Deletion]:
         else:
             kept[name] = each
     return list(kept.values())
-
-
-def _until(deletions: Iterable[Deletion], need_bytes: int) -> Iterator[Deletion]:
-    freed = 0
-    for each in deletions:
-        if freed >= need_bytes:
-            return
-        freed += each.found.bytes
-        yield each

@@ -15,9 +15,14 @@ from typing import Any
 from hostler.core.loop.stages import WINDOW_SEGMENTS
 from hostler.core.loop.state import Config
 from hostler.core.state import Job, State
+from hostler.model.events import job_of
+from hostler.model.files import named_in
+from hostler.model.fleet import Link
 from hostler.model.learning import ModelStatus
 from hostler.model.record import record
+from hostler.model.telemetry import Level
 from hostler.model.work import JobState, StagePayload
+from hostler.policy import pressure
 
 LATEST = 1000
 """Stages that are over whose work folders are known; an order may be long, and older folders stay."""
@@ -75,12 +80,34 @@ def needs(state: State, orders: Orders, folders: frozenset[str]) -> Needs:
     open_ = [job for job in state.jobs.values() if not job.state.final]
     artifacts = {name for config in state.configs.values() for name in _of_loop(config)}
     artifacts |= {name for job in open_ for name in _of_job(job)}
+    artifacts |= {name for job in open_ if job.attempt is not None for name in _given(state, job)}
     return Needs(
         artifacts=frozenset(artifacts),
         attempts=frozenset(job.attempt.id for job in open_ if job.attempt is not None),
         jobs=state.next_job,
         orders=orders.standing(state, folders),
     )
+
+
+def needed_on(state: State, node: str) -> frozenset[str]:
+    """What attempts that are on a node, or on their way there, were ordered to read, or given as results of the jobs
+    that they come after; and what is to be fetched there of those that have ended."""
+    devices = [each for each in state.devices.values() if each.spec.node == node]
+    found: set[str] = set()
+    for name in {attempt for each in devices for attempt in each.attempts}:
+        job = state.jobs[job_of(name)]
+        found.update(_of_job(job))
+        found.update(_given(state, job))
+        if job.attempt is not None and job.attempt.ended is not None and job.attempt.ended.fetch is not None:
+            found.update(job.attempt.ended.fetch.artifacts)
+    return frozenset(found)
+
+
+def is_full(state: State, node: str) -> bool:
+    """Whether a node can be reached whose disk is to be cleaned, as it was heard of last."""
+    known, pressed = state.nodes.get(node), state.care.nodes.get(node, {})
+    full = [pressed[name].signal.level for name in (pressure.DISK, pressure.DISK_FREE) if name in pressed]
+    return known is not None and known.link is Link.UP and max(full, default=Level.NONE) >= Level.CLEAN
 
 
 def _digest(order: Mapping[str, Any]) -> str:
@@ -109,6 +136,12 @@ def _of_job(job: Job) -> Iterator[str]:
     payload = job.spec.payload
     if isinstance(payload, StagePayload):
         yield from _names(payload.order)
+
+
+def _given(state: State, job: Job) -> Iterator[str]:
+    """What is named in the results that a job is given of those that it comes after: it has what they name."""
+    for name in job.after:
+        yield from named_in(state.jobs[name].result)
 
 
 def _names(value: Any) -> Iterator[str]:

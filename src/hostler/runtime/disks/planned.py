@@ -137,6 +137,16 @@ class Graves:
             place = 0
 
 
+def until(deletions: Iterable[Deletion], need_bytes: int) -> Iterator[Deletion]:
+    """As many of these, from the first on, as it takes to free so much."""
+    freed = 0
+    for each in deletions:
+        if freed >= need_bytes:
+            return
+        freed += each.found.bytes
+        yield each
+
+
 def row_name(path: str, until: float) -> str:
     """What the row of a buried file is called: the same path may be buried twice."""
     return f"{path} {until}"

@@ -60,6 +60,11 @@ class Survey:
                 known = self._known(connection, [found for found, _ in some], needs, places, rules, at)
                 yield from zip(known, (identity for _, identity in some), strict=True)
 
+    def known(self, files: Sequence[Found], needed: frozenset[str]) -> list[Found]:
+        """Files of nodes with what the catalogue says of them; `needed` are artifacts that work there reads."""
+        with self._journal.catalogue() as connection:
+            return self._told(connection, files, needed)
+
     def again(self, found: Found, needs: Needs, places: Mapping[str, Place], rules: RetentionRules, at: float) -> Found:
         """The same file with what is known of it now."""
         root, _, inside = found.path.partition("/")
@@ -94,12 +99,14 @@ class Survey:
         at: float,
     ) -> list[Found]:
         """With what the catalogue says of those that are artifacts."""
+        return self._with_heirs(connection, self._told(connection, files, needs.artifacts), places, rules, at)
+
+    def _told(self, connection: Connection, files: Sequence[Found], needed: frozenset[str]) -> list[Found]:
         names = {found.path: name for found in files if (name := artifact_of(found)) is not None}
         asked = sorted({name.sha256 for name in names.values()})
         artifacts, worth = catalogue.by_name(connection, asked), catalogue.standings(connection, asked)
         copies = catalogue.copies_of(connection, asked)
-        made = [self._with(found, names, artifacts, worth, copies, needs) for found in files]
-        return self._with_heirs(connection, made, places, rules, at)
+        return [self._with(found, names, artifacts, worth, copies, needed) for found in files]
 
     def _with(
         self,
@@ -108,7 +115,7 @@ class Survey:
         artifacts: Mapping[str, Artifact],
         worth: Mapping[str, Worth],
         copies: Mapping[str, Sequence[Copy]],
-        needs: Needs,
+        needed: frozenset[str],
     ) -> Found:
         name = names.get(found.path)
         artifact = None if name is None else artifacts.get(name.sha256)
@@ -122,7 +129,7 @@ class Survey:
             standing=known.standing,
             games=known.games,
             exported=known.exported,
-            in_use=name.sha256 in needs.artifacts,
+            in_use=name.sha256 in needed,
             wanted=wanted.copies,
             domains=wanted.domains,
             copies=tuple(copies[name.sha256]),
@@ -173,7 +180,7 @@ class Survey:
 
 def artifact_of(found: Found) -> ObjectName | None:
     """What an artifact's file is called, one that was set aside, too; `None` for what is none."""
-    if found.kind is not FileKind.ARTIFACT:
+    if found.kind not in (FileKind.ARTIFACT, FileKind.STOCK):
         return None
     inside = found.path.partition("/")[2]
     folder, _, name = inside.rpartition("/")

@@ -54,7 +54,9 @@ class Artifacts:
         artifact = Artifact(hashlib.sha256(content).hexdigest(), len(content))
         path = self.path(artifact.sha256, suffix)
         try:
-            if not _holds(path, artifact.sha256):
+            if _holds(path, artifact.sha256):
+                os.utime(path)  # in use: not to be cleaned up before the result that tells of it has been read
+            else:
                 _write(path, content, artifact.sha256)
         except OSError as error:
             raise ArtifactError(
