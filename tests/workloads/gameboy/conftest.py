@@ -6,8 +6,6 @@ from importlib.resources import files
 
 import pytest
 
-pytest.importorskip("pyboy", reason="no pyboy: pip install hostler[rl]")
-
 from hostler.workloads.gameboy.game import Game, read_game
 from hostler.workloads.gameboy.homebrew.cartridge import cartridge
 from hostler.workloads.gameboy.rom import Cartridge, insert

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def paid(asked: Game, *values: tuple[int, int]) -> list[float]:
     rewards = Rewards(asked, 1)
     rows = [np.array([each], np.int64) for each in values]
     rewards.begin(0, rows[0][0])
-    return [int(rewards.step(before, after)[0]) / MICRO for before, after in zip(rows, rows[1:], strict=False)]
+    return [int(rewards.step(before, after)[0]) / MICRO for before, after in pairwise(rows)]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_components_add_up_to_the_reward_exactly_and_keep_their_caps(
     for machine in (0, 1):
         rewards.begin(machine, rows[0, machine])
     total = np.zeros(2, np.int64)
-    for before, after in zip(rows, rows[1:], strict=False):
+    for before, after in pairwise(rows):
         total += rewards.step(before, after)
         assert (rewards.totals.sum(axis=1) == total).all()
         for column, name in enumerate(rewards.names):
@@ -107,7 +108,7 @@ def test_machines_do_not_know_of_each_other(
     rows = np.array([one[:steps], other[:steps]], np.int64).transpose(1, 0, 2)
     for machine in (0, 1):
         rewards.begin(machine, rows[0, machine])
-    both = [rewards.step(before, after) / MICRO for before, after in zip(rows, rows[1:], strict=False)]
+    both = [rewards.step(before, after) / MICRO for before, after in pairwise(rows)]
     assert [each[0] for each in both] == paid(asked, *one[:steps])
     assert [each[1] for each in both] == paid(asked, *other[:steps])
 

@@ -12,6 +12,7 @@ import psutil
 import pytest
 import torch
 
+from hostler.workloads.gameboy import workers
 from hostler.workloads.gameboy.fragments import Fragment
 from hostler.workloads.gameboy.game import Game
 from hostler.workloads.gameboy.policy import Network
@@ -19,7 +20,7 @@ from hostler.workloads.gameboy.rom import Cartridge
 from hostler.workloads.gameboy.seeing import Eyes
 from hostler.workloads.gameboy.workers import Here, Plan, Processes
 
-PATIENCE_S = 60.0
+PATIENCE_S = 200.0
 
 
 def plan(game: Game, cart: Cartridge, **changes: int) -> Plan:
@@ -111,8 +112,9 @@ def test_nothing_is_left_of_workers(keyrooms: Game, cart: Cartridge, network: Ne
 
 
 def test_workers_that_cannot_live_are_given_up_with_what_they_died_of(
-    keyrooms: Game, cart: Cartridge, network: Network
+    keyrooms: Game, cart: Cartridge, network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(workers, "LIVES", 3)
     broken = replace(keyrooms, values={**keyrooms.values, "x": replace(keyrooms.values["x"], below=3)})
     source = Processes(plan(broken, cart, workers=1), network)
     try:

@@ -89,7 +89,7 @@ class Batch:
         """What each component has paid in the episode of a machine so far, in millionths."""
         return dict(zip(self._rewards.names, map(int, self._rewards.totals[machine]), strict=True))
 
-    def step(self, actions: Sequence[int], *, restart: bool = True) -> Step:
+    def step(self, actions: Sequence[int] | npt.NDArray[np.int8], *, restart: bool = True) -> Step:
         """One action for each machine; with `restart`, the next episode begins where one is over.
 
         Raises `WrongValue`.
@@ -117,7 +117,7 @@ class Batch:
         for each in self.machines:
             each.close()
 
-    def _play(self, actions: Sequence[int]) -> None:
+    def _play(self, actions: Sequence[int] | npt.NDArray[np.int8]) -> None:
         width, screens = self._layout.bytes, self.screens
         for index, machine in enumerate(self.machines):
             machine.step(int(actions[index]), render=screens is not None)

@@ -32,7 +32,8 @@ class GameBoyEnv(gymnasium.Env[dict[str, npt.NDArray[Any]], SupportsInt]):
             seen["values"] = spaces.Box(0.0, 1.0, (self._batch.features.shape[1],), np.float32)
         if game.screen is not None:
             seen["screen"] = spaces.Box(0, 3, (game.screen.height, game.screen.width), np.uint8)
-        self.observation_space = spaces.Dict(seen)
+        self.observation_space: Any = spaces.Dict(seen)
+        self._has_values = "values" in seen
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -50,7 +51,7 @@ class GameBoyEnv(gymnasium.Env[dict[str, npt.NDArray[Any]], SupportsInt]):
             info["episode"] = _told(done.episodes[0])
         return self._seen(), float(done.reward[0]), bool(done.ended[0]), bool(done.cut[0]), info
 
-    def render(self) -> npt.NDArray[np.uint8]:  # type: ignore[override] - one of what it may be
+    def render(self) -> Any:
         """The picture of the last frame that was drawn, `[144, 160, 3]`."""
         return self._batch.machines[0].picture()
 
@@ -60,7 +61,7 @@ class GameBoyEnv(gymnasium.Env[dict[str, npt.NDArray[Any]], SupportsInt]):
 
     def _seen(self) -> dict[str, npt.NDArray[Any]]:
         seen: dict[str, npt.NDArray[Any]] = {}
-        if "values" in self.observation_space.keys():  # noqa: SIM118 - a space is no mapping
+        if self._has_values:
             seen["values"] = self._batch.features[0].copy()
         if self._batch.screens is not None:
             seen["screen"] = self._batch.screens[0].copy()

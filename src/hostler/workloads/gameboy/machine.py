@@ -63,11 +63,12 @@ class Layout:
         return found
 
     def _column(self, value: Value, index: int) -> int:
-        before = 0
+        before: int = 0
         for piece in self.pieces:
-            if piece.start <= value.at < piece.stop:
-                return before + value.at - piece.start + min(index, value.size - 1)
-            before += piece.stop - piece.start
+            start, stop = int(piece.start), int(piece.stop)
+            if start <= value.at < stop:
+                return before + value.at - start + min(index, value.size - 1)
+            before += stop - start
         raise AssertionError(value)
 
 
@@ -114,8 +115,7 @@ class Machine:
 
     def screen(self) -> npt.NDArray[np.uint8]:
         """What was drawn last, `[72, 80]`, in four greys from 0, black, to 3; at first what an episode begins with."""
-        seen: npt.NDArray[np.uint8] = self._picture[::2, ::2, 0] >> SHADES_SHIFT
-        return seen
+        return self._picture[::2, ::2, 0] >> np.uint8(SHADES_SHIFT)
 
     def picture(self) -> npt.NDArray[np.uint8]:
         """What was drawn last, for people: `[144, 160, 3]`."""

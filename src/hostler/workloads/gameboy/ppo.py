@@ -98,7 +98,7 @@ class Learner:
         entropy = -(logs.exp() * logs).sum(dim=1).mean()
         loss = acting + course.worth * 0.5 * (worths - rows.returns).pow(2).mean() - course.entropy * entropy
         self._optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_(self.network.parameters(), course.gradient)
         self._optimiser.step()
         with torch.no_grad():

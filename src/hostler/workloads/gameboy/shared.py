@@ -107,8 +107,9 @@ def fragment_in(arrays: Mapping[str, Array], version: int = 0) -> Fragment:
 
 def copied(fragment: Fragment) -> Fragment:
     """The same, in memory of one's own."""
-    arrays = {each.name: getattr(fragment, each.name) for each in fields(Fragment)}
-    return replace(fragment, **{name: each.copy() for name, each in arrays.items() if isinstance(each, np.ndarray)})
+    values = {each.name: getattr(fragment, each.name) for each in fields(Fragment)}
+    changes: dict[str, Any] = {name: each.copy() for name, each in values.items() if isinstance(each, np.ndarray)}
+    return replace(fragment, **changes)
 
 
 def weight_shapes(weights: Mapping[str, Array]) -> Shapes:

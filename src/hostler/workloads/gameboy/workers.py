@@ -124,13 +124,12 @@ class Processes:
 
     def take(self, timeout_s: float) -> Sequence[Fragment]:
         """As `Source.take`. Raises `RuntimeError` where every worker has died again and again."""
-        pipes = {each.pipe: each for each in self._workers}
+        pipes: dict[Any, _Worker] = {each.pipe: each for each in self._workers}
         if not pipes:
             raise RuntimeError(f"no worker is left: {'; '.join(self._troubles[-3:])}")
         found = []
         for ready in wait(list(pipes), timeout_s):
-            worker = pipes[ready]  # type: ignore[index] - a Connection, as it went in
-            fragment = self._received(worker)
+            fragment = self._received(pipes[ready])
             if fragment is not None:
                 found.append(fragment)
         return found

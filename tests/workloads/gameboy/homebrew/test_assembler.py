@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from pyboy.core import opcodes
 
 from hostler.workloads.gameboy.homebrew.assembler import CODES, HEADER_SUM, ROM_BYTES, AssemblyError, assemble
 
-opcodes = pytest.importorskip("pyboy.core.opcodes", reason="no pyboy: pip install hostler[rl]")
 PREFIX = 0xCB
 LEFT_OUT = ("ADD SP,r8", "LD HL,SP+r8")
 """Nothing of ours computes with the stack pointer."""

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.resources import files
 
 import pytest
 
-pytest.importorskip("pyboy", reason="no pyboy: pip install hostler[rl]")
-
-from hostler.workloads.gameboy.game import Game, read_game
+from hostler.workloads.gameboy.game import Game
 from hostler.workloads.gameboy.homebrew import cartridge as homebrew
-from hostler.workloads.gameboy.machine import Machine
 from tests.workloads.gameboy.walking import Walker
 
 
@@ -100,9 +96,7 @@ def test_a_cartridge_is_the_same_everywhere() -> None:
     assert len({homebrew.cartridge(), homebrew.cartridge(cgb=True), homebrew.cartridge(sound_wait=True)}) == 3
 
 
-def test_the_map_that_is_seen_changes_from_room_to_room(walker: Walker) -> None:
+def test_rooms_look_different(walker: Walker) -> None:
     before = walker.picture()
     walker.go("right")
     assert (before != walker.picture()).any()
-    assert Machine is not None
-    assert read_game(files("hostler.workloads.gameboy.homebrew").joinpath("keyrooms.yaml").read_text()).map
