@@ -176,7 +176,7 @@ class Fleet:
         assert self.controller.poll() is None, f"the controller ended with {self.controller.returncode}: {self.log()}"
         try:
             left = json.loads((self.state / "controller.json").read_bytes())
-            return left["pid"] == self.controller.pid and self.client.status()["nodes_up"] == 1
+            return left["pid"] == self.controller.pid and self.client.status()["nodes_up"] >= 1
         except (FileNotFoundError, LinkError):
             return False
 

@@ -70,7 +70,7 @@ def test_what_may_vanish_is_no_copy_and_goes_first() -> None:
     only_there = held("rented")
     assert replication.is_at_risk(only_there, PLACES, AT, RULES)
     model = held(HUB, standing=Standing.MODEL, name="b" * 64)
-    first, second = transfers([model, only_there], PLACES, HUB, AT, RULES)
+    first, second = transfers([model, only_there], PLACES, AT, RULES)
     assert (first.source, first.target, first.urgency) == ("rented", HUB, Urgency.AT_RISK)
     assert first.due_at == AT + replication.URGENT_S
     assert (second.source, second.target, second.urgency) == (HUB, "bucket", Urgency.MODEL)
@@ -78,7 +78,7 @@ def test_what_may_vanish_is_no_copy_and_goes_first() -> None:
 
 def test_another_domain_is_found_before_another_place_in_the_same() -> None:
     for number in range(20):
-        (next_,) = transfers([held(HUB, name=f"{number:064x}")], PLACES, HUB, AT, RULES)
+        (next_,) = transfers([held(HUB, name=f"{number:064x}")], PLACES, AT, RULES)
         assert next_.target == "bucket"
 
 
@@ -105,12 +105,22 @@ def test_what_cannot_be_done_is_said() -> None:
     assert shortfall(held(HUB), cut, AT, RULES).why == "no place that has it can be reached"
 
 
+def test_what_lies_elsewhere_only_comes_home_before_it_goes_anywhere() -> None:
+    """It was read where it is not, and was taken for gone where it was."""
+    far = held("bucket", standing=Standing.MODEL)
+    (home,) = transfers([far], PLACES, AT, RULES)
+    assert (home.source, home.target) == ("bucket", HUB)
+    full = {**PLACES, HUB: replace(HERE, takes=False)}
+    assert transfers([far], full, AT, RULES) == []
+    assert "own disk" in (shortfall(far, full, AT, RULES).why or "")
+
+
 @given(st.lists(HELD, max_size=6, unique_by=lambda each: each.sha256), FLEETS)
 def test_a_transfer_goes_from_where_it_is_to_where_it_is_not_and_has_room(
     open_: list[Held], places: dict[str, Place]
 ) -> None:
     known = {each.sha256: each for each in open_}
-    found = transfers(open_, places, HUB, AT, RULES)
+    found = transfers(open_, places, AT, RULES)
     assert [each.urgency for each in found] == sorted(each.urgency for each in found)
     for each in found:
         artifact = known[each.sha256]
@@ -119,6 +129,7 @@ def test_a_transfer_goes_from_where_it_is_to_where_it_is_not_and_has_room(
         assert each.source in whole
         assert source.reachable
         assert each.target not in whole
+        assert HUB in (each.source, each.target), "two stores do not reach each other"
         assert target.keeps
         assert target.takes
         assert target.reachable
@@ -133,13 +144,13 @@ def test_done_as_it_says_there_is_what_is_wanted_or_it_says_why_not(artifact: He
         for name in replication.unread(artifact, places, AT, RULES):
             others = tuple(copy for copy in artifact.copies if copy.place != name)
             artifact = replace(artifact, copies=(*others, Copy(place=name, verified_at=AT)))
-        found = transfers([artifact], places, HUB, AT, RULES)
+        found = transfers([artifact], places, AT, RULES)
         if not found:
             break
         others = tuple(copy for copy in artifact.copies if copy.place != found[0].target)
         artifact = replace(artifact, copies=(*others, Copy(place=found[0].target, verified_at=AT)))
     missing = shortfall(artifact, places, AT, RULES)
-    assert not transfers([artifact], places, HUB, AT, RULES)
+    assert not transfers([artifact], places, AT, RULES)
     assert missing.is_met or missing.why is not None
 
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -192,6 +192,76 @@ async def test_a_store_that_is_put_back_gives_back_what_it_alone_had(yard: Yard)
     assert set(yard.copies(name)) == {HUB, "bucket"}
 
 
+async def test_what_only_another_store_has_is_not_taken_for_gone_while_there_is_no_room_here(yard: Yard) -> None:
+    """It was to go from there to a third, was read where it is not, and was told to be gone where it is."""
+    name = yard.segment(b"games")
+    await yard.settle()
+    yard.file(HUB, name).unlink()
+    await yard.tell(CopiesTold(place=HUB, gone=(name,), why="it was spare"))
+    yard.located[HUB].full_until = yard.clock.at + 1e6
+    await yard.settle()
+    assert set(yard.copies(name)) == {"bucket"}
+    assert yard.replicator.backlog.shortfalls == (
+        "the controller's own disk, through which copies go, has no room for it",
+    )
+    yard.located[HUB].full_until = 0.0
+    await yard.settle()
+    assert set(yard.copies(name)) == {HUB, "bucket"}
+
+
+async def test_many_small_files_cost_few_looks_and_few_facts(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was looked again after each that was copied, through all that was not: 20,000 took an hour of a core."""
+    looks, look = [0], yard.replicator._look
+
+    def counted(*given: Any, **named: Any) -> replicating.Found:
+        looks[0] += 1
+        return look(*given, **named)
+
+    monkeypatch.setattr(yard.replicator, "_look", counted)
+    del yard.located["shelf"]
+    names = [yard.segment(f"games {number}".encode()) for number in range(200)]
+    await yard.settle()
+    assert all(set(yard.copies(each)) == {HUB, "bucket"} for each in names)
+    assert looks[0] <= 3
+    assert len([each for each in yard.facts(CopiesVerified) if each.place == "bucket"]) <= 4
+
+
+async def test_there_is_no_look_for_a_while_after_one_that_took_long(yard: Yard) -> None:
+    """And what is out of reach is looked for less often still: all that lacks copies is walked through for that."""
+    times = iter(range(0, 1000, 2))
+    located, root = yard.located, yard.stores[HUB].root
+    slow = Replicator(
+        yard.journal,
+        located,
+        root,
+        ReplicationRules(),
+        yard.clock,
+        yard.verdicts,
+        yard.troubles.append,
+        timer=lambda: next(times),
+    )
+    await slow.turn()
+    begun = yard.clock.at
+    slow.wake()
+    await slow._rest()
+    assert yard.clock.at - begun >= replicating.LOOK_SHARE * 2.0
+    assert slow._reach_at == begun + replicating.REACH_SHARE * 2.0
+
+
+async def test_what_was_out_of_reach_a_moment_ago_is_told_until_it_is_back(yard: Yard) -> None:
+    name = yard.segment(b"games")
+    yard.located[HUB].away_until = yard.clock.at + 100
+    await yard.replicator.turn()
+    await yard.replicator.turn(thorough=False)
+    assert yard.replicator.backlog.artifacts == 1
+    yard.clock.at += 101
+    await yard.replicator.turn(thorough=False)
+    await asyncio.gather(*yard.replicator._running.values())
+    assert set(yard.copies(name)) == {HUB, "bucket"}
+    await yard.replicator.turn(thorough=False)
+    assert yard.replicator.backlog.artifacts == 0
+
+
 async def test_games_come_to_another_domain(yard: Yard) -> None:
     names = [yard.segment(f"games {number}".encode()) for number in range(10)]
     await yard.settle()
@@ -319,7 +389,7 @@ async def test_a_disk_that_fails_is_neither_the_end_nor_asked_on_and_on(yard: Ya
 
 async def test_a_database_that_fails_is_said_once(yard: Yard) -> None:
     yard.segment(b"games")
-    yard.replicator._open = lambda: 1 / 0  # type: ignore[assignment,method-assign,return-value]
+    yard.replicator._open = lambda *_, **__: 1 / 0  # type: ignore[assignment,method-assign,return-value]
     await yard.settle()
     await yard.settle()
     (said,) = yard.troubles
@@ -431,7 +501,7 @@ async def test_one_that_cannot_be_read_here_keeps_no_other_from_coming_home(
 
 async def test_who_was_killed_before_it_told_reads_again(yard: Yard) -> None:
     name = yard.segment(b"games", unread=True)
-    reading = asyncio.create_task(yard.replicator._read_back(yard.replicator._unread_here()))
+    reading = asyncio.create_task(yard.replicator._read_new(yard.replicator._unread_here()))
     await asyncio.sleep(0)
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)

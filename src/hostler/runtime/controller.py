@@ -152,19 +152,7 @@ class Controller(Looks):
         )
         old = {} if retired is None else dict(self._retired(retired))
         self._links = {name: self._linked(name, each) for name, each in {**backends, **old}.items()}
-        self._node_cleaner = NodeCleaner(
-            {name: link.backend for name, link in self._links.items()},
-            Survey({}, self._journal, copies),
-            self._places,
-            keeping,
-            clock,
-            now=self._now,
-            needed=partial(needed_on, self._core.state),
-            is_full=partial(is_full, self._core.state),
-            targets=lambda: self._core.state.rules.targets,
-            tell=self.tell,
-            trouble=partial(self.record, "disk"),
-        )
+        self._node_cleaner = self._cleaner_of_nodes(keeping, copies)
         self._writer_death: asyncio.Future[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
@@ -428,6 +416,21 @@ class Controller(Looks):
         for name in self._left_behind():
             node = self._core.state.nodes[name]
             yield name, make(node.spec, node.agent)
+
+    def _cleaner_of_nodes(self, keeping: Keeping, copies: ReplicationRules) -> NodeCleaner:
+        return NodeCleaner(
+            {name: link.backend for name, link in self._links.items()},
+            Survey({}, self._journal, copies),
+            self._places,
+            keeping,
+            self._clock,
+            now=self._now,
+            needed=partial(needed_on, self._core.state),
+            is_full=partial(is_full, self._core.state),
+            targets=lambda: self._core.state.rules.targets,
+            tell=self.tell,
+            trouble=partial(self.record, "disk"),
+        )
 
     def _linked(self, name: str, backend: Backend) -> Link:
         if isinstance(backend, Remembers):

@@ -175,11 +175,15 @@ def forgets(name: ObjectName) -> str:
     return f"what was written of {name.path} is not what is read: its disk is failing"
 
 
-def answered(located: Located, now: float) -> None:
-    """It did what it was asked for. If it was away for long, nothing there counts yet."""
+def answered(located: Located, now: float, *, took: bool = False) -> None:
+    """It did what it was asked for. If it was away for long, nothing there counts yet.
+
+    That something can be read there says nothing of room; that it `took` a file does.
+    """
     located.suspect = located.suspect or _is_lost(located, now)
-    located.failures, located.away_until, located.full_until, located.trouble = 0, 0.0, 0.0, None
-    located.away_since, located.refused = None, False
+    located.failures, located.away_until, located.away_since, located.refused = 0, 0.0, None, False
+    if took or now >= located.full_until:
+        located.full_until, located.trouble = 0.0, None
 
 
 def troubles(places: Places, now: float, after_s: float) -> list[str]:

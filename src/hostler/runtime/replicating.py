@@ -8,21 +8,24 @@ back is told to the core, whose facts the catalogue follows. A controller that i
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hostler.model.artifacts import HUB, SUFFIXES, Place, ReplicationRules, Wanted
 from hostler.model.errors import FilesError, LinkError, LinkLost
-from hostler.model.inputs import CopiesTold, GivePlaceUp
+from hostler.model.inputs import GivePlaceUp
 from hostler.model.record import record
 from hostler.policy import replication
-from hostler.policy.replication import Held, Transfer
+from hostler.policy.replication import Held
 from hostler.runtime import places
 from hostler.runtime.clock import Clock
+from hostler.runtime.copying import Copier, Move, parcels
 from hostler.runtime.pacing import Stopped
 from hostler.runtime.places import Absences, Places
 from hostler.runtime.threads import AT_ONCE, Threads
@@ -33,6 +36,10 @@ from hostler.stores.base import ObjectName
 
 LOOK_S = 30.0
 """How often it is looked for what lacks copies, if nobody says that there is something new."""
+LOOK_SHARE = 4.0
+"""So many times of what a look took there is none, though there be news: where much lacks copies, looking is dear."""
+REACH_SHARE = 50.0
+"""What is out of reach is not looked for so many times of what it took: it walks through all that lacks copies."""
 VAIN = 3
 """Rounds that may come to nothing, one after the other, before whoever waits for copies waits no more."""
 PATIENCE_S = 20.0
@@ -64,6 +71,16 @@ class Backlog:
     """When it was looked; `None`: not yet."""
 
 
+class Found(NamedTuple):
+    """What a look came to."""
+
+    backlog: Backlog
+    new: Sequence[ObjectName]
+    """What was never read in the controller's own store."""
+    moves: Mapping[str, Sequence[Move]]
+    """What is to be done next, by the place other than the controller's own; the most urgent first."""
+
+
 NOTHING = Backlog(artifacts=0, bytes=0, at_risk=0, oldest_due_at=None, shortfalls=())
 
 
@@ -80,10 +97,10 @@ class Replicator:
         verdicts: Verdicts,
         trouble: Callable[[str], None],
         remember: Callable[[Absences], None] | None = None,
+        timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._journal = journal
         self._located = located
-        self._root = root
         self._rules = rules
         self._clock = clock
         self._verdicts = verdicts
@@ -94,11 +111,15 @@ class Replicator:
         self._running: dict[str, asyncio.Task[Any]] = {}
         self._busy: Counter[str] = Counter()
         """Of these, by place."""
-        self._threads = Threads("copies")
+        self._copier = Copier(located, root, clock, verdicts)
         self._looking = Threads("looks at")
         """Others: copies take as long as they take, and one that looks must not wait for them."""
         self._looks: dict[str, asyncio.Task[None]] = {}
-        self._names: Mapping[str, ObjectName] = {}
+        self._timer = timer
+        self._look_took_s = 0.0
+        self._out_of_reach: Sequence[str] = ()
+        self._reach_at = float("-inf")
+        """When it may be looked again for what is out of reach."""
         self._looked_at = float("-inf")
         self._said = ""
         self._marks = Marks(journal)
@@ -117,45 +138,46 @@ class Replicator:
         try:
             while True:
                 self._new.clear()
-                await self._turn_or_say_why_not()
+                await self._turn_or_say_why_not(thorough=self._clock.now() >= self._reach_at)
                 await self._rest()
         finally:
             for each in self._located.values():
                 each.bandwidth.stop()
             await asyncio.gather(*self._running.values(), return_exceptions=True)
-            self._threads.close()
+            self._copier.close()
             self._looking.close()
 
-    async def turn(self) -> None:
-        """Look once at what lacks copies, and begin as much as may run at the same time."""
+    async def turn(self, *, thorough: bool = True) -> None:
+        """Look once at what lacks copies, and begin as much as may run at the same time.
+
+        `thorough`: what can be read nowhere now is looked for, too; else it is what was found the last time.
+        """
         await self._give_up_who_left()
         await self._look_at_places()
-        held, new = await asyncio.to_thread(self._open), await asyncio.to_thread(self._unread_here)
-        now, rules = self._clock.now(), self._rules
-        seen = places.seen(self._located, now)
+        begun = self._timer()
+        found = await asyncio.to_thread(self._look, set(self._running), thorough=thorough)
+        self._look_took_s = self._timer() - begun
+        self.backlog = found.backlog
+        seen = places.seen(self._located, self._clock.now())
         await self._search_for_lost(seen)
-        self.backlog = _backlog(held, seen, now, rules)
-        if new and seen[HUB].reachable:
-            self._begin(NEWS, HUB, partial(self._read_back, new))
-        held = [each for each in held if not self._is_new(each)]
-        for each in held:
-            for place in replication.unread(each, seen, now, rules):
-                self._begin(each.sha256, place, partial(self._read, self._names[each.sha256], place))
-        for transfer in replication.transfers(held, seen, HUB, now, rules):
-            self._begin(transfer.sha256, _other(transfer), partial(self._copy, transfer))
+        if found.new and seen[HUB].reachable:
+            self._begin(HUB, [NEWS], partial(self._read_new, found.new))
+        for place, moves in found.moves.items():
+            for some in parcels(moves, AT_ONCE - self._busy[place]):
+                self._begin(place, [each.name.sha256 for each in some], partial(self._copier.move, some))
 
     async def settled(self) -> None:
         """Wait until nothing more can be done: all has its copies, or what could hold them does not answer."""
         vain = 0
         while vain < VAIN:
             before = self._verdicts.told
-            await self._turn_or_say_why_not()
+            await self._turn_or_say_why_not(thorough=True)
             if not self._running and (rest_s := self._back_in_s()) is None:
                 return
             if not self._running:
                 await self._clock.sleep(rest_s or 0.0)
             while self._running:
-                await asyncio.wait(list(self._running.values()))
+                await asyncio.wait(set(self._running.values()))
             vain = 0 if self._verdicts.told > before else vain + 1
 
     def _back_in_s(self) -> float | None:
@@ -165,10 +187,10 @@ class Replicator:
         soonest = min(rests, default=None)
         return None if not self.backlog.artifacts or soonest is None or soonest > PATIENCE_S else soonest
 
-    async def _turn_or_say_why_not(self) -> None:
+    async def _turn_or_say_why_not(self, *, thorough: bool) -> None:
         """What is wrong with a database or a disk for a while must not end the controller; it is said once."""
         try:
-            await self.turn()
+            await self.turn(thorough=thorough)
         except Exception as error:  # noqa: BLE001 - recorded, and the next turn comes all the same
             words = f"what lacks copies cannot be looked for: {type(error).__name__}: {error}"
             if words != self._said:
@@ -177,21 +199,25 @@ class Replicator:
         else:
             self._said = ""
 
-    def _begin(self, name: str, place: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        if name in self._running or self._busy[place] >= AT_ONCE:
+    def _begin(self, place: str, names: Sequence[str], work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        if self._busy[place] >= AT_ONCE or any(each in self._running for each in names):
             return
         self._busy[place] += 1
-        task = self._running[name] = asyncio.create_task(work())
-        task.add_done_callback(lambda _: self._over(name, place, task))
+        task = asyncio.create_task(work())
+        self._running |= dict.fromkeys(names, task)
+        task.add_done_callback(lambda _: self._over(names, place, task))
 
-    def _over(self, name: str, place: str, task: asyncio.Task[Any]) -> None:
-        """Whoever is told of a copy wakes us; what failed is left for the next look, or it would be tried on and on."""
-        del self._running[name]
+    def _over(self, names: Sequence[str], place: str, task: asyncio.Task[Any]) -> None:
+        """Whoever is told of copies wakes us; what failed is left for the next look, or it would be tried on and on."""
+        for name in names:
+            del self._running[name]
         self._busy[place] -= 1
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._trouble(f"{name} cannot be copied: {type(error).__name__}: {error}")
+            what = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+            self._trouble(f"{what} cannot be copied: {type(error).__name__}: {error}")
 
     async def _rest(self) -> None:
+        await self._clock.sleep(LOOK_SHARE * self._look_took_s)
         woken = asyncio.ensure_future(self._new.wait())
         slept = asyncio.ensure_future(self._clock.sleep(LOOK_S))
         try:
@@ -226,7 +252,7 @@ class Replicator:
         unsearched = [name for name, each in seen.items() if each.reachable and name not in self._searched]
         lost = await asyncio.to_thread(self._lost) if unsearched else {}
         for place in unsearched if lost else ():
-            self._begin(f"what is lost, in {place}", place, partial(self._search, place, lost))
+            self._begin(place, [f"what is lost, in {place}"], partial(self._search, place, lost))
         self._searched.update(() if lost else unsearched)
 
     def _lost(self) -> Mapping[str, ObjectName]:
@@ -235,7 +261,7 @@ class Replicator:
         return {name: ObjectName(name, SUFFIXES[each.kind]) for name, each in known.items()}
 
     async def _search(self, place: str, lost: Mapping[str, ObjectName]) -> None:
-        located, threads, there = self._located[place], self._threads.of(place), list[ObjectName]()
+        located, there = self._located[place], list[ObjectName]()
 
         def look() -> None:
             for each in located.store.listed():
@@ -244,7 +270,7 @@ class Replicator:
                     there.append(each.name)
 
         try:
-            await asyncio.get_running_loop().run_in_executor(threads, look)
+            await self._copier.in_thread(place, look)
         except Stopped:
             return
         except LinkError as error:
@@ -254,7 +280,7 @@ class Replicator:
             self._trouble(f"{place} cannot be searched for artifacts that nobody else has: {error}")
         self._searched.add(place)
         for name in there:
-            await self._read(name, place)
+            await self._copier.read(name, place)
 
     async def _look_at_places(self) -> None:
         now = self._clock.now()
@@ -293,20 +319,33 @@ class Replicator:
             await asyncio.to_thread(self._remember, absent)
             self._remembered = absent
 
-    def _open(self) -> list[Held]:
+    def _look(self, busy: Collection[str], *, thorough: bool) -> Found:
+        """What lacks copies, and what to do about it; waits. What is `busy` is done already."""
+        now, rules = self._clock.now(), self._rules
+        seen = places.seen(self._located, now)
+        held, names = self._open(seen, now, thorough=thorough)
+        idle = [each for each in held if each.sha256 not in busy and not self._is_new(each)]
+        reads = (
+            Move(names[each.sha256], each.bytes, place, place)
+            for each in idle
+            for place in replication.unread(each, seen, now, rules)
+        )
+        transfers = (
+            Move(names[each.sha256], each.bytes, each.source, each.target)
+            for each in replication.transfers(idle, seen, now, rules)
+        )
+        return Found(_backlog(held, seen, now, rules), self._unread_here(), _by_place(chain(reads, transfers)))
+
+    def _open(
+        self, seen: Mapping[str, Place], now: float, *, thorough: bool
+    ) -> tuple[Sequence[Held], Mapping[str, ObjectName]]:
         """Artifacts that lack copies which the places there are could hold, as the catalogue has them."""
-        rules = self._rules
-        now = self._clock.now()
-        domains = {name: each.domain for name, each in self._located.items() if places.counts(each, now)}
-        since = now - rules.verified_within_s
-        wanted = {standing: possible(each, domains) for standing, each in rules.wanted.items()}
-        readable = [name for name, each in places.seen(self._located, now).items() if each.reachable]
-        names = self._marks.short_of(Rules(wanted, domains), since, MOST, readable)
+        short = self._short(seen, now, thorough=thorough)
+        names = list(dict.fromkeys([*short, *self._out_of_reach]))
         with self._journal.catalogue() as connection:
             known, copies = catalogue.by_name(connection, names), catalogue.copies_of(connection, names)
             standings = catalogue.standings(connection, names)
-        self._names = {name: ObjectName(name, SUFFIXES[each.kind]) for name, each in known.items()}
-        return [
+        held = [
             Held(
                 sha256=name,
                 bytes=known[name].bytes,
@@ -316,6 +355,22 @@ class Replicator:
             )
             for name in names
         ]
+        back = {each.sha256 for each in held if replication.is_readable(each, seen)} - set(short)
+        paths = {name: ObjectName(name, SUFFIXES[each.kind]) for name, each in known.items()}
+        return [each for each in held if each.sha256 not in back], paths
+
+    def _short(self, seen: Mapping[str, Place], now: float, *, thorough: bool) -> list[str]:
+        """What can be read somewhere; what is out of reach is remembered, and may be in reach again by now."""
+        domains = {name: each.domain for name, each in seen.items() if each.keeps}
+        since = now - self._rules.verified_within_s
+        rules = Rules({each: possible(wanted, domains) for each, wanted in self._rules.wanted.items()}, domains)
+        readable = [name for name, each in seen.items() if each.reachable]
+        names = self._marks.short_of(rules, since, MOST, readable)
+        if thorough:
+            begun = self._timer()
+            self._out_of_reach = self._marks.out_of_reach(rules, since, MOST, readable)
+            self._reach_at = now + REACH_SHARE * (self._timer() - begun)
+        return names
 
     def _unread_here(self) -> list[ObjectName]:
         """What was never read in the controller's own store, as much of it as is read at once."""
@@ -337,59 +392,9 @@ class Replicator:
             copy.place == HUB and copy.verified_at is None and not copy.damaged for copy in held.copies
         )
 
-    async def _read_back(self, new: Sequence[ObjectName]) -> None:
-        """One fact for all that is right; what may be wrong with any other is found out by reading it by itself."""
-        loop, hub = asyncio.get_running_loop(), self._located[HUB]
-        right = await loop.run_in_executor(self._threads.of(HUB), self._right_ones, new)
-        if right:
-            await self._verdicts.say(CopiesTold(place=HUB, verified=tuple(right)))
-        for name in [each for each in new if each.sha256 not in right]:
-            if self._clock.now() < hub.away_until:
-                break
-            if await self._read(name, HUB) is None:
-                self._puzzling.add(name.sha256)
+    async def _read_new(self, new: Sequence[ObjectName]) -> None:
+        self._puzzling |= {each.sha256 for each in await self._copier.read_new(new)}
         self.wake()  # there may be more
-
-    def _right_ones(self, names: Sequence[ObjectName]) -> dict[str, None]:
-        """Those that are as they should be, in order, until the controller ends; waits."""
-        hub, right = self._located[HUB], dict[str, None]()
-        for name in names:
-            try:
-                hub.store.check(name, hub.bandwidth.pace)
-            except Stopped:
-                break
-            except (LinkError, FilesError, OSError):
-                continue  # what that means is told by whoever reads it by itself
-            right[name.sha256] = None
-        return right
-
-    async def _copy(self, transfer: Transfer) -> None:
-        """Into the controller's store from elsewhere, or from there to elsewhere."""
-        name, comes = self._names[transfer.sha256], transfer.target == HUB
-        other = _other(transfer)
-        store, pace = self._located[other].store, self._located[other].bandwidth.pace
-        move = store.get if comes else store.put
-        work = partial(move, name, self._root / name.path, pace)
-        if not await self._verdicts.done(transfer.source, other, name, work, self._threads.of(other)):
-            return
-        if comes:
-            await self._read_what_came(name)
-        else:
-            await self._verdicts.say(CopiesTold(place=transfer.target, verified=(transfer.sha256,)))
-
-    async def _read_what_came(self, name: ObjectName) -> None:
-        """Who puts reads back what it has put; who gets has read it elsewhere only."""
-        if await self._read(name, HUB) is False:
-            places.failed(self._located[HUB], FilesError(places.forgets(name)), self._clock.now())
-
-    async def _read(self, name: ObjectName, place: str) -> bool | None:
-        """As `Verdicts.done`, and that it is right is told."""
-        located = self._located[place]
-        work = partial(located.store.check, name, located.bandwidth.pace)
-        right = await self._verdicts.done(place, place, name, work, self._threads.of(place))
-        if right:
-            await self._verdicts.say(CopiesTold(place=place, verified=(name.sha256,)))
-        return right
 
     @property
     def looked_at(self) -> float | None:
@@ -397,9 +402,15 @@ class Replicator:
         return None if self._looked_at == float("-inf") else self._looked_at
 
 
-def _other(transfer: Transfer) -> str:
-    """The place of a transfer that is not the controller's own store."""
-    return transfer.source if transfer.target == HUB else transfer.target
+def _by_place(moves: Iterable[Move]) -> Mapping[str, Sequence[Move]]:
+    """One at a time of each file: the first of them."""
+    first: dict[str, Move] = {}
+    for each in moves:
+        first.setdefault(each.name.sha256, each)
+    found: dict[str, list[Move]] = {}
+    for each in first.values():
+        found.setdefault(each.other, []).append(each)
+    return found
 
 
 def possible(wanted: Wanted, domains: Mapping[str, str]) -> Wanted:

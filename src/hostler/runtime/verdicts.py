@@ -64,7 +64,7 @@ class Verdicts:
         except OSError as error:
             fault = FilesError(f"{name.path} cannot be read or written: {error}")
             return self._unreadable(other, fault) if source == other else self._unknown(other, fault)
-        places.answered(located, self._clock.now())
+        places.answered(located, self._clock.now(), took=source != other)
         return True
 
     async def say(self, told: CopiesTold) -> None:

@@ -21,7 +21,7 @@ from hostler.store.tables import artifacts, copies, settling
 
 PAGE = 2000
 """Artifacts that are marked in one transaction: the journal waits for it."""
-PAGES = 10
+PAGES = 2
 """Pages that are tried at one look where most of them lack copies: these, too, are not to be walked through."""
 
 
@@ -59,21 +59,26 @@ class Marks:
     def short_of(self, rules: Rules, since: float, limit: int, readable: Collection[str] | None = None) -> list[str]:
         """Of each standing, at most `limit` artifacts with fewer copies read since `since` than wanted, oldest first.
 
-        Just what `catalogue.short_of` answers for each. With `readable`, at most `limit` that lie in any of these
-        places, and as many that lie in none: what is lost, or out of reach, must not keep all others from being seen.
+        Just what `catalogue.short_of` answers for each. With `readable`, only of what lies in any of these places: what
+        is lost, or out of reach, must not keep all others from being seen; `out_of_reach` has it.
         """
         self._begin_under(rules.text())
         self._reopen(since)
         for standing, wanted in rules.wanted.items():
             self._settle(standing, wanted, rules.domains, since)
-        open_, lies = artifacts.c.settled_on.is_(None), None if readable is None else catalogue.lies_in(readable)
-        parts = (open_,) if lies is None else (open_ & lies, open_ & ~lies)
+        open_ = artifacts.c.settled_on.is_(None)
+        return self._short_of(rules, since, limit, open_ if readable is None else open_ & catalogue.lies_in(readable))
+
+    def out_of_reach(self, rules: Rules, since: float, limit: int, readable: Collection[str]) -> list[str]:
+        """The same, of what lies in none of these places. It walks through all that lacks copies."""
+        return self._short_of(rules, since, limit, artifacts.c.settled_on.is_(None) & ~catalogue.lies_in(readable))
+
+    def _short_of(self, rules: Rules, since: float, limit: int, among: ColumnElement[bool]) -> list[str]:
         with self._journal.catalogue() as connection:
             return [
                 name
                 for standing, wanted in rules.wanted.items()
-                for part in parts
-                for name in catalogue.short_of(connection, standing, wanted, rules.domains, since, limit, part)
+                for name in catalogue.short_of(connection, standing, wanted, rules.domains, since, limit, among)
             ]
 
     def _begin_under(self, rules: str) -> None:

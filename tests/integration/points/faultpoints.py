@@ -361,8 +361,8 @@ POINTS = {
     "delete": deleted(),
     "drop": dropped(),
     "read back": {
-        "new": Called("hostler.runtime.replicating:Replicator._read_back"),
-        "read": Called("hostler.runtime.replicating:Replicator._right_ones", after=True),
+        "new": Called("hostler.runtime.copying:Copier.read_new"),
+        "read": Called("hostler.runtime.copying:Copier._right_ones", after=True),
         **written("CopiesVerified", "controller"),
     },
     "put into a bucket": {
