@@ -14,6 +14,7 @@ from hostler.workloads.gameboy.machine import Layout, Machine
 from hostler.workloads.gameboy.rewards import Rewards, as_floats
 from hostler.workloads.gameboy.rom import Cartridge
 from hostler.workloads.gameboy.seeing import Eyes
+from hostler.workloads.gameboy.spent import Spent, clock
 
 Features: TypeAlias = npt.NDArray[np.float32]
 Screens: TypeAlias = npt.NDArray[np.uint8]
@@ -74,6 +75,7 @@ class Batch:
         self._places = np.zeros((machines, game.places), np.bool_)
         self._rows = np.arange(machines)
         self._steps = np.zeros(machines, np.int64)
+        self.spent = Spent()
         self.features: Features = np.zeros((machines, self._eyes.width), np.float32)
         shape = game.screen
         self.screens: Screens | None = (
@@ -94,8 +96,9 @@ class Batch:
 
         Raises `WrongValue`.
         """
-        before = self._values
+        before, begun = self._values, clock()
         self._play(actions)
+        played = clock()
         self._values = self._checked(self._layout.numbers(self._bytes))
         reward = self._rewards.step(before, self._values)
         self._places[self._rows, self._here(self._values)] = True
@@ -110,6 +113,8 @@ class Batch:
             if restart:
                 last[index] = self._seen(index)
                 self._begin(index)
+        self.spent.emulate += played - begun
+        self.spent.encode += clock() - played
         return Step(as_floats(reward), ended, cut, last, episodes)
 
     def close(self) -> None:

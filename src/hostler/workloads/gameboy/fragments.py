@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from hostler.workloads.gameboy.batch import Batch, Episode, Features, Screens
 from hostler.workloads.gameboy.policy import Floats, Player
+from hostler.workloads.gameboy.spent import Spent, clock
 
 Whole: TypeAlias = npt.NDArray[np.int8]
 
@@ -33,6 +34,8 @@ class Fragment:
     version: int
     """Of the policy."""
     episodes: tuple[Episode, ...] = ()
+    spent: Spent = field(default_factory=Spent)
+    """On making it, and on bringing it here."""
 
     @property
     def steps(self) -> int:
@@ -57,10 +60,13 @@ class Sampler:
     def fill(self, made: Fragment, player: Player, steps: int) -> None:
         """The same, into arrays that are there."""
         episodes: list[Episode] = []
+        before, begun = replace(self._batch.spent), clock()
         for step in range(steps):
             episodes += self._step(made, step, player)
         made.ahead[steps - 1] = np.where(made.over[steps - 1], made.ahead[steps - 1], self._worths(player))
         made.episodes = tuple(episodes)
+        made.spent = self._batch.spent.since(before)
+        made.spent.policy = clock() - begun - made.spent.whole
 
     def close(self) -> None:
         """Let go of the machines."""

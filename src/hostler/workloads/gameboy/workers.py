@@ -18,12 +18,13 @@ from typing import Any, Protocol
 import torch
 
 from hostler.workloads.gameboy import shared
-from hostler.workloads.gameboy.batch import Batch, Episode
+from hostler.workloads.gameboy.batch import Batch
 from hostler.workloads.gameboy.fragments import Fragment, Sampler
 from hostler.workloads.gameboy.game import Game
 from hostler.workloads.gameboy.policy import Network, player, weights_of
 from hostler.workloads.gameboy.rom import Cartridge
 from hostler.workloads.gameboy.seeing import Eyes
+from hostler.workloads.gameboy.spent import clock
 
 SLOTS = 3
 """Fragments of a worker that may be under way: one that is made, and others that wait while the learner learns."""
@@ -178,10 +179,11 @@ class Processes:
         if isinstance(told, str):
             self._bury(worker, told)
             return None
-        slot, version, episodes = told
-        worker.deaths = 0
+        slot, version, episodes, spent = told
+        worker.deaths, begun = 0, clock()
         fragment = shared.copied(shared.fragment_in(worker.fragments.copies[slot], version))
-        fragment.episodes = episodes
+        fragment.episodes, fragment.spent = episodes, spent
+        fragment.spent.transport += clock() - begun
         with suppress(OSError):  # it is dead: that is seen where something of it is awaited
             worker.pipe.send(slot)
         return fragment
@@ -224,21 +226,18 @@ def _work(plan: Plan, seed: int, pipe: Connection, policy: shared.Block, fragmen
         sampler = Sampler(Batch(plan.game, plan.cartridge, plan.machines), seed)
         while True:
             slot = pipe.recv()
+            begun = clock()
             values, version = shared.newest(weights)
             network.load_state_dict({name: torch.from_numpy(each) for name, each in values.items()})
-            episodes = _sample(sampler, network, version, plan.steps, places, slot)
-            pipe.send((slot, version, episodes))
+            played = player(network)
+            taken = clock() - begun
+            made = shared.fragment_in(places.copies[slot], version)
+            sampler.fill(made, played, plan.steps)
+            made.spent.transport = taken
+            pipe.send((slot, version, made.episodes, made.spent))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass  # the learner is gone
     except Exception as error:  # noqa: BLE001 - told, and begun anew
         with suppress(OSError):
             pipe.send(f"{type(error).__name__}: {error}")
     os._exit(0)  # what is shared belongs to the learner: no tracker of ours is to take it away
-
-
-def _sample(
-    sampler: Sampler, network: Network, version: int, steps: int, places: shared.Opened, slot: int
-) -> tuple[Episode, ...]:
-    made = shared.fragment_in(places.copies[slot], version)
-    sampler.fill(made, player(network), steps)
-    return made.episodes
