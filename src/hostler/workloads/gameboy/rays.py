@@ -23,7 +23,7 @@ from hostler.workloads.gameboy.run import Spread
 from hostler.workloads.gameboy.seeing import Eyes
 from hostler.workloads.gameboy.spent import clock
 from hostler.workloads.gameboy.strict import SpecError
-from hostler.workloads.gameboy.workers import LIVES, Plan
+from hostler.workloads.gameboy.workers import LIVES, Plan, numbered
 
 UNDER_WAY = 2
 """Fragments that an actor has been asked for."""
@@ -153,6 +153,7 @@ class Actors:
             self._bury(number, f"{type(error).__name__}: {str(error).splitlines()[0]}")
             return None
         fragment.spent.transport += clock() - begun
+        fragment.pictures = numbered(fragment.pictures, number, self._plan.machines)
         self._deaths[number] = 0
         self._ask(self._actors[number], number)
         return fragment

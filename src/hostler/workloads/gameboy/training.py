@@ -11,7 +11,8 @@ import torch
 
 from hostler.workloads.gameboy.checkpoints import Checkpoints
 from hostler.workloads.gameboy.fragments import Fragment
-from hostler.workloads.gameboy.game import Game
+from hostler.workloads.gameboy.game import MICRO, Game
+from hostler.workloads.gameboy.pictures import png
 from hostler.workloads.gameboy.policy import Network
 from hostler.workloads.gameboy.ppo import Learner, Update
 from hostler.workloads.gameboy.progress import Progress
@@ -21,6 +22,8 @@ from hostler.workloads.gameboy.run import Run, Spread
 from hostler.workloads.gameboy.seeing import Eyes
 from hostler.workloads.gameboy.workers import Here, Plan, Processes, Source
 
+SCHEMA = 1
+"""Of what is told: docs/reference/rl.md."""
 LISTENS_S = 1.0
 """So often it is looked whether it is to end."""
 PATIENCE_S = 60.0
@@ -52,6 +55,7 @@ class Training:
         self._source = source or _source
         self._told = told
         self._is_ended = False
+        self._pictures: dict[int, str] = {}
         if checkpoints is not None:
             self._go_on(checkpoints)
 
@@ -79,7 +83,7 @@ class Training:
         self._is_ended = True
 
     def _update(self, source: Source) -> None:
-        begun = time.monotonic()
+        begun, self._pictures = time.monotonic(), {}
         source.offer(self.learner.network, self.learner.updates)
         fragments = self._collected(source)
         if self._is_ended:
@@ -114,6 +118,7 @@ class Training:
     def _count(self, fragment: Fragment) -> None:
         self.progress.steps += fragment.steps
         self.progress.spent.add(fragment.spent)
+        self._pictures |= {number: png(picture) for number, picture in fragment.pictures.items()}
         self.progress.add(self.shares.names, fragment.episodes)
         for each in fragment.episodes:
             self.shares.add(each.parts)
@@ -123,6 +128,8 @@ class Training:
             self._told({"trouble": trouble})
         self._told(
             {
+                "rl": SCHEMA,
+                "envs": max(self.run_asked.workers, 1) * self.run_asked.envs_per_worker,
                 "steps": self.progress.steps,
                 "updates": self.learner.updates,
                 "episodes": self.progress.episodes,
@@ -130,7 +137,9 @@ class Training:
                 "reward": self.progress.mean_reward,
                 "seconds": self.progress.seconds,
                 "spent": asdict(self.progress.spent),
-                "parts": self.progress.parts,
+                "parts": {name: paid / MICRO for name, paid in self.progress.parts.items()},
+                "explored": self.progress.places,
+                "pictures": self._pictures,
                 "update": asdict(update),
                 "shares": self.shares.shares,
                 "alarms": self.shares.alarms,
