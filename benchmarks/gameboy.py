@@ -3,9 +3,9 @@
     python benchmarks/gameboy.py [--quick] [--json FILE]
 
 Our own cartridge, with as much to do in a frame as a usual game; 2 workers of 4 machines, 8 frames a step, batches of
-2,048 steps, a network of 2 x 128. Peers play the same environment with the same network, batch and course. Rates are per
-CPU-second of all processes of a way, learner included, so that a machine shared with others tells the same. Ways take
-turns. Needs the extras `rl` and `ray`; the peers make an environment of their own (`requirements-peers-rl.txt`).
+2,048 steps, a network of 2 x 128. Peers play the same environment with the same network, batch and course. Rates are
+per CPU-second of all processes of a way, learner included, so that a machine shared with others tells the same. Ways
+take turns. Needs the extras `rl` and `ray`; the peers make an environment of their own (`requirements-peers-rl.txt`).
 """
 
 import json
@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 import peers_env
 from common import Bar, Row, arguments, report
 from gameboy_case import MACHINES, WORKERS, played
-
 from hostler.workloads.gameboy.batch import Batch
 from hostler.workloads.gameboy.homebrew.cartridge import ROOMS, cartridge
 from hostler.workloads.gameboy.machine import Machine
@@ -70,7 +70,10 @@ def _environments(rounds: int, frames: int) -> Iterator[Row]:
         batch.reset()
         actions = np.random.default_rng(1).integers(0, len(game.actions), (4096, WORKERS * MACHINES))
         steps = frames // skip
-        pairs = [(_batched(batch, actions, steps), _bare(bare, skip, steps * MACHINES * WORKERS)) for _ in range(2 * rounds + 1)]
+        pairs = [
+            (_batched(batch, actions, steps), _bare(bare, skip, steps * MACHINES * WORKERS))
+            for _ in range(2 * rounds + 1)
+        ]
         batch.close()
         bare.close()
         ours, theirs = (statistics.median(each) for each in zip(*pairs, strict=True))
@@ -122,7 +125,9 @@ def _in_turns(ways: Sequence[str], rounds: int, updates: int) -> dict[str, list[
 def _case(way: str, updates: int) -> dict[str, float]:
     python = peers_env.ensure("peers-rl") if way in PEERS else Path(sys.executable)
     print(f"{way}: {updates}", file=sys.stderr)
-    done = subprocess.run([python, CASE, way, str(updates)], stdout=subprocess.PIPE, text=True, check=True, timeout=1800)
+    done = subprocess.run(
+        [python, CASE, way, str(updates)], stdout=subprocess.PIPE, text=True, check=True, timeout=1800
+    )
     told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return told
 
@@ -160,10 +165,16 @@ def _refusal() -> list[Row]:
 
 
 def _bars(
-    environment: Sequence[Row], sampling: Sequence[Row], whole: Sequence[Row], learning: Sequence[Row], refusal: Sequence[Row]
+    environment: Sequence[Row],
+    sampling: Sequence[Row],
+    whole: Sequence[Row],
+    learning: Sequence[Row],
+    refusal: Sequence[Row],
 ) -> Iterator[Bar]:
     for row in environment:
-        yield Bar(f"skip {row['frames a step']}: frames per CPU-second, share of bare PyBoy's", row["share"], 0.95, ">=")
+        yield Bar(
+            f"skip {row['frames a step']}: frames per CPU-second, share of bare PyBoy's", row["share"], 0.95, ">="
+        )
     here, processes, ray = (row["steps per CPU s"] for row in sampling)
     yield Bar("2 processes: CPU per step above one process, skip 8", here / processes - 1, 0.05, "<")
     yield Bar("2 Ray actors, fragments of 128: the same", here / ray - 1, 0.15, "<")
@@ -172,7 +183,9 @@ def _bars(
     yield Bar("end to end: relative to Stable-Baselines3", own / rates[WORDS["sb3"]], 1.5, ">=")
     yield Bar("end to end: relative to RLlib", own / rates[WORDS["rllib"]], 4.0, ">=")
     yield Bar("end to end: steps per CPU-second", own, 1000.0, ">=", f"the document asked for {SEED_STEPS:.0f}")
-    yield Bar("learning: CPU-seconds to 14.4 of 16 rooms, slowest seed", max(row["CPU s"] for row in learning), 60.0, "<")
+    yield Bar(
+        "learning: CPU-seconds to 14.4 of 16 rooms, slowest seed", max(row["CPU s"] for row in learning), 60.0, "<"
+    )
     yield Bar("learning: rooms, worst seed", min(row["rooms of 16"] for row in learning), 0.9 * ROOMS, ">=")
     yield Bar("a plan that can never fit: seconds until it is refused", refusal[0]["s"], 5.0, "<")
 

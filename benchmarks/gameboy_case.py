@@ -1,7 +1,7 @@
 """One way of learning our Game Boy game, measured: the CPU-seconds of all its processes, and the steps made in them.
 
-By hand: `python benchmarks/gameboy_case.py WAY UPDATES`; prints JSON. WAY is one of `WAYS`; each runs in a process of its
-own, those of peers with the peers' Python. The environment, the network, the batch and the course are the same in all.
+By hand: `python benchmarks/gameboy_case.py WAY UPDATES`; prints JSON. WAY is one of `WAYS`; each runs in a process of
+its own, those of peers with the peers' Python. The environment, the network, the batch and the course are the same.
 """
 
 from __future__ import annotations
