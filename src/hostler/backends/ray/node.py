@@ -60,7 +60,7 @@ FOREVER = Span(seconds=365 * 86400.0, longest=True, saves=False)
 """Ray ends no job by its time."""
 FAILED_REST_S = (5.0, 30.0, 120.0)
 """After a pilot that failed before it called, the next is not submitted for so long."""
-ABSENT_S = 60.0
+ABSENT_S = 30.0
 """A pilot that has called, that Ray does not know any more and that nobody can reach, is given up after that."""
 LAST_WORDS = 300
 NOTHING: Facts = {"devices": (), "cpus": None}
@@ -264,6 +264,7 @@ class RayNode(DialinNode):
             await self._examine()
             await self._sleep()
             await self._record()
+            raise LinkLost("its pilot is being submitted")  # until that calls, it can be given nothing
         pilot = self._pilot
         assert pilot is not None
         self._admit(pilot.id)
