@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from typing import Any
 
@@ -18,7 +19,7 @@ def main() -> None:
 
     port, *cpus = (int(word) for word in sys.argv[1:])
     head: dict[str, Any] = {"num_cpus": 0, "num_gpus": 0, "object_store_memory": STORE, "include_dashboard": True}
-    dashboard = {"dashboard_host": "127.0.0.1", "dashboard_port": port}
+    dashboard = {"dashboard_host": "127.0.0.1", "dashboard_port": port, "dashboard_agent_listen_port": free_port()}
     cluster = Cluster(initialize_head=True, head_node_args={**head, **dashboard})
     nodes = [add(cluster, at, count) for at, count in enumerate(cpus)]
     say(up=True)
@@ -38,6 +39,13 @@ def add(cluster: Any, at: int, cpus: int) -> Any:
     """A node, with a label of its own."""
     labels = {"place": f"p{at}"}
     return cluster.add_node(num_cpus=cpus, num_gpus=0, labels=labels, object_store_memory=STORE)
+
+
+def free_port() -> int:
+    """A port that nobody listens on: another cluster of this machine may have the usual one."""
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        return int(listener.getsockname()[1])
 
 
 def say(**words: Any) -> None:

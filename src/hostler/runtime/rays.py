@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Mapping
 
 from hostler.backends.agented import Options
 from hostler.backends.base import Backend
@@ -10,6 +12,7 @@ from hostler.backends.courier import Parcel
 from hostler.backends.dialin import Switchboard, fingerprint
 from hostler.backends.packing import Packer
 from hostler.backends.ray import Calling, Door, RayCluster, RayNode, RayRest, Terms, Wants
+from hostler.backends.ray.check import Looked, examine
 from hostler.model.errors import SettingsError
 from hostler.model.work import DeviceKind
 from hostler.runtime.clock import Clock
@@ -77,6 +80,28 @@ def rest(found: Door) -> RayRest:
         return RayRest(found)
     except OSError as error:
         raise SettingsError(f"ray.ca: {found.ca} cannot be used: {error.strerror or error}") from error
+
+
+async def examined(loaded: Loaded) -> list[Looked]:
+    """What there is to say of the clusters of a fleet file, all looked at side by side.
+
+    Raises `SettingsError` where a token or certificates cannot be read.
+    """
+    asked: dict[Door, dict[str, Wants]] = {}
+    for node in loaded.fleet.nodes:
+        if node.backend == "ray":
+            asked.setdefault(door(loaded, node), {})[node.name] = terms_of(node).wants
+    calls = loaded.fleet.dialin.address or loaded.fleet.dialin.listen
+    told = await asyncio.gather(*(_examined(found, wants, calls) for found, wants in asked.items()))
+    return [each for some in told for each in some]
+
+
+async def _examined(found: Door, wants: Mapping[str, Wants], calls: str | None) -> list[Looked]:
+    requests = rest(found)
+    try:
+        return await examine(found, requests, wants, calls)
+    finally:
+        await requests.close()
 
 
 def terms_of(node: Node) -> Terms:

@@ -45,8 +45,11 @@ class RayCluster:
 
     async def machines(self) -> Sequence[Machine]:
         """The machines of the cluster, as they are now or were a moment ago."""
+        return await self._looked(FRESH_S)
+
+    async def _looked(self, old_s: float) -> Sequence[Machine]:
         async with self._looking:
-            if self._seen is None or self.clock.now() - self._seen[0] > FRESH_S:
+            if self._seen is None or self.clock.now() - self._seen[0] > old_s:
                 self._seen = self.clock.now(), await self.rest.machines()
             return self._seen[1]
 
@@ -56,8 +59,8 @@ class RayCluster:
         return refusal(wants, machines) or too_many(list(self._members.values()), machines)
 
     async def machine(self, name: str | None) -> Machine | None:
-        """One of them, if it is known."""
-        return next((each for each in await self.machines() if each.id == name), None)
+        """One of them as it is now, if it is known."""
+        return next((each for each in await self._looked(0.0) if each.id == name), None)
 
     async def agent(self) -> str:
         """Where jobs find a folder with our agent in it. It is brought there unless it is: the cluster forgets what no

@@ -74,7 +74,7 @@ def refusal(wants: Wants, machines: Sequence[Machine]) -> str | None:
     """Why no machine will ever take such a job, with the numbers; `None`: one does."""
     alive = [machine for machine in machines if machine.alive]
     if not alive:
-        return f"{wants.in_words()} are asked for, and the cluster has no machine that is alive"
+        return f"a machine for {wants.in_words()} is asked for, and the cluster has none that is alive"
     if any(fits(wants, machine) for machine in alive):
         return None
     labelled = [each for each in alive if fits(_labels_alone(wants), each)]
@@ -129,7 +129,7 @@ def _short(name: str, amount: float, machines: Sequence[Machine]) -> str | None:
     if most + 1e-9 >= amount:
         return None
     has = f"the largest has {_number(name, most)}" if most else "none has any"
-    return f"{_amount(name, amount)} on one node are asked for, and {has}"
+    return f"{_amount(name, amount)} on one node {_are(name, amount)} asked for, and {has}"
 
 
 def _largest(machines: Sequence[Machine]) -> str:
@@ -162,7 +162,12 @@ def _alive(machines: Sequence[Machine]) -> str:
 
 
 def _amount(name: str, amount: float) -> str:
-    return f"{_number(name, amount)} {UNITS.get(name, name)}"
+    unit = UNITS.get(name, name)
+    return f"{_number(name, amount)} {unit.removesuffix('s') if _number(name, amount) == '1' else unit}"
+
+
+def _are(name: str, amount: float) -> str:
+    return "is" if _number(name, amount) == "1" and name != "memory" else "are"
 
 
 def _number(name: str, amount: float) -> str:
