@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,23 +16,32 @@ import pytest
 from tests.integration.conftest import WORKER, Fleet, a_fleet, command, until
 from tests.raytown.town import TOKEN, Town, free_port, gate, town
 
-PREFIX = "hostler-share"
 HOLD = "echo x >>{0}/ran; while [ ! -e {0}/go ]; do sleep 0.1; done; echo over"
 
 
 @contextmanager
-def a_share(path: Path, python: str, address: str, **asked: Any) -> Iterator[Fleet]:
+def a_share(path: Path, python: str, address: str, sweeps: Sequence[Any] = (), **asked: Any) -> Iterator[Fleet]:
     """A fleet of one node, a share of a cluster."""
     (path / "token").write_text(TOKEN + "\n")
     more = {"address": address, "token_file": "token", "cpus": 2, "poll_s": 0.5, **asked}
-    share = {"name": "share", "backend": "ray", "python": python, "dir": str(path / "far"), "ray": more}
-    with a_fleet(path, nodes=[share], dialin={"listen": f"127.0.0.1:{free_port()}"}) as made:
+    share = {"name": name_of(path), "backend": "ray", "python": python, "dir": str(path / "far"), "ray": more}
+    with a_fleet(path, nodes=[share], sweeps=list(sweeps), dialin={"listen": f"127.0.0.1:{free_port()}"}) as made:
         yield made
 
 
-def pilots(there: Town) -> list[str]:
-    """The states of the jobs that were submitted for the share, whatever has become of them."""
-    return [str(job["status"]) for job in there.jobs(PREFIX)]
+def name_of(path: Path) -> str:
+    """The node of a test: jobs of others may come back to life in the cluster's memory after they were deleted."""
+    return f"s{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+
+
+def jobs(there: Town, path: Path) -> list[dict[str, Any]]:
+    """What was submitted for the share, whatever has become of it."""
+    return there.jobs(f"hostler-{name_of(path)}-")
+
+
+def pilots(there: Town, path: Path) -> list[str]:
+    """The same, in Ray's words."""
+    return [str(job["status"]) for job in jobs(there, path)]
 
 
 def trouble(fleet: Fleet) -> str:
@@ -47,11 +57,9 @@ def events(fleet: Fleet) -> str:
 def test_work_runs_in_a_job_of_the_cluster_and_its_files_come_back(ray_town: Town, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "in").write_text("what was brought\n")
-    sweep = {"name": "s", "range": [0, 5000], "cwd": str(WORKER.parent), "files": [WORKER.name]}
-    sweep |= {"worker": ["{python}", WORKER.name], "params": {"planted": [7, 4999]}}
     with a_share(tmp_path, ray_town.python, ray_town.address, idle_s=1) as fleet:
         fleet.start()
-        assert pilots(ray_town) == [], "nothing is held while there is nothing to do"
+        assert pilots(ray_town, tmp_path) == [], "nothing is held while there is nothing to do"
         said = "tr a-z A-Z <in >back; echo address $RAY_ADDRESS; env | grep -c HOSTLER_CALL_TOKEN; exit 0"
         job = fleet.script("sh", "-c", said, cwd=str(tmp_path / "work"), outputs=["back"])
         done = fleet.over(job)
@@ -60,12 +68,23 @@ def test_work_runs_in_a_job_of_the_cluster_and_its_files_come_back(ray_town: Tow
         out = (fleet.state / "logs" / f"{job}.1" / "out").read_text()
         assert [len(line.split()) for line in out.splitlines()] == [2, 1], "it finds the cluster"
         assert out.split()[2] == "0", "and has no secret of ours"
-        assert len(pilots(ray_town)) == 1
-        until(lambda: pilots(ray_town) == ["SUCCEEDED"], "the end of an idle pilot", log=fleet.log)
+        assert len(pilots(ray_town, tmp_path)) == 1
+        until(lambda: pilots(ray_town, tmp_path) == ["SUCCEEDED"], "the end of an idle pilot", log=fleet.log)
         again = fleet.python("print(6 * 7)")
         assert fleet.over(again)["job"]["state"] == "done"
-        assert len(pilots(ray_town)) == 2, "what comes next has another one"
+        assert len(pilots(ray_town, tmp_path)) == 2, "what comes next has another one"
         assert TOKEN not in events(fleet)
+
+
+def test_a_sweep_is_searched_there_whole(ray_town: Town, tmp_path: Path) -> None:
+    sweep: dict[str, Any] = {"name": "s", "range": [0, 5000], "cwd": str(WORKER.parent), "files": [WORKER.name]}
+    sweep |= {"worker": ["{python}", WORKER.name], "params": {"planted": [7, 4999]}}
+    with a_share(tmp_path, ray_town.python, ray_town.address, sweeps=[sweep]) as fleet:
+        fleet.launch("--until-idle")
+        assert fleet.ended() == 0, fleet.log()
+        assert "s done: 100 % of [0, 5000)" in fleet.log()
+        assert "2 hits" in fleet.log()
+        until(lambda: pilots(ray_town, tmp_path) == ["SUCCEEDED"], "the end of the pilot with its controller")
 
 
 @pytest.mark.parametrize("where", ["request", "answer"])
@@ -78,14 +97,14 @@ def test_a_controller_that_is_killed_as_it_submits_has_one_job_at_the_end(
         job = fleet.script("sh", "-c", HOLD.format(tmp_path))
         assert between.held.wait(60), fleet.log()
         fleet.kill()
-        assert len(pilots(ray_town)) == int(where == "answer")
+        assert len(pilots(ray_town, tmp_path)) == int(where == "answer")
         between.hold = ""
         between.let_go.set()
         fleet.start()
         until(lambda: (tmp_path / "ran").exists(), "the job's beginning", log=fleet.log)
         (tmp_path / "go").touch()
         assert fleet.over(job)["job"]["state"] == "done"
-        assert len(pilots(ray_town)) == 1
+        assert len(pilots(ray_town, tmp_path)) == 1
         assert (tmp_path / "ran").read_text() == "x\n"
 
 
@@ -99,7 +118,7 @@ def test_a_killed_controller_finds_its_pilot_and_what_runs_there(ray_town: Town,
         (tmp_path / "go").touch()
         assert fleet.over(job)["job"]["state"] == "done"
         assert (tmp_path / "ran").read_text() == "x\n", "it ran once"
-        assert len(pilots(ray_town)) == 1
+        assert len(pilots(ray_town, tmp_path)) == 1
 
 
 def test_a_killed_pilot_ends_what_it_ran_and_another_takes_its_place(ray_town: Town, tmp_path: Path) -> None:
@@ -107,15 +126,14 @@ def test_a_killed_pilot_ends_what_it_ran_and_another_takes_its_place(ray_town: T
         fleet.start()
         job = fleet.script("sh", "-c", HOLD.format(tmp_path), retry={"backoff_s": 0.1})
         pid = fleet.pid(job)
-        (pilot,) = (
-            each for each in psutil.process_iter() if "pilot" in _words(each) and str(tmp_path) in str(_words(each))
-        )
+        mine = {each.pid: each for each in psutil.process_iter() if _is_pilot(each, tmp_path)}
+        (pilot,) = (each for each in mine.values() if each.ppid() not in mine)  # the others are forks of it
         pilot.send_signal(signal.SIGKILL)
         until(lambda: not psutil.pid_exists(pid), "the end of what it ran", log=fleet.log)
         (tmp_path / "go").touch()
         assert fleet.over(job)["job"]["state"] == "done"
-        assert len(pilots(ray_town)) == 2
-        assert "FAILED" in pilots(ray_town)
+        assert len(pilots(ray_town, tmp_path)) == 2
+        assert "FAILED" in pilots(ray_town, tmp_path)
         assert "is over: FAILED" in events(fleet)
 
 
@@ -127,7 +145,7 @@ def test_a_job_that_is_stopped_in_ray_is_seen(ray_town: Town, tmp_path: Path) ->
         ray_town.stop_all()
         (tmp_path / "go").touch()
         assert fleet.over(job)["job"]["state"] == "done"
-        assert len(pilots(ray_town)) == 2
+        assert len(pilots(ray_town, tmp_path)) == 2
 
 
 def test_more_than_any_machine_has_is_refused_at_once(ray_town: Town, tmp_path: Path) -> None:
@@ -138,7 +156,7 @@ def test_more_than_any_machine_has_is_refused_at_once(ray_town: Town, tmp_path: 
         took_s = time.monotonic() - began
         assert "4 CPUs on one node are asked for, and the largest has 2" in trouble(fleet)
         assert took_s < 60, "the start of a process on a crowded machine included"
-        assert pilots(ray_town) == []
+        assert pilots(ray_town, tmp_path) == []
 
 
 def test_a_cancelled_job_that_waits_for_the_cluster_leaves_nothing_there(ray_town: Town, tmp_path: Path) -> None:
@@ -173,7 +191,7 @@ def test_a_head_that_hangs_disturbs_nothing_that_runs(ray_town: Town, tmp_path: 
         finally:
             for process in head:
                 process.resume()
-        assert len(pilots(ray_town)) == 1
+        assert len(pilots(ray_town, tmp_path)) == 1
 
 
 def test_a_machine_that_dies_is_told_of_and_its_work_goes_on_elsewhere(ray_python_found: str, tmp_path: Path) -> None:
@@ -181,14 +199,14 @@ def test_a_machine_that_dies_is_told_of_and_its_work_goes_on_elsewhere(ray_pytho
         fleet.start()
         job = fleet.script("sh", "-c", HOLD.format(tmp_path), retry={"backoff_s": 0.1})
         pid = fleet.pid(job)
-        (pilot,) = there.jobs(PREFIX)
+        (pilot,) = jobs(there, tmp_path)
         place = next(node for node in there.nodes() if node["node_id"] == pilot["driver_node_id"])["labels"]["place"]
         there.tell("kill", place[1:])
         until(lambda: "of the Ray cluster is dead" in events(fleet), "that it is told", 90, log=fleet.log)
         until(lambda: not psutil.pid_exists(pid), "the end of what ran there", 60, log=fleet.log)
         (tmp_path / "go").touch()
         assert fleet.over(job)["job"]["state"] == "done"
-        assert len(pilots(there)) == 2
+        assert len(pilots(there, tmp_path)) == 2
 
 
 def _is_there(fleet: Fleet) -> bool:
@@ -196,6 +214,11 @@ def _is_there(fleet: Fleet) -> bool:
         return bool(fleet.client.nodes())
     except Exception:  # noqa: BLE001 - it starts
         return False
+
+
+def _is_pilot(process: psutil.Process, path: Path) -> bool:
+    words = _words(process)
+    return "pilot" in words and any(word.startswith(str(path)) for word in words)
 
 
 def _words(process: psutil.Process) -> list[str]:

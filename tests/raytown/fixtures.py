@@ -32,7 +32,6 @@ def ray_town(_ray_town: Town) -> Iterator[Town]:
     yield _ray_town
     _ray_town.stop_all()
     until_empty(_ray_town)
-    _ray_town.forget_all()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

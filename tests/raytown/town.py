@@ -88,12 +88,6 @@ class Town:
             if job["status"] in ("PENDING", "RUNNING"):
                 self.ask("POST", f"/api/jobs/{job['submission_id']}/stop", b"")
 
-    def forget_all(self) -> None:
-        """Have jobs that are over not be known any more."""
-        for job in self.jobs():
-            if job["submission_id"] is not None:
-                self.ask("DELETE", f"/api/jobs/{job['submission_id']}")
-
     def head(self) -> list[psutil.Process]:
         """What answers, and what knows."""
         names = ("gcs_server", "dashboard.py")
