@@ -65,7 +65,9 @@ def test_work_runs_in_a_job_of_the_cluster_and_its_files_come_back(ray_town: Tow
         done = fleet.over(job)
         assert done["job"]["state"] == "done", fleet.log()
         assert (fleet.state / "results" / f"{job}.1" / "back").read_text() == "WHAT WAS BROUGHT\n"
-        out = (fleet.state / "logs" / f"{job}.1" / "out").read_text()
+        kept = fleet.state / "logs" / f"{job}.1" / "out"
+        until(kept.exists, "its output", log=fleet.log)
+        out = kept.read_text()
         assert [len(line.split()) for line in out.splitlines()] == [2, 1], "it finds the cluster"
         assert out.split()[2] == "0", "and has no secret of ours"
         assert len(pilots(ray_town, tmp_path)) == 1
@@ -207,6 +209,21 @@ def test_a_machine_that_dies_is_told_of_and_its_work_goes_on_elsewhere(ray_pytho
         (tmp_path / "go").touch()
         assert fleet.over(job)["job"]["state"] == "done"
         assert len(pilots(there, tmp_path)) == 2
+
+
+def test_a_cluster_that_was_started_anew_is_given_its_work_again(ray_python_found: str, tmp_path: Path) -> None:
+    with town(ray_python_found, (2,)) as before, a_share(tmp_path, before.python, before.address) as fleet:
+        fleet.start()
+        job = fleet.script("sh", "-c", HOLD.format(tmp_path), retry={"backoff_s": 0.1})
+        fleet.pid(job)
+        before.close()
+        until(lambda: "cannot be asked" in events(fleet), "that it is noticed", log=fleet.log)
+        assert fleet.job(job)["state"] == "running", "that nobody answers is no end of anything"
+        with town(ray_python_found, (2,), before.port) as after:
+            (tmp_path / "go").touch()
+            until(lambda: jobs(after, tmp_path), "another pilot", 120, log=fleet.log)
+            assert fleet.over(job)["job"]["state"] == "done"
+            assert "is not known to the Ray cluster any more" in events(fleet)
 
 
 def _is_there(fleet: Fleet) -> bool:

@@ -48,9 +48,9 @@ def ray_python() -> str | None:
 class Town:
     """A cluster that runs. Its machines are counted from 0, the head aside."""
 
-    def __init__(self, python: str, cpus: Sequence[int]) -> None:
+    def __init__(self, python: str, cpus: Sequence[int], port: int | None = None) -> None:
         self.python = python
-        self.port = free_port()
+        self.port = port or free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="r", dir="/tmp"))  # sockets lie below it, whose paths are short
         self._said: queue.Queue[str] = queue.Queue()
         self._process = self._started(cpus)
@@ -103,6 +103,10 @@ class Town:
                 process.kill()
         psutil.wait_procs(processes, 10)
         self._process.wait(10)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _started(self, cpus: Sequence[int]) -> subprocess.Popen[str]:
@@ -203,9 +207,9 @@ def asked(address: str, method: str, path: str, body: bytes | None, token: str |
 
 
 @contextlib.contextmanager
-def town(python: str, cpus: Sequence[int]) -> Iterator[Town]:
+def town(python: str, cpus: Sequence[int], port: int | None = None) -> Iterator[Town]:
     """A cluster of machines with so many CPUs each, beside a head that has none."""
-    found = Town(python, cpus)
+    found = Town(python, cpus, port)
     try:
         yield found
     finally:

@@ -115,9 +115,13 @@ def _of_rays(loaded: Loaded) -> list[Finding]:
     import asyncio
 
     from hostler.cli.findings import Finding
+    from hostler.model.errors import SettingsError
     from hostler.runtime.rays import examined
 
-    return [Finding(each.wrong, each.says) for each in asyncio.run(examined(loaded))]
+    try:
+        return [Finding(each.wrong, each.says) for each in asyncio.run(examined(loaded))]
+    except SettingsError as error:
+        return [Finding(True, str(error))]
 
 
 def _warn(fleet_file: Path | None) -> None:

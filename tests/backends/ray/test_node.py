@@ -20,7 +20,7 @@ from hostler.backends.packing import Packer
 from hostler.backends.ray import Calling, Door, RayCluster, RayNode, RayRest, Terms, Wants
 from hostler.model.commands import AttemptOrder
 from hostler.model.errors import LinkError, LinkLost, LinkRefused
-from hostler.model.inputs import Closed, Ended, Input, LinkUp, NodeFound, Requested, Submitted, Trouble
+from hostler.model.inputs import Closed, Ended, Input, LinkUp, NodeFound, Requested, Started, Submitted, Trouble
 from hostler.model.pools import Batch
 from hostler.runtime.clock import SteadyClock
 from tests.backends.dialin.exchange import Exchange, exchange
@@ -176,6 +176,7 @@ async def test_a_pilot_of_the_controller_before_is_gone_on_with_and_older_ones_e
 ) -> None:
     async with share(made, ray) as found:
         await woken(found, "j1.1", "sleep", "600")
+        await found.some(Started)
         token = (await found.some(Submitted)).token
     async with share(made, ray, (batch("hostler-share-old", "x", at=0.0), batch(token, token))) as again:
         up = await again.some(LinkUp)

@@ -342,6 +342,11 @@ class RayNode(DialinNode):
     async def _bring_agent(self, channel: Channel) -> None:
         """The agent of a job stays what it is; the next pilot is of our code."""
 
+    def _unlinked(self) -> None:
+        """Who called is gone: nobody waits for more calls of it."""
+        super()._unlinked()
+        self._call = None
+
     def _link_up(self, hello: Facts) -> LinkUp:
         assert self._pilot is not None
         return self._up(self._pilot.id, hello["attempts"], hello["chunks"])
