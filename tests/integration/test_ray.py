@@ -78,6 +78,40 @@ def test_work_runs_in_a_job_of_the_cluster_and_its_files_come_back(ray_town: Tow
         assert TOKEN not in events(fleet)
 
 
+def test_work_that_uses_ray_finds_the_whole_cluster(ray_town: Town, tmp_path: Path) -> None:
+    says = (
+        "import os, ray; ray.init(); f = ray.remote(num_cpus=2)(lambda: os.getcwd()); "
+        "print(ray.cluster_resources()['CPU']); print(ray.get(f.remote())); print(ray.get_runtime_context().runtime_env)"
+    )
+    with a_share(tmp_path, ray_town.python, ray_town.address) as fleet:
+        fleet.start()
+        job = fleet.script(ray_town.python, "-c", says)
+        assert fleet.over(job)["job"]["state"] == "done", [
+            each.read_text() for each in (fleet.path / "far").rglob("err")
+        ]
+        kept = fleet.state / "logs" / f"{job}.1" / "out"
+        until(kept.exists, "its output", log=fleet.log)
+        total, _, env = kept.read_text().splitlines()[-3:]
+        assert float(total) == 4
+        assert "working_dir" not in env, "what is the pilot's own does not go to all of the cluster"
+
+
+def test_a_gpu_of_the_cluster_is_shown_to_the_work_that_has_it(ray_python_found: str, tmp_path: Path) -> None:
+    with town(ray_python_found, ("2/4",)) as there, a_share(tmp_path, there.python, there.address, gpus=2) as fleet:
+        taken = b'{"submission_id": "taken", "entrypoint": "sleep 600", "entrypoint_num_gpus": 1}'
+        there.ask("POST", "/api/jobs/", taken)
+        until(lambda: there.jobs("taken")[0]["status"] == "RUNNING", "another's job")
+        fleet.start()
+        shown = [fleet.script("sh", "-c", "echo $CUDA_VISIBLE_DEVICES", resources={"device": "gpu"}) for _ in range(2)]
+        seen = set()
+        for job in shown:
+            assert fleet.over(job)["job"]["state"] == "done"
+            kept = fleet.state / "logs" / f"{job}.1" / "out"
+            until(kept.exists, "its output", log=fleet.log)
+            seen.add(kept.read_text().strip())
+        assert seen <= {"1", "2", "3"}, "0 is another's"
+
+
 def test_a_sweep_is_searched_there_whole(ray_town: Town, tmp_path: Path) -> None:
     sweep: dict[str, Any] = {"name": "s", "range": [0, 5000], "cwd": str(WORKER.parent), "files": [WORKER.name]}
     sweep |= {"worker": ["{python}", WORKER.name], "params": {"planted": [7, 4999]}}

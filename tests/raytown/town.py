@@ -48,7 +48,7 @@ def ray_python() -> str | None:
 class Town:
     """A cluster that runs. Its machines are counted from 0, the head aside."""
 
-    def __init__(self, python: str, cpus: Sequence[int], port: int | None = None) -> None:
+    def __init__(self, python: str, cpus: Sequence[int | str], port: int | None = None) -> None:
         self.python = python
         self.port = port or free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="r", dir="/tmp"))  # sockets lie below it, whose paths are short
@@ -109,7 +109,7 @@ class Town:
                     pipe.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _started(self, cpus: Sequence[int]) -> subprocess.Popen[str]:
+    def _started(self, cpus: Sequence[int | str]) -> subprocess.Popen[str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "PYTHON", "COV_"))}
         own = {"HOME": str(self.folder), "RAY_TMPDIR": str(self.folder), "RAY_USAGE_STATS_ENABLED": "0"}
         own |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN, **QUICK}
@@ -207,8 +207,8 @@ def asked(address: str, method: str, path: str, body: bytes | None, token: str |
 
 
 @contextlib.contextmanager
-def town(python: str, cpus: Sequence[int], port: int | None = None) -> Iterator[Town]:
-    """A cluster of machines with so many CPUs each, beside a head that has none."""
+def town(python: str, cpus: Sequence[int | str], port: int | None = None) -> Iterator[Town]:
+    """A cluster of machines with so many CPUs each (`2/1`: two, and a GPU), beside a head that has none."""
     found = Town(python, cpus, port)
     try:
         yield found

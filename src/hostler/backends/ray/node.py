@@ -381,7 +381,7 @@ class RayNode(DialinNode):
             self._outbox.post(Submitted(node=self.name, token=pilot.id, job=pilot.id))
         if job.over:
             await self._over(pilot, job)
-        if pilot.leaving is not None and self._channel is None:
+        if pilot.leaving is not None and not pilot.called:
             await self._cluster.rest.stop(pilot.id)
         pilot.status = await self._in_words(job)
         await self._end_if_idle(pilot)
