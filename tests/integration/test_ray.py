@@ -81,7 +81,8 @@ def test_work_runs_in_a_job_of_the_cluster_and_its_files_come_back(ray_town: Tow
 def test_work_that_uses_ray_finds_the_whole_cluster(ray_town: Town, tmp_path: Path) -> None:
     says = (
         "import os, ray; ray.init(); f = ray.remote(num_cpus=2)(lambda: os.getcwd()); "
-        "print(ray.cluster_resources()['CPU']); print(ray.get(f.remote())); print(ray.get_runtime_context().runtime_env)"
+        "print(ray.cluster_resources()['CPU']); print(ray.get(f.remote())); "
+        "print(ray.get_runtime_context().runtime_env)"
     )
     with a_share(tmp_path, ray_town.python, ray_town.address) as fleet:
         fleet.start()
