@@ -196,6 +196,19 @@ def test_more_than_any_machine_has_is_refused_at_once(ray_town: Town, tmp_path: 
         assert pilots(ray_town, tmp_path) == []
 
 
+def test_check_asks_the_cluster(ray_town: Town, tmp_path: Path) -> None:
+    with a_share(tmp_path, ray_town.python, ray_town.address, cpus=4) as fleet:
+        said = command("check", str(fleet.file))
+        assert (said.status, "Ray 2." in said.out, "3 nodes: 4 CPUs" in said.out) == (1, True, True), said
+        assert "wrong: " + name_of(tmp_path) + ": 4 CPUs on one node are asked for, and the largest has 2" in said.out
+        (tmp_path / "token").write_text("another\n")
+        said = command("check", str(fleet.file))
+        assert (said.status, "the token that was shown counts for nothing there" in said.out) == (1, True), said
+        (tmp_path / "token").write_text(TOKEN + "\n")
+    with a_share(tmp_path, ray_town.python, ray_town.address) as fleet:
+        assert command("check", str(fleet.file)).status == 0
+
+
 def test_a_cancelled_job_that_waits_for_the_cluster_leaves_nothing_there(ray_town: Town, tmp_path: Path) -> None:
     with a_share(tmp_path, ray_town.python, ray_town.address) as fleet:
         taken = b'{"submission_id": "taken-%d", "entrypoint": "sleep 600", "entrypoint_num_cpus": 2}'

@@ -16,7 +16,7 @@ def ray_python_found() -> str:
     """A Python that has Ray."""
     python = ray_python()
     if python is None:
-        pytest.skip("there is no Ray: `make ray` installs it, or name a Python that has it in HOSTLER_RAY_PYTHON")
+        pytest.skip("there is no Ray: `make ray` installs it, or name a Python that has it in TESTS_RAY_PYTHON")
     return python
 
 

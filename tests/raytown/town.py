@@ -39,7 +39,7 @@ QUICK = {
 
 def ray_python() -> str | None:
     """A Python that has Ray: one that is named, that which `make ray` makes, or this one; `None`: there is none."""
-    named = os.environ.get("HOSTLER_RAY_PYTHON")
+    named = os.environ.get("TESTS_RAY_PYTHON")
     if named or OWN.exists():
         return named or str(OWN)
     return sys.executable if importlib.util.find_spec("ray") is not None else None
