@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hostler.settings.stores import replication_rules, store_secrets, store_specs
     from hostler.settings.sweeps import sweep_spec
     from hostler.settings.targets import Target, Telling, alert_origins, telling
+    from hostler.settings.trainings import order_path, rl_plan
 
 __all__ = [
     "Loaded",
@@ -32,7 +33,9 @@ __all__ = [
     "load_jobs",
     "node_env",
     "node_spec",
+    "order_path",
     "replication_rules",
+    "rl_plan",
     "rules",
     "slurm_job_dir",
     "slurm_modes",
@@ -58,7 +61,9 @@ _HOMES = {
     "load_jobs": "jobsfile",
     "node_env": "machines",
     "node_spec": "machines",
+    "order_path": "trainings",
     "replication_rules": "stores",
+    "rl_plan": "trainings",
     "rules": "rulebook",
     "slurm_job_dir": "clusters",
     "slurm_modes": "clusters",
