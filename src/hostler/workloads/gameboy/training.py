@@ -17,7 +17,7 @@ from hostler.workloads.gameboy.ppo import Learner, Update
 from hostler.workloads.gameboy.progress import Progress
 from hostler.workloads.gameboy.rewards import Shares
 from hostler.workloads.gameboy.rom import Cartridge
-from hostler.workloads.gameboy.run import Run
+from hostler.workloads.gameboy.run import Run, Spread
 from hostler.workloads.gameboy.seeing import Eyes
 from hostler.workloads.gameboy.workers import Here, Plan, Processes, Source
 
@@ -34,11 +34,12 @@ class Training:
         game: Game,
         cartridge: Cartridge,
         checkpoints: Checkpoints | None = None,
-        source: Callable[[Plan, Network], Source] | None = None,
+        source: Callable[[Plan, Network, Spread | None], Source] | None = None,
         told: Callable[[Mapping[str, Any]], None] = lambda _: None,
     ) -> None:
         self.run_asked = run
         self.game = run.game(game)
+        torch.set_num_threads(run.threads)
         torch.manual_seed(run.seed)
         network = Network(Eyes(self.game).width, self.game.screen, len(self.game.actions))
         self.learner = Learner(network, run.course, run.seed)
@@ -53,7 +54,7 @@ class Training:
 
     def run(self) -> Progress:
         """Until it has made its steps, or came to as many places as it was to."""
-        source = self._source(self._plan(), self.learner.network)
+        source = self._source(self._plan(), self.learner.network, self.run_asked.ray)
         try:
             while not self._is_over():
                 self._update(source)
@@ -137,5 +138,9 @@ class Training:
             self.progress = progress
 
 
-def _source(plan: Plan, network: Network) -> Source:
-    return Processes(plan, network) if plan.workers else Here(plan)
+def _source(plan: Plan, network: Network, spread: Spread | None) -> Source:
+    if spread is None:
+        return Processes(plan, network) if plan.workers else Here(plan)
+    from hostler.workloads.gameboy.rays import actors  # Ray lives on its cluster: others learn without it
+
+    return actors(plan, network, spread)
