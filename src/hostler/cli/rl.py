@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hostler.model.rl import Ordered, Share
     from hostler.policy.feasibility import Contradiction, Feasibility
     from hostler.policy.sampling import Cost
+    from hostler.runtime.preflight import Proof
     from hostler.settings import Loaded
 
 ROW_COLUMNS = (
@@ -25,6 +26,7 @@ COST_COLUMNS = (
     Column("CPU US", right=True),
     Column("HOW", yields=True),
 )
+PROOF_COLUMNS = (Column("PROOF"), Column("HEALTH"), Column("SAYS", yields=True))
 GB = 1 << 30
 
 
@@ -80,7 +82,43 @@ def ordered_of(loaded: Loaded, environ: Mapping[str, str]) -> Ordered | None:
         frame_skip=played.skip,
         sound=played.sound,
         screen=played.screen is not None,
+        runner_cpus=1.0 if run.ray is None else run.ray.cpus,
+        learner_cpus=float(run.threads),
+        one_per_node=run.ray is not None and run.ray.strategy == "STRICT_SPREAD",
     )
+
+
+def proved(loaded: Loaded, environ: Mapping[str, str]) -> Sequence[Proof]:
+    """Whether all is there that the training needs, in the order that exit statuses go by."""
+    import asyncio
+
+    from hostler.runtime.preflight import prove
+    from hostler.settings import rl_plan
+
+    try:
+        ordered = ordered_of(loaded, environ)
+    except SpecError:
+        return []  # it is told already, and without it nobody knows what to look for
+    return asyncio.run(prove(loaded, rl_plan(loaded, ordered, _here()), environ))
+
+
+def status_of(proofs: Sequence[Proof]) -> int:
+    """The exit status that says which of them failed."""
+    from hostler.runtime.preflight import status_of
+
+    return status_of(proofs)
+
+
+def proof_lines(proofs: Sequence[Proof]) -> Iterator[str]:
+    """A table of what was proved; below it what to do, and all that had no room."""
+    if not proofs:
+        return
+    title, *lines = table(PROOF_COLUMNS, [(each.check, each.health, each.says) for each in proofs])
+    yield from ("", title, *lines)
+    for each, line in zip(proofs, lines, strict=True):
+        if each.fix:
+            cut = "" if clean(each.says) in line else f"{each.says}: "
+            yield from paragraph(f"{each.code}: {cut}{each.fix}", rest="  ")
 
 
 def plan_lines(name: str, found: Feasibility) -> Iterator[str]:

@@ -152,6 +152,9 @@ class Ordered:
     sound: bool
     screen: bool
     """Whether the policy sees it: one frame of each step is drawn then."""
+    runner_cpus: float = 1.0
+    learner_cpus: float = 1.0
+    one_per_node: bool = False
 
 
 @record
@@ -186,6 +189,8 @@ class RlPlan:
     """Whether no two pods of workers may share a host."""
     runner_cpus: float = 1.0
     learner_cpus: float = 1.0
+    one_per_node: bool = False
+    """Whether no two runners may be on one node of Ray (`STRICT_SPREAD`)."""
     learns_beside: bool = True
     """Whether sampling goes on while it is learnt."""
     address: str | None = None

@@ -219,6 +219,11 @@ def _of_runners(plan: RlPlan) -> Iterator[Contradiction]:
         words = f"the learner asks for {number(plan.learner_cpus)} CPUs at once, the largest node has {number(largest)}"
         yield _impossible("learner", words, "ask for fewer, or for a larger pod")
         return
+    nodes = sum(each.nodes for each in found)
+    if plan.one_per_node and plan.runners > nodes:
+        words = f"no two runners may share a node (STRICT_SPREAD): {plan.runners} runners, {nodes} nodes of Ray"
+        yield _impossible("spread", words, "spread them as far as that goes: `strategy: SPREAD`")
+        return
     room = places(plan)
     if plan.runners <= room:
         return

@@ -164,6 +164,8 @@ def _host_room(hosts: Hosts) -> Room:
 def _places_in(plan: RlPlan, room: Room, cpus: float) -> int:
     """Of a host as it is, its memory counts as well: Ray looks at CPUs alone, and fills it until it has none left."""
     by_cpus = max(floor(cpus / plan.runner_cpus + ROUNDING), 0)
+    if plan.one_per_node:
+        by_cpus = min(by_cpus, 1)
     if plan.pods:
         return by_cpus
     memory = room.memory_gb - plan.rates.ray_gb.high

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     from hostler.settings.stores import replication_rules, store_secrets, store_specs
     from hostler.settings.sweeps import sweep_spec
     from hostler.settings.targets import Target, Telling, alert_origins, telling
-    from hostler.settings.trainings import order_path, rl_plan
+    from hostler.settings.trainings import advice_key, checkpoints_path, order_path, rl_plan
 
 __all__ = [
     "Loaded",
     "Setting",
     "Target",
     "Telling",
+    "advice_key",
     "alert_origins",
+    "checkpoints_path",
     "config_specs",
     "describe",
     "load",
@@ -54,6 +56,8 @@ _HOMES = {
     "Setting": "describing",
     "Target": "targets",
     "Telling": "targets",
+    "advice_key": "trainings",
+    "checkpoints_path": "trainings",
     "alert_origins": "targets",
     "config_specs": "configs",
     "describe": "describing",

@@ -227,10 +227,10 @@ class Rl(Section):
     """Frames of a step that are drawn; by default one where the policy sees the screen."""
     sound: bool | None = None
     """Whether sound is emulated; by default as in the game's file."""
-    runner_cpus: SomeCpus = 1.0
-    """Cores that each runner asks Ray for."""
-    learner_cpus: SomeCpus = 1.0
-    """Cores that the learner asks for."""
+    runner_cpus: SomeCpus | None = None
+    """Cores that each runner asks Ray for; by default as in the order, or one."""
+    learner_cpus: SomeCpus | None = None
+    """Cores that the learner keeps busy; by default the threads that the order says, or one."""
     learns_beside: bool = True
     """Whether sampling goes on while it is learnt; with `false` one waits for the other."""
     stores: tuple[NodeName, ...] = ()

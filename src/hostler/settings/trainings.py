@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import yaml
 
+from hostler.model.errors import SettingsError
 from hostler.model.rl import NONE, SCREEN, Advice, Claims, Hosts, Measured, Ordered, Pods, Rates, RlPlan, Share
 from hostler.settings.loading import Loaded
 from hostler.settings.rl import Rl, RlAdvice, RlShare
@@ -22,6 +23,12 @@ def order_path(loaded: Loaded) -> Path | None:
     """The order that the file names; `None`: none."""
     asked = loaded.fleet.rl
     return None if asked is None or asked.order is None else loaded.base_dir / Path(asked.order).expanduser()
+
+
+def checkpoints_path(loaded: Loaded) -> Path | None:
+    """The folder for checkpoints that all nodes share; `None`: none is named."""
+    named = None if loaded.fleet.rl is None else loaded.fleet.rl.checkpoints
+    return None if named is None else loaded.base_dir / Path(named).expanduser()
 
 
 def manifest_path(loaded: Loaded) -> Path | None:
@@ -59,13 +66,29 @@ def rl_plan(loaded: Loaded, ordered: Ordered | None, here: Share) -> RlPlan:
         steps=_maybe(asked, ordered, "steps"),
         drawn_frames=int(sees) if asked.drawn_frames is None else asked.drawn_frames,
         sound=bool(ordered and ordered.sound) if asked.sound is None else asked.sound,
-        runner_cpus=asked.runner_cpus,
-        learner_cpus=asked.learner_cpus,
+        runner_cpus=asked.runner_cpus or (1.0 if ordered is None else ordered.runner_cpus),
+        learner_cpus=asked.learner_cpus or (1.0 if ordered is None else ordered.learner_cpus),
+        one_per_node=ordered is not None and ordered.one_per_node,
         learns_beside=asked.learns_beside,
         advice=None if asked.advice is None else _advice(asked.advice),
         rates=_rates(asked, SCREEN if ordered is not None and ordered.screen else Rates()),
         claims=Claims(**{name: getattr(asked.claims, name) for name in type(asked.claims).model_fields}),
     )
+
+
+def advice_key(loaded: Loaded, environ: Mapping[str, str]) -> str | None:
+    """The key for the language model; `None`: it has none. Raises `SettingsError` where it cannot be read."""
+    asked = None if loaded.fleet.rl is None else loaded.fleet.rl.advice
+    if asked is None or (asked.key_env is None and asked.key_file is None):
+        return None
+    if asked.key_env is not None:
+        key, where = environ.get(asked.key_env, "").strip(), f"the variable {asked.key_env}"
+    else:
+        path = loaded.base_dir / Path(str(asked.key_file)).expanduser()
+        key, where = _first_line(path), str(path)
+    if not key:
+        raise SettingsError(f"rl.advice: {where} holds no key")
+    return key
 
 
 def manifest_fault(path: Path) -> str | None:
@@ -85,6 +108,14 @@ def manifest_fault(path: Path) -> str | None:
     if not all(isinstance(each, dict) and "kind" in each and "apiVersion" in each for each in parts):
         return "a part of it has no apiVersion or no kind"
     return None
+
+
+def _first_line(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").partition("\n")[0].strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise SettingsError(f"rl.advice: {path} cannot be read: {why}") from error
 
 
 def _hosts(asked: Rl) -> Iterator[Hosts]:
@@ -113,7 +144,7 @@ def _maybe(asked: Rl, ordered: Ordered | None, name: str) -> int | None:
 def _differences(asked: Rl, ordered: Ordered | None) -> Iterator[str]:
     if ordered is None:
         return
-    for name in (*SAME, "frame_skip"):
+    for name in (*SAME, "frame_skip", "runner_cpus"):
         own, others = getattr(asked, name), getattr(ordered, name)
         if own is not None and own != others:
             yield f"{name} is {own:,} in the plan, and {others:,} in {ordered.path}, which is what runs"
