@@ -73,8 +73,9 @@ def specs(loaded: Loaded) -> tuple[JobSpec, ...]:
 
 
 def _sections(tree: Tree) -> frozenset[str]:
-    """What is written at all, where it is a mapping; where it is not, that is told when it is checked."""
-    return frozenset(name for name, value in tree.value.items() if value is not None) if tree.value else frozenset()
+    """What is written at all; of what is no mapping, that is told when it is checked."""
+    written = tree.value if isinstance(tree.value, dict) else {}
+    return frozenset(name for name, value in written.items() if value is not None)
 
 
 def _sweep(loaded: Loaded, index: int) -> JobSpec:

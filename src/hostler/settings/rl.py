@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hostler.model.rl import ClusterKind
 from hostler.model.work import GIGABYTES_MAX, Seconds
@@ -29,8 +29,16 @@ def _both_ends(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _in_order(ends: tuple[float, float]) -> tuple[float, float]:
+    if ends[0] > ends[1]:
+        raise ValueError(f"{ends[0]:g} is more than {ends[1]:g}; the lowest comes first")
+    return ends
+
+
 Ends: TypeAlias = Annotated[
-    tuple[Positive, Positive], BeforeValidator(_both_ends, json_schema_input_type=float | tuple[float, float])
+    tuple[Positive, Positive],
+    BeforeValidator(_both_ends, json_schema_input_type=float | tuple[float, float]),
+    AfterValidator(_in_order),
 ]
 """A number that was measured, or the lowest and the highest of several."""
 
