@@ -21,8 +21,9 @@ from hostler.workloads.gameboy.fragments import Fragment, Sampler
 from hostler.workloads.gameboy.policy import Network, player, weights_of
 from hostler.workloads.gameboy.run import Spread
 from hostler.workloads.gameboy.seeing import Eyes
+from hostler.workloads.gameboy.spent import clock
 from hostler.workloads.gameboy.strict import SpecError
-from hostler.workloads.gameboy.workers import LIVES, Plan
+from hostler.workloads.gameboy.workers import LIVES, Plan, numbered
 
 UNDER_WAY = 2
 """Fragments that an actor has been asked for."""
@@ -142,6 +143,7 @@ class Actors:
         number = self._pending.pop(ready, None)
         if number is None:
             return None  # of an actor that has died meanwhile
+        begun = clock()
         try:
             fragment: Fragment = ray.get(ready)
         except RayTaskError as error:
@@ -150,6 +152,8 @@ class Actors:
         except (RayActorError, RayError) as error:
             self._bury(number, f"{type(error).__name__}: {str(error).splitlines()[0]}")
             return None
+        fragment.spent.transport += clock() - begun
+        fragment.pictures = numbered(fragment.pictures, number, self._plan.machines)
         self._deaths[number] = 0
         self._ask(self._actors[number], number)
         return fragment
@@ -178,9 +182,13 @@ class Worker:
 
     def fragment(self, policy: tuple[Mapping[str, Any], int]) -> Fragment:
         """The next one, by that policy."""
-        weights, version = policy
+        begun, (weights, version) = clock(), policy
         self._network.load_state_dict({name: torch.tensor(each) for name, each in weights.items()})
-        return self._sampler.fragment(player(self._network), version, self._plan.steps)
+        played = player(self._network)
+        taken = clock() - begun
+        made = self._sampler.fragment(played, version, self._plan.steps)
+        made.spent.transport = taken
+        return made
 
     def place(self) -> tuple[str, int]:
         """The id of the node that it is on, and its process there."""
