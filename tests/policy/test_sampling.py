@@ -56,6 +56,12 @@ def test_the_slower_of_both_counts_side_by_side_and_their_times_add_up_otherwise
     assert estimate(replace(slow, learns_beside=False)).steps_per_s == pytest.approx((800.0, 800.0))
 
 
+def test_threads_that_learn_may_scale_or_not() -> None:
+    slow = replace(PLAN, rates=replace(ROUND, learn_us=measured(1000)))
+    assert estimate(replace(slow, learner_cpus=2, runners=3)).learned == (1000.0, 2000.0)
+    assert estimate(replace(slow, learner_cpus=0.5)).learned == (500.0, 500.0)
+
+
 def test_a_learner_that_samples_itself_has_one_cpu_for_both() -> None:
     alone = estimate(replace(PLAN, runners=0))
     assert alone.steps_per_s == pytest.approx((909.1, 909.1), rel=1e-3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,15 @@ def test_where_both_say_something_else_that_is_told(tmp_path: Path) -> None:
     plan = planned(tmp_path, "order: order.yaml, runners: 84, batch_steps: 2048", ORDERED)
     assert plan.runners == 84
     assert plan.differs == ("runners is 84 in the plan, and 6 in order.yaml, which is what runs",)
+
+
+def test_an_order_without_ray_stays_on_one_machine(tmp_path: Path) -> None:
+    cluster = "order: order.yaml, cluster: {kind: kuberay}, hosts: [{name: a, cpus: 8}]"
+    (words,) = planned(tmp_path, cluster, ORDERED).differs
+    assert "its 6 workers would be processes of one machine" in words
+    assert planned(tmp_path, cluster, replace(ORDERED, on_ray=True)).differs == ()
+    (words,) = planned(tmp_path, "order: order.yaml", replace(ORDERED, on_ray=True)).differs
+    assert "the plan is for this machine without Ray" in words
 
 
 def test_variables_that_people_know_set_what_they_say(tmp_path: Path) -> None:

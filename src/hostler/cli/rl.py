@@ -84,6 +84,7 @@ def ordered_of(loaded: Loaded, environ: Mapping[str, str]) -> Ordered | None:
         screen=played.screen is not None,
         runner_cpus=1.0 if run.ray is None else run.ray.cpus,
         learner_cpus=float(run.threads),
+        on_ray=run.ray is not None,
         one_per_node=run.ray is not None and run.ray.strategy == "STRICT_SPREAD",
     )
 

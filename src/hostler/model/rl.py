@@ -12,7 +12,7 @@ from hostler.model.record import record
 
 ClusterKind: TypeAlias = Literal["here", "ray", "kuberay"]
 """This machine alone, without Ray; a Ray cluster that is there; one that is made for the job by KubeRay."""
-BENCH = "measured on 2 shared cores, PyBoy 2.8.1, the game key rooms"
+BENCH = "key rooms on 2 shared cores, PyBoy 2.8.1"
 
 
 @record
@@ -155,6 +155,8 @@ class Ordered:
     runner_cpus: float = 1.0
     learner_cpus: float = 1.0
     one_per_node: bool = False
+    on_ray: bool = False
+    """Whether its workers are actors of Ray; else they are processes of one machine."""
 
 
 @record

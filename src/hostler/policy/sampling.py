@@ -67,7 +67,7 @@ def estimate(plan: RlPlan) -> Estimate:
     workers = min(1.0, plan.runner_cpus) * runners if plan.runners else 1.0
     waits_us = _waits_us(plan)
     sampled = _pace(workers, step, waits_us)
-    learned = _pace(plan.learner_cpus, costs[-1].us, 0.0)
+    learned = _learned(plan)
     beside = plan.learns_beside and plan.runners > 0
     both = [_both(one, other, beside=beside) for one, other in zip(sampled, learned, strict=True)]
     most = _advised_most(plan)
@@ -232,6 +232,12 @@ def _pace(cpus: float, step: Measured, waits_us: float) -> tuple[float, float]:
     return _per_s(cpus, step.high + waits_us), _per_s(cpus, step.low + waits_us)
 
 
+def _learned(plan: RlPlan) -> tuple[float, float]:
+    """How far threads scale was not measured: the slowest is one of them alone, the fastest all of them at best."""
+    learn = plan.rates.learn_us
+    return _per_s(min(plan.learner_cpus, 1.0), learn.high), _per_s(plan.learner_cpus, learn.low)
+
+
 def _per_s(cpus: float, us: float) -> float:
     return cpus * SECOND_US / us if us > 0 else inf
 
@@ -267,7 +273,7 @@ def _lines(
     who = f"{count(workers, 'CPU')} of runners" if plan.runners else "the learner itself"
     yield f"sampling: {who} at {span(step.low, step.high)} us{waiting} a step: {span(*sampled)} steps/s"
     cpus, learn = plan.learner_cpus, plan.rates.learn_us
-    scaling = ", if its threads scale so far" if cpus > 1 else ""
+    scaling = ": one alone, or all at their best" if cpus > 1 else ""
     pace = f"{span(learn.low, learn.high)} us a step: {span(*learned)} steps/s"
     yield f"learning: {count(cpus, 'CPU')} at {pace}{scaling}"
     yield "both at the same time: the slower one counts" if beside else "one after the other: their times add up"

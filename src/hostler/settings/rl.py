@@ -238,7 +238,7 @@ class Rl(Section):
     runner_cpus: SomeCpus | None = None
     """Cores that each runner asks Ray for; by default as in the order, or one."""
     learner_cpus: SomeCpus | None = None
-    """Cores that the learner keeps busy; by default the threads that the order says, or one."""
+    """Cores that the learner keeps busy; by default the `threads` of the order, or one."""
     learns_beside: bool = True
     """Whether sampling goes on while it is learnt; with `false` one waits for the other."""
     stores: tuple[NodeName, ...] = ()

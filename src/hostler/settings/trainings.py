@@ -144,10 +144,17 @@ def _maybe(asked: Rl, ordered: Ordered | None, name: str) -> int | None:
 def _differences(asked: Rl, ordered: Ordered | None) -> Iterator[str]:
     if ordered is None:
         return
-    for name in (*SAME, "frame_skip", "runner_cpus"):
+    for name in (*SAME, "frame_skip", "runner_cpus", "learner_cpus"):
         own, others = getattr(asked, name), getattr(ordered, name)
         if own is not None and own != others:
             yield f"{name} is {own:,} in the plan, and {others:,} in {ordered.path}, which is what runs"
+    if ordered.on_ray and asked.cluster.kind == "here":
+        yield f"the plan is for this machine without Ray, and {ordered.path} has workers on Ray (`training.ray`)"
+    if not ordered.on_ray and asked.cluster.kind != "here":
+        yield (
+            f"the plan is for a cluster, and {ordered.path} says nothing of Ray (`training.ray`): its "
+            f"{ordered.runners} workers would be processes of one machine"
+        )
 
 
 def _advice(said: RlAdvice) -> Advice:
