@@ -81,7 +81,9 @@ def is_order(path: Path) -> bool:
     return "\nschema: 1\n" in path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", filter(is_order, sorted(EXAMPLES.glob("*.yaml"))), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [path for path in sorted(EXAMPLES.glob("*.yaml")) if is_order(path)], ids=lambda path: path.name
+)
 def test_an_order_among_the_examples_can_be_read(path: Path) -> None:
     found = read_order(path, {})
     assert found.game.name == "key rooms"

@@ -16,9 +16,9 @@ from tests.runtime.preflight.models import Model, completion, served
 KEY = "very-secret-key"
 
 
-def probed(model: Model, *, timeout_s: float = 20.0, **asked: object) -> Proof:
-    with served(model):
-        return asyncio.run(probe(_asked(model.url, timeout_s=timeout_s, **asked)))
+def probed(server: Model, *, timeout_s: float = 20.0, **asked: object) -> Proof:
+    with served(server):
+        return asyncio.run(probe(_asked(server.url, timeout_s=timeout_s, **asked)))
 
 
 def _asked(endpoint: str, timeout_s: float = 20.0, **asked: object) -> Asked:

@@ -96,7 +96,7 @@ def test_an_order_that_cannot_be_is_told(tmp_path: Path) -> None:
 def test_neither_emulator_nor_learner_is_imported_for_it() -> None:
     """The controller and the command line do without them."""
     words = (
-        "import sys, hostler.cli.rl, hostler.runtime.preflight.prove\n"
+        "import sys, hostler.cli.rl, hostler.runtime.preflight.proving\n"
         "print([name for name in ('numpy', 'torch', 'pyboy', 'ray', 'gymnasium') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, timeout=120, check=True)

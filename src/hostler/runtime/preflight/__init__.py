@@ -2,6 +2,6 @@
 
 from hostler.runtime.preflight.clusters import Allows, Machine, Ran, RayCluster
 from hostler.runtime.preflight.proof import Proof, status_of
-from hostler.runtime.preflight.prove import prove
+from hostler.runtime.preflight.proving import prove
 
 __all__ = ["Allows", "Machine", "Proof", "Ran", "RayCluster", "prove", "status_of"]

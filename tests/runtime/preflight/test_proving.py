@@ -132,7 +132,7 @@ def test_kubernetes_says_what_it_allows(tmp_path: Path) -> None:
 
 def test_a_store_that_hangs_keeps_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hanging = threading.Event()
-    monkeypatch.setattr("hostler.runtime.preflight.prove.prove_folder_here", lambda _: hanging.wait(60))
+    monkeypatch.setattr("hostler.runtime.preflight.proving.prove_folder_here", lambda _: hanging.wait(60))
     try:
         told = proofs(tmp_path, "checkpoints: kept", longest_s=2.0)
     finally:
