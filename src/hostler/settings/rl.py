@@ -106,7 +106,7 @@ class RlAdvice(Section):
     """A language model that is asked on the way."""
 
     endpoint: Annotated[str, Field(pattern=r"^https?://[^/\s@]+(/[^\s?#]*)?$")] | None = None
-    """Address of a server that speaks OpenAI's protocol, as `http://llm:8000/v1`."""
+    """Where a server speaks OpenAI's protocol, up to what comes before `/chat/completions`: `http://llm:8000/v1`."""
     model: Name | None = None
     """What the model is called there; by default the only one that is."""
     key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None

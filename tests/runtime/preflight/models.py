@@ -26,7 +26,7 @@ class Model:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://127.0.0.1:{self.port}/v1"
 
 
 def completion(content: object) -> str:

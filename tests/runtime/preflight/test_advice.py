@@ -26,7 +26,7 @@ def _asked(endpoint: str, timeout_s: float = 20.0, **asked: object) -> Asked:
     return Asked(timeout_s=timeout_s, **told)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("end", ["", "/", "/v1", "/v1/"])
+@pytest.mark.parametrize("end", ["", "/"])
 def test_a_model_that_heeds_the_schema_is_proved(end: str) -> None:
     model = Model()
     with served(model):
@@ -40,6 +40,14 @@ def test_a_model_that_heeds_the_schema_is_proved(end: str) -> None:
     # Whoever does not constrain the answer says something else.
     assert "action" not in json.dumps(asked["messages"])
     assert "JSON" not in json.dumps(asked["messages"])
+
+
+def test_a_base_that_is_too_short_is_told() -> None:
+    model = Model()
+    with served(model):
+        found = asyncio.run(probe(_asked(model.url.removesuffix("/v1"))))
+    assert found.code == "advice-path"
+    assert "for most servers ends with /v1" in found.fix
 
 
 def test_a_server_that_lists_no_models_is_asked_without_or_with_the_named_one() -> None:

@@ -53,7 +53,7 @@ def test_a_training_on_this_machine_is_proved(tmp_path: Path) -> None:
     with served(Model()) as model:
         told = proofs(
             tmp_path,
-            f"checkpoints: kept, advice: {{endpoint: '{model.url}/v1'}}",
+            f"checkpoints: kept, advice: {{endpoint: '{model.url}'}}",
             stores="stores: [{name: nas, kind: directory, path: nas}]\n",
         )
     assert set(told) == {"cluster-ok", "game-ok", "store-ok", "advice-ok"}

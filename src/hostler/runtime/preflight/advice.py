@@ -40,7 +40,7 @@ class Asked:
     """Who is asked, and how patiently."""
 
     endpoint: str
-    """With or without `/v1` at its end."""
+    """What clients of OpenAI call the base: `/chat/completions` comes after it."""
     model: str | None
     key: str | None
     timeout_s: float
@@ -53,9 +53,8 @@ class Asked:
 
     @property
     def base(self) -> str:
-        """What all paths begin with."""
-        found = self.endpoint.rstrip("/")
-        return found if found.endswith("/v1") else f"{found}/v1"
+        """What all paths begin with: as it is written, for the training asks there, too."""
+        return self.endpoint.rstrip("/")
 
 
 class _Wrong(Exception):
@@ -181,9 +180,8 @@ def _judge(asked: Asked, status: int, body: str, path: str) -> None:
         raise _Wrong("key", says, fix)
     if status in NOWHERE:
         says = f"{place} is not there ({status}){said}"
-        raise _Wrong(
-            "path", says, "see that `rl.advice.endpoint` is what comes before /chat/completions, and the model"
-        )
+        end = "" if asked.base.endswith("/v1") else ", and for most servers ends with /v1"
+        raise _Wrong("path", says, f"`rl.advice.endpoint` is what comes before /chat/completions{end}")
     if status == BUSY:
         says = f"{place} has more to do than it can, or lets nobody ask so often ({status}){said}"
         raise _Wrong("busy", says, "lower `rl.advice.calls_per_s` of whoever asks it now, or serve more")
