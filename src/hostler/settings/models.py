@@ -26,6 +26,7 @@ from hostler.settings.api import Api
 from hostler.settings.keeping import STORING, Replication, Retention, Store
 from hostler.settings.loops import Config
 from hostler.settings.nodes import Address, Node, NodeClasses
+from hostler.settings.rl import Rl
 from hostler.settings.scheduling import SCHEDULING_FIELDS, Providers, Quotas, Scheduling
 from hostler.settings.section import Command, Count, Environment, Integer, Name, Needs, Pattern, Section, Word
 from hostler.settings.slurm import Slurm, SlurmJob, cluster_fault
@@ -287,6 +288,8 @@ class Fleet(Section):
     """Files with more script jobs, YAML or JSON."""
     configs: tuple[Config, ...] = ()
     """Training configs: the learning problems, each with a self-improvement loop of its own."""
+    rl: Rl | None = None
+    """A training on many machines that is planned; by default none."""
     scheduling: Scheduling = Scheduling()
     """How devices are given away."""
     config_quotas: Quotas = {}
