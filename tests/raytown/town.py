@@ -27,7 +27,6 @@ import psutil
 TOKEN = "a-token-of-the-tests-of-hostler-0123456789"
 STARTS_S = 180.0
 SAYS_S = 120.0
-OWN = Path(__file__).parents[2] / "build" / "ray-env" / "bin" / "python"
 QUICK = {
     "RAY_health_check_initial_delay_ms": "0",
     "RAY_health_check_period_ms": "500",
@@ -38,10 +37,9 @@ QUICK = {
 
 
 def ray_python() -> str | None:
-    """A Python that has Ray: one that is named, that which `make ray` makes, or this one; `None`: there is none."""
-    named = os.environ.get("TESTS_RAY_PYTHON")
-    if named or OWN.exists():
-        return named or str(OWN)
+    """A Python that has Ray: one that is named, or this one; `None`: there is none."""
+    if named := os.environ.get("TESTS_RAY_PYTHON"):
+        return named
     return sys.executable if importlib.util.find_spec("ray") is not None else None
 
 
