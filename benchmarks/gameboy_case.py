@@ -7,6 +7,7 @@ its own, those of peers with the peers' Python. The environment, the network, th
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import sys
 import time
@@ -69,13 +70,19 @@ def tree_cpu_s() -> float:
     return found
 
 
-def played() -> tuple[Any, Any]:
-    """Our game as it is measured, and its cartridge, which has as much to do in a frame as a usual game."""
+LIGHT = os.environ.get("LIGHT") == "1"
+
+
+def played(light: bool = LIGHT) -> tuple[Any, Any]:
+    """Our game as it is measured, and its cartridge, which has as much to do in a frame as a usual game.
+
+    With `light` (LIGHT=1) it has nothing to do: four times as many frames, so that what is around it shows more.
+    """
     from hostler.workloads.gameboy.homebrew.cartridge import cartridge
     from hostler.workloads.gameboy.order import keyrooms
     from hostler.workloads.gameboy.rom import insert
 
-    return replace(keyrooms(), skip=SKIP), insert(cartridge())
+    return replace(keyrooms(), skip=SKIP), insert(cartridge(busy=0) if light else cartridge())
 
 
 def ours(updates: int, watch: Watch, *, workers: int, on_ray: bool = False) -> None:
@@ -134,6 +141,46 @@ def sampled(fragments: int, watch: Watch, *, way: str) -> None:
             watch.mark(sum(each.steps for each in taken))
     finally:
         source.close()
+
+
+def apart(fragments: int, watch: Watch) -> None:
+    """As many processes as there are workers, each of which keeps what it samples: nothing is brought anywhere."""
+    context = multiprocessing.get_context("spawn")
+    ready, go, done = (context.Barrier(WORKERS + 1) for _ in range(3))
+    each = fragments // WORKERS
+    workers = [context.Process(target=_keeps, args=(each, ready, go, done, LIGHT), daemon=True) for _ in range(WORKERS)]
+    for worker in workers:
+        worker.start()
+    ready.wait(120)
+    watch.mark()
+    go.wait(120)
+    done.wait(1200)
+    watch.mark(each * WORKERS * FRAGMENT * MACHINES)
+    for worker in workers:
+        worker.terminate()
+        worker.join()
+
+
+def _keeps(fragments: int, ready: Any, go: Any, done: Any, light: bool) -> None:
+    import torch
+
+    from hostler.workloads.gameboy.batch import Batch
+    from hostler.workloads.gameboy.fragments import Sampler
+    from hostler.workloads.gameboy.policy import Network, player
+    from hostler.workloads.gameboy.seeing import Eyes
+
+    torch.set_num_threads(1)
+    game, cart = played(light)
+    policy = player(Network(Eyes(game).width, game.screen, len(game.actions)))
+    sampler = Sampler(Batch(game, cart, MACHINES), seed=1)
+    for _ in range(4):
+        sampler.fragment(policy, 0, FRAGMENT)
+    ready.wait()
+    go.wait()
+    for _ in range(fragments):
+        sampler.fragment(policy, 0, FRAGMENT)
+    done.wait()
+    time.sleep(60)  # until its time was read
 
 
 def flat_env(*_: Any) -> Any:
@@ -236,6 +283,7 @@ WAYS: dict[str, Callable[[int, Watch], None]] = {
     "here": partial(ours, workers=0),
     "processes": partial(ours, workers=WORKERS),
     "ray": partial(with_ray, partial(ours, workers=WORKERS, on_ray=True)),
+    "sample-apart": apart,
     "sample-here": partial(sampled, way="here"),
     "sample-processes": partial(sampled, way="processes"),
     "sample-ray": partial(with_ray, partial(sampled, way="ray")),
