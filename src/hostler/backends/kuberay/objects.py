@@ -245,8 +245,8 @@ class PodTemplate(Shape):
     def _is_kept_from_its_own(self) -> Self:
         anti = self.spec.affinity
         terms = () if anti is None else anti.pod_anti_affinity.required_during_scheduling_ignored_during_execution
-        selectors = [each.label_selector for each in (*terms, *(self.spec.topology_spread_constraints or ()))]
-        for selector in selectors:
+        spread = self.spec.topology_spread_constraints or ()
+        for selector in [each.label_selector for each in terms] + [each.label_selector for each in spread]:
             if not selector.match_labels.items() <= self.metadata.labels.items():
                 raise ValueError(f"pods are kept from {selector.match_labels}, which they are not themselves")
         return self

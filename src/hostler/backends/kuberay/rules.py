@@ -9,7 +9,7 @@ https://github.com/ray-project/kuberay (v1.4 to v1.7), and Kueue's pages on RayJ
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import yaml
@@ -173,7 +173,8 @@ def _auth(at: str, spec: Mapping[str, Any]) -> Iterator[Complaint]:
 
 def _environment(at: str, spec: Mapping[str, Any], head: Mapping[str, Any]) -> Iterator[Complaint]:
     """Variables that the operator takes for something else."""
-    containers = ((head.get("template") or {}).get("spec") or {}).get("containers") or ({},)
+    pod: Mapping[str, Any] = (head.get("template") or {}).get("spec") or {}
+    containers: Sequence[Mapping[str, Any]] = pod.get("containers") or ({},)
     field = f"{at}.headGroupSpec.template.spec.containers[0].env"
     values = {each.get("name"): each.get("value") for each in containers[0].get("env") or ()}
     if "RAY_REDIS_ADDRESS" in values and not spec.get("gcsFaultToleranceOptions"):
