@@ -138,7 +138,7 @@ CHANGES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda spec: _group(spec).update(replicas="2"), "workerGroupSpecs[0].replicas: "),
     (lambda spec: _group(spec).pop("groupName"), "groupName"),
     (lambda spec: _group(spec)["rayStartParams"].update({"num-cpus": 1}), "rayStartParams.num-cpus: "),
-    (lambda spec: _limits(spec).update(cpu="6 cpus"), "limits.cpu: '6 cpus' is no quantity; write it as 6, 500m or 28Gi"),
+    (lambda spec: _limits(spec).update(cpu="6 cpus"), "limits.cpu: '6 cpus' is no quantity; write it as 6, 500m"),
     (lambda spec: _terms(spec)[0].pop("topologyKey"), "topologyKey"),
     (lambda spec: spec.update(runtimeEnvYAML={"pip": []}), "spec.runtimeEnvYAML: "),
 ]  # fmt: skip
