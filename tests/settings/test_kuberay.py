@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from hostler.model.errors import SettingsError
 from hostler.settings import load
-from hostler.settings.kuberay import Kuberay, KubeMachines, KubeWorkers, is_secret, workers_fault
+from hostler.settings.kuberay import KubeMachines, Kuberay, KubeWorkers, is_secret, workers_fault
 
 SECTION = {
     "name": "a", "namespace": "rl", "image": "rl", "ray_version": "2.60.0", "entrypoint": ["python"],
@@ -85,9 +85,17 @@ def test_what_contradicts_itself_is_refused(tmp_path: Path, changes: dict[str, o
 
 @pytest.mark.parametrize(
     ("name", "secret"),
-    [("LLM_TOKEN", True), ("S3_ACCESS_KEY_ID", True), ("openai_api_key", True), ("PASSWORD", True), ("MAX_TOKENS", False),
-     ("KEYBOARD", False), ("TOKENIZERS_PARALLELISM", False), ("OMP_NUM_THREADS", False)],
-)  # fmt: skip
+    [
+        ("LLM_TOKEN", True),
+        ("S3_ACCESS_KEY_ID", True),
+        ("openai_api_key", True),
+        ("PASSWORD", True),
+        ("MAX_TOKENS", False),
+        ("KEYBOARD", False),
+        ("TOKENIZERS_PARALLELISM", False),
+        ("OMP_NUM_THREADS", False),
+    ],
+)
 def test_names_that_usually_hold_secrets(name: str, secret: bool) -> None:
     assert is_secret(name) is secret
 

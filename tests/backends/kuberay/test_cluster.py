@@ -104,7 +104,7 @@ def test_a_job_that_waits_in_a_queue_runs_and_ends(cluster: Cluster, world: Worl
     did(cluster, fleet("queued"))
     seen = cluster.watch(main)
     assert next(seen).words == f"queued by Kueue: in research: {NO_ROOM}"
-    with pytest.raises(NotFound, match="has no pod of 'submitter' .*queued by Kueue"):
+    with pytest.raises(NotFound, match=r"has no pod of 'submitter' .*queued by Kueue"):
         list(cluster.logs(main, "submitter", follow=False, tail=None))
     world.admit("zelda")
     while (now := next(seen)).phase == "queued":
@@ -183,7 +183,7 @@ def test_what_is_over_is_not_applied_again(cluster: Cluster, world: World) -> No
     did(cluster, fleet("smallest"))
     world.end("smallest", "FAILED")
     before = len(world.events)
-    with pytest.raises(Conflict, match="RayJob rl/smallest is over already: failed; .*hostler kuberay delete"):
+    with pytest.raises(Conflict, match=r"RayJob rl/smallest is over already: failed; .*hostler kuberay delete"):
         did(cluster, fleet("smallest"))
     assert len(world.events) == before
 
