@@ -15,6 +15,7 @@ from hostler.workloads.gameboy.batch import Episode, Step
 from hostler.workloads.gameboy.fragments import Sampler
 from hostler.workloads.gameboy.policy import Network, player
 from hostler.workloads.gameboy.ppo import Course, Learner
+from hostler.workloads.gameboy.spent import Spent
 
 SOLVED = 475.0
 """Mean return over 100 episodes at which CartPole-v1 counts as solved (Gymnasium's registry, `reward_threshold`)."""
@@ -84,7 +85,7 @@ def test_an_update_moves_the_policy_towards_what_was_better() -> None:
     learner = Learner(network, Course(epochs=4, minibatch=64), seed=0)
     seen = np.ones((8, 1), np.float32)
     before = player(network).think(seen, None)[0][0]
-    batch = SimpleNamespace(features=seen, screens=None, machines=[None] * 8, reset=lambda: None)
+    batch = SimpleNamespace(features=seen, screens=None, machines=[None] * 8, spent=Spent(), reset=lambda: None)
 
     def step(actions: Sequence[int]) -> Step:
         never = np.zeros(8, bool)

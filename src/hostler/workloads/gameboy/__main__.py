@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -58,8 +59,10 @@ def train(asked: argparse.Namespace) -> int:
         training = Training(order.run, order.game, order.cartridge, kept, told=_tell)
     except ValueError as error:
         raise SpecError(str(error)) from error
+    signal.signal(signal.SIGTERM, lambda *_: training.end())
     progress = training.run()
-    _tell({"steps": progress.steps, "places": progress.mean_places, "reward": progress.mean_reward, "done": True})
+    ending = {"steps": progress.steps, "places": progress.mean_places, "reward": progress.mean_reward}
+    _tell({**ending, "done": training.is_over})
     return DONE
 
 

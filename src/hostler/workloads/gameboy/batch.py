@@ -11,9 +11,11 @@ import numpy.typing as npt
 
 from hostler.workloads.gameboy.game import Game
 from hostler.workloads.gameboy.machine import Layout, Machine
+from hostler.workloads.gameboy.pictures import Greys
 from hostler.workloads.gameboy.rewards import Rewards, as_floats
 from hostler.workloads.gameboy.rom import Cartridge
 from hostler.workloads.gameboy.seeing import Eyes
+from hostler.workloads.gameboy.spent import Spent, clock
 
 Features: TypeAlias = npt.NDArray[np.float32]
 Screens: TypeAlias = npt.NDArray[np.uint8]
@@ -52,6 +54,7 @@ class Step:
     last: dict[int, tuple[Features, Screens | None]]
     """By machine whose episode is over: what was seen at its end."""
     episodes: Sequence[Episode]
+    picture: Greys | None = None
 
 
 class Batch:
@@ -74,6 +77,7 @@ class Batch:
         self._places = np.zeros((machines, game.places), np.bool_)
         self._rows = np.arange(machines)
         self._steps = np.zeros(machines, np.int64)
+        self.spent = Spent()
         self.features: Features = np.zeros((machines, self._eyes.width), np.float32)
         shape = game.screen
         self.screens: Screens | None = (
@@ -89,13 +93,17 @@ class Batch:
         """What each component has paid in the episode of a machine so far, in millionths."""
         return dict(zip(self._rewards.names, map(int, self._rewards.totals[machine]), strict=True))
 
-    def step(self, actions: Sequence[int] | npt.NDArray[np.int8], *, restart: bool = True) -> Step:
+    def step(
+        self, actions: Sequence[int] | npt.NDArray[np.int8], *, restart: bool = True, shown: int | None = None
+    ) -> Step:
         """One action for each machine; with `restart`, the next episode begins where one is over.
 
-        Raises `WrongValue`.
+        Of the machine `shown` there is a picture in what comes of it. Raises `WrongValue`.
         """
-        before = self._values
-        self._play(actions)
+        before, begun = self._values, clock()
+        self._play(actions, shown)
+        picture = None if shown is None else self.machines[shown].screen()
+        played = clock()
         self._values = self._checked(self._layout.numbers(self._bytes))
         reward = self._rewards.step(before, self._values)
         self._places[self._rows, self._here(self._values)] = True
@@ -110,17 +118,19 @@ class Batch:
             if restart:
                 last[index] = self._seen(index)
                 self._begin(index)
-        return Step(as_floats(reward), ended, cut, last, episodes)
+        self.spent.emulate += played - begun
+        self.spent.encode += clock() - played
+        return Step(as_floats(reward), ended, cut, last, episodes, picture)
 
     def close(self) -> None:
         """Let go of the machines."""
         for each in self.machines:
             each.close()
 
-    def _play(self, actions: Sequence[int] | npt.NDArray[np.int8]) -> None:
+    def _play(self, actions: Sequence[int] | npt.NDArray[np.int8], shown: int | None) -> None:
         width, screens = self._layout.bytes, self.screens
         for index, machine in enumerate(self.machines):
-            machine.step(int(actions[index]), render=screens is not None)
+            machine.step(int(actions[index]), render=screens is not None or index == shown)
             self._memory[index * width : (index + 1) * width] = machine.memory()
             if screens is not None:
                 screens[index] = machine.screen()

@@ -16,6 +16,7 @@ import torch
 from hostler.workloads.alphazero.checkpoint import Checkpoint, newest, save_checkpoint
 from hostler.workloads.gameboy.ppo import Learner
 from hostler.workloads.gameboy.progress import RECENT, Progress
+from hostler.workloads.gameboy.spent import Spent
 
 
 class Checkpoints:
@@ -92,6 +93,7 @@ def _progress(plain: Mapping[str, Any]) -> Progress:
     return Progress(
         **{
             **plain,
+            "spent": Spent(**plain["spent"]),
             "places": {int(place): int(count) for place, count in plain["places"]},
             "recent": deque((tuple(each) for each in plain["recent"]), maxlen=RECENT),
         }

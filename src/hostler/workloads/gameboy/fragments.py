@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from hostler.workloads.gameboy.batch import Batch, Episode, Features, Screens
+from hostler.workloads.gameboy.pictures import Greys
 from hostler.workloads.gameboy.policy import Floats, Player
+from hostler.workloads.gameboy.spent import Spent, clock
 
 Whole: TypeAlias = npt.NDArray[np.int8]
 
@@ -33,6 +36,10 @@ class Fragment:
     version: int
     """Of the policy."""
     episodes: tuple[Episode, ...] = ()
+    pictures: Mapping[int, Greys] = field(default_factory=dict)
+    """By machine, how it looked at the end: of one of a worker's at a time, since drawing costs."""
+    spent: Spent = field(default_factory=Spent)
+    """On making it, and on bringing it here."""
 
     @property
     def steps(self) -> int:
@@ -46,6 +53,7 @@ class Sampler:
     def __init__(self, batch: Batch, seed: int) -> None:
         self._batch = batch
         self._random = np.random.default_rng(seed)
+        self._made = 0
         batch.reset()
 
     def fragment(self, player: Player, version: int, steps: int) -> Fragment:
@@ -57,16 +65,21 @@ class Sampler:
     def fill(self, made: Fragment, player: Player, steps: int) -> None:
         """The same, into arrays that are there."""
         episodes: list[Episode] = []
+        before, begun = replace(self._batch.spent), clock()
+        shown = self._made % len(self._batch.machines)
         for step in range(steps):
-            episodes += self._step(made, step, player)
+            episodes += self._step(made, step, player, shown if step == steps - 1 else None)
+        self._made += 1
         made.ahead[steps - 1] = np.where(made.over[steps - 1], made.ahead[steps - 1], self._worths(player))
         made.episodes = tuple(episodes)
+        made.spent = self._batch.spent.since(before)
+        made.spent.policy = clock() - begun - made.spent.whole
 
     def close(self) -> None:
         """Let go of the machines."""
         self._batch.close()
 
-    def _step(self, made: Fragment, step: int, player: Player) -> list[Episode]:
+    def _step(self, made: Fragment, step: int, player: Player, shown: int | None) -> list[Episode]:
         batch = self._batch
         made.features[step] = batch.features
         if made.screens is not None and batch.screens is not None:
@@ -76,7 +89,9 @@ class Sampler:
         made.actions[step], made.worths[step] = actions, worths
         if step:
             made.ahead[step - 1] = np.where(made.over[step - 1], made.ahead[step - 1], worths)
-        done = batch.step(actions)
+        done = batch.step(actions, shown=shown)
+        if shown is not None and done.picture is not None:
+            made.pictures = {shown: done.picture}
         made.rewards[step] = done.reward
         made.over[step] = done.ended | done.cut
         made.ahead[step] = 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from hostler.workloads.gameboy.batch import Episode
 from hostler.workloads.gameboy.game import MICRO
+from hostler.workloads.gameboy.spent import Spent
 
 RECENT = 32
 """Episodes that means are of."""
@@ -23,6 +24,8 @@ class Progress:
     """Steps that were too old to be learnt from."""
     seconds: float = 0.0
     """Of learning and waiting, in all its lives."""
+    spent: Spent = field(default_factory=Spent)
+    """By all who sampled and learnt, in all its lives."""
     parts: dict[str, int] = field(default_factory=dict)
     """What each component of the reward has paid in all episodes, in millionths."""
     places: dict[int, int] = field(default_factory=dict)

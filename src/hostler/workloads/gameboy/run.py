@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from hostler.workloads.gameboy.game import Game
 from hostler.workloads.gameboy.ppo import Course
@@ -17,6 +17,24 @@ ALIASES = {
     "BATCH_SIZE": "batch_steps",
 }
 """Variables of the environment that people know, and what they set here."""
+
+
+Strategy: TypeAlias = Literal["SPREAD", "STRICT_SPREAD"]
+STRATEGIES = ("SPREAD", "STRICT_SPREAD")
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How workers lie on the nodes of a Ray cluster."""
+
+    address: str = "auto"
+    """Of the cluster, as `ray.init` takes it."""
+    strategy: Strategy = "SPREAD"
+    """`STRICT_SPREAD`: no two on one node."""
+    cpus: float = 1.0
+    """Of each worker."""
+    room_s: float = 60.0
+    """How long it is waited for room that there is, and others have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +57,13 @@ class Run:
     checkpoint_updates: int = 20
     """Between two checkpoints."""
     seed: int = 0
+    threads: int = 1
+    """That learn. More than there are free cores wait for each other, and learning takes many times as long."""
     target_places: float | None = None
     """It is over as soon as the last episodes came to that many places, on average."""
     course: Course = field(default_factory=Course)
+    ray: Spread | None = None
+    """Workers are actors on the nodes of a Ray cluster; `None`: they are processes of this machine."""
 
     def game(self, game: Game) -> Game:
         """The game, with what this training has otherwise."""
@@ -62,8 +84,21 @@ def read_run(content: Mapping[str, Any], environment: Mapping[str, str] | None =
             stale_updates=found.whole("stale_updates", 8),
             checkpoint_updates=found.whole("checkpoint_updates", 20, least=1),
             seed=found.whole("seed", 0),
+            threads=found.whole("threads", 1, least=1, most=1024),
             target_places=found.number("target_places", None, least=0),
             course=_course(found.take("course", {})),
+            ray=None if (spread := found.take("ray", None)) is None else _spread(spread),
+        )
+
+
+def _spread(content: object) -> Spread:
+    usual = Spread()
+    with fields(content, "training.ray") as found:
+        return Spread(
+            address=found.text("address", usual.address),
+            strategy=found.choice("strategy", STRATEGIES, usual.strategy),
+            cpus=found.number("cpus", usual.cpus, least=0.01),
+            room_s=found.number("room_s", usual.room_s, least=0),
         )
 
 

@@ -11,16 +11,21 @@ import torch
 
 from hostler.workloads.gameboy.checkpoints import Checkpoints
 from hostler.workloads.gameboy.fragments import Fragment
-from hostler.workloads.gameboy.game import Game
+from hostler.workloads.gameboy.game import MICRO, Game
+from hostler.workloads.gameboy.pictures import png
 from hostler.workloads.gameboy.policy import Network
 from hostler.workloads.gameboy.ppo import Learner, Update
 from hostler.workloads.gameboy.progress import Progress
 from hostler.workloads.gameboy.rewards import Shares
 from hostler.workloads.gameboy.rom import Cartridge
-from hostler.workloads.gameboy.run import Run
+from hostler.workloads.gameboy.run import Run, Spread
 from hostler.workloads.gameboy.seeing import Eyes
 from hostler.workloads.gameboy.workers import Here, Plan, Processes, Source
 
+SCHEMA = 1
+"""Of what is told: docs/reference/rl.md."""
+LISTENS_S = 1.0
+"""So often it is looked whether it is to end."""
 PATIENCE_S = 60.0
 """Without a fragment for so long, people are told, and it is waited on."""
 
@@ -34,11 +39,12 @@ class Training:
         game: Game,
         cartridge: Cartridge,
         checkpoints: Checkpoints | None = None,
-        source: Callable[[Plan, Network], Source] | None = None,
+        source: Callable[[Plan, Network, Spread | None], Source] | None = None,
         told: Callable[[Mapping[str, Any]], None] = lambda _: None,
     ) -> None:
         self.run_asked = run
         self.game = run.game(game)
+        torch.set_num_threads(run.threads)
         torch.manual_seed(run.seed)
         network = Network(Eyes(self.game).width, self.game.screen, len(self.game.actions))
         self.learner = Learner(network, run.course, run.seed)
@@ -48,25 +54,43 @@ class Training:
         self._checkpoints = checkpoints
         self._source = source or _source
         self._told = told
+        self._is_ended = False
+        self._pictures: dict[int, str] = {}
         if checkpoints is not None:
             self._go_on(checkpoints)
 
     def run(self) -> Progress:
         """Until it has made its steps, or came to as many places as it was to."""
-        source = self._source(self._plan(), self.learner.network)
+        source = self._source(self._plan(), self.learner.network, self.run_asked.ray)
         try:
-            while not self._is_over():
+            while not (self._is_ended or self.is_over):
                 self._update(source)
         finally:
             source.close()
         self._keep()
         return self.progress
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has made its steps, or came to as many places as it was to."""
+        wanted, found = self.run_asked.target_places, self.progress.mean_places
+        return self.progress.steps >= self.run_asked.steps or (
+            wanted is not None and found is not None and found >= wanted
+        )
+
+    def end(self) -> None:
+        """Have `run` end soon, with a checkpoint."""
+        self._is_ended = True
+
     def _update(self, source: Source) -> None:
-        begun = time.monotonic()
+        begun, self._pictures = time.monotonic(), {}
         source.offer(self.learner.network, self.learner.updates)
         fragments = self._collected(source)
+        if self._is_ended:
+            return
+        learning = time.process_time()
         update = self.learner.learn(fragments)
+        self.progress.spent.learn += time.process_time() - learning
         self.progress.seconds += time.monotonic() - begun
         self._tell(update, source)
         if self.learner.updates % self.run_asked.checkpoint_updates == 0:
@@ -75,10 +99,14 @@ class Training:
     def _collected(self, source: Source) -> list[Fragment]:
         """As many steps as an update wants, of whoever has made them."""
         found: list[Fragment] = []
-        while sum(each.steps for each in found) < self.run_asked.batch_steps:
-            taken = source.take(PATIENCE_S)
-            if not taken:
+        heard = time.monotonic()
+        while not self._is_ended and sum(each.steps for each in found) < self.run_asked.batch_steps:
+            taken = source.take(LISTENS_S)
+            if taken:
+                heard = time.monotonic()
+            elif time.monotonic() - heard >= PATIENCE_S:
                 self._told({"trouble": f"no worker has made anything for {PATIENCE_S:.0f} s"})
+                heard = time.monotonic()
             for each in taken:
                 self._count(each)
                 if self.learner.updates - each.version <= self.run_asked.stale_updates:
@@ -89,27 +117,29 @@ class Training:
 
     def _count(self, fragment: Fragment) -> None:
         self.progress.steps += fragment.steps
+        self.progress.spent.add(fragment.spent)
+        self._pictures |= {number: png(picture) for number, picture in fragment.pictures.items()}
         self.progress.add(self.shares.names, fragment.episodes)
         for each in fragment.episodes:
             self.shares.add(each.parts)
-
-    def _is_over(self) -> bool:
-        wanted, found = self.run_asked.target_places, self.progress.mean_places
-        return self.progress.steps >= self.run_asked.steps or (
-            wanted is not None and found is not None and found >= wanted
-        )
 
     def _tell(self, update: Update, source: Source) -> None:
         for trouble in source.troubles():
             self._told({"trouble": trouble})
         self._told(
             {
+                "rl": SCHEMA,
+                "envs": max(self.run_asked.workers, 1) * self.run_asked.envs_per_worker,
                 "steps": self.progress.steps,
                 "updates": self.learner.updates,
                 "episodes": self.progress.episodes,
                 "places": self.progress.mean_places,
                 "reward": self.progress.mean_reward,
                 "seconds": self.progress.seconds,
+                "spent": asdict(self.progress.spent),
+                "parts": {name: paid / MICRO for name, paid in self.progress.parts.items()},
+                "explored": self.progress.places,
+                "pictures": self._pictures,
                 "update": asdict(update),
                 "shares": self.shares.shares,
                 "alarms": self.shares.alarms,
@@ -137,5 +167,9 @@ class Training:
             self.progress = progress
 
 
-def _source(plan: Plan, network: Network) -> Source:
-    return Processes(plan, network) if plan.workers else Here(plan)
+def _source(plan: Plan, network: Network, spread: Spread | None) -> Source:
+    if spread is None:
+        return Processes(plan, network) if plan.workers else Here(plan)
+    from hostler.workloads.gameboy.rays import actors  # Ray lives on its cluster: others learn without it
+
+    return actors(plan, network, spread)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
@@ -21,9 +21,11 @@ from hostler.workloads.gameboy import shared
 from hostler.workloads.gameboy.batch import Batch, Episode
 from hostler.workloads.gameboy.fragments import Fragment, Sampler
 from hostler.workloads.gameboy.game import Game
+from hostler.workloads.gameboy.pictures import Greys
 from hostler.workloads.gameboy.policy import Network, player, weights_of
 from hostler.workloads.gameboy.rom import Cartridge
 from hostler.workloads.gameboy.seeing import Eyes
+from hostler.workloads.gameboy.spent import Spent, clock
 
 SLOTS = 3
 """Fragments of a worker that may be under way: one that is made, and others that wait while the learner learns."""
@@ -104,6 +106,14 @@ class _Worker:
     """In a row, without a fragment between."""
 
 
+class _Rest(NamedTuple):
+    """What of a fragment does not lie in shared memory."""
+
+    episodes: tuple[Episode, ...]
+    pictures: Mapping[int, Greys]
+    spent: Spent
+
+
 class Processes:
     """Sampling in processes beside the learner."""
 
@@ -178,10 +188,12 @@ class Processes:
         if isinstance(told, str):
             self._bury(worker, told)
             return None
-        slot, version, episodes = told
-        worker.deaths = 0
+        slot, version, rest = told
+        worker.deaths, begun = 0, clock()
         fragment = shared.copied(shared.fragment_in(worker.fragments.copies[slot], version))
-        fragment.episodes = episodes
+        fragment.episodes, fragment.spent = rest.episodes, rest.spent
+        fragment.pictures = numbered(rest.pictures, worker.number, self._plan.machines)
+        fragment.spent.transport += clock() - begun
         with suppress(OSError):  # it is dead: that is seen where something of it is awaited
             worker.pipe.send(slot)
         return fragment
@@ -197,6 +209,11 @@ class Processes:
             return
         worker.fragments.destroy()
         self._troubles.append(f"worker {worker.number} is given up: it died {LIVES} times before it made anything")
+
+
+def numbered(pictures: Mapping[int, Greys], worker: int, machines: int) -> Mapping[int, Greys]:
+    """By the number that a worker's machine has among all of the training."""
+    return {worker * machines + each: picture for each, picture in pictures.items()}
 
 
 def _end(process: SpawnProcess) -> None:
@@ -224,21 +241,18 @@ def _work(plan: Plan, seed: int, pipe: Connection, policy: shared.Block, fragmen
         sampler = Sampler(Batch(plan.game, plan.cartridge, plan.machines), seed)
         while True:
             slot = pipe.recv()
+            begun = clock()
             values, version = shared.newest(weights)
             network.load_state_dict({name: torch.from_numpy(each) for name, each in values.items()})
-            episodes = _sample(sampler, network, version, plan.steps, places, slot)
-            pipe.send((slot, version, episodes))
+            played = player(network)
+            taken = clock() - begun
+            made = shared.fragment_in(places.copies[slot], version)
+            sampler.fill(made, played, plan.steps)
+            made.spent.transport = taken
+            pipe.send((slot, version, _Rest(made.episodes, made.pictures, made.spent)))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass  # the learner is gone
     except Exception as error:  # noqa: BLE001 - told, and begun anew
         with suppress(OSError):
             pipe.send(f"{type(error).__name__}: {error}")
     os._exit(0)  # what is shared belongs to the learner: no tracker of ours is to take it away
-
-
-def _sample(
-    sampler: Sampler, network: Network, version: int, steps: int, places: shared.Opened, slot: int
-) -> tuple[Episode, ...]:
-    made = shared.fragment_in(places.copies[slot], version)
-    sampler.fill(made, player(network), steps)
-    return made.episodes

@@ -1,0 +1,194 @@
+"""Reinforcement learning on Game Boy games: the environment, the way of fragments, sampling with learning, and peers.
+
+    python benchmarks/gameboy.py [--quick] [--json FILE]
+
+Our own cartridge, with as much to do in a frame as a usual game; 2 workers of 4 machines, 8 frames a step, batches of
+2,048 steps, a network of 2 x 128. Peers play the same environment with the same network, batch and course. Rates are
+per CPU-second of all processes of a way, learner included, so that a machine shared with others tells the same. Ways
+take turns. Needs the extras `rl` and `ray`; the peers make an environment of their own (`requirements-peers-rl.txt`).
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import peers_env
+from common import Bar, Row, arguments, report
+from gameboy_case import MACHINES, WORKERS, played
+from hostler.workloads.gameboy.batch import Batch
+from hostler.workloads.gameboy.homebrew.cartridge import ROOMS, cartridge
+from hostler.workloads.gameboy.machine import Machine
+from hostler.workloads.gameboy.order import keyrooms
+from hostler.workloads.gameboy.rom import insert
+from hostler.workloads.gameboy.run import read_run
+from hostler.workloads.gameboy.training import Training
+
+SKIPS = (24, 8, 4)
+CASE = Path(__file__).resolve().with_name("gameboy_case.py")
+PEERS = ("sb3", "rllib")
+WORDS = {
+    "here": "Hostler, in one process",
+    "processes": "Hostler, 2 processes",
+    "ray": "Hostler, 2 Ray actors",
+    "sb3": "Stable-Baselines3, SubprocVecEnv",
+    "rllib": "RLlib, new API stack",
+}
+SEEDS = (1, 2, 3)
+LEARNING = {"envs_per_worker": 16, "batch_steps": 2048, "course": {"entropy": 0.02}, "steps": 400_000}
+SEED_STEPS = 25_000 / 48
+"""Steps a second per CPU that the document which asked for this had promised."""
+
+
+def main() -> None:
+    """Measure, print, exit 1 if a bar is missed."""
+    options = arguments(__doc__)
+    rounds = 1 if options.quick else 3
+    environment = list(_environments(rounds, 2_000 if options.quick else 16_000))
+    sampling = list(_sampling(rounds, 24 if options.quick else 96))
+    whole = list(_whole(rounds, 2 if options.quick else 8))
+    learning = list(_learning(SEEDS[:1] if options.quick else SEEDS))
+    refusal = _refusal()
+    bars = [*_bars(environment, sampling, whole, learning, refusal)]
+    report("gameboy", [*environment, *sampling, *whole, *learning, *refusal], bars, options.json)
+    sys.exit(1 if any(bar.met is False for bar in bars) else 0)
+
+
+def _environments(rounds: int, frames: int) -> Iterator[Row]:
+    """Frames per CPU-second, ours and bare PyBoy's, in turns."""
+    game, cart = played()
+    for skip in SKIPS:
+        changed = replace(game, skip=skip)
+        batch, bare = Batch(changed, cart, WORKERS * MACHINES), Machine(changed, cart)
+        batch.reset()
+        actions = np.random.default_rng(1).integers(0, len(game.actions), (4096, WORKERS * MACHINES))
+        steps = frames // skip
+        pairs = [
+            (_batched(batch, actions, steps), _bare(bare, skip, steps * MACHINES * WORKERS))
+            for _ in range(2 * rounds + 1)
+        ]
+        batch.close()
+        bare.close()
+        ours, theirs = (statistics.median(each) for each in zip(*pairs, strict=True))
+        count = steps * MACHINES * WORKERS * skip
+        yield {
+            "frames a step": skip,
+            "environment, frames per CPU s": count / ours,
+            "bare PyBoy, frames per CPU s": count / theirs,
+            "share": statistics.median(b / a for a, b in pairs),
+        }
+
+
+def _batched(batch: Batch, actions: Any, steps: int) -> float:
+    begun = time.process_time()
+    for step in range(steps):
+        batch.step(actions[step % len(actions)])
+    return time.process_time() - begun
+
+
+def _bare(machine: Machine, skip: int, steps: int) -> float:
+    """The emulator with no button, nothing drawn and nothing read."""
+    emulator = machine._pyboy
+    begun = time.process_time()
+    for _ in range(steps):
+        emulator.tick(skip, False, False)
+    return time.process_time() - begun
+
+
+def _sampling(rounds: int, fragments: int) -> Iterator[Row]:
+    ways = ("sample-here", "sample-processes", "sample-ray")
+    for way, rates in _in_turns(ways, rounds, fragments).items():
+        yield {"sampling": WORDS[way.removeprefix("sample-")], "steps per CPU s": statistics.median(rates)}
+
+
+def _whole(rounds: int, updates: int) -> Iterator[Row]:
+    for way, rates in _in_turns(tuple(WORDS), rounds, updates).items():
+        yield {"sampling and learning": WORDS[way], "steps per CPU s": statistics.median(rates)}
+
+
+def _in_turns(ways: Sequence[str], rounds: int, updates: int) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(rounds):
+        for way in ways:
+            told = _case(way, updates)
+            found[way].append(told["steps"] / told["cpu_s"])
+    return found
+
+
+def _case(way: str, updates: int) -> dict[str, float]:
+    python = peers_env.ensure("peers-rl") if way in PEERS else Path(sys.executable)
+    print(f"{way}: {updates}", file=sys.stderr)
+    done = subprocess.run(
+        [python, CASE, way, str(updates)], stdout=subprocess.PIPE, text=True, check=True, timeout=1800
+    )
+    told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def _learning(seeds: Sequence[int]) -> Iterator[Row]:
+    """From chance to nine rooms of ten; the cartridge has nothing to do between frames, as in the test."""
+    game, cart = keyrooms(), insert(cartridge(busy=0))
+    for seed in seeds:
+        begun = time.process_time()
+        progress = Training(read_run({**LEARNING, "seed": seed, "target_places": 0.9 * ROOMS}), game, cart).run()
+        yield {
+            "learning, seed": seed,
+            "rooms of 16": progress.mean_places,
+            "steps": progress.steps,
+            "CPU s": time.process_time() - begun,
+        }
+
+
+def _refusal() -> list[Row]:
+    """Until a plan that can never fit is refused, on a cluster of a head and three nodes."""
+    script = (
+        "import json,sys,time; sys.path[:0]=%r; import ray; from ray.cluster_utils import Cluster\n"
+        "from gameboy_case import *; from hostler.workloads.gameboy.rays import NoRoom; import gameboy_case\n"
+        "c=Cluster(initialize_head=True,head_node_args={'num_cpus':0,'object_store_memory':STORE_BYTES})\n"
+        "[c.add_node(num_cpus=1,object_store_memory=STORE_BYTES) for _ in range(3)]\n"
+        "ray.init(address=c.address,log_to_driver=False); t=time.perf_counter()\n"
+        "try: ours(1,Watch(),workers=84,on_ray=True)\n"
+        "except NoRoom as e: print(json.dumps([time.perf_counter()-t,str(e)]))\n"
+        "ray.shutdown(); c.shutdown()"
+    ) % [str(CASE.parent), str(CASE.parents[1] / "src")]
+    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=True, timeout=600)
+    seconds, words = json.loads(done.stdout.splitlines()[-1])
+    print(words, file=sys.stderr)
+    return [{"refused": "84 workers on 3 CPUs", "s": seconds}]
+
+
+def _bars(
+    environment: Sequence[Row],
+    sampling: Sequence[Row],
+    whole: Sequence[Row],
+    learning: Sequence[Row],
+    refusal: Sequence[Row],
+) -> Iterator[Bar]:
+    for row in environment:
+        yield Bar(
+            f"skip {row['frames a step']}: frames per CPU-second, share of bare PyBoy's", row["share"], 0.95, ">="
+        )
+    here, processes, ray = (row["steps per CPU s"] for row in sampling)
+    yield Bar("2 processes: CPU per step above one process, skip 8", here / processes - 1, 0.05, "<")
+    yield Bar("2 Ray actors, fragments of 128: the same", here / ray - 1, 0.15, "<")
+    rates = {row["sampling and learning"]: row["steps per CPU s"] for row in whole}
+    own = rates[WORDS["processes"]]
+    yield Bar("end to end: relative to Stable-Baselines3", own / rates[WORDS["sb3"]], 1.5, ">=")
+    yield Bar("end to end: relative to RLlib", own / rates[WORDS["rllib"]], 4.0, ">=")
+    yield Bar("end to end: steps per CPU-second", own, 1000.0, ">=", f"the document asked for {SEED_STEPS:.0f}")
+    yield Bar(
+        "learning: CPU-seconds to 14.4 of 16 rooms, slowest seed", max(row["CPU s"] for row in learning), 60.0, "<"
+    )
+    yield Bar("learning: rooms, worst seed", min(row["rooms of 16"] for row in learning), 0.9 * ROOMS, ">=")
+    yield Bar("a plan that can never fit: seconds until it is refused", refusal[0]["s"], 5.0, "<")
+
+
+if __name__ == "__main__":
+    main()

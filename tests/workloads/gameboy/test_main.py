@@ -1,0 +1,80 @@
+"""By hand: a training that is killed, or asked to end, goes on from where it was."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hostler.workloads.gameboy.__main__ import MISUSED, main
+
+TRAINING = {"steps": 1_000_000, "envs_per_worker": 4, "batch_steps": 256, "fragment_steps": 16, "checkpoint_updates": 2}
+PATIENCE_S = 120.0
+
+
+def order(folder: Path, **changes: Any) -> Path:
+    path = folder / "order.yaml"
+    path.write_text(
+        yaml.safe_dump({"schema": 1, "game": "keyrooms", "rom": "keyrooms", "training": {**TRAINING, **changes}})
+    )
+    return path
+
+
+def begun(path: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "hostler.workloads.gameboy", "train", path, "--checkpoints", path.parent / "kept"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def told(process: subprocess.Popen[str], updates: int) -> dict[str, Any]:
+    """What it tells after so many updates."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        found: dict[str, Any] = json.loads(line)
+        if found.get("updates", 0) >= updates:
+            return found
+    raise AssertionError(f"it ended with status {process.wait()}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_training_goes_on_from_where_it_was(tmp_path: Path, number: signal.Signals) -> None:
+    path = order(tmp_path)
+    first = begun(path)
+    try:
+        before = told(first, 3)
+        first.send_signal(number)
+        rest = first.communicate(timeout=PATIENCE_S)[0].splitlines()
+    finally:
+        first.kill()
+    assert first.wait() == (-number if number == signal.SIGKILL else 0)
+    second = begun(order(tmp_path, steps=before["steps"] + 1024))
+    out = second.communicate(timeout=PATIENCE_S)[0].splitlines()
+    went_on, ended = json.loads(out[0]), json.loads(out[-1])
+    assert went_on["updates"] > 2
+    assert went_on["steps"] == went_on["updates"] * 256
+    assert ended["done"]
+    assert ended["steps"] >= before["steps"] + 1024
+    if number == signal.SIGTERM:
+        last = json.loads(rest[-1])
+        assert not last["done"]
+        assert went_on["steps"] > last["steps"] >= before["steps"], "nothing of it is lost"
+
+
+def test_what_is_told_says_what_the_time_went_into(tmp_path: Path) -> None:
+    process = begun(order(tmp_path, steps=600, workers=1))
+    first = told(process, 1)
+    process.communicate(timeout=PATIENCE_S)
+    assert set(first["spent"]) == {"emulate", "encode", "policy", "transport", "learn"}
+    assert all(each > 0 for each in first["spent"].values())
+    assert set(first["parts"]) <= {"rooms", "tiles", "keys", "doors", "chest"}
+
+
+def test_what_cannot_be_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", str(tmp_path / "none.yaml")]) == MISUSED
+    assert main(["train", str(order(tmp_path, wrokers=2))]) == MISUSED
+    assert "training.wrokers is nothing that is known here" in capsys.readouterr().err
