@@ -51,7 +51,7 @@ def manifests(name: str, folder: Path) -> str:
 
 def outcomes(done: subprocess.CompletedProcess[str]) -> set[str]:
     assert done.returncode == 0, done.stderr
-    return {line.split(" ", 1)[1] for line in done.stdout.splitlines()}
+    return {re.sub(r'^\S+ ("\S+" )?', "", line) for line in done.stdout.splitlines()}
 
 
 @pytest.mark.parametrize("name", ["smallest", "queued", "openshift"])

@@ -10,6 +10,7 @@ from hostler.backends.kuberay.sources import FILES_BYTES_MAX, render
 from hostler.model.errors import SettingsError, SpecError
 from hostler.settings import load
 
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 FLEET = """\
 kuberay:
   name: {name}
@@ -69,3 +70,17 @@ def test_a_file_that_asks_for_nothing_is_refused(tmp_path: Path) -> None:
     (tmp_path / "fleet.yaml").write_text("name: a\n")
     with pytest.raises(SettingsError, match="has no `kuberay:` section"):
         render(load(tmp_path / "fleet.yaml", {}))
+
+
+def test_the_example_is_rendered_with_a_training_that_fits_its_workers() -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    from hostler.workloads.gameboy.order import read_order
+
+    made = render(load(EXAMPLES / "kuberay.yaml", {}))
+    order = read_order(EXAMPLES / "kuberay/training.yaml", {})
+    (group,) = made.asked.workers
+    assert order.run.ray is not None
+    assert order.run.workers * order.run.ray.cpus <= group.replicas * group.cpus
+    text = (EXAMPLES.parent / "docs/guides/kuberay.md").read_text(encoding="utf-8")
+    shown = text.split("```yaml\n")[1].split("```")[0]
+    assert (EXAMPLES / "kuberay.yaml").read_text(encoding="utf-8").endswith(shown)
