@@ -29,6 +29,12 @@ def test_manifests_are_printed_as_a_stream(hostler: Hostler) -> None:
     assert said.out == (GOLDEN / "queued.yaml").read_text(encoding="utf-8")
 
 
+def test_or_as_one_list_of_objects(hostler: Hostler) -> None:
+    made = hostler("render", "kuberay", QUEUED, "--json").json
+    assert made["kind"] == "List"
+    assert made["items"] == list(yaml.safe_load_all((GOLDEN / "queued.yaml").read_text(encoding="utf-8")))
+
+
 def test_or_written_into_a_folder(hostler: Hostler, tmp_path: Path) -> None:
     said = hostler("render", "kuberay", SMALLEST, "-o", str(tmp_path))
     assert said.out == f"{tmp_path}: 4 manifests\n"
@@ -88,7 +94,8 @@ def test_a_job_from_its_beginning_to_its_end(hostler: Hostler, world: World) -> 
     said = hostler("kuberay", "apply", QUEUED)
     assert said.status == 1
     assert "is over already" in said.err
-    assert "RayJob rl/zelda: deleted" in hostler("kuberay", "delete", QUEUED).out
+    gone = hostler("kuberay", "delete", QUEUED, "--json").json
+    assert gone[0] == {"object": "RayJob rl/zelda", "did": "deleted"}
     assert hostler("kuberay", "status", QUEUED).status == 1
 
 

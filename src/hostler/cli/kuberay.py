@@ -15,7 +15,7 @@ from hostler.cli.common import Json
 from hostler.cli.show import clean, clean_output, paragraph, plural, say, say_json
 
 if TYPE_CHECKING:
-    from hostler.backends.kuberay.cluster import Cluster
+    from hostler.backends.kuberay.cluster import Applied, Cluster
     from hostler.backends.kuberay.sources import Rendered
     from hostler.backends.kuberay.standing import Standing
 
@@ -59,11 +59,13 @@ def render_kuberay(
     crd: Definitions = None,
     dry_run: Dry = None,
     context: Context = None,
+    as_json: Json = False,
 ) -> int:
     """Write the Kubernetes manifests of what a fleet file asks for under `kuberay:`.
 
     RayJob or RayCluster, ServiceAccounts, Role, NetworkPolicies, ConfigMaps, and Hostler's dashboard; Secrets only by
-    their names. The same file gives the same bytes. Without -o they are printed, as one stream.
+    their names. The same file gives the same bytes. Without -o they are printed, as one stream (--json: as one
+    List).
 
     They are checked by what KubeRay and Kueue refuse, by your own resource definitions (--crd; they need the extra
     `k8s`), and by the API server (--dry-run server).
@@ -82,12 +84,12 @@ def render_kuberay(
         with _cluster(context) as cluster:
             for each in cluster.apply(made.manifests, dry_run=True, force=False):
                 _tell(f"{each.object}: would be {each.did}" if each.did != "unchanged" else f"{each.object}: unchanged")
-    if output is None:
+    if output is not None:
+        return _tell_written(output, *write(output, made.asked.name, made.manifests), as_json)
+    if as_json:
+        say_json({"apiVersion": "v1", "kind": "List", "items": list(made.manifests)})
+    else:
         sys.stdout.write(stream(made.manifests))
-        return 0
-    written, stale = write(output, made.asked.name, made.manifests)
-    print(f"{clean(str(output))}: {plural(len(written), 'manifest')}")
-    say(f"removed {clean(path.name)}: nothing asks for it any more" for path in stale)
     return 0
 
 
@@ -98,6 +100,7 @@ def apply(
     dry_run: Dry = None,
     force: Force = False,
     watch: Watch = False,
+    as_json: Json = False,
     context: Context = None,
 ) -> int:
     """Check what a fleet file asks for, and make it in the cluster.
@@ -114,9 +117,9 @@ def apply(
     """
     made = _checked(fleet_file, crd or [])
     with _cluster(context) as cluster:
-        for each in cluster.apply(made.manifests, dry_run=dry_run is not None, force=force):
-            say([f"{each.object}: {each.did}" + (" (dry run)" if dry_run else "")])
-        return _watched(cluster, made) if watch and dry_run is None else 0
+        done = cluster.apply(made.manifests, dry_run=dry_run is not None, force=force)
+        _tell_done(done, " (dry run)" if dry_run else "", as_json)
+        return _watched(cluster, made, as_json) if watch and dry_run is None else 0
 
 
 @kuberay.command()
@@ -132,12 +135,9 @@ def status(fleet_file: FleetFile, watch: Watch = False, as_json: Json = False, c
     made = _rendered(fleet_file)
     with _cluster(context) as cluster:
         if watch:
-            return _watched(cluster, made)
+            return _watched(cluster, made, as_json)
         now = cluster.standing(made.main)
-    if as_json:
-        say_json({"object": _named(made), "phase": now.phase, "words": now.words, "good": now.good})
-    else:
-        _show(made, now)
+    _show(made, now, as_json)
     return int(now.good is False)
 
 
@@ -166,7 +166,7 @@ def logs(
 
 
 @kuberay.command()
-def delete(fleet_file: FleetFile, context: Context = None) -> int:
+def delete(fleet_file: FleetFile, as_json: Json = False, context: Context = None) -> int:
     """Delete everything from the cluster that the fleet file asks for.
 
     What is not labelled as Hostler's stays; so do Secrets and claims, which are only referred to.
@@ -177,8 +177,7 @@ def delete(fleet_file: FleetFile, context: Context = None) -> int:
     """
     made = _rendered(fleet_file)
     with _cluster(context) as cluster:
-        for each in cluster.delete(made.manifests):
-            say([f"{each.object}: {each.did}"])
+        _tell_done(cluster.delete(made.manifests), "", as_json)
     return 0
 
 
@@ -210,17 +209,38 @@ def _cluster(context: str | None) -> Cluster:
     return Cluster.connect(context)
 
 
-def _watched(cluster: Cluster, made: Rendered) -> int:
+def _watched(cluster: Cluster, made: Rendered, as_json: bool) -> int:
     good: bool | None = None
     for now in cluster.watch(made.main):
-        _show(made, now)
+        _show(made, now, as_json)
         sys.stdout.flush()
         good = now.good
     return int(good is False)
 
 
-def _show(made: Rendered, now: Standing) -> None:
-    say(paragraph(f"{_named(made)}: {now.words}", rest="  "))
+def _show(made: Rendered, now: Standing, as_json: bool) -> None:
+    if as_json:
+        say_json({"object": _named(made), "phase": now.phase, "words": now.words, "good": now.good})
+    else:
+        say(paragraph(f"{_named(made)}: {now.words}", rest="  "))
+
+
+def _tell_done(done: Iterable[Applied], how: str, as_json: bool) -> None:
+    """What became of each object, as it becomes it: what has been done is known where a later one fails."""
+    if as_json:
+        say_json([{"object": each.object, "did": each.did} for each in done])
+        return
+    for each in done:
+        say([f"{each.object}: {each.did}{how}"])
+
+
+def _tell_written(folder: Path, written: Sequence[Path], stale: Sequence[Path], as_json: bool) -> int:
+    if as_json:
+        say_json({"written": [str(path) for path in written], "removed": [str(path) for path in stale]})
+        return 0
+    print(f"{clean(str(folder))}: {plural(len(written), 'manifest')}")
+    say(f"removed {clean(path.name)}: nothing asks for it any more" for path in stale)
+    return 0
 
 
 def _named(made: Rendered) -> str:
