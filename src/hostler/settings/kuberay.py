@@ -15,6 +15,8 @@ from hostler.settings.section import Command, Environment, Section
 
 DnsLabel: TypeAlias = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 """A name as Services have it (RFC 1035)."""
+PlaceName: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+"""A name as namespaces have it (RFC 1123)."""
 ObjectName: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
 """The name of an object that is there already (RFC 1123)."""
 DataKey: TypeAlias = Annotated[str, Field(pattern=r"^[-._A-Za-z0-9]+$", max_length=253)]
@@ -178,7 +180,7 @@ class KubePeer(Section):
 
     cidr: Annotated[str, Field(pattern=r"^[0-9A-Fa-f:.]+/[0-9]{1,3}$")] | None = None
     """Addresses, as `10.0.0.0/8`."""
-    namespace: DnsLabel | None = None
+    namespace: PlaceName | None = None
     """Pods of this namespace; by default those of the own one."""
     labels: dict[LabelKey, LabelValue] = {}
     """Pods with these labels; by default all of the namespace."""
@@ -198,7 +200,7 @@ class KubeNetwork(Section):
 
     reach: tuple[KubePeer, ...] = ()
     """What they connect to: an advising model, a store of checkpoints, an index of packages."""
-    operator_namespace: DnsLabel | None = None
+    operator_namespace: PlaceName | None = None
     """Namespace of the KubeRay operator, which submits jobs and asks how they are; by default any."""
 
 
@@ -209,7 +211,7 @@ class KubeSubject(Section):
     """What it is."""
     name: Annotated[str, Field(min_length=1, max_length=253)]
     """What the cluster calls it."""
-    namespace: DnsLabel | None = None
+    namespace: PlaceName | None = None
     """Of a ServiceAccount: its namespace; by default the own one."""
 
 
@@ -243,7 +245,7 @@ class Kuberay(Section):
 
     name: Annotated[DnsLabel, Field(max_length=53)]
     """Name of the RayJob or RayCluster, and beginning of all other names."""
-    namespace: DnsLabel
+    namespace: PlaceName
     """Where everything is put; it has to be there."""
     kind: Literal["job", "cluster"] = "job"
     """`job` has a cluster of its own that goes when it is done (RayJob); `cluster` stays until it is deleted
@@ -280,7 +282,7 @@ class Kuberay(Section):
     """Whether Ray adds and removes workers between `min_replicas` and `max_replicas`."""
     token_auth: bool = False
     """Whether Ray asks for a token (Ray 2.52 and later)."""
-    queue: DnsLabel | None = None
+    queue: PlaceName | None = None
     """LocalQueue of Kueue in the namespace that it waits in; by default it does not wait."""
     priority: ObjectName | None = None
     """With `queue`: its WorkloadPriorityClass."""
