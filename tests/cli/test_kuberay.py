@@ -113,6 +113,19 @@ def test_applying_can_be_watched(hostler: Hostler, world: World, monkeypatch: py
     assert (said.status, said.out.splitlines()[-1]) == (0, "RayJob rl/smallest: succeeded")
 
 
+def test_operators_run_the_job_with_the_rights_of_their_role(hostler: Hostler, world: World) -> None:
+    """Everything else was applied before, by somebody who may."""
+    assert hostler("kuberay", "apply", QUEUED).status == 0
+    others = {plural for kinds in world.groups.values() for plural in kinds} - {"rayjobs", "pods", "workloads"}
+    world.forbidden |= {(method, plural) for method in ("GET", "PATCH", "DELETE") for plural in others}
+    assert hostler("kuberay", "apply", QUEUED).status == 1
+    assert hostler("kuberay", "delete", QUEUED, "--alone").out == "RayJob rl/zelda: deleted\n"
+    assert hostler("kuberay", "apply", QUEUED, "--alone").out == "RayJob rl/zelda: created\n"
+    world.run("zelda")
+    assert hostler("kuberay", "status", QUEUED).status == 0
+    assert hostler("kuberay", "logs", QUEUED).status == 0
+
+
 def test_without_a_cluster_it_says_so(hostler: Hostler, world: World) -> None:
     said = hostler("kuberay", "status", QUEUED, "--context", "nowhere")
     assert said.status == 2

@@ -16,6 +16,7 @@ from hostler.cli.show import clean, clean_output, paragraph, plural, say, say_js
 
 if TYPE_CHECKING:
     from hostler.backends.kuberay.cluster import Applied, Cluster
+    from hostler.backends.kuberay.objects import Manifest
     from hostler.backends.kuberay.sources import Rendered
     from hostler.backends.kuberay.standing import Standing
 
@@ -46,6 +47,10 @@ Context = Annotated[
 ]
 Dry = Annotated[DryRun | None, typer.Option("--dry-run", help="The API server checks everything, and keeps nothing.")]
 Force = Annotated[bool, typer.Option("--force-conflicts", help="Take over fields that somebody else has set.")]
+Alone = Annotated[
+    bool,
+    typer.Option("--alone", help="Only the RayJob or RayCluster, which is all that `operators` may make and delete."),
+]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on telling until it is over.")]
 
 
@@ -99,6 +104,7 @@ def apply(
     crd: Definitions = None,
     dry_run: Dry = None,
     force: Force = False,
+    alone: Alone = False,
     watch: Watch = False,
     as_json: Json = False,
     context: Context = None,
@@ -117,7 +123,7 @@ def apply(
     """
     made = _checked(fleet_file, crd or [])
     with _cluster(context) as cluster:
-        done = cluster.apply(made.manifests, dry_run=dry_run is not None, force=force)
+        done = cluster.apply(_asked(made, alone), dry_run=dry_run is not None, force=force)
         _tell_done(done, " (dry run)" if dry_run else "", as_json)
         return _watched(cluster, made, as_json) if watch and dry_run is None else 0
 
@@ -166,7 +172,7 @@ def logs(
 
 
 @kuberay.command()
-def delete(fleet_file: FleetFile, as_json: Json = False, context: Context = None) -> int:
+def delete(fleet_file: FleetFile, alone: Alone = False, as_json: Json = False, context: Context = None) -> int:
     """Delete everything from the cluster that the fleet file asks for.
 
     What is not labelled as Hostler's stays; so do Secrets and claims, which are only referred to.
@@ -177,7 +183,7 @@ def delete(fleet_file: FleetFile, as_json: Json = False, context: Context = None
     """
     made = _rendered(fleet_file)
     with _cluster(context) as cluster:
-        _tell_done(cluster.delete(made.manifests), "", as_json)
+        _tell_done(cluster.delete(_asked(made, alone)), "", as_json)
     return 0
 
 
@@ -201,6 +207,10 @@ def _checked(fleet_file: Path, crd: Sequence[Path]) -> Rendered:
             for kind in definitions.undefined(found, made.manifests)
         )
     return made
+
+
+def _asked(made: Rendered, alone: bool) -> Sequence[Manifest]:
+    return [made.main] if alone else made.manifests
 
 
 def _cluster(context: str | None) -> Cluster:

@@ -87,7 +87,7 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._client._client.close()  # type: ignore[no-untyped-call]
+        self._client.close()
 
     def apply(self, manifests: Iterable[Manifest], *, dry_run: bool, force: bool) -> Iterator[Applied]:
         """Make objects, or make them as they are given, one after the other; with `dry_run` the server checks and
