@@ -7,6 +7,7 @@ its own, those of peers with the peers' Python. The environment, the network, th
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +19,9 @@ from typing import Any
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+SOURCE = str(Path(__file__).resolve().parents[1] / "src")
+sys.path.insert(0, SOURCE)
+os.environ["PYTHONPATH"] = SOURCE  # of the processes that Ray begins
 
 SKIP = 8
 WORKERS, MACHINES = 2, 4
@@ -181,7 +184,6 @@ def sb3(updates: int, watch: Watch) -> None:
 
 def rllib(updates: int, watch: Watch) -> None:
     """RLlib, its new API stack, with env runners as actors."""
-    import ray
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
     from ray.tune.registry import register_env
@@ -210,7 +212,6 @@ def rllib(updates: int, watch: Watch) -> None:
             result = algorithm.train()
             watch.mark(int(result["env_runners"]["num_env_steps_sampled"]))
         algorithm.stop()
-        del ray
 
 
 @contextmanager

@@ -61,7 +61,7 @@ def findings(loaded: Loaded, now: float, jobs: Iterable[JobSpec] = ()) -> list[F
     return [*(Finding(True, text) for text in wrong), *(Finding(False, text) for text in notes)]
 
 
-ELSEWHERE = ("ssh", "dialin")
+ELSEWHERE = ("ssh", "dialin", "ray")
 """Backends of nodes to which files have to be brought."""
 WITHOUT_SOLVER = (
     "highspy is not installed (extra `opt`): devices are shared by deficit counters alone. Lost are the proof that "

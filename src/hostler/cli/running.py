@@ -16,7 +16,8 @@ from hostler.cli.common import Json, StateDir, client, directory
 from hostler.cli.show import UNKNOWN, Column, clean, compact, plural, say, say_json, table
 
 if TYPE_CHECKING:
-    from hostler.settings import Setting
+    from hostler.cli.findings import Finding
+    from hostler.settings import Loaded, Setting
 
 commands = typer.Typer()
 
@@ -62,8 +63,8 @@ def up(
 def check(fleet_file: FleetFile, as_json: Json = False) -> int:
     """Validate a fleet file; tell where each value comes from, and what it may not have meant.
 
-    Exit status 1 where it contradicts itself, or asks for what its nodes cannot do; with --json that is told on
-    standard error.
+    Ray clusters are asked what they have. Exit status 1 where the file contradicts itself, or asks for what its nodes
+    or a cluster cannot do; with --json that is told on standard error.
 
     \b
     Example:
@@ -75,7 +76,7 @@ def check(fleet_file: FleetFile, as_json: Json = False) -> int:
     loaded = load(fleet_file, os.environ)
     asked, configs = specs(loaded), config_specs(loaded, until_idle=False)
     settings = describe(loaded)
-    found = findings(loaded, time.time(), asked)
+    found = [*findings(loaded, time.time(), asked), *_of_rays(loaded)]
     failed = int(any(each.wrong for each in found))
     if as_json:
         say_json([{**_plain(each), "doc": each.doc} for each in settings])
@@ -105,6 +106,22 @@ def stop(
     """
     client(state_dir).drain()
     print("the controller starts nothing more, and ends once nothing runs")
+
+
+def _of_rays(loaded: Loaded) -> list[Finding]:
+    """What Ray clusters of a fleet file answer."""
+    if all(node.backend != "ray" for node in loaded.fleet.nodes):
+        return []
+    import asyncio
+
+    from hostler.cli.findings import Finding
+    from hostler.model.errors import SettingsError
+    from hostler.runtime.rays import examined
+
+    try:
+        return [Finding(each.wrong, each.says) for each in asyncio.run(examined(loaded))]
+    except SettingsError as error:
+        return [Finding(True, str(error))]
 
 
 def _warn(fleet_file: Path | None) -> None:

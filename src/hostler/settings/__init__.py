@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hostler.settings.jobsfile import load_jobs
     from hostler.settings.loading import Loaded, load, specs
     from hostler.settings.machines import node_env, node_spec, virtual_nodes
+    from hostler.settings.rays import ray_secrets, ray_token
     from hostler.settings.rulebook import rules
     from hostler.settings.stores import replication_rules, store_secrets, store_specs
     from hostler.settings.sweeps import sweep_spec
@@ -32,6 +33,8 @@ __all__ = [
     "load_jobs",
     "node_env",
     "node_spec",
+    "ray_secrets",
+    "ray_token",
     "replication_rules",
     "rules",
     "slurm_job_dir",
@@ -58,6 +61,8 @@ _HOMES = {
     "load_jobs": "jobsfile",
     "node_env": "machines",
     "node_spec": "machines",
+    "ray_secrets": "rays",
+    "ray_token": "rays",
     "replication_rules": "stores",
     "rules": "rulebook",
     "slurm_job_dir": "clusters",

@@ -16,6 +16,7 @@ from hostler.settings.environment import from_environment
 from hostler.settings.faults import checked
 from hostler.settings.jobsfile import bounded, job_spec, placed_jobs, refuse_twins
 from hostler.settings.models import Fleet
+from hostler.settings.pilots import piloted
 from hostler.settings.reading import KeyPath, Origin, Tree, grafted, read_file, uniform
 from hostler.settings.sweeps import sweep_spec
 
@@ -47,7 +48,7 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
         tree = grafted(tree, target, branch)
     for name, value in (overrides or {}).items():
         tree = grafted(tree, tuple(name.split(".")), uniform(value, Origin("command line")))
-    tree = classified(tree)
+    tree = piloted(classified(tree))
     fleet = checked(Fleet, tree)
     for kind in ("nodes", "configs"):
         names = (part.name for part in getattr(fleet, kind))

@@ -273,13 +273,13 @@ class Fleet(Section):
     ssh: Ssh = Ssh()
     """How nodes behind SSH are reached."""
     dialin: Dialin = Dialin()
-    """Where nodes call that nobody can connect to."""
+    """Where nodes call that nobody can connect to, and pilots of Ray clusters."""
     nodes: Annotated[tuple[Node, ...], Field(min_length=1)] = (Node(name="here"),)
     """The machines; by default this one."""
     classes: NodeClasses = {}
     """Classes of nodes by name. Each takes what a node takes but `name`, `partition` and `class` (and `host`, unless it
-    is a cluster), and it goes for every node that says `class:`. What a node says itself wins; `env`, `rocm` and
-    `slurm` are merged key by key."""
+    is a cluster), and it goes for every node that says `class:`. What a node says itself wins; `env`, `rocm`, `slurm`
+    and `ray` are merged key by key."""
     sweeps: tuple[Sweep, ...] = ()
     """Sweeps to be done."""
     jobs: tuple[Job, ...] = ()
@@ -344,10 +344,16 @@ class Fleet(Section):
 
     @model_validator(mode="after")
     def _hears_who_calls(self) -> Self:
-        callers = [node.name for node in self.nodes if node.backend == "dialin"]
+        callers = [node.name for node in self.nodes if node.backend in ("dialin", "ray")]
         if callers and self.dialin.listen is None:
             raise ValueError(
                 f"node {callers[0]!r} calls, and nobody would hear it; say where: `dialin: {{listen: ...}}`"
+            )
+        pilots = [node.name for node in self.nodes if node.backend == "ray"]
+        if pilots and self.dialin.address is None and (self.dialin.listen or "").endswith(":0"):
+            raise ValueError(
+                f"the pilots of {pilots[0]!r} go on calling the same port after the controller was started anew; name "
+                "one in dialin.listen instead of 0"
             )
         return self
 
