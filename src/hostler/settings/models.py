@@ -24,6 +24,7 @@ from hostler.model.work import (
 from hostler.settings.alerts import RULE_FIELDS, RULES, Alerts
 from hostler.settings.api import Api
 from hostler.settings.keeping import STORING, Replication, Retention, Store
+from hostler.settings.kuberay import Kuberay
 from hostler.settings.loops import Config
 from hostler.settings.nodes import Address, Node, NodeClasses
 from hostler.settings.rl import Rl
@@ -304,6 +305,8 @@ class Fleet(Section):
     """How many copies of what there should be."""
     retention: Retention = Retention()
     """What of the state directory's disk may go, and when."""
+    kuberay: Kuberay | None = None
+    """A job on Ray in a Kubernetes cluster, for `hostler render kuberay`; the controller itself leaves it alone."""
     journal: Journal = Journal()
     """The controller's memory."""
     limits: Limits = Limits()
