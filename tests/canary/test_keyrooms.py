@@ -7,6 +7,9 @@ from hostler.workloads.gameboy.homebrew.cartridge import ROOMS
 from hostler.workloads.gameboy.rom import Cartridge
 from hostler.workloads.gameboy.run import read_run
 from hostler.workloads.gameboy.training import Training
+from tests.workloads.gameboy.conftest import cart, keyrooms, one_thread
+
+__all__ = ["cart", "keyrooms", "one_thread"]
 
 ASKED = {
     "envs_per_worker": 16,
