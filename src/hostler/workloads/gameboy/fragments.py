@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from hostler.workloads.gameboy.advice.counts import News
 from hostler.workloads.gameboy.batch import Batch, Episode, Features, Screens
 from hostler.workloads.gameboy.policy import Floats, Player
 
@@ -33,6 +34,8 @@ class Fragment:
     version: int
     """Of the policy."""
     episodes: tuple[Episode, ...] = ()
+    advice: News | None = None
+    """What became of calls for advice meanwhile; `None`: there is no advice."""
 
     @property
     def steps(self) -> int:
@@ -56,11 +59,13 @@ class Sampler:
 
     def fill(self, made: Fragment, player: Player, steps: int) -> None:
         """The same, into arrays that are there."""
+        self._batch.learnt(made.version)
         episodes: list[Episode] = []
         for step in range(steps):
             episodes += self._step(made, step, player)
         made.ahead[steps - 1] = np.where(made.over[steps - 1], made.ahead[steps - 1], self._worths(player))
         made.episodes = tuple(episodes)
+        made.advice = self._batch.news()
 
     def close(self) -> None:
         """Let go of the machines."""
