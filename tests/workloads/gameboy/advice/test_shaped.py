@@ -32,7 +32,9 @@ class Played:
     spent: int
 
 
-def played(shaping: Shaping, discount: float, first: float, steps: list[tuple[float, int]], *, ended: bool) -> Played:
+def played(
+    shaping: Shaping, discount: float, first: float | None, steps: list[tuple[float | None, int]], *, ended: bool
+) -> Played:
     """By what states promise, and how often the policy was updated when they were come to."""
     shaped = Shaped(shaping, discount, 1)
     shaped.begin(0, first)
@@ -47,7 +49,7 @@ def played(shaping: Shaping, discount: float, first: float, steps: list[tuple[fl
 
 @given(SHAPINGS, st.floats(0.5, 1), PROMISE, STEPS)
 def test_an_episode_that_ends_takes_back_what_was_promised_at_its_beginning(
-    shaping: Shaping, discount: float, first: float, steps: list[tuple[float, int]]
+    shaping: Shaping, discount: float, first: float | None, steps: list[tuple[float | None, int]]
 ) -> None:
     """So which policy is best does not depend on what was paid, whatever came when: also where the cap was come to."""
     done = played(shaping, discount, first, steps, ended=True)
@@ -57,7 +59,7 @@ def test_an_episode_that_ends_takes_back_what_was_promised_at_its_beginning(
 
 @given(SHAPINGS, st.floats(0.5, 1), PROMISE, STEPS)
 def test_what_is_paid_and_taken_is_never_more_than_the_cap(
-    shaping: Shaping, discount: float, first: float, steps: list[tuple[float, int]]
+    shaping: Shaping, discount: float, first: float | None, steps: list[tuple[float | None, int]]
 ) -> None:
     for ended in (True, False):
         done = played(shaping, discount, first, steps, ended=ended)

@@ -100,5 +100,5 @@ def advised(asked: Asking, game: Game, machines: int, discount: float, *, worker
     return Advised(asked, game, machines, discount, advisor, clock)
 
 
-def _promise(advice: Advice | None) -> float:
-    return 0.0 if advice is None else advice.promise
+def _promise(advice: Advice | None) -> float | None:
+    return None if advice is None else advice.promise

@@ -27,6 +27,8 @@ class Shaped:
         self._shaping = shaping
         self._discount = discount
         self._weight = shaping.weight_at(0)
+        self._promises = [0.0] * machines
+        """What the last state promised that anything was known of."""
         self._potential: Numbers = np.zeros(machines, np.int64)
         self.spent: Numbers = np.zeros(machines, np.int64)
         """Paid and taken in this episode, together."""
@@ -36,21 +38,25 @@ class Shaped:
         """From now on, promises are worth what they are to a policy that was updated so often."""
         self._weight = self._shaping.weight_at(updates)
 
-    def begin(self, machine: int, promise: float) -> None:
-        """An episode begins in a state that promises this; 0: nobody knows."""
-        self._potential[machine] = round(self._weight * promise)
+    def begin(self, machine: int, promise: float | None) -> None:
+        """An episode begins in a state that promises this; `None`: nobody knows, it counts as nothing."""
+        self._promises[machine] = promise or 0.0
+        self._potential[machine] = round(self._weight * self._promises[machine])
         self.spent[machine] = 0
         self._is_closed[machine] = False
 
-    def step(self, promises: Sequence[float], ended: npt.NDArray[np.bool_]) -> Numbers | None:
+    def step(self, promises: Sequence[float | None], ended: npt.NDArray[np.bool_]) -> Numbers | None:
         """What each machine is paid for coming to states that promise this; `None`: nothing, to none of them.
 
-        `ended`: the game is over. An episode that is only cut off would go on, so what its state promises counts.
+        A state that nobody knows anything of counts as the one before: were it worth nothing, whoever comes to new
+        places would pay for it. `ended`: the game is over. An episode that is only cut off would go on, so what its
+        state promises counts.
         """
+        self._promises = [old if new is None else new for old, new in zip(self._promises, promises, strict=True)]
         before = self._potential
-        if not any(promises) and not before.any():
+        if not any(self._promises) and not before.any():
             return None
-        after: Numbers = np.rint(self._weight * np.array(promises)).astype(np.int64)
+        after: Numbers = np.rint(self._weight * np.array(self._promises)).astype(np.int64)
         after[ended | self._is_closed] = 0
         paid: Numbers = np.rint(self._discount * after).astype(np.int64) - before
         is_too_much = self.spent + np.abs(paid) + after > self._shaping.cap
