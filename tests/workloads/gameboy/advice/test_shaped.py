@@ -12,7 +12,7 @@ from hostler.workloads.gameboy.advice.settings import Shaping
 from hostler.workloads.gameboy.advice.shaped import Shaped
 
 MICRO = 1_000_000
-PROMISE = st.one_of(st.just(0.0), st.floats(0, 1))
+PROMISE = st.one_of(st.none(), st.just(0.0), st.floats(0, 1))
 STEPS = st.lists(st.tuples(PROMISE, st.integers(0, 12)), min_size=1, max_size=80)
 SHAPINGS = st.builds(
     lambda weight, more, decay: Shaping(weight, weight + more, decay),
@@ -44,7 +44,7 @@ def played(
         is_last = ended and number == len(steps) - 1
         found = shaped.step([promise], np.array([is_last]))
         paid.append(0 if found is None else int(found[0]))
-    return Played(paid, round(shaping.weight * first), int(shaped.spent[0]))
+    return Played(paid, round(shaping.weight * (first or 0)), int(shaped.spent[0]))
 
 
 @given(SHAPINGS, st.floats(0.5, 1), PROMISE, STEPS)
@@ -89,7 +89,12 @@ def test_what_the_cap_has_closed_stays_closed_until_the_next_episode() -> None:
 
 def test_what_nobody_promised_costs_nothing() -> None:
     shaped = Shaped(Shaping(weight=MICRO, cap=MICRO, decay_updates=10), 0.9, 3)
-    assert shaped.step([0.0] * 3, np.zeros(3, np.bool_)) is None
+    assert shaped.step([None] * 3, np.zeros(3, np.bool_)) is None
+
+
+def test_a_state_that_nobody_knows_counts_as_the_one_before() -> None:
+    shaping = Shaping(weight=MICRO, cap=100 * MICRO, decay_updates=10)
+    assert played(shaping, 1.0, None, [(0.5, 0), (None, 0), (0.7, 0)], ended=False).paid == [500_000, 0, 200_000]
 
 
 def test_an_episode_that_is_only_cut_off_keeps_its_potential() -> None:
