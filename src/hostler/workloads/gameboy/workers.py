@@ -54,11 +54,16 @@ class Plan:
     @property
     def features(self) -> int:
         """How many numbers a policy sees of a machine, beside its screen."""
-        return Eyes(self.game).width + (0 if self.advice is None else self.advice.width(len(self.game.actions)))
+        return Eyes(self.game).width + self.advised
+
+    @property
+    def advised(self) -> int:
+        """How many of them are advice."""
+        return 0 if self.advice is None else self.advice.width(len(self.game.actions))
 
     def network(self) -> Network:
         """One that sees what there is to see, and presses what there is to press."""
-        return Network(self.features, self.game.screen, len(self.game.actions))
+        return Network(self.features, self.game.screen, len(self.game.actions), advised=self.advised)
 
     def batch(self, seed: int) -> Batch:
         """The machines of one worker, by the seed of its chance. Raises `SpecError` where the token is not there."""

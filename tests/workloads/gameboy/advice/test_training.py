@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from hostler.workloads.gameboy.advice.report import ALARM
-from hostler.workloads.gameboy.advice.settings import read_advice
 from hostler.workloads.gameboy.checkpoints import Checkpoints
 from hostler.workloads.gameboy.game import Game
 from hostler.workloads.gameboy.order import order_of
@@ -21,7 +18,6 @@ from hostler.workloads.gameboy.rom import Cartridge
 from hostler.workloads.gameboy.run import Run, read_run
 from hostler.workloads.gameboy.strict import SpecError
 from hostler.workloads.gameboy.training import Training
-from hostler.workloads.gameboy.workers import Here, Plan
 from tests.workloads.gameboy.advice import stub
 from tests.workloads.gameboy.advice.asking import section
 
@@ -90,42 +86,23 @@ def learnt(game: Game, cart: Cartridge, advice: Mapping[str, Any] | None) -> Tra
     return training
 
 
-def test_a_dead_endpoint_changes_nothing_of_what_is_learnt(keyrooms: Game, cart: Cartridge) -> None:
-    """To the last bit, where advice is only paid: nothing was."""
-    dead = section(url=f"http://127.0.0.1:{stub.closed_port()}", observe=False)
+@pytest.mark.parametrize("observe", [False, True])
+def test_a_dead_endpoint_changes_nothing_of_what_is_learnt(keyrooms: Game, cart: Cartridge, observe: bool) -> None:
+    """To the last bit, where advice is only paid; where it is seen, inputs that are 0 move how sums are rounded."""
+    dead = section(url=f"http://127.0.0.1:{stub.closed_port()}", observe=observe)
     off, on = learnt(keyrooms, cart, None), learnt(keyrooms, cart, dead)
     assert on.progress.advice.finished > 0
-    for name, each in off.learner.network.state_dict().items():
-        assert torch.equal(each, on.learner.network.state_dict()[name])
     assert on.progress.parts == {**off.progress.parts, "advice": 0}
-
-
-def test_a_dead_endpoint_is_nothing_to_be_seen(keyrooms: Game, cart: Cartridge) -> None:
-    """A policy that sees advice plays, and is judged, as one that does not, while there is none."""
-    dead = read_advice(section(url=f"http://127.0.0.1:{stub.closed_port()}"))
-    plan = Plan(keyrooms, cart, workers=0, machines=4, steps=64, seed=1)
-    seeing = replace(plan, advice=dead)
-    blind, sees = plan.network(), seeing.network()
-    weights = blind.state_dict()
-    first = weights["body.0.weight"]
-    columns = sees.state_dict()["body.0.weight"][:, first.shape[1] :]
-    sees.load_state_dict({**weights, "body.0.weight": torch.cat([first, columns], dim=1)})
-    made = []
-    for each, network in ((plan, blind), (seeing, sees)):
-        source = Here(each)
-        source.offer(network, 0)
-        made.append(source.take(0)[0])
-        source.close()
-    off, on = made
-    assert not on.features[..., off.features.shape[2] :].any()
-    assert np.array_equal(on.features[..., : off.features.shape[2]], off.features)
-    assert np.array_equal(on.actions, off.actions)
-    assert np.array_equal(on.rewards, off.rewards)
-    assert np.allclose(on.worths, off.worths, atol=1e-5)
+    weights = on.learner.network.state_dict()
+    for name, each in off.learner.network.state_dict().items():
+        own = weights[name][:, : each.shape[1]] if name == "body.0.weight" else weights[name]
+        assert torch.allclose(each, own, atol=1e-3 if observe else 0, rtol=0), name
+    advised = weights["body.0.weight"][:, off.learner.network.state_dict()["body.0.weight"].shape[1] :]
+    assert not advised.any(), "nothing was learnt of what was never seen"
 
 
 def test_a_training_whose_endpoint_is_dead_still_learns(keyrooms: Game, cart: Cartridge) -> None:
-    """By chance it comes to fewer than three rooms."""
+    """By chance it comes to one or two rooms."""
     asked = {"envs_per_worker": 16, "batch_steps": 2048, "seed": 1, "course": {"entropy": 0.02}, "target_places": 3.8}
     dead = section(url=f"http://127.0.0.1:{stub.closed_port()}")
     progress = Training(read_run({**asked, "steps": 200_000, "advice": dead}), keyrooms, cart).run()
