@@ -32,6 +32,7 @@ NAMES = (
     "data",
     "slurm",
     "selfplay",
+    "gameboy_advice",
     "learning",
     "dashboard",
     "api",

@@ -54,6 +54,12 @@ class CartPoles:
             self.features[index] = seen
         return Step(reward, ended, cut & ~ended, last, episodes)
 
+    def learnt(self, updates: int) -> None:
+        """Nobody advises."""
+
+    def news(self) -> None:
+        """The same."""
+
 
 def greedy(network: Network, seed: int, episodes: int = 20) -> float:
     """The mean return of the policy when it always takes what it likes best."""

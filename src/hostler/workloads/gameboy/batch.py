@@ -9,6 +9,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from hostler.workloads.gameboy.advice.advised import Advised
+from hostler.workloads.gameboy.advice.counts import News
+from hostler.workloads.gameboy.advice.settings import COMPONENT
 from hostler.workloads.gameboy.game import Game
 from hostler.workloads.gameboy.machine import Layout, Machine
 from hostler.workloads.gameboy.pictures import Greys
@@ -35,6 +38,13 @@ class Episode:
     parts: tuple[int, ...]
     places: tuple[int, ...]
     """Numbers of the places that it came to."""
+    gross: int = 0
+    """What advice has paid and what it has taken, together; among the parts is the difference."""
+
+    @property
+    def amounts(self) -> tuple[int, ...]:
+        """What each component has moved: advice pays and takes back, and its sum alone would tell little of it."""
+        return (*self.parts[:-1], self.gross) if self.gross else self.parts
 
     @property
     def total(self) -> int:
@@ -60,12 +70,13 @@ class Step:
 class Batch:
     """Machines with the same game. What is seen of them lies in `features` and `screens`, rewritten by each step."""
 
-    def __init__(self, game: Game, cartridge: Cartridge, machines: int) -> None:
+    def __init__(self, game: Game, cartridge: Cartridge, machines: int, advised: Advised | None = None) -> None:
         self.game = game
         self.machines = [Machine(game, cartridge) for _ in range(machines)]
         self._layout = Layout(tuple(game.values.values()))
         self._eyes = Eyes(game)
-        self._rewards = Rewards(game, machines)
+        self._advised = advised
+        self._rewards = Rewards(game, machines, () if advised is None else advised.components)
         self._bounds = np.array([each.below for each in game.values.values()], np.int64)
         order = list(game.values)
         self._ends = [(order.index(each.of), each.value) for each in game.ends]
@@ -78,7 +89,9 @@ class Batch:
         self._rows = np.arange(machines)
         self._steps = np.zeros(machines, np.int64)
         self.spent = Spent()
-        self.features: Features = np.zeros((machines, self._eyes.width), np.float32)
+        extra = 0 if advised is None else advised.width
+        self.features: Features = np.zeros((machines, self._eyes.width + extra), np.float32)
+        self._of_values, self._of_advice = np.split(self.features, [self._eyes.width], axis=1)
         shape = game.screen
         self.screens: Screens | None = (
             None if shape is None else np.zeros((machines, shape.height, shape.width), np.uint8)
@@ -110,7 +123,9 @@ class Batch:
         self._steps += 1
         ended = self._over()
         cut = (self._steps >= self.game.episode_steps) & ~ended
-        self._eyes.see(self._values, self.features)
+        self._eyes.see(self._values, self._of_values)
+        if self._advised is not None:
+            self._advise(self._advised, reward, ended)
         last: dict[int, tuple[Features, Screens | None]] = {}
         episodes = []
         for index in map(int, np.nonzero(ended | cut)[0]):
@@ -122,10 +137,27 @@ class Batch:
         self.spent.encode += clock() - played
         return Step(as_floats(reward), ended, cut, last, episodes, picture)
 
+    def learnt(self, updates: int) -> None:
+        """The policy that plays from now on was updated so often: advice may be worth less to it."""
+        if self._advised is not None:
+            self._advised.learnt(updates)
+
+    def news(self) -> News | None:
+        """What has become of calls for advice since this was asked last; `None`: there is no advice."""
+        return None if self._advised is None else self._advised.news()
+
     def close(self) -> None:
         """Let go of the machines."""
+        if self._advised is not None:
+            self._advised.close()
         for each in self.machines:
             each.close()
+
+    def _advise(self, advised: Advised, reward: npt.NDArray[np.int64], ended: npt.NDArray[np.bool_]) -> None:
+        paid = advised.step(self._values, ended, self._of_advice)
+        if paid is not None:
+            self._rewards.add(COMPONENT, paid)
+            reward += paid
 
     def _play(self, actions: Sequence[int] | npt.NDArray[np.int8], shown: int | None) -> None:
         width, screens = self._layout.bytes, self.screens
@@ -158,6 +190,7 @@ class Batch:
             ended=ended,
             parts=tuple(map(int, self._rewards.totals[index])),
             places=tuple(map(int, np.nonzero(self._places[index])[0])),
+            gross=0 if self._advised is None else self._advised.spent(index),
         )
 
     def _seen(self, index: int) -> tuple[Features, Screens | None]:
@@ -172,7 +205,9 @@ class Batch:
         self._rewards.begin(index, self._values[index])
         self._places[index] = False
         self._places[index, self._here(self._values[row])] = True
-        self._eyes.see(self._values[row], self.features[row])
+        self._eyes.see(self._values[row], self._of_values[row])
+        if self._advised is not None:
+            self._advised.begin(index, self._values[row], self._of_advice[row])
         if self.screens is not None:
             self.screens[index] = machine.screen()
 

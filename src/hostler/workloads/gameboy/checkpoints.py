@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from hostler.workloads.alphazero.checkpoint import Checkpoint, newest, save_checkpoint
+from hostler.workloads.gameboy.advice.counts import Counts
 from hostler.workloads.gameboy.ppo import Learner
 from hostler.workloads.gameboy.progress import RECENT, Progress
 from hostler.workloads.gameboy.spent import Spent
@@ -95,6 +96,7 @@ def _progress(plain: Mapping[str, Any]) -> Progress:
             **plain,
             "spent": Spent(**plain["spent"]),
             "places": {int(place): int(count) for place, count in plain["places"]},
+            "advice": Counts.of(plain["advice"]) if "advice" in plain else Counts(),
             "recent": deque((tuple(each) for each in plain["recent"]), maxlen=RECENT),
         }
     )

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from hostler.workloads.gameboy.advice.counts import News
 from hostler.workloads.gameboy.batch import Batch, Episode, Features, Screens
 from hostler.workloads.gameboy.pictures import Greys
 from hostler.workloads.gameboy.policy import Floats, Player
@@ -40,6 +41,8 @@ class Fragment:
     """By machine, how it looked at the end: of one of a worker's at a time, since drawing costs."""
     spent: Spent = field(default_factory=Spent)
     """On making it, and on bringing it here."""
+    advice: News | None = None
+    """What became of calls for advice meanwhile; `None`: there is no advice."""
 
     @property
     def steps(self) -> int:
@@ -64,6 +67,7 @@ class Sampler:
 
     def fill(self, made: Fragment, player: Player, steps: int) -> None:
         """The same, into arrays that are there."""
+        self._batch.learnt(made.version)
         episodes: list[Episode] = []
         before, begun = replace(self._batch.spent), clock()
         shown = self._made % len(self._batch.machines)
@@ -74,6 +78,7 @@ class Sampler:
         made.episodes = tuple(episodes)
         made.spent = self._batch.spent.since(before)
         made.spent.policy = clock() - begun - made.spent.whole
+        made.advice = self._batch.news()
 
     def close(self) -> None:
         """Let go of the machines."""

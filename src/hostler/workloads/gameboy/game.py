@@ -152,6 +152,14 @@ def read_game(text: str) -> Game:
     return game
 
 
+def micro(number: float, where: str) -> int:
+    """A number in millionths. Raises `SpecError` where that is no whole number."""
+    exact = Decimal(str(number)) * MICRO
+    if exact != int(exact):
+        raise SpecError(f"{where} is {number}: no more than six digits behind the point are counted")
+    return int(exact)
+
+
 def _value(name: str, content: object, where: str) -> Value:
     with fields(content, where) as found:
         at, size = found.whole("at", most=MEMORY - 1), found.whole("size", 1, least=1, most=4)
@@ -203,18 +211,11 @@ def _component(name: str, content: object, where: str) -> Component:
             name=name,
             pays=pays,
             of=of,
-            worth=_micro(found.number("worth"), f"{where}.worth"),
+            worth=micro(found.number("worth"), f"{where}.worth"),
             value=found.whole("value") if pays is Pays.REACH else None,
-            cap=None if cap is None else _micro(cap, f"{where}.cap"),
+            cap=None if cap is None else micro(cap, f"{where}.cap"),
             once=found.flag("once", False),
         )
-
-
-def _micro(number: float, where: str) -> int:
-    exact = Decimal(str(number)) * MICRO
-    if exact != int(exact):
-        raise SpecError(f"{where} is {number}: no more than six digits behind the point are counted")
-    return int(exact)
 
 
 def _end(content: object, where: str) -> End:

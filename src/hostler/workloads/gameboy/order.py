@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from hostler.workloads.gameboy.advice.settings import check
 from hostler.workloads.gameboy.game import Game, read_game
 from hostler.workloads.gameboy.homebrew.cartridge import BUSY, cartridge
 from hostler.workloads.gameboy.rom import Cartridge, insert, read
@@ -32,13 +33,14 @@ class Order:
     @property
     def made_of(self) -> dict[str, Any]:
         """What a checkpoint has to agree with: what is played, what is seen, how it is learnt."""
-        game = self.run.game(self.game)
+        game, advice = self.run.game(self.game), self.run.advice
         return {
             "rom": hashlib.sha256(self.cartridge.rom).hexdigest(),
             "state": None if self.cartridge.state is None else hashlib.sha256(self.cartridge.state).hexdigest(),
             "cgb": self.cartridge.cgb,
             "game": hashlib.sha256(repr(game).encode()).hexdigest(),
             "course": asdict(self.run.course),
+            **({} if advice is None else {"advice": advice.made_of}),
         }
 
 
@@ -64,6 +66,8 @@ def order_of(content: object, folder: Path, environment: Mapping[str, str]) -> O
         game = _game(found.text("game"), folder)
         inserted = _cartridge(found, folder)
         run = read_run(found.take("training"), environment)
+    if run.advice is not None:
+        check(run.advice, game)
     return Order(game, inserted, run)
 
 

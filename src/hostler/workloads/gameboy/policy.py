@@ -26,13 +26,21 @@ SMALL = 0.01
 
 
 class Network(nn.Module):
-    """Logits of actions, and what the rest of an episode is worth."""
+    """Logits of actions, and what the rest of an episode is worth.
 
-    def __init__(self, features: int, screen: Screen | None, actions: int, hidden: int = 128) -> None:
+    The last `advised` of the features weigh nothing in a new one: where they are never anything but 0, the same seed
+    makes the same policy as without them.
+    """
+
+    def __init__(
+        self, features: int, screen: Screen | None, actions: int, hidden: int = 128, *, advised: int = 0
+    ) -> None:
         super().__init__()
         self.convolved = None if screen is None else _convolved(screen)
-        width = features + (0 if self.convolved is None else _width(self.convolved, screen))
-        self.body = nn.Sequential(_linear(width, hidden), nn.Tanh(), _linear(hidden, hidden), nn.Tanh())
+        own = features - advised
+        width = own + (0 if self.convolved is None else _width(self.convolved, screen))
+        first = _widened(_linear(width, hidden), own, advised)
+        self.body = nn.Sequential(first, nn.Tanh(), _linear(hidden, hidden), nn.Tanh())
         self.choice = _linear(hidden, actions, SMALL)
         self.worth = _linear(hidden, 1, 1.0)
 
@@ -105,6 +113,15 @@ def _width(convolved: nn.Sequential, screen: Screen | None) -> int:
     assert screen is not None
     with torch.no_grad():
         return int(convolved(torch.zeros(1, 1, screen.height, screen.width)).shape[1])
+
+
+def _widened(layer: nn.Linear, at: int, by: int) -> nn.Linear:
+    """With so many more inputs there, which weigh nothing."""
+    weight = layer.weight.detach()
+    more = torch.zeros(layer.out_features, by)
+    layer.weight = nn.Parameter(torch.cat([weight[:, :at], more, weight[:, at:]], dim=1))
+    layer.in_features += by
+    return layer
 
 
 def _linear(inputs: int, outputs: int, gain: float = 2**0.5) -> nn.Linear:

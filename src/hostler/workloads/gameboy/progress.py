@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from hostler.workloads.gameboy.advice.counts import Counts
 from hostler.workloads.gameboy.batch import Episode
 from hostler.workloads.gameboy.game import MICRO
 from hostler.workloads.gameboy.spent import Spent
@@ -30,6 +31,8 @@ class Progress:
     """What each component of the reward has paid in all episodes, in millionths."""
     places: dict[int, int] = field(default_factory=dict)
     """In how many episodes each place was come to."""
+    advice: Counts = field(default_factory=Counts)
+    """What has become of calls for advice."""
     recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=RECENT))
     """Of the last episodes: places, and the sum of rewards in millionths."""
 

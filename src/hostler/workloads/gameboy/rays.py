@@ -16,11 +16,9 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from hostler.workloads.gameboy.batch import Batch
 from hostler.workloads.gameboy.fragments import Fragment, Sampler
 from hostler.workloads.gameboy.policy import Network, player, weights_of
 from hostler.workloads.gameboy.run import Spread
-from hostler.workloads.gameboy.seeing import Eyes
 from hostler.workloads.gameboy.spent import clock
 from hostler.workloads.gameboy.strict import SpecError
 from hostler.workloads.gameboy.workers import LIVES, Plan, numbered
@@ -177,8 +175,8 @@ class Worker:
     def __init__(self, plan: Plan, seed: int) -> None:
         torch.set_num_threads(1)
         self._plan = plan
-        self._sampler = Sampler(Batch(plan.game, plan.cartridge, plan.machines), seed)
-        self._network = Network(Eyes(plan.game).width, plan.game.screen, len(plan.game.actions))
+        self._sampler = Sampler(plan.batch(seed), seed)
+        self._network = plan.network()
 
     def fragment(self, policy: tuple[Mapping[str, Any], int]) -> Fragment:
         """The next one, by that policy."""

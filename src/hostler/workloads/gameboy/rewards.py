@@ -19,8 +19,9 @@ Paid: TypeAlias = Callable[[Numbers, Numbers], Numbers]
 class Rewards:
     """The reward of each step of each machine, and what of an episode's came from where."""
 
-    def __init__(self, game: Game, machines: int) -> None:
-        self.names = tuple(each.name for each in game.reward.components)
+    def __init__(self, game: Game, machines: int, others: Sequence[str] = ()) -> None:
+        """`others`: components that are not the game's, paid by `add`."""
+        self.names = (*(each.name for each in game.reward.components), *others)
         self.totals: Numbers = np.zeros((machines, len(self.names)), np.int64)
         """What each component has paid in this episode, in millionths."""
         self._parts = [_Part(game, each, machines) for each in game.reward.components]
@@ -41,6 +42,10 @@ class Rewards:
                 self.totals[:, index] += paid
                 reward += paid
         return reward
+
+    def add(self, name: str, paid: Numbers) -> None:
+        """Another component has paid so much, in millionths, for the same step."""
+        self.totals[:, self.names.index(name)] += paid
 
 
 def as_floats(millionths: Numbers) -> npt.NDArray[np.float32]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from hostler.workloads.gameboy.advice.settings import Asking, read_advice
 from hostler.workloads.gameboy.course import Course
 from hostler.workloads.gameboy.game import Game
 from hostler.workloads.gameboy.strict import SpecError, fields
@@ -64,6 +65,8 @@ class Run:
     course: Course = field(default_factory=Course)
     ray: Spread | None = None
     """Workers are actors on the nodes of a Ray cluster; `None`: they are processes of this machine."""
+    advice: Asking | None = None
+    """By a language model; `None`: there is none."""
 
     def game(self, game: Game) -> Game:
         """The game, with what this training has otherwise."""
@@ -88,6 +91,7 @@ def read_run(content: Mapping[str, Any], environment: Mapping[str, str] | None =
             target_places=found.number("target_places", None, least=0),
             course=_course(found.take("course", {})),
             ray=None if (spread := found.take("ray", None)) is None else _spread(spread),
+            advice=None if (advice := found.take("advice", None)) is None else read_advice(advice),
         )
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from hostler.workloads.gameboy.advice.report import Report
+from hostler.workloads.gameboy.advice.settings import check
 from hostler.workloads.gameboy.checkpoints import Checkpoints
 from hostler.workloads.gameboy.fragments import Fragment
 from hostler.workloads.gameboy.game import MICRO, Game
@@ -19,7 +21,6 @@ from hostler.workloads.gameboy.progress import Progress
 from hostler.workloads.gameboy.rewards import Shares
 from hostler.workloads.gameboy.rom import Cartridge
 from hostler.workloads.gameboy.run import Run, Spread
-from hostler.workloads.gameboy.seeing import Eyes
 from hostler.workloads.gameboy.workers import Here, Plan, Processes, Source
 
 SCHEMA = 1
@@ -44,13 +45,17 @@ class Training:
     ) -> None:
         self.run_asked = run
         self.game = run.game(game)
+        if run.advice is not None:
+            check(run.advice, self.game)
         torch.set_num_threads(run.threads)
         torch.manual_seed(run.seed)
-        network = Network(Eyes(self.game).width, self.game.screen, len(self.game.actions))
-        self.learner = Learner(network, run.course, run.seed)
-        self.progress = Progress()
-        self.shares = Shares(tuple(each.name for each in game.reward.components), game.reward.alarm_share)
         self._cartridge = cartridge
+        self.learner = Learner(self._plan(0).network(), run.course, run.seed)
+        self.progress = Progress()
+        self._advice = None if run.advice is None else Report(run.advice)
+        others = () if self._advice is None else self._advice.components
+        components = tuple(each.name for each in game.reward.components)
+        self.shares = Shares((*components, *others), game.reward.alarm_share)
         self._checkpoints = checkpoints
         self._source = source or _source
         self._told = told
@@ -61,7 +66,7 @@ class Training:
 
     def run(self) -> Progress:
         """Until it has made its steps, or came to as many places as it was to."""
-        source = self._source(self._plan(), self.learner.network, self.run_asked.ray)
+        source = self._source(self._plan(self.learner.updates), self.learner.network, self.run_asked.ray)
         try:
             while not (self._is_ended or self.is_over):
                 self._update(source)
@@ -121,11 +126,15 @@ class Training:
         self._pictures |= {number: png(picture) for number, picture in fragment.pictures.items()}
         self.progress.add(self.shares.names, fragment.episodes)
         for each in fragment.episodes:
-            self.shares.add(each.parts)
+            self.shares.add(each.amounts)
+        if self._advice is not None and fragment.advice is not None:
+            self._advice.add(fragment.advice)
+            self.progress.advice.add(fragment.advice.counts)
 
     def _tell(self, update: Update, source: Source) -> None:
         for trouble in source.troubles():
             self._told({"trouble": trouble})
+        advice = self._advice
         self._told(
             {
                 "rl": SCHEMA,
@@ -142,11 +151,12 @@ class Training:
                 "pictures": self._pictures,
                 "update": asdict(update),
                 "shares": self.shares.shares,
-                "alarms": self.shares.alarms,
+                "alarms": (*self.shares.alarms, *(() if advice is None else advice.alarms)),
+                "advice": None if advice is None else advice.line(self.progress.advice, self.learner.updates),
             }
         )
 
-    def _plan(self) -> Plan:
+    def _plan(self, updates: int) -> Plan:
         asked = self.run_asked
         return Plan(
             game=self.game,
@@ -154,7 +164,9 @@ class Training:
             workers=asked.workers,
             machines=asked.envs_per_worker,
             steps=asked.fragment_steps,
-            seed=asked.seed + self.learner.updates,
+            seed=asked.seed + updates,
+            advice=asked.advice,
+            discount=asked.course.discount,
         )
 
     def _keep(self) -> None:

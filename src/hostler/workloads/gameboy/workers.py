@@ -18,6 +18,9 @@ from typing import Any, NamedTuple, Protocol
 import torch
 
 from hostler.workloads.gameboy import shared
+from hostler.workloads.gameboy.advice.advised import advised
+from hostler.workloads.gameboy.advice.counts import News
+from hostler.workloads.gameboy.advice.settings import Asking
 from hostler.workloads.gameboy.batch import Batch, Episode
 from hostler.workloads.gameboy.fragments import Fragment, Sampler
 from hostler.workloads.gameboy.game import Game
@@ -46,6 +49,33 @@ class Plan:
     steps: int
     """Of each machine in a fragment."""
     seed: int
+    advice: Asking | None = None
+    discount: float = 0.99
+    """That of the learner: what advice pays depends on it."""
+
+    @property
+    def features(self) -> int:
+        """How many numbers a policy sees of a machine, beside its screen."""
+        return Eyes(self.game).width + self.advised
+
+    @property
+    def advised(self) -> int:
+        """How many of them are advice."""
+        return 0 if self.advice is None else self.advice.width(len(self.game.actions))
+
+    def network(self) -> Network:
+        """One that sees what there is to see, and presses what there is to press."""
+        return Network(self.features, self.game.screen, len(self.game.actions), advised=self.advised)
+
+    def batch(self, seed: int) -> Batch:
+        """The machines of one worker, by the seed of its chance. Raises `SpecError` where the token is not there."""
+        asked, game = self.advice, self.game
+        advice = (
+            None
+            if asked is None
+            else advised(asked, game, self.machines, self.discount, workers=self.workers, seed=seed)
+        )
+        return Batch(game, self.cartridge, self.machines, advice)
 
 
 class Source(Protocol):
@@ -72,7 +102,7 @@ class Here:
     """Sampling in the learner's own process: one after the other, the same for the same seed."""
 
     def __init__(self, plan: Plan) -> None:
-        self._sampler = Sampler(Batch(plan.game, plan.cartridge, plan.machines), plan.seed)
+        self._sampler = Sampler(plan.batch(plan.seed), plan.seed)
         self._steps = plan.steps
         self._player: Any = None
         self._version = 0
@@ -111,6 +141,7 @@ class _Rest(NamedTuple):
 
     episodes: tuple[Episode, ...]
     pictures: Mapping[int, Greys]
+    advice: News | None
     spent: Spent
 
 
@@ -123,7 +154,7 @@ class Processes:
         self._troubles: list[str] = []
         weights = weights_of(network)
         self._policy = shared.made(shared.weight_shapes(weights), shared.COPIES)
-        shapes = shared.fragment_shapes(plan.steps, plan.machines, Eyes(plan.game).width, plan.game.screen)
+        shapes = shared.fragment_shapes(plan.steps, plan.machines, plan.features, plan.game.screen)
         self._shapes = shapes
         self.offer(network, 0)
         self._workers = [self._begun(number, shared.made(shapes, SLOTS)) for number in range(plan.workers)]
@@ -191,7 +222,7 @@ class Processes:
         slot, version, rest = told
         worker.deaths, begun = 0, clock()
         fragment = shared.copied(shared.fragment_in(worker.fragments.copies[slot], version))
-        fragment.episodes, fragment.spent = rest.episodes, rest.spent
+        fragment.episodes, fragment.advice, fragment.spent = rest.episodes, rest.advice, rest.spent
         fragment.pictures = numbered(rest.pictures, worker.number, self._plan.machines)
         fragment.spent.transport += clock() - begun
         with suppress(OSError):  # it is dead: that is seen where something of it is awaited
@@ -236,9 +267,9 @@ def _work(plan: Plan, seed: int, pipe: Connection, policy: shared.Block, fragmen
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the learner says when it is over
     torch.set_num_threads(1)
     weights, places = shared.opened(policy), shared.opened(fragments)
-    network = Network(Eyes(plan.game).width, plan.game.screen, len(plan.game.actions))
+    network = plan.network()
     try:
-        sampler = Sampler(Batch(plan.game, plan.cartridge, plan.machines), seed)
+        sampler = Sampler(plan.batch(seed), seed)
         while True:
             slot = pipe.recv()
             begun = clock()
@@ -249,7 +280,7 @@ def _work(plan: Plan, seed: int, pipe: Connection, policy: shared.Block, fragmen
             made = shared.fragment_in(places.copies[slot], version)
             sampler.fill(made, played, plan.steps)
             made.spent.transport = taken
-            pipe.send((slot, version, _Rest(made.episodes, made.pictures, made.spent)))
+            pipe.send((slot, version, _Rest(made.episodes, made.pictures, made.advice, made.spent)))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass  # the learner is gone
     except Exception as error:  # noqa: BLE001 - told, and begun anew
