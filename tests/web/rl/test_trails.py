@@ -15,7 +15,7 @@ from hostler.model.views import LogChunk
 from hostler.web.rl.lines import LINE_MAX
 from hostler.web.rl.trails import FAULT_REST_S, KEPT, PIECE, REST_S, TAIL, Trail, Trails
 from tests.web.core_desk import CoreDesk
-from tests.web.rl.builders import line, output, told
+from tests.web.rl.builders import line, output
 
 
 @dataclass
@@ -188,7 +188,7 @@ def test_who_goes_away_while_it_is_read_takes_nothing_with_them() -> None:
         reader.data += output(500, begin=2)
         reader.at += REST_S
         looking = asyncio.ensure_future(trails.look("j1.1"))
-        while not trail.pending:
+        while not trail.pending:  # noqa: ASYNC110 - what it waits for tells nobody
             await asyncio.sleep(0)
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)

@@ -60,7 +60,7 @@ def pages(trainings: Trainings) -> Mapping[str, Page]:
 
 
 def chosen(asked: str | None, envs: int | None, pictured: Sequence[int]) -> int | None:
-    """The environment that is looked at: the one that was asked for if there may be one, or the first with a picture."""
+    """The environment that is looked at: the one that was asked for if there is one, or the first with a picture."""
     if asked is not None and asked.isascii() and asked.isdecimal() and len(asked) <= len(str(ENVS_MAX)):
         env = int(asked)
         if env in pictured or (envs is not None and env < envs):

@@ -93,9 +93,10 @@ class Trails:
 
     async def _read(self, attempt: str, trail: Trail) -> None:
         is_first = trail.next is None
+        offset, limit = (-TAIL, TAIL) if trail.next is None else (trail.next, PIECE)
         try:
             async with asyncio.timeout(PATIENCE_S):
-                piece = await self._desk.log(attempt, "out", *((-TAIL, TAIL) if is_first else (trail.next, PIECE)))
+                piece = await self._desk.log(attempt, "out", offset, limit)
                 if piece.size > piece.offset + len(piece.data) + PIECE:
                     piece = await self._desk.log(attempt, "out", -TAIL, TAIL)
         except (HostlerError, TimeoutError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from heapq import nlargest
 
 from hostler.model.errors import NotFound
@@ -23,13 +24,18 @@ from hostler.model.rl_views import (
 from hostler.model.views import JobView
 from hostler.model.work import HELD_STATES, WorkKind
 from hostler.web.desk import Desk
-from hostler.web.rl.account import Account, Shown
+from hostler.web.rl.account import Account, Mark, Point, Shown
 from hostler.web.rl.pictures import Picture
 from hostler.web.rl.trails import Trail, Trails
 
 PLACES_SHOWN = 4096
 SPENT = ("emulate", "encode", "policy", "advice", "transport", "learn")
 SHORTEST_S = 0.001
+UNTOLD = RlNumbers(
+    envs=None, steps=None, steps_asked=None, updates=None, episodes=None, seconds=None, per_s=None, window_s=None,
+    per_s_mean=None, per_cpu_s=None, reward=None, places=None, alarms=(), done=None,
+)  # fmt: skip
+"""Of one that has told nothing."""
 LOOKED_THROUGH = 1000
 """Jobs that are looked through without letting others go on."""
 
@@ -124,24 +130,30 @@ def _row(job: JobView, attempt: str | None, trail: Trail) -> RlRow:
 
 
 def _numbers(account: Account) -> RlNumbers:
-    last, window, ending = account.last, account.window, account.ending
-    spent = sum(last.spent.values()) if last else 0.0
+    last, window = account.last, account.window
+    done = None if account.ending is None else account.ending.done
+    if last is None:
+        return replace(UNTOLD, done=done)
     return RlNumbers(
-        envs=last and last.envs,
-        steps=last and last.steps,
-        steps_asked=last and last.steps_asked,
-        updates=last and last.updates,
-        episodes=last and last.episodes,
-        seconds=last and last.seconds,
-        per_s=window and _rate(window[1].steps - window[0].steps, window[1].seconds - window[0].seconds),
-        window_s=window and window[1].seconds - window[0].seconds,
-        per_s_mean=last and _rate(last.steps, last.seconds),
-        per_cpu_s=last and _rate(last.steps, spent),
-        reward=last and last.reward,
-        places=last and last.places,
-        alarms=last.alarms if last else (),
-        done=ending and ending.done,
+        envs=last.envs,
+        steps=last.steps,
+        steps_asked=last.steps_asked,
+        updates=last.updates,
+        episodes=last.episodes,
+        seconds=last.seconds,
+        per_s=_rate_of(window),
+        window_s=None if window is None else window[1].seconds - window[0].seconds,
+        per_s_mean=_rate(last.steps, last.seconds),
+        per_cpu_s=_rate(last.steps, sum(last.spent.values())),
+        reward=last.reward,
+        places=last.places,
+        alarms=last.alarms,
+        done=done,
     )
+
+
+def _rate_of(window: tuple[Mark, Mark] | None) -> float | None:
+    return None if window is None else _rate(window[1].steps - window[0].steps, window[1].seconds - window[0].seconds)
 
 
 def _rate(steps: int, seconds: float) -> float | None:
@@ -206,7 +218,8 @@ def _pictured(env: int, shown: Shown) -> RlPictureView:
 
 
 def _points(account: Account) -> Sequence[RlPointView]:
-    found, before = [], None
+    found: list[RlPointView] = []
+    before: Point | None = None
     for each in account.points:
         per_s = None if before is None else _rate(each.steps - before.steps, each.seconds - before.seconds)
         found.append(
