@@ -118,7 +118,7 @@ class RlNumbers:
     alarms: tuple[str, ...]
     """Components of the reward that make up more than they should."""
     done: bool | None
-    """`True`: it made all its steps; `False`: it was asked to end; `None`: it has not said that it is over."""
+    """`True`: it came to its end; `False`: it was asked to end before; `None`: it has not said that it is over."""
 
 
 @record

@@ -119,7 +119,7 @@ def test_one_that_is_over_is_still_shown(learning: Window) -> None:
     learning.tell(ended("j1.1", exit_code=0))
     assert learning.get("/api/v1/rl/j1").json["row"]["attempt"] == "j1.1"
     text = page(learning, "rl/j1")
-    assert "made all its steps" in text
+    assert "says it is done" in text
     assert "at last, over" in text
 
 
