@@ -3,6 +3,7 @@
 # make lint   format, style, types, layers, documents                   make bench  every benchmark; rewrites docs/performance.md
 # make canary the loop learns, and fails loudly with a defect            make campaign  the long crash tests
 # make slurm  on a real Slurm, brought up on this machine where its packages are installed
+# make ray    on a real Ray cluster, brought up on this machine; installs Ray (400 MB)
 # make fleetdays  1,000 virtual days of fleets with faults, and 1,200 small worlds
 # make faults  hosts behind real SSH servers, cut off, killed and filled up (root); a controller killed at each step of its
 #              fetching, copying and deleting                              make rigs  26 GPUs end together (root)
@@ -17,7 +18,7 @@ slurm faults: JOBS := 3
 # Tests start Hostler some hundred times: compiled once, whatever the environment says, each start costs a fifth less.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo static test slurm canary api lint format reference bench campaign fleetdays faults rigs chaos clean
+.PHONY: demo static test slurm ray canary api lint format reference bench campaign fleetdays faults rigs chaos clean
 .DEFAULT_GOAL := demo
 
 demo:
@@ -33,12 +34,17 @@ static:
 test:
 	@scripts/make-env kernels,train,eval,report,opt,rl,dev
 	@$(RUN) scripts/make_static.py --tests
-	$(RUN) -m pytest -n $(JOBS) -m "not slurm" --ignore tests/canary $(ARGS)
+	$(RUN) -m pytest -n $(JOBS) -m "not slurm and not ray" --ignore tests/canary $(ARGS)
 
 # Everything that wants a real Slurm: faults, a login node, a loop, the guide. Skips, and says so, where there is none.
 slurm:
 	@scripts/make-env kernels,train,eval,report,opt,rl,dev
 	$(RUN) -m pytest -n $(JOBS) -m slurm --ignore tests/canary $(ARGS)
+
+# Everything that wants a real Ray cluster, some minutes. The controller never imports Ray; trainings do, on its machines.
+ray:
+	@scripts/make-env kernels,train,eval,report,opt,rl,ray,dev
+	$(RUN) -m pytest -m ray $(ARGS)
 
 # Whole loops on 19 cells, about 4 minutes on 2 cores: they must learn, and must not with a deliberate defect.
 canary:

@@ -3,12 +3,13 @@
     python benchmarks/gameboy.py [--quick] [--json FILE]
 
 Our own cartridge, with as much to do in a frame as a usual game; 2 workers of 4 machines, 8 frames a step, batches of
-2,048 steps, a network of 2 x 128. Peers play the same environment with the same network, batch and course. Rates are per
-CPU-second of all processes of a way, learner included, so that a machine shared with others tells the same. Ways take
-turns. Needs the extras `rl` and `ray`; the peers make an environment of their own (`requirements-peers-rl.txt`).
+2,048 steps, a network of 2 x 128. Peers play the same environment with the same network, batch and course. Rates are
+per CPU-second of all processes of a way, learner included, so that a machine shared with others tells the same. Ways
+take turns. Needs the extras `rl` and `ray`; the peers make an environment of their own (`requirements-peers-rl.txt`).
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -19,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 import peers_env
 from common import Bar, Row, arguments, report
 from gameboy_case import MACHINES, WORKERS, played
-
 from hostler.workloads.gameboy.batch import Batch
 from hostler.workloads.gameboy.homebrew.cartridge import ROOMS, cartridge
 from hostler.workloads.gameboy.machine import Machine
@@ -36,11 +37,13 @@ CASE = Path(__file__).resolve().with_name("gameboy_case.py")
 PEERS = ("sb3", "rllib")
 WORDS = {
     "here": "Hostler, in one process",
+    "apart": "2 processes, nothing brought anywhere",
     "processes": "Hostler, 2 processes",
     "ray": "Hostler, 2 Ray actors",
     "sb3": "Stable-Baselines3, SubprocVecEnv",
     "rllib": "RLlib, new API stack",
 }
+WHOLE = ("here", "processes", "ray", "sb3", "rllib")
 SEEDS = (1, 2, 3)
 LEARNING = {"envs_per_worker": 16, "batch_steps": 2048, "course": {"entropy": 0.02}, "steps": 400_000}
 SEED_STEPS = 25_000 / 48
@@ -70,7 +73,10 @@ def _environments(rounds: int, frames: int) -> Iterator[Row]:
         batch.reset()
         actions = np.random.default_rng(1).integers(0, len(game.actions), (4096, WORKERS * MACHINES))
         steps = frames // skip
-        pairs = [(_batched(batch, actions, steps), _bare(bare, skip, steps * MACHINES * WORKERS)) for _ in range(2 * rounds + 1)]
+        pairs = [
+            (_batched(batch, actions, steps), _bare(bare, skip, steps * MACHINES * WORKERS))
+            for _ in range(2 * rounds + 1)
+        ]
         batch.close()
         bare.close()
         ours, theirs = (statistics.median(each) for each in zip(*pairs, strict=True))
@@ -100,29 +106,38 @@ def _bare(machine: Machine, skip: int, steps: int) -> float:
 
 
 def _sampling(rounds: int, fragments: int) -> Iterator[Row]:
-    ways = ("sample-here", "sample-processes", "sample-ray")
+    ways = ("sample-here", "sample-apart", "sample-processes", "sample-ray")
     for way, rates in _in_turns(ways, rounds, fragments).items():
         yield {"sampling": WORDS[way.removeprefix("sample-")], "steps per CPU s": statistics.median(rates)}
 
 
 def _whole(rounds: int, updates: int) -> Iterator[Row]:
-    for way, rates in _in_turns(tuple(WORDS), rounds, updates).items():
-        yield {"sampling and learning": WORDS[way], "steps per CPU s": statistics.median(rates)}
+    usual = _in_turns(WHOLE, rounds, updates)
+    light = _in_turns(WHOLE, rounds, updates, light=True)
+    for way in WHOLE:
+        yield {
+            "sampling and learning": WORDS[way],
+            "steps per CPU s": statistics.median(usual[way]),
+            "idle cartridge, steps per CPU s": statistics.median(light[way]),
+        }
 
 
-def _in_turns(ways: Sequence[str], rounds: int, updates: int) -> dict[str, list[float]]:
+def _in_turns(ways: Sequence[str], rounds: int, updates: int, *, light: bool = False) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(rounds):
         for way in ways:
-            told = _case(way, updates)
+            told = _case(way, updates, light=light)
             found[way].append(told["steps"] / told["cpu_s"])
     return found
 
 
-def _case(way: str, updates: int) -> dict[str, float]:
+def _case(way: str, updates: int, *, light: bool) -> dict[str, float]:
     python = peers_env.ensure("peers-rl") if way in PEERS else Path(sys.executable)
     print(f"{way}: {updates}", file=sys.stderr)
-    done = subprocess.run([python, CASE, way, str(updates)], stdout=subprocess.PIPE, text=True, check=True, timeout=1800)
+    environment = {**os.environ, "LIGHT": "1" if light else "0"}
+    done = subprocess.run(
+        [python, CASE, way, str(updates)], stdout=subprocess.PIPE, text=True, check=True, timeout=1800, env=environment
+    )
     told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return told
 
@@ -160,19 +175,31 @@ def _refusal() -> list[Row]:
 
 
 def _bars(
-    environment: Sequence[Row], sampling: Sequence[Row], whole: Sequence[Row], learning: Sequence[Row], refusal: Sequence[Row]
+    environment: Sequence[Row],
+    sampling: Sequence[Row],
+    whole: Sequence[Row],
+    learning: Sequence[Row],
+    refusal: Sequence[Row],
 ) -> Iterator[Bar]:
     for row in environment:
-        yield Bar(f"skip {row['frames a step']}: frames per CPU-second, share of bare PyBoy's", row["share"], 0.95, ">=")
-    here, processes, ray = (row["steps per CPU s"] for row in sampling)
-    yield Bar("2 processes: CPU per step above one process, skip 8", here / processes - 1, 0.05, "<")
-    yield Bar("2 Ray actors, fragments of 128: the same", here / ray - 1, 0.15, "<")
+        yield Bar(
+            f"skip {row['frames a step']}: frames per CPU-second, share of bare PyBoy's", row["share"], 0.95, ">="
+        )
+    _, apart, processes, ray = (row["steps per CPU s"] for row in sampling)
+    yield Bar("2 processes, skip 8: CPU per step above that of 2 that bring nothing", apart / processes - 1, 0.05, "<")
+    yield Bar("2 Ray actors, fragments of 128: the same", apart / ray - 1, 0.15, "<")
     rates = {row["sampling and learning"]: row["steps per CPU s"] for row in whole}
     own = rates[WORDS["processes"]]
     yield Bar("end to end: relative to Stable-Baselines3", own / rates[WORDS["sb3"]], 1.5, ">=")
     yield Bar("end to end: relative to RLlib", own / rates[WORDS["rllib"]], 4.0, ">=")
+    light = {row["sampling and learning"]: row["idle cartridge, steps per CPU s"] for row in whole}
+    for peer, least in (("sb3", 1.5), ("rllib", 4.0)):
+        rate = light[WORDS["processes"]] / light[WORDS[peer]]
+        yield Bar(f"end to end, idle cartridge: relative to {WORDS[peer].split(',')[0]}", rate, least, ">=")
     yield Bar("end to end: steps per CPU-second", own, 1000.0, ">=", f"the document asked for {SEED_STEPS:.0f}")
-    yield Bar("learning: CPU-seconds to 14.4 of 16 rooms, slowest seed", max(row["CPU s"] for row in learning), 60.0, "<")
+    yield Bar(
+        "learning: CPU-seconds to 14.4 of 16 rooms, slowest seed", max(row["CPU s"] for row in learning), 60.0, "<"
+    )
     yield Bar("learning: rooms, worst seed", min(row["rooms of 16"] for row in learning), 0.9 * ROOMS, ">=")
     yield Bar("a plan that can never fit: seconds until it is refused", refusal[0]["s"], 5.0, "<")
 

@@ -1,12 +1,14 @@
 """One way of learning our Game Boy game, measured: the CPU-seconds of all its processes, and the steps made in them.
 
-By hand: `python benchmarks/gameboy_case.py WAY UPDATES`; prints JSON. WAY is one of `WAYS`; each runs in a process of its
-own, those of peers with the peers' Python. The environment, the network, the batch and the course are the same in all.
+By hand: `python benchmarks/gameboy_case.py WAY UPDATES`; prints JSON. WAY is one of `WAYS`; each runs in a process of
+its own, those of peers with the peers' Python. The environment, the network, the batch and the course are the same.
 """
 
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +20,9 @@ from typing import Any
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+SOURCE = str(Path(__file__).resolve().parents[1] / "src")
+sys.path.insert(0, SOURCE)
+os.environ["PYTHONPATH"] = SOURCE  # of the processes that Ray begins
 
 SKIP = 8
 WORKERS, MACHINES = 2, 4
@@ -66,13 +70,19 @@ def tree_cpu_s() -> float:
     return found
 
 
-def played() -> tuple[Any, Any]:
-    """Our game as it is measured, and its cartridge, which has as much to do in a frame as a usual game."""
+LIGHT = os.environ.get("LIGHT") == "1"
+
+
+def played(light: bool = LIGHT) -> tuple[Any, Any]:
+    """Our game as it is measured, and its cartridge, which has as much to do in a frame as a usual game.
+
+    With `light` (LIGHT=1) it has nothing to do: four times as many frames, so that what is around it shows more.
+    """
     from hostler.workloads.gameboy.homebrew.cartridge import cartridge
     from hostler.workloads.gameboy.order import keyrooms
     from hostler.workloads.gameboy.rom import insert
 
-    return replace(keyrooms(), skip=SKIP), insert(cartridge())
+    return replace(keyrooms(), skip=SKIP), insert(cartridge(busy=0) if light else cartridge())
 
 
 def ours(updates: int, watch: Watch, *, workers: int, on_ray: bool = False) -> None:
@@ -133,6 +143,46 @@ def sampled(fragments: int, watch: Watch, *, way: str) -> None:
         source.close()
 
 
+def apart(fragments: int, watch: Watch) -> None:
+    """As many processes as there are workers, each of which keeps what it samples: nothing is brought anywhere."""
+    context = multiprocessing.get_context("spawn")
+    ready, go, done = (context.Barrier(WORKERS + 1) for _ in range(3))
+    each = fragments // WORKERS
+    workers = [context.Process(target=_keeps, args=(each, ready, go, done, LIGHT), daemon=True) for _ in range(WORKERS)]
+    for worker in workers:
+        worker.start()
+    ready.wait(120)
+    watch.mark()
+    go.wait(120)
+    done.wait(1200)
+    watch.mark(each * WORKERS * FRAGMENT * MACHINES)
+    for worker in workers:
+        worker.terminate()
+        worker.join()
+
+
+def _keeps(fragments: int, ready: Any, go: Any, done: Any, light: bool) -> None:
+    import torch
+
+    from hostler.workloads.gameboy.batch import Batch
+    from hostler.workloads.gameboy.fragments import Sampler
+    from hostler.workloads.gameboy.policy import Network, player
+    from hostler.workloads.gameboy.seeing import Eyes
+
+    torch.set_num_threads(1)
+    game, cart = played(light)
+    policy = player(Network(Eyes(game).width, game.screen, len(game.actions)))
+    sampler = Sampler(Batch(game, cart, MACHINES), seed=1)
+    for _ in range(4):
+        sampler.fragment(policy, 0, FRAGMENT)
+    ready.wait()
+    go.wait()
+    for _ in range(fragments):
+        sampler.fragment(policy, 0, FRAGMENT)
+    done.wait()
+    time.sleep(60)  # until its time was read
+
+
 def flat_env(*_: Any) -> Any:
     """Our environment as peers take it: one box of values."""
     import gymnasium
@@ -181,7 +231,6 @@ def sb3(updates: int, watch: Watch) -> None:
 
 def rllib(updates: int, watch: Watch) -> None:
     """RLlib, its new API stack, with env runners as actors."""
-    import ray
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
     from ray.tune.registry import register_env
@@ -210,7 +259,6 @@ def rllib(updates: int, watch: Watch) -> None:
             result = algorithm.train()
             watch.mark(int(result["env_runners"]["num_env_steps_sampled"]))
         algorithm.stop()
-        del ray
 
 
 @contextmanager
@@ -235,6 +283,7 @@ WAYS: dict[str, Callable[[int, Watch], None]] = {
     "here": partial(ours, workers=0),
     "processes": partial(ours, workers=WORKERS),
     "ray": partial(with_ray, partial(ours, workers=WORKERS, on_ray=True)),
+    "sample-apart": apart,
     "sample-here": partial(sampled, way="here"),
     "sample-processes": partial(sampled, way="processes"),
     "sample-ray": partial(with_ray, partial(sampled, way="ray")),

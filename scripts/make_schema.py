@@ -140,7 +140,7 @@ def _variables() -> Iterator[str]:
 def _aliases() -> Iterator[str]:
     for name, alias in ALIASES.items():
         setting = ".".join(alias.path)
-        unit = "%" if alias.percent else {"gb": "GiB", "s": "s"}[setting.rpartition("_")[2]]
+        unit = "%" if alias.percent else {"gb": "GiB", "s": "s"}.get(setting.rpartition("_")[2], "")
         yield f"| `{name}` | `{setting}` | {unit} |\n"
 
 

@@ -8,7 +8,7 @@ from hypothesis import settings
 from xdist.remote import Producer  # type: ignore[import-untyped]
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-pytest_plugins = ("tests.slurm.fixtures",)
+pytest_plugins = ("tests.slurm.fixtures", "tests.raytown.fixtures")
 
 # No test depends on speed: a crowded machine must not fail one.
 settings.register_profile("house", parent=settings.default, deadline=None)

@@ -12,6 +12,7 @@ import pytest
 from hostler.model.work import JobSpec, ScriptPayload, SweepPayload
 from hostler.settings import load, load_jobs, node_spec, specs
 from hostler.settings.reading import read_file
+from hostler.workloads.gameboy.order import read_order
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -75,7 +76,23 @@ def _run(spec: JobSpec, number: int, results: dict[str, Any], tmp_path: Path) ->
     return done.returncode
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
+def is_order(path: Path) -> bool:
+    """Whether it is the order of a training, which a plan names and a workload reads (docs/reference/gameboy.md)."""
+    return "\nschema: 1\n" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in sorted(EXAMPLES.glob("*.yaml")) if is_order(path)], ids=lambda path: path.name
+)
+def test_an_order_among_the_examples_can_be_read(path: Path) -> None:
+    found = read_order(path, {})
+    assert found.game.name == "key rooms"
+    assert found.run.steps >= 1_000_000
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in sorted(EXAMPLES.glob("*.yaml")) if not is_order(path)], ids=lambda path: path.name
+)
 def test_an_example_satisfies_the_schema_it_names(path: Path) -> None:
     jsonschema = pytest.importorskip("jsonschema_rs", reason="jsonschema_rs is not installed")
     first = path.read_text(encoding="utf-8").splitlines()[0]

@@ -120,7 +120,7 @@ FAULTS = [
     ),
     (
         "[{name: a, backend: §telnet}]",
-        "nodes[0].backend: should be 'local', 'ssh', 'dialin', 'slurm' or 'virtual' (found 'telnet')",
+        "nodes[0].backend: should be 'local', 'ssh', 'dialin', 'slurm', 'ray' or 'virtual' (found 'telnet')",
     ),
     ("[§{name: a, host: b}]", "nodes[0]: host: that is for nodes behind SSH; write `backend: ssh`, too"),
     ("[{name: a, backend: ssh, host: §-oProxyCommand=x}]", "nodes[0].host: the text should match"),

@@ -1,6 +1,6 @@
 """The command line: ``python3 agent.pyz [run] --dir DIR [--detach]``, ``connect``, ``--version``.
 
-Other things have lines of their own: ``dial``, ``canary``, ``berth`` and ``post``.
+Other things have lines of their own: ``dial``, ``canary``, ``berth``, ``pilot`` and ``post``.
 
 Exit status: 0 ended as asked, 2 wrong usage or an unusable folder, 3 another agent serves the folder, 4 nothing to
 connect to.
@@ -18,7 +18,7 @@ import threading
 import time
 from typing import List, Optional
 
-from . import berth, canary, dial, post, procs
+from . import berth, canary, dial, pilot, post, procs
 from .connection import connect
 from .detach import detached
 from .keeper import Keeper
@@ -44,6 +44,8 @@ def main(arguments: Optional[List[str]] = None) -> int:
         return canary.main(arguments[1:])
     if arguments[:1] == ["berth"]:
         return berth.main(arguments[1:])
+    if arguments[:1] == ["pilot"]:
+        return pilot.main(arguments[1:])
     if arguments[:1] == ["post"]:
         return post.main(arguments[1:])
     options = _parser().parse_args(arguments)

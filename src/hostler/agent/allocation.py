@@ -20,10 +20,14 @@ GONE = "gone"
 
 
 class Allocation:
-    """Both sides of it. ``idle_s`` is for how many seconds the agent may have nothing to do."""
+    """Both sides of it. ``idle_s`` is for how many seconds the agent may have nothing to do.
 
-    def __init__(self, idle_s: float) -> None:
+    With ``while_alone``, only the time counts in which no controller is connected: one that is says itself when to end.
+    """
+
+    def __init__(self, idle_s: float, while_alone: bool = False) -> None:
         self._idle_s = idle_s
+        self.while_alone = while_alone
         self._said = os.pipe()
         """Nothing is written to it: that it is closed is all there is to know."""
         self._word = os.pipe()

@@ -226,6 +226,18 @@ class Dialler:
                 output.write(b"%d %s" % (status, words.encode("utf-8", "replace")))
 
 
+def is_held(lock: str) -> bool:
+    """Whether a process has the folder that this is the lock of. Raises OSError where there is no such file."""
+    descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def rest_s(tries: int) -> float:
     """The longest rest after so many failures in a row, in seconds."""
     return min(LONGEST_REST_S, _FIRST_REST_S * 2.0 ** max(0, tries - 1))

@@ -28,6 +28,7 @@ def node_facts(directory: str, devices: Optional[List[Json]]) -> Json:
         "disk_free_bytes": disk_free_bytes(directory),
         "boot": procs.boot_id(),
         "devices": devices,
+        "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
     }
 
 

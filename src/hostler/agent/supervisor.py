@@ -522,7 +522,8 @@ class Supervisor:
         if self._allocation is None:
             return math.inf
         has_work = self._attempts.live or self._workers.chunks or self._canaries.is_busy
-        is_busy = has_work or not self._node.journal.is_clean
+        is_awaited = self._allocation.while_alone and self._connection is not None
+        is_busy = has_work or is_awaited or not self._node.journal.is_clean
         rest = self._allocation.rest_s(is_busy=bool(is_busy), now=self._loop.monotonic())
         if rest <= 0:
             self._leave_now(IDLE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -56,12 +57,17 @@ def findings(loaded: Loaded, now: float, jobs: Iterable[JobSpec] = ()) -> list[F
     if away:
         (wrong if len(away) == len(nodes) else notes).extend(_of_files(loaded, jobs))
     notes += _of_retention(loaded)
+    if loaded.fleet.rl is not None:
+        from hostler.cli.rl import contradictions
+
+        impossible, doubtful = contradictions(loaded, os.environ)
+        wrong, notes = [*wrong, *impossible], [*notes, *doubtful]
     if configs and not programme.available():
         notes.append(WITHOUT_SOLVER)
     return [*(Finding(True, text) for text in wrong), *(Finding(False, text) for text in notes)]
 
 
-ELSEWHERE = ("ssh", "dialin")
+ELSEWHERE = ("ssh", "dialin", "ray")
 """Backends of nodes to which files have to be brought."""
 WITHOUT_SOLVER = (
     "highspy is not installed (extra `opt`): devices are shared by deficit counters alone. Lost are the proof that "

@@ -58,16 +58,19 @@ def plan(
     """Show what the scheduler would do with a fleet file.
 
     Nothing is started, and no state directory is touched. It tells what runs at once, and as soon as training configs
-    have their first models; what waits, and the gate that keeps it waiting; whether the quotas can be met.
+    have their first models; what waits, and the gate that keeps it waiting; whether the quotas can be met. Of a
+    training on many machines (`rl`) it tells what that comes to, from measured rates, and every contradiction.
 
-    Exit status 1 where `hostler check` finds something wrong, and where the quotas cannot be met all at once; not where
-    that is said of a part of the devices alone, because a probe has yet to find the others, or their memory is unknown.
+    Exit status 1 where the file contradicts itself or asks for what cannot be, and where the quotas cannot be met all
+    at once; not where that is said of a part of the devices alone, because a probe has yet to find the others, or their
+    memory is unknown.
 
     \b
     Example:
       hostler plan examples/multi-provider.yaml
       hostler plan examples/multi-provider.yaml --nodes
     """
+    from hostler.cli import rl
     from hostler.cli.findings import findings
     from hostler.model.codec import plain
     from hostler.settings import load
@@ -81,10 +84,15 @@ def plan(
     wrong = any(each.wrong for each in told)
     failed = int(wrong or (certain and bool(found.conflicts)))
     notes = [*map(str, told), *(f"note: {text}" for text in unknown)]
+    planned = None if loaded.fleet.rl is None else rl.examined(loaded, os.environ)
     if as_json:
-        say_json({**plain(found), "notes": notes})
+        trainings = {} if planned is None else {"rl": plain(planned)}
+        say_json({**plain(found), **trainings, "notes": notes})
         return failed
-    say(_lines(loaded.fleet.name, asked, found, nodes))
+    if planned is None or asked.configs or asked.jobs:
+        say(_lines(loaded.fleet.name, asked, found, nodes))
+    if planned is not None:
+        say(rl.plan_lines(loaded.fleet.name, planned))
     if found.quotas:
         notes = [*_verdict(found, wrong=wrong, certain=certain), *notes]
     say(line for note in notes for line in _worded("", note))

@@ -16,7 +16,8 @@ from hostler.cli.common import Json, StateDir, client, directory
 from hostler.cli.show import UNKNOWN, Column, clean, compact, plural, say, say_json, table
 
 if TYPE_CHECKING:
-    from hostler.settings import Setting
+    from hostler.cli.findings import Finding
+    from hostler.settings import Loaded, Setting
 
 commands = typer.Typer()
 
@@ -59,15 +60,27 @@ def up(
 
 
 @commands.command()
-def check(fleet_file: FleetFile, as_json: Json = False) -> int:
+def check(
+    fleet_file: FleetFile,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Ask nobody: look at the file alone, and at what lies beside it.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
     """Validate a fleet file; tell where each value comes from, and what it may not have meant.
 
-    Exit status 1 where it contradicts itself, or asks for what its nodes cannot do; with --json that is told on
+    Ray clusters are asked what they have. Of a training on many machines (`rl`) it proves that all is there that this
+    needs: the cluster and its version, the game with its ROM and state, the folder for checkpoints and the stores, the
+    language model, and what Kubernetes allows. Nothing is left behind, and nothing waited for for ever.
+
+    Exit status 1 where it contradicts itself, or asks for what its nodes or a cluster cannot do; 10 to 17 for the first
+    of such proofs that fails, 9 where only some could not be made (docs/guides/rl.md). With --json both are told on
     standard error.
 
     \b
     Example:
       hostler check examples/laptop.yaml
+      hostler check examples/rl.yaml --offline
     """
     from hostler.cli.findings import findings
     from hostler.settings import config_specs, describe, load, specs
@@ -75,20 +88,21 @@ def check(fleet_file: FleetFile, as_json: Json = False) -> int:
     loaded = load(fleet_file, os.environ)
     asked, configs = specs(loaded), config_specs(loaded, until_idle=False)
     settings = describe(loaded)
-    found = findings(loaded, time.time(), asked)
+    found = [*findings(loaded, time.time(), asked), *([] if offline else _of_rays(loaded))]
     failed = int(any(each.wrong for each in found))
     if as_json:
         say_json([{**_plain(each), "doc": each.doc} for each in settings])
         for each in found:
             print(clean(each), file=sys.stderr)
-        return failed
+        return failed or _proved(loaded, offline=offline, as_json=True)
     columns = (Column("SETTING"), Column("VALUE", yields=True), Column("FROM", yields=True, tail=True))
     say(table(columns, _settings_rows(settings)))
     say(clean(each) for each in found)
     sweeps = sum(spec.payload.kind == "sweep" for spec in asked)
     counts = plural(len(asked) - sweeps, "job"), plural(sweeps, "sweep"), plural(len(configs), "training config")
-    print(f"{'contradicts itself' if failed else 'good'}: {', '.join(counts)}")
-    return failed
+    status = _proved(loaded, offline=offline, as_json=False)
+    print(f"{'contradicts itself' if failed else 'good' if not status else 'not proved'}: {', '.join(counts)}")
+    return failed or status
 
 
 @commands.command()
@@ -105,6 +119,40 @@ def stop(
     """
     client(state_dir).drain()
     print("the controller starts nothing more, and ends once nothing runs")
+
+
+def _of_rays(loaded: Loaded) -> list[Finding]:
+    """What Ray clusters of a fleet file answer."""
+    if all(node.backend != "ray" for node in loaded.fleet.nodes):
+        return []
+    import asyncio
+
+    from hostler.cli.findings import Finding
+    from hostler.model.errors import SettingsError
+    from hostler.runtime.rays import examined
+
+    try:
+        return [Finding(each.wrong, each.says) for each in asyncio.run(examined(loaded))]
+    except SettingsError as error:
+        return [Finding(True, str(error))]
+
+
+def _proved(loaded: Loaded, *, offline: bool, as_json: bool) -> int:
+    """Look whether all is there that a training on many machines needs; the exit status."""
+    if loaded.fleet.rl is None or offline:
+        return 0
+    from hostler.cli import rl
+
+    proofs = rl.proved(loaded, os.environ)
+    if as_json:
+        for each in proofs:
+            print(
+                clean(f"{each.health}: {each.code}: {each.says}" + (f"; {each.fix}" if each.fix else "")),
+                file=sys.stderr,
+            )
+    else:
+        say(rl.proof_lines(proofs))
+    return rl.status_of(proofs)
 
 
 def _warn(fleet_file: Path | None) -> None:

@@ -34,7 +34,8 @@ class Invitation:
 def switchboard(loaded: Loaded, directory: StateDir) -> Switchboard:
     """Knows the nodes of a fleet file; it takes no calls yet."""
     callers = frozenset(node.name for node in loaded.fleet.nodes if node.backend == "dialin")
-    journal = directory.identity() if callers else ""
+    called = any(node.backend in ("dialin", "ray") for node in loaded.fleet.nodes)
+    journal = directory.identity() if called else ""
     return Switchboard(journal, lambda name: directory.call_token(name) if name in callers else None)
 
 

@@ -83,7 +83,7 @@ class Forgotten:
     def remember(self, batches: Sequence[Batch]) -> None:
         """A cluster that nobody knows any more has jobs for it: people are told, once, which they are."""
         if batches:
-            left = left_there(self._name, [(each.token, each.job) for each in batches])
+            left = _left_there(self.kind, self._name, batches)
             self._given_up.append(Trouble(where=f"node {self._name}", what=left))
 
     async def probe(self) -> NodeSpec:
@@ -119,6 +119,17 @@ class Forgotten:
 
     async def close_worker(self, worker: str) -> None:
         """Nobody is there to end it."""
+
+
+def _left_there(kind: str, node: str, batches: Sequence[Batch]) -> str:
+    """What may be in a cluster still, and what helps."""
+    if kind != "ray":
+        return left_there(node, [(each.token, each.job) for each in batches])
+    named = ", ".join(f"`ray job stop {each.token}`" for each in batches)
+    return (
+        f"{node} was taken out of the fleet file, and its Ray cluster may have a pilot of it still, which ends as soon "
+        f"as it calls and is refused; put it back, or have it ended there: {named}"
+    )
 
 
 def habits(loaded: Loaded, directory: StateDir) -> Habits:

@@ -13,7 +13,7 @@ from hostler.model.errors import FilesError, LinkError, UsageError
 from hostler.model.record import record
 from hostler.runtime.places import Places, located
 from hostler.runtime.statedir import StateDir
-from hostler.settings import load, store_specs
+from hostler.settings import Loaded, load, store_specs
 from hostler.store import Journal, tables
 from hostler.store.copying import rows_of
 from hostler.stores.base import Damaged, ObjectName, at_once
@@ -60,6 +60,13 @@ def places_of(kept: StateDir, own: Path, environ: Mapping[str, str]) -> tuple[Pl
         return located((), own, HERE), {"the stores of its fleet file": str(error)}
     local = frozenset(node.name for node in loaded.fleet.nodes if node.backend == "local")
     return _each_located(specs, own, loaded.fleet.replication.domain, local)
+
+
+def stores_from_here(loaded: Loaded) -> tuple[Places, Mapping[str, str]]:
+    """The stores of a fleet file that can be asked without a controller, and why others cannot."""
+    local = frozenset(node.name for node in loaded.fleet.nodes if node.backend == "local")
+    places, faults = _each_located(store_specs(loaded), loaded.state_dir, HERE, local)
+    return {name: place for name, place in places.items() if name != HUB}, faults
 
 
 def look_around(places: Places) -> Holdings:

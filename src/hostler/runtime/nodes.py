@@ -21,11 +21,12 @@ from hostler.backends.packing import Packer
 from hostler.model.fleet import NodeSpec
 from hostler.runtime.clock import Clock
 from hostler.runtime.statedir import StateDir
-from hostler.settings import Loaded, node_env, node_spec, store_secrets
+from hostler.settings import Loaded, node_env, node_spec, ray_secrets, store_secrets
 from hostler.settings.nodes import Node
 
 if TYPE_CHECKING:
     from hostler.runtime.elsewhere import Elsewhere
+    from hostler.runtime.rays import Rays
 
 Retire: TypeAlias = Callable[[NodeSpec, str | None], Backend]
 
@@ -76,6 +77,7 @@ class Maker:
         self._clock = clock
         self._packer = Packer(skip=directory.path.absolute())
         self._distant: Elsewhere | None = None
+        self._ray: Rays | None = None
 
     def backend(self, node: Node) -> Backend:
         """The backend of a node."""
@@ -83,6 +85,8 @@ class Maker:
             return self._elsewhere().ssh(node, self._options(node))
         if node.backend == "slurm":
             return self._elsewhere().slurm(node, self._options(node))
+        if node.backend == "ray":
+            return self._rays().node(node, self._options(node))
         return self._dialin(node) if node.backend == "dialin" else self._local(node)
 
     def retired(self, node: NodeSpec, agent: str | None) -> Backend:
@@ -105,6 +109,8 @@ class Maker:
         """End all connections."""
         if self._distant is not None:
             await self._distant.close()
+        if self._ray is not None:
+            await self._ray.close()
 
     def _gone(self, node: NodeSpec, agent: str | None) -> Backend:
         from hostler.runtime.elsewhere import Forgotten
@@ -119,6 +125,13 @@ class Maker:
             self._distant = Elsewhere(self._loaded, self._directory, self._packer, self._clock)
         return self._distant
 
+    def _rays(self) -> Rays:
+        from hostler.runtime.rays import Rays
+
+        if self._ray is None:
+            self._ray = Rays(self._loaded, self._directory, self._calls, self._program, self._packer, self._clock)
+        return self._ray
+
     def _dialin(self, node: Node) -> Backend:
         python = node.python or "python3"
         return DialinNode(
@@ -128,7 +141,7 @@ class Maker:
     def _local(self, node: Node) -> Backend:
         options = self._options(node)
         options["env"] = {**node_env(node), "HOSTLER_ARTIFACTS": str(self._directory.artifacts.absolute())}
-        secrets = store_secrets(self._loaded, os.environ)
+        secrets = store_secrets(self._loaded, os.environ) | ray_secrets(self._loaded, os.environ)
         python, folder = node.python or sys.executable, self._directory.agent(node.name)
         return LocalNode(node.name, folder, python=python, withheld=secrets, **options)
 

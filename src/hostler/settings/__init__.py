@@ -15,24 +15,32 @@ if TYPE_CHECKING:
     from hostler.settings.jobsfile import load_jobs
     from hostler.settings.loading import Loaded, load, specs
     from hostler.settings.machines import node_env, node_spec, virtual_nodes
+    from hostler.settings.rays import ray_secrets, ray_token
     from hostler.settings.rulebook import rules
     from hostler.settings.stores import replication_rules, store_secrets, store_specs
     from hostler.settings.sweeps import sweep_spec
     from hostler.settings.targets import Target, Telling, alert_origins, telling
+    from hostler.settings.trainings import advice_key, checkpoints_path, order_path, rl_plan
 
 __all__ = [
     "Loaded",
     "Setting",
     "Target",
     "Telling",
+    "advice_key",
     "alert_origins",
+    "checkpoints_path",
     "config_specs",
     "describe",
     "load",
     "load_jobs",
     "node_env",
     "node_spec",
+    "order_path",
+    "ray_secrets",
+    "ray_token",
     "replication_rules",
+    "rl_plan",
     "rules",
     "slurm_job_dir",
     "slurm_modes",
@@ -51,6 +59,8 @@ _HOMES = {
     "Setting": "describing",
     "Target": "targets",
     "Telling": "targets",
+    "advice_key": "trainings",
+    "checkpoints_path": "trainings",
     "alert_origins": "targets",
     "config_specs": "configs",
     "describe": "describing",
@@ -58,7 +68,11 @@ _HOMES = {
     "load_jobs": "jobsfile",
     "node_env": "machines",
     "node_spec": "machines",
+    "ray_secrets": "rays",
+    "ray_token": "rays",
+    "order_path": "trainings",
     "replication_rules": "stores",
+    "rl_plan": "trainings",
     "rules": "rulebook",
     "slurm_job_dir": "clusters",
     "slurm_modes": "clusters",

@@ -11,7 +11,7 @@ from hostler.settings.nodes import NodeClasses
 from hostler.settings.reading import KeyPath, Origin, Tree, branch_at
 from hostler.settings.section import Section
 
-MERGED = ("env", "rocm", "slurm")
+MERGED = ("env", "rocm", "slurm", "ray")
 """Keys whose own keys are merged, not replaced; and so are those of mappings within them."""
 
 

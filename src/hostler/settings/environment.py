@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from pydantic import BaseModel
@@ -40,8 +40,14 @@ ALIASES: Mapping[str, Alias] = {
     "RINGRIFT_IDLE_CHECK_INTERVAL": Alias(("scheduling", "targets", "idle_check_s")),
     "RINGRIFT_IDLE_GPU_THRESHOLD": Alias(("scheduling", "targets", "idle_below"), percent=True),
     "RINGRIFT_IDLE_GRACE_PERIOD": Alias(("scheduling", "targets", "idle_after_s")),
+    "RAY_WORKERS": Alias(("rl", "runners")),
+    "ENVS_PER_WORKER": Alias(("rl", "envs_per_runner")),
+    "EPISODE_LENGTH": Alias(("rl", "episode_steps")),
+    "BATCH_SIZE": Alias(("rl", "batch_steps")),
 }
-"""Variables of the system that Hostler takes the place of. Its other ones set nothing and are let be."""
+"""Variables of the systems that Hostler takes the place of. Their other ones set nothing and are let be."""
+OPTIONAL = frozenset({"rl"})
+"""Sections that a file need not have: aliases set nothing in one that is not there. Their names are no rare ones."""
 
 
 def variables(model: type[BaseModel]) -> dict[str, KeyPath]:
@@ -50,8 +56,13 @@ def variables(model: type[BaseModel]) -> dict[str, KeyPath]:
     return {PREFIX + "__".join(path).upper(): path for path in paths}
 
 
-def from_environment(model: type[BaseModel], environ: Mapping[str, str]) -> Iterator[tuple[KeyPath, Tree]]:
-    """What the environment sets: paths and values. Raises `SettingsError` at a variable that sets nothing."""
+def from_environment(
+    model: type[BaseModel], environ: Mapping[str, str], sections: Collection[str] = OPTIONAL
+) -> Iterator[tuple[KeyPath, Tree]]:
+    """What the environment sets: paths and values. Raises `SettingsError` at a variable that sets nothing.
+
+    `sections` are those that are written; in an optional one that is not, aliases set nothing.
+    """
     if not _may_set(environ):
         return
     known = variables(model)
@@ -61,7 +72,8 @@ def from_environment(model: type[BaseModel], environ: Mapping[str, str]) -> Iter
             raise SettingsError(f"environment variable {name}: sets nothing{near(name, list(known))}; unset it")
         path = known[name]
         yield path, _value(environ[name], f"environment variable {name}", _is_text(model, nodes, path))
-    yield from _from_elsewhere(environ, {path: name for name, path in known.items()})
+    absent = OPTIONAL - set(sections)
+    yield from _from_elsewhere(environ, {path: name for name, path in known.items() if path[0] not in absent})
 
 
 def _may_set(environ: Mapping[str, str]) -> bool:
@@ -74,9 +86,10 @@ def _is_ours(name: str) -> bool:
 
 
 def _from_elsewhere(environ: Mapping[str, str], ours: Mapping[KeyPath, str]) -> Iterator[tuple[KeyPath, Tree]]:
-    """What variables with names from elsewhere set. Raises `SettingsError` where ours sets it, too."""
+    """What variables with names from elsewhere set of the settings that `ours` names. Raises `SettingsError` where ours
+    sets it, too."""
     for name, alias in ALIASES.items():
-        if name not in environ:
+        if name not in environ or alias.path not in ours:
             continue
         source = f"environment variable {name}"
         if ours[alias.path] in environ:

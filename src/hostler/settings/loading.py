@@ -16,6 +16,7 @@ from hostler.settings.environment import from_environment
 from hostler.settings.faults import checked
 from hostler.settings.jobsfile import bounded, job_spec, placed_jobs, refuse_twins
 from hostler.settings.models import Fleet
+from hostler.settings.pilots import piloted
 from hostler.settings.reading import KeyPath, Origin, Tree, grafted, read_file, uniform
 from hostler.settings.sweeps import sweep_spec
 
@@ -43,11 +44,11 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
     Raises `SettingsError` telling every fault with its place.
     """
     tree = uniform({}, Origin("settings")) if path is None else read_file(path)
-    for target, branch in from_environment(Fleet, environ):
+    for target, branch in from_environment(Fleet, environ, _sections(tree)):
         tree = grafted(tree, target, branch)
     for name, value in (overrides or {}).items():
         tree = grafted(tree, tuple(name.split(".")), uniform(value, Origin("command line")))
-    tree = classified(tree)
+    tree = piloted(classified(tree))
     fleet = checked(Fleet, tree)
     for kind in ("nodes", "configs"):
         names = (part.name for part in getattr(fleet, kind))
@@ -70,6 +71,12 @@ def specs(loaded: Loaded) -> tuple[JobSpec, ...]:
     if fleet.limits.memory_gb is None:
         return tuple(spec for spec, _ in placed)
     return tuple(replace(spec, resources=bounded(spec.resources, fleet.limits)) for spec, _ in placed)
+
+
+def _sections(tree: Tree) -> frozenset[str]:
+    """What is written at all; of what is no mapping, that is told when it is checked."""
+    written = tree.value if isinstance(tree.value, dict) else {}
+    return frozenset(name for name, value in written.items() if value is not None)
 
 
 def _sweep(loaded: Loaded, index: int) -> JobSpec:

@@ -24,8 +24,10 @@ from hostler.model.work import (
 from hostler.settings.alerts import RULE_FIELDS, RULES, Alerts
 from hostler.settings.api import Api
 from hostler.settings.keeping import STORING, Replication, Retention, Store
+from hostler.settings.kuberay import Kuberay
 from hostler.settings.loops import Config
 from hostler.settings.nodes import Address, Node, NodeClasses
+from hostler.settings.rl import Rl
 from hostler.settings.scheduling import SCHEDULING_FIELDS, Providers, Quotas, Scheduling
 from hostler.settings.section import Command, Count, Environment, Integer, Name, Needs, Pattern, Section, Word
 from hostler.settings.slurm import Slurm, SlurmJob, cluster_fault
@@ -272,13 +274,13 @@ class Fleet(Section):
     ssh: Ssh = Ssh()
     """How nodes behind SSH are reached."""
     dialin: Dialin = Dialin()
-    """Where nodes call that nobody can connect to."""
+    """Where nodes call that nobody can connect to, and pilots of Ray clusters."""
     nodes: Annotated[tuple[Node, ...], Field(min_length=1)] = (Node(name="here"),)
     """The machines; by default this one."""
     classes: NodeClasses = {}
     """Classes of nodes by name. Each takes what a node takes but `name`, `partition` and `class` (and `host`, unless it
-    is a cluster), and it goes for every node that says `class:`. What a node says itself wins; `env`, `rocm` and
-    `slurm` are merged key by key."""
+    is a cluster), and it goes for every node that says `class:`. What a node says itself wins; `env`, `rocm`, `slurm`
+    and `ray` are merged key by key."""
     sweeps: tuple[Sweep, ...] = ()
     """Sweeps to be done."""
     jobs: tuple[Job, ...] = ()
@@ -287,6 +289,8 @@ class Fleet(Section):
     """Files with more script jobs, YAML or JSON."""
     configs: tuple[Config, ...] = ()
     """Training configs: the learning problems, each with a self-improvement loop of its own."""
+    rl: Rl | None = None
+    """A training on many machines that is planned; by default none."""
     scheduling: Scheduling = Scheduling()
     """How devices are given away."""
     config_quotas: Quotas = {}
@@ -301,6 +305,8 @@ class Fleet(Section):
     """How many copies of what there should be."""
     retention: Retention = Retention()
     """What of the state directory's disk may go, and when."""
+    kuberay: Kuberay | None = None
+    """A job on Ray in a Kubernetes cluster, for `hostler render kuberay`; the controller itself leaves it alone."""
     journal: Journal = Journal()
     """The controller's memory."""
     limits: Limits = Limits()
@@ -341,10 +347,16 @@ class Fleet(Section):
 
     @model_validator(mode="after")
     def _hears_who_calls(self) -> Self:
-        callers = [node.name for node in self.nodes if node.backend == "dialin"]
+        callers = [node.name for node in self.nodes if node.backend in ("dialin", "ray")]
         if callers and self.dialin.listen is None:
             raise ValueError(
                 f"node {callers[0]!r} calls, and nobody would hear it; say where: `dialin: {{listen: ...}}`"
+            )
+        pilots = [node.name for node in self.nodes if node.backend == "ray"]
+        if pilots and self.dialin.address is None and (self.dialin.listen or "").endswith(":0"):
+            raise ValueError(
+                f"the pilots of {pilots[0]!r} go on calling the same port after the controller was started anew; name "
+                "one in dialin.listen instead of 0"
             )
         return self
 

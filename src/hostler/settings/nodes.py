@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from hostler.model.fleet import Money
 from hostler.model.work import GIGABYTES_MAX, Rest, Seconds, WorkKind
 from hostler.settings.moments import LATEST, parse_moment
+from hostler.settings.ray import Ray, ray_fault
 from hostler.settings.section import Command, Environment, Name, NodeName, Section, Word
 from hostler.settings.slurm import Slurm, slurm_fault
 
@@ -63,11 +64,11 @@ class Identity(Section):
 class NodeClass(Section):
     """What goes for all nodes of a class."""
 
-    backend: Literal["local", "ssh", "dialin", "slurm", "virtual"] = "local"
+    backend: Literal["local", "ssh", "dialin", "slurm", "ray", "virtual"] = "local"
     """How attempts are run there: `local` is this machine, `ssh` one that SSH reaches by a key, `dialin` one that
     nobody can connect to and that calls the controller (`hostler nodes invite`), `slurm` a partition of a cluster that
-    takes batch jobs. A `virtual` one is only described: `hostler plan`, `hostler sim` and `hostler check` take it into
-    account, `hostler up` refuses it."""
+    takes batch jobs, `ray` a share of a Ray cluster, from which its agent calls the controller. A `virtual` one is only
+    described: `hostler plan`, `hostler sim` and `hostler check` take it into account, `hostler up` refuses it."""
     host: Host | None = None
     """What SSH knows the node as: a name of `~/.ssh/config`, or an address; by default the name of the node. Of a
     partition, the login node of its cluster, which a class may say; by default Slurm's commands are run on this
@@ -87,10 +88,13 @@ class NodeClass(Section):
     begin of each batch script, as `module load cuda`."""
     slurm: Slurm | None = None
     """With `backend: slurm`: the cluster, and what it is asked for."""
+    ray: Ray | None = None
+    """With `backend: ray`: the cluster, and what it is asked for."""
     cpu_slots: Literal["auto"] | Annotated[int, Field(ge=0, le=4096)] = "auto"
     """How many processes run on CPUs at the same time; `auto`: one for each core Hostler may use, and on a virtual node
     with GPUs none. Of a partition, how many allocations without a GPU; `auto`: with GPUs none, and else what its cores
-    give, at most `slurm.max_jobs`."""
+    give, at most `slurm.max_jobs`. Of a Ray cluster `auto` is as many as a pilot has whole CPUs, and at least one where
+    it has no GPU."""
     gpus: Literal["auto", "none"] | Annotated[tuple[Gpus, ...], Field(min_length=1)] = "auto"
     """`auto` uses the GPUs that the node's probe finds, `none` leaves them alone. A virtual node lists its own."""
     python: Annotated[str, Field(min_length=1)] | None = None
@@ -157,8 +161,9 @@ class Node(NodeClass, Identity):
         if self.backend not in ("ssh", "slurm") and over_ssh:
             raise ValueError(f"{', '.join(sorted(over_ssh))}: that is for nodes behind SSH; write `backend: ssh`, too")
         self._refuse_half_a_cluster()
-        if self.backend not in ("ssh", "dialin") and "dir" in self.model_fields_set:
-            raise ValueError("dir: that is for nodes elsewhere; write `backend: ssh` or `backend: dialin`, too")
+        self._refuse_half_a_ray_cluster()
+        if self.backend not in ("ssh", "dialin", "ray") and "dir" in self.model_fields_set:
+            raise ValueError("dir: that is for nodes elsewhere; write `backend: ssh`, `dialin` or `ray`, too")
         if isinstance(self.canary, tuple) and not self.canary[0]:
             raise ValueError("the command of a canary begins with a program; its first word is empty")
         if self.backend == "virtual" and self.canary is not None:
@@ -172,6 +177,17 @@ class Node(NodeClass, Identity):
         if self.work is not None and len(set(self.work)) < len(self.work):
             raise ValueError("work names a kind twice; once is enough")
         return self
+
+    def _refuse_half_a_ray_cluster(self) -> None:
+        if self.backend != "ray":
+            if self.ray is not None:
+                raise ValueError("ray: that is for shares of Ray clusters; write `backend: ray`, too")
+            return
+        fault = ray_fault(self.ray or Ray())
+        if fault is not None:
+            raise ValueError(fault)
+        if self.gpus == "none" and self.ray is not None and self.ray.gpus:
+            raise ValueError("ray.gpus asks for GPUs, and `gpus: none` leaves them alone; keep one of them")
 
     def _refuse_half_a_cluster(self) -> None:
         of_slurm = [name for name in ("partition", "slurm") if getattr(self, name) is not None]

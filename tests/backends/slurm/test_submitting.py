@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 
 from hostler.backends import wire
+from hostler.backends.outbox import Outbox
 from hostler.backends.slurm.berths import Batch, Berth, Holdings
 from hostler.backends.slurm.cluster import Cluster
-from hostler.backends.slurm.outbox import Outbox
 from hostler.backends.slurm.submitting import GATHER_S, GLANCE_S, PATIENCE_S, Submitter, Wish
 from hostler.backends.slurm.terms import Terms
 from hostler.model.batch import Ask

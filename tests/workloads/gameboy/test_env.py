@@ -29,7 +29,7 @@ def test_what_is_paid_is_the_sum_of_its_parts(keyrooms: Game, cart: Cartridge) -
         assert sum(info["parts"].values()) == total
         if ended or cut:
             break
-    assert info["episode"] == {"steps": 200, "total": total / MICRO, "places": info["episode"]["places"]}
+    assert info["episode"] == {"r": total / MICRO, "l": 200, "places": info["episode"]["places"]}
     env.close()
 
 

@@ -31,6 +31,7 @@ class CartPoles:
         self.machines = [gymnasium.make("CartPole-v1") for _ in range(MACHINES)]
         self.features = np.zeros((MACHINES, 4), np.float32)
         self.screens = None
+        self.spent = Spent()
         self._steps = [0] * MACHINES
         self._seed = seed
 
@@ -38,7 +39,7 @@ class CartPoles:
         for index, each in enumerate(self.machines):
             self.features[index] = each.reset(seed=self._seed + index)[0]
 
-    def step(self, actions: Sequence[int]) -> Step:
+    def step(self, actions: Sequence[int], *, shown: int | None = None) -> Step:
         reward, ended, cut = np.ones(MACHINES, np.float32), np.zeros(MACHINES, bool), np.zeros(MACHINES, bool)
         last: dict[int, Any] = {}
         episodes = []
@@ -87,7 +88,7 @@ def test_an_update_moves_the_policy_towards_what_was_better() -> None:
     before = player(network).think(seen, None)[0][0]
     batch = SimpleNamespace(features=seen, screens=None, machines=[None] * 8, spent=Spent(), reset=lambda: None)
 
-    def step(actions: Sequence[int]) -> Step:
+    def step(actions: Sequence[int], *, shown: int | None = None) -> Step:
         never = np.zeros(8, bool)
         return Step(
             (np.asarray(actions) == 2).astype(np.float32), never, ~never, {i: (seen[i], None) for i in range(8)}, []

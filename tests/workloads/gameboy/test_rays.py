@@ -20,10 +20,11 @@ from hostler.workloads.gameboy.seeing import Eyes
 from hostler.workloads.gameboy.training import Training
 from hostler.workloads.gameboy.workers import Plan
 
-ray = pytest.importorskip("ray", reason="no Ray: pip install 'hostler[rl,ray]'")
+ray = pytest.importorskip("ray", reason="there is no Ray: `make ray` installs it")
 rays = pytest.importorskip("hostler.workloads.gameboy.rays")
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray, which leaves sockets to the collector
+# Warnings are Ray's, which leaves sockets to the collector.
+pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("ignore")]
 STORE_BYTES = 80 << 20
 STEPS = 16
 PATIENCE_S = 120.0

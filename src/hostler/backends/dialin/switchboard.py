@@ -94,6 +94,8 @@ class Switchboard:
         self._waiting: defaultdict[str, list[Waiting]] = defaultdict(list)
         self._arrived = asyncio.Event()
         self._told: set[str] = set()
+        self._admitted: dict[str, str] = {}
+        """Tokens of nodes that are let in for as long as something of theirs runs."""
         self._log = structlog.get_logger()
 
     def open(self, host: str, port: int, context: ssl.SSLContext, tell: Callable[[str, str], None]) -> int:
@@ -130,9 +132,21 @@ class Switchboard:
                 f"`hostler nodes invite FLEET {node}` shows; then its dial.log says what keeps it from it"
             ) from error
 
+    @property
+    def journal(self) -> str:
+        """What tells the work of this controller from that of others."""
+        return self._journal
+
+    def admit(self, node: str, token: str | None) -> None:
+        """Let a node in by this token, and by no other one; `None`: not any more."""
+        if token is None:
+            self._admitted.pop(node, None)
+        else:
+            self._admitted[node] = token
+
     def is_own(self, node: str, token: str) -> bool:
         """Whether that is the token of that node now; for one that is unknown it takes as long to say no."""
-        known = self._token_of(node)
+        known = self._admitted.get(node) or self._token_of(node)
         same = hmac.compare_digest(token.encode(), (known or secrets.token_urlsafe(32)).encode())
         return same and known is not None
 

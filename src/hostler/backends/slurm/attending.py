@@ -13,9 +13,9 @@ import structlog
 from hostler.backends.base import Facts
 from hostler.backends.channel import Channel, greeted, opened
 from hostler.backends.facts import input_of, progress_of
+from hostler.backends.outbox import Outbox
 from hostler.backends.slurm.berths import Batch, Berth, Stop, has_run_out, is_held_back, reason_of
 from hostler.backends.slurm.cluster import Clock, Cluster, Verdict
-from hostler.backends.slurm.outbox import Outbox
 from hostler.backends.slurm.states import Outcome
 from hostler.backends.slurm.verdicts import Verdicts
 from hostler.model.commands import AttemptOrder

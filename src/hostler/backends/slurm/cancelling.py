@@ -7,11 +7,11 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 
+from hostler.backends.outbox import Outbox
 from hostler.backends.slurm.berths import Place
 from hostler.backends.slurm.cluster import Cluster
 from hostler.backends.slurm.desk import Desk
 from hostler.backends.slurm.errors import SlurmDown, SlurmRefused
-from hostler.backends.slurm.outbox import Outbox
 from hostler.model.errors import FilesError
 from hostler.model.inputs import Trouble
 

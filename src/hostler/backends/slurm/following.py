@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from typing import Any
 
+from hostler.backends.outbox import Outbox
 from hostler.backends.slurm.attending import Attendant
 from hostler.backends.slurm.berths import Batch, Berth, Holdings, Place
 from hostler.backends.slurm.cancelling import Canceller, bar
 from hostler.backends.slurm.cluster import Cluster, Key, Look, Verdict, name_in_queue
 from hostler.backends.slurm.desk import News
-from hostler.backends.slurm.outbox import Outbox
 from hostler.backends.slurm.overdue import overdue
 from hostler.backends.slurm.parsing import QueueRow
 from hostler.backends.slurm.states import HOPELESS, Outcome, Phase, State

@@ -17,6 +17,7 @@ from hostler.backends import wire
 from hostler.backends.agented import Options
 from hostler.backends.base import Facts, Report
 from hostler.backends.local.outputs import copied
+from hostler.backends.outbox import Outbox
 from hostler.backends.slurm.attending import Attendant
 from hostler.backends.slurm.berths import Batch, Berth, Holdings, Place, Stop, from_journal
 from hostler.backends.slurm.cancelling import bar
@@ -24,7 +25,6 @@ from hostler.backends.slurm.cluster import ANEW_S, Cluster, Key, Look
 from hostler.backends.slurm.desk import News
 from hostler.backends.slurm.errors import SlurmDown, SlurmRefused
 from hostler.backends.slurm.following import Follower
-from hostler.backends.slurm.outbox import Outbox
 from hostler.backends.slurm.overdue import UNKNOWN_GRACE_S
 from hostler.backends.slurm.parsing import NodeRow, PartitionRecord
 from hostler.backends.slurm.submitting import Submitter, Wish

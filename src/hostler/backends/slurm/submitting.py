@@ -17,12 +17,12 @@ from uuid import uuid4
 from hostler.backends import wire
 from hostler.backends.base import Facts
 from hostler.backends.channel import encoded, greeting
+from hostler.backends.outbox import Outbox
 from hostler.backends.slurm.attending import FIRST
 from hostler.backends.slurm.berths import Batch, Berth, Holdings
 from hostler.backends.slurm.cancelling import bar
 from hostler.backends.slurm.cluster import Cluster
 from hostler.backends.slurm.errors import SlurmDown, SlurmRefused
-from hostler.backends.slurm.outbox import Outbox
 from hostler.backends.slurm.terms import Terms
 from hostler.model.batch import Ask
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder

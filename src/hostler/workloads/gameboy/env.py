@@ -18,7 +18,7 @@ class GameBoyEnv(gymnasium.Env[dict[str, npt.NDArray[Any]], SupportsInt]):
     """One machine. `seed` changes nothing: the same buttons lead to the same game.
 
     Observations are `values`, floats in `[0, 1]`, and `screen`, `[72, 80]` in four greys, where the game shows them.
-    `info` of a step has the reward by component (`parts`), that of the last one the whole `episode`.
+    `info` of a step has the reward by component (`parts`), that of the last one the `episode`: `r`, `l`, `places`.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 60}  # noqa: RUF012 - as Gymnasium has it
@@ -69,4 +69,5 @@ class GameBoyEnv(gymnasium.Env[dict[str, npt.NDArray[Any]], SupportsInt]):
 
 
 def _told(episode: Episode) -> dict[str, Any]:
-    return {"steps": episode.steps, "total": episode.total / MICRO, "places": len(episode.places)}
+    """Under the names of Gymnasium's `RecordEpisodeStatistics`, which other learners read; and the places."""
+    return {"r": episode.total / MICRO, "l": episode.steps, "places": len(episode.places)}

@@ -44,11 +44,17 @@ class Order:
 
 def read_order(path: Path, environment: Mapping[str, str]) -> Order:
     """An order from its file; paths in it are relative to its folder. Raises `SpecError`."""
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path} cannot be read: {error}") from error
-    return order_of(loaded(text), path.parent, environment)
+    return order_of(_content(path), path.parent, environment)
+
+
+def read_sizes(path: Path, environment: Mapping[str, str]) -> tuple[Game, Run]:
+    """What an order plays and how it learns it, without a look at cartridge and state. Raises `SpecError`."""
+    with fields(_content(path)) as found:
+        found.whole("schema", least=SCHEMA, most=SCHEMA)
+        game = _game(found.text("game"), path.parent)
+        for later in ("rom", "state", "mode"):
+            found.take(later, None)
+        return game, read_run(found.take("training"), environment)
 
 
 def order_of(content: object, folder: Path, environment: Mapping[str, str]) -> Order:
@@ -64,6 +70,14 @@ def order_of(content: object, folder: Path, environment: Mapping[str, str]) -> O
 def keyrooms() -> Game:
     """Our own game, as its file has it."""
     return read_game(files("hostler.workloads.gameboy.homebrew").joinpath("keyrooms.yaml").read_text())
+
+
+def _content(path: Path) -> object:
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path} cannot be read: {error}") from error
+    return loaded(text)
 
 
 def _game(named: str, folder: Path) -> Game:

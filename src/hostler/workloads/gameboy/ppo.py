@@ -10,25 +10,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from hostler.workloads.gameboy.course import Course as Course
 from hostler.workloads.gameboy.fragments import Fragment, advantages
 from hostler.workloads.gameboy.policy import Network
-
-
-@dataclass(frozen=True, slots=True)
-class Course:
-    """How it is learnt."""
-
-    rate: float = 1e-3
-    discount: float = 0.99
-    trace: float = 0.95
-    clip: float = 0.2
-    """By how much an action may become likelier, or less likely, in one update before that is worth no more."""
-    entropy: float = 0.01
-    worth: float = 0.5
-    """Weight of the error in what is thought to be ahead."""
-    gradient: float = 0.5
-    epochs: int = 4
-    minibatch: int = 512
 
 
 @dataclass(frozen=True, slots=True)

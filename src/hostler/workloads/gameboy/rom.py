@@ -19,6 +19,26 @@ STATE_OLDEST, STATE_CGB = 16, 5
 """States of PyBoy from this version on have a byte there that tells the mode (pyboy/core/mb.py, `save_state`)."""
 
 
+class Unreadable(SpecError):
+    """A file is not there, or cannot be read."""
+
+
+class OtherFile(SpecError):
+    """A file is not the one that was asked for."""
+
+
+class NoCartridge(SpecError):
+    """It is no ROM of a Game Boy."""
+
+
+class NoState(SpecError):
+    """It is no state of PyBoy."""
+
+
+class OtherMode(SpecError):
+    """ROM, state and mode are not made for each other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cartridge:
     """What is played: a ROM, whether as on a Game Boy Color, and the state that episodes begin in, if there is one."""
@@ -39,15 +59,15 @@ def insert(rom: bytes, state: bytes | None = None, *, cgb: bool | None = None) -
     Raises `SpecError` where the ROM is none, is not made for the mode, or the state was kept in the other one.
     """
     if len(rom) < LEAST_BYTES or _header_sum(rom) != rom[SUM]:
-        raise SpecError(f"this is no ROM of a Game Boy: {len(rom)} bytes, whose header has a wrong sum or is cut off")
+        raise NoCartridge(f"this is no ROM of a Game Boy: {len(rom)} bytes, whose header has a wrong sum or is cut off")
     flag = rom[CGB_FLAG]
     mode = bool(flag & CGB_TOO) if cgb is None else cgb
     if not mode and flag == CGB_ONLY:
-        raise SpecError("the ROM is for the Game Boy Color only; say `mode: cgb`")
+        raise OtherMode("the ROM is for the Game Boy Color only; say `mode: cgb`")
     if state is not None:
         kept = _mode_of(state)
         if kept is not None and kept != mode:
-            raise SpecError(
+            raise OtherMode(
                 f"the state was kept in {_told(kept)} mode, the ROM is to run in {_told(mode)} mode: it would load, "
                 f"and hang. Say `mode: {_told(kept)}` if the ROM can, or make the state again"
             )
@@ -59,10 +79,10 @@ def read(path: Path, sha256: str) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise SpecError(f"{path} cannot be read: {error.strerror}") from error
+        raise Unreadable(f"{path} cannot be read: {error.strerror}") from error
     found = hashlib.sha256(content).hexdigest()
     if found != sha256.lower():
-        raise SpecError(f"{path} is another file: its SHA-256 is {found}, and {sha256} was asked for")
+        raise OtherFile(f"{path} is another file: its SHA-256 is {found}, and {sha256} was asked for")
     return content
 
 
@@ -77,7 +97,7 @@ def _header_sum(rom: bytes) -> int:
 def _mode_of(state: bytes) -> bool | None:
     """Whether a state is of a Game Boy Color; `None`: this cannot be told of so old a one."""
     if len(state) <= STATE_CGB:
-        raise SpecError("the state is empty or cut off")
+        raise NoState("the state is empty or cut off")
     return None if state[0] < STATE_OLDEST else bool(state[STATE_CGB])
 
 

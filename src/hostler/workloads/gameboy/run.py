@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from hostler.workloads.gameboy.course import Course
 from hostler.workloads.gameboy.game import Game
-from hostler.workloads.gameboy.ppo import Course
 from hostler.workloads.gameboy.strict import SpecError, fields
 
 ALIASES = {

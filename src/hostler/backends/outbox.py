@@ -1,4 +1,4 @@
-"""What a pool has to tell: reports in order, and what is to be done once they are in the journal."""
+"""What a backend has to tell: reports in order, and what is to be done once they are in the journal."""
 
 from __future__ import annotations
 

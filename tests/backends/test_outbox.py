@@ -7,7 +7,7 @@ import itertools
 import pytest
 from hypothesis import given, strategies as st
 
-from hostler.backends.slurm.outbox import Outbox
+from hostler.backends.outbox import Outbox
 from hostler.model.errors import LinkLost
 from hostler.model.inputs import Input, Trouble
 

@@ -1,0 +1,144 @@
+"""Is what is written on one node read on all others? And does each store keep what it is given?"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hostler.model.errors import FilesError, LinkError
+from hostler.runtime.preflight.clusters import RayCluster
+from hostler.runtime.preflight.proof import Proof, error, ok, unknown
+from hostler.stores.base import ObjectName, Store, at_once
+from hostler.workloads.gameboy import reaching
+
+PROGRAM = ("{python}", "-m", "hostler.workloads.gameboy.reaching")
+STEP_S = 20.0
+"""For one step of one node."""
+PROBE_BYTES = 4096
+SUFFIX = ".probe"
+TRIES, BETWEEN_S = 5, 1.0
+"""Over NFS it takes some seconds until one machine sees what another one has written."""
+LISTED = 5
+
+
+async def prove_folder(folder: Path, cluster: RayCluster | None) -> Proof:
+    """The folder of the checkpoints, from every node of a Ray cluster; nothing is left in it."""
+    if cluster is None:
+        return unknown("store", f"{folder}: nothing here can ask the nodes", "look from a node of the cluster")
+    try:
+        nodes = [each.name for each in await cluster.machines()]
+        return await _everywhere(cluster, str(folder), nodes)
+    except LinkError as fault:
+        return error("store", "unreached", f"{folder}: {fault}", "see that the cluster answers")
+
+
+def prove_folder_here(folder: Path) -> Proof:
+    """The same from this machine, where that is all there is. Waits for the disk."""
+    token, node = secrets.token_hex(8), "here"
+    try:
+        reaching.write(folder, token, node)
+        try:
+            same = reaching.reads(folder, token, node)
+        finally:
+            reaching.clean(folder, token, [node])
+    except OSError as fault:
+        return error(
+            "store", "unwritable", f"{folder}: {fault.strerror}", "make the folder, or have its rights changed"
+        )
+    if not same:
+        return error("store", "damaged", f"{folder}: what is written reads otherwise", "replace its disk")
+    return ok("store", f"{folder} can be written and read here")
+
+
+def prove_store(name: str, store: Store) -> Proof:
+    """A store of the fleet file: a small object is put there, read back, fetched, and deleted again. Waits for it."""
+    content = secrets.token_bytes(PROBE_BYTES)
+    given = ObjectName(hashlib.sha256(content).hexdigest(), SUFFIX)
+    with TemporaryDirectory() as folder:
+        source, back = Path(folder, "source"), Path(folder, "back")
+        source.write_bytes(content)
+        try:
+            try:
+                store.put(given, source, at_once)
+                store.get(given, back, at_once)
+            finally:
+                store.delete(given)
+        except LinkError as fault:
+            return error("store", "unreached", f"{name}: {fault}", "see that it is there, and lets you in")
+        except (FilesError, OSError) as fault:
+            return error("store", "unwritable", f"{name}: {fault}", "see its rights, its room, and its disk")
+        if back.read_bytes() != content:
+            return error("store", "damaged", f"{name}: what came back is not what was put there", "replace its disk")
+    return ok("store", f"{name} keeps what it is given")
+
+
+async def _everywhere(cluster: RayCluster, folder: str, nodes: Sequence[str]) -> Proof:
+    """Each writes, then each reads what all have written."""
+    token = secrets.token_hex(8)
+    try:
+        wrote = await _each(cluster, nodes, lambda node: ("write", folder, token, node))
+        failed = {node: str(told["error"]) for node, told in wrote.items() if "error" in told}
+        if failed:
+            fix = "mount it there, under the same path, for the user that Ray runs as"
+            return error("store", "unwritable", f"cannot be written: {_told(failed)}", fix)
+        blind = await _blind(cluster, folder, token, nodes)
+    finally:
+        await _each(cluster, nodes, lambda node: ("clean", folder, token, *nodes))
+    if blind:
+        fix = "it is another folder on each of them: share one (NFS, a volume that many may write), or use one node"
+        return error("store", "apart", f"{folder} is not the same everywhere: {_told(blind)}", fix)
+    return ok("store", f"{folder}: what each of {len(nodes)} nodes writes, all of them read")
+
+
+async def _blind(cluster: RayCluster, folder: str, token: str, nodes: Sequence[str]) -> Mapping[str, str]:
+    """Who does not see what others wrote, after some tries."""
+    blind: dict[str, str] = {}
+    for attempt in range(TRIES):
+        if attempt:
+            await asyncio.sleep(BETWEEN_S)
+        told = await _each(cluster, nodes, lambda node: ("read", folder, token, *nodes))
+        blind = {}
+        for node, answer in told.items():
+            missing = [each for each in nodes if each not in answer.get("read", ())]
+            if missing:
+                blind[node] = str(answer.get("error") or f"does not see what {' '.join(missing[:LISTED])} wrote")
+        if not blind:
+            break
+    return blind
+
+
+async def _each(
+    cluster: RayCluster, nodes: Sequence[str], words: Callable[[str], Sequence[str]]
+) -> Mapping[str, Mapping[str, Any]]:
+    """What the program tells on each node, all at the same time."""
+    answers = await asyncio.gather(*(_one(cluster, node, words(node)) for node in nodes))
+    return dict(zip(nodes, answers, strict=True))
+
+
+async def _one(cluster: RayCluster, node: str, words: Sequence[str]) -> Mapping[str, Any]:
+    try:
+        async with asyncio.timeout(STEP_S):
+            ran = await cluster.run(node, (*PROGRAM, *words), STEP_S)
+        lines = ran.out.strip().splitlines()
+        told = json.loads(lines[-1]) if lines else None
+    except TimeoutError:
+        return {"error": f"did not answer within {STEP_S:g} s"}
+    except LinkError as fault:
+        return {"error": str(fault)}
+    except ValueError:
+        told = None
+    if isinstance(told, dict):
+        return told
+    said = " ".join(ran.err.split())[-160:]
+    return {"error": f"the probe ended with {ran.status}{': ' if said else ''}{said}"}
+
+
+def _told(whose: Mapping[str, str]) -> str:
+    listed = "; ".join(f"{node}: {why}" for node, why in list(whose.items())[:LISTED])
+    return listed + (f" and {len(whose) - LISTED} more" if len(whose) > LISTED else "")

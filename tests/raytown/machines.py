@@ -1,0 +1,58 @@
+"""A Ray cluster on this machine, run by a Python that has Ray: one head and some nodes. Told by lines what to do.
+
+``machines.py PORT CPUS[/GPUS] ...``, the GPUs made up; commands: ``kill N`` (by SIGKILL), ``add CPUS``, ``quit``.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from typing import Any
+
+STORE = 80 * 1024**2
+
+
+def main() -> None:
+    """Until told to quit, or until nobody is there to tell."""
+    from ray.cluster_utils import Cluster  # type: ignore[import-not-found]
+
+    port, machines = int(sys.argv[1]), sys.argv[2:]
+    head: dict[str, Any] = {"num_cpus": 0, "num_gpus": 0, "object_store_memory": STORE, "include_dashboard": True}
+    dashboard = {"dashboard_host": "127.0.0.1", "dashboard_port": port, "dashboard_agent_listen_port": free_port()}
+    cluster = Cluster(initialize_head=True, head_node_args={**head, **dashboard})
+    nodes = [add(cluster, at, count) for at, count in enumerate(machines)]
+    say(up=True)
+    for line in sys.stdin:
+        word, *rest = line.split()
+        if word == "quit":
+            break
+        if word == "kill":
+            cluster.remove_node(nodes[int(rest[0])], allow_graceful=False)
+        elif word == "add":
+            nodes.append(add(cluster, len(nodes), rest[0]))
+        say(done=word)
+    cluster.shutdown()
+
+
+def add(cluster: Any, at: int, has: str) -> Any:
+    """A node, with a label of its own."""
+    cpus, _, gpus = has.partition("/")
+    given = {"num_cpus": int(cpus), "num_gpus": int(gpus or 0), "labels": {"place": f"p{at}"}}
+    return cluster.add_node(**given, object_store_memory=STORE)
+
+
+def free_port() -> int:
+    """A port that nobody listens on: another cluster of this machine may have the usual one."""
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        return int(listener.getsockname()[1])
+
+
+def say(**words: Any) -> None:
+    """One line for whoever started this."""
+    print(json.dumps(words), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""A cluster whose machines are processes of this one, each with its own idea of where a folder is."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hostler.model.errors import LinkLost
+from hostler.runtime.preflight import Machine, Ran
+
+
+@dataclass
+class Local:
+    """Programs run, for real, in a process each; a machine may see another folder under the same path."""
+
+    folders: Mapping[str, Path]
+    """By machine, what it has at the path that is meant."""
+    meant: str
+    found: str = "2.60.0"
+    cpus: float = 4.0
+    away: bool = False
+    hangs: frozenset[str] = frozenset()
+    ran: list[tuple[str, str]] = field(default_factory=list)
+
+    async def version(self) -> str:
+        self._be_there()
+        return self.found
+
+    async def machines(self) -> Sequence[Machine]:
+        self._be_there()
+        return [Machine(name=name, cpus=self.cpus) for name in self.folders]
+
+    async def run(self, machine: str, argv: Sequence[str], timeout_s: float) -> Ran:
+        self.ran.append((machine, argv[3]))
+        if machine in self.hangs:
+            await asyncio.Event().wait()
+        there = [str(self.folders[machine]) if word == self.meant else word for word in argv]
+        words = [sys.executable if word == "{python}" else word for word in there]
+        process = await asyncio.create_subprocess_exec(
+            *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        out, err = await process.communicate()
+        return Ran(status=process.returncode, out=out.decode(), err=err.decode())
+
+    def _be_there(self) -> None:
+        if self.away:
+            raise LinkLost("nothing answers at http://head:8265")
