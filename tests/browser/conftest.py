@@ -17,7 +17,7 @@ from tests.browser.chromium import OPTIONS, PICTURES, chromium
 from tests.integration.conftest import NODE, WORKER, Fleet, a_fleet, until
 from tests.integration.loops import LOOP_PATIENCE_S
 from tests.integration.test_loop_commands import own
-from tests.web.rl.builders import line, output
+from tests.web.rl.builders import ADVICE, line, output, told
 
 PATIENCE_MS = 40_000
 HOSTILE = "<img src=x onerror=alert(1)><harm> \"'&{{ 7 * 7 }} \u202e</script> javascript:alert(1)"
@@ -116,7 +116,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         once = {"max_attempts": {"exit": 1}}
         fleet.over(fleet.python(FAILS, HOSTILE, name=HOSTILE, key="fails", config=HOSTILE, retry=once))
         fleet.over(fleet.python(SPEAKS, name="speaks", key="speaks"))
-        learns = output(20) + line({"trouble": HOSTILE})
+        learns = output(19) + line(told(20, advice={**ADVICE, "alarm": HOSTILE})) + line({"trouble": HOSTILE})
         fleet.over(fleet.python(TELLS, learns.decode(), name="learns", key="learns", work_as="rl"))
         until(lambda: fleet.client.sweeps()[0]["state"] == "done", "the sweep", log=fleet.log)
         yield fleet

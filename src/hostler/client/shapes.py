@@ -1223,11 +1223,30 @@ class RetryInput(TypedDict):
     backoff_max_s: NotRequired[float]
 
 
+class RlAdviceView(TypedDict):
+    """What became of advice."""
+
+    success: float | None
+    numbers: dict[str, float | None]
+    calls: list[RlCallsView]
+    trouble: str | None
+    alarm: str | None
+
+
 class RlAxisView(TypedDict):
     """A value that places are combinations of."""
 
     name: str
     width: int
+
+
+class RlCallsView(TypedDict):
+    """Calls to whoever advises that came to the same."""
+
+    name: str
+    calls: int
+    mean_s: float | None
+    longest_s: float | None
 
 
 class RlDetail(TypedDict):
@@ -1240,7 +1259,7 @@ class RlDetail(TypedDict):
     explored: list[RlPlaceView]
     places_explored: int
     pictures: list[RlPictureView]
-    advice: dict[str, float | None] | None
+    advice: RlAdviceView | None
     update: dict[str, float | None]
     troubles: list[RlTroubleView]
     troubles_told: int

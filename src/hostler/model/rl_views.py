@@ -94,6 +94,31 @@ class RlTroubleView:
 
 
 @record
+class RlCallsView:
+    """Calls to whoever advises that came to the same."""
+
+    name: str
+    """What they came to: `answered`, `garbage`, `timeout` or what else is told."""
+    calls: int
+    mean_s: float | None
+    longest_s: float | None
+
+
+@record
+class RlAdviceView:
+    """What became of advice."""
+
+    success: float | None
+    """Share of the last calls that were answered as they should be, 0..1."""
+    numbers: Mapping[str, float | None]
+    """What else is told: steps with (`cached`) and without (`unknown`) advice, and the like."""
+    calls: tuple[RlCallsView, ...]
+    trouble: str | None
+    """The last one."""
+    alarm: str | None
+
+
+@record
 class RlNumbers:
     """Its last line. All of it is `None` or empty where it has told nothing yet."""
 
@@ -116,7 +141,7 @@ class RlNumbers:
     places: float | None
     """The same of places they came to."""
     alarms: tuple[str, ...]
-    """Components of the reward that make up more than they should."""
+    """What people are to know: components of the reward that make up more than they should, and `advice calls`."""
     done: bool | None
     """`True`: it came to its end; `False`: it was asked to end before; `None`: it has not said that it is over."""
 
@@ -154,7 +179,7 @@ class RlDetail:
     """All that were come to."""
     pictures: tuple[RlPictureView, ...]
     """By environment."""
-    advice: Mapping[str, float | None] | None
+    advice: RlAdviceView | None
     """`None`: there is none, or it is not told."""
     update: Mapping[str, float | None]
     """`loss`, `entropy` and the like of the last update."""

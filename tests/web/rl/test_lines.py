@@ -22,7 +22,7 @@ from hypothesis.strategies import (
     text,
 )
 
-from hostler.web.rl.lines import NUMBER_MAX, Ending, Faulty, Trouble, Update, read
+from hostler.web.rl.lines import NUMBER_MAX, WORDS_MAX, Calls, Ending, Faulty, Trouble, Update, read
 from tests.web.rl.builders import line, told
 
 ANYTHING = recursive(
@@ -64,6 +64,18 @@ def test_what_is_not_told_is_unknown() -> None:
     )  # fmt: skip
 
 
+def test_advice_is_numbers_calls_and_words() -> None:
+    calls = {"answered": {"calls": 9, "mean_s": 0.5, "longest_s": 2}, "timeout": {"calls": 1}}
+    found = read(
+        line(told(1, advice={"asked": 10, "success": 0.9, "calls": calls, "trouble": "x" * 5000, "alarm": None}))
+    )
+    assert isinstance(found, Update)
+    assert found.advice is not None
+    assert found.advice.numbers == {"asked": 10, "success": 0.9}
+    assert found.advice.calls == {"answered": Calls(9, 0.5, 2.0), "timeout": Calls(1, None, None)}
+    assert len(found.advice.trouble or "") == WORDS_MAX
+
+
 def test_troubles_and_endings_are_lines_of_their_own() -> None:
     assert read(b'{"trouble": "a worker ended"}') == Trouble("a worker ended")
     assert read(b'{"steps": 5, "done": true}') == Ending(done=True)
@@ -87,7 +99,9 @@ def test_other_output_is_no_fault(other: bytes) -> None:
         {"explored": [1]}, {"map": 4}, {"map": [4, 4]}, {"map": [["x", 4, 1]]}, {"map": [["x", 0]]},
         {"map": [["x", 300], ["y", 300]]}, {"map": [["x", 1]] * 9}, {"map": [[1, 4]]}, {"pictures": {"0": "iVBOR"}},
         {"pictures": {"0": 7}}, {"pictures": {"1000000": ""}}, {"pictures": {"x": ""}}, {"advice": [1]},
-        {"advice": {"asked": "1"}}, {"update": {"loss": {}}},
+        {"advice": {"asked": "1"}}, {"advice": {"trouble": 1}}, {"advice": {"calls": {"a": 1}}},
+        {"advice": {"calls": {"a": {"calls": 1, "mean_s": -1}}}}, {"advice": {"calls": {"a": {}}}},
+        {"update": {"loss": {}}},
     ],
 )  # fmt: skip
 def test_a_line_with_anything_wrong_in_it_is_refused(changes: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from hostler.web.pages.rl import CELLS, chosen, grid
 from tests.core.builders import ended, script
 from tests.web.core_desk import Window, window
 from tests.web.pages.test_pages import page
-from tests.web.rl.builders import line, output, png, told
+from tests.web.rl.builders import ADVICE, line, output, png, told
 
 HARM = "<img src=x onerror=alert(1)>\"'{{7*7}}\x02 \x021.000 ago\x03\u202e"
 DASH = '<abbr class="unknown" title="unknown">–</abbr>'
@@ -133,9 +133,14 @@ def test_the_page_shows_what_was_told(learning: Window) -> None:
 
 
 def test_advice_is_shown_where_there_is_any(learning: Window) -> None:
-    learning.desk.logs["j1.1", "out"] = line(told(1, advice={"asked": 50, "success": 0.96, "latency_s": 0.25}))
-    text = page(learning, "rl/j1").partition('id="advice"')[2]
-    assert "96.0 %" in text
+    learning.desk.logs["j1.1", "out"] = line(told(1, advice=ADVICE, alarms=["advice calls"]))
+    text = page(learning, "rl/j1")
+    shown = text.partition('id="advice"')[2]
+    for words in ("86.0 %", "timeout", "0.25 s", "no answer within 5 s", ">50<"):
+        assert words in shown, words
+    assert "alarm: advice calls" in text
+    assert "makes up more" not in text, "calls are no component of the reward"
+    assert learning.get("/api/v1/rl/j1").json["advice"]["success"] == 0.86
 
 
 @pytest.mark.parametrize("env", ["3", "0", "15"])
@@ -161,7 +166,7 @@ def test_what_means_harm_is_but_text(learning: Window) -> None:
         map=[[HARM, 4], [HARM, 4]],
         spent={HARM: 1.0},
         update={HARM: 1.0},
-        advice={HARM: 1.0},
+        advice={HARM: 1.0, "trouble": HARM, "alarm": HARM, "calls": {HARM: {"calls": 1}}},
     )
     learning.desk.logs["j1.1", "out"] = line(harmful) + line({"trouble": HARM})
     for path in ("rl", "rl/j1"):

@@ -108,7 +108,7 @@ def _parts(desk: Desk, subject: Subject, told: RlDetail) -> Sequence[Part]:
         Part("explored", "parts/rl_explored.html", _explored(told)),
         Part("spent", "parts/rl_spent.html", _spent(told)),
         Part("rewards", "parts/rl_rewards.html", _rewards(told)),
-        Part("advice", "parts/rl_advice.html", {"advice": _figures(told.advice)}),
+        Part("advice", "parts/rl_advice.html", _advice(told)),
         Part("update", "parts/rl_update.html", {"update": _figures(told.update)}),
         Part("troubles", "parts/rl_troubles.html", _troubles(told)),
     ]
@@ -260,11 +260,26 @@ def _rewards(told: RlDetail) -> Mapping[str, Any]:
         }
         for each in told.parts
     ]
-    return {"rows": rows, "alarms": told.row.numbers.alarms}
+    return {"rows": rows, "alarms": [each.name for each in told.parts if each.is_alarm]}
 
 
-def _figures(told: Mapping[str, float | None] | None) -> Mapping[str, float | None] | None:
-    return None if told is None else {name: _three(value) for name, value in told.items()}
+def _advice(told: RlDetail) -> Mapping[str, Any]:
+    advice = told.advice
+    if advice is None:
+        return {"is_told": False}
+    rows = [(each.name, each.calls, _three(each.mean_s), _three(each.longest_s)) for each in advice.calls]
+    return {
+        "is_told": True,
+        "success": None if advice.success is None else round(advice.success, 3),
+        "numbers": _figures(advice.numbers),
+        "calls": rows,
+        "trouble": advice.trouble,
+        "alarm": advice.alarm,
+    }
+
+
+def _figures(told: Mapping[str, float | None]) -> Mapping[str, float | None]:
+    return {name: _three(value) for name, value in told.items()}
 
 
 def _troubles(told: RlDetail) -> Mapping[str, Any]:

@@ -36,6 +36,26 @@ class Faulty(ValueError):
     """A line that is not what it should be."""
 
 
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Calls to whoever advises that came to the same."""
+
+    calls: int
+    mean_s: float | None
+    longest_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What became of advice."""
+
+    numbers: Mapping[str, float | None]
+    calls: Mapping[str, Calls]
+    """By what they came to."""
+    trouble: str | None
+    alarm: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
     """A line with `rl`: how far it is. `None`: not told."""
@@ -57,7 +77,7 @@ class Update:
     axes: tuple[tuple[str, int], ...]
     explored: Mapping[int, int]
     pictures: Mapping[int, Picture]
-    advice: Mapping[str, float | None] | None
+    advice: Advice | None
     update: Mapping[str, float | None]
 
 
@@ -89,7 +109,7 @@ def read(line: bytes) -> Line | None:
         if "rl" in told:
             return _update(told)
         if "trouble" in told:
-            return Trouble(_text(told["trouble"], WORDS_MAX))
+            return Trouble(_words(told["trouble"]))
         return Ending(_flag(told["done"])) if "done" in told else None
     except Faulty:
         raise
@@ -117,7 +137,7 @@ def _update(told: Mapping[str, Any]) -> Update:
         axes=_axes(told.get("map")),
         explored=_by_number(told.get("explored"), PLACES_MAX, PLACES_MAX, _whole),
         pictures=_by_number(told.get("pictures"), PICTURES_MAX, ENVS_MAX, _picture),
-        advice=_optional(told.get("advice"), lambda value: _by_name(value, _maybe)),
+        advice=_optional(told.get("advice"), _advice),
         update=_by_name(told.get("update"), _maybe),
     )
 
@@ -169,6 +189,12 @@ def _text(value: Any, most: int) -> str:
     return value
 
 
+def _words(value: Any) -> str:
+    """Words for people, the first of them where they are many."""
+    found = _text(value, LINE_MAX)
+    return found if len(found) <= WORDS_MAX else f"{found[: WORDS_MAX - 1]}…"
+
+
 def _list(value: Any, most: int) -> list[Any]:
     if value is None:
         return []
@@ -208,6 +234,18 @@ def _axes(value: Any) -> tuple[tuple[str, int], ...]:
     if found and not 0 < math.prod(width for _, width in found) <= PLACES_MAX:
         raise Faulty("a map has no places, or too many")
     return tuple(found)
+
+
+def _advice(value: Any) -> Advice:
+    told = dict(_mapping(value, NAMES_MAX))
+    calls, trouble, alarm = (told.pop(name, None) for name in ("calls", "trouble", "alarm"))
+    return Advice(_by_name(told, _maybe), _by_name(calls, _calls), _optional(trouble, _words), _optional(alarm, _words))
+
+
+def _calls(value: Any) -> Calls:
+    told = _mapping(value, NAMES_MAX)
+    mean_s, longest_s = (_optional(told.get(name), _amount) for name in ("mean_s", "longest_s"))
+    return Calls(_whole(told.get("calls")), mean_s, longest_s)
 
 
 def _picture(value: Any) -> Picture:

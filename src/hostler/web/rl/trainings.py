@@ -10,7 +10,9 @@ from heapq import nlargest
 from hostler.model.errors import NotFound
 from hostler.model.events import AttemptLeased
 from hostler.model.rl_views import (
+    RlAdviceView,
     RlAxisView,
+    RlCallsView,
     RlDetail,
     RlNumbers,
     RlPartView,
@@ -25,6 +27,7 @@ from hostler.model.views import JobView
 from hostler.model.work import HELD_STATES, WorkKind
 from hostler.web.desk import Desk
 from hostler.web.rl.account import Account, Mark, Point, Shown
+from hostler.web.rl.lines import Advice
 from hostler.web.rl.pictures import Picture
 from hostler.web.rl.trails import Trail, Trails
 
@@ -173,7 +176,7 @@ def _detail(row: RlRow, account: Account) -> RlDetail:
         explored=tuple(RlPlaceView(number=number, episodes=count) for number, count in sorted(most)),
         places_explored=len(explored),
         pictures=tuple(_pictured(env, shown) for env, shown in sorted(account.pictures.items())),
-        advice=last.advice if last else None,
+        advice=_advice(last.advice) if last and last.advice else None,
         update=last.update if last else {},
         troubles=tuple(RlTroubleView(at=each.at, says=each.says) for each in account.troubles),
         troubles_told=account.troubles_told,
@@ -205,10 +208,24 @@ def _parts(account: Account) -> tuple[RlPartView, ...]:
     last = account.last
     if last is None:
         return ()
-    names = dict.fromkeys((*last.parts, *last.shares, *last.alarms))
+    names = dict.fromkeys((*last.parts, *last.shares))
     return tuple(
         RlPartView(name=name, paid=last.parts.get(name), share=last.shares.get(name), is_alarm=name in last.alarms)
         for name in names
+    )
+
+
+def _advice(told: Advice) -> RlAdviceView:
+    success = told.numbers.get("success")
+    return RlAdviceView(
+        success=success if success is not None and 0 <= success <= 1 else None,
+        numbers={name: value for name, value in told.numbers.items() if name != "success"},
+        calls=tuple(
+            RlCallsView(name=name, calls=each.calls, mean_s=each.mean_s, longest_s=each.longest_s)
+            for name, each in told.calls.items()
+        ),
+        trouble=told.trouble,
+        alarm=told.alarm,
     )
 
 
