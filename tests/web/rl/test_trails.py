@@ -15,7 +15,7 @@ from hostler.model.views import LogChunk
 from hostler.web.rl.lines import LINE_MAX
 from hostler.web.rl.trails import FAULT_REST_S, KEPT, PIECE, REST_S, TAIL, Trail, Trails
 from tests.web.core_desk import CoreDesk
-from tests.web.rl.builders import line, output
+from tests.web.rl.builders import line, output, told
 
 
 @dataclass
@@ -93,6 +93,19 @@ def test_of_old_output_only_the_end_is_read_and_half_a_line_is_none() -> None:
         assert trail.account.skipped == 0
         assert trail.account.last is not None
         assert trail.account.last.updates == 2000
+
+    asyncio.run(play())
+
+
+def test_of_long_lines_the_last_one_is_read() -> None:
+    async def play() -> None:
+        long = {str(number): 12 for number in range(40_000)}
+        reader = Reader(line(told(1, explored=long)) + line(told(2, explored=long)))
+        assert len(reader.data) > 2 * TAIL
+        trail = await reader.trails().look("j1.1")
+        assert trail.account.last is not None
+        assert trail.account.last.updates == 2
+        assert reader.asked == [(-TAIL, TAIL), (-PIECE, PIECE)]
 
     asyncio.run(play())
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from hostler.model.inputs import Submit
-from hostler.model.rl_views import RlAxisView, RlPlaceView
+from hostler.model.rl_views import RlAxisView
 from hostler.model.work import WorkKind
 from hostler.web.pages.rl import CELLS, chosen, grid
+from hostler.web.rl.trainings import PLACES_SHOWN
 from tests.core.builders import ended, script
 from tests.web.core_desk import Window, window
 from tests.web.pages.test_pages import page
@@ -207,7 +208,7 @@ def test_whatever_is_written_is_no_error(learning: Window, raw: bytes) -> None:
 
 def test_of_a_large_map_several_places_make_a_cell() -> None:
     axes = (RlAxisView(name="x", width=100), RlAxisView(name="y", width=256))
-    places = [RlPlaceView(number=number, episodes=number % 7) for number in range(0, 25600, 3)]
+    places = {number: number % 7 for number in range(0, 25600, 3)}
     found = grid(axes, places, 7)
     assert found is not None
     assert (found["columns"], found["rows"], found["across"], found["down"]) == (25, CELLS, 4, 8)
@@ -216,12 +217,22 @@ def test_of_a_large_map_several_places_make_a_cell() -> None:
     assert all(each.x < 25 and each.y < CELLS and 1 <= each.heat <= 8 for each in found["cells"])
 
 
+def test_of_many_places_all_are_on_the_map(learning: Window) -> None:
+    places = {str(number): 1 + number % 9 for number in range(65_536)}
+    axes = [["x", 256], ["y", 256]]
+    learning.desk.logs["j1.1", "out"] = line(told(1, explored=places, map=axes))
+    detail = learning.get("/api/v1/rl/j1").json
+    assert (len(detail["explored"]), detail["places_explored"]) == (PLACES_SHOWN, 65_536)
+    assert {each["episodes"] for each in detail["explored"]} == {9}
+    assert page(learning, "rl/j1").count('class="heat heat-8"') == CELLS * CELLS
+
+
 def test_the_last_value_is_the_fastest() -> None:
     axes = (RlAxisView(name="x", width=4), RlAxisView(name="y", width=3))
-    found = grid(axes, [RlPlaceView(number=5, episodes=1)], 4)
+    found = grid(axes, {5: 1}, 4)
     assert found is not None
     assert [(each.x, each.y, each.share, each.words) for each in found["cells"]] == [(1, 2, 0.25, "x 1, y 2")]
-    assert grid(axes[:1], [], 1) is None
+    assert grid(axes[:1], {}, 1) is None
 
 
 def test_the_first_environment_with_a_picture_is_looked_at() -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hostler.model.rl_views import RlAxisView, RlDetail, RlPlaceView, RlRow
+from hostler.model.rl_views import RlAxisView, RlDetail, RlRow
 from hostler.web.desk import Desk
 from hostler.web.pages.part import Page, Part, Subject
 from hostler.web.pages.strip import strip
@@ -47,7 +47,8 @@ def pages(trainings: Trainings) -> Mapping[str, Page]:
         return [strip(desk.status()), Part("trainings", "parts/rl_rows.html", shown)]
 
     async def parts(desk: Desk, subject: Subject) -> Sequence[Part]:
-        return _parts(desk, subject, await trainings.detail(subject.name or ""))
+        told = await trainings.detail(subject.name or "")
+        return _parts(desk, subject, told, await trainings.explored(told.row.job.id))
 
     def frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
         job = trainings.job(subject.name or "")
@@ -68,18 +69,21 @@ def chosen(asked: str | None, envs: int | None, pictured: Sequence[int]) -> int 
     return pictured[0] if pictured else None
 
 
-def grid(axes: Sequence[RlAxisView], places: Sequence[RlPlaceView], episodes: int | None) -> Mapping[str, Any] | None:
-    """A map of two values, the first from left to right, the second from top to bottom; `None`: it is of others."""
+def grid(axes: Sequence[RlAxisView], places: Mapping[int, int], episodes: int | None) -> Mapping[str, Any] | None:
+    """A map of two values, the first from left to right, the second from top to bottom; `None`: it is of others.
+
+    A cell shows that of its places that was come to in most episodes.
+    """
     if len(axes) != 2:
         return None
     width, height = (each.width for each in axes)
     across, down = math.ceil(width / CELLS), math.ceil(height / CELLS)
-    most: dict[tuple[int, int], RlPlaceView] = {}
-    for place in places:
-        x, y = place.number // height // across, place.number % height // down
-        if place.number < width * height and ((x, y) not in most or most[x, y].episodes < place.episodes):
-            most[x, y] = place
-    whole = max(episodes or 0, max((each.episodes for each in places), default=1), 1)
+    most: dict[tuple[int, int], tuple[int, int]] = {}
+    for number, count in places.items():
+        at = number // height // across, number % height // down
+        if number < width * height and count > most.get(at, (0, 0))[0]:
+            most[at] = count, number
+    whole = max(episodes or 0, max(places.values(), default=1), 1)
     return {
         "columns": math.ceil(width / across),
         "rows": math.ceil(height / down),
@@ -88,7 +92,7 @@ def grid(axes: Sequence[RlAxisView], places: Sequence[RlPlaceView], episodes: in
         "x": axes[0].name,
         "y": axes[1].name,
         "numbered": max(width, height) <= NUMBERED,
-        "cells": [_cell(at, each.episodes / whole, each.number, axes) for at, each in sorted(most.items())],
+        "cells": [_cell(at, count / whole, number, axes) for at, (count, number) in sorted(most.items())],
         "of": width * height,
     }
 
@@ -97,7 +101,7 @@ def _list_frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
     return {"title": "Reinforcement learning"}
 
 
-def _parts(desk: Desk, subject: Subject, told: RlDetail) -> Sequence[Part]:
+def _parts(desk: Desk, subject: Subject, told: RlDetail, explored: Mapping[int, int]) -> Sequence[Part]:
     row, now = told.row, desk.status().at
     return [
         strip(desk.status()),
@@ -105,7 +109,7 @@ def _parts(desk: Desk, subject: Subject, told: RlDetail) -> Sequence[Part]:
         Part("numbers", "parts/rl_numbers.html", _numbers(told), kind="numbers"),
         Part("curves", "parts/rl_curves.html", {"lines": row.lines, "steps": row.numbers.steps}, kind="curves"),
         Part("picture", "parts/rl_picture.html", _picture(told, subject.get("env")), kind="panel viewer"),
-        Part("explored", "parts/rl_explored.html", _explored(told)),
+        Part("explored", "parts/rl_explored.html", _explored(told, explored)),
         Part("spent", "parts/rl_spent.html", _spent(told)),
         Part("rewards", "parts/rl_rewards.html", _rewards(told)),
         Part("advice", "parts/rl_advice.html", _advice(told)),
@@ -196,11 +200,11 @@ def _around(pictured: Sequence[int], env: int | None) -> Sequence[int]:
     return pictured[begin : begin + THUMBS]
 
 
-def _explored(told: RlDetail) -> Mapping[str, Any]:
+def _explored(told: RlDetail, explored: Mapping[int, int]) -> Mapping[str, Any]:
     episodes = told.row.numbers.episodes
     most = sorted(told.explored, key=lambda each: (-each.episodes, each.number))[:PLACES_LISTED]
     return {
-        "grid": grid(told.map, told.explored, episodes),
+        "grid": grid(told.map, explored, episodes),
         "most": [(each.number, _where(each.number, told.map), _share(each.episodes, episodes)) for each in most],
         "explored": told.places_explored,
         "of": math.prod(each.width for each in told.map) if told.map else None,

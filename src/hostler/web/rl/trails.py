@@ -99,6 +99,9 @@ class Trails:
                 piece = await self._desk.log(attempt, "out", offset, limit)
                 if piece.size > piece.offset + len(piece.data) + PIECE:
                     piece = await self._desk.log(attempt, "out", -TAIL, TAIL)
+                elif is_first and piece.offset and piece.data.count(b"\n") < 2:
+                    # Not one whole line: they are long.
+                    piece = await self._desk.log(attempt, "out", -PIECE, PIECE)
         except (HostlerError, TimeoutError) as error:
             trail.fault = str(error) or f"its node did not answer within {PATIENCE_S:.0f} s"
             trail.due_at = self._now() + FAULT_REST_S

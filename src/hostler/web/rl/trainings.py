@@ -72,6 +72,11 @@ class Trainings:
         attempt, trail = await self._trail(job)
         return _detail(_row(job, attempt, trail), trail.account)
 
+    async def explored(self, name: str) -> Mapping[int, int]:
+        """Every place that was come to, and in how many episodes. Raises `NotFound` as `detail`."""
+        _, trail = await self._trail(self.job(name))
+        return trail.account.last.explored if trail.account.last else {}
+
     async def curve(self, name: str) -> Sequence[RlPointView]:
         """How it went, as far back as was read. Raises `NotFound` as `detail`."""
         _, trail = await self._trail(self.job(name))
