@@ -13,7 +13,7 @@ from hypothesis.strategies import integers, lists
 from hostler.model.errors import LinkLost
 from hostler.model.views import LogChunk
 from hostler.web.rl.lines import LINE_MAX
-from hostler.web.rl.trails import FAULT_REST_S, KEPT, PIECE, REST_S, TAIL, Trail, Trails
+from hostler.web.rl.trails import FAULT_REST_S, KEPT, LINES_MAX, PIECE, REST_S, TAIL, Trail, Trails
 from tests.web.core_desk import CoreDesk
 from tests.web.rl.builders import line, output, told
 
@@ -146,6 +146,16 @@ def test_of_a_flood_the_end_is_read() -> None:
         assert reader.asked[1:] == [(len(output(1)), PIECE), (-TAIL, TAIL)]
         assert trail.account.last is not None
         assert trail.account.last.updates == 9
+
+    asyncio.run(play())
+
+
+def test_of_very_many_lines_the_last_ones_are_understood() -> None:
+    async def play() -> None:
+        reader = Reader(b"{\n" * (TAIL // 4) + b"\n" * (TAIL // 4) + output(1))
+        trail = await reader.trails().look("j1.1")
+        assert (trail.account.lines, len(trail.pending)) == (1, 0)
+        assert LINES_MAX < trail.account.skipped <= TAIL // 4
 
     asyncio.run(play())
 

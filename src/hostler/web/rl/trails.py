@@ -20,6 +20,8 @@ TAIL = 256 << 10
 """How much of old output is read."""
 PIECE = 1 << 20
 """How much of new output is read at once; of what has got further away than that, the end."""
+LINES_MAX = 4096
+"""Lines of JSON in a piece that are understood; of more, the last ones. Trainings write a few."""
 REST_S = 1.0
 FAULT_REST_S = 5.0
 """After it could not be read."""
@@ -112,7 +114,9 @@ class Trails:
         if trail.is_over and trail.rest:
             lines.append(trail.rest)
             trail.rest = b""
-        trail.pending.extend((line, not is_first) for line in lines)
+        told = [line for line in lines if line.lstrip().startswith(b"{")]
+        trail.account.skipped += max(len(told) - LINES_MAX, 0)
+        trail.pending.extend((line, not is_first) for line in told[-LINES_MAX:])
 
     async def _understand(self, trail: Trail) -> None:
         now = self._desk.status().at
