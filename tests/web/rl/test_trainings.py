@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hostler.model.inputs import Submit
+from hostler.model.inputs import Submit, Tick
 from hostler.model.rl_views import RlAxisView
 from hostler.model.work import WorkKind
 from hostler.web.pages.rl import CELLS, chosen, grid
@@ -122,6 +122,15 @@ def test_one_that_is_over_is_still_shown(learning: Window) -> None:
     text = page(learning, "rl/j1")
     assert "says it is done" in text
     assert "at last, over" in text
+
+
+def test_one_that_runs_and_tells_nothing_is_silent_and_has_no_rate(learning: Window) -> None:
+    learning.desk.driver.now = 2000.0
+    learning.tell(Tick())
+    row = page(learning, "rl").partition('href="/pages/rl/j1"')[2].partition("</tr>")[0]
+    assert ("silent" in row, '<td class="num">1 k</td>' in row) == (True, True), "that is the mean"
+    assert row.count(DASH) == 1, "and the rate is unknown"
+    assert "silent" in page(learning, "rl/j1").partition('id="head"')[2].partition("<dl")[0]
 
 
 def test_the_page_shows_what_was_told(learning: Window) -> None:
