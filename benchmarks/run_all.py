@@ -32,6 +32,7 @@ NAMES = (
     "data",
     "slurm",
     "selfplay",
+    "gameboy",
     "gameboy_advice",
     "learning",
     "dashboard",

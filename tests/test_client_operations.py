@@ -21,7 +21,7 @@ from hostler.model.errors import HostlerError, NotFound
 from hostler.web.app import make_app
 from tests.core.builders import script
 from tests.web.core_desk import TOKEN, CoreDesk, Window, door, window
-from tests.web.worlds import ARTIFACT, FILES, SCRIPT, SWEEP, WAITING, whole_world
+from tests.web.worlds import ARTIFACT, FILES, RL, SCRIPT, SWEEP, WAITING, whole_world
 
 READS: Mapping[str, tuple[Any, ...]] = {
     "status": (),
@@ -33,6 +33,9 @@ READS: Mapping[str, tuple[Any, ...]] = {
     "job": (SCRIPT,),
     "story": (SWEEP,),
     "explain": (WAITING,),
+    "rl": (RL,),
+    "rl_curve": (RL,),
+    "rl_picture": (RL, 1),
     "sweeps": (),
     "sweep": (SWEEP,),
     "ledger": (SWEEP,),

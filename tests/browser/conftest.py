@@ -17,6 +17,7 @@ from tests.browser.chromium import OPTIONS, PICTURES, chromium
 from tests.integration.conftest import NODE, WORKER, Fleet, a_fleet, until
 from tests.integration.loops import LOOP_PATIENCE_S
 from tests.integration.test_loop_commands import own
+from tests.web.rl.builders import ADVICE, line, output, told
 
 PATIENCE_MS = 40_000
 HOSTILE = "<img src=x onerror=alert(1)><harm> \"'&{{ 7 * 7 }} \u202e</script> javascript:alert(1)"
@@ -29,6 +30,9 @@ sys.exit(harm)
 """
 """A program that says what it is told to, wherever a program can say something."""
 SPEAKS = "import time; print('it begins', flush=True); time.sleep(0.2); print('it ends')"
+
+
+TELLS = "import sys; sys.stdout.write(sys.argv[1])"
 
 
 @dataclass
@@ -112,6 +116,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         once = {"max_attempts": {"exit": 1}}
         fleet.over(fleet.python(FAILS, HOSTILE, name=HOSTILE, key="fails", config=HOSTILE, retry=once))
         fleet.over(fleet.python(SPEAKS, name="speaks", key="speaks"))
+        learns = output(19) + line(told(20, advice={**ADVICE, "alarm": HOSTILE})) + line({"trouble": HOSTILE})
+        fleet.over(fleet.python(TELLS, learns.decode(), name="learns", key="learns", work_as="rl"))
         until(lambda: fleet.client.sweeps()[0]["state"] == "done", "the sweep", log=fleet.log)
         yield fleet
 

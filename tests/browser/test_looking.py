@@ -23,6 +23,8 @@ PAGES = {
     "sweep": "sweeps/{sweep}",
     "learning": "learning",
     "config": "learning/coins",
+    "rl": "rl",
+    "rl of one": "rl/learns?env=2",
     "data": "data",
     "artifacts": "artifacts",
     "artifact": "artifacts/{artifact}",
@@ -107,6 +109,38 @@ def test_curves_are_drawn(site: Site, page: Page) -> None:
     expect(page.locator("#models tbody tr")).not_to_have_count(0)
 
 
+def test_a_training_is_looked_at(site: Site, page: Page) -> None:
+    site.go(page, "rl")
+    page.get_by_role("link", name=site.fleet.job("learns")["id"]).click()
+    expect(page.locator("[data-plot=rate] canvas")).to_be_visible()
+    expect(page.locator("#numbers")).to_contain_text("40\u202f000")
+    expect(page.locator("#explored rect.heat")).to_have_count(3)
+    expect(page.locator("#rewards")).to_contain_text("rooms makes up more")
+    expect(page.locator("#troubles")).to_contain_text(HOSTILE.partition("\u202e")[0])
+    drawn = "(img) => img.complete && img.naturalWidth"
+    assert {each.evaluate(drawn) for each in page.locator("#picture img").all()} == {8}
+
+
+def test_environments_are_gone_through_by_keyboard(site: Site, page: Page) -> None:
+    site.go(page, "rl/learns")
+    page.evaluate("window.stayed = true")
+    shown = page.locator("#picture h2")
+    expect(shown).to_contain_text("environment 0 of 16")
+    page.keyboard.press("ArrowLeft")
+    expect(shown).to_contain_text("environment 15 of 16")
+    page.get_by_role("link", name="Next").focus()
+    page.keyboard.press("Enter")
+    expect(shown).to_contain_text("environment 0 of 16")
+    expect(page.get_by_role("link", name="Next")).to_be_focused()
+    page.get_by_role("link", name="environment 7").click()
+    expect(shown).to_contain_text("environment 7 of 16")
+    assert page.url.endswith("?env=7")
+    assert page.evaluate("window.stayed"), "nothing was loaded anew"
+    page.locator(".scroll").first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(shown).to_contain_text("environment 7 of 16")
+
+
 def test_a_sweep_shows_its_ledger_and_what_chance_would_give(site: Site, page: Page) -> None:
     site.go(page, path_of(site, "sweep"))
     assert page.locator("svg.ledger rect.look-done").count() == 1
@@ -141,7 +175,7 @@ def test_the_keyboard_reaches_everything(site: Site, page: Page) -> None:
 
 
 def test_the_keyboard_gets_to_everything_that_can_be_clicked(site: Site, page: Page) -> None:
-    for path in ("fleet", "events", "jobs/fails"):
+    for path in ("fleet", "events", "jobs/fails", "rl/learns"):
         site.go(page, path)
         missed = set(page.evaluate(CLICKABLE))
         for _ in range(len(missed) + 5):

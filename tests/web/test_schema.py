@@ -25,7 +25,7 @@ from schemathesis.checks import (
 
 from hostler.web.app import make_app
 from tests.web.core_desk import TOKEN, CoreDesk, Window, door, window
-from tests.web.worlds import ARTIFACT, HOSTILE, SCRIPT, SWEEP, whole_world
+from tests.web.worlds import ARTIFACT, HOSTILE, RL, SCRIPT, SWEEP, whole_world
 
 EXAMPLES = int(os.environ.get("API_EXAMPLES", "4"))
 CHECKS = [
@@ -39,6 +39,7 @@ STREAM = "/api/v1/events"
 KNOWN = {
     "jobs": (SCRIPT, SWEEP, "j1"),
     "sweeps": (SWEEP,),
+    "rl": (RL, SWEEP),
     "configs": ("tiny_2p", "other_2p"),
     "nodes": ("gpu", "other gpu", "lost"),
     "devices": ("gpu/cuda0", "n/cpu0"),

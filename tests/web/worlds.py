@@ -15,15 +15,16 @@ from hostler.model.artifacts import Copy
 from hostler.model.disks import DoomedFile, TombView
 from hostler.model.inputs import Input, Submit
 from hostler.model.rules import USUAL
-from hostler.model.work import DeviceKind, FailureClass, Retry
+from hostler.model.work import DeviceKind, FailureClass, Retry, WorkKind
 from tests.core.builders import ended, link_up, node, script, sweep
 from tests.core.loop.builders import Loop, loop, small
 from tests.web.core_desk import CoreDesk
 from tests.web.kept import made
+from tests.web.rl.builders import line, output
 
 HOSTILE = "\"><script>alert('x')</script>\x1b[2J\u202e ünï/../%2e"
-SCRIPT, SWEEP, WAITING = "script/1 ü", "the sweep", "waits"
-"""Keys of jobs: one that failed, a sweep at work, and one that waits for it."""
+SCRIPT, SWEEP, WAITING, RL = "script/1 ü", "the sweep", "waits", "rooms/1"
+"""Keys of jobs: one that failed, a sweep at work, one that waits for it, and one that learns by reinforcement."""
 
 FILES = (HOSTILE.encode() * 50,)
 """What the controller's store holds of all that the catalogue knows."""
@@ -55,16 +56,27 @@ def _world() -> CoreDesk:
     attempt = driver.state.jobs[first].attempt
     assert attempt is not None
     tell(driver, ended(attempt.id, exit_code=3))
+    learner = _learner(driver)
     _by_people(driver)
     player = f"gumbel-16@{driver.config().current}"
     assert made(driver, *FILES, player=player, job=next(iter(driver.config().jobs))) == [ARTIFACT]
     desk = CoreDesk(driver)
     desk.files = list(FILES)
     desk.logs[attempt.id, "out"] = b"\xff\x00" + HOSTILE.encode() * 20
+    desk.logs[learner, "out"] = output(5) + line({"trouble": HOSTILE}) + b"\xff{"
     desk.told = [_target("phone"), _target("team")]
     desk.may_go = [doomed(f"logs/j{number}.1/out", number) for number in range(3)]
     desk.buried = [buried("logs/j7.1/out"), buried("logs/j8.1/out")]
     return desk
+
+
+def _learner(driver: Loop) -> str:
+    """The attempt of a job that learns by reinforcement."""
+    (learning,) = tell(driver, Submit(specs=(script("rooms", key=RL, work_as=WorkKind.RL, priority=100),)))[0]  # type: ignore[misc]
+    driver.until(lambda: driver.state.jobs[learning].attempt)
+    attempt = driver.state.jobs[learning].attempt
+    assert attempt is not None
+    return attempt.id
 
 
 def doomed(path: str, size: int) -> DoomedFile:

@@ -216,6 +216,18 @@ def text(path: str) -> Answer[str]:
     return told.body.decode()
 
 
+def binary(path: str) -> Answer[bytes]:
+    """Bytes as they are."""
+    told = yield Ask("GET", _target(path, []))
+    return told.body
+
+
+def listed(path: str) -> Answer[Rows[Any]]:
+    """A list that has no pages."""
+    told = yield Ask("GET", _target(path, []))
+    return Rows(json.loads(told.body))
+
+
 def part(name: str) -> str:
     """A name as a part of a path. Raises `UsageError` for none: without it the path is that of a list."""
     if not name:

@@ -14,8 +14,10 @@ from hostler.client.calls import (
     LogPiece,
     Pages,
     Rows,
+    binary,
     get,
     given,
+    listed,
     log_piece,
     operation,
     pages,
@@ -112,6 +114,21 @@ class Operations:
     def log(self, attempt: str, stream: str = "out", offset: int = 0, limit: int = 1 << 20) -> Answer[LogPiece]:
         """A piece of what an attempt wrote to `out` or `err`; a negative offset counts from the end."""
         return log_piece(f"/attempts/{part(attempt)}/log", stream=stream, offset=offset, limit=limit)
+
+    @operation
+    def rl(self, name: str) -> Answer[shapes.RlDetail]:
+        """What a job that learns by reinforcement told of itself."""
+        return get(f"/rl/{part(name)}")
+
+    @operation
+    def rl_curve(self, name: str) -> Answer[Rows[shapes.RlPointView]]:
+        """How it went: steps a second, reward and places, the oldest first."""
+        return listed(f"/rl/{part(name)}/curve")
+
+    @operation
+    def rl_picture(self, name: str, env: int) -> Answer[bytes]:
+        """The last picture of one of its environments, a PNG. Raises `NotFound` where there is none yet."""
+        return binary(f"/rl/{part(name)}/pictures/{env}")
 
     @operation
     def sweeps(self) -> Answer[Rows[shapes.SweepView]]:

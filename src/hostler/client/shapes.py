@@ -1223,6 +1223,132 @@ class RetryInput(TypedDict):
     backoff_max_s: NotRequired[float]
 
 
+class RlAdviceView(TypedDict):
+    """What became of advice."""
+
+    success: float | None
+    numbers: dict[str, float | None]
+    calls: list[RlCallsView]
+    trouble: str | None
+    alarm: str | None
+
+
+class RlAxisView(TypedDict):
+    """A value that places are combinations of."""
+
+    name: str
+    width: int
+
+
+class RlCallsView(TypedDict):
+    """Calls to whoever advises that came to the same."""
+
+    name: str
+    calls: int
+    mean_s: float | None
+    longest_s: float | None
+
+
+class RlDetail(TypedDict):
+    """Everything that a training told; of its output only the end is read."""
+
+    row: RlRow
+    spent: list[RlSpentView]
+    parts: list[RlPartView]
+    map: list[RlAxisView]
+    explored: list[RlPlaceView]
+    places_explored: int
+    pictures: list[RlPictureView]
+    advice: RlAdviceView | None
+    update: dict[str, float | None]
+    troubles: list[RlTroubleView]
+    troubles_told: int
+
+
+class RlNumbers(TypedDict):
+    """Its last line. All of it is `None` or empty where it has told nothing yet."""
+
+    envs: int | None
+    steps: int | None
+    steps_asked: int | None
+    updates: int | None
+    episodes: int | None
+    seconds: float | None
+    per_s: float | None
+    window_s: float | None
+    per_s_mean: float | None
+    per_cpu_s: float | None
+    reward: float | None
+    places: float | None
+    alarms: list[str]
+    done: bool | None
+
+
+class RlPartView(TypedDict):
+    """A component of the reward."""
+
+    name: str
+    paid: float | None
+    share: float | None
+    is_alarm: bool
+
+
+class RlPictureView(TypedDict):
+    """A picture of an environment, as the route of pictures has it."""
+
+    env: int
+    steps: int
+    at: float | None
+    width: int
+    height: int
+    mark: str
+
+
+class RlPlaceView(TypedDict):
+    """A place that was come to."""
+
+    number: int
+    episodes: int
+
+
+class RlPointView(TypedDict):
+    """What one line told; or, where there were too many, one of several."""
+
+    steps: int
+    seconds: float
+    per_s: float | None
+    reward: float | None
+    places: float | None
+
+
+class RlRow(TypedDict):
+    """A job that learns by reinforcement, in a line."""
+
+    job: JobView
+    attempt: str | None
+    told_at: float | None
+    fault: str | None
+    lines: int
+    skipped: int
+    numbers: RlNumbers
+
+
+class RlSpentView(TypedDict):
+    """What the processors' time went into."""
+
+    name: str
+    seconds: float
+    share: float | None
+    share_now: float | None
+
+
+class RlTroubleView(TypedDict):
+    """What a training says went wrong."""
+
+    at: float | None
+    says: str
+
+
 class RollBackBodyInput(TypedDict):
     """Which model becomes current again, and why; the body may be left out."""
 

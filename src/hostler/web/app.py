@@ -40,6 +40,8 @@ from hostler.web.door import Door, Doorman
 from hostler.web.guard import SEAL, Guard
 from hostler.web.limits import Failures
 from hostler.web.pages import routes as pages
+from hostler.web.rl import routes as rl
+from hostler.web.rl.trainings import Trainings
 from hostler.web.routing import late
 from hostler.web.timing import Timed, Timing
 
@@ -78,10 +80,10 @@ def make_app(
     )
     app.state.desk, app.state.heartbeat_s, app.state.closing = desk, heartbeat_s, asyncio.Event()
     app.state.frames = events.Frames()
-    app.state.timing = Timing(timer)
+    app.state.timing, app.state.trainings = Timing(timer), Trainings(desk)
     app.state.doorman, app.state.failed_logins = Doorman(door, desk), Failures()
     app.state.login_page = session.plain_page
-    for part in (jobs, sweeps, configs, artifacts, fleet, steering, access, alerts, disk, events, health):
+    for part in (jobs, sweeps, configs, artifacts, fleet, steering, access, alerts, disk, events, health, rl):
         app.routes.extend(part.router.below(PREFIX))
     for routes in (configs.everywhere.below(PREFIX), metrics.router.below(), health.router.below(in_document=False)):
         app.routes.extend(routes)

@@ -12,7 +12,7 @@ from hostler.model.alerts import USUAL_ALERTS
 from hostler.model.fleet import DeviceSpec, NodeSpec
 from hostler.model.rules import USUAL
 from hostler.model.telemetry import DeviceTelemetry
-from hostler.model.work import DeviceKind
+from hostler.model.work import DeviceKind, WorkKind
 from hostler.web.pages.routes import PATHS
 from tests.core.builders import Driver, ended, link_up, script, sweep
 from tests.web.core_desk import CoreDesk
@@ -62,6 +62,7 @@ def harmed(words: str) -> CoreDesk:
     driver.tell(inputs.AcknowledgeAlert(alert="a1", who=words, note=words))
     driver.tell(inputs.SilenceAlerts(rule="*", subject=words, for_s=3600.0, why=words, who=words))
     driver.tell(inputs.Trouble(where=words, what=words))
+    driver.tell(inputs.Submit(specs=(script(words, work_as=WorkKind.RL, key=f"{words}-rl"),)))
     (artifact,) = made(driver, CONTENT, job="j99", config="worse")
     driver.tell(inputs.CopiesTold(place=words, verified=(artifact,)))
     driver.tell(inputs.CopiesTold(place=f"{words}2", damaged=(artifact,), why=words))
@@ -76,6 +77,8 @@ def paths(words: str) -> Mapping[str, str]:
     about = {"node": name, "job": "j1", "sweep": "j2", "config": "worse", "story": "a1", "artifact": ARTIFACT}
     found = {page.name: path.format(name=about.get(page.name, "")) for path, page in PATHS.items()}
     return found | {
+        "rl": "/pages/rl",
+        "rl of one": f"/pages/rl/{name}-rl?env={query}",
         "job by its key": f"/pages/jobs/{name}",
         "nobody's job": f"/pages/jobs/{name}x",
         "nobody's node": f"/pages/nodes/{name}x",

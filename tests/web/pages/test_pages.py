@@ -18,7 +18,7 @@ from tests.web.core_desk import Window, window
 from tests.web.loops import HOSTILE, LoopDesk, busy, empty, losing
 from tests.web.worlds import ARTIFACT, whole_world
 
-PLAIN = ("fleet", "nodes/n", "queue", "jobs", "sweeps", "learning", "data", "artifacts", "events", "costs")
+PLAIN = ("fleet", "nodes/n", "queue", "jobs", "sweeps", "learning", "rl", "data", "artifacts", "events", "costs")
 OF_JOBS = ("jobs/j1", "jobs/j2", "jobs/j3", "sweeps/j2")
 OF_CONFIGS = ("learning/hex8_2p", "learning/fresh", "learning/worse")
 POLICY = "default-src 'self'"

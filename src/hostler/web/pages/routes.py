@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from hostler.model.errors import HostlerError
 from hostler.model.inputs import Trouble
 from hostler.web.answers import desk_of
-from hostler.web.pages import door
+from hostler.web.pages import door, rl
 from hostler.web.pages.artifacts import ARTIFACT, ARTIFACTS
 from hostler.web.pages.costs import COSTS
 from hostler.web.pages.data import DATA
@@ -51,16 +51,17 @@ PATHS: Mapping[str, Page] = {
     "/pages/events/{name}": STORY,
     "/pages/costs": COSTS,
 }
+"""Pages that need nothing but the desk; `install` adds those of reinforcement, which share what was read of outputs."""
 NAV = (
     ("Fleet", "/pages/fleet", ("fleet", "node")),
     ("Queue", "/pages/queue", ("queue", "jobs", "job")),
     ("Sweeps", "/pages/sweeps", ("sweeps", "sweep")),
     ("Learning", "/pages/learning", ("learning", "config")),
+    ("RL", "/pages/rl", ("rl", "rl-job")),
     ("Data", "/pages/data", ("data", "artifacts", "artifact")),
     ("Alerts", "/pages/events", ("events", "story")),
     ("Cost", "/pages/costs", ("costs",)),
 )
-PAGES: Mapping[str, Page] = {page.name: page for page in PATHS.values()}
 OWN = frozenset({"page", "name", "id"})
 """Words of the query that are not the page's: which page, about whom, which of its parts."""
 MAX_QUERY = 20
@@ -78,7 +79,9 @@ def install(app: FastAPI) -> None:
     app.add_route(STATIC + "{path:path}", app.state.static.serve)
     app.add_route("/pages/stream", _stream)
     app.add_route("/pages/parts", _parts)
-    for path, page in PATHS.items():
+    paths = {**PATHS, **rl.pages(app.state.trainings)}
+    app.state.pages = {page.name: page for page in paths.values()}
+    for path, page in paths.items():
         app.add_route(path, partial(_show, page), name=f"page {page.name}")
 
 
@@ -167,10 +170,11 @@ def _press(request: Request) -> Press:
 
 def _asked(request: Request) -> tuple[Page, Subject]:
     name = request.query_params.get("page", "")
-    if name not in PAGES:
+    pages: Mapping[str, Page] = request.app.state.pages
+    if name not in pages:
         raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no page {name[:100]!r}")
     about = request.query_params.get("name")
-    return PAGES[name], _subject(request, None if about is None else about, decoded=True)
+    return pages[name], _subject(request, None if about is None else about, decoded=True)
 
 
 def _subject(request: Request, name: str | None, *, decoded: bool = False) -> Subject:

@@ -229,6 +229,29 @@
     document.dispatchEvent(new CustomEvent("hostler:parts"));
   }
 
+  // --- something else of the same page ------------------------------------------------------------------------------
+
+  // A link to the page at hand with another question: it is asked without loading anything anew.
+  function stay(event) {
+    const link = event.target.closest("a[data-stay]");
+    if (link === null || source === null || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    live.dataset.query = new URL(link.href).search.slice(1);
+    history.replaceState(null, "", link.href);
+    source.close();
+    connect();
+  }
+
+  // Keys that stand on an element click it, unless they mean something where one is.
+  function pressed(event) {
+    if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (event.target.closest("input, select, textarea, dialog, .scroll, .log, .u-over")) return;
+    const keyed = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+    if (keyed === null) return;
+    event.preventDefault();
+    keyed.click();
+  }
+
   // --- writing ------------------------------------------------------------------------------------------------------
 
   async function send(path, body, method = "POST") {
@@ -422,6 +445,8 @@
   document.addEventListener("submit", submitted);
   document.addEventListener("submit", find);
   document.addEventListener("click", clicked);
+  document.addEventListener("click", stay);
+  document.addEventListener("keydown", pressed);
   document.addEventListener("pointerover", tellWhen);
   if (live.dataset.page && window.htmx) {
     watchParts();

@@ -1,4 +1,4 @@
-// Curves of a training config, drawn by uPlot from the API's own series.
+// Curves of a training config, and of a job that learns by reinforcement; drawn by uPlot from the API's own series.
 "use strict";
 
 (() => {
@@ -62,46 +62,86 @@
     };
   }
 
-  const KINDS = { rating, loss, games };
+  // What a training told, over the steps it had made.
+  function told(points, label, name, look) {
+    const known = points.filter((each) => each[name] !== null);
+    return {
+      data: [known.map((each) => each.steps), known.map((each) => each[name])],
+      series: [{ label, stroke: colour(look), width: 2, points: { show: known.length < 2, size: 5 } }],
+      bySteps: true,
+    };
+  }
+
+  const rate = (points) => told(points, "steps/s", "per_s", "--accent");
+  const reward = (points) => told(points, "reward", "reward", "--good");
+  const places = (points) => told(points, "places", "places", "--accent");
+
+  const KINDS = { rating, loss, games, rate, reward, places };
+
+  function short(value) {
+    if (value >= 1e6) return `${Number((value / 1e6).toPrecision(4))} M`;
+    return value >= 1e4 ? `${Number((value / 1e3).toPrecision(4))} k` : `${value}`;
+  }
+
+  // The axis from left to right: time, or steps.
+  function along(made) {
+    if (made.bySteps) {
+      return {
+        series: { label: "step", value: (plot, value) => (value === null ? "–" : value.toLocaleString("en")) },
+        axis: axis({ values: (plot, values) => values.map(short), space: 70 }),
+        options: { scales: { x: { time: false } } },
+      };
+    }
+    return {
+      series: { label: "at (UTC)", value: "{YYYY}-{MM}-{DD} {HH}:{mm}" },
+      axis: axis({ values: TICKS }),
+      options: { tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC") },
+    };
+  }
 
   function axis(more) {
     return { stroke: colour("--muted"), grid: { stroke: colour("--line") }, ticks: { stroke: colour("--line") }, ...more };
   }
 
-  function draw(place, history) {
+  function draw(place, history, anew) {
     const made = KINDS[place.dataset.plot](history);
+    if (!anew && made.bySteps && made.data[0].length > 1 && drawn.has(place)) {
+      drawn.get(place).setData(made.data); // whoever points at it goes on pointing
+      return;
+    }
     drawn.get(place)?.destroy();
     drawn.delete(place);
     place.textContent = made.data[0].length ? "" : "Nothing is known yet.";
     if (!made.data[0].length) return;
+    const x = along(made);
     const options = {
       width: place.clientWidth,
       height: HEIGHT,
-      series: [{ label: "at (UTC)", value: "{YYYY}-{MM}-{DD} {HH}:{mm}" }, ...made.series],
+      series: [x.series, ...made.series],
       bands: made.bands ?? [],
-      axes: [axis({ values: TICKS }), axis({ size: 56 })],
+      axes: [x.axis, axis({ size: 56 })],
       legend: { live: true },
-      tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
+      ...x.options,
     };
     const plot = new uPlot(options, made.data, place);
     const [first] = made.data[0];
     // Around a single point uPlot would show some years.
-    if (made.data[0].length === 1) plot.setScale("x", { min: first - SHORTEST_S / 2, max: first + SHORTEST_S / 2 });
+    if (made.data[0].length === 1 && !made.bySteps) plot.setScale("x", { min: first - SHORTEST_S / 2, max: first + SHORTEST_S / 2 });
     drawn.set(place, plot);
   }
 
-  async function refresh() {
+  async function refresh(anew) {
     const answer = await fetch(box.dataset.history);
     if (!answer.ok) return;
     const history = await answer.json();
-    for (const place of box.querySelectorAll("[data-plot]")) draw(place, history);
+    for (const place of box.querySelectorAll("[data-plot]")) draw(place, history, anew);
   }
 
   function look() {
     const newest = document.getElementById("curves")?.dataset.mark;
     if (newest !== mark) {
       mark = newest;
-      refresh();
+      refresh(false);
     }
   }
 
@@ -109,6 +149,6 @@
     for (const [place, plot] of drawn) plot.setSize({ width: place.clientWidth, height: HEIGHT });
   }).observe(box);
   document.addEventListener("hostler:parts", look);
-  document.addEventListener("hostler:theme", refresh);
+  document.addEventListener("hostler:theme", () => refresh(true));
   look();
 })();

@@ -138,6 +138,8 @@ class Training:
         self._told(
             {
                 "rl": SCHEMA,
+                "at": time.time(),
+                "of": self.run_asked.steps,
                 "envs": max(self.run_asked.workers, 1) * self.run_asked.envs_per_worker,
                 "steps": self.progress.steps,
                 "updates": self.learner.updates,
@@ -147,6 +149,7 @@ class Training:
                 "seconds": self.progress.seconds,
                 "spent": asdict(self.progress.spent),
                 "parts": {name: paid / MICRO for name, paid in self.progress.parts.items()},
+                "map": [[name, self.game.values[name].below] for name in self.game.map],
                 "explored": self.progress.places,
                 "pictures": self._pictures,
                 "update": asdict(update),

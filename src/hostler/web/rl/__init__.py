@@ -1,0 +1,1 @@
+"""What jobs that learn by reinforcement tell in their output."""
