@@ -71,8 +71,9 @@ def test_what_is_told_says_what_the_time_went_into(tmp_path: Path) -> None:
     process = begun(order(tmp_path, steps=600, workers=1))
     first = told(process, 1)
     process.communicate(timeout=PATIENCE_S)
-    assert set(first["spent"]) == {"emulate", "encode", "policy", "transport", "learn"}
-    assert all(each > 0 for each in first["spent"].values())
+    assert set(first["spent"]) == {"emulate", "encode", "policy", "advice", "transport", "learn"}
+    assert all(each > 0 for what, each in first["spent"].items() if what != "advice")
+    assert first["spent"]["advice"] == 0.0, "nobody advises"
     assert set(first["parts"]) <= {"rooms", "tiles", "keys", "doors", "chest"}
 
 

@@ -19,6 +19,8 @@ class Spent:
     """From memory to values, features and rewards; and episodes that begin."""
     policy: float = 0.0
     """What to do next."""
+    advice: float = 0.0
+    """Threads that ask for advice."""
     transport: float = 0.0
     """Fragments and policies from one process to another."""
     learn: float = 0.0
@@ -35,4 +37,4 @@ class Spent:
     @property
     def whole(self) -> float:
         """All of it."""
-        return self.emulate + self.encode + self.policy + self.transport + self.learn
+        return self.emulate + self.encode + self.policy + self.advice + self.transport + self.learn

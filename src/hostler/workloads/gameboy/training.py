@@ -130,6 +130,7 @@ class Training:
         if self._advice is not None and fragment.advice is not None:
             self._advice.add(fragment.advice)
             self.progress.advice.add(fragment.advice.counts)
+            self.progress.spent.advice += fragment.advice.counts.cpu_s
 
     def _tell(self, update: Update, source: Source) -> None:
         for trouble in source.troubles():

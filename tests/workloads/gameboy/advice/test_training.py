@@ -63,6 +63,7 @@ def test_advice_is_seen_paid_and_told(keyrooms: Game, cart: Cartridge, workers: 
         line = lines(asked, keyrooms, cart, enough)[-1]
     assert line["advice"]["success"] == 1.0
     assert line["advice"]["calls"]["answered"]["mean_s"] > 0
+    assert line["spent"]["advice"] > 0
     assert ALARM not in line["alarms"]
     assert line["advice"]["alarm"] is None
     assert len(server.asked) <= line["advice"]["asked"] + max(workers, 1)

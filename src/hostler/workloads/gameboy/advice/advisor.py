@@ -104,6 +104,7 @@ class Advisor:
         said = outcome.said
         self._under_way.discard(outcome.state)
         self._counts.came(said.came, outcome.seconds)
+        self._counts.cpu_s += outcome.cpu_s
         if said.came is not Came.ANSWERED or said.advice is None:
             self._trouble = f"{said.came}: {said.words}"
             self._breaker.bad(now, said.pause_s)

@@ -55,6 +55,8 @@ class Counts:
     """Advice that came too late, or became too old."""
     passed_over: int = 0
     """Questions that were never asked, since newer ones came."""
+    cpu_s: float = 0.0
+    """CPU-seconds of the threads that asked."""
     calls: dict[str, Calls] = field(default_factory=dict)
     """By what they came to (`Came`)."""
 
@@ -79,6 +81,7 @@ class Counts:
         self.unknown += other.unknown
         self.stale += other.stale
         self.passed_over += other.passed_over
+        self.cpu_s += other.cpu_s
         for to, each in other.calls.items():
             self.calls.setdefault(to, Calls()).add(each)
 

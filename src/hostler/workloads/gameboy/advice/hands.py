@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ class Outcome:
     asked_at: float
     seconds: float
     said: Said
+    cpu_s: float = 0.0
+    """Of the thread that asked."""
 
 
 class Threads:
@@ -81,9 +84,9 @@ class Threads:
         asker = self._asker()
         while (asked := self._questions.get()) is not None:
             state, asked_at = asked
-            begun = self._clock()
+            begun, cpu = self._clock(), time.thread_time()
             said = self._said(asker, state)
-            self.outcomes.append(Outcome(state, asked_at, self._clock() - begun, said))
+            self.outcomes.append(Outcome(state, asked_at, self._clock() - begun, said, time.thread_time() - cpu))
         asker.close()
 
     def _said(self, asker: Asker, state: int) -> Said:
