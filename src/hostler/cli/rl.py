@@ -93,14 +93,14 @@ def proved(loaded: Loaded, environ: Mapping[str, str]) -> Sequence[Proof]:
     """Whether all is there that the training needs, in the order that exit statuses go by."""
     import asyncio
 
-    from hostler.runtime.preflight import prove
+    from hostler.runtime.preflight.hooks import proved_by_all
     from hostler.settings import rl_plan
 
     try:
         ordered = ordered_of(loaded, environ)
     except SpecError:
         return []  # it is told already, and without it nobody knows what to look for
-    return asyncio.run(prove(loaded, rl_plan(loaded, ordered, _here()), environ))
+    return asyncio.run(proved_by_all(loaded, rl_plan(loaded, ordered, _here()), environ))
 
 
 def status_of(proofs: Sequence[Proof]) -> int:

@@ -197,6 +197,8 @@ class RlPlan:
     """Whether sampling goes on while it is learnt."""
     address: str | None = None
     """Where the Ray cluster is."""
+    address_faults: tuple[str, ...] = ()
+    """What is said of that and contradicts itself."""
     manifest: str | None = None
     """A file of Kubernetes that is to be applied."""
     manifest_fault: str | None = None

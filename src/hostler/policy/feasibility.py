@@ -127,6 +127,9 @@ def _of_start(plan: RlPlan) -> Iterator[Contradiction]:
             f"where it is called, and the {number(_total(plan.hosts, 'cpus'))} CPUs of the cluster stay idle"
         )
         yield _impossible("address", words, "name it in `rl.cluster.address`, or have KubeRay make one for the job")
+    for words in plan.address_faults:
+        fix = "two clusters would be planned for and used; leave it out in `rl.cluster`, and that of the nodes is meant"
+        yield _impossible("address", words, fix)
     if plan.manifest_fault is not None:
         words = f"{plan.manifest} cannot be applied: {plan.manifest_fault}"
         yield _impossible("manifest", words, "mend it there, or have `hostler render` write it")

@@ -68,10 +68,14 @@ class Rays:
 
 def door(loaded: Loaded, node: Node) -> Door:
     """Where the cluster of a node answers. Raises `SettingsError` where its token cannot be read."""
-    asked = node.ray or Ray()
+    return door_of(loaded, node.ray or Ray(), f"node {node.name!r}", os.environ)
+
+
+def door_of(loaded: Loaded, asked: Ray, whose: str, environ: Mapping[str, str]) -> Door:
+    """Where a cluster answers, as somebody says who is called so. Raises `SettingsError` as `door` does."""
     assert asked.address is not None
     ca = None if asked.ca is None else loaded.base_dir / os.path.expanduser(asked.ca)
-    return Door(address=asked.address, token=ray_token(loaded, node, os.environ), ca=ca)
+    return Door(address=asked.address, token=ray_token(loaded, asked, whose, environ), ca=ca)
 
 
 def rest(found: Door) -> RayRest:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hostler.settings.jobsfile import load_jobs
     from hostler.settings.loading import Loaded, load, specs
     from hostler.settings.machines import node_env, node_spec, virtual_nodes
-    from hostler.settings.rays import ray_secrets, ray_token
+    from hostler.settings.rays import Entrance, ray_secrets, ray_token, rl_entrance, rl_entrance_faults
     from hostler.settings.rulebook import rules
     from hostler.settings.stores import replication_rules, store_secrets, store_specs
     from hostler.settings.sweeps import sweep_spec
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hostler.settings.trainings import advice_key, checkpoints_path, order_path, rl_plan
 
 __all__ = [
+    "Entrance",
     "Loaded",
     "Setting",
     "Target",
@@ -40,6 +41,8 @@ __all__ = [
     "ray_secrets",
     "ray_token",
     "replication_rules",
+    "rl_entrance",
+    "rl_entrance_faults",
     "rl_plan",
     "rules",
     "slurm_job_dir",
@@ -55,6 +58,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Entrance": "rays",
     "Loaded": "loading",
     "Setting": "describing",
     "Target": "targets",
@@ -72,6 +76,8 @@ _HOMES = {
     "ray_token": "rays",
     "order_path": "trainings",
     "replication_rules": "stores",
+    "rl_entrance": "rays",
+    "rl_entrance_faults": "rays",
     "rl_plan": "trainings",
     "rules": "rulebook",
     "slurm_job_dir": "clusters",

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hostler.model.rl import ClusterKind
 from hostler.model.work import GIGABYTES_MAX, Seconds
+from hostler.settings.ray import Ray, Url, Variable, ray_fault
 from hostler.settings.section import Count, Integer, Name, NodeName, Section
 
 Cpus: TypeAlias = Annotated[float, Field(ge=0, le=4096)]
@@ -93,13 +94,39 @@ class RlCluster(Section):
     kind: ClusterKind = "here"
     """`here`: on this machine, without Ray; `ray`: on a Ray cluster that is there; `kuberay`: on one that KubeRay makes
     for it."""
-    address: Annotated[str, Field(pattern=r"^https?://[^/\s@]+/?$")] | None = None
-    """Of `ray`: where its dashboard answers, as `http://head:8265`."""
+    address: Url | None = None
+    """Of `ray`: where its dashboard answers, as `http://head:8265`; by default where that of the nodes with `backend:
+    ray` does, and with these no other one."""
+    token_file: Text | None = None
+    """Of `ray`: file whose first line is the cluster's token, starting from the folder of this file. A cluster that
+    nodes are on, too, has its token, its variable and its certificates there."""
+    token_env: Variable | None = None
+    """Environment variable that holds the token instead."""
+    ca: Text | None = None
+    """With `https`: file with the certificates (PEM) that the dashboard's is believed by; by default the system's."""
+    python: Text | None = None
+    """Of `ray`: what runs Hostler's workloads on its machines; by default the `python` of the nodes, or `python3`."""
     version: Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+){1,2}$")] | None = None
     """Version of Ray that is expected there, as `2.60` or `2.60.1`; by default any."""
     manifest: Text | None = None
     """File of Kubernetes that is to be applied, starting from the folder of this file: it is read, and has to be
     YAML."""
+
+    @property
+    def entrance(self) -> Ray:
+        """How one gets into it."""
+        return Ray(address=self.address, token_file=self.token_file, token_env=self.token_env, ca=self.ca)
+
+    @model_validator(mode="after")
+    def _can_be_entered(self) -> Self:
+        ours = ("address", "token_file", "token_env", "ca", "python")
+        said = [name for name in ours if getattr(self, name) is not None]
+        if said and self.kind != "ray":
+            raise ValueError(f"{said[0]} is of a Ray cluster that is there; say `kind: ray`, or leave it out")
+        fault = None if self.address is None else ray_fault(self.entrance)
+        if fault is not None:
+            raise ValueError(fault.replace("ray.", ""))
+        return self
 
 
 class RlAdvice(Section):
@@ -276,6 +303,6 @@ class Rl(Section):
             raise ValueError(f"`{missing[0]}` is missing; give it, or the `order` that says it")
         if self.cluster.kind != "here" and not self.hosts:
             raise ValueError(f"`hosts` are missing: what machines a cluster of kind {self.cluster.kind} has")
-        if self.cluster.kind == "here" and (self.pods or self.head or self.cluster.address):
-            raise ValueError("pods, a head and an address are of Ray; say `cluster: {kind: ray}` or `kuberay`")
+        if self.cluster.kind == "here" and (self.pods or self.head):
+            raise ValueError("pods and a head are of Ray; say `cluster: {kind: ray}` or `kuberay`")
         return self

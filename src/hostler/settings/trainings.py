@@ -11,6 +11,7 @@ import yaml
 from hostler.model.errors import SettingsError
 from hostler.model.rl import NONE, SCREEN, Advice, Claims, Hosts, Measured, Ordered, Pods, Rates, RlPlan, Share
 from hostler.settings.loading import Loaded
+from hostler.settings.rays import rl_entrance, rl_entrance_faults
 from hostler.settings.rl import Rl, RlAdvice, RlShare
 
 YOURS = "given in rl.rates"
@@ -43,10 +44,12 @@ def rl_plan(loaded: Loaded, ordered: Ordered | None, here: Share) -> RlPlan:
     asked = loaded.fleet.rl
     assert asked is not None
     manifest = manifest_path(loaded)
+    entrance = rl_entrance(loaded)
     sees = bool(ordered and ordered.screen) if asked.drawn_frames is None else asked.drawn_frames > 0
     return RlPlan(
         cluster=asked.cluster.kind,
-        address=asked.cluster.address,
+        address=None if entrance is None else entrance.asked.address,
+        address_faults=rl_entrance_faults(loaded),
         manifest=None if manifest is None else asked.cluster.manifest,
         manifest_fault=None if manifest is None else manifest_fault(manifest),
         differs=tuple(_differences(asked, ordered)),

@@ -34,7 +34,7 @@ class Local:
         return [Machine(name=name, cpus=self.cpus) for name in self.folders]
 
     async def run(self, machine: str, argv: Sequence[str], timeout_s: float) -> Ran:
-        self.ran.append((machine, argv[3]))
+        self.ran.append((machine, "look" if argv[1] == "-c" else argv[3]))
         if machine in self.hangs:
             await asyncio.Event().wait()
         there = [str(self.folders[machine]) if word == self.meant else word for word in argv]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.runtime.preflight import Proof, folders
+from hostler.runtime.preflight import Proof, asking, folders
 from hostler.runtime.preflight.folders import prove_folder, prove_folder_here, prove_store
 from hostler.stores.base import ObjectName, Pace
 from hostler.stores.directory import DirectoryStore
@@ -28,7 +28,7 @@ def test_a_folder_that_all_share_is_proved_and_left_as_it_was(tmp_path: Path) ->
         f"{MEANT}: what each of 3 nodes writes, all of them read",
     )
     assert list(tmp_path.iterdir()) == []
-    assert [what for _, what in cluster.ran] == ["write"] * 3 + ["read"] * 3 + ["clean"] * 3
+    assert [what for _, what in cluster.ran] == ["write"] * 3 + ["read"] * 3 + ["clean"]
 
 
 def test_folders_of_one_name_are_not_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +51,8 @@ def test_a_node_without_the_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_a_node_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folders, "STEP_S", 3.0)
+    monkeypatch.setattr(asking, "STEP_S", 3.0)
+    monkeypatch.setattr(asking, "GRACE_S", 0.0)
     found = proved(Local(folders={"head": tmp_path, "w1": tmp_path}, meant=MEANT, hangs=frozenset({"w1"})))
     assert found.code == "store-unwritable"
     assert "w1: did not answer within 3 s" in found.says

@@ -25,7 +25,10 @@ try:
     from lightkube import ApiError, Client, KubeConfig
     from lightkube.codecs import resource_registry
     from lightkube.core.exceptions import ConfigError, LoadResourceError
-    from lightkube.generic_resource import create_namespaced_resource
+    from lightkube.core.resource import api_info
+    from lightkube.generic_resource import create_global_resource, create_namespaced_resource
+    from lightkube.models.authorization_v1 import ResourceAttributes, SelfSubjectAccessReviewSpec
+    from lightkube.resources.authorization_v1 import SelfSubjectAccessReview
     from lightkube.resources.core_v1 import Pod
     from lightkube.types import CascadeType, PatchType
 except ImportError as error:
@@ -43,8 +46,12 @@ FOREIGN = {
     ("ray.io/v1", "RayCluster"): "rayclusters",
     ("route.openshift.io/v1", "Route"): "routes",
     **{(f"kueue.x-k8s.io/{version}", "Workload"): "workloads" for version in WORKLOAD_VERSIONS},
+    **{(f"kueue.x-k8s.io/{version}", "LocalQueue"): "localqueues" for version in WORKLOAD_VERSIONS},
+    **{(f"kueue.x-k8s.io/{version}", "ClusterQueue"): "clusterqueues" for version in WORKLOAD_VERSIONS},
 }
 """Kinds that Kubernetes itself does not have, and their plurals."""
+NOWHERE = frozenset({"ClusterQueue"})
+"""Those of them that are in no namespace."""
 MISSING = {
     "ray.io": "the cluster has no KubeRay; its operator has to be installed first",
     "route.openshift.io": "the cluster is not OpenShift; leave `openshift` out",
@@ -119,9 +126,33 @@ class Cluster:
         metadata = manifest["metadata"]
         try:
             with _explained(manifest, "read"):
-                return _plain(self._client.get(_resource(manifest), metadata["name"], namespace=metadata["namespace"]))
+                found = self._client.get(_resource(manifest), metadata["name"], namespace=metadata.get("namespace"))
+                return _plain(found)
         except NotFound:
             return None
+
+    def listed(self, version: str, kind: str, namespace: str) -> list[Manifest]:
+        """All objects of a kind. Raises `NotFound` where the cluster does not know that kind."""
+        asked = {"apiVersion": version, "kind": kind, "metadata": {"namespace": namespace}}
+        with _explained(asked, "list"):
+            return [_plain(each) for each in self._client.list(_resource(asked), namespace=namespace)]
+
+    def may(self, manifest: Manifest, verb: str, subresource: str | None = None) -> bool:
+        """Whether whoever asks may do that with an object, or, where it has no name, with all of its kind there."""
+        info, metadata = api_info(_resource(manifest)), manifest["metadata"]
+        asked = ResourceAttributes(
+            group=info.resource.group,
+            version=info.resource.version,
+            resource=info.plural,
+            subresource=subresource,
+            verb=verb,
+            namespace=metadata.get("namespace"),
+            name=metadata.get("name"),
+        )
+        review = SelfSubjectAccessReview(spec=SelfSubjectAccessReviewSpec(resourceAttributes=asked))
+        with _explained(manifest, "say who may touch"):
+            status = self._client.create(review).status
+        return status is not None and status.allowed
 
     def standing(self, manifest: Manifest) -> Standing:
         """How an object is."""
@@ -186,14 +217,8 @@ class Cluster:
     def _workloads(self, found: Manifest) -> list[Manifest] | None:
         namespace = found["metadata"]["namespace"]
         for version in WORKLOAD_VERSIONS:
-            asked = {
-                "apiVersion": f"kueue.x-k8s.io/{version}",
-                "kind": "Workload",
-                "metadata": {"namespace": namespace},
-            }
             try:
-                with _explained(asked, "list"):
-                    return [_plain(each) for each in self._client.list(_resource(asked), namespace=namespace)]
+                return self.listed(f"kueue.x-k8s.io/{version}", "Workload", namespace)
             except NotFound:
                 continue  # that version is not served
             except LinkRefused:
@@ -252,7 +277,8 @@ def _resource(manifest: Mapping[str, Any]) -> Any:
 
 def _generic(version: str, kind: str) -> Any:
     group, _, number = version.partition("/")
-    return create_namespaced_resource(group, number, kind, FOREIGN[version, kind])
+    make = create_global_resource if kind in NOWHERE else create_namespaced_resource
+    return make(group, number, kind, FOREIGN[version, kind])
 
 
 def _plain(found: Any) -> Manifest:

@@ -138,6 +138,10 @@ class RayRest:
         """Have a job stopped, gently for three seconds; one that is not there is no error. Does not wait for it."""
         await self._answer("POST", f"/api/jobs/{name}/stop", none=True)
 
+    async def forget(self, name: str) -> None:
+        """Take a job that is over off the cluster's list; one that is not there is no error."""
+        await self._answer("DELETE", f"/api/jobs/{name}", none=True)
+
     async def logs(self, name: str) -> str:
         """What a job has said so far; empty where it has not begun, or its machine is gone."""
         answer = await self._answer("GET", f"/api/jobs/{name}/logs", none=True)

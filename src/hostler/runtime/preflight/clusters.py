@@ -1,58 +1,15 @@
-"""Does the cluster answer, is it of the right version, has it the room? What speaks to it, a backend brings."""
+"""Does the cluster answer, is it of the right version, has it the room?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
-from hostler.model.errors import LinkError
-from hostler.model.record import record
+from hostler.model.errors import LinkError, LinkRefused
 from hostler.model.rl import RlPlan
 from hostler.policy.sampling import number
 from hostler.runtime.preflight.proof import Proof, error, ok, unknown
-
-
-@record
-class Machine:
-    """A node of Ray."""
-
-    name: str
-    cpus: float
-    """That it was begun with, whoever has them now."""
-
-
-@record
-class Ran:
-    """What a program came to."""
-
-    status: int | None
-    """`None`: it was killed, or did not begin."""
-    out: str
-    err: str
-
-
-class RayCluster(Protocol):
-    """A Ray cluster, as the preflight asks it. Every method ends within some seconds, or raises `LinkError`."""
-
-    async def version(self) -> str:
-        """Of Ray, as `2.60.0`."""
-        ...
-
-    async def machines(self) -> Sequence[Machine]:
-        """Nodes that live."""
-        ...
-
-    async def run(self, machine: str, argv: Sequence[str], timeout_s: float) -> Ran:
-        """Run a program on one of them; a first word `{python}` is what runs Hostler's workloads there."""
-        ...
-
-
-class Allows(Protocol):
-    """A Kubernetes cluster, as the preflight asks it."""
-
-    async def proofs(self, plan: RlPlan) -> Sequence[Proof]:
-        """Whether queue, quota and rights let it begin (checks `queue`, `quota`, `rbac`), each with its fix."""
-        ...
+from hostler.runtime.preflight.seam import Allows, Machine, RayCluster
+from hostler.runtime.preflight.versions import prove_versions
 
 
 async def prove_cluster(plan: RlPlan, cluster: RayCluster | None, version: str | None) -> list[Proof]:
@@ -68,9 +25,20 @@ async def prove_cluster(plan: RlPlan, cluster: RayCluster | None, version: str |
         return [unknown("cluster", f"nothing here can ask {plan.address}", "see that Hostler has a backend for Ray")]
     try:
         found, machines = await cluster.version(), await cluster.machines()
+    except LinkRefused as fault:
+        return [error("cluster", "refused", str(fault), _entered(plan))]
     except LinkError as fault:
         return [error("cluster", "unreached", str(fault), "see that its head runs, and that the address is its own")]
-    return [_room(plan, machines), _version(found, version)]
+    wrong = other_version(found, version)
+    return [_room(plan, machines), await prove_versions(cluster, machines, found) if wrong is None else wrong]
+
+
+def other_version(found: str, wanted: str | None) -> Proof | None:
+    """Whether a cluster has another Ray than is written, as far as that is written; `None`: it has that one."""
+    if wanted is None or found.split(".")[: wanted.count(".") + 1] == wanted.split("."):
+        return None
+    fix = "use an image of that version on both sides: Ray joins no nodes of another one"
+    return error("version", "other", f"the cluster has Ray {found}, {wanted} is expected", fix)
 
 
 async def prove_allowed(plan: RlPlan, allows: Allows | None) -> list[Proof]:
@@ -94,10 +62,5 @@ def _room(plan: RlPlan, machines: Sequence[Machine]) -> Proof:
     return ok("cluster", f"{says}, {number(asked)} are asked for")
 
 
-def _version(found: str, wanted: str | None) -> Proof:
-    if wanted is None:
-        return ok("version", f"Ray {found}; none is asked for")
-    if found.split(".")[: wanted.count(".") + 1] != wanted.split("."):
-        fix = "use an image of that version on both sides: Ray joins no nodes of another one"
-        return error("version", "other", f"the cluster has Ray {found}, {wanted} is expected", fix)
-    return ok("version", f"Ray {found}, as expected")
+def _entered(plan: RlPlan) -> str:
+    return f"show {plan.address} its token: by `ray.token_file` of the nodes on it, else by `rl.cluster.token_file`"

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from hostler.model.errors import FilesError, LinkError
-from hostler.runtime.preflight.clusters import RayCluster
+from hostler.runtime.preflight.asking import in_words, on_each
 from hostler.runtime.preflight.proof import Proof, error, ok, unknown
+from hostler.runtime.preflight.seam import RayCluster
 from hostler.stores.base import ObjectName, Store, at_once
 from hostler.workloads.gameboy import reaching
 
 PROGRAM = ("{python}", "-m", "hostler.workloads.gameboy.reaching")
-STEP_S = 20.0
-"""For one step of one node."""
 PROBE_BYTES = 4096
 SUFFIX = ".probe"
 TRIES, BETWEEN_S = 5, 1.0
@@ -80,19 +77,20 @@ def prove_store(name: str, store: Store) -> Proof:
 
 async def _everywhere(cluster: RayCluster, folder: str, nodes: Sequence[str]) -> Proof:
     """Each writes, then each reads what all have written."""
-    token = secrets.token_hex(8)
+    token, who = secrets.token_hex(8), nodes
     try:
-        wrote = await _each(cluster, nodes, lambda node: ("write", folder, token, node))
+        wrote = await on_each(cluster, nodes, lambda node: (*PROGRAM, "write", folder, token, node))
         failed = {node: str(told["error"]) for node, told in wrote.items() if "error" in told}
         if failed:
             fix = "mount it there, under the same path, for the user that Ray runs as"
-            return error("store", "unwritable", f"cannot be written: {_told(failed)}", fix)
+            return error("store", "unwritable", f"cannot be written: {in_words(failed)}", fix)
         blind = await _blind(cluster, folder, token, nodes)
+        who = nodes if blind else nodes[:1]  # one sees the files of all
     finally:
-        await _each(cluster, nodes, lambda node: ("clean", folder, token, *nodes))
+        await on_each(cluster, who, lambda node: (*PROGRAM, "clean", folder, token, *nodes))
     if blind:
         fix = "it is another folder on each of them: share one (NFS, a volume that many may write), or use one node"
-        return error("store", "apart", f"{folder} is not the same everywhere: {_told(blind)}", fix)
+        return error("store", "apart", f"{folder} is not the same everywhere: {in_words(blind)}", fix)
     return ok("store", f"{folder}: what each of {len(nodes)} nodes writes, all of them read")
 
 
@@ -102,7 +100,7 @@ async def _blind(cluster: RayCluster, folder: str, token: str, nodes: Sequence[s
     for attempt in range(TRIES):
         if attempt:
             await asyncio.sleep(BETWEEN_S)
-        told = await _each(cluster, nodes, lambda node: ("read", folder, token, *nodes))
+        told = await on_each(cluster, nodes, lambda node: (*PROGRAM, "read", folder, token, *nodes))
         blind = {}
         for node, answer in told.items():
             missing = [each for each in nodes if each not in answer.get("read", ())]
@@ -111,34 +109,3 @@ async def _blind(cluster: RayCluster, folder: str, token: str, nodes: Sequence[s
         if not blind:
             break
     return blind
-
-
-async def _each(
-    cluster: RayCluster, nodes: Sequence[str], words: Callable[[str], Sequence[str]]
-) -> Mapping[str, Mapping[str, Any]]:
-    """What the program tells on each node, all at the same time."""
-    answers = await asyncio.gather(*(_one(cluster, node, words(node)) for node in nodes))
-    return dict(zip(nodes, answers, strict=True))
-
-
-async def _one(cluster: RayCluster, node: str, words: Sequence[str]) -> Mapping[str, Any]:
-    try:
-        async with asyncio.timeout(STEP_S):
-            ran = await cluster.run(node, (*PROGRAM, *words), STEP_S)
-        lines = ran.out.strip().splitlines()
-        told = json.loads(lines[-1]) if lines else None
-    except TimeoutError:
-        return {"error": f"did not answer within {STEP_S:g} s"}
-    except LinkError as fault:
-        return {"error": str(fault)}
-    except ValueError:
-        told = None
-    if isinstance(told, dict):
-        return told
-    said = " ".join(ran.err.split())[-160:]
-    return {"error": f"the probe ended with {ran.status}{': ' if said else ''}{said}"}
-
-
-def _told(whose: Mapping[str, str]) -> str:
-    listed = "; ".join(f"{node}: {why}" for node, why in list(whose.items())[:LISTED])
-    return listed + (f" and {len(whose) - LISTED} more" if len(whose) > LISTED else "")

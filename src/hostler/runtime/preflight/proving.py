@@ -12,15 +12,16 @@ from hostler.model.rl import RlPlan
 from hostler.runtime.holding import stores_from_here
 from hostler.runtime.places import Places
 from hostler.runtime.preflight import advice
-from hostler.runtime.preflight.clusters import Allows, RayCluster, prove_allowed, prove_cluster
+from hostler.runtime.preflight.clusters import prove_allowed, prove_cluster
 from hostler.runtime.preflight.folders import prove_folder, prove_folder_here, prove_store
 from hostler.runtime.preflight.game import prove_game
 from hostler.runtime.preflight.proof import STATUSES, Check, Proof, error, unknown
+from hostler.runtime.preflight.seam import Allows, RayCluster
 from hostler.runtime.threads import Threads
 from hostler.settings import Loaded, advice_key, checkpoints_path, order_path
 
-LONGEST_S = 120.0
-"""For one check, whatever it waits for."""
+LONGEST_S = 240.0
+"""For one check, whatever it waits for: a folder of a Ray cluster takes several programs on each node."""
 
 
 @record

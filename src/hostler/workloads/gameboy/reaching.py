@@ -7,6 +7,7 @@ nodes' files are there and right; `clean` takes all of them away. Exit status 1 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -66,7 +67,7 @@ def clean(folder: Path, token: str, nodes: Sequence[str]) -> None:
 
 
 def _path(folder: Path, token: str, node: str) -> Path:
-    return folder / f"{PREFIX}{token}-{node.encode().hex()[:64]}"
+    return folder / f"{PREFIX}{token}-{hashlib.sha256(node.encode()).hexdigest()[:32]}"
 
 
 def _text(token: str, node: str) -> str:
