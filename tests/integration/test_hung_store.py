@@ -50,7 +50,10 @@ def test_a_controller_ends_though_a_store_hangs(tmp_path: Path) -> None:
         with a_fleet(tmp_path, stores=stores) as fleet:
             fleet.start()
             until(lambda: (at / LABEL).exists(), "the store's label", log=fleet.log)
+            fleet.signal(signal.SIGTERM)
+            assert fleet.ended() == 0, fleet.log()
             serving.send_signal(signal.SIGSTOP)
+            fleet.start()  # which looks at its stores at once, and a minute later again
             until(lambda: is_waited_for(fleet), "a thread that hangs", 60.0, log=fleet.log)
 
             fleet.signal(signal.SIGTERM)
