@@ -32,32 +32,32 @@ static:
 	@$(RUN) scripts/make_static.py
 
 test:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,dev
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
 	@$(RUN) scripts/make_static.py --tests
 	$(RUN) -m pytest -n $(JOBS) -m "not slurm and not ray" --ignore tests/canary $(ARGS)
 
 # Everything that wants a real Slurm: faults, a login node, a loop, the guide. Skips, and says so, where there is none.
 slurm:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,dev
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
 	$(RUN) -m pytest -n $(JOBS) -m slurm --ignore tests/canary $(ARGS)
 
 # Everything that wants a real Ray cluster, some minutes. The controller never imports Ray; trainings do, on its machines.
 ray:
-	@scripts/make-env kernels,train,eval,report,opt,rl,ray,dev
+	@scripts/make-env kernels,train,eval,report,opt,rl,k8s,ray,dev
 	$(RUN) -m pytest -m ray $(ARGS)
 
 # Whole loops on 19 cells, about 4 minutes on 2 cores: they must learn, and must not with a deliberate defect.
 canary:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,dev
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
 	$(RUN) -m pytest tests/canary $(ARGS)
 
 # The whole HTTP API against its document, 100 requests for each operation and way: about 10 minutes.
 api:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,dev
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
 	API_EXAMPLES=100 $(RUN) -m pytest -n $(JOBS) tests/web/test_schema.py $(ARGS)
 
 lint:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,dev
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
 	$(RUN) -m ruff format --check src tests benchmarks scripts
 	$(RUN) -m ruff check src tests benchmarks scripts
 	$(RUN) -m mypy
@@ -75,18 +75,18 @@ reference:
 	$(RUN) scripts/make_schema.py
 
 bench:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,dev
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
 	$(RUN) benchmarks/run_all.py $(ARGS)
 
 # The long version of the crash test: 100 kills of each kind. `make test` runs a short one.
 campaign:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,dev
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
 	CHAOS_KILLS=100 $(RUN) -m pytest tests/chaos $(ARGS)
 
 # A thousand virtual days of small fleets with faults, every invariant checked after every step; a thousand small worlds
 # in which everything goes wrong, and 200 with loops. `make test` plays 20 days, 150 and 30 worlds.
 fleetdays:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,dev
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
 	FLEET_DAYS=1000 FAULT_SEEDS=1000 LOOP_SEEDS=200 $(RUN) -m pytest -n $(JOBS) tests/simulation/test_fleets.py \
 		tests/simulation/test_faults.py::test_nothing_is_lost \
 		tests/simulation/test_loops.py::test_nothing_of_a_loop_is_lost_or_doubled $(ARGS)
@@ -94,17 +94,17 @@ fleetdays:
 # Four hosts in namespaces, everything that can befall them, for as long as it lasts in life: some 8 minutes. And a
 # controller that dies at every step of fetching, copying and deleting, some 85 times.
 faults:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,dev
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
 	LAB_FAULTS=all $(RUN) -m pytest -n $(JOBS) tests/lab/test_faults.py tests/integration/test_fault_points.py $(ARGS)
 
 # Three rigs, 26 GPUs, one sweep of two and a half minutes: within 3 % of what the measured speeds allow.
 rigs:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,dev
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
 	LAB_RIGS_S=150 $(RUN) -m pytest -s tests/lab/test_rigs.py $(ARGS)
 
 # Real self-play on four rented hosts, one of which is destroyed each minute, for twenty minutes and what it takes to end.
 chaos:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,dev
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
 	LAB_CHAOS_MIN=20 $(RUN) -m pytest -s tests/lab/test_chaos.py $(ARGS)
 
 clean:
