@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from hostler.workloads.gameboy.run import Spread, read_run
 from hostler.workloads.gameboy.seeing import Eyes
 from hostler.workloads.gameboy.training import Training
 from hostler.workloads.gameboy.workers import Plan
+from tests.workloads.gameboy.test_main import begun, order, told
 
 ray = pytest.importorskip("ray", reason="there is no Ray: `make ray` installs it")
 rays = pytest.importorskip("hostler.workloads.gameboy.rays")
@@ -145,3 +148,24 @@ def test_training_goes_on_when_a_node_dies(cluster: Any, keyrooms: Game, cart: C
     assert [each["steps"] for each in told if "steps" in each] == sorted(
         each["steps"] for each in told if "steps" in each
     )
+
+
+def test_a_driver_that_is_killed_is_gone_on_from(cluster: Any, tmp_path: Path) -> None:
+    """And its workers give their CPUs back: Ray ends what belongs to a driver that is gone."""
+    path = order(tmp_path, workers=2, ray={"address": cluster.address})
+    first = begun(path)
+    try:
+        before = told(first, 3)
+        first.kill()
+        first.wait(PATIENCE_S)
+        second = begun(order(tmp_path, workers=2, ray={"address": cluster.address}, steps=before["steps"] + 1024))
+        out = [json.loads(line) for line in second.communicate(timeout=PATIENCE_S)[0].splitlines()]
+    finally:
+        first.kill()
+        assert first.stdout is not None
+        first.stdout.close()
+    went_on = next(each for each in out if "updates" in each)
+    assert went_on["updates"] > 2
+    assert went_on["steps"] > 2 * 256, "steps are counted on"
+    assert out[-1]["done"]
+    assert out[-1]["steps"] >= before["steps"] + 1024
