@@ -10,7 +10,6 @@ import ctypes
 import json
 import socket
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 NEW_MOUNTS, RECURSIVE, PRIVATE = 0x20000, 0x4000, 0x40000
@@ -51,20 +50,19 @@ def add(cluster: Any, at: int, has: str) -> Any:
 
 def add_apart(cluster: Any, at: int, has: str, folder: str) -> Any:
     """A node that sees an empty file system of its own in a folder: mounts are a thread's, and of who it begins."""
-
-    def begin() -> Any:
-        libc = ctypes.CDLL(None, use_errno=True)
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open("/proc/thread-self/ns/mnt") as before:
         steps = (
             libc.unshare(NEW_MOUNTS),
             libc.mount(b"none", b"/", None, RECURSIVE | PRIVATE, None),
             libc.mount(b"tmpfs", folder.encode(), b"tmpfs", 0, None),
         )
-        if any(steps):
-            raise OSError(ctypes.get_errno(), f"{folder} cannot be set apart")
-        return add(cluster, at, has)
-
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(begin).result()
+        try:
+            if any(steps):
+                raise OSError(ctypes.get_errno(), f"{folder} cannot be set apart")
+            return add(cluster, at, has)
+        finally:
+            libc.setns(before.fileno(), 0)
 
 
 def free_port() -> int:
