@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.integration.conftest import Said, command
+from tests.integration.conftest import Said
 from tests.raytown.town import TOKEN, Town, town
 
 ORDER = """schema: 1
@@ -36,7 +37,10 @@ def checked(
     where = f"kind: ray, address: '{address}', python: {python}{cluster}"
     plan = f"order: order.yaml, cluster: {{{where}}}, hosts: [{{name: box, cpus: 4, memory_gb: 8}}], {rl}"
     (path / "fleet.yaml").write_text(f"rl: {{{plan}}}\n{more}")
-    return command("check", path / "fleet.yaml", "--json", env={"HOME": str(path), "PATH": "/usr/bin:/bin"})
+    words = [sys.executable, "-m", "hostler", "check", str(path / "fleet.yaml"), "--json"]
+    env = {"HOME": str(path), "PATH": "/usr/bin:/bin"}
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=2 * SHARED_S, env=env, check=False)
+    return Said(ended.returncode, ended.stdout, ended.stderr)
 
 
 def told(said: Said) -> dict[str, str]:
