@@ -105,7 +105,9 @@ def test_capacity_is_what_is_answered_at_once_by_how_long_it_takes(tmp_path: Pat
     [
         ("envs_per_runner: 8", "`runners` is missing; give it, or the `order`"),
         (f"{LEAST}, cluster: {{kind: ray}}", "`hosts` are missing"),
-        (f"{LEAST}, pods: [{{count: 2}}]", "pods, a head and an address are of Ray"),
+        (f"{LEAST}, pods: [{{count: 2}}]", "pods and a head are of Ray"),
+        (f"{LEAST}, cluster: {{address: 'http://head:8265'}}", "address is of a Ray cluster that is there"),
+        (f"{LEAST}, cluster: {{kind: ray, address: 'http://h', ca: a}}, hosts: [{{name: a}}]", "and http shows none"),
         (f"{LEAST}, hosts: [{{name: a}}, {{name: a}}]", "two of `hosts` have one name"),
         (
             f"{LEAST}, cluster: {{kind: kuberay}}, hosts: [{{name: a}}], pods: [{{on: [b]}}]",

@@ -30,13 +30,19 @@ Key = tuple[str, str, str, str]
 """Group and version, plural, namespace, name."""
 VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 KINDS = {
-    "v1": {"configmaps": "ConfigMap", "pods": "Pod", "services": "Service", "serviceaccounts": "ServiceAccount"},
+    "v1": {
+        "configmaps": "ConfigMap",
+        "pods": "Pod",
+        "resourcequotas": "ResourceQuota",
+        "services": "Service",
+        "serviceaccounts": "ServiceAccount",
+    },
     "apps/v1": {"deployments": "Deployment"},
     "rbac.authorization.k8s.io/v1": {"roles": "Role", "rolebindings": "RoleBinding"},
     "networking.k8s.io/v1": {"networkpolicies": "NetworkPolicy"},
     "ray.io/v1": {"rayjobs": "RayJob", "rayclusters": "RayCluster"},
     "route.openshift.io/v1": {"routes": "Route"},
-    "kueue.x-k8s.io/v1beta1": {"workloads": "Workload"},
+    "kueue.x-k8s.io/v1beta1": {"clusterqueues": "ClusterQueue", "localqueues": "LocalQueue", "workloads": "Workload"},
 }
 PATIENCE_S = 30.0
 NO_ROOM = (
@@ -65,6 +71,8 @@ class World:
     groups: dict[str, dict[str, str]] = field(default_factory=lambda: copy.deepcopy(KINDS))
     forbidden: set[tuple[str, str]] = field(default_factory=set)
     """Method and plural."""
+    denied: set[tuple[str, str]] = field(default_factory=set)
+    """Verb and plural that a review of rights answers no to."""
     objects: dict[Key, Manifest] = field(default_factory=dict)
     owners: dict[Key, dict[str, Manifest]] = field(default_factory=dict)
     """What each manager applied last."""
@@ -89,7 +97,7 @@ class World:
     def put(self, version: str, plural: str, manifest: Manifest) -> None:
         """An object that somebody else made, or changed."""
         metadata = manifest["metadata"]
-        self.store((version, plural, metadata["namespace"], metadata["name"]), manifest)
+        self.store((version, plural, metadata.get("namespace", ""), metadata["name"]), manifest)
 
     def tell(self, name: str, plural: str = "rayjobs", **status: Any) -> None:
         """KubeRay says how one of its objects is."""
@@ -308,6 +316,10 @@ class _Handler(BaseHTTPRequestHandler):
         if found is not None:
             return self._send(200, found)
         version, rest = ("v1", path[2:]) if path[:1] == ["api"] else ("/".join(path[1:3]), path[3:])
+        if rest == ["selfsubjectaccessreviews"]:
+            return self._send(201, self._reviewed(_read(body)))
+        if len(rest) == 2 and rest[0] in self.world.groups.get(version, {}):
+            rest = ["namespaces", "", *rest]  # an object of no namespace
         if rest[:1] == ["namespaces"] and len(rest) == 2:
             return self._namespace(rest[1])
         if rest[:1] != ["namespaces"] or len(rest) < 3 or rest[2] not in self.world.groups.get(version, {}):
@@ -321,6 +333,11 @@ class _Handler(BaseHTTPRequestHandler):
         if rest[4:] == ["log"]:
             return self._log(rest[3], query)
         return self._single((version, plural, namespace, rest[3]), query, body)
+
+    def _reviewed(self, review: Manifest) -> Manifest:
+        asked = review["spec"]["resourceAttributes"]
+        what = "/".join(filter(None, (asked["resource"], asked.get("subresource"))))
+        return {**review, "status": {"allowed": (asked["verb"], what) not in self.world.denied}}
 
     def _namespace(self, name: str) -> None:
         if name not in self.world.namespaces:

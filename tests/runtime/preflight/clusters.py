@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hostler import __version__
 from hostler.model.errors import LinkLost
 from hostler.runtime.preflight import Machine, Ran
 
@@ -23,6 +25,8 @@ class Local:
     cpus: float = 4.0
     away: bool = False
     hangs: frozenset[str] = frozenset()
+    has: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+    """By machine, the versions that it has of what it has not in the usual one; of `python`, too."""
     ran: list[tuple[str, str]] = field(default_factory=list)
 
     async def version(self) -> str:
@@ -37,6 +41,8 @@ class Local:
         self.ran.append((machine, "look" if argv[1] == "-c" else argv[3]))
         if machine in self.hangs:
             await asyncio.Event().wait()
+        if argv[1] == "-c":
+            return self._look(machine, argv[3:])
         there = [str(self.folders[machine]) if word == self.meant else word for word in argv]
         words = [sys.executable if word == "{python}" else word for word in there]
         process = await asyncio.create_subprocess_exec(
@@ -44,6 +50,12 @@ class Local:
         )
         out, err = await process.communicate()
         return Ran(status=process.returncode, out=out.decode(), err=err.decode())
+
+    def _look(self, machine: str, names: Sequence[str]) -> Ran:
+        """What is installed is made up."""
+        has = {**dict.fromkeys(names, "1.0"), "hostler": __version__, "ray": self.found, **self.has.get(machine, {})}
+        told = {"python": has.pop("python", "3.11.2"), "at": "/usr/bin/python3", "has": has}
+        return Ran(status=0, out=f"some warning\n{json.dumps(told)}\n", err="")
 
     def _be_there(self) -> None:
         if self.away:
