@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from hostler.workloads.gameboy.checkpoints import Checkpoints
-from hostler.workloads.gameboy.game import Game
+from hostler.workloads.gameboy.game import Game, Screen
 from hostler.workloads.gameboy.rom import Cartridge
 from hostler.workloads.gameboy.run import Run, read_run
 from hostler.workloads.gameboy.strict import SpecError
@@ -42,6 +43,16 @@ def test_the_same_seed_gives_the_same_policy(keyrooms: Game, cart: Cartridge) ->
         ends.append(training.learner.network.state_dict())
     assert all(torch.equal(each, ends[1][name]) for name, each in ends[0].items())
     assert any(not torch.equal(each, ends[2][name]) for name, each in ends[0].items())
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_game_of_which_only_the_screen_is_seen_is_learnt(keyrooms: Game, cart: Cartridge, workers: int) -> None:
+    game = replace(keyrooms, features=(), screen=Screen())
+    training = Training(run(steps=256, workers=workers, course={"epochs": 1}), game, cart)
+    before = [each.clone() for each in training.learner.network.parameters()]
+    assert training.run().steps >= 256
+    after = training.learner.network.parameters()
+    assert all((one != other).any() for one, other in zip(before, after, strict=True))
 
 
 def test_what_goes_on_has_its_steps_its_optimiser_and_its_counts(
@@ -96,10 +107,13 @@ def test_variables_that_people_know_mean_what_they_say(keyrooms: Game) -> None:
         ({"steps": 0}, {}, "training.steps has to be a whole number from 1"),
         ({"steps": 1, "wrokers": 2}, {}, "training.wrokers is nothing that is known"),
         ({"steps": 1, "course": {"rate": 2}}, {}, "training.course.rate has to be a number from 0 to 1"),
+        (None, {}, "training has to be a mapping"),
+        (5, {"BATCH_SIZE": "600"}, "training has to be a mapping"),
+        ({"steps": 1}, {"EPISODE_LENGTH": ""}, "EPISODE_LENGTH has to be a whole number"),
         ({"steps": 1}, {"BATCH_SIZE": "many"}, "BATCH_SIZE has to be a whole number"),
         ({"steps": 1}, {"BATCH_SIZE": "0"}, "training.batch_steps has to be"),
     ],
 )
-def test_what_cannot_be_asked_for(content: dict[str, Any], variables: dict[str, str], why: str) -> None:
+def test_what_cannot_be_asked_for(content: Any, variables: dict[str, str], why: str) -> None:
     with pytest.raises(SpecError, match=why):
         read_run(content, variables)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,8 @@ def _rows(fragments: Sequence[Fragment], course: Course) -> _Rows:
 
 def _flat(arrays: Sequence[Any], leading: int = 2) -> torch.Tensor:
     """Steps and machines as one dimension."""
-    return torch.from_numpy(np.concatenate([each.reshape(-1, *each.shape[leading:]) for each in arrays]))
+    rows = [each.reshape(prod(each.shape[:leading]), *each.shape[leading:]) for each in arrays]  # not -1: of nothing
+    return torch.from_numpy(np.concatenate(rows))
 
 
 def _explained(rows: _Rows) -> float | None:
