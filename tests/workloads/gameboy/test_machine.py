@@ -1,4 +1,4 @@
-"""Machines with cartridges as people have them: with batteries, with states that were kept at any moment, and with none."""
+"""Machines with cartridges as people have them: with batteries, and with states that were kept at any moment."""
 
 from __future__ import annotations
 

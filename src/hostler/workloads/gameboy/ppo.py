@@ -50,6 +50,11 @@ class Learner:
         loss, entropy, divergence, clipped = (float(np.mean(each)) for each in zip(*told, strict=True))
         return Update(len(rows.actions), loss, entropy, divergence, clipped, _explained(rows))
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether all weights are numbers still."""
+        return all(bool(torch.isfinite(each).all()) for each in self.network.parameters())
+
     def state(self) -> dict[str, Any]:
         """Everything that it takes to go on just so, but for the network's weights."""
         return {

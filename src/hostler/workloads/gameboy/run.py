@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from hostler.workloads.gameboy.advice.settings import Asking, read_advice
 from hostler.workloads.gameboy.course import Course
