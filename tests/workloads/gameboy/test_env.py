@@ -46,3 +46,14 @@ def test_the_same_actions_give_the_same_episode(keyrooms: Game, cart: Cartridge)
         stories.append(story)
         env.close()
     assert stories[0] == stories[1]
+
+
+def test_what_is_rendered_is_what_is_played(keyrooms: Game, cart: Cartridge) -> None:
+    """Also of a game that shows no screen to its policy."""
+    env = GameBoyEnv(keyrooms, cart, render_mode="rgb_array")
+    env.reset()
+    before = env.render()
+    for _ in range(3):
+        env.step(4)
+    assert (env.render() != before).any()
+    env.close()

@@ -78,6 +78,8 @@ def test_a_game_as_it_is_written() -> None:
         ("reward.components.end", {"pays": "reach", "of": "room", "value": 9, "worth": 1}, "room is never 9"),
         ("end", [{"of": "room", "value": 10}], "room is never 10"),
         ("map", ["room", "score"], "more than 65536 combinations"),
+        ("observation.values", 5, "observation.values has to be a list"),
+        ("end", {"of": "room"}, "end has to be a list"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_where_it_stands(path: str, value: Any, why: str) -> None:
@@ -85,7 +87,7 @@ def test_what_cannot_be_meant_is_refused_where_it_stands(path: str, value: Any, 
         read_game(changed(path, value))
 
 
-@pytest.mark.parametrize("text", ["", "[]", "a: [", "- 1"])
+@pytest.mark.parametrize("text", ["", "[]", "a: [", "- 1", "a: 2026-99-99", "[" * 5000])
 def test_what_is_no_game_at_all(text: str) -> None:
     with pytest.raises(SpecError):
         read_game(text)

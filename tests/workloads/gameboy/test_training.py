@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from hostler.web.rl.lines import PICTURES_MAX, Update, read
 from hostler.workloads.gameboy.checkpoints import Checkpoints
-from hostler.workloads.gameboy.game import Game
+from hostler.workloads.gameboy.fragments import Fragment
+from hostler.workloads.gameboy.game import Game, Screen
 from hostler.workloads.gameboy.rom import Cartridge
 from hostler.workloads.gameboy.run import Run, read_run
 from hostler.workloads.gameboy.strict import SpecError
-from hostler.workloads.gameboy.training import Training
+from hostler.workloads.gameboy.training import Diverged, Training
+from hostler.workloads.gameboy.workers import Here, Plan
 
 
 def run(**changes: Any) -> Run:
@@ -44,13 +49,24 @@ def test_the_same_seed_gives_the_same_policy(keyrooms: Game, cart: Cartridge) ->
     assert any(not torch.equal(each, ends[2][name]) for name, each in ends[0].items())
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_game_of_which_only_the_screen_is_seen_is_learnt(keyrooms: Game, cart: Cartridge, workers: int) -> None:
+    game = replace(keyrooms, features=(), screen=Screen())
+    training = Training(run(steps=256, workers=workers, course={"epochs": 1}), game, cart)
+    before = [each.clone() for each in training.learner.network.parameters()]
+    assert training.run().steps >= 256
+    after = training.learner.network.parameters()
+    assert all((one != other).any() for one, other in zip(before, after, strict=True))
+
+
 def test_what_goes_on_has_its_steps_its_optimiser_and_its_counts(
     keyrooms: Game, cart: Cartridge, tmp_path: Path
 ) -> None:
-    first = Training(run(steps=500), keyrooms, cart, Checkpoints(tmp_path, {"game": "g"}))
+    first = Training(run(steps=500, episode_steps=20), keyrooms, cart, Checkpoints(tmp_path, {"game": "g"}))
     first.run()
-    second = Training(run(steps=1000), keyrooms, cart, Checkpoints(tmp_path, {"game": "g"}))
+    second = Training(run(steps=1000, episode_steps=20), keyrooms, cart, Checkpoints(tmp_path, {"game": "g"}))
     assert second.progress == first.progress
+    assert second.shares.shares == first.shares.shares != {}
     assert second.learner.updates == first.learner.updates
     before, after = first.learner.state()["optimiser"], second.learner.state()["optimiser"]
     assert before["param_groups"] == after["param_groups"]
@@ -70,8 +86,10 @@ def test_a_damaged_checkpoint_is_passed_over(keyrooms: Game, cart: Cartridge, tm
     content[len(content) // 2] ^= 1
     newest.write_bytes(content)
     checkpoints = Checkpoints(tmp_path, {})
-    again = Training(run(), keyrooms, cart, checkpoints)
+    told: list[Mapping[str, Any]] = []
+    again = Training(run(), keyrooms, cart, checkpoints, told=told.append)
     assert again.progress.steps == 7 * 128
+    assert told == [{"trouble": f"checkpoints that are damaged were passed over: {newest.name}"}]
     assert checkpoints.damaged == (newest.name,)
 
 
@@ -89,6 +107,42 @@ def test_variables_that_people_know_mean_what_they_say(keyrooms: Game) -> None:
     assert read_run({"steps": 1}).game(keyrooms) == keyrooms
 
 
+def test_weights_that_are_no_numbers_end_it_before_a_checkpoint_has_them(
+    keyrooms: Game, cart: Cartridge, tmp_path: Path
+) -> None:
+    training = Training(run(checkpoint_updates=1), keyrooms, cart, Checkpoints(tmp_path, {}))
+    with torch.no_grad():
+        training.learner.network.worth.bias[0] = float("nan")
+    with pytest.raises(Diverged, match="update 1 has left weights that are no numbers"):
+        training.run()
+    assert list(tmp_path.iterdir()) == []
+
+
+class Many:
+    """So many workers that each update has a fragment of each."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.here, self.plan = Here(plan), plan
+
+    def take(self, timeout_s: float) -> Sequence[Fragment]:
+        made = [self.here.take(timeout_s)[0] for _ in range(PICTURES_MAX + 5)]
+        for number, each in enumerate(made):
+            each.pictures = {number: next(iter(each.pictures.values()))}
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.here, name)
+
+
+def test_what_a_training_with_many_workers_tells_is_read_by_the_page(keyrooms: Game, cart: Cartridge) -> None:
+    told: list[Mapping[str, Any]] = []
+    asked = run(steps=1, envs_per_worker=1, fragment_steps=2)
+    Training(asked, keyrooms, cart, source=lambda plan, *_: Many(plan), told=told.append).run()
+    update = read(json.dumps(told[-1]).encode())
+    assert isinstance(update, Update)
+    assert 0 < len(update.pictures) <= PICTURES_MAX
+
+
 @pytest.mark.parametrize(
     ("content", "variables", "why"),
     [
@@ -96,10 +150,13 @@ def test_variables_that_people_know_mean_what_they_say(keyrooms: Game) -> None:
         ({"steps": 0}, {}, "training.steps has to be a whole number from 1"),
         ({"steps": 1, "wrokers": 2}, {}, "training.wrokers is nothing that is known"),
         ({"steps": 1, "course": {"rate": 2}}, {}, "training.course.rate has to be a number from 0 to 1"),
+        (None, {}, "training has to be a mapping"),
+        (5, {"BATCH_SIZE": "600"}, "training has to be a mapping"),
+        ({"steps": 1}, {"EPISODE_LENGTH": ""}, "EPISODE_LENGTH has to be a whole number"),
         ({"steps": 1}, {"BATCH_SIZE": "many"}, "BATCH_SIZE has to be a whole number"),
         ({"steps": 1}, {"BATCH_SIZE": "0"}, "training.batch_steps has to be"),
     ],
 )
-def test_what_cannot_be_asked_for(content: dict[str, Any], variables: dict[str, str], why: str) -> None:
+def test_what_cannot_be_asked_for(content: Any, variables: dict[str, str], why: str) -> None:
     with pytest.raises(SpecError, match=why):
         read_run(content, variables)

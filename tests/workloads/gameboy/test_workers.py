@@ -13,12 +13,13 @@ import pytest
 import torch
 
 from hostler.workloads.gameboy import workers
+from hostler.workloads.gameboy.batch import WrongValue
 from hostler.workloads.gameboy.fragments import Fragment
 from hostler.workloads.gameboy.game import Game
 from hostler.workloads.gameboy.policy import Network
 from hostler.workloads.gameboy.rom import Cartridge
 from hostler.workloads.gameboy.seeing import Eyes
-from hostler.workloads.gameboy.workers import Here, Plan, Processes
+from hostler.workloads.gameboy.workers import Here, NoWorker, Plan, Processes
 
 PATIENCE_S = 200.0
 
@@ -115,11 +116,30 @@ def test_nothing_is_left_of_workers(keyrooms: Game, cart: Cartridge, network: Ne
 def test_workers_that_cannot_live_are_given_up_with_what_they_died_of(
     keyrooms: Game, cart: Cartridge, network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "LIVES", 3)
-    broken = replace(keyrooms, values={**keyrooms.values, "x": replace(keyrooms.values["x"], below=3)})
-    source = Processes(plan(broken, cart, workers=1), network)
+    monkeypatch.setattr(workers, "LIVES", 2)
+    source = Processes(plan(keyrooms, replace(cart, rom=cart.rom[:100]), workers=1), network)
     try:
-        with pytest.raises(RuntimeError, match=r"no worker is left: .*x at 0xc002 is"):
+        with pytest.raises(NoWorker, match=r"no worker is left: .*NoCartridge: PyBoy cannot take the ROM"):
             taken(source, lambda found: False)
+    finally:
+        source.close()
+
+
+def test_a_value_beyond_its_bound_ends_it_as_it_does_without_workers(
+    keyrooms: Game, cart: Cartridge, network: Network
+) -> None:
+    wrong = replace(keyrooms, values={**keyrooms.values, "x": replace(keyrooms.values["x"], below=3)})
+    source = Processes(plan(wrong, cart, workers=1), Network(Eyes(wrong).width, None, len(wrong.actions)))
+    try:
+        with pytest.raises(WrongValue, match="x at 0xc002 is"):
+            taken(source, lambda found: False)
+    finally:
+        source.close()
+
+
+def test_what_goes_on_begins_with_the_policy_that_it_has(keyrooms: Game, cart: Cartridge, network: Network) -> None:
+    source = Processes(replace(plan(keyrooms, cart, workers=1), version=40), network)
+    try:
+        assert {each.version for each in taken(source, lambda found: len(found) > 1)} == {40}
     finally:
         source.close()

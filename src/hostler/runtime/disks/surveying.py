@@ -35,7 +35,7 @@ LOG_DRAFT = re.compile(r"\.(?P<attempt>[A-Za-z0-9_-]+\.[0-9]+)\.new/(?:out|err)(
 WORKED = "work"
 """The folder of what stages keep for their next life."""
 WORK = re.compile(WORKED + r"/(?P<order>[0-9a-f]{64})/(?P<name>[^/]+)")
-CHECKPOINT = re.compile(r"checkpoint-[0-9]{9}-[0-9a-f]{16}\.safetensors")
+CHECKPOINT = re.compile(r"checkpoint-[0-9]{9,}-[0-9a-f]{16}\.safetensors")
 
 
 class Survey:

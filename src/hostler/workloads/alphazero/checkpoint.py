@@ -18,7 +18,7 @@ from hostler.workloads.alphazero.model import safetensors_metadata
 
 KEPT = 2  # the newest, and the one before for when that is damaged
 HASH_DIGITS = 16
-NAME = re.compile(r"checkpoint-(\d{9})-([0-9a-f]{16})\.safetensors")
+NAME = re.compile(r"checkpoint-(\d{9,})-([0-9a-f]{16})\.safetensors")
 METADATA_KEY = "training"
 
 
@@ -50,7 +50,8 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
         raise ArtifactError(
             f"{path} cannot be written: {error.strerror}; see to its folder, then start again"
         ) from error
-    for old in _newest_first(folder)[KEPT:]:
+    others = [each for each in _newest_first(folder) if each != path]
+    for old in others[KEPT - 1 :]:  # never the one just written: those that tell more steps may all be damaged
         old.unlink(missing_ok=True)
     return path
 
@@ -72,7 +73,7 @@ def newest(folder: Path) -> Found:
 
 
 def _newest_first(folder: Path) -> list[Path]:
-    return sorted((path for path in folder.iterdir() if NAME.fullmatch(path.name)), reverse=True)
+    return sorted((path for path in folder.iterdir() if NAME.fullmatch(path.name)), key=_told, reverse=True)
 
 
 def _told(path: Path) -> tuple[int, str]:

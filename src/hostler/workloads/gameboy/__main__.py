@@ -12,12 +12,15 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hostler.workloads.gameboy.checks import Verdict, check_game
 from hostler.workloads.gameboy.homebrew.cartridge import cartridge
 from hostler.workloads.gameboy.order import read_order
 from hostler.workloads.gameboy.strict import SpecError
+
+if TYPE_CHECKING:
+    from hostler.workloads.gameboy.training import Training
 
 DONE, FAILED, MISUSED = 0, 1, 2
 
@@ -30,6 +33,9 @@ def main(arguments: Sequence[str]) -> int:
     except SpecError as error:
         print(f"gameboy: error: {error}", file=sys.stderr)
         return MISUSED
+    except _failures() as error:
+        print(f"gameboy: error: {error}", file=sys.stderr)
+        return FAILED
     return status
 
 
@@ -60,14 +66,38 @@ def train(asked: argparse.Namespace) -> int:
     except ValueError as error:
         raise SpecError(str(error)) from error
     signal.signal(signal.SIGTERM, lambda *_: training.end())
+    signal.signal(signal.SIGINT, lambda *_: _interrupted(training))
     progress = training.run()
     ending = {"steps": progress.steps, "places": progress.mean_places, "reward": progress.mean_reward}
     _tell({**ending, "done": training.is_over})
     return DONE
 
 
+def _interrupted(training: Training) -> None:
+    """Once, it ends as if it were asked to; twice, whoever is at the keyboard waits no longer."""
+    training.end()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What ends a training, with words that say why; looked for when it has: to play, nobody needs PyTorch."""
+    from hostler.workloads.alphazero.artifacts import ArtifactError
+    from hostler.workloads.gameboy.batch import WrongValue
+    from hostler.workloads.gameboy.training import Diverged
+    from hostler.workloads.gameboy.workers import NoWorker
+
+    return ArtifactError, WrongValue, Diverged, NoWorker
+
+
 def _tell(told: Mapping[str, Any]) -> None:
     print(json.dumps(told), flush=True)
+
+
+def _some(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("has to be 1 at least")
+    return number
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
@@ -79,7 +109,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     making.set_defaults(command=rom)
     checking = commands.add_parser("check", help=check.__doc__)
     checking.add_argument("order", type=Path)
-    checking.add_argument("--steps", type=int, default=2000)
+    checking.add_argument("--steps", type=_some, default=2000)
     checking.set_defaults(command=check)
     training = commands.add_parser("train", help=train.__doc__)
     training.add_argument("order", type=Path)

@@ -18,6 +18,7 @@ from hostler.workloads.gameboy.advice.counts import Counts
 from hostler.workloads.gameboy.ppo import Learner
 from hostler.workloads.gameboy.progress import RECENT, Progress
 from hostler.workloads.gameboy.spent import Spent
+from hostler.workloads.gameboy.strict import SpecError
 
 
 class Checkpoints:
@@ -26,7 +27,10 @@ class Checkpoints:
     def __init__(self, folder: Path, made_of: Mapping[str, Any]) -> None:
         self._folder = folder
         self._made_of = dict(made_of)
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SpecError(f"{folder} is no folder for checkpoints: {error.strerror}; name another one") from error
         self.damaged: tuple[str, ...] = ()
         """Files that were passed over when it was gone on from them."""
 
@@ -44,13 +48,20 @@ class Checkpoints:
     def take_up(self, learner: Learner) -> Progress | None:
         """Put the newest whole one into the learner, and answer how far it had come; `None`: there is none.
 
-        Raises `ValueError` where it is of another training.
+        Raises `ValueError` where it is of another training, or where there are some and none is whole.
         """
         found = newest(self._folder)
         self.damaged = found.damaged
+        if found.checkpoint is None and found.damaged:
+            raise ValueError(
+                f"all checkpoints in {self._folder} are damaged: {', '.join(found.damaged)}; put one back that is "
+                "whole, or move them away to begin anew"
+            )
         if found.checkpoint is None:
             return None
         facts = found.checkpoint.facts
+        if "made_of" not in facts:
+            raise ValueError(f"the checkpoints in {self._folder} are of another program; name another folder")
         if facts["made_of"] != self._made_of:
             differs = sorted(
                 key
@@ -66,7 +77,7 @@ class Checkpoints:
         learner.go_on(
             {
                 "updates": facts["updates"],
-                "optimiser": _deep(tensors["optimiser"], learner.state()["optimiser"]),
+                "optimiser": _deep(tensors.get("optimiser", {}), learner.state()["optimiser"]),
                 "random": tensors["chance"]["random"],
             }
         )

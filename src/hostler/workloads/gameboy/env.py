@@ -45,7 +45,8 @@ class GameBoyEnv(gymnasium.Env[dict[str, npt.NDArray[Any]], SupportsInt]):
 
     def step(self, action: SupportsInt) -> tuple[dict[str, npt.NDArray[Any]], float, bool, bool, dict[str, Any]]:
         """One button for the frames of a step. After an episode's end, call `reset`."""
-        done = self._batch.step([int(action)], restart=False)
+        shown = 0 if self.render_mode == "rgb_array" else None
+        done = self._batch.step([int(action)], restart=False, shown=shown)
         info: dict[str, Any] = {"parts": self._batch.parts(0)}
         if done.episodes:
             info["episode"] = _told(done.episodes[0])

@@ -145,7 +145,7 @@ def read_game(text: str) -> Game:
             features=features,
             screen=screen,
             reward=_reward(found.inner("reward")),
-            ends=tuple(_end(each, f"end[{index}]") for index, each in enumerate(found.take("end", []))),
+            ends=tuple(_end(each, f"end[{index}]") for index, each in enumerate(found.listed("end", []))),
             map=found.texts("map"),
         )
     _check(game)
@@ -179,7 +179,7 @@ def _actions(found: Fields) -> tuple[str, ...]:
 
 def _observation(found: Fields) -> tuple[tuple[Feature, ...], Screen | None]:
     features = []
-    for index, each in enumerate(found.take("values", [])):
+    for index, each in enumerate(found.listed("values", [])):
         with fields(each, found.at(f"values[{index}]")) as one:
             features.append(Feature(one.text("of"), one.choice("as", ("scaled", "one_hot"))))
     screen = Screen() if found.flag("screen", False) else None

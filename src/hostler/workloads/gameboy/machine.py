@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 from pyboy import PyBoy
-from pyboy.utils import WindowEvent
+from pyboy.utils import PyBoyException, WindowEvent
 
 from hostler.workloads.gameboy.game import Game, Value
-from hostler.workloads.gameboy.rom import Cartridge
+from hostler.workloads.gameboy.rom import Cartridge, NoCartridge, NoState
 
 GAP_BYTES = 24
 """Values that lie nearer to each other are read at once: a read costs as much as that many bytes."""
@@ -36,6 +36,7 @@ _RELEASE: Final = {
     "a": WindowEvent.RELEASE_BUTTON_A,
     "b": WindowEvent.RELEASE_BUTTON_B,
     "start": WindowEvent.RELEASE_BUTTON_START,
+    "select": WindowEvent.RELEASE_BUTTON_SELECT,
 }
 
 
@@ -73,18 +74,13 @@ class Layout:
 
 
 class Machine:
-    """One emulator. Each action is a button, held for `game.skip` frames and on if it is the next one as well."""
+    """One emulator. Each action is a button, held for `game.skip` frames and on if it is the next one as well.
+
+    Raises `SpecError` for a cartridge or a state that PyBoy cannot take.
+    """
 
     def __init__(self, game: Game, cartridge: Cartridge, *, sound: bool | None = None) -> None:
-        self._pyboy = PyBoy(
-            io.BytesIO(cartridge.rom),
-            ram_file=io.BytesIO(),
-            window="null",
-            sound_volume=0,
-            sound_emulated=game.sound if sound is None else sound,
-            cgb=cartridge.cgb,
-            log_level="ERROR",
-        )
+        self._pyboy = _inserted(cartridge, sound=game.sound if sound is None else sound)
         self._pyboy.set_emulation_speed(0)
         self._skip = game.skip
         self._pieces = Layout(tuple(game.values.values())).pieces
@@ -96,10 +92,12 @@ class Machine:
         self._is_first = True
 
     def reset(self) -> None:
-        """To the state that episodes begin in."""
+        """To the state that episodes begin in, with those buttons up that were down when it was kept."""
         self._held, self._is_first = -1, True
         self._start.seek(0)
         self._pyboy.load_state(self._start)
+        for each in _RELEASE.values():
+            self._pyboy.send_input(each)
 
     def step(self, action: int, *, render: bool = False) -> None:
         """A button for the frames of a step; with `render`, the last of them is drawn."""
@@ -147,9 +145,17 @@ class Machine:
 
     def _booted(self, game: Game, cartridge: Cartridge) -> io.BytesIO:
         if cartridge.state is not None:
-            return io.BytesIO(cartridge.state)
+            return io.BytesIO(self._loadable(cartridge.state))
         self._pyboy.tick(game.boot_frames, False, False)
         return io.BytesIO(self.state())
+
+    def _loadable(self, state: bytes) -> bytes:
+        """A state that can be loaded."""
+        try:
+            self._pyboy.load_state(io.BytesIO(state))
+            return state
+        except (PyBoyException, IndexError, KeyError, ValueError, OverflowError) as error:
+            raise NoState(f"PyBoy cannot load the state: {error}; make it again, with this ROM") from error
 
     def _hold(self, action: int) -> None:
         released = None if self._held < 0 else self._release[self._held]
@@ -159,3 +165,18 @@ class Machine:
         if pressed is not None:
             self._pyboy.send_input(pressed)
         self._held = action
+
+
+def _inserted(cartridge: Cartridge, *, sound: bool) -> PyBoy:
+    """An emulator with that in it; what a battery would have kept is empty."""
+    try:
+        return PyBoy(
+            io.BytesIO(cartridge.rom),
+            window="null",
+            sound_volume=0,
+            sound_emulated=sound,
+            cgb=cartridge.cgb,
+            log_level="ERROR",
+        )
+    except (PyBoyException, IndexError, KeyError, ValueError) as error:
+        raise NoCartridge(f"PyBoy cannot take the ROM: {type(error).__name__}: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,11 @@ class Learner:
         self.updates += 1
         loss, entropy, divergence, clipped = (float(np.mean(each)) for each in zip(*told, strict=True))
         return Update(len(rows.actions), loss, entropy, divergence, clipped, _explained(rows))
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all weights are numbers still."""
+        return all(bool(torch.isfinite(each).all()) for each in self.network.parameters())
 
     def state(self) -> dict[str, Any]:
         """Everything that it takes to go on just so, but for the network's weights."""
@@ -131,7 +137,8 @@ def _rows(fragments: Sequence[Fragment], course: Course) -> _Rows:
 
 def _flat(arrays: Sequence[Any], leading: int = 2) -> torch.Tensor:
     """Steps and machines as one dimension."""
-    return torch.from_numpy(np.concatenate([each.reshape(-1, *each.shape[leading:]) for each in arrays]))
+    rows = [each.reshape(prod(each.shape[:leading]), *each.shape[leading:]) for each in arrays]  # not -1: of nothing
+    return torch.from_numpy(np.concatenate(rows))
 
 
 def _explained(rows: _Rows) -> float | None:

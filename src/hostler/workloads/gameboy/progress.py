@@ -29,6 +29,8 @@ class Progress:
     """By all who sampled and learnt, in all its lives."""
     parts: dict[str, int] = field(default_factory=dict)
     """What each component of the reward has paid in all episodes, in millionths."""
+    moved: dict[str, int] = field(default_factory=dict)
+    """What each component has paid and taken together, in millionths."""
     places: dict[int, int] = field(default_factory=dict)
     """In how many episodes each place was come to."""
     advice: Counts = field(default_factory=Counts)
@@ -43,6 +45,8 @@ class Progress:
             self.recent.append((len(each.places), each.total))
             for name, paid in zip(names, each.parts, strict=True):
                 self.parts[name] = self.parts.get(name, 0) + paid
+            for name, amount in zip(names, each.amounts, strict=True):
+                self.moved[name] = self.moved.get(name, 0) + abs(amount)
             for place in each.places:
                 self.places[place] = self.places.get(place, 0) + 1
 

@@ -16,12 +16,13 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from hostler.workloads.gameboy.batch import WrongValue
 from hostler.workloads.gameboy.fragments import Fragment, Sampler
 from hostler.workloads.gameboy.policy import Network, player, weights_of
 from hostler.workloads.gameboy.run import Spread
 from hostler.workloads.gameboy.spent import clock
 from hostler.workloads.gameboy.strict import SpecError
-from hostler.workloads.gameboy.workers import LIVES, Plan, numbered
+from hostler.workloads.gameboy.workers import LIVES, NoWorker, Plan, numbered
 
 UNDER_WAY = 2
 """Fragments that an actor has been asked for."""
@@ -70,7 +71,7 @@ class Actors:
         self._pending: dict[Any, int] = {}
         """By what is under way: whose it is."""
         self._policy: Any = None
-        self.offer(network, 0)
+        self.offer(network, plan.version)
         self._asked = ray.put(plan)
         self._actors = [self._begun(number) for number in range(plan.workers)]
 
@@ -79,9 +80,9 @@ class Actors:
         self._policy = ray.put((weights_of(network), version))
 
     def take(self, timeout_s: float) -> Sequence[Fragment]:
-        """As `Source.take`. Raises `RuntimeError` where every worker has died again and again."""
+        """As `Source.take`. Raises `NoWorker` where every worker has died again and again."""
         if not self._pending:
-            raise RuntimeError(f"no worker is left: {'; '.join(self._troubles[-3:])}")
+            raise NoWorker(f"no worker is left: {'; '.join(self._troubles[-3:])}")
         ready, _ = ray.wait(list(self._pending), num_returns=1, timeout=timeout_s)
         if ready:  # and all the others that are there as well
             ready, _ = ray.wait(list(self._pending), num_returns=len(self._pending), timeout=0)
@@ -145,6 +146,8 @@ class Actors:
         try:
             fragment: Fragment = ray.get(ready)
         except RayTaskError as error:
+            if isinstance(error.cause, WrongValue):
+                raise error.cause from error
             self._bury(number, str(error.cause or error))
             return None
         except (RayActorError, RayError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from hostler.workloads.gameboy.advice.settings import Asking, read_advice
 from hostler.workloads.gameboy.course import Course
@@ -73,10 +73,9 @@ class Run:
         return game if self.episode_steps is None else replace(game, episode_steps=self.episode_steps)
 
 
-def read_run(content: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Run:
+def read_run(content: object, environment: Mapping[str, str] | None = None) -> Run:
     """A training from its mapping; variables of `ALIASES` go before what it says. Raises `SpecError`."""
-    asked = {**content, **_aliased(environment or {})}
-    with fields(asked, "training") as found:
+    with fields(_before(content, _aliased(environment or {})), "training") as found:
         return Run(
             steps=found.whole("steps", least=1, most=10**13),
             workers=found.whole("workers", 0, most=100_000),
@@ -120,6 +119,11 @@ def _course(content: object) -> Course:
             epochs=found.whole("epochs", usual.epochs, least=1, most=100),
             minibatch=found.whole("minibatch", usual.minibatch, least=1),
         )
+
+
+def _before(content: object, variables: Mapping[str, int]) -> object:
+    """With variables, which go before; what is no mapping is left for whoever reads it."""
+    return {**content, **variables} if isinstance(content, Mapping) else content
 
 
 def _aliased(environment: Mapping[str, str]) -> dict[str, int]:

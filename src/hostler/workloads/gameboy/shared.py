@@ -119,7 +119,11 @@ def weight_shapes(weights: Mapping[str, Array]) -> Shapes:
 
 def publish(policy: Opened, weights: Mapping[str, Array], version: int) -> None:
     """Write a policy over the older one. Versions only grow."""
-    copy = policy.copies[version % COPIES]
+    write(policy.copies[version % COPIES], weights, version)
+
+
+def write(copy: Mapping[str, Array], weights: Mapping[str, Array], version: int) -> None:
+    """Write a policy over one that nobody needs."""
     copy["version"][0] = -1
     for name, each in weights.items():
         copy[name][...] = each

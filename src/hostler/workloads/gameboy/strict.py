@@ -83,6 +83,10 @@ class Fields:
             raise SpecError(f"{self.at(key)} names something twice")
         return tuple(listed)
 
+    def listed(self, key: str, default: Any = _MISSING) -> Any:
+        """A list, of whatever."""
+        return self._typed(key, default, lambda value: isinstance(value, list), "a list")
+
     def inner(self, key: str, default: Any = _MISSING) -> Fields:
         """The mapping there."""
         return Fields(self.take(key, default), self.at(key))
@@ -124,7 +128,9 @@ def loaded(text: str) -> Any:
     """What a text of YAML says. Raises `SpecError`, also for a key that is written twice."""
     try:
         return yaml.load(text, _Once)  # noqa: S506 - a safe loader that is stricter
-    except yaml.YAMLError as error:
+    except SpecError:
+        raise
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # days that are in no calendar, for one
         raise SpecError(f"this is no YAML: {error}") from error
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from math import isfinite
 from typing import Any
 
 import torch
@@ -27,8 +28,14 @@ SCHEMA = 1
 """Of what is told: docs/reference/rl.md."""
 LISTENS_S = 1.0
 """So often it is looked whether it is to end."""
+PICTURES = 32
+"""In a line at most: it is to be read, and kept."""
 PATIENCE_S = 60.0
 """Without a fragment for so long, people are told, and it is waited on."""
+
+
+class Diverged(RuntimeError):
+    """The network is of numbers no more; its checkpoints are from before."""
 
 
 class Training:
@@ -70,9 +77,9 @@ class Training:
         try:
             while not (self._is_ended or self.is_over):
                 self._update(source)
+            self._keep()  # first of all: whoever asked it to end may not wait for workers
         finally:
             source.close()
-        self._keep()
         return self.progress
 
     @property
@@ -94,12 +101,21 @@ class Training:
         if self._is_ended:
             return
         learning = time.process_time()
-        update = self.learner.learn(fragments)
+        update = self._learnt(fragments)
         self.progress.spent.learn += time.process_time() - learning
         self.progress.seconds += time.monotonic() - begun
         self._tell(update, source)
         if self.learner.updates % self.run_asked.checkpoint_updates == 0:
             self._keep()
+
+    def _learnt(self, fragments: Sequence[Fragment]) -> Update:
+        update = self.learner.learn(fragments)
+        if not self.learner.is_sound:
+            raise Diverged(
+                f"update {self.learner.updates} has left weights that are no numbers (loss {update.loss:g}): lower "
+                "`rate` in training.course, or what components are worth; the checkpoints are from before"
+            )
+        return update
 
     def _collected(self, source: Source) -> list[Fragment]:
         """As many steps as an update wants, of whoever has made them."""
@@ -123,7 +139,8 @@ class Training:
     def _count(self, fragment: Fragment) -> None:
         self.progress.steps += fragment.steps
         self.progress.spent.add(fragment.spent)
-        self._pictures |= {number: png(picture) for number, picture in fragment.pictures.items()}
+        if len(self._pictures) < PICTURES:
+            self._pictures |= {number: png(picture) for number, picture in fragment.pictures.items()}
         self.progress.add(self.shares.names, fragment.episodes)
         for each in fragment.episodes:
             self.shares.add(each.amounts)
@@ -153,7 +170,7 @@ class Training:
                 "map": [[name, self.game.values[name].below] for name in self.game.map],
                 "explored": self.progress.places,
                 "pictures": self._pictures,
-                "update": asdict(update),
+                "update": {name: each if _is_told(each) else None for name, each in asdict(update).items()},
                 "shares": self.shares.shares,
                 "alarms": (*self.shares.alarms, *(() if advice is None else advice.alarms)),
                 "advice": None if advice is None else advice.line(self.progress.advice, self.learner.updates),
@@ -171,6 +188,7 @@ class Training:
             seed=asked.seed + updates,
             advice=asked.advice,
             discount=asked.course.discount,
+            version=updates,
         )
 
     def _keep(self) -> None:
@@ -181,6 +199,14 @@ class Training:
         progress = checkpoints.take_up(self.learner)
         if progress is not None:
             self.progress = progress
+            self.shares.paid = [progress.moved.get(name, 0) for name in self.shares.names]
+        if checkpoints.damaged:
+            self._told({"trouble": f"checkpoints that are damaged were passed over: {', '.join(checkpoints.damaged)}"})
+
+
+def _is_told(number: float | None) -> bool:
+    """JSON has no name for what is no number, and a line with one is read by nobody."""
+    return number is not None and isfinite(number)
 
 
 def _source(plan: Plan, network: Network, spread: Spread | None) -> Source:

@@ -21,7 +21,7 @@ from hostler.workloads.gameboy import shared
 from hostler.workloads.gameboy.advice.advised import advised
 from hostler.workloads.gameboy.advice.counts import News
 from hostler.workloads.gameboy.advice.settings import Asking
-from hostler.workloads.gameboy.batch import Batch, Episode
+from hostler.workloads.gameboy.batch import Batch, Episode, WrongValue
 from hostler.workloads.gameboy.fragments import Fragment, Sampler
 from hostler.workloads.gameboy.game import Game
 from hostler.workloads.gameboy.pictures import Greys
@@ -35,6 +35,10 @@ SLOTS = 3
 LIVES = 20
 """How often a worker is begun anew without having made anything before it is given up."""
 ENDS_S = 5.0
+
+
+class NoWorker(RuntimeError):
+    """All of them have died too often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,8 @@ class Plan:
     advice: Asking | None = None
     discount: float = 0.99
     """That of the learner: what advice pays depends on it."""
+    version: int = 0
+    """Of the policy that it begins with: fragments of an older one would not be learnt from."""
 
     @property
     def features(self) -> int:
@@ -156,7 +162,8 @@ class Processes:
         self._policy = shared.made(shared.weight_shapes(weights), shared.COPIES)
         shapes = shared.fragment_shapes(plan.steps, plan.machines, plan.features, plan.game.screen)
         self._shapes = shapes
-        self.offer(network, 0)
+        for each in self._policy.copies:  # both, so that the other is whole while one is rewritten
+            shared.write(each, weights, plan.version)
         self._workers = [self._begun(number, shared.made(shapes, SLOTS)) for number in range(plan.workers)]
 
     def offer(self, network: Network, version: int) -> None:
@@ -164,10 +171,10 @@ class Processes:
         shared.publish(self._policy, weights_of(network), version)
 
     def take(self, timeout_s: float) -> Sequence[Fragment]:
-        """As `Source.take`. Raises `RuntimeError` where every worker has died again and again."""
+        """As `Source.take`. Raises `NoWorker` where every worker has died again and again, and `WrongValue`."""
         pipes: dict[Any, _Worker] = {each.pipe: each for each in self._workers}
         if not pipes:
-            raise RuntimeError(f"no worker is left: {'; '.join(self._troubles[-3:])}")
+            raise NoWorker(f"no worker is left: {'; '.join(self._troubles[-3:])}")
         found = []
         for ready in wait(list(pipes), timeout_s):
             fragment = self._received(pipes[ready])
@@ -216,6 +223,8 @@ class Processes:
         except (EOFError, OSError):
             self._bury(worker, _how(worker.process))
             return None
+        if isinstance(told, WrongValue):
+            raise told  # as if it had been played here: what is learnt from another value is worth nothing
         if isinstance(told, str):
             self._bury(worker, told)
             return None
@@ -283,6 +292,9 @@ def _work(plan: Plan, seed: int, pipe: Connection, policy: shared.Block, fragmen
             pipe.send((slot, version, _Rest(made.episodes, made.pictures, made.advice, made.spent)))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass  # the learner is gone
+    except WrongValue as error:
+        with suppress(OSError):
+            pipe.send(error)
     except Exception as error:  # noqa: BLE001 - told, and begun anew
         with suppress(OSError):
             pipe.send(f"{type(error).__name__}: {error}")

@@ -1,0 +1,65 @@
+"""Machines with cartridges as people have them: with batteries, and with states that were kept at any moment."""
+
+from __future__ import annotations
+
+import pytest
+
+from hostler.workloads.gameboy.game import Game
+from hostler.workloads.gameboy.machine import Machine
+from hostler.workloads.gameboy.rom import Cartridge, insert
+from hostler.workloads.gameboy.strict import SpecError
+
+KIND, RAM = 0x147, 0x149
+NOOP, RIGHT = 0, 4
+
+
+def of_kind(cart: Cartridge, kind: int, ram: int = 0) -> Cartridge:
+    """Our cartridge, whose header tells another board."""
+    rom = bytearray(cart.rom)
+    rom[0x14D] = (rom[0x14D] + rom[KIND] + rom[RAM] - kind - ram) & 0xFF
+    rom[KIND], rom[RAM] = kind, ram
+    return insert(bytes(rom))
+
+
+@pytest.mark.parametrize(("kind", "ram"), [(0x03, 2), (0x06, 0), (0x10, 3), (0x13, 3), (0x1B, 2)])
+def test_cartridges_with_a_battery_are_played(keyrooms: Game, cart: Cartridge, kind: int, ram: int) -> None:
+    """Nearly every game that keeps anything has one; there is nothing in its memory yet."""
+    machine = Machine(keyrooms, of_kind(cart, kind, ram))
+    machine.reset()
+    before = machine.memory()
+    machine.step(RIGHT)
+    assert machine.memory() != before
+    machine.close()
+
+
+@pytest.mark.parametrize(("kind", "ram"), [(0xFC, 0), (0x03, 9)])
+def test_a_board_that_nobody_can_play_is_said(keyrooms: Game, cart: Cartridge, kind: int, ram: int) -> None:
+    with pytest.raises(SpecError, match="PyBoy cannot take the ROM"):
+        Machine(keyrooms, of_kind(cart, kind, ram))
+
+
+def test_a_button_that_was_down_when_a_state_was_kept_is_let_go(keyrooms: Game, cart: Cartridge) -> None:
+    machine = Machine(keyrooms, cart)
+    machine.reset()
+    machine.step(RIGHT)
+    state = machine.state()
+    machine.close()
+    again = Machine(keyrooms, insert(cart.rom, state))
+    for _ in range(2):
+        again.reset()
+        before = again.memory()
+        again.step(NOOP)
+        again.step(NOOP)
+        assert again.memory()[:4] == before[:4], "where the player is"
+    again.step(RIGHT)
+    assert again.memory()[:4] != before[:4]
+    again.close()
+
+
+def test_a_state_that_is_none_is_said(keyrooms: Game, cart: Cartridge) -> None:
+    machine = Machine(keyrooms, cart)
+    state = machine.state()
+    machine.close()
+    for wrong in (state[: len(state) // 2], state[:6] + b"\x77" * len(state), b"\xfa" + state[1:]):
+        with pytest.raises(SpecError, match="PyBoy cannot load the state"):
+            Machine(keyrooms, insert(cart.rom, wrong))
