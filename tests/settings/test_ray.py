@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import yaml
 
 from hostler.model.errors import SettingsError
-from hostler.settings import load, ray_secrets, ray_token
+from hostler.settings import Loaded, load, ray_secrets, ray_token
 
 ADDRESS = "http://127.0.0.1:8265"
 
@@ -73,6 +74,13 @@ def test_pilots_must_find_the_controller_again(tmp_path: Path) -> None:
     load(written(tmp_path, share(), dialin={"listen": "127.0.0.1:0", "address": "head:8767"}), {})
 
 
+def token_of(loaded: Loaded, environ: Mapping[str, str]) -> str | None:
+    """That of the only share."""
+    asked = loaded.fleet.nodes[0].ray
+    assert asked is not None
+    return ray_token(loaded, asked, "the share", environ)
+
+
 def test_a_token_comes_from_a_file_or_a_variable_and_from_nowhere_else(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("from-a-file\n")
     cases = (
@@ -82,11 +90,11 @@ def test_a_token_comes_from_a_file_or_a_variable_and_from_nowhere_else(tmp_path:
     )
     for asked, token in cases:
         loaded = load(written(tmp_path, share(**asked)), {})
-        assert ray_token(loaded, loaded.fleet.nodes[0], {"RAY_T": "from-a-variable"}) == token
+        assert token_of(loaded, {"RAY_T": "from-a-variable"}) == token
     loaded = load(written(tmp_path, share(token_env="RAY_T")), {})
     assert ray_secrets(loaded, ["RAY_T", "OTHER"]) == {"RAY_T"}
     with pytest.raises(SettingsError, match="the variable RAY_T holds no token"):
-        ray_token(loaded, loaded.fleet.nodes[0], {})
+        token_of(loaded, {})
     loaded = load(written(tmp_path, share(token_file="gone")), {})
     with pytest.raises(SettingsError, match="cannot be read"):
-        ray_token(loaded, loaded.fleet.nodes[0], {})
+        token_of(loaded, {})
