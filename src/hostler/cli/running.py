@@ -94,7 +94,8 @@ def check(
         say_json([{**_plain(each), "doc": each.doc} for each in settings])
         for each in found:
             print(clean(each), file=sys.stderr)
-        return failed or _proved(loaded, offline=offline, as_json=True)
+        status = _proved(loaded, offline=offline, as_json=True)
+        return failed or status
     columns = (Column("SETTING"), Column("VALUE", yields=True), Column("FROM", yields=True, tail=True))
     say(table(columns, _settings_rows(settings)))
     say(clean(each) for each in found)

@@ -21,6 +21,8 @@ LOG_S = 3.0
 """So long after its end the last words of a job are waited for."""
 END_S = 10.0
 """So long it is waited for that a job ends which was told to, before it is left to Ray."""
+WATCHED_S = 3.0
+"""So long after its end Ray watches a job: one that was forgotten meanwhile comes back on its list, as failed (2.60)."""
 NODE_ID = "ray.io/node-id"
 TOUCH = 0.001
 """Of what a machine has of its own name, where it has no label of its id (Ray before 2.49)."""
@@ -30,6 +32,8 @@ TOUCH = 0.001
 class Errand:
     """What came of it."""
 
+    name: str
+    """Of its job."""
     status: int | None
     """Its exit status; `None`: it did not come to its end."""
     said: str
@@ -38,7 +42,7 @@ class Errand:
 
 async def run(rest: RayRest, machine: Machine, argv: Sequence[str], timeout_s: float) -> Errand:
     """Run a program there. Raises `RayDown` and `RayRefused` where the cluster cannot be asked; whatever happens, what
-    was begun is ended and forgotten as far as the cluster answers."""
+    was begun is ended as far as the cluster answers; `forget` takes it off the cluster's list."""
     name = f"hostler-probe-{uuid4().hex[:12]}"
     try:
         async with asyncio.timeout(timeout_s):
@@ -46,10 +50,18 @@ async def run(rest: RayRest, machine: Machine, argv: Sequence[str], timeout_s: f
             job = await _over(rest, name)
             said = await _said(rest, name, job)
     except TimeoutError:
-        return Errand(status=None, said=await _why(rest, name, timeout_s))
+        return Errand(name=name, status=None, said=await _why(rest, name, timeout_s))
     finally:
-        await _away(rest, name)
-    return Errand(status=0 if job.status == "SUCCEEDED" else job.exit_code, said=said or job.message)
+        await _ended(rest, name)
+    return Errand(name=name, status=0 if job.status == "SUCCEEDED" else job.exit_code, said=said or job.message)
+
+
+async def forget(rest: RayRest, names: Sequence[str]) -> None:
+    """Have jobs that are over forgotten, as far as the cluster answers."""
+    await asyncio.sleep(WATCHED_S)
+    for name in names:
+        with suppress(RayDown, RayRefused):
+            await rest.forget(name)
 
 
 def _wants(machine: Machine) -> Wants:
@@ -88,12 +100,11 @@ async def _why(rest: RayRest, name: str, timeout_s: float) -> str:
     return words
 
 
-async def _away(rest: RayRest, name: str) -> None:
-    """End it if it runs, and have it forgotten. Whoever is cancelled meanwhile has asked for that, at least."""
+async def _ended(rest: RayRest, name: str) -> None:
+    """End it if it runs. Whoever is cancelled meanwhile has asked for that, at least."""
     with suppress(RayDown, RayRefused, TimeoutError):
         async with asyncio.timeout(END_S):
             job = await rest.job(name)
             if job is not None and not job.over:
                 await rest.stop(name)
                 await _over(rest, name)
-            await rest.forget(name)

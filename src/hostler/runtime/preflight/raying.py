@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from hostler.backends.ray import RayRest
-from hostler.backends.ray.errands import run
+from hostler.backends.ray.errands import forget, run
 from hostler.backends.ray.errors import RayDown, RayRefused
 from hostler.backends.ray.machines import Machine as RayMachine
 from hostler.model.errors import LinkLost, LinkRefused
@@ -33,11 +33,15 @@ class Dashboard:
         self._environ = environ
         self._rest: RayRest | None = None
         self._named: dict[str, RayMachine] = {}
+        self._begun: list[str] = []
+        """Names of our jobs."""
         self._room = asyncio.Semaphore(AT_ONCE)
 
     async def close(self) -> None:
-        """End its connections."""
+        """Have the cluster forget our jobs, and end the connections to it."""
         if self._rest is not None:
+            if self._begun:
+                await forget(self._rest, self._begun)
             await self._rest.close()
 
     async def version(self) -> str:
@@ -59,6 +63,7 @@ class Dashboard:
         async with self._room:
             with _as_ours():
                 came = await run(self._opened(), self._named[machine], words, timeout_s)
+        self._begun.append(came.name)
         return Ran(status=came.status, out=came.said, err=came.said)
 
     @asynccontextmanager
