@@ -22,7 +22,7 @@ LOG_S = 3.0
 END_S = 10.0
 """So long it is waited for that a job ends which was told to, before it is left to Ray."""
 WATCHED_S = 3.0
-"""So long after its end Ray watches a job: one that was forgotten meanwhile comes back on its list, as failed (2.60)."""
+"""So long after its end Ray watches a job: one that was forgotten meanwhile is put back on its list, failed (2.60)."""
 NODE_ID = "ray.io/node-id"
 TOUCH = 0.001
 """Of what a machine has of its own name, where it has no label of its id (Ray before 2.49)."""

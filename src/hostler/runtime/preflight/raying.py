@@ -22,6 +22,8 @@ LOOK_S = 10.0
 AT_ONCE = 16
 """Jobs at a time: each is two processes on a machine, and some work for the head."""
 PYTHON = "{python}"
+NOT_FOUND = 127
+"""What a shell ends with that has no such program; the log has its words only after those of Ray, if at all."""
 
 
 class Dashboard:
@@ -64,7 +66,8 @@ class Dashboard:
             with _as_ours():
                 came = await run(self._opened(), self._named[machine], words, timeout_s)
         self._begun.append(came.name)
-        return Ran(status=came.status, out=came.said, err=came.said)
+        said = f"there is no {words[0]}" if came.status == NOT_FOUND else came.said
+        return Ran(status=came.status, out=said, err=said)
 
     @asynccontextmanager
     async def _asked(self) -> AsyncIterator[RayRest]:
