@@ -124,7 +124,7 @@ class _Part:
 
     def first(self, before: Numbers, after: Numbers) -> Numbers:
         places = after @ self._numbering
-        fresh = ~self._seen[self._rows, places]
+        fresh: Flags = ~self._seen[self._rows, places]
         self._seen[self._rows, places] = True
         return fresh.astype(np.int64)
 
