@@ -6,7 +6,7 @@ that is not known, and a value of the memory that nobody uses, are errors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -126,6 +126,18 @@ class Game:
 def combinations(game: Game, of: tuple[str, ...]) -> int:
     """How many combinations these values may have."""
     return prod(game.values[each].below for each in of)
+
+
+def over_at_once(game: Game, values: Sequence[int]) -> str | None:
+    """Why an episode would be over where it begins, with these values, in the order of `ram`; `None`: it is not."""
+    now = dict(zip(game.values, map(int, values), strict=True))
+    for index, each in enumerate(game.ends):
+        if now[each.of] == each.value:
+            return (
+                f"end[{index}]: {each.of} is {each.value} where episodes begin already, so each would be over before its "
+                "first step; begin elsewhere (`state` of the order, `boot_frames` of the game), or mend that end"
+            )
+    return None
 
 
 def read_game(text: str) -> Game:

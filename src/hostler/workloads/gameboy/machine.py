@@ -80,7 +80,7 @@ class Machine:
     """
 
     def __init__(self, game: Game, cartridge: Cartridge, *, sound: bool | None = None) -> None:
-        self._pyboy = _inserted(cartridge, sound=game.sound if sound is None else sound)
+        self._pyboy = inserted(cartridge, sound=game.sound if sound is None else sound)
         self._pyboy.set_emulation_speed(0)
         self._skip = game.skip
         self._pieces = Layout(tuple(game.values.values())).pieces
@@ -167,7 +167,7 @@ class Machine:
         self._held = action
 
 
-def _inserted(cartridge: Cartridge, *, sound: bool) -> PyBoy:
+def inserted(cartridge: Cartridge, *, sound: bool) -> PyBoy:
     """An emulator with that in it; what a battery would have kept is empty."""
     try:
         return PyBoy(

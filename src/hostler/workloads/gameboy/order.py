@@ -35,7 +35,7 @@ class Order:
         """What a checkpoint has to agree with: what is played, what is seen, how it is learnt."""
         game, advice = self.run.game(self.game), self.run.advice
         return {
-            "rom": hashlib.sha256(self.cartridge.rom).hexdigest(),
+            "rom": self.cartridge.sha256,
             "state": None if self.cartridge.state is None else hashlib.sha256(self.cartridge.state).hexdigest(),
             "cgb": self.cartridge.cgb,
             "game": hashlib.sha256(repr(game).encode()).hexdigest(),

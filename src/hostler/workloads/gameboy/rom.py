@@ -48,6 +48,11 @@ class Cartridge:
     state: bytes | None = None
 
     @property
+    def sha256(self) -> str:
+        """Of the ROM."""
+        return hashlib.sha256(self.rom).hexdigest()
+
+    @property
     def title(self) -> str:
         """As its header has it."""
         return self.rom[TITLE].split(b"\0")[0].decode("ascii", errors="replace").strip()
