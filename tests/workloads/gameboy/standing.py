@@ -16,13 +16,13 @@ SOURCE = """
         org $150
 start:  ld a, $91
         ldh [$40], a        ; the screen is on: frames go by
-        ld a, $10
-        ldh [$00], a        ; A, B and START are looked at
 {wait}
         db $d3
 """
 WAIT = """
-.wait:  ldh a, [$00]
+.wait:  ld a, $10
+        ldh [$00], a        ; A, B and START are looked at
+        ldh a, [$00]
         and $01
         jr nz, .wait        ; until A is held
 """

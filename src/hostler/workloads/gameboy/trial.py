@@ -3,8 +3,6 @@
 The processor of a Game Boy stands still at an opcode that it does not have. So does PyBoy, for ever, inside one call
 that no signal and no exception ends; whoever made it could only be killed. So the first time a cartridge is played is
 in a child that may be: it tells where the game stands, or has used up more of a CPU than any game takes.
-
-`python -m hostler.workloads.gameboy.trial` is that child: pickles of ours in and out.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from hostler.workloads.gameboy.strict import SpecError
 if TYPE_CHECKING:
     from pyboy import PyBoy
 
-PROGRAM = "hostler.workloads.gameboy.trial"
+CHILD = "from hostler.workloads.gameboy.trial import child; child()"
 PROVED_STEPS = 500
 """Of what a training plays by chance before it begins."""
 LEAST_CPU_S = 30.0
@@ -54,8 +52,7 @@ class Unsound(SpecError):
 def tried(game: Game, cartridge: Cartridge, *, steps: int = STEPS) -> list[Finding]:
     """What `check_game` finds, in a process of its own. Raises `SpecError`: `Hangs` where it does not come back."""
     asked = pickle.dumps((game, cartridge, steps, _cpu_s(game, steps)))
-    command = [sys.executable, "-m", PROGRAM]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+    with subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         try:
             told, _ = child.communicate(asked)
         finally:
@@ -83,21 +80,8 @@ def proved(game: Game, cartridge: Cartridge, *, steps: int = PROVED_STEPS) -> li
     return [f"{each.what}: {each.words}" for each in found if each.verdict is Verdict.NOTE]
 
 
-def _cpu_s(game: Game, steps: int) -> float:
-    """What may be used up: far more than it takes, however slow the machine."""
-    return LEAST_CPU_S + frames_of(game, steps) / FRAMES_PER_CPU_S
-
-
-def _named(cartridge: Cartridge) -> str:
-    return f"the ROM {cartridge.title!r} with the SHA-256 {cartridge.sha256}"
-
-
-def _how(child: subprocess.Popen[bytes]) -> str:
-    code = child.returncode
-    return f"signal {-code}" if code < 0 else f"status {code}; see what it wrote above"
-
-
-def _child() -> None:
+def child() -> None:
+    """What the child does: pickles of ours, in on standard input and out on standard output."""
     out = os.dup(1)
     os.dup2(2, 1)  # nothing else may come among what is told
     game, cartridge, steps, cpu_s = pickle.load(sys.stdin.buffer)  # noqa: S301 - from whoever has begun us
@@ -112,6 +96,20 @@ def _child() -> None:
     except SpecError as error:
         told = error
     _tell(out, told)
+
+
+def _cpu_s(game: Game, steps: int) -> float:
+    """What may be used up: far more than it takes, however slow the machine."""
+    return LEAST_CPU_S + frames_of(game, steps) / FRAMES_PER_CPU_S
+
+
+def _named(cartridge: Cartridge) -> str:
+    return f"the ROM {cartridge.title!r} with the SHA-256 {cartridge.sha256}"
+
+
+def _how(child: subprocess.Popen[bytes]) -> str:
+    code = child.returncode
+    return f"signal {-code}" if code < 0 else f"status {code}; see what it wrote above"
 
 
 def _boot(game: Game, cartridge: Cartridge, out: int) -> None:
@@ -158,7 +156,3 @@ def _stands(cartridge: Cartridge, at: int, opcode: int) -> str:
 def _tell(out: int, told: object) -> None:
     with os.fdopen(out, "wb") as file:
         pickle.dump(told, file)
-
-
-if __name__ == "__main__":
-    _child()
