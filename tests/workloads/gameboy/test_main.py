@@ -25,9 +25,9 @@ def order(folder: Path, game: str = "keyrooms", **changes: Any) -> Path:
     return path
 
 
-def begun(path: Path) -> subprocess.Popen[str]:
+def begun(path: Path, **more: Any) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "hostler.workloads.gameboy", "train", path, "--checkpoints", path.parent / "kept"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **more)
 
 
 def told(process: subprocess.Popen[str], updates: int) -> dict[str, Any]:

@@ -7,12 +7,14 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 import torch
 
-from hostler.workloads.gameboy import workers
+from hostler.workloads.gameboy import shared, workers
 from hostler.workloads.gameboy.batch import WrongValue
 from hostler.workloads.gameboy.fragments import Fragment
 from hostler.workloads.gameboy.game import Game
@@ -20,6 +22,7 @@ from hostler.workloads.gameboy.policy import Network
 from hostler.workloads.gameboy.rom import Cartridge
 from hostler.workloads.gameboy.seeing import Eyes
 from hostler.workloads.gameboy.workers import Here, NoWorker, Plan, Processes
+from tests.workloads.gameboy.test_main import begun, order, told
 
 PATIENCE_S = 200.0
 
@@ -101,16 +104,93 @@ def test_a_worker_that_stands_still_keeps_nobody_waiting(two: Processes) -> None
         os.kill(two.pids[0], signal.SIGCONT)
 
 
+def blocks(pid: int | str = "self") -> int:
+    """How many pieces of memory for fragments and policies a process has mapped."""
+    return sum(shared.MEMORY in line for line in Path(f"/proc/{pid}/maps").read_text().splitlines())
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what is mapped is told by Linux alone")
 def test_nothing_is_left_of_workers(keyrooms: Game, cart: Cartridge, network: Network) -> None:
+    before, named = blocks(), set(os.listdir("/dev/shm"))
     source = Processes(plan(keyrooms, cart), network)
-    blocks = {source._policy.block.name, *(each.fragments.block.name for each in source._workers)}
-    assert len(blocks & set(os.listdir("/dev/shm"))) == 3
     taken(source, lambda found: len(found) > 1)
     pids = source.pids
-    assert len(pids) == 2
+    assert (blocks() - before, [blocks(pid) for pid in pids]) == (3, [2, 2])
+    mine = {
+        line.split("/dev/shm/")[1] for line in Path("/proc/self/maps").read_text().splitlines() if "/dev/shm/" in line
+    }
+    assert not mine - named, "memory with a name outlives a group of processes that is killed at once"
     source.close()
     assert not any(psutil.pid_exists(pid) for pid in pids)
-    assert not blocks & set(os.listdir("/dev/shm"))
+    assert blocks() == before
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what is mapped is told by Linux alone")
+def test_nothing_is_left_of_a_group_that_is_killed_at_once(tmp_path: Path) -> None:
+    """Learner, workers and whoever tidies up after them: nobody of them does anything any more."""
+    path = order(tmp_path, workers=2, crowded=True)
+    learner = begun(path, start_new_session=True)
+    try:
+        told(learner, 2)
+        group = [each for each in psutil.process_iter() if os.getpgid(each.pid) == learner.pid]
+        named = {line.split("/dev/shm/")[1] for each in group for line in maps(each.pid) if "/dev/shm/" in line}
+        sampling = [each.pid for each in group if blocks(each.pid) == 2]
+        inodes = {line.split()[4] for line in maps(learner.pid) if shared.MEMORY in line}
+        assert (len(sampling), len(inodes)) == (2, 3)
+    finally:
+        os.killpg(learner.pid, signal.SIGKILL)
+        learner.communicate()
+    psutil.wait_procs(group)
+    assert not named & set(os.listdir("/dev/shm"))
+    left = {line.split()[4] for each in psutil.pids() for line in maps(each) if shared.MEMORY in line}
+    assert not inodes & left
+
+
+def maps(pid: int) -> list[str]:
+    """What a process has mapped; nothing, where it is gone."""
+    try:
+        return Path(f"/proc/{pid}/maps").read_text().splitlines()
+    except OSError:
+        return []
+
+
+class Stuck:
+    """A process that ends when it is killed, and then only if it may; with the time that is waited for it."""
+
+    def __init__(self, clock: list[float], *, kills: bool = True) -> None:
+        self.clock, self.lives, self.kills = clock, True, kills
+
+    def kill(self) -> None:
+        self.lives = not self.kills
+
+    def join(self, timeout: float) -> None:
+        if self.lives:
+            self.clock[0] += timeout
+
+    def is_alive(self) -> bool:
+        return self.lives
+
+
+@pytest.mark.parametrize(("kills", "longest"), [(True, 1), (False, 2)])
+def test_all_workers_that_stand_still_are_waited_for_together(kills: bool, longest: int) -> None:
+    clock = [0.0]
+    stuck: list[Any] = [Stuck(clock, kills=kills) for _ in range(84)]
+    workers.ended(stuck, lambda: clock[0])
+    assert clock[0] == pytest.approx(longest * workers.ENDS_S)
+    assert not any(each.lives for each in stuck) or not kills
+
+
+def test_workers_that_stand_still_are_killed_in_the_end(
+    keyrooms: Game, cart: Cartridge, network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "ENDS_S", 0.5)
+    source = Processes(plan(keyrooms, cart), network)
+    taken(source, lambda found: len(found) > 1)
+    pids = source.pids
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    source.close()
+    assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
 def test_workers_that_cannot_live_are_given_up_with_what_they_died_of(

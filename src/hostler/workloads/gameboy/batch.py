@@ -180,7 +180,7 @@ class Batch:
             machine, column = (int(each[0]) for each in np.nonzero(wrong))
             value = list(self.game.values.values())[column]
             raise WrongValue(
-                f"{value.name} at {value.at:#06x} is {values[machine, column]}, and is always below {value.below} as "
+                f"{value.name} at {value.where} is {values[machine, column]}, and is always below {value.below} as "
                 "`ram` has it: the address is wrong, or the bound"
             )
         return values

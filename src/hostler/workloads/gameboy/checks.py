@@ -73,12 +73,12 @@ def _of_values(game: Game, seen: npt.NDArray[np.int64]) -> Iterator[Finding]:
         what, most = f"ram.{value.name}", int(own.max())
         if most >= value.below:
             words = (
-                f"is {most} once, and is to be below {value.below}: the address {value.at:#06x} is wrong, or the bound"
+                f"is {most} once, and is to be below {value.below}: the address {value.where} is wrong, or the bound"
             )
             yield Finding(what, Verdict.WRONG, words)
         elif (own == own[0]).all():
             words = (
-                f"is {own[0]} all the time, for {len(seen)} steps: the address {value.at:#06x} is wrong, or whoever "
+                f"is {own[0]} all the time, for {len(seen)} steps: the address {value.where} is wrong, or whoever "
                 "plays by chance never comes to where it changes"
             )
             yield Finding(what, Verdict.NOTE, words)

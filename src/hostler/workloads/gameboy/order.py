@@ -12,7 +12,7 @@ from typing import Any
 from hostler.workloads.gameboy.advice.settings import check
 from hostler.workloads.gameboy.game import Game, read_game
 from hostler.workloads.gameboy.homebrew.cartridge import BUSY, cartridge
-from hostler.workloads.gameboy.rom import Cartridge, insert, read
+from hostler.workloads.gameboy.rom import Cartridge, banked, insert, read
 from hostler.workloads.gameboy.run import Run, read_run
 from hostler.workloads.gameboy.strict import Fields, SpecError, fields, loaded
 
@@ -66,6 +66,7 @@ def order_of(content: object, folder: Path, environment: Mapping[str, str]) -> O
         game = _game(found.text("game"), folder)
         inserted = _cartridge(found, folder)
         run = read_run(found.take("training"), environment)
+    banked(inserted, run.game(game).banks)
     if run.advice is not None:
         check(run.advice, game)
     return Order(game, inserted, run)

@@ -21,15 +21,16 @@ from hostler.workloads.gameboy.ppo import Learner, Update
 from hostler.workloads.gameboy.progress import Progress
 from hostler.workloads.gameboy.rewards import Shares
 from hostler.workloads.gameboy.rom import Cartridge
+from hostler.workloads.gameboy.room import cpus, crowded
 from hostler.workloads.gameboy.run import Run, Spread
+from hostler.workloads.gameboy.shown import PICTURES_TOLD
+from hostler.workloads.gameboy.strict import SpecError
 from hostler.workloads.gameboy.workers import Here, Plan, Processes, Source
 
 SCHEMA = 1
 """Of what is told: docs/reference/rl.md."""
 LISTENS_S = 1.0
 """So often it is looked whether it is to end."""
-PICTURES = 32
-"""In a line at most: it is to be read, and kept."""
 PATIENCE_S = 60.0
 """Without a fragment for so long, people are told, and it is waited on."""
 
@@ -54,6 +55,9 @@ class Training:
         self.game = run.game(game)
         if run.advice is not None:
             check(run.advice, self.game)
+        fault = None if run.ray is not None or run.crowded else crowded(run.workers, cpus())
+        if fault is not None:
+            raise SpecError(fault)
         torch.set_num_threads(run.threads)
         torch.manual_seed(run.seed)
         self._cartridge = cartridge
@@ -139,7 +143,7 @@ class Training:
     def _count(self, fragment: Fragment) -> None:
         self.progress.steps += fragment.steps
         self.progress.spent.add(fragment.spent)
-        if len(self._pictures) < PICTURES:
+        if len(self._pictures) < PICTURES_TOLD:
             self._pictures |= {number: png(picture) for number, picture in fragment.pictures.items()}
         self.progress.add(self.shares.names, fragment.episodes)
         for each in fragment.episodes:

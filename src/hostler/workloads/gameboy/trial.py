@@ -59,8 +59,8 @@ def tried(game: Game, cartridge: Cartridge, *, steps: int = STEPS) -> list[Findi
             child.kill()
     if child.returncode == -signal.SIGXCPU:
         raise Hangs(
-            f"{_named(cartridge)} has stood still: a frame of it has not ended in {_cpu_s(game, steps):.0f} s of a CPU; "
-            "the ROM is damaged, or made for what PyBoy does not emulate: try another copy of it, or look with "
+            f"{_named(cartridge)} has stood still: a frame of it has not ended in {_cpu_s(game, steps):.0f} s of a "
+            "CPU; the ROM is damaged, or made for what PyBoy does not emulate: try another copy of it, or look with "
             "PyBoy itself how far it comes"
         )
     if child.returncode:
@@ -147,9 +147,9 @@ def _watch(pyboy: PyBoy, cartridge: Cartridge, out: int, over: Event) -> None:
 
 def _stands(cartridge: Cartridge, at: int, opcode: int) -> str:
     return (
-        f"{_named(cartridge)} stands still at {at:#06x}: {opcode:#04x} there is no opcode of the processor, and neither a "
-        "Game Boy nor PyBoy goes on from it; the ROM is damaged, or made for what PyBoy does not emulate: try another "
-        "copy of it"
+        f"{_named(cartridge)} stands still at {at:#06x}: {opcode:#04x} there is no opcode of the processor, and "
+        "neither a Game Boy nor PyBoy goes on from it; the ROM is damaged, or made for what PyBoy does not emulate: "
+        "try another copy of it"
     )
 
 

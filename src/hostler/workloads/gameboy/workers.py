@@ -8,11 +8,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -191,11 +193,11 @@ class Processes:
         """End the processes, and take back the memory."""
         for each in self._workers:
             each.pipe.close()
+        ended([each.process for each in self._workers])
         for each in self._workers:
-            _end(each.process)
-            each.fragments.destroy()
+            each.fragments.close()
         self._workers = []
-        self._policy.destroy()
+        self._policy.close()
 
     @property
     def pids(self) -> Sequence[int]:
@@ -241,13 +243,13 @@ class Processes:
     def _bury(self, worker: _Worker, why: str) -> None:
         """Begin it anew, unless it never lives for long."""
         worker.pipe.close()
-        _end(worker.process)
+        ended([worker.process])
         self._troubles.append(f"worker {worker.number} ended: {why}")
         self._workers.remove(worker)
         if worker.deaths + 1 < LIVES:
             self._workers.append(self._begun(worker.number, worker.fragments, worker.deaths + 1))
             return
-        worker.fragments.destroy()
+        worker.fragments.close()
         self._troubles.append(f"worker {worker.number} is given up: it died {LIVES} times before it made anything")
 
 
@@ -256,11 +258,16 @@ def numbered(pictures: Mapping[int, Greys], worker: int, machines: int) -> Mappi
     return {worker * machines + each: picture for each, picture in pictures.items()}
 
 
-def _end(process: SpawnProcess) -> None:
-    process.join(ENDS_S)
-    if process.is_alive():
-        process.kill()
-        process.join(ENDS_S)
+def ended(processes: Sequence[BaseProcess], now: Callable[[], float] = time.monotonic) -> None:
+    """Wait for processes that were told to end, `ENDS_S` for all of them together; kill those that do not."""
+    for kills in (False, True):
+        until = now() + ENDS_S
+        for each in processes:
+            if kills:
+                each.kill()
+        for each in processes:
+            each.join(max(until - now(), 0))
+        processes = [each for each in processes if each.is_alive()]
 
 
 def _how(process: SpawnProcess) -> str:
@@ -298,4 +305,4 @@ def _work(plan: Plan, seed: int, pipe: Connection, policy: shared.Block, fragmen
     except Exception as error:  # noqa: BLE001 - told, and begun anew
         with suppress(OSError):
             pipe.send(f"{type(error).__name__}: {error}")
-    os._exit(0)  # what is shared belongs to the learner: no tracker of ours is to take it away
+    os._exit(0)  # at once: whatever still runs here, nobody waits for it
