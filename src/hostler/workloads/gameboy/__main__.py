@@ -64,7 +64,7 @@ def train(asked: argparse.Namespace) -> int:
     notes = proved(order.run.game(order.game), order.cartridge)
     if notes:
         _tell({"note": "; ".join(notes)})
-    kept = None if asked.checkpoints is None else Checkpoints(asked.checkpoints, order.made_of)
+    kept = None if asked.checkpoints is None else Checkpoints(asked.checkpoints, order.made_of, order.beside)
     try:
         training = Training(order.run, order.game, order.cartridge, kept, told=_tell)
     except ValueError as error:

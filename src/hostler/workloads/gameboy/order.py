@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -32,16 +32,27 @@ class Order:
 
     @property
     def made_of(self) -> dict[str, Any]:
-        """What a checkpoint has to agree with: what is played, what is seen, how it is learnt."""
-        game, advice = self.run.game(self.game), self.run.advice
+        """What a checkpoint has to agree with, or its weights would mean something else: what is played, seen, pressed
+        and paid, and how much less what comes later is worth."""
+        advice = self.run.advice
+        reward = replace(self.game.reward, alarm_share=0.0)
+        meant = replace(self.game, name="", episode_steps=0, reward=reward)
         return {
             "rom": self.cartridge.sha256,
             "state": None if self.cartridge.state is None else hashlib.sha256(self.cartridge.state).hexdigest(),
             "cgb": self.cartridge.cgb,
-            "game": hashlib.sha256(repr(game).encode()).hexdigest(),
-            "course": asdict(self.run.course),
+            "game": hashlib.sha256(repr(meant).encode()).hexdigest(),
+            "discount": self.run.course.discount,
             **({} if advice is None else {"advice": advice.made_of}),
         }
+
+    @property
+    def beside(self) -> dict[str, Any]:
+        """What may be otherwise than in a checkpoint that is gone on from, and is told where it is."""
+        game = self.run.game(self.game)
+        course = {name: each for name, each in asdict(self.run.course).items() if name != "discount"}
+        told = {"game": game.name, "episode_steps": game.episode_steps, "alarm_share": game.reward.alarm_share}
+        return {**told, **course}
 
 
 def read_order(path: Path, environment: Mapping[str, str]) -> Order:

@@ -61,13 +61,13 @@ class Training:
         torch.set_num_threads(run.threads)
         torch.manual_seed(run.seed)
         self._cartridge = cartridge
+        self._checkpoints = checkpoints
         self.learner = Learner(self._plan(0).network(), run.course, run.seed)
         self.progress = Progress()
         self._advice = None if run.advice is None else Report(run.advice)
         others = () if self._advice is None else self._advice.components
         components = tuple(each.name for each in game.reward.components)
         self.shares = Shares((*components, *others), game.reward.alarm_share)
-        self._checkpoints = checkpoints
         self._source = source or _source
         self._told = told
         self._is_ended = False
@@ -77,6 +77,8 @@ class Training:
 
     def run(self) -> Progress:
         """Until it has made its steps, or came to as many places as it was to."""
+        if self._checkpoints is not None:
+            self._checkpoints.prove()
         source = self._source(self._plan(self.learner.updates), self.learner.network, self.run_asked.ray)
         try:
             while not (self._is_ended or self.is_over):
@@ -193,6 +195,7 @@ class Training:
             advice=asked.advice,
             discount=asked.course.discount,
             version=updates,
+            kept=None if self._checkpoints is None else self._checkpoints.folder,
         )
 
     def _keep(self) -> None:
@@ -204,6 +207,8 @@ class Training:
         if progress is not None:
             self.progress = progress
             self.shares.paid = [progress.moved.get(name, 0) for name in self.shares.names]
+        if checkpoints.changed:
+            self._told({"note": f"it goes on with what is otherwise since: {'; '.join(checkpoints.changed)}"})
         if checkpoints.damaged:
             self._told({"trouble": f"checkpoints that are damaged were passed over: {', '.join(checkpoints.damaged)}"})
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -60,6 +61,8 @@ class Plan:
     """That of the learner: what advice pays depends on it."""
     version: int = 0
     """Of the policy that it begins with: fragments of an older one would not be learnt from."""
+    kept: Path | None = None
+    """The folder for checkpoints, which every node has to reach; `None`: there are none."""
 
     @property
     def features(self) -> int:
