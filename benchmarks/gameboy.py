@@ -8,6 +8,7 @@ per CPU-second of all processes of a way, learner included, so that a machine sh
 take turns. Needs the extras `rl` and `ray`; the peers make an environment of their own (`requirements-peers-rl.txt`).
 """
 
+import io
 import json
 import os
 import statistics
@@ -65,7 +66,11 @@ def main() -> None:
 
 
 def _environments(rounds: int, frames: int) -> Iterator[Row]:
-    """Frames per CPU-second, ours and bare PyBoy's, in turns."""
+    """Frames per CPU-second, ours and bare PyBoy's, in turns.
+
+    Bare PyBoy plays episodes of the same length: it loads the state that they begin in as often, which takes it as long
+    as a hundred frames. How it does with no episodes at all is told beside it.
+    """
     game, cart = played()
     for skip in SKIPS:
         changed = replace(game, skip=skip)
@@ -73,19 +78,25 @@ def _environments(rounds: int, frames: int) -> Iterator[Row]:
         batch.reset()
         actions = np.random.default_rng(1).integers(0, len(game.actions), (4096, WORKERS * MACHINES))
         steps = frames // skip
-        pairs = [
-            (_batched(batch, actions, steps), _bare(bare, skip, steps * MACHINES * WORKERS))
+        each_one = steps * MACHINES * WORKERS
+        rounds_of = [
+            (
+                _batched(batch, actions, steps),
+                _bare(bare, skip, each_one, game.episode_steps),
+                _bare(bare, skip, each_one),
+            )
             for _ in range(2 * rounds + 1)
         ]
         batch.close()
         bare.close()
-        ours, theirs = (statistics.median(each) for each in zip(*pairs, strict=True))
-        count = steps * MACHINES * WORKERS * skip
+        ours, theirs, endless = (statistics.median(each) for each in zip(*rounds_of, strict=True))
         yield {
             "frames a step": skip,
-            "environment, frames per CPU s": count / ours,
-            "bare PyBoy, frames per CPU s": count / theirs,
-            "share": statistics.median(b / a for a, b in pairs),
+            "environment, frames per CPU s": each_one * skip / ours,
+            "bare PyBoy, frames per CPU s": each_one * skip / theirs,
+            "share": statistics.median(b / a for a, b, _ in rounds_of),
+            "bare PyBoy, one endless episode": each_one * skip / endless,
+            "share of that": statistics.median(c / a for a, _, c in rounds_of),
         }
 
 
@@ -96,12 +107,15 @@ def _batched(batch: Batch, actions: Any, steps: int) -> float:
     return time.process_time() - begun
 
 
-def _bare(machine: Machine, skip: int, steps: int) -> float:
-    """The emulator with no button, nothing drawn and nothing read."""
-    emulator = machine._pyboy
+def _bare(machine: Machine, skip: int, steps: int, episode: int | None = None) -> float:
+    """The emulator with no button, nothing drawn and nothing read; after each `episode` steps, from its first state."""
+    emulator, first = machine._pyboy, io.BytesIO(machine._start.getvalue())
     begun = time.process_time()
-    for _ in range(steps):
+    for step in range(1, steps + 1):
         emulator.tick(skip, False, False)
+        if episode is not None and step % episode == 0:
+            first.seek(0)
+            emulator.load_state(first)
     return time.process_time() - begun
 
 

@@ -15,7 +15,7 @@ from hostler.workloads.gameboy.advice.settings import COMPONENT
 from hostler.workloads.gameboy.game import Game, over_at_once
 from hostler.workloads.gameboy.machine import Layout, Machine
 from hostler.workloads.gameboy.pictures import Greys
-from hostler.workloads.gameboy.rewards import Rewards, as_floats
+from hostler.workloads.gameboy.rewards import Rewards, as_floats, numbering
 from hostler.workloads.gameboy.rom import Cartridge
 from hostler.workloads.gameboy.seeing import Eyes
 from hostler.workloads.gameboy.spent import Spent, clock
@@ -84,8 +84,7 @@ class Batch:
         self._bounds = np.array([each.below for each in game.values.values()], np.int64)
         order = list(game.values)
         self._ends = [(order.index(each.of), each.value) for each in game.ends]
-        self._map = [order.index(each) for each in game.map]
-        self._map_widths = [game.values[each].below for each in game.map]
+        self._map = numbering(game, game.map)
         self._memory = bytearray(machines * self._layout.bytes)
         self._bytes = np.frombuffer(self._memory, np.uint8).reshape(machines, self._layout.bytes)
         self._values = np.zeros((machines, len(game.values)), np.int64)
@@ -126,7 +125,7 @@ class Batch:
         played = clock()
         self._values = self._checked(self._layout.numbers(self._bytes))
         reward = self._rewards.step(before, self._values)
-        self._places[self._rows, self._here(self._values)] = True
+        self._places[self._rows, self._values @ self._map] = True
         self._steps += 1
         ended = self._over()
         cut = (self._steps >= self.game.episode_steps) & ~ended
@@ -168,8 +167,8 @@ class Batch:
 
     def _play(self, actions: Sequence[int] | npt.NDArray[np.int8], shown: int | None) -> None:
         width, screens = self._layout.bytes, self.screens
-        for index, machine in enumerate(self.machines):
-            machine.step(int(actions[index]), render=screens is not None or index == shown)
+        for index, (machine, action) in enumerate(zip(self.machines, np.asarray(actions).tolist(), strict=True)):
+            machine.step(action, render=screens is not None or index == shown)
             self._memory[index * width : (index + 1) * width] = machine.memory()
             if screens is not None:
                 screens[index] = machine.screen()
@@ -211,15 +210,9 @@ class Batch:
         self._steps[index] = 0
         self._rewards.begin(index, self._values[index])
         self._places[index] = False
-        self._places[index, self._here(self._values[row])] = True
+        self._places[index, self._values[index] @ self._map] = True
         self._eyes.see(self._values[row], self._of_values[row])
         if self._advised is not None:
             self._advised.begin(index, self._values[row], self._of_advice[row])
         if self.screens is not None:
             self.screens[index] = machine.screen()
-
-    def _here(self, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        place = np.zeros(len(values), np.int64)
-        for column, width in zip(self._map, self._map_widths, strict=True):
-            place = place * width + values[:, column]
-        return place

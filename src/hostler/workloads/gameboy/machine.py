@@ -62,7 +62,7 @@ class Layout:
     def numbers(self, memory: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
         """The values, `[machines, values]`, of what was read, `[machines, bytes]`."""
         if self._columns.shape[1] == 1:
-            return memory[:, self._columns[:, 0]].astype(np.int64)
+            return memory.take(self._columns[:, 0], axis=1).astype(np.int64)
         found: npt.NDArray[np.int64] = (memory[:, self._columns] * self._factors).sum(axis=2)
         return found
 

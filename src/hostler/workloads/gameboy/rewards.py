@@ -48,6 +48,18 @@ class Rewards:
         self.totals[:, self.names.index(name)] += paid
 
 
+def numbering(game: Game, of: Sequence[str]) -> Numbers:
+    """What all values of a game are multiplied with so that their sum is another number for each combination of these.
+
+    The last of them counts by ones.
+    """
+    order, factors, factor = list(game.values), np.zeros(len(game.values), np.int64), 1
+    for name in reversed(of):
+        factors[order.index(name)] += factor
+        factor *= game.values[name].below
+    return factors
+
+
 def as_floats(millionths: Numbers) -> npt.NDArray[np.float32]:
     """As learners want them."""
     return (millionths / MICRO).astype(np.float32)
@@ -87,7 +99,7 @@ class _Part:
         self._columns = [order.index(each) for each in component.of]
         self._component = component
         self._amount = _AMOUNTS[component.pays]
-        self._widths = [game.values[each].below for each in component.of]
+        self._numbering = numbering(game, component.of)
         is_first = component.pays is Pays.FIRST
         self._seen: Flags = np.zeros((machines, combinations(game, component.of) if is_first else 0), np.bool_)
         self._rows = np.arange(machines)
@@ -95,7 +107,7 @@ class _Part:
     def begin(self, machine: int, values: Numbers) -> None:
         if self._component.pays is Pays.FIRST:
             self._seen[machine] = False
-            self._seen[machine, self._index(values[None])[0]] = True
+            self._seen[machine, values @ self._numbering] = True
 
     def can_pay(self, moved: Sequence[bool]) -> bool:
         """Whether any machine may have something coming, by which values are others now: mostly none are."""
@@ -111,8 +123,8 @@ class _Part:
         return paid
 
     def first(self, before: Numbers, after: Numbers) -> Numbers:
-        places = self._index(after)
-        fresh = ~self._seen[self._rows, places]
+        places = after @ self._numbering
+        fresh: Flags = ~self._seen[self._rows, places]
         self._seen[self._rows, places] = True
         return fresh.astype(np.int64)
 
@@ -134,12 +146,6 @@ class _Part:
 
     def every(self, before: Numbers, after: Numbers) -> Numbers:
         return np.ones(len(after), np.int64)
-
-    def _index(self, values: Numbers) -> Numbers:
-        index = np.zeros(len(values), np.int64)
-        for column, width in zip(self._columns, self._widths, strict=True):
-            index = index * width + values[:, column]
-        return index
 
 
 _AMOUNTS: dict[Pays, Callable[[_Part, Numbers, Numbers], Numbers]] = {
