@@ -161,7 +161,7 @@ def test_a_line_that_tells_as_much_as_can_be_is_read_by_the_page(keyrooms: Game,
     told: list[Mapping[str, Any]] = []
     training = Training(run(), game, cart, told=told.append)
     training.progress.places = dict.fromkeys(range(game.places), 10**13)
-    training.progress.parts = dict.fromkeys(names, -123456789012345678901)
+    training.progress.parts = dict.fromkeys(names, -(10**21) + 1) | {names[0]: 10**21 + 1}
     training.shares.paid = [12345678901234567 + index for index in range(62)]
     noise = np.random.default_rng(0).integers(0, 4, (72, 80), np.uint8)
     training._pictures = {10**6 - 1 - index: png(noise) for index in range(PICTURES_TOLD)}
@@ -169,6 +169,7 @@ def test_a_line_that_tells_as_much_as_can_be_is_read_by_the_page(keyrooms: Game,
     line = json.dumps(told[-1]).encode()
     update = read(line)
     assert isinstance(update, Update)
+    assert len(update.parts) == 61, "one is more than can be shown"
     assert (len(update.explored), len(update.pictures), len(update.alarms)) == (game.places, PICTURES_TOLD, 62)
     assert LINE_MAX * 0.8 < len(line) <= line_bytes(names, axes) <= LINE_MAX
 

@@ -20,6 +20,7 @@ from hostler.workloads.gameboy.shown import (
     LINE_MAX,
     NAME_MAX,
     NAMES_MAX,
+    NUMBER_MAX,
     PICTURES_MAX,
     PLACES_MAX,
 )
@@ -29,7 +30,6 @@ T = TypeVar("T")
 SCHEMA = 1
 WHOLE_MAX = 1 << 53
 """Whole numbers beyond it are others in browsers."""
-NUMBER_MAX = 1e15
 WORDS_MAX = 1000
 
 

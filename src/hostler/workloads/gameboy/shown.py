@@ -10,6 +10,7 @@ from math import prod
 
 LINE_MAX = 1 << 20
 """In bytes: what is longer is refused unread."""
+NUMBER_MAX = 1e15
 NAME_MAX = 100
 NAMES_MAX = 64
 """Components, or things that time is spent for."""

@@ -23,7 +23,7 @@ from hostler.workloads.gameboy.rewards import Shares
 from hostler.workloads.gameboy.rom import Cartridge
 from hostler.workloads.gameboy.room import cpus, crowded
 from hostler.workloads.gameboy.run import Run, Spread
-from hostler.workloads.gameboy.shown import PICTURES_TOLD
+from hostler.workloads.gameboy.shown import NUMBER_MAX, PICTURES_TOLD
 from hostler.workloads.gameboy.strict import SpecError
 from hostler.workloads.gameboy.workers import Here, Plan, Processes, Source
 
@@ -172,7 +172,7 @@ class Training:
                 "reward": self.progress.mean_reward,
                 "seconds": self.progress.seconds,
                 "spent": asdict(self.progress.spent),
-                "parts": {name: paid / MICRO for name, paid in self.progress.parts.items()},
+                "parts": _parts(self.progress.parts),
                 "map": [[name, self.game.values[name].below] for name in self.game.map],
                 "explored": self.progress.places,
                 "pictures": self._pictures,
@@ -211,6 +211,11 @@ class Training:
             self._told({"note": f"it goes on with what is otherwise since: {'; '.join(checkpoints.changed)}"})
         if checkpoints.damaged:
             self._told({"trouble": f"checkpoints that are damaged were passed over: {', '.join(checkpoints.damaged)}"})
+
+
+def _parts(paid: Mapping[str, int]) -> Mapping[str, float]:
+    """What is too large to be shown is left out: nobody would read the line."""
+    return {name: each / MICRO for name, each in paid.items() if abs(each) <= NUMBER_MAX * MICRO}
 
 
 def _is_told(number: float | None) -> bool:
