@@ -23,7 +23,9 @@ from hostler.workloads.gameboy.run import Spread, read_run
 from hostler.workloads.gameboy.seeing import Eyes
 from hostler.workloads.gameboy.training import Training
 from hostler.workloads.gameboy.workers import Plan
+from tests.workloads.gameboy import standing
 from tests.workloads.gameboy.test_main import begun, order, told
+from tests.workloads.gameboy.test_workers import presses_a
 
 ray = pytest.importorskip("ray", reason="there is no Ray: `make ray` installs it")
 rays = pytest.importorskip("hostler.workloads.gameboy.rays")
@@ -112,6 +114,14 @@ def test_a_worker_that_is_killed_is_begun_anew(actors: Any) -> None:
     assert any("worker 0 ended" in each for each in troubles(actors))
     taken(actors, 3)
     assert pid not in [each for _, each in actors.places()]
+
+
+def test_a_worker_whose_machine_stands_still_for_ever_is_begun_anew(cluster: Any, keyrooms: Game) -> None:
+    made = rays.Actors(plan(keyrooms, standing.at_a(), 1), presses_a(keyrooms))
+    try:
+        assert any("worker 0 ended" in each for each in troubles(made))
+    finally:
+        made.close()
 
 
 def test_what_can_never_fit_is_refused_with_the_sum(cluster: Any, keyrooms: Game, cart: Cartridge) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -22,6 +25,7 @@ from hostler.workloads.gameboy.policy import Network
 from hostler.workloads.gameboy.rom import Cartridge
 from hostler.workloads.gameboy.seeing import Eyes
 from hostler.workloads.gameboy.workers import Here, NoWorker, Plan, Processes
+from tests.workloads.gameboy import standing
 from tests.workloads.gameboy.test_main import begun, order, told
 
 PATIENCE_S = 200.0
@@ -93,6 +97,47 @@ def test_a_worker_that_was_killed_is_begun_anew_and_told(two: Processes) -> None
     assert told == ["worker 0 ended: signal 9"]
     taken(two, lambda found: len(found) > 6)
     assert two.troubles() == []
+
+
+def presses_a(game: Game) -> Network:
+    """A policy that does nothing else."""
+    made = Network(Eyes(game).width, None, len(game.actions))
+    with torch.no_grad():
+        made.choice.bias[game.actions.index("a")] = 100.0
+    return made
+
+
+def test_a_worker_whose_machine_stands_still_for_ever_is_begun_anew_and_told(keyrooms: Game) -> None:
+    """It would be waited for as long as the training lasts."""
+    cart = standing.at_a()
+    source = Processes(plan(keyrooms, cart, workers=1), presses_a(keyrooms))
+    told: list[str] = []
+    try:
+        first = source.pids
+        taken(source, lambda _: bool(told_so_far(source, told)) and source.pids != first)
+    finally:
+        source.close()
+    assert told[0].startswith(f"worker 0 ended: {cart.named} stands still at 0x01")
+
+
+def told_so_far(source: Processes, told: list[str]) -> list[str]:
+    told.extend(source.troubles())
+    return told
+
+
+def test_a_learner_whose_own_machine_stands_still_for_ever_ends_and_says_so() -> None:
+    program = (
+        "from hostler.workloads.gameboy.order import keyrooms\n"
+        "from hostler.workloads.gameboy.workers import Here\n"
+        "from tests.workloads.gameboy import standing\n"
+        "from tests.workloads.gameboy.test_workers import plan, presses_a\n"
+        "source = Here(plan(keyrooms(), standing.at_a()))\n"
+        "source.offer(presses_a(keyrooms()), 0)\n"
+        "source.take(0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == workers.STUCK, done.stderr
+    assert "stands still at 0x01" in json.loads(done.stdout)["trouble"]
 
 
 def test_a_worker_that_stands_still_keeps_nobody_waiting(two: Processes) -> None:

@@ -13,6 +13,7 @@ from pyboy.utils import PyBoyException, WindowEvent
 
 from hostler.workloads.gameboy.game import Game, Value
 from hostler.workloads.gameboy.rom import Cartridge, NoCartridge, NoState, banked
+from hostler.workloads.gameboy.stillness import Stand, stand_of
 
 GAP_BYTES = 24
 """Values that lie nearer to each other are read at once: a read costs as much as that many bytes."""
@@ -122,6 +123,10 @@ class Machine:
     def picture(self) -> npt.NDArray[np.uint8]:
         """What was drawn last, for people: `[144, 160, 3]`."""
         return self._picture[:, :, :3].copy()
+
+    def stands(self) -> Stand | None:
+        """Where it stands still for ever, as it seems; `None`: it does not. May be asked while it is played."""
+        return stand_of(self._pyboy)
 
     def close(self) -> None:
         """Let go of it."""

@@ -25,8 +25,9 @@ from hostler.workloads.gameboy.fragments import Fragment, Sampler
 from hostler.workloads.gameboy.policy import Network, player, weights_of
 from hostler.workloads.gameboy.run import Spread
 from hostler.workloads.gameboy.spent import clock
+from hostler.workloads.gameboy.stillness import Watch
 from hostler.workloads.gameboy.strict import SpecError
-from hostler.workloads.gameboy.workers import LIVES, NoWorker, Plan, numbered
+from hostler.workloads.gameboy.workers import LIVES, NoWorker, Plan, numbered, stuck
 
 UNDER_WAY = 2
 """Fragments that an actor has been asked for."""
@@ -267,7 +268,9 @@ class Worker:
     def __init__(self, plan: Plan, seed: int) -> None:
         torch.set_num_threads(1)
         self._plan = plan
-        self._sampler = Sampler(plan.batch(seed), seed)
+        batch = plan.batch(seed)
+        self._sampler = Sampler(batch, seed)
+        Watch(batch.machines, lambda stand: stuck(stand.told(plan.cartridge)))
         self._network = plan.network()
 
     def fragment(self, policy: tuple[Mapping[str, Any], int]) -> Fragment:

@@ -54,6 +54,11 @@ class Cartridge:
         return hashlib.sha256(self.rom).hexdigest()
 
     @property
+    def named(self) -> str:
+        """For people who have to find it."""
+        return f"the ROM {self.title!r} with the SHA-256 {self.sha256}"
+
+    @property
     def title(self) -> str:
         """As its header has it."""
         return self.rom[TITLE].split(b"\0")[0].decode("ascii", errors="replace").strip()

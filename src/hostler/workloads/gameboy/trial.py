@@ -14,15 +14,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from threading import Event, Thread
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hostler.workloads.gameboy.checks import STEPS, Finding, Verdict, check_game, frames_of
 from hostler.workloads.gameboy.game import Game
 from hostler.workloads.gameboy.machine import inserted
 from hostler.workloads.gameboy.rom import Cartridge
+from hostler.workloads.gameboy.stillness import Stand, Watch, stand_of
 from hostler.workloads.gameboy.strict import SpecError
 
 if TYPE_CHECKING:
@@ -35,10 +34,7 @@ LEAST_CPU_S = 30.0
 FRAMES_PER_CPU_S = 2000
 """A fifth of what the slowest game comes to, with sound (docs/performance.md)."""
 LOOKS_S = 0.05
-SURE = 4
-"""Looks in a row that found the processor at the same opcode."""
-NO_OPCODES = frozenset({0xD3, 0xDB, 0xDD, 0xE3, 0xE4, 0xEB, 0xEC, 0xED, 0xF4, 0xFC, 0xFD})
-"""That the processor does not have (https://gbdev.io/pandocs/CPU_Instruction_Set.html)."""
+"""Between two looks where a machine stands: nobody else is kept waiting by them."""
 
 
 class Hangs(SpecError):
@@ -59,12 +55,12 @@ def tried(game: Game, cartridge: Cartridge, *, steps: int = STEPS) -> list[Findi
             child.kill()
     if child.returncode == -signal.SIGXCPU:
         raise Hangs(
-            f"{_named(cartridge)} has stood still: a frame of it has not ended in {_cpu_s(game, steps):.0f} s of a "
+            f"{cartridge.named} has stood still: a frame of it has not ended in {_cpu_s(game, steps):.0f} s of a "
             "CPU; the ROM is damaged, or made for what PyBoy does not emulate: try another copy of it, or look with "
             "PyBoy itself how far it comes"
         )
     if child.returncode:
-        raise SpecError(f"{_named(cartridge)} cannot be tried: the process that played it ended with {_how(child)}")
+        raise SpecError(f"{cartridge.named} cannot be tried: the process that played it ended with {_how(child)}")
     found: list[Finding] | SpecError = pickle.loads(told)  # noqa: S301 - from our own child
     if isinstance(found, SpecError):
         raise found
@@ -103,10 +99,6 @@ def _cpu_s(game: Game, steps: int) -> float:
     return LEAST_CPU_S + frames_of(game, steps) / FRAMES_PER_CPU_S
 
 
-def _named(cartridge: Cartridge) -> str:
-    return f"the ROM {cartridge.title!r} with the SHA-256 {cartridge.sha256}"
-
-
 def _how(child: subprocess.Popen[bytes]) -> str:
     code = child.returncode
     return f"signal {-code}" if code < 0 else f"status {code}; see what it wrote above"
@@ -116,41 +108,25 @@ def _boot(game: Game, cartridge: Cartridge, out: int) -> None:
     """As far as where episodes begin and a step further, watched on the way."""
     pyboy = inserted(cartridge, sound=game.sound)
     pyboy.set_emulation_speed(0)
-    with _watched(pyboy, cartridge, out):
-        pyboy.tick(game.boot_frames + game.skip, False, False)
+    watch = Watch([_Booting(pyboy)], lambda stand: _ended(out, Hangs(stand.told(cartridge))), LOOKS_S)
+    pyboy.tick(game.boot_frames + game.skip, False, False)
+    watch.close()
     pyboy.stop(save=False)
 
 
-@contextmanager
-def _watched(pyboy: PyBoy, cartridge: Cartridge, out: int) -> Iterator[None]:
-    """Meanwhile another thread, which PyBoy lets work, looks where the processor stands; it ends us where that is for
-    ever."""
-    over = Event()
-    watcher = Thread(target=_watch, args=(pyboy, cartridge, out, over), daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
+class _Booting:
+    """A machine that is none yet."""
+
+    def __init__(self, pyboy: PyBoy) -> None:
+        self._pyboy = pyboy
+
+    def stands(self) -> Stand | None:
+        return stand_of(self._pyboy)
 
 
-def _watch(pyboy: PyBoy, cartridge: Cartridge, out: int, over: Event) -> None:
-    looks: list[tuple[int, int]] = []
-    while not over.wait(LOOKS_S):
-        at = int(pyboy.register_file.PC)
-        looks = [*looks[1 - SURE :], (at, int(pyboy.memory[at]))]
-        if len(looks) == SURE and len(set(looks)) == 1 and looks[0][1] in NO_OPCODES:
-            _tell(out, Hangs(_stands(cartridge, *looks[0])))
-            os._exit(0)
-
-
-def _stands(cartridge: Cartridge, at: int, opcode: int) -> str:
-    return (
-        f"{_named(cartridge)} stands still at {at:#06x}: {opcode:#04x} there is no opcode of the processor, and "
-        "neither a Game Boy nor PyBoy goes on from it; the ROM is damaged, or made for what PyBoy does not emulate: "
-        "try another copy of it"
-    )
+def _ended(out: int, told: SpecError) -> None:
+    _tell(out, told)
+    os._exit(0)
 
 
 def _tell(out: int, told: object) -> None:

@@ -5,6 +5,7 @@ Who is slow keeps nobody waiting, who is dead is begun anew; the learner takes w
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
@@ -32,12 +33,15 @@ from hostler.workloads.gameboy.policy import Network, player, weights_of
 from hostler.workloads.gameboy.rom import Cartridge
 from hostler.workloads.gameboy.seeing import Eyes
 from hostler.workloads.gameboy.spent import Spent, clock
+from hostler.workloads.gameboy.stillness import Watch
 
 SLOTS = 3
 """Fragments of a worker that may be under way: one that is made, and others that wait while the learner learns."""
 LIVES = 20
 """How often a worker is begun anew without having made anything before it is given up."""
 ENDS_S = 5.0
+STUCK = 1
+"""Exit status of a process one of whose machines stands still for ever."""
 
 
 class NoWorker(RuntimeError):
@@ -113,7 +117,9 @@ class Here:
     """Sampling in the learner's own process: one after the other, the same for the same seed."""
 
     def __init__(self, plan: Plan) -> None:
-        self._sampler = Sampler(plan.batch(plan.seed), plan.seed)
+        batch = plan.batch(plan.seed)
+        self._sampler = Sampler(batch, plan.seed)
+        self._watch = Watch(batch.machines, lambda stand: stuck(stand.told(plan.cartridge)))
         self._steps = plan.steps
         self._player: Any = None
         self._version = 0
@@ -132,6 +138,7 @@ class Here:
 
     def close(self) -> None:
         """Let go of the machines."""
+        self._watch.close()
         self._sampler.close()
 
 
@@ -256,6 +263,19 @@ class Processes:
         self._troubles.append(f"worker {worker.number} is given up: it died {LIVES} times before it made anything")
 
 
+def stuck(why: str) -> None:
+    """The end of a process that cannot go on, from beside what keeps it."""
+    print(json.dumps({"trouble": why}), flush=True)
+    os._exit(STUCK)
+
+
+def _told(pipe: Connection, why: str) -> None:
+    """The same, of a worker."""
+    with suppress(OSError):
+        pipe.send(why)
+    os._exit(STUCK)
+
+
 def numbered(pictures: Mapping[int, Greys], worker: int, machines: int) -> Mapping[int, Greys]:
     """By the number that a worker's machine has among all of the training."""
     return {worker * machines + each: picture for each, picture in pictures.items()}
@@ -288,7 +308,9 @@ def _work(plan: Plan, seed: int, pipe: Connection, policy: shared.Block, fragmen
     weights, places = shared.opened(policy), shared.opened(fragments)
     network = plan.network()
     try:
-        sampler = Sampler(plan.batch(seed), seed)
+        batch = plan.batch(seed)
+        sampler = Sampler(batch, seed)
+        Watch(batch.machines, lambda stand: _told(pipe, stand.told(plan.cartridge)))
         while True:
             slot = pipe.recv()
             begun = clock()
