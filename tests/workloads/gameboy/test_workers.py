@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -151,16 +152,17 @@ def test_a_worker_that_stands_still_keeps_nobody_waiting(two: Processes) -> None
 
 def blocks(pid: int | str = "self") -> int:
     """How many pieces of memory for fragments and policies a process has mapped."""
-    return sum(shared.MEMORY in line for line in Path(f"/proc/{pid}/maps").read_text().splitlines())
+    return sum(shared.MEMORY in line for line in maps(pid))
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what is mapped is told by Linux alone")
 def test_nothing_is_left_of_workers(keyrooms: Game, cart: Cartridge, network: Network) -> None:
     before, named = blocks(), set(os.listdir("/dev/shm"))
     source = Processes(plan(keyrooms, cart), network)
-    taken(source, lambda found: len(found) > 1)
     pids = source.pids
-    assert (blocks() - before, [blocks(pid) for pid in pids]) == (3, [2, 2])
+    until(lambda: [blocks(pid) for pid in pids] == [2, 2])
+    assert blocks() - before == 3
+    taken(source, lambda found: len(found) > 1)
     mine = {
         line.split("/dev/shm/")[1] for line in Path("/proc/self/maps").read_text().splitlines() if "/dev/shm/" in line
     }
@@ -177,11 +179,11 @@ def test_nothing_is_left_of_a_group_that_is_killed_at_once(tmp_path: Path) -> No
     learner = begun(path, start_new_session=True)
     try:
         told(learner, 2)
-        group = [each for each in psutil.process_iter() if os.getpgid(each.pid) == learner.pid]
+        group = grouped(learner.pid)
+        until(lambda: sum(blocks(each.pid) == 2 for each in group) == 2)
         named = {line.split("/dev/shm/")[1] for each in group for line in maps(each.pid) if "/dev/shm/" in line}
-        sampling = [each.pid for each in group if blocks(each.pid) == 2]
         inodes = {line.split()[4] for line in maps(learner.pid) if shared.MEMORY in line}
-        assert (len(sampling), len(inodes)) == (2, 3)
+        assert len(inodes) == 3
     finally:
         os.killpg(learner.pid, signal.SIGKILL)
         learner.communicate()
@@ -191,7 +193,24 @@ def test_nothing_is_left_of_a_group_that_is_killed_at_once(tmp_path: Path) -> No
     assert not inodes & left
 
 
-def maps(pid: int) -> list[str]:
+def until(holds: Callable[[], bool]) -> None:
+    """Workers are begun one after the other, and the first may have made something before the last one lives."""
+    ends_at = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < ends_at
+        time.sleep(0.05)
+
+
+def grouped(leader: int) -> list[psutil.Process]:
+    """All processes of a group."""
+    found = []
+    for each in psutil.process_iter():
+        with suppress(ProcessLookupError):
+            found += [each] if os.getpgid(each.pid) == leader else []
+    return found
+
+
+def maps(pid: int | str) -> list[str]:
     """What a process has mapped; nothing, where it is gone."""
     try:
         return Path(f"/proc/{pid}/maps").read_text().splitlines()
