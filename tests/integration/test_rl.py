@@ -28,6 +28,7 @@ def test_what_a_training_tells_is_shown(fleet: Fleet, tmp_path: Path) -> None:
     job = fleet.script(*argv, name="rooms", work_as="rl")
     fleet.over(job)
     told = [json.loads(each) for each in fleet.client.log(f"{job}.1").data.splitlines()]
+    assert "note" in told.pop(0), "what playing by chance did not find; it is for the log alone"
     last = told[-2]
     detail = fleet.client.rl(job)
     numbers = detail["row"]["numbers"]

@@ -22,7 +22,8 @@ from hypothesis.strategies import (
     text,
 )
 
-from hostler.web.rl.lines import NUMBER_MAX, WORDS_MAX, Calls, Ending, Faulty, Trouble, Update, read
+from hostler.web.rl.lines import WORDS_MAX, Calls, Ending, Faulty, Trouble, Update, read
+from hostler.workloads.gameboy.shown import NUMBER_MAX
 from tests.web.rl.builders import line, told
 
 ANYTHING = recursive(

@@ -12,8 +12,8 @@ from hypothesis.strategies import integers, lists
 
 from hostler.model.errors import LinkLost
 from hostler.model.views import LogChunk
-from hostler.web.rl.lines import LINE_MAX
 from hostler.web.rl.trails import FAULT_REST_S, KEPT, LINES_MAX, PIECE, REST_S, TAIL, Trail, Trails
+from hostler.workloads.gameboy.shown import LINE_MAX
 from tests.web.core_desk import CoreDesk
 from tests.web.rl.builders import line, output, told
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hostler.workloads.gameboy.batch import Batch, WrongValue
+from hostler.workloads.gameboy.batch import Batch, OverAtOnce, WrongValue
 from hostler.workloads.gameboy.game import MICRO, Game, Screen
 from hostler.workloads.gameboy.machine import Layout
 from hostler.workloads.gameboy.rom import Cartridge
@@ -69,6 +69,12 @@ def test_an_episode_ends_with_the_game(batch_of: Callable[..., Batch], keyrooms:
     (episode,) = done.episodes
     assert (episode.ended, len(episode.places)) == (True, 3)
     assert episode.total == sum(episode.parts) > 2 * MICRO
+
+
+def test_an_episode_that_would_be_over_at_once_is_not_begun(batch_of: Callable[..., Batch], keyrooms: Game) -> None:
+    over = replace(keyrooms.ends[0], of="keys", value=0)
+    with pytest.raises(OverAtOnce, match=r"end\[1\]: keys is 0 where episodes begin already.*`boot_frames`"):
+        batch_of(2, ends=(*keyrooms.ends, over))
 
 
 def test_a_screen_is_drawn_only_for_games_that_show_it(batch_of: Callable[..., Batch]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from copy import deepcopy
 from typing import Any
 
@@ -78,6 +79,9 @@ def test_a_game_as_it_is_written() -> None:
         ("reward.components.end", {"pays": "reach", "of": "room", "value": 9, "worth": 1}, "room is never 9"),
         ("end", [{"of": "room", "value": 10}], "room is never 10"),
         ("map", ["room", "score"], "more than 65536 combinations"),
+        ("ram.room.bank", 2, "ram.room.bank: only 0xd000 to 0xdffe are in banks, not 0xc000"),
+        ("ram.score", {"at": 0xDFFE, "size": 2, "bank": 2}, "not 0xdffe to 0xdfff"),
+        ("ram.score", {"at": 0xD000, "bank": 0}, "ram.score.bank has to be a whole number from 1 to 7"),
         ("observation.values", 5, "observation.values has to be a list"),
         ("end", {"of": "room"}, "end has to be a list"),
     ],
@@ -85,6 +89,85 @@ def test_a_game_as_it_is_written() -> None:
 def test_what_cannot_be_meant_is_refused_where_it_stands(path: str, value: Any, why: str) -> None:
     with pytest.raises(SpecError, match=why):
         read_game(changed(path, value))
+
+
+def paying(component: dict[str, Any], **changes: Any) -> str:
+    """The game, with one component, of a value of four bytes."""
+    content = {**deepcopy(GAME), **changes}
+    content["ram"]["score"] = {"at": 0xC010, "size": 4}
+    content["reward"]["components"]["score"] = component
+    return yaml.safe_dump(content)
+
+
+@pytest.mark.parametrize(
+    ("component", "steps", "sum_"),
+    [
+        ({"pays": "rise", "of": "score", "worth": 1000}, 100, "1000 × 4294967295 × 100 steps = 4.29e+14"),
+        ({"pays": "fall", "of": "score", "worth": -1000}, 100, "1000 × 4294967295 × 100 steps = 4.29e+14"),
+        ({"pays": "rise", "of": "score", "worth": 1e9, "once": True}, 9, "1e+09 × 4294967295 × 1 steps = 4.29e+18"),
+        ({"pays": "rise", "of": "score", "worth": 10000, "cap": 5}, 9, "5 + 10000 × 4294967295 = 4.29e+13"),
+        ({"pays": "step", "worth": 1e9}, 100_000, "1e+09 × 100000 steps = 1e+14"),
+        ({"pays": "reach", "of": "score", "value": 1, "worth": 1e9}, 100_000, "1e+09 × 100000 steps = 1e+14"),
+        ({"pays": "first", "of": "room", "worth": 1e9}, 100_000, None),
+        ({"pays": "rise", "of": "score", "worth": 1}, 1000, None),
+        ({"pays": "rise", "of": "score", "worth": 1, "cap": 1e6}, 2**31, None),
+        ({"pays": "rise", "of": "score", "worth": 1000, "once": True}, 2**31, None),
+    ],
+)
+def test_what_an_episode_might_pay_can_be_counted(component: dict[str, Any], steps: int, sum_: str | None) -> None:
+    content = {**deepcopy(GAME), "episode_steps": steps, "end": [{"of": "score", "value": 0}]}
+    content["ram"]["score"]["size"] = 4
+    content["reward"]["components"] = {"it": component, "rooms": GAME["reward"]["components"]["rooms"]}
+    if sum_ is None:
+        assert read_game(yaml.safe_dump(content)).episode_steps == steps
+        return
+    with pytest.raises(SpecError, match=re.escape(f"reward.components.it: an episode might be paid {sum_}")):
+        read_game(yaml.safe_dump(content))
+
+
+def test_what_components_might_pay_together_can_be_counted() -> None:
+    both = {name: {"pays": "step", "worth": 3e4} for name in ("one", "other")}
+    text = changed("reward.components", {**GAME["reward"]["components"], **both})
+    assert read_game(text)
+    with pytest.raises(
+        SpecError, match=r"100000000 steps = 3e\+12, all components together 6e\+12; no more than 4.61e"
+    ):
+        read_game(text.replace("episode_steps: 100", "episode_steps: 100000000"))
+
+
+def shown(components: int = 1, name: str = "n", **ram: int) -> str:
+    """A game with so many components, and a map of these values and what they are below."""
+    content = deepcopy(GAME)
+    content["ram"] = {
+        each: {"at": 0xC000 + 2 * index, "below": below, "size": 2} for index, (each, below) in enumerate(ram.items())
+    }
+    content["observation"] = {"screen": True}
+    content["reward"]["components"] = {f"{name}{index}": {"pays": "step", "worth": 1} for index in range(components)}
+    content["map"] = list(ram)
+    return yaml.safe_dump(content)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (shown(63, x=2), "reward.components: there are 63, and no more than 62 can be shown"),
+        (shown(1, "n" * 100, x=2), "its name has 101 characters, and 1 to 100 can be shown"),
+        (shown(1, **{"x" * 101: 2}), "map: its name has 101 characters"),
+        (
+            shown(1, **{f"x{index}": 2 for index in range(9)}),
+            "map: there are 9 values, and no more than 8 can be shown",
+        ),
+        (shown(1, x=256, y=256), r"map: 256 × 256 = 65536 places, .* 1\d{6} bytes; no more than 1048576 can be shown"),
+    ],
+)
+def test_what_the_dashboard_cannot_show_is_refused(text: str, why: str) -> None:
+    with pytest.raises(SpecError, match=why):
+        read_game(text)
+
+
+def test_what_it_can_show_is_taken() -> None:
+    assert read_game(shown(62, "ü" * 90, x=180, y=180)).places == 32_400
+    assert read_game(shown(1, **{f"x{index}": 2 for index in range(8)})).places == 256
 
 
 @pytest.mark.parametrize("text", ["", "[]", "a: [", "- 1", "a: 2026-99-99", "[" * 5000])

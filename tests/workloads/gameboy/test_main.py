@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,15 @@ TRAINING = {"steps": 1_000_000, "envs_per_worker": 4, "batch_steps": 256, "fragm
 PATIENCE_S = 120.0
 
 
-def order(folder: Path, **changes: Any) -> Path:
+def order(folder: Path, game: str = "keyrooms", **changes: Any) -> Path:
     path = folder / "order.yaml"
-    path.write_text(
-        yaml.safe_dump({"schema": 1, "game": "keyrooms", "rom": "keyrooms", "training": {**TRAINING, **changes}})
-    )
+    path.write_text(yaml.safe_dump({"schema": 1, "game": game, "rom": "keyrooms", "training": {**TRAINING, **changes}}))
     return path
 
 
-def begun(path: Path) -> subprocess.Popen[str]:
+def begun(path: Path, **more: Any) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "hostler.workloads.gameboy", "train", path, "--checkpoints", path.parent / "kept"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **more)
 
 
 def told(process: subprocess.Popen[str], updates: int) -> dict[str, Any]:
@@ -54,7 +53,8 @@ def test_a_training_goes_on_from_where_it_was(tmp_path: Path, number: signal.Sig
     assert first.wait() == (-number if number == signal.SIGKILL else 0)
     second = begun(order(tmp_path, steps=before["steps"] + 1024))
     out = second.communicate(timeout=PATIENCE_S)[0].splitlines()
-    went_on, ended = json.loads(out[0]), json.loads(out[-1])
+    note, went_on, ended = (json.loads(out[each]) for each in (0, 1, -1))
+    assert "ram.goal: is 0 all the time" in note["note"], "whoever plays by chance never finds the chest"
     assert went_on["updates"] > 2
     assert ended["done"]
     assert ended["steps"] >= before["steps"] + 1024
@@ -75,6 +75,13 @@ def test_what_is_told_says_what_the_time_went_into(tmp_path: Path) -> None:
     assert all(each > 0 for what, each in first["spent"].items() if what != "advice")
     assert first["spent"]["advice"] == 0.0, "nobody advises"
     assert set(first["parts"]) <= {"rooms", "tiles", "keys", "doors", "chest"}
+
+
+def test_what_is_not_as_its_file_says_is_not_learnt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    game = files("hostler.workloads.gameboy.homebrew").joinpath("keyrooms.yaml").read_text()
+    (tmp_path / "game.yaml").write_text(game.replace("x: {at: 0xC002, below: 160}", "x: {at: 0xC002, below: 9}"))
+    assert main(["train", str(order(tmp_path, game="game.yaml"))]) == MISUSED
+    assert "nothing is learnt: ram.x: is" in capsys.readouterr().err
 
 
 def test_what_cannot_be_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

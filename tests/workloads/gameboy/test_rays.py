@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from hostler.workloads.gameboy import reaching
+from hostler.workloads.gameboy.checkpoints import Checkpoints
 from hostler.workloads.gameboy.fragments import Fragment
 from hostler.workloads.gameboy.game import Game
 from hostler.workloads.gameboy.policy import Network
@@ -21,7 +23,9 @@ from hostler.workloads.gameboy.run import Spread, read_run
 from hostler.workloads.gameboy.seeing import Eyes
 from hostler.workloads.gameboy.training import Training
 from hostler.workloads.gameboy.workers import Plan
+from tests.workloads.gameboy import standing
 from tests.workloads.gameboy.test_main import begun, order, told
+from tests.workloads.gameboy.test_workers import presses_a
 
 ray = pytest.importorskip("ray", reason="there is no Ray: `make ray` installs it")
 rays = pytest.importorskip("hostler.workloads.gameboy.rays")
@@ -112,6 +116,14 @@ def test_a_worker_that_is_killed_is_begun_anew(actors: Any) -> None:
     assert pid not in [each for _, each in actors.places()]
 
 
+def test_a_worker_whose_machine_stands_still_for_ever_is_begun_anew(cluster: Any, keyrooms: Game) -> None:
+    made = rays.Actors(plan(keyrooms, standing.at_a(), 1), presses_a(keyrooms))
+    try:
+        assert any("worker 0 ended" in each for each in troubles(made))
+    finally:
+        made.close()
+
+
 def test_what_can_never_fit_is_refused_with_the_sum(cluster: Any, keyrooms: Game, cart: Cartridge) -> None:
     """Ray waits for it for ever, and says nothing."""
     with pytest.raises(rays.NoRoom, match=r"5 workers with 1 CPU each .* room for 3"):
@@ -123,6 +135,40 @@ def test_what_can_never_fit_is_refused_with_the_sum(cluster: Any, keyrooms: Game
 def test_what_has_no_room_now_is_refused_after_a_while(actors: Any, keyrooms: Game, cart: Cartridge) -> None:
     with pytest.raises(rays.NoRoom, match="0 CPU are free"):
         rays.Actors(plan(keyrooms, cart, 1), network(keyrooms), Spread(room_s=1.0))
+
+
+def nodes() -> list[str]:
+    return [each["NodeID"] for each in ray.nodes() if each["Alive"] and each["Resources"].get("CPU")]
+
+
+def test_a_folder_that_all_nodes_reach_is_proved_and_left_as_it_was(cluster: Any, tmp_path: Path) -> None:
+    assert len(nodes()) == 3
+    rays.prove(tmp_path, nodes())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_missing_is_told_with_the_nodes(cluster: Any, tmp_path: Path) -> None:
+    with pytest.raises(rays.Apart, match=r"missing is to keep checkpoints.*; mount it there") as caught:
+        rays.prove(tmp_path / "missing", nodes())
+    for each in nodes():
+        assert f"({each[:8]}): No such file or directory" in str(caught.value)
+
+
+def test_a_training_whose_nodes_do_not_see_its_folder_does_not_begin(
+    cluster: Any, keyrooms: Game, cart: Cartridge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What this process writes is written elsewhere, as if each had a folder of its own under that name."""
+    (tmp_path / "own").mkdir()
+    kept, real = Checkpoints(tmp_path / "kept", {}), reaching.write
+    monkeypatch.setattr(reaching, "write", lambda folder, *words: real(tmp_path / "own", *words))
+    monkeypatch.setattr(reaching, "keeps", lambda folder: True)
+    monkeypatch.setattr(rays, "BETWEEN_S", 0.01)
+    spread = {"address": cluster.address, "strategy": "STRICT_SPREAD", "room_s": 5}
+    asked = {"steps": 64, "workers": 3, "batch_steps": 64, "ray": spread}
+    for _ in range(2):  # the first has given its room back
+        with pytest.raises(rays.Apart, match="does not see what here wrote; it is another folder there: share one"):
+            Training(read_run(asked), keyrooms, cart, kept).run()
+    assert list((tmp_path / "kept").iterdir()) == []
 
 
 def test_training_goes_on_when_a_node_dies(cluster: Any, keyrooms: Game, cart: Cartridge) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.workloads.gameboy.reaching import main, reads, write
+from hostler.workloads.gameboy.reaching import keeps, main, reads, write
 
 
 def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, object]]:
@@ -36,3 +36,10 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.Captu
         status, said = told(capsys, what, str(tmp_path / "missing"), "t", "a")
         assert status == 1
         assert "No such file or directory" in str(said["error"])
+
+
+def test_a_folder_keeps_what_is_written_and_nothing_is_left(tmp_path: Path) -> None:
+    assert keeps(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FileNotFoundError):
+        keeps(tmp_path / "missing")

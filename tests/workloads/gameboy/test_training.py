@@ -8,15 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from hostler.web.rl.lines import PICTURES_MAX, Update, read
+from hostler.web.rl.lines import Update, read
+from hostler.workloads.gameboy import ppo
 from hostler.workloads.gameboy.checkpoints import Checkpoints
 from hostler.workloads.gameboy.fragments import Fragment
-from hostler.workloads.gameboy.game import Game, Screen
+from hostler.workloads.gameboy.game import Game, Reward, Screen
+from hostler.workloads.gameboy.pictures import png
 from hostler.workloads.gameboy.rom import Cartridge
+from hostler.workloads.gameboy.room import cpus
 from hostler.workloads.gameboy.run import Run, read_run
+from hostler.workloads.gameboy.shown import LINE_MAX, PICTURES_MAX, PICTURES_TOLD, line_bytes, unshowable
 from hostler.workloads.gameboy.strict import SpecError
 from hostler.workloads.gameboy.training import Diverged, Training
 from hostler.workloads.gameboy.workers import Here, Plan
@@ -104,6 +109,9 @@ def test_variables_that_people_know_mean_what_they_say(keyrooms: Game) -> None:
     asked = read_run({"steps": 1}, variables)
     assert (asked.workers, asked.envs_per_worker, asked.episode_steps, asked.batch_steps) == (3, 5, 77, 600)
     assert asked.game(keyrooms).episode_steps == 77
+    dear = replace(keyrooms, reward=Reward((replace(keyrooms.reward.components[2], cap=None, worth=10**13),), 0.5))
+    with pytest.raises(SpecError, match=r"might be paid 1e\+07 × 4 × 2000000 steps"):
+        read_run({"steps": 1}, {"EPISODE_LENGTH": "2000000"}).game(dear)
     assert read_run({"steps": 1}).game(keyrooms) == keyrooms
 
 
@@ -143,6 +151,38 @@ def test_what_a_training_with_many_workers_tells_is_read_by_the_page(keyrooms: G
     assert 0 < len(update.pictures) <= PICTURES_MAX
 
 
+def test_a_line_that_tells_as_much_as_can_be_is_read_by_the_page(keyrooms: Game, cart: Cartridge) -> None:
+    """A map just small enough, come to everywhere; names and numbers as long as they may be; pictures full of noise."""
+    components = tuple(replace(keyrooms.reward.components[0], name=f"{index:02}{'ü' * 98}") for index in range(62))
+    values = {**keyrooms.values, **{each: replace(keyrooms.values["x"], name=each, below=180) for each in ("p", "q")}}
+    game = replace(keyrooms, reward=Reward(components, 0.0), values=values, map=("p", "q"))
+    names, axes = [each.name for each in components], [("p", 180), ("q", 180)]
+    assert unshowable(names, axes) is None
+    told: list[Mapping[str, Any]] = []
+    training = Training(run(), game, cart, told=told.append)
+    training.progress.places = dict.fromkeys(range(game.places), 10**13)
+    training.progress.parts = dict.fromkeys(names, -(10**21) + 1) | {names[0]: 10**21 + 1}
+    training.shares.paid = [12345678901234567 + index for index in range(62)]
+    noise = np.random.default_rng(0).integers(0, 4, (72, 80), np.uint8)
+    training._pictures = {10**6 - 1 - index: png(noise) for index in range(PICTURES_TOLD)}
+    training._tell(ppo.Update(2**40, 0.1, 0.1, 0.1, 0.1, 0.1), Here(training._plan(0)))
+    line = json.dumps(told[-1]).encode()
+    update = read(line)
+    assert isinstance(update, Update)
+    assert len(update.parts) == 61, "one is more than can be shown"
+    assert (len(update.explored), len(update.pictures), len(update.alarms)) == (game.places, PICTURES_TOLD, 62)
+    assert LINE_MAX * 0.8 < len(line) <= line_bytes(names, axes) <= LINE_MAX
+
+
+def test_more_workers_than_cpus_are_begun_for_those_alone_who_ask_for_them(keyrooms: Game, cart: Cartridge) -> None:
+    many = cpus() + 1
+    with pytest.raises(SpecError, match=rf"{many} workers .*RAY_WORKERS.* Ask for {many - 1}, name the cluster"):
+        Training(read_run({"steps": 1}, {"RAY_WORKERS": str(many)}), keyrooms, cart)
+    Training(run(workers=many, crowded=True), keyrooms, cart)
+    Training(run(workers=many, ray={}), keyrooms, cart)
+    Training(run(workers=many - 1), keyrooms, cart)
+
+
 @pytest.mark.parametrize(
     ("content", "variables", "why"),
     [
@@ -154,7 +194,14 @@ def test_what_a_training_with_many_workers_tells_is_read_by_the_page(keyrooms: G
         (5, {"BATCH_SIZE": "600"}, "training has to be a mapping"),
         ({"steps": 1}, {"EPISODE_LENGTH": ""}, "EPISODE_LENGTH has to be a whole number"),
         ({"steps": 1}, {"BATCH_SIZE": "many"}, "BATCH_SIZE has to be a whole number"),
-        ({"steps": 1}, {"BATCH_SIZE": "0"}, "training.batch_steps has to be"),
+        ({"steps": 1}, {"BATCH_SIZE": "0"}, "^BATCH_SIZE has to be a whole number from 1 to [0-9]+, not 0"),
+        ({"steps": 1, "workers": 2}, {"RAY_WORKERS": "-5"}, "^RAY_WORKERS has to be a whole number from 0 to 100000"),
+        ({"steps": 1, "batch_steps": 0}, {"RAY_WORKERS": "5"}, "^training.batch_steps has to be"),
+        (
+            {"steps": 1, "workers": 1000},
+            {"ENVS_PER_WORKER": "4000"},
+            "workers × ENVS_PER_WORKER are 1000 × 4000 = 4000000",
+        ),
     ],
 )
 def test_what_cannot_be_asked_for(content: Any, variables: dict[str, str], why: str) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 import torch
 
-from hostler.workloads.gameboy import workers
+from hostler.workloads.gameboy import shared, workers
 from hostler.workloads.gameboy.batch import WrongValue
 from hostler.workloads.gameboy.fragments import Fragment
 from hostler.workloads.gameboy.game import Game
@@ -20,6 +26,8 @@ from hostler.workloads.gameboy.policy import Network
 from hostler.workloads.gameboy.rom import Cartridge
 from hostler.workloads.gameboy.seeing import Eyes
 from hostler.workloads.gameboy.workers import Here, NoWorker, Plan, Processes
+from tests.workloads.gameboy import standing
+from tests.workloads.gameboy.test_main import begun, order, told
 
 PATIENCE_S = 200.0
 
@@ -92,6 +100,47 @@ def test_a_worker_that_was_killed_is_begun_anew_and_told(two: Processes) -> None
     assert two.troubles() == []
 
 
+def presses_a(game: Game) -> Network:
+    """A policy that does nothing else."""
+    made = Network(Eyes(game).width, None, len(game.actions))
+    with torch.no_grad():
+        made.choice.bias[game.actions.index("a")] = 100.0
+    return made
+
+
+def test_a_worker_whose_machine_stands_still_for_ever_is_begun_anew_and_told(keyrooms: Game) -> None:
+    """It would be waited for as long as the training lasts."""
+    cart = standing.at_a()
+    source = Processes(plan(keyrooms, cart, workers=1), presses_a(keyrooms))
+    told: list[str] = []
+    try:
+        first = source.pids
+        taken(source, lambda _: bool(told_so_far(source, told)) and source.pids != first)
+    finally:
+        source.close()
+    assert told[0].startswith(f"worker 0 ended: {cart.named} stands still at 0x01")
+
+
+def told_so_far(source: Processes, told: list[str]) -> list[str]:
+    told.extend(source.troubles())
+    return told
+
+
+def test_a_learner_whose_own_machine_stands_still_for_ever_ends_and_says_so() -> None:
+    program = (
+        "from hostler.workloads.gameboy.order import keyrooms\n"
+        "from hostler.workloads.gameboy.workers import Here\n"
+        "from tests.workloads.gameboy import standing\n"
+        "from tests.workloads.gameboy.test_workers import plan, presses_a\n"
+        "source = Here(plan(keyrooms(), standing.at_a()))\n"
+        "source.offer(presses_a(keyrooms()), 0)\n"
+        "source.take(0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == workers.STUCK, done.stderr
+    assert "stands still at 0x01" in json.loads(done.stdout)["trouble"]
+
+
 def test_a_worker_that_stands_still_keeps_nobody_waiting(two: Processes) -> None:
     taken(two, lambda found: len(found) > 1)
     os.kill(two.pids[0], signal.SIGSTOP)
@@ -101,16 +150,111 @@ def test_a_worker_that_stands_still_keeps_nobody_waiting(two: Processes) -> None
         os.kill(two.pids[0], signal.SIGCONT)
 
 
+def blocks(pid: int | str = "self") -> int:
+    """How many pieces of memory for fragments and policies a process has mapped."""
+    return sum(shared.MEMORY in line for line in maps(pid))
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what is mapped is told by Linux alone")
 def test_nothing_is_left_of_workers(keyrooms: Game, cart: Cartridge, network: Network) -> None:
+    before, named = blocks(), set(os.listdir("/dev/shm"))
     source = Processes(plan(keyrooms, cart), network)
-    blocks = {source._policy.block.name, *(each.fragments.block.name for each in source._workers)}
-    assert len(blocks & set(os.listdir("/dev/shm"))) == 3
-    taken(source, lambda found: len(found) > 1)
     pids = source.pids
-    assert len(pids) == 2
+    until(lambda: [blocks(pid) for pid in pids] == [2, 2])
+    assert blocks() - before == 3
+    taken(source, lambda found: len(found) > 1)
+    mine = {
+        line.split("/dev/shm/")[1] for line in Path("/proc/self/maps").read_text().splitlines() if "/dev/shm/" in line
+    }
+    assert not mine - named, "memory with a name outlives a group of processes that is killed at once"
     source.close()
     assert not any(psutil.pid_exists(pid) for pid in pids)
-    assert not blocks & set(os.listdir("/dev/shm"))
+    assert blocks() == before
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what is mapped is told by Linux alone")
+def test_nothing_is_left_of_a_group_that_is_killed_at_once(tmp_path: Path) -> None:
+    """Learner, workers and whoever tidies up after them: nobody of them does anything any more."""
+    path = order(tmp_path, workers=2, crowded=True)
+    learner = begun(path, start_new_session=True)
+    try:
+        told(learner, 2)
+        group = grouped(learner.pid)
+        until(lambda: sum(blocks(each.pid) == 2 for each in group) == 2)
+        named = {line.split("/dev/shm/")[1] for each in group for line in maps(each.pid) if "/dev/shm/" in line}
+        inodes = {line.split()[4] for line in maps(learner.pid) if shared.MEMORY in line}
+        assert len(inodes) == 3
+    finally:
+        os.killpg(learner.pid, signal.SIGKILL)
+        learner.communicate()
+    until(lambda: not any(maps(each.pid) for each in group))  # the dead have none, also where nobody buries them
+    assert not named & set(os.listdir("/dev/shm"))
+    left = {line.split()[4] for each in psutil.pids() for line in maps(each) if shared.MEMORY in line}
+    assert not inodes & left
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Workers are begun one after the other, and the first may have made something before the last one lives."""
+    ends_at = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < ends_at
+        time.sleep(0.05)
+
+
+def grouped(leader: int) -> list[psutil.Process]:
+    """All processes of a group."""
+    found = []
+    for each in psutil.process_iter():
+        with suppress(ProcessLookupError):
+            found += [each] if os.getpgid(each.pid) == leader else []
+    return found
+
+
+def maps(pid: int | str) -> list[str]:
+    """What a process has mapped; nothing, where it is gone."""
+    try:
+        return Path(f"/proc/{pid}/maps").read_text().splitlines()
+    except OSError:
+        return []
+
+
+class Stuck:
+    """A process that ends when it is killed, and then only if it may; with the time that is waited for it."""
+
+    def __init__(self, clock: list[float], *, kills: bool = True) -> None:
+        self.clock, self.lives, self.kills = clock, True, kills
+
+    def kill(self) -> None:
+        self.lives = not self.kills
+
+    def join(self, timeout: float) -> None:
+        if self.lives:
+            self.clock[0] += timeout
+
+    def is_alive(self) -> bool:
+        return self.lives
+
+
+@pytest.mark.parametrize(("kills", "longest"), [(True, 1), (False, 2)])
+def test_all_workers_that_stand_still_are_waited_for_together(kills: bool, longest: int) -> None:
+    clock = [0.0]
+    stuck: list[Any] = [Stuck(clock, kills=kills) for _ in range(84)]
+    workers.ended(stuck, lambda: clock[0])
+    assert clock[0] == pytest.approx(longest * workers.ENDS_S)
+    assert not any(each.lives for each in stuck) or not kills
+
+
+def test_workers_that_stand_still_are_killed_in_the_end(
+    keyrooms: Game, cart: Cartridge, network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "ENDS_S", 0.5)
+    source = Processes(plan(keyrooms, cart), network)
+    taken(source, lambda found: len(found) > 1)
+    pids = source.pids
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    source.close()
+    assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
 def test_workers_that_cannot_live_are_given_up_with_what_they_died_of(

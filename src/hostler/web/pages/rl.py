@@ -10,8 +10,8 @@ from hostler.model.rl_views import RlAxisView, RlDetail, RlRow
 from hostler.web.desk import Desk
 from hostler.web.pages.part import Page, Part, Subject
 from hostler.web.pages.strip import strip
-from hostler.web.rl.lines import ENVS_MAX
 from hostler.web.rl.trainings import Trainings
+from hostler.workloads.gameboy.shown import ENVS_MAX
 
 LISTED = 30
 """Jobs of the list whose output is read."""

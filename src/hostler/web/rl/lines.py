@@ -14,22 +14,23 @@ from typing import Any, TypeAlias, TypeVar
 import pydantic_core
 
 from hostler.web.rl.pictures import Picture, picture
+from hostler.workloads.gameboy.shown import (
+    AXES_MAX,
+    ENVS_MAX,
+    LINE_MAX,
+    NAME_MAX,
+    NAMES_MAX,
+    NUMBER_MAX,
+    PICTURES_MAX,
+    PLACES_MAX,
+)
 
 T = TypeVar("T")
 
 SCHEMA = 1
-LINE_MAX = 1 << 20
-"""In bytes: what is longer is refused unread."""
 WHOLE_MAX = 1 << 53
 """Whole numbers beyond it are others in browsers."""
-NUMBER_MAX = 1e15
-NAME_MAX, WORDS_MAX = 100, 1000
-NAMES_MAX = 64
-"""Components, or things that time is spent for."""
-PLACES_MAX = 1 << 16
-PICTURES_MAX = 64
-ENVS_MAX = 1_000_000
-AXES_MAX = 8
+WORDS_MAX = 1000
 
 
 class Faulty(ValueError):

@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from hostler.model.rl_views import RlDetail, RlPointView
 from hostler.web.answers import Name, answer
-from hostler.web.rl.lines import ENVS_MAX
 from hostler.web.rl.trainings import Trainings
 from hostler.web.routing import Routes
+from hostler.workloads.gameboy.shown import ENVS_MAX
 
 router = Routes(prefix="/rl", tags=["rl"])
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hostler.model.errors import HostlerError
 from hostler.web.desk import Desk
 from hostler.web.rl.account import Account
-from hostler.web.rl.lines import LINE_MAX
+from hostler.workloads.gameboy.shown import LINE_MAX
 
 TAIL = 256 << 10
 """How much of old output is read."""

@@ -14,10 +14,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hostler.workloads.gameboy.checks import Verdict, check_game
+from hostler.workloads.gameboy.checks import Verdict
 from hostler.workloads.gameboy.homebrew.cartridge import cartridge
 from hostler.workloads.gameboy.order import read_order
 from hostler.workloads.gameboy.strict import SpecError
+from hostler.workloads.gameboy.trial import proved, tried
 
 if TYPE_CHECKING:
     from hostler.workloads.gameboy.training import Training
@@ -48,19 +49,22 @@ def rom(asked: argparse.Namespace) -> int:
 def check(asked: argparse.Namespace) -> int:
     """Play by chance, and tell what is not as the game's file has it."""
     order = read_order(asked.order, os.environ)
-    found = check_game(order.run.game(order.game), order.cartridge, steps=asked.steps)
+    found = tried(order.run.game(order.game), order.cartridge, steps=asked.steps)
     for each in found:
         print(f"{each.verdict:5}  {each.what}: {each.words}")
     return FAILED if any(each.verdict is Verdict.WRONG for each in found) else DONE
 
 
 def train(asked: argparse.Namespace) -> int:
-    """Learn, from the newest checkpoint on."""
+    """Learn, from the newest checkpoint on, once the game was found to be what its file says."""
     from hostler.workloads.gameboy.checkpoints import Checkpoints
     from hostler.workloads.gameboy.training import Training
 
     order = read_order(asked.order, os.environ)
-    kept = None if asked.checkpoints is None else Checkpoints(asked.checkpoints, order.made_of)
+    notes = proved(order.run.game(order.game), order.cartridge)
+    if notes:
+        _tell({"note": "; ".join(notes)})
+    kept = None if asked.checkpoints is None else Checkpoints(asked.checkpoints, order.made_of, order.beside)
     try:
         training = Training(order.run, order.game, order.cartridge, kept, told=_tell)
     except ValueError as error:

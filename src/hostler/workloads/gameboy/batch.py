@@ -12,7 +12,7 @@ import numpy.typing as npt
 from hostler.workloads.gameboy.advice.advised import Advised
 from hostler.workloads.gameboy.advice.counts import News
 from hostler.workloads.gameboy.advice.settings import COMPONENT
-from hostler.workloads.gameboy.game import Game
+from hostler.workloads.gameboy.game import Game, over_at_once
 from hostler.workloads.gameboy.machine import Layout, Machine
 from hostler.workloads.gameboy.pictures import Greys
 from hostler.workloads.gameboy.rewards import Rewards, as_floats, numbering
@@ -26,6 +26,10 @@ Screens: TypeAlias = npt.NDArray[np.uint8]
 
 class WrongValue(RuntimeError):
     """A value of the memory is one that it cannot have: its address is wrong, or what it is below."""
+
+
+class OverAtOnce(WrongValue):
+    """Episodes would be over where they begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +101,12 @@ class Batch:
         )
 
     def reset(self) -> None:
-        """Begin an episode on every machine."""
+        """Begin an episode on every machine. Raises `WrongValue`, also where it would be over at once."""
         for index in range(len(self.machines)):
             self._begin(index)
+        fault = over_at_once(self.game, self._values[0])
+        if fault is not None:
+            raise OverAtOnce(fault)
 
     def parts(self, machine: int) -> dict[str, int]:
         """What each component has paid in the episode of a machine so far, in millionths."""
@@ -172,7 +179,7 @@ class Batch:
             machine, column = (int(each[0]) for each in np.nonzero(wrong))
             value = list(self.game.values.values())[column]
             raise WrongValue(
-                f"{value.name} at {value.at:#06x} is {values[machine, column]}, and is always below {value.below} as "
+                f"{value.name} at {value.where} is {values[machine, column]}, and is always below {value.below} as "
                 "`ram` has it: the address is wrong, or the bound"
             )
         return values

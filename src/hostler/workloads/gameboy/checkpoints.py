@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from hostler.workloads.alphazero.checkpoint import Checkpoint, newest, save_checkpoint
+from hostler.workloads.gameboy import reaching
 from hostler.workloads.gameboy.advice.counts import Counts
 from hostler.workloads.gameboy.ppo import Learner
 from hostler.workloads.gameboy.progress import RECENT, Progress
@@ -22,17 +23,37 @@ from hostler.workloads.gameboy.strict import SpecError
 
 
 class Checkpoints:
-    """A folder of them. `made_of` is what a training must be the same in to go on: game, network, course."""
+    """A folder of them. `made_of` is what a training must be the same in to go on, `beside` what is only told."""
 
-    def __init__(self, folder: Path, made_of: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, made_of: Mapping[str, Any], beside: Mapping[str, Any] | None = None) -> None:
         self._folder = folder
         self._made_of = dict(made_of)
+        self._beside = dict(beside or {})
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SpecError(f"{folder} is no folder for checkpoints: {error.strerror}; name another one") from error
         self.damaged: tuple[str, ...] = ()
         """Files that were passed over when it was gone on from them."""
+        self.changed: tuple[str, ...] = ()
+        """What is otherwise since the one that was gone on from, in words."""
+
+    @property
+    def folder(self) -> Path:
+        """Where they are, whoever asks."""
+        return self._folder.absolute()
+
+    def prove(self) -> None:
+        """Raises `SpecError` where the folder does not keep what is written."""
+        try:
+            keeps = reaching.keeps(self._folder)
+        except OSError as error:
+            raise SpecError(
+                f"{self._folder} cannot keep checkpoints: {error.strerror}; see to its rights and its room, or name "
+                "another folder"
+            ) from error
+        if not keeps:
+            raise SpecError(f"{self._folder} cannot keep checkpoints: what is written reads otherwise; name another")
 
     def keep(self, learner: Learner, progress: Progress) -> Path:
         """Write one; it is there as a whole or not at all. Raises `ArtifactError`."""
@@ -42,7 +63,12 @@ class Checkpoints:
             "optimiser": _flat(state["optimiser"]),
             "chance": {"random": state["random"]},
         }
-        facts = {"made_of": self._made_of, "updates": state["updates"], "progress": _plain(progress)}
+        facts = {
+            "made_of": self._made_of,
+            "beside": self._beside,
+            "updates": state["updates"],
+            "progress": _plain(progress),
+        }
         return save_checkpoint(self._folder, Checkpoint(progress.steps, tensors, facts))
 
     def take_up(self, learner: Learner) -> Progress | None:
@@ -72,6 +98,7 @@ class Checkpoints:
                 f"the checkpoints in {self._folder} are of another training: {', '.join(differs)} differ; "
                 "name another folder, or move them away"
             )
+        self.changed = _changed(facts.get("beside", {}), self._beside)
         tensors = found.checkpoint.tensors
         learner.network.load_state_dict(dict(tensors["network"]))
         learner.go_on(
@@ -82,6 +109,11 @@ class Checkpoints:
             }
         )
         return _progress(facts["progress"])
+
+
+def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    both = [key for key in now if key in before and before[key] != now[key]]
+    return tuple(f"{key} is {now[key]}, and was {before[key]}" for key in both)
 
 
 def _flat(optimiser: Mapping[str, Any]) -> dict[str, torch.Tensor]:

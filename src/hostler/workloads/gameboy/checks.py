@@ -12,11 +12,13 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from hostler.workloads.gameboy.game import Game
+from hostler.workloads.gameboy.game import Game, over_at_once
 from hostler.workloads.gameboy.machine import Layout, Machine
 from hostler.workloads.gameboy.rom import Cartridge
 
 STEPS = 2000
+PLAYED = 5
+"""Times that a game is begun for it, at most."""
 PRESSED = 8
 """Steps for which a button is held, on average: whoever lets go at once stays where they are."""
 
@@ -38,11 +40,17 @@ class Finding:
     words: str
 
 
+def frames_of(game: Game, steps: int) -> int:
+    """How many it takes to check a game, about."""
+    return PLAYED * (game.boot_frames + steps * game.skip)
+
+
 def check_game(game: Game, cartridge: Cartridge, *, steps: int = STEPS, seed: int = 0) -> list[Finding]:
     """Play by chance, and look at everything that can be wrong without failing; wrong ones first."""
     actions = _actions(game, steps, seed)
     seen = _played(game, cartridge, actions)
     found = [
+        *_of_start(game, cartridge),
         *_of_values(game, seen),
         *_of_repeats(game, cartridge, actions, seen),
         *_of_sound(game, cartridge, actions),
@@ -51,18 +59,26 @@ def check_game(game: Game, cartridge: Cartridge, *, steps: int = STEPS, seed: in
     return sorted(found, key=lambda each: order.index(each.verdict))
 
 
+def _of_start(game: Game, cartridge: Cartridge) -> Iterator[Finding]:
+    """Whether there is anything between an episode's beginning and its end."""
+    (values,) = _played(game, cartridge, None)
+    fault = over_at_once(game, values.tolist())
+    if fault is not None:
+        yield Finding("end", Verdict.WRONG, fault)
+
+
 def _of_values(game: Game, seen: npt.NDArray[np.int64]) -> Iterator[Finding]:
     for column, value in enumerate(game.values.values()):
         own = seen[:, column]
         what, most = f"ram.{value.name}", int(own.max())
         if most >= value.below:
             words = (
-                f"is {most} once, and is to be below {value.below}: the address {value.at:#06x} is wrong, or the bound"
+                f"is {most} once, and is to be below {value.below}: the address {value.where} is wrong, or the bound"
             )
             yield Finding(what, Verdict.WRONG, words)
         elif (own == own[0]).all():
             words = (
-                f"is {own[0]} all the time, for {len(seen)} steps: the address {value.at:#06x} is wrong, or whoever "
+                f"is {own[0]} all the time, for {len(seen)} steps: the address {value.where} is wrong, or whoever "
                 "plays by chance never comes to where it changes"
             )
             yield Finding(what, Verdict.NOTE, words)
@@ -102,16 +118,16 @@ def _actions(game: Game, steps: int, seed: int) -> npt.NDArray[np.int8]:
     return chosen.astype(np.int8)
 
 
-def _played(game: Game, cartridge: Cartridge, actions: npt.NDArray[np.int8]) -> npt.NDArray[np.int64]:
-    """Values after each action, one row each."""
+def _played(game: Game, cartridge: Cartridge, actions: npt.NDArray[np.int8] | None) -> npt.NDArray[np.int64]:
+    """Values after each action, one row each; without any, those that an episode begins with."""
     machine, layout = Machine(game, cartridge), Layout(tuple(game.values.values()))
     machine.reset()
-    seen = bytearray()
-    for action in actions:
+    seen = bytearray() if actions is not None else bytearray(machine.memory())
+    for action in () if actions is None else actions:
         machine.step(int(action))
         seen += machine.memory()
     machine.close()
-    return layout.numbers(np.frombuffer(seen, np.uint8).reshape(len(actions), layout.bytes))
+    return layout.numbers(np.frombuffer(seen, np.uint8).reshape(-1, layout.bytes))
 
 
 def _first_difference(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> int | None:

@@ -6,7 +6,7 @@ that is not known, and a value of the memory that nobody uses, are errors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -14,6 +14,7 @@ from functools import cached_property
 from math import prod
 from typing import Any, Literal, TypeAlias
 
+from hostler.workloads.gameboy.shown import unshowable
 from hostler.workloads.gameboy.strict import Fields, SpecError, fields, loaded
 
 SCHEMA = 1
@@ -23,6 +24,10 @@ MEMORY = 1 << 16
 COMBINATIONS_MAX = 1 << 16
 MICRO = 1_000_000
 """Rewards are counted in millionths, as whole numbers: what components add up to is the reward, exactly."""
+MILLIONTHS_MAX = 1 << 62
+"""Of an episode: they are counted in 64 bits, and advice pays as well."""
+BANKED, BANKS = range(0xD000, 0xDFFF), 8
+"""Addresses that a Game Boy Color has several memories for, and how many. PyBoy does not tell the last byte of one."""
 
 Encoding: TypeAlias = Literal["scaled", "one_hot"]
 
@@ -35,6 +40,13 @@ class Value:
     at: int
     size: int
     below: int
+    bank: int | None = None
+    """Of the memory of a Game Boy Color, 1 to 7; `None`: whichever is at that address just then."""
+
+    @property
+    def where(self) -> str:
+        """For people."""
+        return f"{self.at:#06x}" if self.bank is None else f"{self.at:#06x} of bank {self.bank}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +129,11 @@ class Game:
     map: tuple[str, ...]
     """Values whose combinations are places: what was explored is counted in them."""
 
+    @property
+    def banks(self) -> tuple[str, ...]:
+        """Values that only a Game Boy Color has."""
+        return tuple(each.name for each in self.values.values() if each.bank is not None)
+
     @cached_property
     def places(self) -> int:
         """How many there may be."""
@@ -126,6 +143,32 @@ class Game:
 def combinations(game: Game, of: tuple[str, ...]) -> int:
     """How many combinations these values may have."""
     return prod(game.values[each].below for each in of)
+
+
+def over_at_once(game: Game, values: Sequence[int]) -> str | None:
+    """Why an episode would be over where it begins, with these values, in the order of `ram`; `None`: it is not."""
+    now = dict(zip(game.values, map(int, values), strict=True))
+    for index, each in enumerate(game.ends):
+        if now[each.of] == each.value:
+            return (
+                f"end[{index}]: {each.of} is {each.value} where episodes begin already, so each would be over before "
+                "its first step; begin elsewhere (`state` of the order, `boot_frames` of the game), or mend that end"
+            )
+    return None
+
+
+def check_amounts(game: Game) -> None:
+    """Raises `SpecError` where an episode might pay more than can be counted."""
+    most = {each.name: _most(game, each) for each in game.reward.components}
+    whole = sum(amount for amount, _ in most.values())
+    if whole <= MILLIONTHS_MAX:
+        return
+    name, (amount, sum_) = max(most.items(), key=lambda each: each[1][0])
+    others = "" if len(most) == 1 else f", all components together {whole / MICRO:.3g}"
+    raise SpecError(
+        f"reward.components.{name}: an episode might be paid {sum_} = {amount / MICRO:.3g}{others}; no more than "
+        f"{MILLIONTHS_MAX / MICRO:.3g} can be counted. Say what values are below, give it a `cap`, or less worth"
+    )
 
 
 def read_game(text: str) -> Game:
@@ -149,6 +192,12 @@ def read_game(text: str) -> Game:
             map=found.texts("map"),
         )
     _check(game)
+    check_amounts(game)
+    fault = unshowable(
+        [each.name for each in game.reward.components], [(each, values[each].below) for each in game.map]
+    )
+    if fault is not None:
+        raise SpecError(fault)
     return game
 
 
@@ -164,9 +213,15 @@ def _value(name: str, content: object, where: str) -> Value:
     with fields(content, where) as found:
         at, size = found.whole("at", most=MEMORY - 1), found.whole("size", 1, least=1, most=4)
         below = found.whole("below", 1 << 8 * size, least=2, most=1 << 8 * size)
+        bank = found.whole("bank", None, least=1, most=BANKS - 1)
     if at + size > MEMORY:
         raise SpecError(f"{where}.at is {at:#06x}: its {size} bytes end beyond the memory")
-    return Value(name, at, size, below)
+    if bank is not None and not (at in BANKED and at + size - 1 in BANKED):
+        raise SpecError(
+            f"{where}.bank: only {BANKED[0]:#06x} to {BANKED[-1]:#06x} are in banks, not {at:#06x}"
+            + (f" to {at + size - 1:#06x}" if size > 1 else "")
+        )
+    return Value(name, at, size, below, bank)
 
 
 def _actions(found: Fields) -> tuple[str, ...]:
@@ -243,6 +298,21 @@ def _check(game: Game) -> None:
     unused = game.values.keys() - used.keys()
     if unused:
         raise SpecError(f"ram.{min(unused)}: nothing uses it; take it out, or name it in what is seen or rewarded")
+
+
+def _most(game: Game, component: Component) -> tuple[int, str]:
+    """What it might pay in an episode, or take, in millionths, and the sum for people."""
+    worth, steps = abs(component.worth), game.episode_steps
+    grows = component.pays in (Pays.RISE, Pays.FALL)
+    at_once = game.values[component.of[0]].below - 1 if grows else 1
+    if component.pays is Pays.FIRST:
+        steps = min(steps, combinations(game, component.of) - 1)
+    if component.once:
+        steps = 1
+    told = f"{worth / MICRO:g}{f' × {at_once}' if grows else ''} × {steps} steps"
+    if component.cap is None:
+        return worth * at_once * steps, told
+    return component.cap + worth * at_once, f"{component.cap / MICRO:g} + {worth / MICRO:g} × {at_once}"
 
 
 def _uses(game: Game) -> list[tuple[str, tuple[str, ...]]]:

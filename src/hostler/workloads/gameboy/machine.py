@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,13 @@ from pyboy import PyBoy
 from pyboy.utils import PyBoyException, WindowEvent
 
 from hostler.workloads.gameboy.game import Game, Value
-from hostler.workloads.gameboy.rom import Cartridge, NoCartridge, NoState
+from hostler.workloads.gameboy.rom import Cartridge, NoCartridge, NoState, banked
+from hostler.workloads.gameboy.stillness import Stand, stand_of
 
 GAP_BYTES = 24
 """Values that lie nearer to each other are read at once: a read costs as much as that many bytes."""
+Piece: TypeAlias = slice | tuple[int, slice]
+"""Of the memory, as PyBoy is asked for it: addresses, or those of a bank."""
 SHADES_SHIFT = 6
 """From 256 greys to 4."""
 
@@ -44,14 +47,15 @@ class Layout:
     """Where values lie among the bytes that are read: pieces of the memory, one after the other."""
 
     def __init__(self, values: Sequence[Value]) -> None:
-        self.pieces: list[slice] = []
-        for each in sorted(values, key=lambda value: value.at):
-            if self.pieces and each.at - self.pieces[-1].stop < GAP_BYTES:
-                stop = max(self.pieces[-1].stop, each.at + each.size)
-                self.pieces[-1] = slice(self.pieces[-1].start, stop)
+        self._found: list[tuple[int | None, slice]] = []
+        for each in sorted(values, key=lambda value: (value.bank or 0, value.at)):
+            bank, last = self._found[-1] if self._found else (None, slice(0, 0))
+            if self._found and bank == each.bank and each.at - last.stop < GAP_BYTES:
+                self._found[-1] = bank, slice(last.start, max(last.stop, each.at + each.size))
             else:
-                self.pieces.append(slice(each.at, each.at + each.size))
-        self.bytes = sum(piece.stop - piece.start for piece in self.pieces)
+                self._found.append((each.bank, slice(each.at, each.at + each.size)))
+        self.pieces: list[Piece] = [piece if bank is None else (bank, piece) for bank, piece in self._found]
+        self.bytes = sum(piece.stop - piece.start for _, piece in self._found)
         widest = max((value.size for value in values), default=1)
         self._columns = np.array([[self._column(value, index) for index in range(widest)] for value in values])
         self._factors = np.array([[256**i if i < value.size else 0 for i in range(widest)] for value in values])
@@ -65,9 +69,9 @@ class Layout:
 
     def _column(self, value: Value, index: int) -> int:
         before: int = 0
-        for piece in self.pieces:
+        for bank, piece in self._found:
             start, stop = int(piece.start), int(piece.stop)
-            if start <= value.at < stop:
+            if bank == value.bank and start <= value.at < stop:
                 return before + value.at - start + min(index, value.size - 1)
             before += stop - start
         raise AssertionError(value)
@@ -80,7 +84,8 @@ class Machine:
     """
 
     def __init__(self, game: Game, cartridge: Cartridge, *, sound: bool | None = None) -> None:
-        self._pyboy = _inserted(cartridge, sound=game.sound if sound is None else sound)
+        banked(cartridge, game.banks)
+        self._pyboy = inserted(cartridge, sound=game.sound if sound is None else sound)
         self._pyboy.set_emulation_speed(0)
         self._skip = game.skip
         self._pieces = Layout(tuple(game.values.values())).pieces
@@ -118,6 +123,10 @@ class Machine:
     def picture(self) -> npt.NDArray[np.uint8]:
         """What was drawn last, for people: `[144, 160, 3]`."""
         return self._picture[:, :, :3].copy()
+
+    def stands(self) -> Stand | None:
+        """Where it stands still for ever, as it seems; `None`: it does not. May be asked while it is played."""
+        return stand_of(self._pyboy)
 
     def close(self) -> None:
         """Let go of it."""
@@ -167,7 +176,7 @@ class Machine:
         self._held = action
 
 
-def _inserted(cartridge: Cartridge, *, sound: bool) -> PyBoy:
+def inserted(cartridge: Cartridge, *, sound: bool) -> PyBoy:
     """An emulator with that in it; what a battery would have kept is empty."""
     try:
         return PyBoy(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from hostler.workloads.gameboy.advice.settings import check
 from hostler.workloads.gameboy.game import Game, read_game
 from hostler.workloads.gameboy.homebrew.cartridge import BUSY, cartridge
-from hostler.workloads.gameboy.rom import Cartridge, insert, read
+from hostler.workloads.gameboy.rom import Cartridge, banked, insert, read
 from hostler.workloads.gameboy.run import Run, read_run
 from hostler.workloads.gameboy.strict import Fields, SpecError, fields, loaded
 
@@ -32,16 +32,27 @@ class Order:
 
     @property
     def made_of(self) -> dict[str, Any]:
-        """What a checkpoint has to agree with: what is played, what is seen, how it is learnt."""
-        game, advice = self.run.game(self.game), self.run.advice
+        """What a checkpoint has to agree with, or its weights would mean something else: what is played, seen, pressed
+        and paid, and how much less what comes later is worth."""
+        advice = self.run.advice
+        reward = replace(self.game.reward, alarm_share=0.0)
+        meant = replace(self.game, name="", episode_steps=0, reward=reward)
         return {
-            "rom": hashlib.sha256(self.cartridge.rom).hexdigest(),
+            "rom": self.cartridge.sha256,
             "state": None if self.cartridge.state is None else hashlib.sha256(self.cartridge.state).hexdigest(),
             "cgb": self.cartridge.cgb,
-            "game": hashlib.sha256(repr(game).encode()).hexdigest(),
-            "course": asdict(self.run.course),
+            "game": hashlib.sha256(repr(meant).encode()).hexdigest(),
+            "discount": self.run.course.discount,
             **({} if advice is None else {"advice": advice.made_of}),
         }
+
+    @property
+    def beside(self) -> dict[str, Any]:
+        """What may be otherwise than in a checkpoint that is gone on from, and is told where it is."""
+        game = self.run.game(self.game)
+        course = {name: each for name, each in asdict(self.run.course).items() if name != "discount"}
+        told = {"game": game.name, "episode_steps": game.episode_steps, "alarm_share": game.reward.alarm_share}
+        return {**told, **course}
 
 
 def read_order(path: Path, environment: Mapping[str, str]) -> Order:
@@ -66,6 +77,7 @@ def order_of(content: object, folder: Path, environment: Mapping[str, str]) -> O
         game = _game(found.text("game"), folder)
         inserted = _cartridge(found, folder)
         run = read_run(found.take("training"), environment)
+    banked(inserted, run.game(game).banks)
     if run.advice is not None:
         check(run.advice, game)
     return Order(game, inserted, run)

@@ -7,29 +7,42 @@ while one travels, the next is made. Who is dead is begun anew where there is ro
 from __future__ import annotations
 
 import os
+import secrets
+import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import ray
 import torch
-from ray.exceptions import RayActorError, RayError, RayTaskError
-from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
-from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table, remove_placement_group
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
+from hostler.workloads.gameboy import reaching
 from hostler.workloads.gameboy.batch import WrongValue
 from hostler.workloads.gameboy.fragments import Fragment, Sampler
 from hostler.workloads.gameboy.policy import Network, player, weights_of
 from hostler.workloads.gameboy.run import Spread
 from hostler.workloads.gameboy.spent import clock
+from hostler.workloads.gameboy.stillness import Watch
 from hostler.workloads.gameboy.strict import SpecError
-from hostler.workloads.gameboy.workers import LIVES, NoWorker, Plan, numbered
+from hostler.workloads.gameboy.workers import LIVES, NoWorker, Plan, numbered, stuck
 
 UNDER_WAY = 2
 """Fragments that an actor has been asked for."""
+HERE = "here"
+TRIES, BETWEEN_S = 5, 1.0
+PROBE_S = 60.0
+"""For a node to write or read a small file."""
 
 
 class NoRoom(SpecError):
     """The cluster cannot have that many workers, or not now; the message has the sum."""
+
+
+class Apart(SpecError):
+    """The folder for checkpoints is not the same one on all nodes; the message has them."""
 
 
 def actors(plan: Plan, network: Network, spread: Spread) -> Actors:
@@ -58,6 +71,73 @@ def misfit(workers: int, spread: Spread, nodes: Sequence[Mapping[str, float]]) -
     )
 
 
+def prove(folder: Path, nodes: Sequence[str]) -> None:
+    """A folder is one and the same here and on all these nodes, by their ids: each writes, and reads what all have
+    written. Nothing is left in it. Raises `Apart`."""
+    token, names = secrets.token_hex(8), [HERE, *nodes]
+    probes = {node: _probe_on(node) for node in nodes}
+
+    def everywhere(what: str) -> dict[str, str]:
+        """What is wrong where, in words."""
+        asked = {node: probe.remote(what, str(folder), token, node, names) for node, probe in probes.items()}
+        own = _probed(what, str(folder), token, HERE, names)
+        return {HERE: own} | {node: _answered(each) for node, each in asked.items()}
+
+    try:
+        _refuse_apart(folder, everywhere("write"), "mount it there, under the same path, for the user that Ray runs as")
+        blind: dict[str, str] = {}
+        for attempt in range(TRIES):
+            time.sleep(BETWEEN_S if attempt else 0.0)  # network file systems take a moment to see what others wrote
+            blind = everywhere("read")
+            if not any(blind.values()):
+                break
+        _refuse_apart(folder, blind, "it is another folder there: share one (NFS, a volume that many may write)")
+    finally:
+        everywhere("clean")
+
+
+def _refuse_apart(folder: Path, wrong: Mapping[str, str], fix: str) -> None:
+    hosts = {HERE: HERE} | {
+        node["NodeID"]: f"{node['NodeManagerHostname']} ({node['NodeID'][:8]})" for node in ray.nodes()
+    }
+    faults = [f"{hosts.get(node, node)}: {each}" for node, each in wrong.items() if each]
+    if faults:
+        raise Apart(
+            f"{folder} is to keep checkpoints, and not all nodes with workers reach it: {'; '.join(faults)}; {fix}"
+        )
+
+
+def _probe_on(node: str) -> Any:
+    where = NodeAffinitySchedulingStrategy(node, soft=False)
+    return ray.remote(_probed).options(num_cpus=0, max_retries=0, scheduling_strategy=where)
+
+
+def _probed(what: str, folder: str, token: str, node: str, names: Sequence[str]) -> str:
+    """What is wrong, in words; empty where nothing is."""
+    path = Path(folder)
+    try:
+        if what == "write":
+            reaching.write(path, token, node)
+        elif what == "read":
+            missing = [each for each in names if not reaching.reads(path, token, each)]
+            return f"does not see what {' '.join(each[:8] for each in missing)} wrote" if missing else ""
+        else:
+            reaching.clean(path, token, names)
+    except OSError as error:
+        return str(error.strerror)
+    return ""
+
+
+def _answered(asked: Any) -> str:
+    try:
+        told: str = ray.get(asked, timeout=PROBE_S)
+    except GetTimeoutError:
+        return f"does not answer within {PROBE_S:.0f} s; what is mounted there may hang"
+    except RayError as error:
+        return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    return told
+
+
 class Actors:
     """Sampling by Ray actors; a `Source`. `ray.init` was called."""
 
@@ -66,6 +146,11 @@ class Actors:
         self._spread = spread or Spread()
         self._refuse()
         self._group = self._room()
+        try:
+            self._prove()
+        except BaseException:
+            remove_placement_group(self._group)
+            raise
         self._troubles: list[str] = []
         self._deaths = [0] * plan.workers
         self._pending: dict[Any, int] = {}
@@ -126,6 +211,11 @@ class Actors:
             )
         return group
 
+    def _prove(self) -> None:
+        """Raises `Apart` where what is kept would not be there for whoever goes on elsewhere."""
+        if self._plan.kept is not None:
+            prove(self._plan.kept, sorted(set(placement_group_table(self._group)["bundles_to_node_id"].values())))
+
     def _begun(self, number: int) -> Any:
         where = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=number)
         seed = self._plan.seed * 1_000_003 + number * 1_009 + self._deaths[number]
@@ -178,7 +268,9 @@ class Worker:
     def __init__(self, plan: Plan, seed: int) -> None:
         torch.set_num_threads(1)
         self._plan = plan
-        self._sampler = Sampler(plan.batch(seed), seed)
+        batch = plan.batch(seed)
+        self._sampler = Sampler(batch, seed)
+        Watch(batch.machines, lambda stand: stuck(stand.told(plan.cartridge)))
         self._network = plan.network()
 
     def fragment(self, policy: tuple[Mapping[str, Any], int]) -> Fragment:

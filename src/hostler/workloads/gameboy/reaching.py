@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,6 +59,16 @@ def reads(folder: Path, token: str, node: str) -> bool:
         return _path(folder, token, node).read_text() == _text(token, node)
     except FileNotFoundError:
         return False
+
+
+def keeps(folder: Path) -> bool:
+    """Whether what is written here is read here again; nothing is left. Raises `OSError` where it cannot be written."""
+    token, node = secrets.token_hex(8), "here"
+    write(folder, token, node)
+    try:
+        return reads(folder, token, node)
+    finally:
+        clean(folder, token, [node])
 
 
 def clean(folder: Path, token: str, nodes: Sequence[str]) -> None:

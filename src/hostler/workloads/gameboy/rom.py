@@ -6,6 +6,7 @@ They are read where they lie; nothing keeps or passes on a copy.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +49,16 @@ class Cartridge:
     state: bytes | None = None
 
     @property
+    def sha256(self) -> str:
+        """Of the ROM."""
+        return hashlib.sha256(self.rom).hexdigest()
+
+    @property
+    def named(self) -> str:
+        """For people who have to find it."""
+        return f"the ROM {self.title!r} with the SHA-256 {self.sha256}"
+
+    @property
     def title(self) -> str:
         """As its header has it."""
         return self.rom[TITLE].split(b"\0")[0].decode("ascii", errors="replace").strip()
@@ -72,6 +83,15 @@ def insert(rom: bytes, state: bytes | None = None, *, cgb: bool | None = None) -
                 f"and hang. Say `mode: {_told(kept)}` if the ROM can, or make the state again"
             )
     return Cartridge(rom, mode, state)
+
+
+def banked(cartridge: Cartridge, values: Sequence[str]) -> None:
+    """Raises `OtherMode` where values with these names are in banks of memory that the mode does not have."""
+    if values and not cartridge.cgb:
+        raise OtherMode(
+            f"ram.{values[0]}.bank: there are banks on a Game Boy Color only, and the game is played in dmg mode; say "
+            "`mode: cgb` if the ROM can, or leave `bank` out"
+        )
 
 
 def read(path: Path, sha256: str) -> bytes:

@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias
 
 from hostler.workloads.gameboy.advice.settings import Asking, read_advice
 from hostler.workloads.gameboy.course import Course
-from hostler.workloads.gameboy.game import Game
+from hostler.workloads.gameboy.game import Game, check_amounts
+from hostler.workloads.gameboy.shown import ENVS_MAX
 from hostler.workloads.gameboy.strict import SpecError, fields
 
 ALIASES = {
@@ -63,20 +64,28 @@ class Run:
     target_places: float | None = None
     """It is over as soon as the last episodes came to that many places, on average."""
     course: Course = field(default_factory=Course)
+    crowded: bool = False
+    """There may be more workers on this machine than CPUs for them."""
     ray: Spread | None = None
     """Workers are actors on the nodes of a Ray cluster; `None`: they are processes of this machine."""
     advice: Asking | None = None
     """By a language model; `None`: there is none."""
 
     def game(self, game: Game) -> Game:
-        """The game, with what this training has otherwise."""
-        return game if self.episode_steps is None else replace(game, episode_steps=self.episode_steps)
+        """The game, with what this training has otherwise. Raises `SpecError` where it cannot be played like that."""
+        if self.episode_steps is None:
+            return game
+        changed = replace(game, episode_steps=self.episode_steps)
+        check_amounts(changed)
+        return changed
 
 
 def read_run(content: object, environment: Mapping[str, str] | None = None) -> Run:
     """A training from its mapping; variables of `ALIASES` go before what it says. Raises `SpecError`."""
-    with fields(_before(content, _aliased(environment or {})), "training") as found:
-        return Run(
+    variables = _aliased(environment or {})
+    named = {key: variable for variable, key in ALIASES.items() if key in variables}
+    with fields(_before(content, variables), "training", named) as found:
+        run = Run(
             steps=found.whole("steps", least=1, most=10**13),
             workers=found.whole("workers", 0, most=100_000),
             envs_per_worker=found.whole("envs_per_worker", 8, least=1, most=4096),
@@ -89,9 +98,17 @@ def read_run(content: object, environment: Mapping[str, str] | None = None) -> R
             threads=found.whole("threads", 1, least=1, most=1024),
             target_places=found.number("target_places", None, least=0),
             course=_course(found.take("course", {})),
+            crowded=found.flag("crowded", False),
             ray=None if (spread := found.take("ray", None)) is None else _spread(spread),
             advice=None if (advice := found.take("advice", None)) is None else read_advice(advice),
         )
+        envs = run.workers * run.envs_per_worker
+        if envs > ENVS_MAX:
+            raise SpecError(
+                f"{found.at('workers')} × {found.at('envs_per_worker')} are {run.workers} × {run.envs_per_worker} = "
+                f"{envs} environments, and no more than {ENVS_MAX} can be shown"
+            )
+    return run
 
 
 def _spread(content: object) -> Spread:

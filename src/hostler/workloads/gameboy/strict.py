@@ -19,12 +19,14 @@ class SpecError(ValueError):
 class Fields:
     """The keys of one mapping, each to be taken once."""
 
-    def __init__(self, value: object, where: str) -> None:
+    def __init__(self, value: object, where: str, named: Mapping[str, str] | None = None) -> None:
+        """`named`: what else keys are called, where they did not come from what was written."""
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
             raise SpecError(f"{where or 'the file'} has to be a mapping of names, not {_told(value)}")
         self._values: dict[str, Any] = dict(value)
         self._known: list[str] = []
         self._where = where
+        self._named = named or {}
 
     def __contains__(self, key: str) -> bool:
         """Whether it was written, and not taken yet."""
@@ -32,6 +34,8 @@ class Fields:
 
     def at(self, key: str) -> str:
         """Where a key stands, for people."""
+        if key in self._named:
+            return self._named[key]
         return f"{self._where}.{key}" if self._where else key
 
     def take(self, key: str, default: Any = _MISSING) -> Any:
@@ -117,9 +121,9 @@ class Fields:
 
 
 @contextmanager
-def fields(value: object, where: str = "") -> Iterator[Fields]:
-    """The keys of a mapping; the end of the block is the end of what may be in it."""
-    made = Fields(value, where)
+def fields(value: object, where: str = "", named: Mapping[str, str] | None = None) -> Iterator[Fields]:
+    """The keys of a mapping; the end of the block is the end of what may be in it. `named`: as `Fields` has it."""
+    made = Fields(value, where, named)
     yield made
     made.end()
 

@@ -21,15 +21,16 @@ from hostler.workloads.gameboy.ppo import Learner, Update
 from hostler.workloads.gameboy.progress import Progress
 from hostler.workloads.gameboy.rewards import Shares
 from hostler.workloads.gameboy.rom import Cartridge
+from hostler.workloads.gameboy.room import cpus, crowded
 from hostler.workloads.gameboy.run import Run, Spread
+from hostler.workloads.gameboy.shown import NUMBER_MAX, PICTURES_TOLD
+from hostler.workloads.gameboy.strict import SpecError
 from hostler.workloads.gameboy.workers import Here, Plan, Processes, Source
 
 SCHEMA = 1
 """Of what is told: docs/reference/rl.md."""
 LISTENS_S = 1.0
 """So often it is looked whether it is to end."""
-PICTURES = 32
-"""In a line at most: it is to be read, and kept."""
 PATIENCE_S = 60.0
 """Without a fragment for so long, people are told, and it is waited on."""
 
@@ -54,16 +55,19 @@ class Training:
         self.game = run.game(game)
         if run.advice is not None:
             check(run.advice, self.game)
+        fault = None if run.ray is not None or run.crowded else crowded(run.workers, cpus())
+        if fault is not None:
+            raise SpecError(fault)
         torch.set_num_threads(run.threads)
         torch.manual_seed(run.seed)
         self._cartridge = cartridge
+        self._checkpoints = checkpoints
         self.learner = Learner(self._plan(0).network(), run.course, run.seed)
         self.progress = Progress()
         self._advice = None if run.advice is None else Report(run.advice)
         others = () if self._advice is None else self._advice.components
         components = tuple(each.name for each in game.reward.components)
         self.shares = Shares((*components, *others), game.reward.alarm_share)
-        self._checkpoints = checkpoints
         self._source = source or _source
         self._told = told
         self._is_ended = False
@@ -73,6 +77,8 @@ class Training:
 
     def run(self) -> Progress:
         """Until it has made its steps, or came to as many places as it was to."""
+        if self._checkpoints is not None:
+            self._checkpoints.prove()
         source = self._source(self._plan(self.learner.updates), self.learner.network, self.run_asked.ray)
         try:
             while not (self._is_ended or self.is_over):
@@ -139,7 +145,7 @@ class Training:
     def _count(self, fragment: Fragment) -> None:
         self.progress.steps += fragment.steps
         self.progress.spent.add(fragment.spent)
-        if len(self._pictures) < PICTURES:
+        if len(self._pictures) < PICTURES_TOLD:
             self._pictures |= {number: png(picture) for number, picture in fragment.pictures.items()}
         self.progress.add(self.shares.names, fragment.episodes)
         for each in fragment.episodes:
@@ -166,7 +172,7 @@ class Training:
                 "reward": self.progress.mean_reward,
                 "seconds": self.progress.seconds,
                 "spent": asdict(self.progress.spent),
-                "parts": {name: paid / MICRO for name, paid in self.progress.parts.items()},
+                "parts": _parts(self.progress.parts),
                 "map": [[name, self.game.values[name].below] for name in self.game.map],
                 "explored": self.progress.places,
                 "pictures": self._pictures,
@@ -189,6 +195,7 @@ class Training:
             advice=asked.advice,
             discount=asked.course.discount,
             version=updates,
+            kept=None if self._checkpoints is None else self._checkpoints.folder,
         )
 
     def _keep(self) -> None:
@@ -200,8 +207,15 @@ class Training:
         if progress is not None:
             self.progress = progress
             self.shares.paid = [progress.moved.get(name, 0) for name in self.shares.names]
+        if checkpoints.changed:
+            self._told({"note": f"it goes on with what is otherwise since: {'; '.join(checkpoints.changed)}"})
         if checkpoints.damaged:
             self._told({"trouble": f"checkpoints that are damaged were passed over: {', '.join(checkpoints.damaged)}"})
+
+
+def _parts(paid: Mapping[str, int]) -> Mapping[str, float]:
+    """What is too large to be shown is left out: nobody would read the line."""
+    return {name: each / MICRO for name, each in paid.items() if abs(each) <= NUMBER_MAX * MICRO}
 
 
 def _is_told(number: float | None) -> bool:

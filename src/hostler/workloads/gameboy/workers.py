@@ -5,14 +5,18 @@ Who is slow keeps nobody waiting, who is dead is begun anew; the learner takes w
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -29,12 +33,15 @@ from hostler.workloads.gameboy.policy import Network, player, weights_of
 from hostler.workloads.gameboy.rom import Cartridge
 from hostler.workloads.gameboy.seeing import Eyes
 from hostler.workloads.gameboy.spent import Spent, clock
+from hostler.workloads.gameboy.stillness import Watch
 
 SLOTS = 3
 """Fragments of a worker that may be under way: one that is made, and others that wait while the learner learns."""
 LIVES = 20
 """How often a worker is begun anew without having made anything before it is given up."""
 ENDS_S = 5.0
+STUCK = 1
+"""Exit status of a process one of whose machines stands still for ever."""
 
 
 class NoWorker(RuntimeError):
@@ -58,6 +65,8 @@ class Plan:
     """That of the learner: what advice pays depends on it."""
     version: int = 0
     """Of the policy that it begins with: fragments of an older one would not be learnt from."""
+    kept: Path | None = None
+    """The folder for checkpoints, which every node has to reach; `None`: there are none."""
 
     @property
     def features(self) -> int:
@@ -108,7 +117,9 @@ class Here:
     """Sampling in the learner's own process: one after the other, the same for the same seed."""
 
     def __init__(self, plan: Plan) -> None:
-        self._sampler = Sampler(plan.batch(plan.seed), plan.seed)
+        batch = plan.batch(plan.seed)
+        self._sampler = Sampler(batch, plan.seed)
+        self._watch = Watch(batch.machines, lambda stand: stuck(stand.told(plan.cartridge)))
         self._steps = plan.steps
         self._player: Any = None
         self._version = 0
@@ -127,6 +138,7 @@ class Here:
 
     def close(self) -> None:
         """Let go of the machines."""
+        self._watch.close()
         self._sampler.close()
 
 
@@ -191,11 +203,11 @@ class Processes:
         """End the processes, and take back the memory."""
         for each in self._workers:
             each.pipe.close()
+        ended([each.process for each in self._workers])
         for each in self._workers:
-            _end(each.process)
-            each.fragments.destroy()
+            each.fragments.close()
         self._workers = []
-        self._policy.destroy()
+        self._policy.close()
 
     @property
     def pids(self) -> Sequence[int]:
@@ -241,14 +253,27 @@ class Processes:
     def _bury(self, worker: _Worker, why: str) -> None:
         """Begin it anew, unless it never lives for long."""
         worker.pipe.close()
-        _end(worker.process)
+        ended([worker.process])
         self._troubles.append(f"worker {worker.number} ended: {why}")
         self._workers.remove(worker)
         if worker.deaths + 1 < LIVES:
             self._workers.append(self._begun(worker.number, worker.fragments, worker.deaths + 1))
             return
-        worker.fragments.destroy()
+        worker.fragments.close()
         self._troubles.append(f"worker {worker.number} is given up: it died {LIVES} times before it made anything")
+
+
+def stuck(why: str) -> None:
+    """The end of a process that cannot go on, from beside what keeps it."""
+    print(json.dumps({"trouble": why}), flush=True)
+    os._exit(STUCK)
+
+
+def _told(pipe: Connection, why: str) -> None:
+    """The same, of a worker."""
+    with suppress(OSError):
+        pipe.send(why)
+    os._exit(STUCK)
 
 
 def numbered(pictures: Mapping[int, Greys], worker: int, machines: int) -> Mapping[int, Greys]:
@@ -256,11 +281,16 @@ def numbered(pictures: Mapping[int, Greys], worker: int, machines: int) -> Mappi
     return {worker * machines + each: picture for each, picture in pictures.items()}
 
 
-def _end(process: SpawnProcess) -> None:
-    process.join(ENDS_S)
-    if process.is_alive():
-        process.kill()
-        process.join(ENDS_S)
+def ended(processes: Sequence[BaseProcess], now: Callable[[], float] = time.monotonic) -> None:
+    """Wait for processes that were told to end, `ENDS_S` for all of them together; kill those that do not."""
+    for kills in (False, True):
+        until = now() + ENDS_S
+        for each in processes:
+            if kills:
+                each.kill()
+        for each in processes:
+            each.join(max(until - now(), 0))
+        processes = [each for each in processes if each.is_alive()]
 
 
 def _how(process: SpawnProcess) -> str:
@@ -278,7 +308,9 @@ def _work(plan: Plan, seed: int, pipe: Connection, policy: shared.Block, fragmen
     weights, places = shared.opened(policy), shared.opened(fragments)
     network = plan.network()
     try:
-        sampler = Sampler(plan.batch(seed), seed)
+        batch = plan.batch(seed)
+        sampler = Sampler(batch, seed)
+        Watch(batch.machines, lambda stand: _told(pipe, stand.told(plan.cartridge)))
         while True:
             slot = pipe.recv()
             begun = clock()
@@ -298,4 +330,4 @@ def _work(plan: Plan, seed: int, pipe: Connection, policy: shared.Block, fragmen
     except Exception as error:  # noqa: BLE001 - told, and begun anew
         with suppress(OSError):
             pipe.send(f"{type(error).__name__}: {error}")
-    os._exit(0)  # what is shared belongs to the learner: no tracker of ours is to take it away
+    os._exit(0)  # at once: whatever still runs here, nobody waits for it
