@@ -26,6 +26,7 @@ from hostler.model.learning import ConfigSpec, Rating
 from hostler.model.planning import Plan
 from hostler.model.pools import BatchTask, Mode, Seen, Span
 from hostler.model.record import record
+from hostler.model.rl_telemetry import RlTelemetry as RlTelemetry
 from hostler.model.rules import Rules
 from hostler.model.telemetry import DeviceTelemetry
 from hostler.model.work import NAME_MAX, JobSpec, Priority, Seconds, WorkKind
@@ -513,6 +514,7 @@ Input = (
     | DeviceProved
     | Progress
     | Telemetry
+    | RlTelemetry
     | Trouble
     | Requested
     | Submitted
