@@ -71,7 +71,8 @@ dashboard.
 | `kind`, `standing` of artifacts | `games`, `dataset`, `model`, `evaluation`; what they are worth now |
 | `place` | where copies of artifacts lie: `controller`, or a store of the fleet file |
 | `outcome` of attempts | `done`, `cancelled`, `yielded` to other work, `called_back`, or the class of the failure |
-| `training`, `outcome` of its calls | a job with `work_as: rl`, as `j12`; `answered`, `garbage`, `limited`, `failed`, `denied`, `timeout`, `refused`, `broken`, `other` |
+| `training` | a job with `work_as: rl`, as `j12` |
+| `outcome` of calls | `answered`, `garbage`, `limited`, `failed`, `denied`, `timeout`, `refused`, `broken`, `other` |
 | `outcome` of chunks | `done`, `taken` from a slow device, `returned` in good order, `failed` |
 
 Jobs and artifacts are never named: there are too many of them. `hostler explain` and the API know them. But trainings

@@ -1,4 +1,4 @@
-"""What trainings told of advice and rewards: which alert it makes, when none, and when that is over. By a virtual clock."""
+"""What trainings told of advice and rewards: which alert it makes, when none, and when that is over."""
 
 from __future__ import annotations
 
