@@ -16,6 +16,7 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from hostler.workloads.gameboy.advice.settings import Asking
 from hostler.workloads.gameboy.batch import WrongValue
 from hostler.workloads.gameboy.fragments import Fragment, Sampler
 from hostler.workloads.gameboy.policy import Network, player, weights_of
@@ -73,6 +74,9 @@ class Actors:
         self._policy: Any = None
         self.offer(network, plan.version)
         self._asked = ray.put(plan)
+        self._token = ray.put(_token(plan.advice))
+        self._has_made = False
+        """Whether any worker has made anything: what none of them can do is a fault of the order, not of a node."""
         self._actors = [self._begun(number) for number in range(plan.workers)]
 
     def offer(self, network: Network, version: int) -> None:
@@ -130,7 +134,7 @@ class Actors:
         where = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=number)
         seed = self._plan.seed * 1_000_003 + number * 1_009 + self._deaths[number]
         options = {"num_cpus": self._spread.cpus, "num_gpus": 0, "scheduling_strategy": where, "max_restarts": 0}
-        actor = ray.remote(Worker).options(**options).remote(self._asked, seed)
+        actor = ray.remote(Worker).options(**options).remote(self._asked, seed, self._token)
         for _ in range(UNDER_WAY):
             self._ask(actor, number)
         return actor
@@ -146,8 +150,9 @@ class Actors:
         try:
             fragment: Fragment = ray.get(ready)
         except RayTaskError as error:
-            if isinstance(error.cause, WrongValue):
-                raise error.cause from error
+            cause = error.cause
+            if isinstance(cause, WrongValue) or (isinstance(cause, SpecError) and not self._has_made):
+                raise cause from error
             self._bury(number, str(error.cause or error))
             return None
         except (RayActorError, RayError) as error:
@@ -155,7 +160,7 @@ class Actors:
             return None
         fragment.spent.transport += clock() - begun
         fragment.pictures = numbered(fragment.pictures, number, self._plan.machines)
-        self._deaths[number] = 0
+        self._deaths[number], self._has_made = 0, True
         self._ask(self._actors[number], number)
         return fragment
 
@@ -172,13 +177,21 @@ class Actors:
         self._troubles.append(f"worker {number} is given up: it died {LIVES} times before it made anything")
 
 
+def _token(asked: Asking | None) -> str | None:
+    """What the learner's own environment has: nodes need not know it. It goes as a value, which Ray shows nobody."""
+    return None if asked is None or asked.key is None else os.environ.get(asked.key) or None
+
+
 class Worker:
     """One actor: some machines, and a policy for them."""
 
-    def __init__(self, plan: Plan, seed: int) -> None:
+    def __init__(self, plan: Plan, seed: int, token: str | None) -> None:
         torch.set_num_threads(1)
+        if token is not None and plan.advice is not None and plan.advice.key is not None:
+            os.environ[plan.advice.key] = token  # this process is the worker's own
         self._plan = plan
-        self._sampler = Sampler(plan.batch(seed), seed)
+        self._seed = seed
+        self._sampler: Sampler | None = None
         self._network = plan.network()
 
     def fragment(self, policy: tuple[Mapping[str, Any], int]) -> Fragment:
@@ -186,6 +199,8 @@ class Worker:
         begun, (weights, version) = clock(), policy
         self._network.load_state_dict({name: torch.tensor(each) for name, each in weights.items()})
         played = player(self._network)
+        if self._sampler is None:  # of what fails here Ray tells the cause; of what fails where actors are made, words
+            self._sampler = Sampler(self._plan.batch(self._seed), self._seed)
         taken = clock() - begun
         made = self._sampler.fragment(played, version, self._plan.steps)
         made.spent.transport = taken

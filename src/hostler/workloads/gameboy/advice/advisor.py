@@ -42,7 +42,7 @@ class Advisor:
         self._at_once = asked.at_once
         self._stale_s = asked.stale_s
         self._memory = Memory(asked.cache, asked.stale_s)
-        self._bucket = Bucket(asked.calls_per_s / workers, filled=spread)
+        self._bucket = Bucket(asked.calls_per_s / workers, filled=spread, shares=workers > 1)
         self._breaker = Breaker(asked.rests, spread=spread)
         self._waiting: dict[int, None] = {}
         """States to be asked for, the newest last."""
