@@ -101,6 +101,14 @@ def drips(handler: Handler) -> None:
         handler.wfile.flush()
 
 
+def drips_headers(handler: Handler) -> None:
+    """A byte now and then, of headers that never end."""
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+    while not handler.server.ended.wait(0.05):
+        handler.wfile.write(b"x")
+        handler.wfile.flush()
+
+
 def breaks_off(handler: Handler) -> None:
     """Half of an answer."""
     handler.send_response(200)

@@ -97,6 +97,7 @@ def advised(asked: Asking, game: Game, machines: int, discount: float, *, worker
         lambda: Endpoint(asked, game.actions, key, clock),
         lambda state: asked.asked(state, game),
         clock,
+        asked.timeout_s,
     )
     advisor = Advisor(asked, hands, max(workers, 1), seed % SEEDS * GOLDEN % 1)
     return Advised(asked, game, machines, discount, advisor, clock)
