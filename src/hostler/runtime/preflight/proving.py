@@ -113,11 +113,11 @@ async def _aside(threads: Threads, what: str, look: Callable[[], Proof]) -> Sequ
 
 async def _advice(loaded: Loaded, asked: Advice, environ: Mapping[str, str]) -> Sequence[Proof]:
     assert asked.endpoint is not None
-    if asked.key_env is not None and not environ.get(asked.key_env):
+    if asked.key_env is not None and not environ.get(asked.key_env, "").strip():
         says = f"its key is in the variable {asked.key_env} where the training runs, and not here"
         return [unknown("advice", says, "set it here to have the model asked, or name the key in `rl.advice`")]
     try:
-        key = advice_key(loaded, environ) if asked.key_env is None else environ[asked.key_env]
+        key = advice_key(loaded, environ) if asked.key_env is None else environ[asked.key_env].strip()
     except UsageError as fault:
         return [error("advice", "key", str(fault), "put it there")]
     return [
