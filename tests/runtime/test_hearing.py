@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hostler.model.errors import LinkLost
-from hostler.model.rl_telemetry import RlTelemetry
+from hostler.model.inputs import RlTelemetry
 from hostler.model.views import LogChunk
 from hostler.runtime.hearing import Hearing
 from hostler.web.rl.trails import FAULT_REST_S, Trails

@@ -7,6 +7,7 @@ from dataclasses import replace
 from hostler.model.artifact_views import BacklogView, KeepingView, ReplicationView, StockRow, StockView
 from hostler.model.artifacts import ArtifactKind, Standing
 from hostler.model.fleet import Link
+from hostler.model.inputs import RlTelemetry
 from hostler.model.learning import Losses, Rating
 from hostler.model.readings import (
     ConfigReading,
@@ -21,7 +22,7 @@ from hostler.model.readings import (
     SweepReading,
     WorkReading,
 )
-from hostler.model.rl_telemetry import AdviceTold, RlTelemetry, Waits
+from hostler.model.rl_telemetry import AdviceTold, Waits
 from hostler.model.steering import KindShare, QuotaView, ShareRow, TierShares
 from hostler.model.views import PressureView, VelocityView
 from hostler.model.work import JobState, WorkKind

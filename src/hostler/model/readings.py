@@ -10,9 +10,9 @@ from dataclasses import field
 
 from hostler.model.artifact_views import ReplicationView
 from hostler.model.fleet import Link
+from hostler.model.inputs import RlTelemetry
 from hostler.model.learning import Losses, Rating
 from hostler.model.record import record
-from hostler.model.rl_telemetry import RlTelemetry
 from hostler.model.steering import QuotaView
 from hostler.model.views import PressureView, VelocityView
 from hostler.model.work import JobState, WorkKind

@@ -1,4 +1,4 @@
-"""What a training by reinforcement told of itself, as the controller takes it: bounded, and unknown is `None`.
+"""What a training by reinforcement tells of advice, as the controller takes it: bounded, and unknown is `None`.
 
 Nobody vouches for what a job writes: names that it makes up are never taken from it.
 """
@@ -57,27 +57,3 @@ class AdviceTold:
     resting: float | None
     """Share of the workers that leave the endpoint alone."""
     waits: Waits | None
-
-
-@record
-class RlTelemetry:
-    """How a training is. Volatile: what is decided on it is journalled with the values used."""
-
-    job: str
-    attempt: str
-    steps: int
-    seconds: float
-    """That it has learnt and waited for: a second one of the same attempt, steps and seconds is a repetition."""
-    episodes: int | None = None
-    envs: int | None = None
-    per_s: float | None = None
-    """Steps, of late."""
-    reward: float | None = None
-    largest_share: float | None = None
-    """Of a component, in all that the reward has paid and taken; `None`: nothing was paid yet."""
-    over_share: tuple[str, ...] = ()
-    """Components that make up more than their game allows."""
-    advice_share: float | None = None
-    """Of advice, in all that was paid and taken; `None`: nothing was, or it is paid nothing."""
-    advice: AdviceTold | None = None
-    """`None`: it has none."""

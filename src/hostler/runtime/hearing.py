@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
-from hostler.model.rl_telemetry import RlTelemetry
+from hostler.model.inputs import RlTelemetry
 from hostler.runtime.clock import Clock
 from hostler.runtime.loops import every
 from hostler.web.rl.figures import telemetry

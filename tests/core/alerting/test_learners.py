@@ -11,7 +11,8 @@ from hostler.core.alerting import learners
 from hostler.core.readings import readings
 from hostler.model import inputs
 from hostler.model.errors import NotFound
-from hostler.model.rl_telemetry import HEARD_MOST, AdviceTold, RlTelemetry, Waits
+from hostler.model.inputs import RlTelemetry
+from hostler.model.rl_telemetry import HEARD_MOST, AdviceTold, Waits
 from hostler.model.work import WorkKind
 from tests.core.alerting.test_rules import kinds, live, rules, watched
 from tests.core.builders import fleet, script

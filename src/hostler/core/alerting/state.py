@@ -6,8 +6,8 @@ from collections import defaultdict
 from dataclasses import field
 
 from hostler.model.alerts import Comparison, Measure, Severity
+from hostler.model.inputs import RlTelemetry
 from hostler.model.record import entity, record
-from hostler.model.rl_telemetry import RlTelemetry
 from hostler.policy.advising import Count
 from hostler.policy.alerting import Reading, Smoothed, Watch
 

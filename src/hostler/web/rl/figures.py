@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hostler.model.rl_telemetry import ADVICE, OTHER, OUTCOMES, AdviceTold, RlTelemetry
+from hostler.model.inputs import RlTelemetry
+from hostler.model.rl_telemetry import ADVICE, OTHER, OUTCOMES, AdviceTold
 from hostler.web.rl.account import Account, Mark
 from hostler.web.rl.lines import Advice, Calls
 
