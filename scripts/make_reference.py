@@ -71,9 +71,14 @@ dashboard.
 | `kind`, `standing` of artifacts | `games`, `dataset`, `model`, `evaluation`; what they are worth now |
 | `place` | where copies of artifacts lie: `controller`, or a store of the fleet file |
 | `outcome` of attempts | `done`, `cancelled`, `yielded` to other work, `called_back`, or the class of the failure |
+| `training` | a job with `work_as: rl`, as `j12` |
+| `outcome` of calls | `answered`, `garbage`, `limited`, `failed`, `denied`, `timeout`, `refused`, `broken`, `other` |
 | `outcome` of chunks | `done`, `taken` from a slow device, `returned` in good order, `failed` |
 
-Jobs and artifacts are never named: there are too many of them. `hostler explain` and the API know them.
+Jobs and artifacts are never named: there are too many of them. `hostler explain` and the API know them. But trainings
+by reinforcement that have devices are, the 64 oldest of them: few, and long. Their series are read off what they tell
+([rl.md](rl.md)), every quarter of a minute; what was told more than 15 minutes ago is not told as how they are now.
+Their counts are those of a training's whole life: one that goes on from a checkpoint may count a little again.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hostler.model.errors import SettingsError
-from hostler.model.rl import Ordered, RlPlan, Share
+from hostler.model.rl import Advice, Ordered, OrderedAdvice, RlPlan, Share
+from hostler.policy.feasibility import examine
 from hostler.settings import advice_key, load, order_path, rl_plan
 
 HERE = Share(cpus=2, memory_gb=8)
@@ -65,6 +66,129 @@ def test_an_order_without_ray_stays_on_one_machine(tmp_path: Path) -> None:
     assert planned(tmp_path, cluster, replace(ORDERED, on_ray=True)).differs == ()
     (words,) = planned(tmp_path, "order: order.yaml", replace(ORDERED, on_ray=True)).differs
     assert "the plan is for this machine without Ray" in words
+
+
+ADVISED = replace(
+    ORDERED,
+    advice=OrderedAdvice(
+        endpoint="http://llm:8000/v1", model="scout", key_env="LLM_KEY", timeout_s=10.0, calls_per_s=20.0
+    ),
+)
+
+
+def test_advice_that_only_the_order_asks_for_counts(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "order: order.yaml", ADVISED)
+    assert plan.advice == Advice(
+        calls_per_s=20.0, endpoint="http://llm:8000/v1", model="scout", key_env="LLM_KEY", timeout_s=10.0
+    )
+    assert (plan.differs, plan.may_differ) == ((), ())
+
+
+def test_what_the_plan_says_of_advice_and_the_order_does_not_counts_too(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "order: order.yaml, advice: {latency_s: 2.0, concurrent: 100, model: scout}", ADVISED)
+    assert plan.advice is not None
+    assert (plan.advice.capacity, plan.advice.calls_per_s, plan.advice.latency_s) == (50.0, 20.0, 2.0)
+    assert (plan.advice.endpoint, plan.advice.timeout_s) == ("http://llm:8000/v1", 10.0)
+    assert (plan.differs, plan.may_differ) == ((), ())
+    own = planned(tmp_path, "order: order.yaml, advice: {key_file: key, timeout_s: 10}", ADVISED).advice
+    assert own is not None
+    assert own.key_env is None, "the plan has a key of its own"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            "endpoint: 'http://other:8000/v1'",
+            ("rl.advice.endpoint", "other:8000", "training.advice.url", "//llm:8000/v1"),
+        ),
+        ("model: maverick", ("rl.advice.model", "maverick", "training.advice.model", "scout")),
+        ("key_env: OTHER_KEY", ("rl.advice.key_env", "OTHER_KEY", "training.advice.key", "LLM_KEY")),
+        ("timeout_s: 30", ("rl.advice.timeout_s", " 30", "training.advice.timeout_s", " 10,")),
+        ("calls_per_s: 500", ("rl.advice.calls_per_s", "500", "training.advice.calls_per_s", " 20,")),
+        ("calls_per_step: 0.05, latency_s: 2, blocking: true", ("rl.advice.blocking", "training.advice")),
+    ],
+)
+def test_advice_that_both_say_differently_is_told_with_both_values(
+    tmp_path: Path, said: str, words: tuple[str, ...]
+) -> None:
+    (told,) = planned(tmp_path, f"order: order.yaml, advice: {{{said}}}", ADVISED).differs
+    for each in (*words, "order.yaml"):
+        assert each in told
+
+
+def test_advice_that_is_planned_and_nobody_asks_for(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "order: order.yaml, advice: {calls_per_s: 5.0}", ORDERED)
+    assert plan.differs == ()
+    assert plan.may_differ == (
+        "advice is planned (`rl.advice`), and order.yaml asks nobody: it has no `training.advice`",
+    )
+
+
+ON_RAY = "order: order.yaml, hosts: [{name: a, cpus: 8}], cluster: {kind: ray, address: 'http://%s:8265'}"
+
+
+@pytest.mark.parametrize(
+    ("planned_for", "joined", "is_certain"),
+    [
+        ("10.0.0.1", "ray://10.0.0.2:10001", True),
+        ("10.0.0.1", "10.0.0.2:6379", True),
+        ("head", "other:6379", False),
+        ("10.0.0.1", "head:6379", False),
+        ("head", "local", True),
+    ],
+)
+def test_two_clusters_are_told_with_both_addresses(
+    tmp_path: Path, planned_for: str, joined: str, is_certain: bool
+) -> None:
+    """Names may be those of one machine; addresses are of two."""
+    plan = planned(tmp_path, ON_RAY % planned_for, replace(ORDERED, on_ray=True, ray_address=joined))
+    certain, perhaps = (plan.differs, plan.may_differ) if is_certain else (plan.may_differ, plan.differs)
+    (told,) = certain
+    assert perhaps == ()
+    assert joined in told
+    assert joined == "local" or f"http://{planned_for}:8265" in told
+
+
+@pytest.mark.parametrize(
+    ("planned_for", "joined"),
+    [
+        ("head", "head:6379"),
+        ("head", "ray://head.ray.svc.cluster.local:10001"),
+        ("10.0.0.1", "10.0.0.1:6379"),
+        ("10.0.0.1", "127.0.0.1:6379"),
+        ("localhost", "head:6379"),
+        ("head", None),
+    ],
+)
+def test_what_may_be_one_cluster_is_not_told(tmp_path: Path, planned_for: str, joined: str | None) -> None:
+    plan = planned(tmp_path, ON_RAY % planned_for, replace(ORDERED, on_ray=True, ray_address=joined))
+    assert (plan.differs, plan.may_differ) == ((), ())
+
+
+def test_where_only_the_order_names_the_cluster_that_counts(tmp_path: Path) -> None:
+    rl = "order: order.yaml, hosts: [{name: a, cpus: 8}], cluster: {kind: ray}"
+    plan = planned(tmp_path, rl, replace(ORDERED, on_ray=True, ray_address="head:6379"))
+    assert (plan.address, plan.joins) == (None, "head:6379")
+    assert "address" not in [each.code for each in examine(plan).findings]
+    for silent in (None, "local"):
+        plan = planned(tmp_path, rl, replace(ORDERED, on_ray=True, ray_address=silent))
+        assert "address" in [each.code for each in examine(plan).findings], silent
+
+
+def test_a_cluster_that_kuberay_makes_has_no_address_yet(tmp_path: Path) -> None:
+    rl = "order: order.yaml, hosts: [{name: a, cpus: 8}], cluster: {kind: kuberay}"
+    (told,) = planned(tmp_path, rl, replace(ORDERED, on_ray=True, ray_address="head:6379")).may_differ
+    assert "head:6379" in told
+    assert "KubeRay" in told
+
+
+def test_what_is_seen_and_heard_is_as_the_game_has_it(tmp_path: Path) -> None:
+    told = planned(tmp_path, "order: order.yaml, sound: false, drawn_frames: 0", ORDERED).differs
+    assert told == (
+        "sound is off in the plan, and on by the game of order.yaml",
+        "0 frames of a step are drawn in the plan, and one is by the game of order.yaml",
+    )
 
 
 def test_variables_that_people_know_set_what_they_say(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from hostler.model.artifact_views import BacklogView, KeepingView, ReplicationView, StockRow, StockView
 from hostler.model.artifacts import ArtifactKind, Standing
 from hostler.model.fleet import Link
+from hostler.model.inputs import RlTelemetry
 from hostler.model.learning import Losses, Rating
 from hostler.model.readings import (
     ConfigReading,
@@ -17,9 +18,11 @@ from hostler.model.readings import (
     Pace,
     PlaceReading,
     Readings,
+    RlReading,
     SweepReading,
     WorkReading,
 )
+from hostler.model.rl_telemetry import AdviceTold, Waits
 from hostler.model.steering import KindShare, QuotaView, ShareRow, TierShares
 from hostler.model.views import PressureView, VelocityView
 from hostler.model.work import JobState, WorkKind
@@ -172,6 +175,27 @@ REPLICATION = ReplicationView(
         ),
     ),
 )
+TOLD = RlTelemetry(
+    job="j7",
+    attempt="j7.1",
+    steps=90_000,
+    seconds=60.0,
+    episodes=12,
+    envs=16,
+    per_s=1500.0,
+    reward=3.5,
+    largest_share=0.8,
+    over_share=("rooms",),
+    advice_share=0.125,
+    advice=AdviceTold(
+        calls={"answered": 40, "refused": 10},
+        success=0.8,
+        resting=0.5,
+        waits=Waits(within=((0.25, 10), (5.0, 39)), calls=40, seconds=30.0),
+    ),
+)
+LESSON = RlReading(told=TOLD, at=NOW - 20)
+
 FULL = Readings(
     gist=GIST,
     version="1",
@@ -185,6 +209,7 @@ FULL = Readings(
     sweeps=SweepReading(chunks={"done": 4}, items=10**6, hits=2, chunks_out=1, left=10**7, per_s=5e5),
     quotas=QUOTAS,
     bans={"quarantine": 1},
+    trainings=(LESSON,),
     loop=LoopReading(lag_s=0.25, readers=1, readers_lost=2),
     replication=REPLICATION,
 )
@@ -211,6 +236,15 @@ UNKNOWN = replace(
     ),
     gist=replace(GIST, works=(replace(WORK, oldest_at=None),), pressures=()),
     bans={},
+    trainings=(
+        replace(
+            LESSON,
+            told=replace(
+                TOLD, episodes=None, envs=None, per_s=None, reward=None, largest_share=None, over_share=(),
+                advice_share=None, advice=None,
+            ),
+        ),
+    ),
     loop=LoopReading(),
     replication=replace(
         REPLICATION, backlog=None, stock=None,

@@ -15,10 +15,10 @@ from hostler.model.fleet import Link
 from hostler.model.inputs import Cancel, LinkDown, NodeFound, Submit
 from hostler.model.readings import Readings
 from hostler.web.metrics import Fleet, described
-from hostler.web.series import SERIES
+from hostler.web.series import SERIES, SILENT_S, SPREADS
 from tests.core.builders import link_up, node, script, sweep
 from tests.web.core_desk import CoreDesk, Window, window
-from tests.web.readings import DEVICE, FULL, NODE, NOW, UNKNOWN
+from tests.web.readings import DEVICE, FULL, LESSON, NODE, NOW, UNKNOWN
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -71,7 +71,8 @@ def test_what_is_known_is_told_in_base_units() -> None:
 
 
 def test_all_that_is_described_is_told_and_nothing_else() -> None:
-    assert names(written(FULL)) == {series.name for series in SERIES}
+    parts = {f"{each.name}{part}" for each in SPREADS for part in ("_bucket", "_count", "_sum")}
+    assert names(written(FULL)) == {series.name for series in SERIES} | parts
     assert len({each.name for each in described()}) == len(described())
 
 
@@ -102,6 +103,28 @@ def test_names_follow_the_conventions() -> None:
         assert re.fullmatch(r"hostler_[a-z_]+[a-z]", series.name)
         assert series.name.endswith("_total") == (series.kind == "counter"), series.name
         assert not {"job", "id", "attempt", "chunk", "sweep"} & set(series.labels), series.name
+
+
+def test_a_training_is_told_by_its_number() -> None:
+    made = written(FULL)
+    assert value(made, "hostler_rl_steps_total", training="j7") == 90_000.0
+    assert value(made, "hostler_rl_advice_calls_total", training="j7", outcome="refused") == 10.0
+    assert value(made, "hostler_rl_advice_resting_ratio", training="j7") == 0.5
+    assert value(made, "hostler_rl_advice_share_ratio", training="j7") == 0.125
+    assert value(made, "hostler_rl_components_over_share", training="j7") == 1.0
+    buckets = [
+        value(made, "hostler_rl_advice_wait_seconds_bucket", training="j7", le=le) for le in ("0.25", "5.0", "+Inf")
+    ]
+    assert buckets == [10.0, 39.0, 40.0]
+    assert value(made, "hostler_rl_advice_wait_seconds_sum", training="j7") == 30.0
+
+
+def test_what_a_training_told_long_ago_is_not_how_it_is() -> None:
+    made = written(replace(FULL, trainings=(replace(LESSON, at=NOW - SILENT_S - 1),)))
+    gone = names(written(FULL)) - names(made)
+    assert {"hostler_rl_steps_per_second", "hostler_rl_advice_success_ratio", "hostler_rl_reward"} <= gone
+    assert value(made, "hostler_rl_steps_total", training="j7") == 90_000.0
+    assert value(made, "hostler_rl_told_age_seconds", training="j7") == SILENT_S + 1
 
 
 def test_ranges_longer_than_any_float_are_told_as_such() -> None:

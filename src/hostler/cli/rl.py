@@ -9,11 +9,12 @@ from hostler.cli.show import Column, clean, paragraph, shortened, table, termina
 from hostler.model.errors import SpecError
 
 if TYPE_CHECKING:
-    from hostler.model.rl import Ordered, Share
+    from hostler.model.rl import Ordered, OrderedAdvice, Share
     from hostler.policy.feasibility import Contradiction, Feasibility
     from hostler.policy.sampling import Cost
     from hostler.runtime.preflight import Proof
     from hostler.settings import Loaded
+    from hostler.workloads.gameboy.advice.settings import Asking
 
 ROW_COLUMNS = (
     Column("WHAT"),
@@ -85,7 +86,21 @@ def ordered_of(loaded: Loaded, environ: Mapping[str, str]) -> Ordered | None:
         runner_cpus=1.0 if run.ray is None else run.ray.cpus,
         learner_cpus=float(run.threads),
         on_ray=run.ray is not None,
+        ray_address=None if run.ray is None or run.ray.address == "auto" else run.ray.address,
+        advice=None if run.advice is None else _advice_of(run.advice),
         one_per_node=run.ray is not None and run.ray.strategy == "STRICT_SPREAD",
+    )
+
+
+def _advice_of(asked: Asking) -> OrderedAdvice:
+    from hostler.model.rl import OrderedAdvice
+
+    return OrderedAdvice(
+        endpoint=asked.url,
+        model=asked.model,
+        key_env=asked.key,
+        timeout_s=asked.timeout_s,
+        calls_per_s=asked.calls_per_s,
     )
 
 

@@ -65,6 +65,11 @@ Measure: TypeAlias = Literal[
     "distrust",
     "loop_still",
     "games_at_risk",
+    "advice_success",
+    "advice_resting",
+    "advice_latency",
+    "advice_share",
+    "components_over",
 ]
 
 
@@ -1227,6 +1232,8 @@ class RlAdviceView(TypedDict):
     """What became of advice."""
 
     success: float | None
+    half_s: float | None
+    most_s: float | None
     numbers: dict[str, float | None]
     calls: list[RlCallsView]
     trouble: str | None

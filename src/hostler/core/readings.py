@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
 from hostler.core import cordons, shown, tally
+from hostler.core.alerting import learners
 from hostler.core.care import effects, views as care
 from hostler.core.index import Index
 from hostler.core.loop import closing
@@ -27,6 +28,7 @@ from hostler.model.readings import (
     Pace,
     PlaceReading,
     Readings,
+    RlReading,
     SweepReading,
     WorkReading,
 )
@@ -86,6 +88,7 @@ def readings(
         sweeps=_sweeps(state, index),
         quotas=shown.quotas(state, index),
         bans=_bans(state, index),
+        trainings=tuple(_trainings(state, index)),
     )
 
 
@@ -229,6 +232,13 @@ def _sweeps(state: State, index: Index) -> SweepReading:
         left=sum(sweep.ledger.total - sweep.ledger.done_items for sweep in going_on),
         per_s=math.fsum(index.pace_per_s.values()),
     )
+
+
+def _trainings(state: State, index: Index) -> Iterator[RlReading]:
+    for name in learners.learning(state):
+        known = index.watching.learners.get(name)
+        if known is not None:
+            yield RlReading(told=known.told, at=known.at)
 
 
 def _bans(state: State, index: Index) -> dict[str, int]:

@@ -49,6 +49,11 @@ class Measure(StrEnum):
     DISTRUST = "distrust"
     LOOP_STILL = "loop_still"
     GAMES_AT_RISK = "games_at_risk"
+    ADVICE_SUCCESS = "advice_success"
+    ADVICE_RESTING = "advice_resting"
+    ADVICE_LATENCY = "advice_latency"
+    ADVICE_SHARE = "advice_share"
+    COMPONENTS_OVER = "components_over"
 
 
 class Measured(NamedTuple):
@@ -82,6 +87,19 @@ MEASURES: Mapping[Measure, Measured] = {
     Measure.DISTRUST: Measured("times", "device", "how often in a row it was put into quarantine or failed its canary"),
     Measure.LOOP_STILL: Measured("s", "config", "time since a loop that goes on has made anything"),
     Measure.GAMES_AT_RISK: Measured("games", "node", "games in closed segments that nobody has but the node"),
+    Measure.ADVICE_SUCCESS: Measured(
+        "share", "rl job", "calls for advice that were answered as they should be, with its interval", highest=1.0
+    ),
+    Measure.ADVICE_RESTING: Measured(
+        "share", "rl job", "its workers that leave whoever advises alone, since nothing came of calls", highest=1.0
+    ),
+    Measure.ADVICE_LATENCY: Measured("s", "rl job", "what nine in ten calls for advice took at most"),
+    Measure.ADVICE_SHARE: Measured(
+        "share", "rl job", "what advice makes up of all that the reward has paid and taken", highest=1.0
+    ),
+    Measure.COMPONENTS_OVER: Measured(
+        "components", "rl job", "components of the reward that make up more than the game's `alarm_share`"
+    ),
 }
 
 
@@ -211,6 +229,55 @@ USUAL_ALERTS: tuple[AlertRule, ...] = (
         severity=Severity.CRITICAL,
         target=0.0,
     ),
+    AlertRule(
+        name="advice_failing",
+        measures=Measure.ADVICE_SUCCESS,
+        comparison="below",
+        threshold=0.8,
+        over=0.9,
+        for_s=2 * MINUTE_S,
+        window_s=10 * MINUTE_S,
+        target=1.0,
+        group="advice",
+    ),
+    AlertRule(
+        name="advice_dead",
+        measures=Measure.ADVICE_RESTING,
+        comparison="above",
+        threshold=0.5,
+        over=0.1,
+        for_s=2 * MINUTE_S,
+        severity=Severity.CRITICAL,
+        target=0.0,
+        group="advice",
+    ),
+    AlertRule(
+        name="advice_slow",
+        measures=Measure.ADVICE_LATENCY,
+        comparison="above",
+        threshold=5.0,
+        over=3.0,
+        for_s=5 * MINUTE_S,
+        window_s=10 * MINUTE_S,
+        group="advice",
+    ),
+    AlertRule(
+        name="advice_overpaid",
+        measures=Measure.ADVICE_SHARE,
+        comparison="above",
+        threshold=0.3,
+        over=0.25,
+        for_s=5 * MINUTE_S,
+    ),
+    AlertRule(
+        name="reward_lopsided",
+        measures=Measure.COMPONENTS_OVER,
+        comparison="above",
+        threshold=0.0,
+        over=0.0,
+        for_s=5 * MINUTE_S,
+        target=0.0,
+    ),
 )
 """The rules that a fleet file has unless it says otherwise."""
 
@@ -223,7 +290,7 @@ class AlertNotice:
     state: Literal["firing", "over"]
     rule: str
     subject: str
-    """The node, device, sweep or training config that it is about; `fleet`: all of it."""
+    """The node, device, sweep, training config or rl job that it is about; `fleet`: all of it."""
     severity: Severity
     value: float | None
     """What it rests on; `null`: that is not known, which is the alert, or it is about nothing any more."""

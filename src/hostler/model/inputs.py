@@ -26,6 +26,7 @@ from hostler.model.learning import ConfigSpec, Rating
 from hostler.model.planning import Plan
 from hostler.model.pools import BatchTask, Mode, Seen, Span
 from hostler.model.record import record
+from hostler.model.rl_telemetry import AdviceTold
 from hostler.model.rules import Rules
 from hostler.model.telemetry import DeviceTelemetry
 from hostler.model.work import NAME_MAX, JobSpec, Priority, Seconds, WorkKind
@@ -235,6 +236,30 @@ class Telemetry:
     """Age of the oldest result that is not yet where it should be; 0 where none waits."""
     devices: Mapping[str, DeviceTelemetry] = field(default_factory=dict)
     """By id of the device (`<node>/cuda0`)."""
+
+
+@record
+class RlTelemetry:
+    """How a training is. Volatile: what is decided on it is journalled with the values used."""
+
+    job: str
+    attempt: str
+    steps: int
+    seconds: float
+    """That it has learnt and waited for: a second one of the same attempt, steps and seconds is a repetition."""
+    episodes: int | None = None
+    envs: int | None = None
+    per_s: float | None = None
+    """Steps, of late."""
+    reward: float | None = None
+    largest_share: float | None = None
+    """Of a component, in all that the reward has paid and taken; `None`: nothing was paid yet."""
+    over_share: tuple[str, ...] = ()
+    """Components that make up more than their game allows."""
+    advice_share: float | None = None
+    """Of advice, in all that was paid and taken; `None`: nothing was, or it is paid nothing."""
+    advice: AdviceTold | None = None
+    """`None`: it has none."""
 
 
 @record
@@ -513,6 +538,7 @@ Input = (
     | DeviceProved
     | Progress
     | Telemetry
+    | RlTelemetry
     | Trouble
     | Requested
     | Submitted

@@ -10,6 +10,7 @@ from dataclasses import field
 
 from hostler.model.artifact_views import ReplicationView
 from hostler.model.fleet import Link
+from hostler.model.inputs import RlTelemetry
 from hostler.model.learning import Losses, Rating
 from hostler.model.record import record
 from hostler.model.steering import QuotaView
@@ -142,6 +143,15 @@ class SweepReading:
 
 
 @record
+class RlReading:
+    """One training by reinforcement that has devices, from what it told last."""
+
+    told: RlTelemetry
+    at: float
+    """When it was heard."""
+
+
+@record
 class Pace:
     """What came to an end of late: within `window_s`, or since counting began. `None`: too short to tell."""
 
@@ -208,6 +218,8 @@ class Readings:
     quotas: QuotaView
     bans: Mapping[str, int]
     """By kind; devices that single jobs keep away from are left out."""
+    trainings: tuple[RlReading, ...] = ()
+    """By reinforcement; at most so many as are listened to."""
     loop: LoopReading = field(default_factory=LoopReading)
     replication: ReplicationView | None = None
     """`None`: nobody knows, as where nothing but the core is asked."""

@@ -88,6 +88,12 @@ class Advice:
     """Of one answer; `None`: unknown."""
     capacity: float | None = None
     """Answers a second, of all who ask together; `None`: unknown."""
+    endpoint: str | None = None
+    """Where a server speaks OpenAI's protocol, without `/chat/completions`; `None`: nobody says."""
+    model: str | None = None
+    key_env: str | None = None
+    """Variable that holds the key where the training runs, by its order; `None`: it says nothing of one."""
+    timeout_s: float = 15.0
 
 
 @record
@@ -137,6 +143,17 @@ class Claims:
 
 
 @record
+class OrderedAdvice:
+    """What an order says of the language model that is asked."""
+
+    endpoint: str
+    model: str
+    key_env: str | None
+    timeout_s: float
+    calls_per_s: float
+
+
+@record
 class Ordered:
     """What the order of a training says: the file that is run."""
 
@@ -157,6 +174,9 @@ class Ordered:
     one_per_node: bool = False
     on_ray: bool = False
     """Whether its workers are actors of Ray; else they are processes of one machine."""
+    ray_address: str | None = None
+    """The cluster they join, as `ray.init` takes it; `None`: the one that the training itself is on."""
+    advice: OrderedAdvice | None = None
 
 
 @record
@@ -197,6 +217,8 @@ class RlPlan:
     """Whether sampling goes on while it is learnt."""
     address: str | None = None
     """Where the Ray cluster is."""
+    joins: str | None = None
+    """The cluster that the order joins, as `ray.init` takes it; `None`: it says nothing of one."""
     address_faults: tuple[str, ...] = ()
     """What is said of that and contradicts itself."""
     manifest: str | None = None
@@ -205,6 +227,8 @@ class RlPlan:
     """What is wrong with it."""
     differs: tuple[str, ...] = ()
     """What the plan and the order that is run say differently."""
+    may_differ: tuple[str, ...] = ()
+    """What they say differently, and may mean the same by."""
     advice: Advice | None = None
     rates: Rates = field(default_factory=Rates)
     claims: Claims = field(default_factory=Claims)

@@ -110,6 +110,10 @@ class RlAdviceView:
 
     success: float | None
     """Share of the last calls that were answered as they should be, 0..1."""
+    half_s: float | None
+    """What half of the calls took at most, of those that were answered or given up; `None`: that was not told."""
+    most_s: float | None
+    """What nine in ten took at most."""
     numbers: Mapping[str, float | None]
     """What else is told: steps with (`cached`) and without (`unknown`) advice, and the like."""
     calls: tuple[RlCallsView, ...]

@@ -121,7 +121,7 @@ def _doubtful(code: str, words: str, fix: str) -> Contradiction:
 
 def _of_start(plan: RlPlan) -> Iterator[Contradiction]:
     """How it comes to the cluster."""
-    if plan.cluster == "ray" and plan.address is None:
+    if plan.cluster == "ray" and plan.address is None and plan.joins is None:
         words = (
             f"no address of the Ray cluster is given: `ray.init()` without one begins a Ray of its own on the machine "
             f"where it is called, and the {number(_total(plan.hosts, 'cpus'))} CPUs of the cluster stay idle"
@@ -135,6 +135,8 @@ def _of_start(plan: RlPlan) -> Iterator[Contradiction]:
         yield _impossible("manifest", words, "mend it there, or have `hostler render` write it")
     for words in plan.differs:
         yield _false("order", words, "say it in one place: in the order, which is what runs")
+    for words in plan.may_differ:
+        yield _doubtful("order-unclear", words, "say it in one place: in the order, which is what runs")
 
 
 def _of_hosts(plan: RlPlan) -> Iterator[Contradiction]:

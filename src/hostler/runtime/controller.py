@@ -13,7 +13,7 @@ import structlog
 from hostler import __version__
 from hostler.backends.base import Backend, ReadsLogs, Remembers
 from hostler.core import cordons
-from hostler.core.alerting import views as alerting
+from hostler.core.alerting import learners, views as alerting
 from hostler.core.readings import readings
 from hostler.core.stuck import is_stuck
 from hostler.core.views import (
@@ -42,6 +42,7 @@ from hostler.runtime.disks.nodes import NodeCleaner
 from hostler.runtime.disks.surveying import Survey
 from hostler.runtime.fitting import Fitter
 from hostler.runtime.gathering import Gatherer
+from hostler.runtime.hearing import Hearing
 from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.link import Link
 from hostler.runtime.looking import Looks
@@ -63,6 +64,7 @@ from hostler.settings import Telling
 from hostler.store import Journal, open_journal
 from hostler.store.catalogue import NOTED
 from hostler.web.desk import Piece
+from hostler.web.rl.trails import Trails
 
 SNAPSHOT_CHECK_S = 5.0
 SNAPSHOT_TIMEOUT_S = 600.0
@@ -124,6 +126,8 @@ class Controller(Looks):
         self._notifier = Notifier(
             telling, fleet, directory, self._core.state.seq, clock, self.entries, self._find_alert, self.record
         )
+        self.trails = Trails(self, clock.now)
+        self._hearing = Hearing(self.trails, self._learning, self.tell, clock, self.record)
         directory.artifacts.mkdir(parents=True, exist_ok=True)
         self._places = places or located((), directory.artifacts, "here")
         recall(self._places, directory.away())
@@ -368,6 +372,7 @@ class Controller(Looks):
             tasks.create_task(self._planner.run(), name="plans")
             tasks.create_task(self._notifier.run(), name="alerts")
             tasks.create_task(self._vitals.watch(), name="vitals")
+            tasks.create_task(self._hearing.run(), name="trainings")
             tasks.create_task(self._replicator.run(), name="copies")
             tasks.create_task(self._stock.run(), name="stock")
             tasks.create_task(self._scrubber.run(), name="scrubber")
@@ -384,6 +389,11 @@ class Controller(Looks):
                 on_failure=self.record,
             )
             tasks.create_task(snapshots, name="snapshots")
+
+    def _learning(self) -> Sequence[tuple[str, str]]:
+        jobs = self._core.state.jobs
+        running = ((name, jobs[name].attempt) for name in learners.learning(self._core.state))
+        return [(name, attempt.id) for name, attempt in running if attempt is not None]
 
     def _find_alert(self, name: str) -> AlertView | None:
         return alerting.find_alert(self._core.state, self._core.index, name)

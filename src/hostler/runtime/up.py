@@ -170,7 +170,8 @@ async def _listening(
 ) -> AsyncIterator[Served]:
     """Answer HTTP, and say where in the state directory; there, too, where nodes call."""
     door.refuse_without_tokens(loaded, controller.tokens())
-    app, asked = make_app(controller, door.door(loaded, directory, clock)), loaded.fleet.api
+    asked = loaded.fleet.api
+    app = make_app(controller, door.door(loaded, directory, clock), trails=controller.trails)
     served = await serve(app, asked.host, asked.port, door.tls(loaded))
     about = {"url": door.url(loaded, served.port), "certificate": None, "pid": os.getpid(), "started_at": clock.now()}
     if (certificate := door.certificate(loaded)) is not None:

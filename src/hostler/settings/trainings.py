@@ -9,15 +9,14 @@ from pathlib import Path
 import yaml
 
 from hostler.model.errors import SettingsError
-from hostler.model.rl import NONE, SCREEN, Advice, Claims, Hosts, Measured, Ordered, Pods, Rates, RlPlan, Share
+from hostler.model.rl import NONE, SCREEN, Claims, Hosts, Measured, Ordered, Pods, Rates, RlPlan, Share
 from hostler.settings.loading import Loaded
+from hostler.settings.ordering import advice, differences, maybe, unclear
 from hostler.settings.rays import rl_entrance, rl_entrance_faults
-from hostler.settings.rl import Rl, RlAdvice, RlShare
+from hostler.settings.rl import Rl, RlShare
 
 YOURS = "given in rl.rates"
 USUAL_FRAGMENT = 128
-SAME = ("runners", "envs_per_runner", "episode_steps", "batch_steps", "fragment_steps", "stale_updates", "steps")
-"""What the plan and the order both may say, under these names."""
 
 
 def order_path(loaded: Loaded) -> Path | None:
@@ -45,14 +44,17 @@ def rl_plan(loaded: Loaded, ordered: Ordered | None, here: Share) -> RlPlan:
     assert asked is not None
     manifest = manifest_path(loaded)
     entrance = rl_entrance(loaded)
+    address = None if entrance is None else entrance.asked.address
     sees = bool(ordered and ordered.screen) if asked.drawn_frames is None else asked.drawn_frames > 0
     return RlPlan(
         cluster=asked.cluster.kind,
-        address=None if entrance is None else entrance.asked.address,
+        address=address,
         address_faults=rl_entrance_faults(loaded),
         manifest=None if manifest is None else asked.cluster.manifest,
         manifest_fault=None if manifest is None else manifest_fault(manifest),
-        differs=tuple(_differences(asked, ordered)),
+        joins=None if ordered is None or ordered.ray_address == "local" else ordered.ray_address,
+        differs=tuple(differences(asked, ordered, address)),
+        may_differ=tuple(unclear(asked, ordered, address)),
         hosts=tuple(_hosts(asked)) or (Hosts(name="here", count=1, has=here),),
         pods=tuple(Pods(name=p.name, count=p.count, takes=_share(p), on=p.on) for p in asked.pods),
         head=None if asked.head is None else Pods(name="head", count=1, takes=_share(asked.head), on=asked.head.on),
@@ -62,18 +64,18 @@ def rl_plan(loaded: Loaded, ordered: Ordered | None, here: Share) -> RlPlan:
         envs_per_runner=_said(asked, ordered, "envs_per_runner"),
         batch_steps=_said(asked, ordered, "batch_steps"),
         frame_skip=_said(asked, ordered, "frame_skip"),
-        episode_steps=_maybe(asked, ordered, "episode_steps"),
+        episode_steps=maybe(asked, ordered, "episode_steps"),
         env_episode_steps=asked.env_episode_steps,
-        fragment_steps=_maybe(asked, ordered, "fragment_steps") or USUAL_FRAGMENT,
-        stale_updates=_maybe(asked, ordered, "stale_updates"),
-        steps=_maybe(asked, ordered, "steps"),
+        fragment_steps=maybe(asked, ordered, "fragment_steps") or USUAL_FRAGMENT,
+        stale_updates=maybe(asked, ordered, "stale_updates"),
+        steps=maybe(asked, ordered, "steps"),
         drawn_frames=int(sees) if asked.drawn_frames is None else asked.drawn_frames,
         sound=bool(ordered and ordered.sound) if asked.sound is None else asked.sound,
         runner_cpus=asked.runner_cpus or (1.0 if ordered is None else ordered.runner_cpus),
         learner_cpus=asked.learner_cpus or (1.0 if ordered is None else ordered.learner_cpus),
         one_per_node=ordered is not None and ordered.one_per_node,
         learns_beside=asked.learns_beside,
-        advice=None if asked.advice is None else _advice(asked.advice),
+        advice=advice(asked.advice, None if ordered is None else ordered.advice),
         rates=_rates(asked, SCREEN if ordered is not None and ordered.screen else Rates()),
         claims=Claims(**{name: getattr(asked.claims, name) for name in type(asked.claims).model_fields}),
     )
@@ -133,44 +135,9 @@ def _share(said: RlShare) -> Share:
 
 
 def _said(asked: Rl, ordered: Ordered | None, name: str) -> int:
-    found = _maybe(asked, ordered, name)
+    found = maybe(asked, ordered, name)
     assert found is not None  # the section is refused without it
     return found
-
-
-def _maybe(asked: Rl, ordered: Ordered | None, name: str) -> int | None:
-    """As the plan says; where it says nothing, as the order does."""
-    own: int | None = getattr(asked, name)
-    return own if own is not None or ordered is None else getattr(ordered, name)
-
-
-def _differences(asked: Rl, ordered: Ordered | None) -> Iterator[str]:
-    if ordered is None:
-        return
-    for name in (*SAME, "frame_skip", "runner_cpus", "learner_cpus"):
-        own, others = getattr(asked, name), getattr(ordered, name)
-        if own is not None and own != others:
-            yield f"{name} is {own:,} in the plan, and {others:,} in {ordered.path}, which is what runs"
-    if ordered.on_ray and asked.cluster.kind == "here":
-        yield f"the plan is for this machine without Ray, and {ordered.path} has workers on Ray (`training.ray`)"
-    if not ordered.on_ray and asked.cluster.kind != "here":
-        yield (
-            f"the plan is for a cluster, and {ordered.path} says nothing of Ray (`training.ray`): its "
-            f"{ordered.runners} workers would be processes of one machine"
-        )
-
-
-def _advice(said: RlAdvice) -> Advice:
-    capacity = said.capacity
-    if said.concurrent is not None and said.latency_s is not None:
-        capacity = said.concurrent / said.latency_s
-    return Advice(
-        calls_per_step=said.calls_per_step,
-        calls_per_s=said.calls_per_s,
-        blocking=said.blocking,
-        latency_s=said.latency_s,
-        capacity=capacity,
-    )
 
 
 def _rates(asked: Rl, usual: Rates) -> Rates:

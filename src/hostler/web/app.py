@@ -41,6 +41,7 @@ from hostler.web.guard import SEAL, Guard
 from hostler.web.limits import Failures
 from hostler.web.pages import routes as pages
 from hostler.web.rl import routes as rl
+from hostler.web.rl.trails import Trails
 from hostler.web.rl.trainings import Trainings
 from hostler.web.routing import late
 from hostler.web.timing import Timed, Timing
@@ -62,13 +63,15 @@ def make_app(
     desk: Desk,
     door: Door,
     *,
+    trails: Trails | None = None,
     heartbeat_s: float = events.HEARTBEAT_S,
     timer: Callable[[], float] = time.perf_counter,
 ) -> FastAPI:
     """The HTTP interface of one controller; `door` is how people come in.
 
     Readers never change anything. Errors answer with the status of their class (`problems.STATUS`) and a `Problem`.
-    When the event `app.state.closing` is set, open event streams end.
+    When the event `app.state.closing` is set, open event streams end. `trails` are those of whoever listens to
+    trainings as well, so that nothing is read twice.
     """
     app = FastAPI(
         title="Hostler",
@@ -80,7 +83,7 @@ def make_app(
     )
     app.state.desk, app.state.heartbeat_s, app.state.closing = desk, heartbeat_s, asyncio.Event()
     app.state.frames = events.Frames()
-    app.state.timing, app.state.trainings = Timing(timer), Trainings(desk)
+    app.state.timing, app.state.trainings = Timing(timer), Trainings(desk, trails)
     app.state.doorman, app.state.failed_logins = Doorman(door, desk), Failures()
     app.state.login_page = session.plain_page
     for part in (jobs, sweeps, configs, artifacts, fleet, steering, access, alerts, disk, events, health, rl):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from starlette.requests import Request
@@ -20,7 +20,7 @@ from hostler.model.readings import Readings
 from hostler.web import timing
 from hostler.web.answers import TheDesk
 from hostler.web.routing import Routes
-from hostler.web.series import SERIES, Series
+from hostler.web.series import SERIES, SPREADS, Series, Spread
 
 router = Routes(tags=["metrics"])
 
@@ -44,6 +44,7 @@ class Described(NamedTuple):
 def described() -> list[Described]:
     """Every metric there may be."""
     read = [Described(each.name, each.kind, each.labels, each.meaning) for each in SERIES]
+    read += [Described(each.name, "histogram", each.labels, each.meaning) for each in SPREADS]
     return [*read, Described(timing.NAME, "histogram", timing.LABELS, timing.MEANING)]
 
 
@@ -60,6 +61,10 @@ class Fleet(Collector):
             family = family_of(series, self._readings)
             if family.samples:
                 yield family
+        for spread in SPREADS:
+            histogram = spread_of(spread, self._readings)
+            if histogram.samples:
+                yield histogram
         yield from self._others()
 
 
@@ -73,9 +78,18 @@ def family_of(series: Series, readings: Readings) -> Metric:
     return family
 
 
+def spread_of(spread: Spread, readings: Readings) -> Metric:
+    """One histogram with all its samples."""
+    family = HistogramMetricFamily(spread.name, spread.meaning, labels=spread.labels)
+    for labels, waits in spread.read(readings):
+        buckets = [(repr(bound), float(calls)) for bound, calls in waits.within]
+        family.add_metric(labels, [*buckets, ("+Inf", float(waits.calls))], sum_value=waits.seconds)
+    return family
+
+
 @router.get("/metrics", response_class=Response, responses=CONTENT)
 async def show_metrics(desk: TheDesk, request: Request) -> Response:
-    """Everything that Prometheus may know of the fleet. Jobs are never named."""
+    """Everything that Prometheus may know of the fleet. Of jobs, only trainings by reinforcement are named."""
     requests: timing.Timing = request.app.state.timing
     made = Fleet(desk.readings(), requests.collect)
     # What was read off stays as it is; writing a thousand devices out takes so long that others would notice.

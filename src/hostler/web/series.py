@@ -1,7 +1,7 @@
 """What is exported to Prometheus: one line for each metric, and how it is read off `Readings`.
 
 Names follow Prometheus' conventions: base units, `_total` for what only grows. What is unknown has no series; what has
-left the fleet has none any more. No label ever names a job.
+left the fleet has none any more. No label ever names a job, but those few that learn by reinforcement and have devices.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from hostler.model.readings import (
     NodeReading,
     PlaceReading,
     Readings,
+    RlReading,
     WorkReading,
 )
+from hostler.model.rl_telemetry import AdviceTold, Waits
 from hostler.model.steering import TierShares
 from hostler.model.views import VelocityView
 
@@ -27,6 +29,8 @@ Sample: TypeAlias = tuple[tuple[str, ...], float | None]
 """The values of the labels, and the value; `None`: unknown, and then there is no such series."""
 
 GIGA = 1e9
+SILENT_S = 900.0
+"""What a training told longer ago than that is not how it is now."""
 LEVELS = ("none", "warning", "clean", "critical")
 
 
@@ -38,6 +42,15 @@ class Series(NamedTuple):
     meaning: str
     labels: tuple[str, ...]
     read: Callable[[Readings], Iterator[Sample]]
+
+
+class Spread(NamedTuple):
+    """One histogram."""
+
+    name: str
+    meaning: str
+    labels: tuple[str, ...]
+    read: Callable[[Readings], Iterator[tuple[tuple[str, ...], Waits]]]
 
 
 def _one(name: str, kind: Literal["counter", "gauge"], meaning: str, get: Callable[[Readings], float | None]) -> Series:
@@ -109,6 +122,22 @@ def _store(name: str, meaning: str, get: Callable[[KeepingView], float | None]) 
     return Series(f"hostler_store_{name}", kind, meaning, ("place",), read)
 
 
+def _rl(name: str, meaning: str, get: Callable[[RlReading], float | None], *, lasts: bool = False) -> Series:
+    """`lasts`: it is so, however long ago it was told."""
+
+    def read(all_: Readings) -> Iterator[Sample]:
+        for each in all_.trainings:
+            old = all_.gist.at - each.at > SILENT_S
+            yield (each.told.job,), None if old and not lasts else get(each)
+
+    kind: Literal["counter", "gauge"] = "counter" if name.endswith("_total") else "gauge"
+    return Series(f"hostler_rl_{name}", kind, meaning, ("training",), read)
+
+
+def _advice(name: str, meaning: str, get: Callable[[AdviceTold], float | None]) -> Series:
+    return _rl(f"advice_{name}", meaning, lambda each: None if each.told.advice is None else get(each.told.advice))
+
+
 def _age(at: float | None, now: float) -> float | None:
     return None if at is None else max(now - at, 0.0)
 
@@ -161,6 +190,23 @@ def _attempts(all_: Readings) -> Iterator[Sample]:
 
 def _chunks(all_: Readings) -> Iterator[Sample]:
     return (((outcome,), float(times)) for outcome, times in all_.sweeps.chunks.items())
+
+
+def _calls(all_: Readings) -> Iterator[Sample]:
+    for each in all_.trainings:
+        calls = {} if each.told.advice is None else each.told.advice.calls
+        for outcome, times in calls.items():
+            yield (each.told.job, outcome), float(times)
+
+
+def _told_ages(all_: Readings) -> Iterator[Sample]:
+    return (((each.told.job,), _age(each.at, all_.gist.at)) for each in all_.trainings)
+
+
+def _waits(all_: Readings) -> Iterator[tuple[tuple[str, ...], Waits]]:
+    for each in all_.trainings:
+        if each.told.advice is not None and each.told.advice.waits is not None:
+            yield (each.told.job,), each.told.advice.waits
 
 
 def _pressures(all_: Readings) -> Iterator[Sample]:
@@ -443,4 +489,46 @@ ARTIFACTS = (
     ),
 )
 
-SERIES: tuple[Series, ...] = (*CONTROLLER, *NODES, *DEVICES, *WORK, *SWEEPS, *CONFIGS, *SHARES, *ARTIFACTS)
+RL = (
+    _rl("steps_total", "Steps that a training by reinforcement has made", lambda each: each.told.steps, lasts=True),
+    _rl("episodes_total", "Episodes that are over", lambda each: each.told.episodes, lasts=True),
+    _rl("seconds_total", "Seconds it has learnt and waited for", lambda each: each.told.seconds, lasts=True),
+    _rl("steps_per_second", "Steps a second, of late", lambda each: each.told.per_s),
+    _rl("environments", "Environments of all its workers", lambda each: each.told.envs, lasts=True),
+    _rl("reward", "Mean reward of its last episodes", lambda each: each.told.reward),
+    _rl(
+        "largest_component_ratio",
+        "Share of the largest component in all that its reward has paid and taken",
+        lambda each: each.told.largest_share,
+    ),
+    _rl(
+        "components_over_share",
+        "Components of its reward that make up more than its game allows",
+        lambda each: None if each.told.largest_share is None else len(each.told.over_share),
+    ),
+    Series("hostler_rl_told_age_seconds", "gauge", "Since it told something new", ("training",), _told_ages),
+    Series(
+        "hostler_rl_advice_calls_total",
+        "counter",
+        "Calls for advice that came to something",
+        ("training", "outcome"),
+        _calls,
+    ),
+    _advice("success_ratio", "Share of its last calls that were answered as they should be", lambda each: each.success),
+    _advice("resting_ratio", "Share of its workers that leave the endpoint alone", lambda each: each.resting),
+    _rl(
+        "advice_share_ratio",
+        "Share of advice in all that its reward has paid and taken; none where it is paid nothing",
+        lambda each: each.told.advice_share,
+    ),
+)
+
+SERIES: tuple[Series, ...] = (*CONTROLLER, *NODES, *DEVICES, *WORK, *SWEEPS, *CONFIGS, *SHARES, *ARTIFACTS, *RL)
+SPREADS: tuple[Spread, ...] = (
+    Spread(
+        "hostler_rl_advice_wait_seconds",
+        "How long calls for advice took that were answered or given up",
+        ("training",),
+        _waits,
+    ),
+)

@@ -17,6 +17,7 @@ ADVICE = {
     "success": 0.86,
     "resting": 0.25,
     "calls": {"answered": {"calls": 43, "mean_s": 0.25, "longest_s": 2.0}, "timeout": {"calls": 7, "mean_s": 5.0}},
+    "waits": {"within": {"0.25": 40, "1": 41, "2.5": 43, "10": 50}, "calls": 50, "seconds": 46.0},
     "trouble": "no answer within 5 s",
     "alarm": None,
 }

@@ -22,6 +22,7 @@ from hypothesis.strategies import (
     text,
 )
 
+from hostler.model.rl_telemetry import Waits
 from hostler.web.rl.lines import WORDS_MAX, Calls, Ending, Faulty, Trouble, Update, read
 from hostler.workloads.gameboy.shown import NUMBER_MAX
 from tests.web.rl.builders import line, told
@@ -75,6 +76,15 @@ def test_advice_is_numbers_calls_and_words() -> None:
     assert found.advice.numbers == {"asked": 10, "success": 0.9}
     assert found.advice.calls == {"answered": Calls(9, 0.5, 2.0), "timeout": Calls(1, None, None)}
     assert len(found.advice.trouble or "") == WORDS_MAX
+    assert found.advice.waits is None
+
+
+def test_how_long_calls_were_waited_for() -> None:
+    waits = {"within": {"0.5": 1, "2.5": 3, "10": 3}, "calls": 4, "seconds": 40}
+    found = read(line(told(1, advice={"waits": waits})))
+    assert isinstance(found, Update)
+    assert found.advice is not None
+    assert found.advice.waits == Waits(within=((0.5, 1), (2.5, 3), (10.0, 3)), calls=4, seconds=40.0)
 
 
 def test_troubles_and_endings_are_lines_of_their_own() -> None:
@@ -101,6 +111,11 @@ def test_other_output_is_no_fault(other: bytes) -> None:
         {"map": [["x", 300], ["y", 300]]}, {"map": [["x", 1]] * 9}, {"map": [[1, 4]]}, {"pictures": {"0": "iVBOR"}},
         {"pictures": {"0": 7}}, {"pictures": {"1000000": ""}}, {"pictures": {"x": ""}}, {"advice": [1]},
         {"advice": {"asked": "1"}}, {"advice": {"trouble": 1}}, {"advice": {"calls": {"a": 1}}},
+        {"advice": {"waits": {"calls": 1}}}, {"advice": {"waits": {"within": {"x": 1}, "calls": 1, "seconds": 1}}},
+        {"advice": {"waits": {"within": {"1": 2, "2": 1}, "calls": 2, "seconds": 1}}},
+        {"advice": {"waits": {"within": {"1": 2}, "calls": 1, "seconds": 1}}},
+        {"advice": {"waits": {"within": {"1": 1, "1.0": 1}, "calls": 1, "seconds": 1}}},
+        {"advice": {"waits": {"within": {"0": 1}, "calls": 1, "seconds": 1}}},
         {"advice": {"calls": {"a": {"calls": 1, "mean_s": -1}}}}, {"advice": {"calls": {"a": {}}}},
         {"update": {"loss": {}}},
     ],

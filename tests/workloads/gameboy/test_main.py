@@ -34,6 +34,8 @@ def told(process: subprocess.Popen[str], updates: int) -> dict[str, Any]:
     """What it tells after so many updates."""
     assert process.stdout is not None
     for line in process.stdout:
+        if not line.startswith("{"):
+            continue  # a cluster's, of nodes that died
         found: dict[str, Any] = json.loads(line)
         if found.get("updates", 0) >= updates:
             return found

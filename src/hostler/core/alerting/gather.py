@@ -14,6 +14,7 @@ from statistics import fmean
 from typing import TypeAlias
 
 from hostler.core import leases
+from hostler.core.alerting import learners
 from hostler.core.index import Index
 from hostler.core.loop import closing
 from hostler.core.loop.claims import gain_of
@@ -355,6 +356,10 @@ def _made(config: Config) -> Iterator[tuple[float, str]]:
         yield config.rating_history[-1].at, "a rating"
 
 
+def _of_learners(sights: Sights, rule: AlertRule) -> Readings:
+    return learners.readings(sights.state, sights.index, rule)
+
+
 GATHER: Mapping[Measure, Callable[[Sights, AlertRule], Readings]] = {
     Measure.NODE_UTILIZATION: _node_utilization,
     Measure.FLEET_UTILIZATION: _fleet_utilization,
@@ -367,4 +372,5 @@ GATHER: Mapping[Measure, Callable[[Sights, AlertRule], Readings]] = {
     Measure.DISTRUST: _distrust,
     Measure.LOOP_STILL: _loop_still,
     Measure.GAMES_AT_RISK: _games_at_risk,
+    **dict.fromkeys(learners.READ, _of_learners),
 }

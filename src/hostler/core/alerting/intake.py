@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from hostler.core.alerting import decide, folds, gather, views
+from hostler.core.alerting import decide, folds, gather, learners, views
 from hostler.core.index import Index
 from hostler.core.state import State
 from hostler.model import events, inputs
@@ -101,6 +101,7 @@ TAKES: dict[type, Callable[[State, Index, Any, Emit], Any]] = {
     inputs.UnsilenceAlerts: _unsilence,
     inputs.AcknowledgeAlert: _acknowledge,
     inputs.ProbeAlert: _probe,
+    inputs.RlTelemetry: learners.heard,
 }
 
 

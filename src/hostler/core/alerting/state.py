@@ -6,7 +6,9 @@ from collections import defaultdict
 from dataclasses import field
 
 from hostler.model.alerts import Comparison, Measure, Severity
+from hostler.model.inputs import RlTelemetry
 from hostler.model.record import entity, record
+from hostler.policy.advising import Count
 from hostler.policy.alerting import Reading, Smoothed, Watch
 
 RECENT = 200
@@ -77,6 +79,15 @@ class Alerts:
     """By id."""
 
 
+@record
+class Learner:
+    """What a training by reinforcement told last, when it did, and what became of its advice at several times."""
+
+    told: RlTelemetry
+    at: float
+    counts: tuple[Count, ...]
+
+
 @entity
 class Watching:
     """What is remembered from one look to the next. Volatile: a controller that begins knows nothing."""
@@ -92,5 +103,7 @@ class Watching:
     """By rule and subject."""
     probes: dict[str, float] = field(default_factory=dict)
     """By rule: until when it measures something that was made up for a test."""
+    learners: dict[str, Learner] = field(default_factory=dict)
+    """By job: trainings by reinforcement that were heard of."""
     fleet: frozenset[str] | None = None
     """The nodes of the fleet; `None`: all that are known."""

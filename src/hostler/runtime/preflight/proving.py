@@ -8,7 +8,7 @@ from functools import partial
 
 from hostler.model.errors import HostlerError, UsageError
 from hostler.model.record import record
-from hostler.model.rl import RlPlan
+from hostler.model.rl import Advice, RlPlan
 from hostler.runtime.holding import stores_from_here
 from hostler.runtime.places import Places
 from hostler.runtime.preflight import advice
@@ -73,9 +73,10 @@ def _ways(
         check="store", what="the folder of the checkpoints", make=lambda: _folder(loaded, plan, cluster, threads)
     )
     yield from _store_ways(loaded, asked.stores, threads)
-    if asked.advice is not None and asked.advice.endpoint is not None:
-        yield _Way(check="advice", what="the language model", make=lambda: _advice(loaded, environ))
-    elif asked.advice is not None:
+    planned = plan.advice
+    if planned is not None and planned.endpoint is not None:
+        yield _Way(check="advice", what="the language model", make=lambda: _advice(loaded, planned, environ))
+    elif planned is not None:
         yield _Way(check="advice", what="the language model", make=_nobody)
     yield _Way(check="rbac", what="Kubernetes", make=lambda: prove_allowed(plan, allows))
 
@@ -110,12 +111,13 @@ async def _aside(threads: Threads, what: str, look: Callable[[], Proof]) -> Sequ
     return [await asyncio.get_running_loop().run_in_executor(threads.of(what), look)]
 
 
-async def _advice(loaded: Loaded, environ: Mapping[str, str]) -> Sequence[Proof]:
-    asked = loaded.fleet.rl.advice if loaded.fleet.rl is not None else None
-    assert asked is not None
+async def _advice(loaded: Loaded, asked: Advice, environ: Mapping[str, str]) -> Sequence[Proof]:
     assert asked.endpoint is not None
+    if asked.key_env is not None and not environ.get(asked.key_env, "").strip():
+        says = f"its key is in the variable {asked.key_env} where the training runs, and not here"
+        return [unknown("advice", says, "set it here to have the model asked, or name the key in `rl.advice`")]
     try:
-        key = advice_key(loaded, environ)
+        key = advice_key(loaded, environ) if asked.key_env is None else environ[asked.key_env].strip()
     except UsageError as fault:
         return [error("advice", "key", str(fault), "put it there")]
     return [

@@ -275,6 +275,8 @@ def _advice(told: RlDetail) -> Mapping[str, Any]:
     return {
         "is_told": True,
         "success": None if advice.success is None else round(advice.success, 3),
+        "half_s": _three(advice.half_s),
+        "most_s": _three(advice.most_s),
         "numbers": _figures(advice.numbers),
         "calls": rows,
         "trouble": advice.trouble,

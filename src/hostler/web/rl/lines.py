@@ -7,12 +7,14 @@ finite, short and of the right type, so that whoever shows them need not ask aga
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 import pydantic_core
 
+from hostler.model.rl_telemetry import Waits
 from hostler.web.rl.pictures import Picture, picture
 from hostler.workloads.gameboy.shown import (
     AXES_MAX,
@@ -31,6 +33,8 @@ SCHEMA = 1
 WHOLE_MAX = 1 << 53
 """Whole numbers beyond it are others in browsers."""
 WORDS_MAX = 1000
+BOUNDS_MAX = 32
+BOUND = re.compile(r"\d{1,6}(\.\d{1,6})?")
 
 
 class Faulty(ValueError):
@@ -53,6 +57,8 @@ class Advice:
     numbers: Mapping[str, float | None]
     calls: Mapping[str, Calls]
     """By what they came to."""
+    waits: Waits | None
+    """How long they were waited for."""
     trouble: str | None
     alarm: str | None
 
@@ -239,14 +245,36 @@ def _axes(value: Any) -> tuple[tuple[str, int], ...]:
 
 def _advice(value: Any) -> Advice:
     told = dict(_mapping(value, NAMES_MAX))
-    calls, trouble, alarm = (told.pop(name, None) for name in ("calls", "trouble", "alarm"))
-    return Advice(_by_name(told, _maybe), _by_name(calls, _calls), _optional(trouble, _words), _optional(alarm, _words))
+    calls, waits, trouble, alarm = (told.pop(name, None) for name in ("calls", "waits", "trouble", "alarm"))
+    return Advice(
+        numbers=_by_name(told, _maybe),
+        calls=_by_name(calls, _calls),
+        waits=_optional(waits, _waits),
+        trouble=_optional(trouble, _words),
+        alarm=_optional(alarm, _words),
+    )
 
 
 def _calls(value: Any) -> Calls:
     told = _mapping(value, NAMES_MAX)
     mean_s, longest_s = (_optional(told.get(name), _amount) for name in ("mean_s", "longest_s"))
     return Calls(_whole(told.get("calls")), mean_s, longest_s)
+
+
+def _waits(value: Any) -> Waits:
+    told = _mapping(value, NAMES_MAX)
+    within = sorted((_bound(name), _whole(each)) for name, each in _mapping(told.get("within"), BOUNDS_MAX).items())
+    calls = _whole(told.get("calls"))
+    counts = [each for _, each in within]
+    if counts != sorted(counts) or len(dict(within)) < len(within) or (counts and counts[-1] > calls):
+        raise Faulty("of longer waits there are fewer")
+    return Waits(within=tuple(within), calls=calls, seconds=_amount(told.get("seconds")))
+
+
+def _bound(text: str) -> float:
+    if not (text.isascii() and BOUND.fullmatch(text)) or float(text) <= 0:
+        raise Faulty("a bound is no number of seconds")
+    return float(text)
 
 
 def _picture(value: Any) -> Picture:

@@ -27,7 +27,8 @@ FAULT_REST_S = 5.0
 """After it could not be read."""
 PATIENCE_S = 3.0
 """A node that takes longer is as one that does not answer."""
-KEPT = 64
+KEPT = 128
+"""Those that the controller listens to, and as many more."""
 BREATH = 64
 """So many lines are read without letting others go on."""
 

@@ -26,14 +26,14 @@ from hostler.model.rl_views import (
 from hostler.model.views import JobView
 from hostler.model.work import HELD_STATES, WorkKind
 from hostler.web.desk import Desk
-from hostler.web.rl.account import Account, Mark, Point, Shown
+from hostler.web.rl.account import Account, Point, Shown
+from hostler.web.rl.figures import rate, rate_of, share
 from hostler.web.rl.lines import Advice
 from hostler.web.rl.pictures import Picture
 from hostler.web.rl.trails import Trail, Trails
 
 PLACES_SHOWN = 4096
 SPENT = ("emulate", "encode", "policy", "advice", "transport", "learn")
-SHORTEST_S = 0.001
 UNTOLD = RlNumbers(
     envs=None, steps=None, steps_asked=None, updates=None, episodes=None, seconds=None, per_s=None, window_s=None,
     per_s_mean=None, per_cpu_s=None, reward=None, places=None, alarms=(), done=None,
@@ -149,24 +149,15 @@ def _numbers(account: Account) -> RlNumbers:
         updates=last.updates,
         episodes=last.episodes,
         seconds=last.seconds,
-        per_s=_rate_of(window),
+        per_s=rate_of(window),
         window_s=None if window is None else window[1].seconds - window[0].seconds,
-        per_s_mean=_rate(last.steps, last.seconds),
-        per_cpu_s=_rate(last.steps, sum(last.spent.values())),
+        per_s_mean=rate(last.steps, last.seconds),
+        per_cpu_s=rate(last.steps, sum(last.spent.values())),
         reward=last.reward,
         places=last.places,
         alarms=last.alarms,
         done=done,
     )
-
-
-def _rate_of(window: tuple[Mark, Mark] | None) -> float | None:
-    return None if window is None else _rate(window[1].steps - window[0].steps, window[1].seconds - window[0].seconds)
-
-
-def _rate(steps: int, seconds: float) -> float | None:
-    """Steps a second; `None`: of so short a time nothing can be said."""
-    return steps / seconds if seconds >= SHORTEST_S else None
 
 
 def _detail(row: RlRow, account: Account) -> RlDetail:
@@ -221,9 +212,10 @@ def _parts(account: Account) -> tuple[RlPartView, ...]:
 
 
 def _advice(told: Advice) -> RlAdviceView:
-    success = told.numbers.get("success")
     return RlAdviceView(
-        success=success if success is not None and 0 <= success <= 1 else None,
+        success=share(told.numbers.get("success")),
+        half_s=_within(told, 0.5),
+        most_s=_within(told, 0.9),
         numbers={name: value for name, value in told.numbers.items() if name != "success"},
         calls=tuple(
             RlCallsView(name=name, calls=each.calls, mean_s=each.mean_s, longest_s=each.longest_s)
@@ -232,6 +224,10 @@ def _advice(told: Advice) -> RlAdviceView:
         trouble=told.trouble,
         alarm=told.alarm,
     )
+
+
+def _within(told: Advice, part: float) -> float | None:
+    return None if told.waits is None else told.waits.quantile(part)
 
 
 def _pictured(env: int, shown: Shown) -> RlPictureView:
@@ -243,7 +239,7 @@ def _points(account: Account) -> Sequence[RlPointView]:
     found: list[RlPointView] = []
     before: Point | None = None
     for each in account.points:
-        per_s = None if before is None else _rate(each.steps - before.steps, each.seconds - before.seconds)
+        per_s = None if before is None else rate(each.steps - before.steps, each.seconds - before.seconds)
         found.append(
             RlPointView(steps=each.steps, seconds=each.seconds, per_s=per_s, reward=each.reward, places=each.places)
         )

@@ -20,6 +20,7 @@ from ray.util.placement_group import PlacementGroup, placement_group, placement_
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from hostler.workloads.gameboy import reaching
+from hostler.workloads.gameboy.advice.settings import Asking
 from hostler.workloads.gameboy.batch import WrongValue
 from hostler.workloads.gameboy.fragments import Fragment, Sampler
 from hostler.workloads.gameboy.policy import Network, player, weights_of
@@ -158,6 +159,9 @@ class Actors:
         self._policy: Any = None
         self.offer(network, plan.version)
         self._asked = ray.put(plan)
+        self._token = ray.put(_token(plan.advice))
+        self._has_made = False
+        """Whether any worker has made anything: what none of them can do is a fault of the order, not of a node."""
         self._actors = [self._begun(number) for number in range(plan.workers)]
 
     def offer(self, network: Network, version: int) -> None:
@@ -220,7 +224,7 @@ class Actors:
         where = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=number)
         seed = self._plan.seed * 1_000_003 + number * 1_009 + self._deaths[number]
         options = {"num_cpus": self._spread.cpus, "num_gpus": 0, "scheduling_strategy": where, "max_restarts": 0}
-        actor = ray.remote(Worker).options(**options).remote(self._asked, seed)
+        actor = ray.remote(Worker).options(**options).remote(self._asked, seed, self._token)
         for _ in range(UNDER_WAY):
             self._ask(actor, number)
         return actor
@@ -236,8 +240,9 @@ class Actors:
         try:
             fragment: Fragment = ray.get(ready)
         except RayTaskError as error:
-            if isinstance(error.cause, WrongValue):
-                raise error.cause from error
+            cause = error.cause
+            if isinstance(cause, WrongValue) or (isinstance(cause, SpecError) and not self._has_made):
+                raise cause from error
             self._bury(number, str(error.cause or error))
             return None
         except (RayActorError, RayError) as error:
@@ -245,7 +250,7 @@ class Actors:
             return None
         fragment.spent.transport += clock() - begun
         fragment.pictures = numbered(fragment.pictures, number, self._plan.machines)
-        self._deaths[number] = 0
+        self._deaths[number], self._has_made = 0, True
         self._ask(self._actors[number], number)
         return fragment
 
@@ -262,15 +267,21 @@ class Actors:
         self._troubles.append(f"worker {number} is given up: it died {LIVES} times before it made anything")
 
 
+def _token(asked: Asking | None) -> str | None:
+    """What the learner's own environment has: nodes need not know it. It goes as a value, which Ray shows nobody."""
+    return None if asked is None or asked.key is None else os.environ.get(asked.key) or None
+
+
 class Worker:
     """One actor: some machines, and a policy for them."""
 
-    def __init__(self, plan: Plan, seed: int) -> None:
+    def __init__(self, plan: Plan, seed: int, token: str | None) -> None:
         torch.set_num_threads(1)
+        if token is not None and plan.advice is not None and plan.advice.key is not None:
+            os.environ[plan.advice.key] = token  # this process is the worker's own
         self._plan = plan
-        batch = plan.batch(seed)
-        self._sampler = Sampler(batch, seed)
-        Watch(batch.machines, lambda stand: stuck(stand.told(plan.cartridge)))
+        self._seed = seed
+        self._sampler: Sampler | None = None
         self._network = plan.network()
 
     def fragment(self, policy: tuple[Mapping[str, Any], int]) -> Fragment:
@@ -278,6 +289,8 @@ class Worker:
         begun, (weights, version) = clock(), policy
         self._network.load_state_dict({name: torch.tensor(each) for name, each in weights.items()})
         played = player(self._network)
+        if self._sampler is None:  # of what fails here Ray tells the cause; of what fails where actors are made, words
+            self._sampler = self._begun()
         taken = clock() - begun
         made = self._sampler.fragment(played, version, self._plan.steps)
         made.spent.transport = taken
@@ -286,3 +299,8 @@ class Worker:
     def place(self) -> tuple[str, int]:
         """The id of the node that it is on, and its process there."""
         return str(ray.get_runtime_context().get_node_id()), os.getpid()
+
+    def _begun(self) -> Sampler:
+        batch = self._plan.batch(self._seed)
+        Watch(batch.machines, lambda stand: stuck(stand.told(self._plan.cartridge)))
+        return Sampler(batch, self._seed)

@@ -49,8 +49,12 @@ class Stub(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, *, is_dead: bool = False) -> None:
+        """`is_dead`: it has its port, and whoever connects is refused until `listen`."""
+        super().__init__(("127.0.0.1", 0), Handler, bind_and_activate=not is_dead)
+        self.is_listening = not is_dead
+        if is_dead:
+            self.server_bind()
         self.asked: list[dict[str, Any]] = []
         self.answer: Answered = says({"action": "right", "promise": 0.5})
         self.ended = threading.Event()
@@ -60,6 +64,12 @@ class Stub(ThreadingHTTPServer):
     def url(self) -> str:
         """Its base."""
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    def listen(self) -> None:
+        """From now on it is there."""
+        self.server_activate()
+        self.is_listening = True
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Whoever asked has gone."""
@@ -91,6 +101,14 @@ def drips(handler: Handler) -> None:
         handler.wfile.flush()
 
 
+def drips_headers(handler: Handler) -> None:
+    """A byte now and then, of headers that never end."""
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+    while not handler.server.ended.wait(0.05):
+        handler.wfile.write(b"x")
+        handler.wfile.flush()
+
+
 def breaks_off(handler: Handler) -> None:
     """Half of an answer."""
     handler.send_response(200)
@@ -113,6 +131,19 @@ def serving() -> Iterator[Stub]:
         server.shutdown()
         server.server_close()
         thread.join(10)
+
+
+@contextlib.contextmanager
+def reserved() -> Iterator[Stub]:
+    """One that is dead until somebody calls `listen`."""
+    server = Stub(is_dead=True)
+    try:
+        yield server
+    finally:
+        server.ended.set()
+        if server.is_listening:
+            server.shutdown()
+        server.server_close()
 
 
 def closed_port() -> int:

@@ -123,6 +123,28 @@ def test_while_the_breaker_is_open_not_even_a_question_waits() -> None:
     assert len(hands.asked) == 1, "and it goes on"
 
 
+def test_a_state_that_the_model_has_no_sense_for_does_not_cost_the_budget_of_others() -> None:
+    advisor, hands = made(calls_per_s=100, cache=2)
+    garbage = Said(Came.GARBAGE, words="no JSON")
+    advisor.seen(1, 0.0)
+    hands.answer(garbage)
+    for number in range(40):
+        advisor.seen(1, 0.1 + number)
+    assert hands.asked == []
+    advisor.seen(2, 41.0)
+    hands.answer(GOOD)
+    assert advisor.seen(2, 41.1) == RIGHT, "others are asked for"
+    assert not advisor.news().is_resting
+    advisor.seen(1, 60.2)
+    assert [state for state, _ in hands.asked] == [1], "after a while it is tried again"
+    hands.answer(garbage)
+    for state in (3, 4):
+        advisor.seen(state, 61.0)
+        hands.answer(garbage)
+    advisor.seen(5, 62.0)
+    assert advisor.news().is_resting, "whoever says nothing sensible of any state is left alone"
+
+
 def test_what_went_wrong_is_told_with_the_words_for_it() -> None:
     advisor, hands = made()
     advisor.seen(1, 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from hostler.workloads.gameboy.advice.limits import Breaker, Bucket
+from hostler.workloads.gameboy.advice.limits import KEEPS_S, Breaker, Bucket
 from hostler.workloads.gameboy.advice.settings import Rests
 
 GAPS = st.lists(st.floats(0, 30, allow_subnormal=False), min_size=1, max_size=60)
@@ -29,6 +29,30 @@ def test_what_was_waited_for_is_let_through() -> None:
     assert [bucket.take(each) for each in (0.0, 1.0, 2.0, 3.0, 4.0, 100.0, 100.0)] == [
         False, False, True, False, True, True, False,
     ]  # fmt: skip
+
+
+def burst(workers: int, rate: float, gaps: list[float]) -> list[int]:
+    """How many calls are let through at once when nobody has asked for so long, over and over."""
+    buckets = [Bucket(rate / workers, filled=number / workers, shares=True) for number in range(workers)]
+    now, let = 0.0, []
+    for gap in [0.0, *gaps]:
+        now += gap
+        let.append(sum(each.take(now) for each in buckets))
+    return let[1:]
+
+
+@given(st.integers(100, 400), st.floats(1, 8), st.lists(st.floats(0.1, 600), min_size=1, max_size=5))
+def test_many_workers_that_had_nothing_to_ask_do_not_ask_all_at_once(
+    workers: int, rate: float, gaps: list[float]
+) -> None:
+    assert max(burst(workers, rate, gaps)) <= rate * KEEPS_S + 2
+
+
+@given(st.integers(4, 30), st.floats(0.1, 4), st.floats(0, 1))
+def test_workers_that_always_ask_have_all_of_the_budget_together(workers: int, rate: float, spread: float) -> None:
+    buckets = [Bucket(rate / workers, filled=(spread + each / workers) % 1, shares=True) for each in range(workers)]
+    let = sum(each.take(0.25 * tick) for tick in range(2000) for each in buckets)
+    assert rate * 500 * 0.7 - workers <= let <= rate * 500 + workers
 
 
 RESTS = Rests(after=3, first_s=5, longest_s=40)

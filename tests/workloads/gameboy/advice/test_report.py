@@ -56,6 +56,26 @@ def test_counts_come_back_from_a_checkpoint_as_they_were() -> None:
     assert (counts.asked, counts.answered, counts.finished) == (7, 3, 7)
 
 
+def test_how_long_calls_were_waited_for_is_told_by_bounds() -> None:
+    counts = Counts()
+    for came, seconds in ((Came.ANSWERED, 0.05), (Came.GARBAGE, 0.3), (Came.TIMEOUT, 90.0), (Came.REFUSED, 0.01)):
+        counts.came(came, seconds)
+    waits = Report(asking()).line(counts, 0)["waits"]
+    assert (waits["calls"], waits["seconds"]) == (3, pytest.approx(90.35))
+    assert (waits["within"]["0.05"], waits["within"]["0.25"], waits["within"]["0.5"], waits["within"]["60"]) == (
+        1,
+        1,
+        2,
+        2,
+    )
+
+
+def test_counts_of_older_checkpoints_have_no_waits() -> None:
+    plain = asdict(news(2, 3).counts)
+    del plain["waits"]
+    assert Counts.of(plain).waits == Counts().waits
+
+
 def test_a_line_has_what_became_of_calls_and_what_promises_are_worth() -> None:
     report = Report(asking(alarm={"calls": 4}))
     report.add(news(1, 3, "refused: nobody", is_resting=True))

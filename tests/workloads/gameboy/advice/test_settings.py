@@ -90,6 +90,18 @@ def test_the_token_is_named_and_never_written() -> None:
             token(asking(key="LLM_TOKEN"), environment)
 
 
+@pytest.mark.parametrize("held", ["two\nlines", "with blanks", "\u00e4", "nul\0"])
+def test_what_is_no_token_is_refused_without_being_told(held: str) -> None:
+    """A client that is given one says what is wrong with it, and that is told to all who read the log."""
+    with pytest.raises(SpecError, match="is no token") as refused:
+        token(asking(key="LLM_TOKEN"), {"LLM_TOKEN": held})
+    assert held not in str(refused.value)
+
+
+def test_a_token_ends_before_its_line_does() -> None:
+    assert token(asking(key="LLM_TOKEN"), {"LLM_TOKEN": "t0\n"}) == "t0"
+
+
 def test_a_promise_is_worth_less_with_each_update_and_nothing_in_the_end() -> None:
     shaping = Shaping(weight=1_000_000, cap=1_000_000, decay_updates=4)
     assert [shaping.weight_at(updates) for updates in range(6)] == [1_000_000, 750_000, 500_000, 250_000, 0, 0]

@@ -21,6 +21,8 @@ from hostler.workloads.gameboy.rewards import Numbers
 
 GOLDEN = 0.6180339887498949
 """Multiples of it, without their whole parts, lie evenly between 0 and 1."""
+SEEDS = 999_983
+"""Multiples of it by larger numbers have hardly anything behind the point."""
 
 
 class Advised:
@@ -95,8 +97,9 @@ def advised(asked: Asking, game: Game, machines: int, discount: float, *, worker
         lambda: Endpoint(asked, game.actions, key, clock),
         lambda state: asked.asked(state, game),
         clock,
+        asked.timeout_s,
     )
-    advisor = Advisor(asked, hands, max(workers, 1), seed * GOLDEN % 1)
+    advisor = Advisor(asked, hands, max(workers, 1), seed % SEEDS * GOLDEN % 1)
     return Advised(asked, game, machines, discount, advisor, clock)
 
 

@@ -16,6 +16,8 @@ from hostler.workloads.gameboy.advice.limits import Breaker, Bucket
 from hostler.workloads.gameboy.advice.memory import Memory
 from hostler.workloads.gameboy.advice.settings import Asking
 
+SPOILED_S = 60.0
+"""So long a state is not asked for again to which nothing sensible was answered: the same model says the same again."""
 WAITING = 16
 """Questions that wait for their turn; one more, and the oldest is given up."""
 
@@ -42,11 +44,14 @@ class Advisor:
         self._at_once = asked.at_once
         self._stale_s = asked.stale_s
         self._memory = Memory(asked.cache, asked.stale_s)
-        self._bucket = Bucket(asked.calls_per_s / workers, filled=spread)
+        self._bucket = Bucket(asked.calls_per_s / workers, filled=spread, shares=workers > 1)
         self._breaker = Breaker(asked.rests, spread=spread)
         self._waiting: dict[int, None] = {}
         """States to be asked for, the newest last."""
         self._under_way: set[int] = set()
+        self._spoiled: dict[int, float] = {}
+        """States to which nothing sensible was answered, and until when they are not asked for."""
+        self._cache = asked.cache
         self._counts = Counts()
         self._trouble: str | None = None
 
@@ -76,13 +81,26 @@ class Advisor:
         self._hands.close()
 
     def _wish(self, state: int, now: float) -> None:
-        if state not in self._under_way:
+        if state not in self._under_way and not self._is_spoiled(state, now):
             self._waiting.pop(state, None)
             self._waiting[state] = None
             if len(self._waiting) > WAITING:
                 del self._waiting[next(iter(self._waiting))]
                 self._counts.passed_over += 1
         self._hand_over(now)
+
+    def _is_spoiled(self, state: int, now: float) -> bool:
+        until = self._spoiled.get(state)
+        if until is not None and now >= until:
+            del self._spoiled[state]
+            return False
+        return until is not None
+
+    def _spoil(self, state: int, now: float) -> None:
+        self._spoiled[state] = now + min(SPOILED_S, self._stale_s)
+        self._waiting.pop(state, None)
+        if len(self._spoiled) > self._cache:
+            del self._spoiled[next(iter(self._spoiled))]
 
     def _hand_over(self, now: float) -> None:
         """The newest questions to whoever is free, as often as it may be."""
@@ -108,6 +126,8 @@ class Advisor:
         if said.came is not Came.ANSWERED or said.advice is None:
             self._trouble = f"{said.came}: {said.words}"
             self._breaker.bad(now, said.pause_s)
+            if said.came is Came.GARBAGE:
+                self._spoil(outcome.state, now)
             if self._breaker.is_open:
                 self._waiting.clear()
             return

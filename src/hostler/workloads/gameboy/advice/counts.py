@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -42,6 +43,30 @@ class Calls:
         self.longest_s = max(self.longest_s, other.longest_s)
 
 
+BOUNDS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+WAITED = frozenset([Came.ANSWERED, Came.GARBAGE, Came.TIMEOUT])
+"""Calls that were answered somehow, or given up: what else they come to is no measure of how fast a model is."""
+
+
+@dataclass(slots=True)
+class Waits:
+    """How long calls were waited for that came to one of `WAITED`."""
+
+    between: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
+    """Up to each of `BOUNDS_S`, from the one before; and longer."""
+    seconds: float = 0.0
+
+    def add(self, other: Waits) -> None:
+        """Count others as well."""
+        self.between = [mine + its for mine, its in zip(self.between, other.between, strict=True)]
+        self.seconds += other.seconds
+
+    def waited(self, seconds: float) -> None:
+        """A call was waited for so long."""
+        self.between[bisect_left(BOUNDS_S, seconds)] += 1
+        self.seconds += seconds
+
+
 @dataclass(slots=True)
 class Counts:
     """Of a fragment, or of all of them."""
@@ -59,6 +84,7 @@ class Counts:
     """CPU-seconds of the threads that asked."""
     calls: dict[str, Calls] = field(default_factory=dict)
     """By what they came to (`Came`)."""
+    waits: Waits = field(default_factory=Waits)
 
     @property
     def finished(self) -> int:
@@ -73,6 +99,8 @@ class Counts:
     def came(self, to: Came, seconds: float) -> None:
         """A call came to that."""
         self.calls.setdefault(to.value, Calls()).add(Calls(1, seconds, seconds))
+        if to in WAITED:
+            self.waits.waited(seconds)
 
     def add(self, other: Counts) -> None:
         """Count those of others as well."""
@@ -84,11 +112,14 @@ class Counts:
         self.cpu_s += other.cpu_s
         for to, each in other.calls.items():
             self.calls.setdefault(to, Calls()).add(each)
+        self.waits.add(other.waits)
 
     @staticmethod
     def of(plain: Mapping[str, Any]) -> Counts:
         """From what `asdict` makes of it."""
-        return Counts(**{**plain, "calls": {to: Calls(**each) for to, each in plain["calls"].items()}})
+        calls = {to: Calls(**each) for to, each in plain["calls"].items()}
+        waits = Waits(**plain["waits"]) if "waits" in plain else Waits()  # checkpoints are older than that
+        return Counts(**{**plain, "calls": calls, "waits": waits})
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,9 +42,15 @@ class Endpoint:
         self._key = key
         self._clock = clock
         self._client: httpx2.Client | None = None
+        self._socket: socket.socket | None = None
+        """Of its connection, as it was told last."""
 
     def ask(self, question: str) -> Said:
-        """Ask it. Comes back within about `timeout_s`, whatever the server does; raises nothing but defects of ours."""
+        """Ask it; raises nothing but defects of ours.
+
+        It comes back within about `timeout_s` where the server is silent, or drips its answer. Who resolves its name,
+        and a server that drips what comes before, can keep it for longer: see `abort`.
+        """
         import httpx2
 
         if self._client is None:
@@ -60,6 +67,16 @@ class Endpoint:
             return Said(Came.ANSWERED, read_answer(body, self._actions))
         except Garbage as error:
             return self._wrong(Came.GARBAGE, str(error))
+
+    def abort(self) -> bool:
+        """From another thread: break off the connection that is waited for; whether there is one."""
+        if self._socket is None:
+            return False
+        try:
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # not TLS's own: the other thread is in it
+        except OSError:  # it is closed, or was never connected
+            return False
+        return True
 
     def close(self) -> None:
         """Close its connections."""
@@ -81,15 +98,21 @@ class Endpoint:
     def _called(self, client: httpx2.Client, until: float, question: str) -> tuple[int, float | None, bytes]:
         """Status, `Retry-After`, and the body, of which no more is read than may be."""
         url = f"{self._asked.url}/chat/completions"
-        with client.stream("POST", url, json=self._body(question)) as response:
-            body = b""
+        body, extensions = self._body(question), {"trace": self._connected}
+        with client.stream("POST", url, json=body, extensions=extensions) as response:
+            read = b""
             for piece in response.iter_bytes():
-                body += piece
+                read += piece
                 if self._clock() > until:  # a client's timeout is that of a piece: drops may come for ever
                     raise TimeoutError
-                if len(body) > BODY_MAX:
+                if len(read) > BODY_MAX:
                     break
-            return response.status_code, _seconds(response.headers.get("retry-after")), body
+            return response.status_code, _seconds(response.headers.get("retry-after")), read
+
+    def _connected(self, event: str, about: Mapping[str, Any]) -> None:
+        """Whatever the client does; what it connects to is remembered."""
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self._socket = about["return_value"].get_extra_info("socket")
 
     def _body(self, question: str) -> dict[str, Any]:
         form = {"name": "advice", "strict": True, "schema": schema(self._actions)}

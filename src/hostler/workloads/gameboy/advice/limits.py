@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from hostler.workloads.gameboy.advice.settings import Rests
+
+KEEPS_S = 10.0
+"""So long a call may be put off where one of many has less than one in that time."""
 
 
 class Bucket:
-    """So many calls a second; what was not used is saved up for a second, or for one call."""
+    """So many calls a second; what was not used is saved up for a second, or for one call.
 
-    def __init__(self, rate: float, *, filled: float = 0.0) -> None:
+    `shares`: it is a small part of a budget. A call that was not made within `KEEPS_S` lapses then: did hundreds of
+    workers save up one each, they would ask all at once some day.
+    """
+
+    def __init__(self, rate: float, *, filled: float = 0.0, shares: bool = False) -> None:
         self._rate = rate
+        self._lapses = shares and rate * KEEPS_S < 1
         self._most = max(rate, 1.0)
         self._tokens = filled
         self._at: float | None = None
@@ -17,12 +27,17 @@ class Bucket:
     def take(self, now: float) -> bool:
         """Whether there may be a call now; if so, it is counted."""
         if self._at is not None:
-            self._tokens = min(self._tokens + (now - self._at) * self._rate, self._most)
+            self._tokens = self._kept(self._tokens + (now - self._at) * self._rate)
         self._at = now
         if self._tokens < 1:
             return False
         self._tokens -= 1
         return True
+
+    def _kept(self, tokens: float) -> float:
+        if not self._lapses:
+            return min(tokens, self._most)
+        return tokens - max(ceil(tokens - 1 - self._rate * KEEPS_S), 0)
 
 
 class Breaker:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import asdict
+from itertools import accumulate
 from typing import Any
 
-from hostler.workloads.gameboy.advice.counts import Counts, News
+from hostler.workloads.gameboy.advice.counts import BOUNDS_S, Counts, News, Waits
 from hostler.workloads.gameboy.advice.settings import COMPONENT, Alarm, Asking
 
 ALARM = "advice calls"
@@ -95,4 +96,15 @@ def _plain(counts: Counts) -> dict[str, Any]:
         for to, each in counts.calls.items()
         if each.number
     }
-    return {**{name: each for name, each in asdict(counts).items() if name != "calls"}, "calls": calls}
+    numbers = {name: each for name, each in asdict(counts).items() if name not in ("calls", "waits")}
+    return {**numbers, "calls": calls, "waits": _waits(counts.waits)}
+
+
+def _waits(waits: Waits) -> dict[str, Any]:
+    """With how many took no longer than each of some bounds."""
+    within = accumulate(waits.between)
+    return {
+        "within": {f"{bound:g}": count for bound, count in zip(BOUNDS_S, within, strict=False)},
+        "calls": sum(waits.between),
+        "seconds": waits.seconds,
+    }

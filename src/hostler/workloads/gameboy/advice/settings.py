@@ -150,9 +150,11 @@ def token(asked: Asking, environment: Mapping[str, str]) -> str | None:
     """What the endpoint knows us by. Raises `SpecError` where it should be, and is not."""
     if asked.key is None:
         return None
-    found = environment.get(asked.key, "")
+    found = environment.get(asked.key, "").strip()  # files of secrets end with a line
     if not found:
         raise SpecError(f"{WHERE}.key: there is no variable {asked.key}, or nothing in it; it holds the token")
+    if not (found.isascii() and found.isprintable()) or " " in found:
+        raise SpecError(f"{WHERE}.key: what is in the variable {asked.key} is no token; it has no blanks and no lines")
     return found
 
 
