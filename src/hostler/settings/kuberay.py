@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
@@ -34,8 +34,14 @@ Span: TypeAlias = Annotated[int, Field(ge=0, lt=2**31)]
 
 GPUS_SEEN = "NVIDIA_VISIBLE_DEVICES"
 """What Nvidia's runtime goes by."""
-_SECRET_WORDS = frozenset({"TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "CREDENTIAL", "CREDENTIALS"})
-_SECRET_ENDS = ("API_KEY", "APIKEY", "ACCESS_KEY", "ACCESS_KEY_ID", "PRIVATE_KEY")
+_SECRET_WORDS = frozenset({"TOKEN", "PASSWORD", "PASSWD", "PWD", "PASSPHRASE", "SECRET", "CREDENTIAL", "CREDENTIALS"})
+_SECRET_ENDS = ("APIKEY", "_KEY", "ACCESS_KEY_ID", "PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN")
+_NO_SECRET_ENDS = ("PUBLIC_KEY", "_FILE", "_PATH", "_DIR", "_FOLDER", "_ENV", "_NAME", "_URL", "_URI", "_ENDPOINT")
+"""What says where a secret is, and not which one."""
+_NAMED = re.compile(r"-{0,2}(?P<name>[A-Za-z][A-Za-z0-9_.-]*)(=(?P<value>.*))?\Z", re.DOTALL)
+_IN_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?P<user>[^\s/?#:@]*)(?P<password>:[^\s/?#@]+)?@")
+_USER_MOST = 32
+"""Longer ones are tokens."""
 
 
 class KubeToleration(Section):
@@ -435,6 +441,15 @@ def _of_secrets(asked: Kuberay) -> Iterator[str]:
                 f"{where}: {name} looks like a secret, and would stand in every manifest; put it into a Secret, and "
                 "name that under `secrets`"
             )
+    for where, variables in (*places, ("runtime_env", asked.runtime_env)):
+        if any(map(has_password, _texts(variables))):
+            yield f"{where}: has an address with a password or a token in it, which would stand in every manifest"
+    shown = _shown(asked.entrypoint or ())
+    if shown is not None:
+        yield (
+            f"entrypoint: {shown} looks like a secret, and would stand in every manifest and every list of processes; "
+            "give it by a variable or a file of a Secret (`secrets`)"
+        )
     for group in (asked.head, *asked.workers):
         if GPUS_SEEN in {**asked.env, **group.env} and not group.gpus:
             yield f"env: {GPUS_SEEN} shows GPUs to pods that have asked for none; give them `gpus`"
@@ -446,8 +461,41 @@ def _of_secrets(asked: Kuberay) -> Iterator[str]:
 
 def is_secret(variable: str) -> bool:
     """Whether a variable of that name usually has something that others must not see."""
-    name = variable.upper()
-    return bool(_SECRET_WORDS & set(re.split(r"[^A-Z0-9]+", name))) or name.endswith(_SECRET_ENDS)
+    name = re.sub(r"[^A-Z0-9]+", "_", variable.upper())
+    if name.endswith(_NO_SECRET_ENDS):
+        return False
+    return not _SECRET_WORDS.isdisjoint(name.split("_")) or name.endswith(_SECRET_ENDS)
+
+
+def has_password(text: str) -> bool:
+    """Whether an address in it tells how one gets in: `https://user:password@host`, `https://token@host`."""
+    return any(found["password"] or len(found["user"]) > _USER_MOST for found in _IN_ADDRESS.finditer(text))
+
+
+def _shown(words: Sequence[str]) -> str | None:
+    """Which word of a command tells a secret, without it; `None`: none does."""
+    for at, word in enumerate(words):
+        if has_password(word):
+            return "an address with a password or a token in it"
+        named = _NAMED.match(word)
+        if named is None or not is_secret(named["name"]):
+            continue
+        follows = word.startswith("-") and at + 1 < len(words) and not words[at + 1].startswith("-")
+        if named["value"] or (named["value"] is None and follows):
+            return named["name"]
+    return None
+
+
+def _texts(value: object) -> Iterator[str]:
+    """All texts in a value, however deep."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for below in value.values():
+            yield from _texts(below)
+    elif isinstance(value, Sequence):
+        for below in value:
+            yield from _texts(below)
 
 
 def _twice(names: Iterable[str]) -> str | None:

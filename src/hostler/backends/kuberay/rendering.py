@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shlex
 from collections.abc import Iterator, Mapping
 
-from hostler.backends.kuberay import objects as k, pods
+from hostler.backends.kuberay import command, objects as k, pods
 from hostler.backends.kuberay.network import dashboard_policy, ray_policy
 from hostler.backends.kuberay.text import written
 from hostler.settings.kuberay import KubeDashboard, Kuberay, KubeSubject
@@ -32,7 +31,7 @@ def main_object(asked: Kuberay) -> k.RayJob | k.RayCluster:
     if asked.kind == "cluster":
         return k.RayCluster(metadata=metadata, spec=spec)
     job = k.RayJobSpec(
-        entrypoint=shlex.join(asked.entrypoint or ()),
+        entrypoint=command.entrypoint(asked.entrypoint or (), asked.submission),
         submission_mode=asked.submission,
         runtime_env_yaml=written(asked.runtime_env) if asked.runtime_env else None,
         backoff_limit=asked.retries,

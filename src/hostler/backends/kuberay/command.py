@@ -1,0 +1,41 @@
+"""The command of a job, written so that what runs gets it word by word. Pure.
+
+KubeRay puts the entrypoint of a RayJob into a script for bash, which calls `ray job submit -- ENTRYPOINT`
+(`ray-operator/controllers/ray/common/job.go`, v1.0 to v1.7). Ray joins the words again, in the way of Windows
+(`subprocess.list2cmdline`, Ray 2.60), and has a shell run that: two shells, and quotes for the first alone. With
+`HTTPMode` the operator asks Ray itself, and there is one.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+PIECES = re.compile(r'(?P<backslashes>\\+)(?P<doubled>(?="))?(?P<last>\Z)?|(?P<sign>.)', re.DOTALL)
+PLAIN = re.compile(r"[A-Za-z0-9@%+=:,./_-]\Z")
+"""What no shell takes for something else."""
+
+
+def entrypoint(words: Sequence[str], submission: str) -> str:
+    """What to write for a command."""
+    return shlex.join(words) if submission == "HTTPMode" else shlex.join(map(_shielded, words))
+
+
+def _shielded(word: str) -> str:
+    """A word for the second shell, before Ray joins it to others: that puts words with a space or a tab into double
+    quotes, a backslash before every double quote, and two for one that comes before such a quote."""
+    spaced = " " in word or "\t" in word
+    return "".join(_piece(found, spaced=spaced) for found in PIECES.finditer(word))
+
+
+def _piece(found: re.Match[str], *, spaced: bool) -> str:
+    slashes, sign = found["backslashes"], found["sign"]
+    if slashes is not None:
+        by_ray = found["doubled"] is not None or (spaced and found["last"] is not None)
+        return slashes if by_ray else 2 * slashes
+    if spaced:
+        return f"\\{sign}" if sign in "$`" else sign
+    if sign == "\n":
+        return "'\n'"
+    return sign if sign == '"' or PLAIN.match(sign) else f"\\{sign}"
