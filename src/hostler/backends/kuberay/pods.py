@@ -66,7 +66,7 @@ def submitter(asked: Kuberay) -> k.PodTemplate:
         service_account_name=asked.name,
         restart_policy="Never",
         image_pull_secrets=pull_secrets(asked),
-        node_selector=asked.head.node_selector or None,
+        node_selector=dict(sorted(asked.head.node_selector.items())) or None,
         tolerations=_tolerations(asked.head.tolerations),
         security_context=security(asked),
         containers=(container,),
@@ -128,7 +128,7 @@ def _template(
     spec = {
         "service_account_name": asked.name,
         "image_pull_secrets": pull_secrets(asked),
-        "node_selector": group.node_selector or None,
+        "node_selector": dict(sorted(group.node_selector.items())) or None,
         "tolerations": _tolerations(group.tolerations),
         "security_context": security(asked),
         "containers": (container,),
@@ -139,7 +139,7 @@ def _template(
 
 
 def _env(asked: Kuberay, group: KubePods) -> tuple[k.EnvVar, ...]:
-    """Ours first, then what all have, then the group's; then Secrets, by reference."""
+    """What all have, and over that what the group has; then Secrets, by reference."""
     ours = (ANY_USER if asked.openshift else {}) | ({} if group.gpus else NO_GPUS)
     values = {**ours, **asked.env, **group.env}
     secrets = (
@@ -151,7 +151,9 @@ def _env(asked: Kuberay, group: KubePods) -> tuple[k.EnvVar, ...]:
 
 
 def _variables(values: Mapping[str, str]) -> tuple[k.EnvVar, ...]:
-    return tuple(k.EnvVar(name=name, value=value) for name, value in values.items())
+    """By name, in whatever order they were said; those that refer to others come after them, as Kubernetes wants it."""
+    ordered = sorted(values.items(), key=lambda each: ("$(" in each[1], each[0]))
+    return tuple(k.EnvVar(name=name, value=value) for name, value in ordered)
 
 
 def _mounts(asked: Kuberay) -> tuple[k.Mount, ...]:
