@@ -3,15 +3,29 @@ contradictions; what Kubernetes, KubeRay and Kueue want beyond them is in `backe
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ipaddress import ip_network
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from hostler.model.work import GIGABYTES_MAX
 from hostler.settings.section import Command, Environment, Section
+
+
+def _is_a_folder(path: str) -> str:
+    if posixpath.normpath(path) != path or path == "/":
+        raise ValueError(f"{path!r} should be a folder below /, without `..`, and without a slash at its end")
+    return path
+
+
+def _has_addresses(cidr: str) -> str:
+    ip_network(cidr, strict=False)  # what it raises says what is wrong
+    return cidr
+
 
 DnsLabel: TypeAlias = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 """A name as Services have it (RFC 1035)."""
@@ -23,15 +37,25 @@ DataKey: TypeAlias = Annotated[str, Field(pattern=r"^[-._A-Za-z0-9]+$", max_leng
 LabelKey: TypeAlias = Annotated[
     str, Field(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?$")
 ]
+Extended: TypeAlias = Annotated[
+    str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?$")
+]
+"""A resource that is not Kubernetes' own, as `cpu` is."""
 LabelValue: TypeAlias = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?)?$")]
 Variable: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Path: TypeAlias = Annotated[str, Field(pattern=r"^/[^\x00-\x1f:]*$")]
+Path: TypeAlias = Annotated[str, Field(pattern=r"^/[^\x00-\x1f:]*$"), AfterValidator(_is_a_folder)]
 Image: TypeAlias = Annotated[str, Field(pattern=r"^[^\s\x00-\x1f-][^\s\x00-\x1f]*$")]
 Cores: TypeAlias = Annotated[float, Field(ge=0.001, le=4096)]
 Memory: TypeAlias = Annotated[float, Field(ge=0.001, le=GIGABYTES_MAX)]
 Replicas: TypeAlias = Annotated[int, Field(ge=0, le=100_000)]
 Span: TypeAlias = Annotated[int, Field(ge=0, lt=2**31)]
 
+FILES_DIR = "/etc/hostler/files"
+"""Where the pods find `files`."""
+ROLES = frozenset({"head", "headgroup", "submitter"})
+"""What pods of Ray are that are no workers."""
+_VARIABLE = re.compile(r"[-._A-Za-z][-._A-Za-z0-9]*\Z")
+"""What Kubernetes takes for the name of a variable."""
 GPUS_SEEN = "NVIDIA_VISIBLE_DEVICES"
 """What Nvidia's runtime goes by."""
 _SECRET_WORDS = frozenset({"TOKEN", "PASSWORD", "PASSWD", "PWD", "PASSPHRASE", "SECRET", "CREDENTIAL", "CREDENTIALS"})
@@ -91,7 +115,7 @@ class KubePods(Section):
     """Memory of each pod, in GiB: requested, and its limit."""
     gpus: Annotated[int, Field(ge=0, le=1024)] = 0
     """GPUs of each pod. Pods with none do not even see any, whatever their image says."""
-    gpu_resource: LabelKey = "nvidia.com/gpu"
+    gpu_resource: Extended = "nvidia.com/gpu"
     """What the machines call their GPUs."""
     node_selector: dict[LabelKey, LabelValue] = {}
     """Labels of the machines that they run on."""
@@ -184,7 +208,7 @@ class KubeVolume(Section):
 class KubePeer(Section):
     """What the pods may connect to."""
 
-    cidr: Annotated[str, Field(pattern=r"^[0-9A-Fa-f:.]+/[0-9]{1,3}$")] | None = None
+    cidr: Annotated[str, Field(pattern=r"^[0-9A-Fa-f:.]+/[0-9]{1,3}$"), AfterValidator(_has_addresses)] | None = None
     """Addresses, as `10.0.0.0/8`."""
     namespace: PlaceName | None = None
     """Pods of this namespace; by default those of the own one."""
@@ -219,6 +243,12 @@ class KubeSubject(Section):
     """What the cluster calls it."""
     namespace: PlaceName | None = None
     """Of a ServiceAccount: its namespace; by default the own one."""
+
+    @model_validator(mode="after")
+    def _has_a_namespace_of_its_own(self) -> Self:
+        if self.namespace is not None and self.kind != "ServiceAccount":
+            raise ValueError(f"namespace is for a ServiceAccount, and a {self.kind} has none; leave it out")
+        return self
 
 
 class KubeDashboard(Section):
@@ -403,6 +433,8 @@ def _faults(asked: Kuberay) -> Iterator[str]:
 def _of_the_job(asked: Kuberay) -> Iterator[str]:
     if asked.kind == "job" and asked.entrypoint is None:
         yield "a job needs an entrypoint, its command (`kind: cluster` for a cluster without one)"
+    if asked.entrypoint is not None and not asked.entrypoint[0].strip():
+        yield "the first word of entrypoint is the program, and it is empty; name one"
     if asked.kind == "cluster":
         said = [name for name in ("entrypoint", "runtime_env", "retries", "deadline_s") if getattr(asked, name)]
         if said:
@@ -414,6 +446,8 @@ def _of_groups(asked: Kuberay) -> Iterator[str]:
     if twice is not None:
         yield f"two groups of workers are called {twice!r}; give each a name of its own"
     for group in asked.workers:
+        if group.name in ROLES:
+            yield f"group {group.name!r}: other pods of Ray are called so; give it another name"
         if not asked.autoscaling and group.least != group.most:
             yield (
                 f"group {group.name!r}: min_replicas and max_replicas differ, and nobody would change how many there "
@@ -421,7 +455,9 @@ def _of_groups(asked: Kuberay) -> Iterator[str]:
             )
     if not asked.workers and not asked.head.schedules:
         yield "there are no workers, and the head runs nothing; give workers, or `head: {schedules: true}`"
-    twice = _twice([each.mount for each in asked.volumes] + [each.mount for each in asked.secrets if each.mount])
+    mounts = [FILES_DIR] if asked.files else []
+    mounts += [each.mount for each in asked.volumes] + [each.mount for each in asked.secrets if each.mount]
+    twice = _twice(mounts)
     if twice is not None:
         yield f"two things are to lie in {twice}; give each a folder of its own"
     twice = _twice(name.rpartition("/")[2] for name in asked.files)
@@ -436,6 +472,11 @@ def _of_secrets(asked: Kuberay) -> Iterator[str]:
     if isinstance(given, dict):
         places.append(("runtime_env.env_vars", given))
     for where, variables in places:
+        for name, value in variables.items():
+            if not _VARIABLE.match(name):
+                yield f"{where}: {name!r} is no name of a variable; letters, digits, `_`, `-` and `.` make one"
+            if not isinstance(value, str):
+                yield f"{where}: {name} is {value!r}, and variables are texts; put it in quotes"
         for name in filter(is_secret, variables):
             yield (
                 f"{where}: {name} looks like a secret, and would stand in every manifest; put it into a Secret, and "
@@ -453,6 +494,9 @@ def _of_secrets(asked: Kuberay) -> Iterator[str]:
     for group in (asked.head, *asked.workers):
         if GPUS_SEEN in {**asked.env, **group.env} and not group.gpus:
             yield f"env: {GPUS_SEEN} shows GPUs to pods that have asked for none; give them `gpus`"
+    twice = _twice(each.env for each in asked.secrets if each.env is not None)
+    if twice is not None:
+        yield f"two secrets are to be the variable {twice}; give each one of its own"
     ours = {each.env for each in asked.secrets if each.env is not None}
     for where, variables in places:
         for name in sorted(ours & variables.keys()):

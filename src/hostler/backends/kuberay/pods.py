@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from hostler.backends.kuberay import objects as k
-from hostler.settings.kuberay import KubePods, Kuberay, KubeToleration, KubeWorkers
+from hostler.settings.kuberay import FILES_DIR, KubePods, Kuberay, KubeToleration, KubeWorkers
 
 INSTANCE, COMPONENT = "app.kubernetes.io/instance", "app.kubernetes.io/component"
 RAY, GROUP = "hostler/ray", "hostler/group"
 HEAD, WORKER, SUBMITTER = "head", "worker", "submitter"
 SUBMITTER_CONTAINER = "ray-job-submitter"
 """What KubeRay calls it, and looks for."""
-FILES_DIR = "/etc/hostler/files"
 RAY_UID = 1000
 """The user of Ray's own images."""
 HEAD_PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001}
