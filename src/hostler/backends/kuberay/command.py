@@ -1,9 +1,9 @@
 """The command of a job, written so that what runs gets it word by word. Pure.
 
 KubeRay puts the entrypoint of a RayJob into a script for bash, which calls `ray job submit -- ENTRYPOINT`
-(`ray-operator/controllers/ray/common/job.go`, v1.0 to v1.7). Ray joins the words again, in the way of Windows
-(`subprocess.list2cmdline`, Ray 2.60), and has a shell run that: two shells, and quotes for the first alone. With
-`HTTPMode` the operator asks Ray itself, and there is one.
+(`ray-operator/controllers/ray/common/job.go`, v1.0 to v1.7). Ray joins the words again and has a shell run that: since
+2.56 with the quotes of a shell, before that in the way of Windows (`subprocess.list2cmdline`), so that `&`, `$` and `*`
+came to life. With `HTTPMode` the operator asks Ray itself.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ import re
 import shlex
 from collections.abc import Sequence
 
+QUOTES_FROM = (2, 56)
 PIECES = re.compile(r'(?P<backslashes>\\+)(?P<doubled>(?="))?(?P<last>\Z)?|(?P<sign>.)', re.DOTALL)
 PLAIN = re.compile(r"[A-Za-z0-9@%+=:,./_-]\Z")
 """What no shell takes for something else."""
 
 
-def entrypoint(words: Sequence[str], submission: str) -> str:
-    """What to write for a command."""
-    return shlex.join(words) if submission == "HTTPMode" else shlex.join(map(_shielded, words))
+def entrypoint(words: Sequence[str], submission: str, ray_version: str) -> str:
+    """What to write for a command; a version begins with two numbers."""
+    major, minor = ray_version.split(".")[:2]
+    if submission == "HTTPMode" or (int(major), int(minor)) >= QUOTES_FROM:
+        return shlex.join(words)
+    return shlex.join(map(_shielded, words))
 
 
 def _shielded(word: str) -> str:

@@ -32,7 +32,7 @@ def main_object(asked: Kuberay) -> k.RayJob | k.RayCluster:
     if asked.kind == "cluster":
         return k.RayCluster(metadata=metadata, spec=spec)
     job = k.RayJobSpec(
-        entrypoint=command.entrypoint(asked.entrypoint or (), asked.submission),
+        entrypoint=command.entrypoint(asked.entrypoint or (), asked.submission, asked.ray_version),
         submission_mode=asked.submission,
         runtime_env_yaml=written(_sorted(asked.runtime_env)) if asked.runtime_env else None,
         backoff_limit=asked.retries,
