@@ -53,6 +53,9 @@ class Ray(Section):
     """What else it asks for, of what the cluster's owner has named: `{accelerator_type:H100: 1}`."""
     labels: dict[Word, Word] = {}
     """Labels that its machine must have: `{site: a}`."""
+    grows: bool = False
+    """Whether Ray's autoscaler begins machines for what waits: nothing is refused then because none has it now, and a
+    pilot waits for as long as that takes."""
     gpu_kind: Literal["cuda", "rocm"] = "cuda"
     """Whose its GPUs are, as long as no pilot has seen them."""
     gpu_model: Annotated[str, Field(min_length=1)] | None = None
