@@ -73,7 +73,7 @@ WORKERS = {"name": "w", "replicas": 7, "cpus": 6, "memory_gb": 28}
         ({"env": {"A": "x"}, "secrets": [{"secret": "s", "env": "A", "key": "k"}]}, "A comes from a Secret, too"),
         ({"env": {"a b": "x"}}, "'a b' is no name of a variable"),
         ({"head": {"env": {"1A": "x"}}}, "'1A' is no name of a variable"),
-        ({"runtime_env": {"env_vars": {"A": 1}}}, "A is 1, and variables are texts"),
+        ({"runtime_env": {"env_vars": {"A": 1}}}, "A is no text, and all variables are"),
         (
             {"secrets": [{"secret": name, "env": "A", "key": "k"} for name in "st"]},
             "two secrets are to be the variable A",

@@ -415,6 +415,7 @@ def _gpus_taken(asked: KubeWorkers, there: KubeMachines) -> str | None:
 def _faults(asked: Kuberay) -> Iterator[str]:
     yield from _of_the_job(asked)
     yield from _of_groups(asked)
+    yield from _of_variables(asked)
     yield from _of_secrets(asked)
     if asked.priority is not None and asked.queue is None:
         yield "priority is one in a queue of Kueue; name that, too"
@@ -465,24 +466,33 @@ def _of_groups(asked: Kuberay) -> Iterator[str]:
         yield f"two files are called {twice!r}, and all of them lie in one folder; call one otherwise"
 
 
-def _of_secrets(asked: Kuberay) -> Iterator[str]:
-    places: list[tuple[str, Mapping[str, Any]]] = [("env", asked.env), ("head.env", asked.head.env)]
-    places += [(f"env of group {group.name!r}", group.env) for group in asked.workers]
-    given = asked.runtime_env.get("env_vars")
-    if isinstance(given, dict):
-        places.append(("runtime_env.env_vars", given))
-    for where, variables in places:
+def _of_variables(asked: Kuberay) -> Iterator[str]:
+    """What is wrong with a variable, its value untold: it may be what nobody is to see."""
+    ours = [each.env for each in asked.secrets if each.env is not None]
+    twice = _twice(ours)
+    if twice is not None:
+        yield f"two secrets are to be the variable {twice}; give each one of its own"
+    for where, variables in _variables(asked):
         for name, value in variables.items():
             if not _VARIABLE.match(name):
                 yield f"{where}: {name!r} is no name of a variable; letters, digits, `_`, `-` and `.` make one"
-            if not isinstance(value, str):
-                yield f"{where}: {name} is {value!r}, and variables are texts; put it in quotes"
-        for name in filter(is_secret, variables):
-            yield (
-                f"{where}: {name} looks like a secret, and would stand in every manifest; put it into a Secret, and "
-                "name that under `secrets`"
-            )
-    for where, variables in (*places, ("runtime_env", asked.runtime_env)):
+            elif not isinstance(value, str):
+                yield f"{where}: {name} is no text, and all variables are; put it in quotes"
+            elif is_secret(name):
+                yield (
+                    f"{where}: {name} looks like a secret, and would stand in every manifest; put it into a Secret, "
+                    "and name that under `secrets`"
+                )
+            elif name in ours:
+                yield f"{where}: {name} comes from a Secret, too; keep one of them"
+    for group in (asked.head, *asked.workers):
+        if GPUS_SEEN in {**asked.env, **group.env} and not group.gpus:
+            yield f"env: {GPUS_SEEN} shows GPUs to pods that have asked for none; give them `gpus`"
+
+
+def _of_secrets(asked: Kuberay) -> Iterator[str]:
+    """What would be told to everybody who may read manifests."""
+    for where, variables in (*_variables(asked), ("runtime_env", asked.runtime_env)):
         if any(map(has_password, _texts(variables))):
             yield f"{where}: has an address with a password or a token in it, which would stand in every manifest"
     shown = _shown(asked.entrypoint or ())
@@ -491,16 +501,17 @@ def _of_secrets(asked: Kuberay) -> Iterator[str]:
             f"entrypoint: {shown} looks like a secret, and would stand in every manifest and every list of processes; "
             "give it by a variable or a file of a Secret (`secrets`)"
         )
-    for group in (asked.head, *asked.workers):
-        if GPUS_SEEN in {**asked.env, **group.env} and not group.gpus:
-            yield f"env: {GPUS_SEEN} shows GPUs to pods that have asked for none; give them `gpus`"
-    twice = _twice(each.env for each in asked.secrets if each.env is not None)
-    if twice is not None:
-        yield f"two secrets are to be the variable {twice}; give each one of its own"
-    ours = {each.env for each in asked.secrets if each.env is not None}
-    for where, variables in places:
-        for name in sorted(ours & variables.keys()):
-            yield f"{where}: {name} comes from a Secret, too; keep one of them"
+
+
+def _variables(asked: Kuberay) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """All that are said, by where."""
+    yield "env", asked.env
+    yield "head.env", asked.head.env
+    for group in asked.workers:
+        yield f"env of group {group.name!r}", group.env
+    given = asked.runtime_env.get("env_vars")
+    if isinstance(given, dict):
+        yield "runtime_env.env_vars", given
 
 
 def is_secret(variable: str) -> bool:
