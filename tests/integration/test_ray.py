@@ -113,6 +113,21 @@ def test_a_gpu_of_the_cluster_is_shown_to_the_work_that_has_it(ray_python_found:
         assert seen <= {"1", "2", "3"}, "0 is another's"
 
 
+def test_a_share_of_a_cluster_that_grows_waits_for_a_machine_that_has_it(ray_python_found: str, tmp_path: Path) -> None:
+    """Ray's autoscaler is played by hand: it begins the machine once a pilot waits for it."""
+    with (
+        town(ray_python_found, (2,)) as there,
+        a_share(tmp_path, there.python, there.address, cpus=4, grows=True) as fleet,
+    ):
+        fleet.start()
+        job = fleet.script("sh", "-c", "exit 0")
+        until(lambda: pilots(there, tmp_path) == ["PENDING"], "a pilot that nothing has room for", log=fleet.log)
+        until(lambda: "waits in the Ray cluster for 4 CPUs" in trouble(fleet), "why the node is down", log=fleet.log)
+        there.tell("add", "4")
+        assert fleet.over(job)["job"]["state"] == "done", fleet.log()
+        assert len(pilots(there, tmp_path)) == 1
+
+
 def test_a_sweep_is_searched_there_whole(ray_town: Town, tmp_path: Path) -> None:
     sweep: dict[str, Any] = {"name": "s", "range": [0, 5000], "cwd": str(WORKER.parent), "files": [WORKER.name]}
     sweep |= {"worker": ["{python}", WORKER.name], "params": {"planted": [7, 4999]}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from hostler.backends.kuberay.command import entrypoint
+from tests.backends.ray.tls import certificate, tls_before
 from tests.integration.conftest import Said
 from tests.raytown.town import TOKEN, Town, town
 
@@ -107,6 +110,34 @@ def test_another_version_than_is_written_is_named(ray_town: Town, tmp_path: Path
 def test_a_cluster_without_the_room_is_named(ray_town: Town, tmp_path: Path) -> None:
     said = checked(tmp_path, ray_town.address, ray_town.python, "runner_cpus: 1.0, runners: 3, learner_cpus: 9.0")
     assert "4 CPUs live, 12 are asked for" in told(said)["cluster-small"]
+
+
+def test_a_dashboard_behind_tls_is_believed_by_its_certificates(ray_town: Town, tmp_path: Path) -> None:
+    shown, kept = certificate(tmp_path, "dashboard")
+    with tls_before(ray_town.address, shown, kept) as address:
+        said = checked(tmp_path, address, ray_town.python, cluster=f", token_file: token, ca: {shown}")
+        assert told(said)["cluster-ok"] == "3 nodes with 4 CPUs live, 4 are asked for", said.err
+        assert "3 nodes have Python 3." in told(said)["version-ok"], "jobs are submitted, and their words come back"
+        unknown = checked(tmp_path, address, ray_town.python)
+    assert unknown.status == 10
+    assert "certificate" in told(unknown)["cluster-unreached"].lower()
+    assert TOKEN not in said.err + unknown.err
+
+
+def test_the_command_of_a_rayjob_arrives_through_rays_own_submission(ray_town: Town) -> None:
+    words = ["http://host/?a=1&b=2", "$HOME", "a b;c $d", '{"a": [1, "x"]}', "it's", "", "a\\", "*", "x\ny"]
+    version = ray_town.ask("GET", "/api/version")["ray_version"]
+    shows = [ray_town.python, "-c", "import json, sys; print('words', json.dumps(sys.argv[1:]))"]
+    ray = shlex.join(
+        [str(Path(ray_town.python).with_name("ray")), "job", "submit", "--address", ray_town.address, "--"]
+    )
+    script = f"{ray} {entrypoint([*shows, *words], 'K8sJobMode', version)} ; true"
+    env = {"HOME": str(ray_town.folder), "PATH": "/usr/bin:/bin", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+    said = subprocess.run(
+        ["bash", "-ce", script], capture_output=True, text=True, timeout=SHARED_S, env=env, check=True
+    )
+    (line,) = [each for each in said.stdout.splitlines() if each.startswith("words ")]
+    assert json.loads(line.removeprefix("words ")) == words
 
 
 @contextmanager

@@ -244,6 +244,24 @@ def test_decisions_a_second_are_frames_by_the_skip() -> None:
     assert found(replace(good(), claims=Claims(actions_per_s=7.5))) == {}
 
 
+def test_hosts_without_pods_are_used_by_runners_and_learner() -> None:
+    bare = replace(good(), pods=(), head=None, runners=24)
+    fine = Claims(utilization=(0.75, 0.85), cpu_share=0.78, memory_share=0.1, worker_cpus=24.0, steps_per_s=30_000.0)
+    assert found(replace(bare, claims=fine)) == {}
+    told = found(replace(bare, claims=Claims(utilization=(0.9, 1.0), cpu_share=0.5)))
+    assert "only 25 of 32 are asked for, 78 %" in told["utilization"].words
+    assert "25 of 32 CPUs are 78 %" in told["share-cpus"].words
+    assert "in all are used for" not in told["utilization"].words
+
+
+def test_a_promise_on_hosts_that_all_serve_is_told_without_dividing_by_none() -> None:
+    (host,) = good().hosts
+    taken = replace(host, serving=Share(cpus=8))
+    told = found(replace(good(), pods=(), head=None, hosts=(taken,), claims=Claims(steps_per_s=1000.0)))
+    assert "no CPU is left" in told["steps"].words
+    assert told["learner"].level is Level.IMPOSSIBLE
+
+
 def test_a_promise_that_holds_is_no_finding() -> None:
     _, high = estimate(good()).steps_per_s
     assert found(replace(good(), claims=Claims(steps_per_s=high))) == {}

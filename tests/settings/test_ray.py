@@ -52,6 +52,10 @@ def test_a_class_says_what_several_shares_have_in_common(tmp_path: Path) -> None
     ("node", "says"),
     [
         ({"name": "r", "backend": "ray"}, "ray.address is missing"),
+        *(
+            ({"name": "r", "backend": "ray", "ray": {"address": address}}, "names no host, or a port that is none")
+            for address in ("http://[::1", "http://head:eighty", "http://head:0", "http://head:99999", "http://:8265")
+        ),
         ({"name": "r", "ray": {"address": ADDRESS}}, "write `backend: ray`, too"),
         (share(token_file="t", token_env="T"), "keep one of them"),
         (share(ca="ca.pem"), "begins with https"),

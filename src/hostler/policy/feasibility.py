@@ -365,7 +365,7 @@ def _of_pod_sums(plan: RlPlan) -> Iterator[Contradiction]:
     said = plan.claims
     for resource, claim in (("cpus", said.worker_cpus), ("memory_gb", said.worker_memory_gb)):
         total, unit = _asked(plan.pods, resource), RESOURCES[resource]
-        if claim is None or not _differs(claim, total):
+        if claim is None or not plan.pods or not _differs(claim, total):
             continue
         terms = " + ".join(f"{p.count} × {number(getattr(p.takes, resource))}" for p in plan.pods)
         words = f"the worker pods are said to have {number(claim)} {unit}: {terms} = {number(total)}"
@@ -376,7 +376,7 @@ def _of_pod_sums(plan: RlPlan) -> Iterator[Contradiction]:
 
 
 def _of_share(plan: RlPlan, resource: str, claim: float | None) -> Iterator[Contradiction]:
-    total, asked = _total(plan.hosts, resource), _asked(_groups(plan), resource)
+    total, asked = _total(plan.hosts, resource), _asked_in_all(plan, resource)
     if claim is None or total <= 0 or abs(claim - asked / total) <= NEAR:
         return
     words = (
@@ -390,13 +390,13 @@ def _of_utilization(plan: RlPlan) -> Iterator[Contradiction]:
     said, total = plan.claims.utilization, _total(plan.hosts, "cpus")
     if said is None or total <= 0:
         return
-    asked = _asked(_groups(plan), "cpus")
+    asked = _asked_in_all(plan, "cpus")
     share = asked / total
     if said[0] - NEAR <= share <= said[1] + NEAR:
         return
     pinned = "".join(
         f"; {h.count} × {h.name} with {number(h.count * h.has.cpus)} CPUs in all are used for {number(used)}"
-        for h in plan.hosts
+        for h in (plan.hosts if plan.pods else ())
         if (used := _asked([p for p in plan.pods if p.on == (h.name,)], "cpus")) < said[0] * h.count * h.has.cpus
     )
     words = (
@@ -420,10 +420,13 @@ def _of_speed(plan: RlPlan, expected: Estimate) -> Iterator[Contradiction]:
     said, (low, high) = plan.claims.steps_per_s, expected.steps_per_s
     if said is None or said <= high * (1 + NEAR):
         return
-    nodes = rooms(plan)
-    cpus = sum(each.nodes * each.cpus for each in nodes)
+    cpus = sum(each.nodes * each.cpus for each in rooms(plan))
+    if cpus <= 0:
+        words = f"{number(said)} steps/s are promised, and no CPU is left to make them"
+        yield _impossible("steps", words, "leave some to the runners: reserve less, or serve elsewhere")
+        return
     slow, fast = env_rate(plan)
-    each_frames = said * plan.frame_skip / cpus if cpus > 0 else inf
+    each_frames = said * plan.frame_skip / cpus
     words = (
         f"{number(said)} steps/s are promised: at {plan.frame_skip} frames a step that is {number(each_frames)} "
         f"frames/s on each of {number(cpus)} CPUs. An environment makes {span(slow, fast)} steps per CPU-second, all "
@@ -443,7 +446,7 @@ def _rows(plan: RlPlan, expected: Estimate) -> Iterator[Row]:
     environments = f"{max(plan.runners, 1)} × {plan.envs_per_runner}"
     yield Row(what="environments", asked=f"{plan.environments:,}", there="", how=environments)
     for resource, unit in RESOURCES.items():
-        asked = _asked(groups, resource) if plan.pods else _bare(plan, resource)
+        asked = _asked_in_all(plan, resource)
         free = sum(h.count * getattr(h.free, resource) for h in plan.hosts)
         how = " + ".join(f"{h.count} × {number(getattr(h.free, resource))} {h.name}" for h in plan.hosts)
         yield Row(what=unit, asked=number(asked), there=number(free), how=f"free: {how}")
@@ -454,6 +457,10 @@ def _rows(plan: RlPlan, expected: Estimate) -> Iterator[Row]:
     promised = "" if plan.claims.steps_per_s is None else number(plan.claims.steps_per_s)
     how = f"held back by {expected.bound_by}"
     yield Row(what="steps/s", asked=promised, there=span(*expected.steps_per_s), how=how)
+
+
+def _asked_in_all(plan: RlPlan, resource: str) -> float:
+    return _asked(_groups(plan), resource) if plan.pods else _bare(plan, resource)
 
 
 def _bare(plan: RlPlan, resource: str) -> float:

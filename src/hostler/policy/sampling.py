@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import floor, inf
+from math import floor, inf, isinf
 from typing import Final
 
 from hostler.model.record import record
@@ -147,6 +147,8 @@ def span(low: float, high: float) -> str:
 
 def number(value: float) -> str:
     """As people write it: three digits, or whole, by thousands."""
+    if isinf(value):
+        return "∞"
     if value == int(value) or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"
@@ -168,8 +170,8 @@ def _places_in(plan: RlPlan, room: Room, cpus: float) -> int:
         by_cpus = min(by_cpus, 1)
     if plan.pods:
         return by_cpus
-    memory = room.memory_gb - plan.rates.ray_gb.high
-    return min(by_cpus, max(floor(memory / runner_gb(plan) + ROUNDING), 0))
+    by_memory = (room.memory_gb - plan.rates.ray_gb.high) / runner_gb(plan)
+    return floor(max(min(by_cpus, by_memory + ROUNDING), 0))
 
 
 def _costs(plan: RlPlan) -> Iterator[Cost]:

@@ -119,6 +119,7 @@ def terms_of(node: Node) -> Terms:
             memory_gb=asked.memory_gb,
             resources=asked.resources,
             labels=asked.labels,
+            grows=asked.grows,
         ),
         cpu_slots=slots or int(not asked.gpus and node.cpu_slots == "auto"),
         folder=f"{node.dir.rstrip('/')}/ray",

@@ -3,15 +3,29 @@ contradictions; what Kubernetes, KubeRay and Kueue want beyond them is in `backe
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ipaddress import ip_network
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from hostler.model.work import GIGABYTES_MAX
 from hostler.settings.section import Command, Environment, Section
+
+
+def _is_a_folder(path: str) -> str:
+    if posixpath.normpath(path) != path or path == "/":
+        raise ValueError(f"{path!r} should be a folder below /, without `..`, and without a slash at its end")
+    return path
+
+
+def _has_addresses(cidr: str) -> str:
+    ip_network(cidr, strict=False)  # what it raises says what is wrong
+    return cidr
+
 
 DnsLabel: TypeAlias = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 """A name as Services have it (RFC 1035)."""
@@ -23,19 +37,35 @@ DataKey: TypeAlias = Annotated[str, Field(pattern=r"^[-._A-Za-z0-9]+$", max_leng
 LabelKey: TypeAlias = Annotated[
     str, Field(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?$")
 ]
+Extended: TypeAlias = Annotated[
+    str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?$")
+]
+"""A resource that is not Kubernetes' own, as `cpu` is."""
 LabelValue: TypeAlias = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?)?$")]
 Variable: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Path: TypeAlias = Annotated[str, Field(pattern=r"^/[^\x00-\x1f:]*$")]
+Path: TypeAlias = Annotated[str, Field(pattern=r"^/[^\x00-\x1f:]*$"), AfterValidator(_is_a_folder)]
 Image: TypeAlias = Annotated[str, Field(pattern=r"^[^\s\x00-\x1f-][^\s\x00-\x1f]*$")]
 Cores: TypeAlias = Annotated[float, Field(ge=0.001, le=4096)]
 Memory: TypeAlias = Annotated[float, Field(ge=0.001, le=GIGABYTES_MAX)]
 Replicas: TypeAlias = Annotated[int, Field(ge=0, le=100_000)]
 Span: TypeAlias = Annotated[int, Field(ge=0, lt=2**31)]
 
+FILES_DIR = "/etc/hostler/files"
+"""Where the pods find `files`."""
+ROLES = frozenset({"head", "headgroup", "submitter"})
+"""What pods of Ray are that are no workers."""
+_VARIABLE = re.compile(r"[-._A-Za-z][-._A-Za-z0-9]*\Z")
+"""What Kubernetes takes for the name of a variable."""
 GPUS_SEEN = "NVIDIA_VISIBLE_DEVICES"
 """What Nvidia's runtime goes by."""
-_SECRET_WORDS = frozenset({"TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "CREDENTIAL", "CREDENTIALS"})
-_SECRET_ENDS = ("API_KEY", "APIKEY", "ACCESS_KEY", "ACCESS_KEY_ID", "PRIVATE_KEY")
+_SECRET_WORDS = frozenset({"TOKEN", "PASSWORD", "PASSWD", "PWD", "PASSPHRASE", "SECRET", "CREDENTIAL", "CREDENTIALS"})
+_SECRET_ENDS = ("APIKEY", "_KEY", "ACCESS_KEY_ID", "PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN")
+_NO_SECRET_ENDS = ("PUBLIC_KEY", "_FILE", "_PATH", "_DIR", "_FOLDER", "_ENV", "_NAME", "_URL", "_URI", "_ENDPOINT")
+"""What says where a secret is, and not which one."""
+_NAMED = re.compile(r"-{0,2}(?P<name>[A-Za-z][A-Za-z0-9_.-]*)(=(?P<value>.*))?\Z", re.DOTALL)
+_IN_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?P<user>[^\s/?#:@]*)(?P<password>:[^\s/?#@]+)?@")
+_USER_MOST = 32
+"""Longer ones are tokens."""
 
 
 class KubeToleration(Section):
@@ -85,7 +115,7 @@ class KubePods(Section):
     """Memory of each pod, in GiB: requested, and its limit."""
     gpus: Annotated[int, Field(ge=0, le=1024)] = 0
     """GPUs of each pod. Pods with none do not even see any, whatever their image says."""
-    gpu_resource: LabelKey = "nvidia.com/gpu"
+    gpu_resource: Extended = "nvidia.com/gpu"
     """What the machines call their GPUs."""
     node_selector: dict[LabelKey, LabelValue] = {}
     """Labels of the machines that they run on."""
@@ -178,7 +208,7 @@ class KubeVolume(Section):
 class KubePeer(Section):
     """What the pods may connect to."""
 
-    cidr: Annotated[str, Field(pattern=r"^[0-9A-Fa-f:.]+/[0-9]{1,3}$")] | None = None
+    cidr: Annotated[str, Field(pattern=r"^[0-9A-Fa-f:.]+/[0-9]{1,3}$"), AfterValidator(_has_addresses)] | None = None
     """Addresses, as `10.0.0.0/8`."""
     namespace: PlaceName | None = None
     """Pods of this namespace; by default those of the own one."""
@@ -213,6 +243,12 @@ class KubeSubject(Section):
     """What the cluster calls it."""
     namespace: PlaceName | None = None
     """Of a ServiceAccount: its namespace; by default the own one."""
+
+    @model_validator(mode="after")
+    def _has_a_namespace_of_its_own(self) -> Self:
+        if self.namespace is not None and self.kind != "ServiceAccount":
+            raise ValueError(f"namespace is for a ServiceAccount, and a {self.kind} has none; leave it out")
+        return self
 
 
 class KubeDashboard(Section):
@@ -379,6 +415,7 @@ def _gpus_taken(asked: KubeWorkers, there: KubeMachines) -> str | None:
 def _faults(asked: Kuberay) -> Iterator[str]:
     yield from _of_the_job(asked)
     yield from _of_groups(asked)
+    yield from _of_variables(asked)
     yield from _of_secrets(asked)
     if asked.priority is not None and asked.queue is None:
         yield "priority is one in a queue of Kueue; name that, too"
@@ -397,6 +434,8 @@ def _faults(asked: Kuberay) -> Iterator[str]:
 def _of_the_job(asked: Kuberay) -> Iterator[str]:
     if asked.kind == "job" and asked.entrypoint is None:
         yield "a job needs an entrypoint, its command (`kind: cluster` for a cluster without one)"
+    if asked.entrypoint is not None and not asked.entrypoint[0].strip():
+        yield "the first word of entrypoint is the program, and it is empty; name one"
     if asked.kind == "cluster":
         said = [name for name in ("entrypoint", "runtime_env", "retries", "deadline_s") if getattr(asked, name)]
         if said:
@@ -408,6 +447,8 @@ def _of_groups(asked: Kuberay) -> Iterator[str]:
     if twice is not None:
         yield f"two groups of workers are called {twice!r}; give each a name of its own"
     for group in asked.workers:
+        if group.name in ROLES:
+            yield f"group {group.name!r}: other pods of Ray are called so; give it another name"
         if not asked.autoscaling and group.least != group.most:
             yield (
                 f"group {group.name!r}: min_replicas and max_replicas differ, and nobody would change how many there "
@@ -415,7 +456,9 @@ def _of_groups(asked: Kuberay) -> Iterator[str]:
             )
     if not asked.workers and not asked.head.schedules:
         yield "there are no workers, and the head runs nothing; give workers, or `head: {schedules: true}`"
-    twice = _twice([each.mount for each in asked.volumes] + [each.mount for each in asked.secrets if each.mount])
+    mounts = [FILES_DIR] if asked.files else []
+    mounts += [each.mount for each in asked.volumes] + [each.mount for each in asked.secrets if each.mount]
+    twice = _twice(mounts)
     if twice is not None:
         yield f"two things are to lie in {twice}; give each a folder of its own"
     twice = _twice(name.rpartition("/")[2] for name in asked.files)
@@ -423,31 +466,91 @@ def _of_groups(asked: Kuberay) -> Iterator[str]:
         yield f"two files are called {twice!r}, and all of them lie in one folder; call one otherwise"
 
 
-def _of_secrets(asked: Kuberay) -> Iterator[str]:
-    places: list[tuple[str, Mapping[str, Any]]] = [("env", asked.env), ("head.env", asked.head.env)]
-    places += [(f"env of group {group.name!r}", group.env) for group in asked.workers]
-    given = asked.runtime_env.get("env_vars")
-    if isinstance(given, dict):
-        places.append(("runtime_env.env_vars", given))
-    for where, variables in places:
-        for name in filter(is_secret, variables):
-            yield (
-                f"{where}: {name} looks like a secret, and would stand in every manifest; put it into a Secret, and "
-                "name that under `secrets`"
-            )
+def _of_variables(asked: Kuberay) -> Iterator[str]:
+    """What is wrong with a variable, its value untold: it may be what nobody is to see."""
+    ours = [each.env for each in asked.secrets if each.env is not None]
+    twice = _twice(ours)
+    if twice is not None:
+        yield f"two secrets are to be the variable {twice}; give each one of its own"
+    for where, variables in _variables(asked):
+        for name, value in variables.items():
+            if not _VARIABLE.match(name):
+                yield f"{where}: {name!r} is no name of a variable; letters, digits, `_`, `-` and `.` make one"
+            elif not isinstance(value, str):
+                yield f"{where}: {name} is no text, and all variables are; put it in quotes"
+            elif is_secret(name):
+                yield (
+                    f"{where}: {name} looks like a secret, and would stand in every manifest; put it into a Secret, "
+                    "and name that under `secrets`"
+                )
+            elif name in ours:
+                yield f"{where}: {name} comes from a Secret, too; keep one of them"
     for group in (asked.head, *asked.workers):
         if GPUS_SEEN in {**asked.env, **group.env} and not group.gpus:
             yield f"env: {GPUS_SEEN} shows GPUs to pods that have asked for none; give them `gpus`"
-    ours = {each.env for each in asked.secrets if each.env is not None}
-    for where, variables in places:
-        for name in sorted(ours & variables.keys()):
-            yield f"{where}: {name} comes from a Secret, too; keep one of them"
+
+
+def _of_secrets(asked: Kuberay) -> Iterator[str]:
+    """What would be told to everybody who may read manifests."""
+    for where, variables in (*_variables(asked), ("runtime_env", asked.runtime_env)):
+        if any(map(has_password, _texts(variables))):
+            yield f"{where}: has an address with a password or a token in it, which would stand in every manifest"
+    shown = _shown(asked.entrypoint or ())
+    if shown is not None:
+        yield (
+            f"entrypoint: {shown} looks like a secret, and would stand in every manifest and every list of processes; "
+            "give it by a variable or a file of a Secret (`secrets`)"
+        )
+
+
+def _variables(asked: Kuberay) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """All that are said, by where."""
+    yield "env", asked.env
+    yield "head.env", asked.head.env
+    for group in asked.workers:
+        yield f"env of group {group.name!r}", group.env
+    given = asked.runtime_env.get("env_vars")
+    if isinstance(given, dict):
+        yield "runtime_env.env_vars", given
 
 
 def is_secret(variable: str) -> bool:
     """Whether a variable of that name usually has something that others must not see."""
-    name = variable.upper()
-    return bool(_SECRET_WORDS & set(re.split(r"[^A-Z0-9]+", name))) or name.endswith(_SECRET_ENDS)
+    name = re.sub(r"[^A-Z0-9]+", "_", variable.upper())
+    if name.endswith(_NO_SECRET_ENDS):
+        return False
+    return not _SECRET_WORDS.isdisjoint(name.split("_")) or name.endswith(_SECRET_ENDS)
+
+
+def has_password(text: str) -> bool:
+    """Whether an address in it tells how one gets in: `https://user:password@host`, `https://token@host`."""
+    return any(found["password"] or len(found["user"]) > _USER_MOST for found in _IN_ADDRESS.finditer(text))
+
+
+def _shown(words: Sequence[str]) -> str | None:
+    """Which word of a command tells a secret, without it; `None`: none does."""
+    for at, word in enumerate(words):
+        if has_password(word):
+            return "an address with a password or a token in it"
+        named = _NAMED.match(word)
+        if named is None or not is_secret(named["name"]):
+            continue
+        follows = word.startswith("-") and at + 1 < len(words) and not words[at + 1].startswith("-")
+        if named["value"] or (named["value"] is None and follows):
+            return named["name"]
+    return None
+
+
+def _texts(value: object) -> Iterator[str]:
+    """All texts in a value, however deep."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for below in value.values():
+            yield from _texts(below)
+    elif isinstance(value, Sequence):
+        for below in value:
+            yield from _texts(below)
 
 
 def _twice(names: Iterable[str]) -> str | None:

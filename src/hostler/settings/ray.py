@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
+from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from hostler.model.work import GIGABYTES_MAX, Rest, Seconds
 from hostler.settings.section import Section, Word
 
-Url: TypeAlias = Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$")]
+
+def _has_a_host(address: str) -> str:
+    """What the pattern lets through and no request can be made of."""
+    try:
+        parts = urlsplit(address)
+        fine = bool(parts.hostname) and parts.port != 0 and address.isprintable()
+    except ValueError:
+        fine = False
+    if not fine:
+        raise ValueError(f"{address!r} names no host, or a port that is none; write it as http://10.0.0.5:8265")
+    return address
+
+
+Url: TypeAlias = Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$"), AfterValidator(_has_a_host)]
 Variable: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Amount: TypeAlias = Annotated[float, Field(gt=0, le=1_000_000)]
 PILOTS_MAX = 1000
@@ -39,6 +53,9 @@ class Ray(Section):
     """What else it asks for, of what the cluster's owner has named: `{accelerator_type:H100: 1}`."""
     labels: dict[Word, Word] = {}
     """Labels that its machine must have: `{site: a}`."""
+    grows: bool = False
+    """Whether Ray's autoscaler begins machines for what waits: nothing is refused then because none has it now, and a
+    pilot waits for as long as that takes."""
     gpu_kind: Literal["cuda", "rocm"] = "cuda"
     """Whose its GPUs are, as long as no pilot has seen them."""
     gpu_model: Annotated[str, Field(min_length=1)] | None = None

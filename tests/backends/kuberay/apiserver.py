@@ -12,7 +12,7 @@ import json
 import threading
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -84,6 +84,8 @@ class World:
     """Methods and paths of all requests."""
     breaks: int = 0
     """So many watches break off without a word."""
+    odd: Callable[[str, str], tuple[int, str, str] | None] = lambda _method, _path: None
+    """By method and path with its query: status, kind and text of an answer that is given instead; `None`: none is."""
     changed: threading.Condition = field(default_factory=threading.Condition)
     version: int = 100
 
@@ -306,6 +308,9 @@ class _Handler(BaseHTTPRequestHandler):
         query = dict(parse_qsl(split.query))
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.world.asked.append((self.command, split.path))
+        odd = self.world.odd(self.command, self.path)
+        if odd is not None:
+            return self._send_text(*odd)
         try:
             self._route([part for part in split.path.split("/") if part], query, body)
         except Refused as refused:
@@ -436,9 +441,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _send(self, code: int, value: Any) -> None:
-        data = json.dumps(value).encode()
+        self._send_text(code, "application/json", json.dumps(value))
+
+    def _send_text(self, code: int, kind: str, text: str) -> None:
+        data = text.encode()
         self.send_response(code)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -167,6 +168,96 @@ def test_a_watch_that_breaks_is_begun_anew(cluster: Cluster, world: World, rests
     (last,) = seen
     assert (last.phase, last.good) == ("gone", False)
     assert len(rests) <= 3
+
+
+STATUS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+SHORT = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "smallest", "resourceVersion": "7"}}
+
+
+def event(kind: str, found: object) -> tuple[int, str, str]:
+    return 200, "application/json", json.dumps({"type": kind, "object": found}) + "\n"
+
+
+def failed(code: int) -> tuple[int, str, str]:
+    return code, "application/json", json.dumps({**STATUS, "code": code, "message": "made up"})
+
+
+WATCHES = {
+    "ends at once": (200, "application/json", ""),
+    "too old a version, as an event": event("ERROR", {**STATUS, "code": 410, "message": "too old"}),
+    "in trouble, as an event": event("ERROR", {**STATUS, "code": 500, "message": "etcd"}),
+    "too old a version": failed(410),
+    "too many questions": failed(429),
+    "in trouble": failed(500),
+    "a page of a gateway": (502, "text/html", "<html>"),
+    "no events": (200, "application/json", "what?\n"),
+    "an event of nothing": event("MODIFIED", None),
+    "a bookmark": event("BOOKMARK", SHORT),
+}
+
+
+@pytest.mark.parametrize("said", WATCHES.values(), ids=WATCHES)
+def test_a_watch_that_tells_nothing_is_begun_anew_ever_more_rarely(
+    cluster: Cluster, world: World, rests: list[float], said: tuple[int, str, str]
+) -> None:
+    did(cluster, fleet("smallest"))
+    world.odd = lambda _, path: said if "watch=" in path and len(rests) < 9 else None
+    world.asked.clear()
+    seen = cluster.watch(fleet("smallest").main)
+    assert next(seen).phase == "new"
+    cluster._rest = lambda seconds: (rests.append(seconds), _ends_after(world, rests))[0]
+    (last,) = seen
+    assert (last.phase, last.good) == ("done", True)
+    assert rests == [1, 2, 4, 8, 16, 32, 32, 32, 32]
+    assert len(world.asked) < 24
+
+
+def _ends_after(world: World, rests: list[float]) -> None:
+    if len(rests) == 9:
+        world.end("smallest")
+
+
+def test_a_watch_that_may_not_be_is_told(cluster: Cluster, world: World) -> None:
+    did(cluster, fleet("smallest"))
+    world.odd = lambda _, path: failed(403) if "watch=" in path else None
+    with pytest.raises(LinkRefused, match="403"):
+        list(cluster.watch(fleet("smallest").main))
+
+
+ODD = {
+    "a page": (200, "text/html", "<html>log in</html>"),
+    "a page that says it is JSON": (200, "application/json", "<html>"),
+    "a failure that says it is JSON": (500, "application/json", "<html>"),
+    "another page": (404, "text/html", "<html>nothing here</html>"),
+    "a door": (401, "text/html", "<html>log in</html>"),
+    "somewhere else": (302, "text/html", ""),
+    "a list": (200, "application/json", "[1]"),
+    "nothing": (200, "application/json", "null"),
+    "no object": (200, "application/json", "{}"),
+    "half an object": (200, "application/json", '{"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": null}'),
+    "an odd one": (200, "application/json", json.dumps({**SHORT, "spec": "x", "status": [1]})),
+    **{f"{code}": failed(code) for code in (400, 401, 403, 409, 410, 422, 429, 500, 503)},
+}
+
+
+@pytest.mark.parametrize("said", ODD.values(), ids=ODD)
+def test_whatever_a_server_answers_is_told_of_and_nothing_is_made_of_it(
+    cluster: Cluster, world: World, said: tuple[int, str, str]
+) -> None:
+    main = fleet("smallest").main
+    world.odd = lambda *_: said
+    for ask in (
+        lambda: cluster.standing(main),
+        lambda: list(cluster.apply([main], dry_run=False, force=False)),
+        lambda: list(cluster.delete([main])),
+        lambda: list(cluster.logs(main, "head", follow=False, tail=None)),
+        lambda: list(cluster.watch(main)),
+        lambda: cluster.listed("v1", "ResourceQuota", "rl"),
+    ):
+        with pytest.raises((LinkLost, LinkRefused)) as caught:
+            ask()
+        assert "made-up" not in str(caught.value), "the token of the kubeconfig"
+    assert {method for method, _ in world.asked} == {"GET"}
 
 
 def test_a_cluster_that_does_not_answer_is_no_job_that_is_gone(rests: list[float], world: World) -> None:

@@ -117,6 +117,33 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str, says: str) ->
         definitions.read([tmp_path / "absent.yaml"])
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        None,
+        "x",
+        {"group": "example.org", "names": None, "versions": definition()["spec"]["versions"]},
+        {"group": "example.org", "names": {"kind": "Thing"}, "versions": ["v1"]},
+        {"group": "example.org", "names": {"kind": "Thing"}, "versions": [{"served": True, "schema": "x"}]},
+        *({**definition()["spec"], "versions": [{"name": "v1", "served": True, "schema": {"openAPIV3Schema": schema}}]}
+          for schema in ("x", {"properties": [1]}, {"properties": {"spec": None}})),
+    ],
+)  # fmt: skip
+def test_a_definition_that_is_built_otherwise_is_refused(tmp_path: Path, spec: object) -> None:
+    path = tmp_path / "crd.yaml"
+    made = definition()
+    made["spec"] = spec
+    path.write_text(yaml.safe_dump({name: value for name, value in made.items() if value is not None}))
+    with pytest.raises(UsageError, match=r"crd\.yaml has a CustomResourceDefinition that is none"):
+        definitions.read([path])
+
+
+def test_what_all_objects_have_need_not_be_defined() -> None:
+    pytest.importorskip("jsonschema_rs", reason="jsonschema-rs is not installed")
+    short = {"type": "object", "properties": {"spec": SCHEMA["properties"]["spec"]}}
+    assert [str(each) for each in Definitions({("example.org/v1", "Thing"): short}).faults(thing())] == []
+
+
 def test_kinds_that_nobody_defined_are_named(small: Definitions) -> None:
     manifests = [{"apiVersion": "ray.io/v1", "kind": "RayJob"}, {"apiVersion": "v1", "kind": "Pod"}]
     assert definitions.undefined(small, manifests) == ["RayJob"]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -77,6 +78,29 @@ def test_the_bytes_do_not_depend_on_the_process() -> None:
         environ = {**os.environ, "PYTHONHASHSEED": seed}
         texts.add(subprocess.run(command, capture_output=True, text=True, env=environ, check=True).stdout)
     assert texts == {(HERE / "golden/queued.yaml").read_text(encoding="utf-8")}
+
+
+def test_the_bytes_do_not_depend_on_the_order_of_what_has_none(tmp_path: Path) -> None:
+    section = yaml.safe_load((HERE / "fleets/queued.yaml").read_text(encoding="utf-8"))["kuberay"]
+    many = {"B": "2", "A": "$(B)", "C": "3"}
+    section |= {"env": many, "files": [], "dashboard": None}
+    section["head"] = {**section.get("head", {}), "node_selector": {"b": "1", "a": "2"}, "env": many}
+    texts = set()
+    for turned in (section, _backwards(section)):
+        (tmp_path / "fleet.yaml").write_text(json.dumps({"kuberay": turned}))
+        texts.add(stream(render(load(tmp_path / "fleet.yaml", {})).manifests))
+    (text,) = texts
+    head = next(each for each in yaml.safe_load_all(text) if each["kind"] == "RayJob")["spec"]["rayClusterSpec"]
+    env = head["headGroupSpec"]["template"]["spec"]["containers"][0]["env"]
+    names = [each["name"] for each in env if "value" in each]
+    assert names[-1] == "A", "what refers to another one comes after it"
+
+
+def _backwards(value: Any) -> Any:
+    """Mappings from their end."""
+    if isinstance(value, dict):
+        return {name: _backwards(value[name]) for name in reversed(value)}
+    return [_backwards(each) for each in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("name", FLEETS)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 import yaml
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from hostler.backends.kuberay.text import stream, written
 
@@ -19,6 +19,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(WORDS, VALUES, max_size=5))
+@example({"a": "\n\x85", "b": "\n\u2028", "c": "x\r\ny", "d": "\n\u2029 z"})
 def test_what_is_written_is_read_again(value: dict[str, object]) -> None:
     assert yaml.safe_load(written(value)) == value
 

@@ -52,6 +52,13 @@ def test_labels_narrow_what_there_is() -> None:
     assert "no machines with labels" in str(refusal(Wants(cpus=1, labels={"site": "c"}), [SMALL]))
 
 
+def test_of_machines_that_are_yet_to_come_nothing_is_said() -> None:
+    much = Wants(cpus=64, gpus=8, labels={"site": "b"}, grows=True)
+    assert refusal(much, []) is None
+    assert too_many([much, much], []) is None
+    assert too_many([much, Wants(cpus=1)], []) is not None, "others are counted still"
+
+
 def test_the_dead_have_nothing() -> None:
     dead = machine("a", alive=False, CPU=64)
     assert refusal(Wants(cpus=1), [dead]) == "a machine for 1 CPU is asked for, and the cluster has none that is alive"

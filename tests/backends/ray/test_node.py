@@ -196,6 +196,36 @@ async def test_a_dead_machine_is_told_of_and_what_it_had_is_anothers(made: Excha
         assert (await found.some(LinkUp, 3)).agent != token
 
 
+async def test_what_ray_repeats_of_a_pilot_is_told_without_its_token(made: Exchange, ray: FakeRay) -> None:
+    async with share(made, ray, python=str(made.folder / "sleeps")) as found:  # it never calls
+        (made.folder / "sleeps").write_text("#!/bin/sh\nexec sleep 600\n")
+        (made.folder / "sleeps").chmod(0o755)
+        await found.some(LinkUp)
+        with pytest.raises(LinkLost):
+            await found.node.launch([order("j1.1", "true")])
+        token = (await found.some(Submitted)).token
+        runtime = ray.jobs[token]["asked"]["runtime_env"]
+        (secret,) = runtime["env_vars"].values()
+        ray.end(token, "FAILED", f"cannot set up {runtime}")
+        assert "cannot set up" in (await found.some(Trouble)).what
+        assert secret not in repr(found.told) + repr(found.lost)
+        assert secret not in ray.jobs[token]["asked"]["entrypoint"]
+
+
+async def test_a_page_where_the_dashboard_was_says_nothing_of_a_pilot(
+    made: Exchange, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with share(made, ray) as found:
+        await woken(found, "j1.1", "sleep", "600")
+        for answer in ((200, "<html>log in</html>"), (200, {"login": "first"}), (502, "<html>"), (302, "")):
+            count = len(found.all(Trouble))
+            monkeypatch.setattr(ray, "answer", lambda *_, said=answer: said)
+            await found.some(Trouble, count + 1)
+        assert not found.all(Closed)
+        assert len(ray.submissions) == 1
+        assert len(found.all(LinkUp)) == 2, "what runs there is linked still"
+
+
 async def test_a_cluster_that_cannot_be_asked_is_no_end_of_anything(made: Exchange, ray: FakeRay) -> None:
     async with share(made, ray) as found:
         await woken(found, "j1.1", "sh", "-c", "sleep 2")

@@ -3,17 +3,47 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from hostler.runtime.preflight import Proof, asking, folders
+from hostler.runtime.preflight import Proof, Ran, asking, folders
 from hostler.runtime.preflight.folders import prove_folder, prove_folder_here, prove_store
 from hostler.stores.base import ObjectName, Pace
 from hostler.stores.directory import DirectoryStore
 from tests.runtime.preflight.clusters import Local
 
 MEANT = "/shared/checkpoints"
+
+
+@dataclass
+class Late(Local):
+    """`w2` sees what others wrote the third time it looks."""
+
+    looks: int = 0
+
+    async def run(self, machine: str, argv: Sequence[str], timeout_s: float) -> Ran:
+        ran = await super().run(machine, argv, timeout_s)
+        self.looks += machine == "w2" and "read" in argv
+        blind = machine == "w2" and "read" in argv and self.looks < 3
+        return Ran(status=0, out='{"read": ["w2"]}', err="") if blind else ran
+
+
+@dataclass
+class Slow(Local):
+    """Everything takes a third of the time that it may."""
+
+    now: int = 0
+    most: int = 0
+
+    async def run(self, machine: str, argv: Sequence[str], timeout_s: float) -> Ran:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(timeout_s / 3)
+        self.now -= 1
+        return Ran(status=0, out="{}", err="")
 
 
 def proved(cluster: Local) -> Proof:
@@ -40,6 +70,23 @@ def test_folders_of_one_name_are_not_one_folder(tmp_path: Path, monkeypatch: pyt
     assert (found.code, found.health) == ("store-apart", "error")
     assert "w2: does not see what head w1 wrote" in found.says
     assert [*(tmp_path / "own").iterdir(), *(tmp_path / "all").iterdir()] == []
+
+
+def test_only_who_did_not_see_it_all_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "BETWEEN_S", 0.01)
+    seen = Late(folders=dict.fromkeys(("head", "w1", "w2"), tmp_path), meant=MEANT)
+    assert proved(seen).code == "store-ok"
+    assert [node for node, what in seen.ran if what == "read"] == ["head", "w1", "w2", "w2", "w2"]
+
+
+def test_who_waits_for_a_turn_has_its_time_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "STEP_S", 1.0)
+    monkeypatch.setattr(asking, "GRACE_S", 0.0)
+    monkeypatch.setattr(asking, "AT_ONCE", 2)
+    cluster = Slow(folders={f"n{at}": tmp_path for at in range(10)}, meant=MEANT)
+    told = asyncio.run(asking.on_each(cluster, list(cluster.folders), lambda node: ("echo", node)))
+    assert {node: each.get("error") for node, each in told.items()} == dict.fromkeys(cluster.folders)
+    assert cluster.most == 2
 
 
 def test_a_node_without_the_folder_is_named(tmp_path: Path) -> None:

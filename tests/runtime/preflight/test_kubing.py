@@ -148,6 +148,13 @@ def test_the_sections_of_a_file_are_compared(world: World, tmp_path: Path) -> No
     assert "room for 6 runners of 1 CPU, 7 are asked for" in found["cluster-small"].says
 
 
+def test_runners_lie_on_one_pod_each(world: World, tmp_path: Path) -> None:
+    tenths = [{"name": "cpu", "replicas": 2, "cpus": 0.3, "memory_gb": 1}]
+    assert "cluster-small" not in told(tmp_path, replace(PLAN, runner_cpus=0.1), workers=tenths), "6 of 0.1 are 0.6"
+    alone = told(tmp_path, replace(PLAN, one_per_node=True))["cluster-small"]
+    assert "room for 3 runners of 1 CPU, 6 are asked for" in alone.says
+
+
 def test_a_server_that_is_gone_is_told(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tmp_path / "kubeconfig"
     config.write_text(config.read_text().replace("current-context: lab", "current-context: dead"))

@@ -79,6 +79,16 @@ def test_versions_and_rooms_that_differ_fail(tmp_path: Path) -> None:
     assert status_of(told.values()) == 10
 
 
+def test_runners_lie_on_one_node_each_whatever_the_sum_says(tmp_path: Path) -> None:
+    halves = Local(folders={"head": tmp_path, "w1": tmp_path, "w2": tmp_path}, meant=str(tmp_path), cpus=1.5)
+    told = proofs(tmp_path, RAY, cluster=halves)["cluster-split"]
+    assert "3 nodes with 4.5 CPUs live, and on them room for 2 runners with 1 CPU each" in told.says
+    assert "2 runners" in told.fix
+    learner = Local(folders={"head": tmp_path, "w1": tmp_path}, meant=str(tmp_path), cpus=4.0)
+    told = proofs(tmp_path, f"{RAY}, learner_cpus: 5", cluster=learner)["cluster-split"]
+    assert "room for 0 runners with 1 CPU each, beside a learner with 5 on one" in told.says
+
+
 def test_a_cluster_that_nobody_can_ask_is_not_proved(tmp_path: Path) -> None:
     told = proofs(tmp_path, RAY)
     assert told["cluster-unknown"].health == "unknown"

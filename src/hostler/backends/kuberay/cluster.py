@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -31,6 +31,7 @@ try:
     from lightkube.resources.authorization_v1 import SelfSubjectAccessReview
     from lightkube.resources.core_v1 import Pod
     from lightkube.types import CascadeType, PatchType
+    from msgspec import MsgspecError
 except ImportError as error:
     raise UsageError("talking to Kubernetes needs lightkube: pip install 'hostler[k8s]'") from error
 
@@ -39,7 +40,10 @@ PATIENCE_S = 15.0
 WATCH_S = 240
 """The server ends a watch after so long, and it is begun anew."""
 TRIES, REST_S = 6, 1.0
-"""So often a watch is begun anew that broke, each time after twice as long a rest."""
+"""So often a cluster is asked in vain before it is given up; and the first rest between two tries, which grows by twice
+until there have been so many."""
+LASTED_S = 10.0
+"""A watch that ended sooner, and told nothing, is begun anew after a rest."""
 WORKLOAD_VERSIONS = ("v1beta2", "v1beta1")
 FOREIGN = {
     ("ray.io/v1", "RayJob"): "rayjobs",
@@ -67,14 +71,47 @@ class Applied:
     """`created`, `changed`, `unchanged`; of a dry run, what would become of it."""
 
 
-class Cluster:
-    """A cluster that answers. Every method raises `LinkLost` where it does not, and `LinkRefused` with its own words
-    where it says no."""
+class _Ended(httpx2.HTTPError):
+    """The server has ended a watch."""
 
-    def __init__(self, client: Client, rest: Callable[[float], None] = time.sleep) -> None:
-        """Of a client of lightkube; `rest` waits for some seconds."""
+
+class _Client(Client):
+    """lightkube's begins anew what the server has ended, at once and for ever, and waits without end for a watch that
+    has fallen silent. With this one a watch is one request."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config, timeout=httpx2.Timeout(PATIENCE_S), field_manager=MANAGER)
+        self._begun = False
+        self._client._watch_timeout.read = WATCH_S + PATIENCE_S
+        self._client._client.event_hooks = {"request": [self._once]}
+
+    def watch(self, *args: Any, **asked: Any) -> Iterator[tuple[str, Any]]:
+        """Changes until the server ends it. Raises `httpx2.HTTPStatusError` where it is refused."""
+        self._begun = False
+        with suppress(_Ended):
+            yield from super().watch(*args, **asked)
+
+    def _once(self, request: httpx2.Request) -> None:
+        if "watch" in request.url.params:
+            if self._begun:
+                raise _Ended("the watch is over")
+            self._begun = True
+
+
+class Cluster:
+    """A cluster that answers. Every method raises `LinkLost` where it does not, or not as an API server does, and
+    `LinkRefused` with its own words where it says no."""
+
+    def __init__(
+        self,
+        client: Client,
+        rest: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Of a client of lightkube; `rest` waits for some seconds, `clock` counts them."""
         self._client = client
         self._rest = rest
+        self._clock = clock
 
     @classmethod
     def connect(cls, context: str | None = None) -> Cluster:
@@ -82,7 +119,7 @@ class Cluster:
         `UsageError` where there is none."""
         try:
             config = KubeConfig.from_env().get(context)
-            return cls(Client(config, timeout=httpx2.Timeout(PATIENCE_S), field_manager=MANAGER))
+            return cls(_Client(config))
         except (ConfigError, KeyError, OSError, ValueError) as error:
             raise UsageError(
                 f"no Kubernetes cluster to talk to: {error}; `kubectl config get-contexts` lists them"
@@ -226,42 +263,47 @@ class Cluster:
         return []
 
     def _changes(self, manifest: Manifest) -> Iterator[Manifest | None]:
-        broken = 0
+        """It, each time it may have changed, without end. A watch is begun with how things are, so that nothing is
+        missed between two of them; only a cluster that does not even tell that any more is given up."""
+        vain = rests = 0
         while True:
+            began = self._clock()
             try:
-                with _explained(manifest, "watch"):
-                    for found in self._watched(manifest):
-                        broken = 0
-                        yield found
+                now = self.find(manifest)
+                vain = 0
+                yield now
+                for found in () if now is None else self._watched(manifest, now):
+                    rests = 0
+                    yield found
             except LinkLost:
-                broken += 1
-                if broken > TRIES:
+                vain += 1
+                if vain > TRIES:
                     raise
-                self._rest(REST_S * 2 ** (broken - 1))
+            if self._clock() - began < LASTED_S:
+                rests += 1
+                self._rest(REST_S * 2 ** (min(rests, TRIES) - 1))
 
-    def _watched(self, manifest: Manifest) -> Iterator[Manifest | None]:
-        """Each watch begins with how things are, so that nothing is missed between two of them."""
+    def _watched(self, manifest: Manifest, now: Manifest) -> Iterator[Manifest | None]:
         metadata = manifest["metadata"]
-        now = self.find(manifest)
-        yield now
-        if now is None:
-            return
-        events = self._client.watch(
-            _resource(manifest),
-            namespace=metadata["namespace"],
-            fields={"metadata.name": metadata["name"]},
-            resource_version=now["metadata"]["resourceVersion"],
-            server_timeout=WATCH_S,
-        )
-        for event, found in events:
-            yield None if event == "DELETED" else _plain(found)
+        with _explained(manifest, "watch"):
+            events = self._client.watch(
+                _resource(manifest),
+                namespace=metadata["namespace"],
+                fields={"metadata.name": metadata["name"]},
+                resource_version=now["metadata"].get("resourceVersion"),
+                server_timeout=WATCH_S,
+            )
+            for event, found in events:
+                if event != "BOOKMARK":  # which has a version, and nothing else
+                    yield None if event == "DELETED" else _plain(found)
 
     def _newest(self, manifest: Manifest, labels: Mapping[str, str], of: str) -> str:
         with _explained(manifest, "list the pods of"):
-            found = list(self._client.list(Pod, namespace=manifest["metadata"]["namespace"], labels=dict(labels)))
-        if not found:
+            found = self._client.list(Pod, namespace=manifest["metadata"]["namespace"], labels=dict(labels))
+            pods = [_plain(pod)["metadata"] for pod in found]
+        if not pods:
             raise NotFound(f"{named(manifest)} has no pod of {of!r} (yet): {self.standing(manifest).words}")
-        newest = max((_plain(pod)["metadata"] for pod in found), key=lambda each: str(each.get("creationTimestamp")))
+        newest = max(pods, key=lambda each: str(each.get("creationTimestamp")))
         return str(newest["name"])
 
 
@@ -282,7 +324,14 @@ def _generic(version: str, kind: str) -> Any:
 
 
 def _plain(found: Any) -> Manifest:
-    return dict(found.to_dict())
+    """An object as plain values. Raises `ValueError` for what is none."""
+    made = dict(found.to_dict())
+    if not isinstance(made.get("metadata"), dict) or not made["metadata"].get("name"):
+        raise ValueError("an object without metadata")
+    for part in ("spec", "status"):
+        if not isinstance(made.get(part) or {}, dict):
+            raise ValueError(f"an object whose {part} is no mapping")
+    return made
 
 
 def _difference(before: Manifest | None, after: Manifest) -> str:
@@ -335,12 +384,29 @@ def _explained(manifest: Mapping[str, Any], what: str) -> Iterator[None]:
     except ApiError as error:
         raise _refusal(manifest, what, error) from error
     except httpx2.HTTPStatusError as error:
-        raise LinkRefused(f"{named(manifest)}: the API server refused to {what} it: {error}") from error
+        raise _turned_away(manifest, what, error.response.status_code) from error
     except httpx2.HTTPError as error:
-        raise LinkLost(
-            f"{named(manifest)}: the API server did not answer ({type(error).__name__}: {error}); what is there is "
-            "unknown, and it can be asked again"
-        ) from error
+        raise _unknown(manifest, f"did not answer ({type(error).__name__}: {error})") from error
+    except (MsgspecError, ValueError, TypeError, AttributeError) as error:
+        refused = error.__context__  # lightkube stumbles over it where its body is not what it says
+        if isinstance(refused, httpx2.HTTPStatusError):
+            raise _turned_away(manifest, what, refused.response.status_code) from error
+        raise _unknown(manifest, "answers what no API server does; is another server there?") from error
+
+
+def _unknown(manifest: Mapping[str, Any], why: str) -> LinkLost:
+    return LinkLost(f"{named(manifest)}: the API server {why}; what is there is unknown, and it can be asked again")
+
+
+def _turned_away(manifest: Mapping[str, Any], what: str, code: int) -> LinkRefused | LinkLost:
+    """Of an answer without the words of an API server: a proxy's, or that of a watch."""
+    text = f"{named(manifest)}: the API server refused to {what} it ({code})"
+    return LinkLost(text) if _passes(code) else LinkRefused(f"{text}; see the address and the user of the kubeconfig")
+
+
+def _passes(code: int) -> bool:
+    """Whether it may be different the next time: too old a version, too many questions, a server in trouble."""
+    return code in (410, 429) or code >= 500
 
 
 def _refusal(manifest: Mapping[str, Any], what: str, error: ApiError) -> LinkRefused | NotFound | LinkLost:
@@ -349,10 +415,12 @@ def _refusal(manifest: Mapping[str, Any], what: str, error: ApiError) -> LinkRef
     text = f"{named(manifest)}: the API server refused to {what} it: {message}{_causes(status)}"
     if code == 404:
         return _absent(manifest, message, text)
-    if code == 410 or code >= 500:
+    if _passes(code):
         return LinkLost(text)
     if code == 409 and "conflict" in message:
         return LinkRefused(f"{text}; somebody else has set these fields, `--force-conflicts` takes them over")
+    if code == 401:
+        return LinkRefused(f"{text}; the user of the kubeconfig counts for nothing there (any more): log in anew")
     if code == 403:
         return LinkRefused(f"{text}; who may change that gives the right to it (`kuberay: {{operators: [...]}}`)")
     return LinkRefused(text)

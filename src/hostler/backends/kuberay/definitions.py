@@ -64,7 +64,12 @@ def read(paths: Iterable[Path]) -> Definitions:
     """The definitions of some files, several in each if need be. Raises `UsageError` where there are none."""
     schemas: dict[Kind, Schema] = {}
     for path in paths:
-        found = dict(_of_file(path))
+        try:
+            found = dict(_of_file(path))
+            for schema in found.values():
+                strict(schema)
+        except _MALFORMED as error:
+            raise UsageError(f"{path} has a CustomResourceDefinition that is none ({error})") from error
         if not found:
             raise UsageError(
                 f"{path} has no CustomResourceDefinition; `kubectl get crd rayjobs.ray.io -o yaml` makes one"
@@ -144,7 +149,7 @@ def _of_document(document: Any) -> Iterator[tuple[Kind, Schema]]:
 def _of_objects(schema: Schema) -> Schema:
     """What the API server knows of every object, whatever its definition says, is not looked at."""
     made = strict(schema)
-    made.setdefault("properties", {})["metadata"] = {"type": "object"}
+    made["properties"] = {"apiVersion": {}, "kind": {}, **made.get("properties", {}), "metadata": {"type": "object"}}
     return made
 
 
@@ -200,5 +205,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 3 * SHOWN else f"{text[:SHOWN]} ... {text[-2 * SHOWN :]}"
 
 
+_MALFORMED = (KeyError, TypeError, AttributeError, RecursionError)
+"""What comes of reading a definition that is built otherwise; parts of it are looked at where they are used."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The definitions are megabytes, and the one in Python takes half a minute for them."""

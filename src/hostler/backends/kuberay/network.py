@@ -57,7 +57,7 @@ def _peer(each: KubePeer) -> k.Peer:
     if each.cidr is not None:
         return k.Peer(ip_block=k.IpBlock(cidr=each.cidr))
     where = None if each.namespace is None else k.AnySelector(match_labels={NAMESPACE: each.namespace})
-    which = k.AnySelector(match_labels=each.labels) if each.labels else None
+    which = k.AnySelector(match_labels=dict(sorted(each.labels.items()))) if each.labels else None
     return k.Peer(namespace_selector=where, pod_selector=which)
 
 

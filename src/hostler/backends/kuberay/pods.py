@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from hostler.backends.kuberay import objects as k
-from hostler.settings.kuberay import KubePods, Kuberay, KubeToleration, KubeWorkers
+from hostler.settings.kuberay import FILES_DIR, KubePods, Kuberay, KubeToleration, KubeWorkers
 
 INSTANCE, COMPONENT = "app.kubernetes.io/instance", "app.kubernetes.io/component"
 RAY, GROUP = "hostler/ray", "hostler/group"
 HEAD, WORKER, SUBMITTER = "head", "worker", "submitter"
 SUBMITTER_CONTAINER = "ray-job-submitter"
 """What KubeRay calls it, and looks for."""
-FILES_DIR = "/etc/hostler/files"
 RAY_UID = 1000
 """The user of Ray's own images."""
 HEAD_PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001}
@@ -66,7 +65,7 @@ def submitter(asked: Kuberay) -> k.PodTemplate:
         service_account_name=asked.name,
         restart_policy="Never",
         image_pull_secrets=pull_secrets(asked),
-        node_selector=asked.head.node_selector or None,
+        node_selector=dict(sorted(asked.head.node_selector.items())) or None,
         tolerations=_tolerations(asked.head.tolerations),
         security_context=security(asked),
         containers=(container,),
@@ -128,7 +127,7 @@ def _template(
     spec = {
         "service_account_name": asked.name,
         "image_pull_secrets": pull_secrets(asked),
-        "node_selector": group.node_selector or None,
+        "node_selector": dict(sorted(group.node_selector.items())) or None,
         "tolerations": _tolerations(group.tolerations),
         "security_context": security(asked),
         "containers": (container,),
@@ -139,7 +138,7 @@ def _template(
 
 
 def _env(asked: Kuberay, group: KubePods) -> tuple[k.EnvVar, ...]:
-    """Ours first, then what all have, then the group's; then Secrets, by reference."""
+    """What all have, and over that what the group has; then Secrets, by reference."""
     ours = (ANY_USER if asked.openshift else {}) | ({} if group.gpus else NO_GPUS)
     values = {**ours, **asked.env, **group.env}
     secrets = (
@@ -151,7 +150,9 @@ def _env(asked: Kuberay, group: KubePods) -> tuple[k.EnvVar, ...]:
 
 
 def _variables(values: Mapping[str, str]) -> tuple[k.EnvVar, ...]:
-    return tuple(k.EnvVar(name=name, value=value) for name, value in values.items())
+    """By name, in whatever order they were said; those that refer to others come after them, as Kubernetes wants it."""
+    ordered = sorted(values.items(), key=lambda each: ("$(" in each[1], each[0]))
+    return tuple(k.EnvVar(name=name, value=value) for name, value in ordered)
 
 
 def _mounts(asked: Kuberay) -> tuple[k.Mount, ...]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shlex
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from hostler.backends.kuberay import objects as k, pods
+from hostler.backends.kuberay import command, objects as k, pods
 from hostler.backends.kuberay.network import dashboard_policy, ray_policy
 from hostler.backends.kuberay.text import written
 from hostler.settings.kuberay import KubeDashboard, Kuberay, KubeSubject
@@ -32,9 +32,9 @@ def main_object(asked: Kuberay) -> k.RayJob | k.RayCluster:
     if asked.kind == "cluster":
         return k.RayCluster(metadata=metadata, spec=spec)
     job = k.RayJobSpec(
-        entrypoint=shlex.join(asked.entrypoint or ()),
+        entrypoint=command.entrypoint(asked.entrypoint or (), asked.submission, asked.ray_version),
         submission_mode=asked.submission,
-        runtime_env_yaml=written(asked.runtime_env) if asked.runtime_env else None,
+        runtime_env_yaml=written(_sorted(asked.runtime_env)) if asked.runtime_env else None,
         backoff_limit=asked.retries,
         active_deadline_seconds=asked.deadline_s,
         ttl_seconds_after_finished=asked.keep_s,
@@ -43,6 +43,13 @@ def main_object(asked: Kuberay) -> k.RayJob | k.RayCluster:
     )
     # `suspend` is left out: it is Kueue's to set, and what is said here would be fought over.
     return k.RayJob(metadata=metadata, spec=job)
+
+
+def _sorted(value: Any) -> Any:
+    """Mappings by their keys, in whatever order they were said."""
+    if isinstance(value, Mapping):
+        return {name: _sorted(value[name]) for name in sorted(value, key=str)}
+    return [_sorted(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _rendered(asked: Kuberay, files: Mapping[str, str], fleet: str | None) -> Iterator[k.Item]:

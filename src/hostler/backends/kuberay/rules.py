@@ -118,6 +118,10 @@ def _runtime_env(spec: Mapping[str, Any]) -> Iterator[Complaint]:
         return
     if not isinstance(found, dict):
         yield "spec.runtimeEnvYAML", "has to be a mapping, as `pip: [...]`"
+    if spec.get("submissionMode") != "HTTPMode" and set(text) & set("$`"):
+        # It goes into the script of the submitter in double quotes (`job.go`).
+        what = "has a $ or a `, which the shell that submits the job replaces; submissionMode HTTPMode has no shell"
+        yield "spec.runtimeEnvYAML", what
 
 
 def _cluster_spec(at: str, spec: Mapping[str, Any]) -> Iterator[Complaint]:

@@ -13,6 +13,8 @@ from hostler.backends.kuberay.objects import Manifest
 
 PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*(:[A-Za-z0-9_./-]+)*\Z")
 """What no reader of YAML takes for a number, a date or a mark."""
+BREAKS = frozenset("\r\x85\u2028\u2029")
+"""Ends of lines that a block of text comes back with as other ones."""
 WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
 
 
@@ -38,7 +40,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    if "\n" in text:
+    if "\n" in text and BREAKS.isdisjoint(text):
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|")
     plain = PLAIN.match(text) is not None and text.lower() not in WORDS
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')

@@ -49,6 +49,8 @@ class Wants:
     memory_gb: float | None = None
     resources: Mapping[str, float] = field(default_factory=lambda: NONE)
     labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    grows: bool = False
+    """Whether the cluster begins machines for it: what there is now says nothing of what there can be."""
 
     def amounts(self) -> dict[str, float]:
         """By the names of Ray."""
@@ -71,7 +73,9 @@ def fits(wants: Wants, machine: Machine) -> int:
 
 
 def refusal(wants: Wants, machines: Sequence[Machine]) -> str | None:
-    """Why no machine will ever take such a job, with the numbers; `None`: one does."""
+    """Why no machine will ever take such a job, with the numbers; `None`: one does, or may be begun for it."""
+    if wants.grows:
+        return None
     alive = [machine for machine in machines if machine.alive]
     if not alive:
         return f"a machine for {wants.in_words()} is asked for, and the cluster has none that is alive"
@@ -90,6 +94,7 @@ def refusal(wants: Wants, machines: Sequence[Machine]) -> str | None:
 
 def too_many(asked: Sequence[Wants], machines: Sequence[Machine]) -> str | None:
     """Why not all of these jobs can ever run at a time, with the numbers; `None`: as far as this sees, they can."""
+    asked = [each for each in asked if not each.grows]
     for wants, count in _counted(asked):
         room = sum(fits(wants, machine) for machine in machines)
         if room < count:

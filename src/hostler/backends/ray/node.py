@@ -30,7 +30,7 @@ from hostler.backends.outbox import Outbox
 from hostler.backends.packing import Packer
 from hostler.backends.ray.cluster import RayCluster
 from hostler.backends.ray.errors import RayDown, RayRefused
-from hostler.backends.ray.rest import Job
+from hostler.backends.ray.rest import HIDDEN, Job
 from hostler.backends.ray.share import devices_of, shown
 from hostler.backends.ray.terms import Terms
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
@@ -416,7 +416,9 @@ class RayNode(DialinNode):
         """Raises `LinkLost`, always."""
         if pilot.leaving is not None or (job.status == "SUCCEEDED" and pilot.called):
             self._end(pilot, pilot.leaving or "its agent had nothing to do", well=True)
-        why = f"{job.status}, {job.error or 'no error'}: {' '.join(job.message.split())[-LAST_WORDS:]}"
+        # Where Ray cannot make the environment of a job, it repeats that, our token with it.
+        message = " ".join(job.message.replace(self._token(pilot.id), HIDDEN).split())
+        why = f"{job.status}, {job.error or 'no error'}: {message[-LAST_WORDS:]}"
         machine = await self._cluster.machine(job.machine)
         if machine is not None and not machine.alive:
             why = f"node {machine.ip} ({machine.id[:12]}) of the Ray cluster is dead: {machine.says or why}"

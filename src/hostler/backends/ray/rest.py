@@ -6,8 +6,11 @@ so that a submission is looked up before it is made, and after an answer that is
 
 from __future__ import annotations
 
+import asyncio
+import json
+import math
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +24,17 @@ from hostler.model.record import record
 ANSWER_S = 20.0
 """A head whose GCS is dead takes requests and answers none."""
 CONNECT_S = 5.0
+WHOLE_S = 60.0
+"""For an answer that goes on coming, byte by byte."""
+BODY_MAX = 64 << 20
+"""Bytes of an answer; a job's log may be as long as it likes."""
 SAID_MAX = 400
 LISTED_MAX = 10_000
 OVER = frozenset({"SUCCEEDED", "FAILED", "STOPPED"})
+STATUSES = OVER | {"PENDING", "RUNNING"}
 EXISTS = "already exists"
+HIDDEN = "…"
+"""What stands where an answer repeats a secret."""
 TOKEN_ADVICE = "give the cluster's token by `ray.token_file` or `ray.token_env` (`ray get-auth-token` shows it there)"  # noqa: S105
 
 
@@ -62,8 +72,24 @@ class Job:
         return self.status in OVER
 
 
+@record
+class _Answer:
+    """What came back, secrets hidden."""
+
+    path: str
+    status: int
+    body: bytes
+    location: str | None
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return self.body.decode(errors="replace")
+
+
 class RayRest:
-    """The requests. All raise `RayDown` where there is no answer, and `RayRefused` where it is a no."""
+    """The requests. All raise `RayDown` where there is no answer, and `RayRefused` where it is a no. No secret that was
+    shown stands in what they return or raise, whatever the answer repeats."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
@@ -83,14 +109,17 @@ class RayRest:
 
     async def version(self) -> str:
         """Of Ray."""
-        return str((await self._json("GET", "/api/version")).get("ray_version"))
+        told = (await self._json("GET", "/api/version")).get("ray_version")
+        if not isinstance(told, str):
+            raise RayDown(f"{self._door.address} does not say which Ray it is; does another server answer there?")
+        return words(told, SAID_MAX)
 
     async def machines(self) -> list[Machine]:
         """All that the cluster knows of, dead ones too."""
         answer = await self._json("GET", "/api/v0/nodes", params={"detail": "1", "limit": str(LISTED_MAX)})
         try:
             return [_machine(row) for row in answer["data"]["result"]["result"]]
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RayDown(f"its list of nodes cannot be understood: {words(answer, SAID_MAX)}") from error
 
     async def free(self) -> dict[str, float]:
@@ -107,10 +136,13 @@ class RayRest:
         answer = await self._answer("GET", f"/api/jobs/{name}", none=True)
         if answer is None:
             return None
-        told = _decoded(answer)
+        told = self._decoded(answer)
+        status = told.get("status")
+        if status not in STATUSES:
+            raise RayDown(f"{self._door.address} tells no status of job {name}: {words(answer.text, SAID_MAX)}")
         return Job(
             id=name,
-            status=str(told.get("status")),
+            status=status,
             message=words(told.get("message") or "", SAID_MAX),
             machine=told.get("driver_node_id"),
             exit_code=told.get("driver_exit_code"),
@@ -129,7 +161,7 @@ class RayRest:
         if wants.labels:
             asked["entrypoint_label_selector"] = dict(wants.labels)
         try:
-            await self._answer("POST", "/api/jobs/", json=asked)
+            await self._answer("POST", "/api/jobs/", json=asked, hides=_secrets(runtime))
         except (RayDown, RayRefused) as error:
             if EXISTS not in str(error):
                 raise
@@ -145,7 +177,7 @@ class RayRest:
     async def logs(self, name: str) -> str:
         """What a job has said so far; empty where it has not begun, or its machine is gone."""
         answer = await self._answer("GET", f"/api/jobs/{name}/logs", none=True)
-        return "" if answer is None else str(_decoded(answer).get("logs") or "")
+        return "" if answer is None else str(self._decoded(answer).get("logs") or "")
 
     async def has_package(self, package: str) -> bool:
         """Whether a package of that name is kept in the cluster."""
@@ -158,42 +190,82 @@ class RayRest:
     async def _json(self, method: str, path: str, **more: Any) -> dict[str, Any]:
         answer = await self._answer(method, path, **more)
         assert answer is not None
-        return _decoded(answer)
+        return self._decoded(answer)
 
-    async def _answer(self, method: str, path: str, *, none: bool = False, **more: Any) -> httpx2.Response | None:
+    async def _answer(
+        self, method: str, path: str, *, none: bool = False, hides: Iterable[str] = (), **more: Any
+    ) -> _Answer | None:
         """One request; `None`: what it asks for is not there, where that may be."""
         try:
-            answer = await self._client.request(method, path, **more)
+            async with asyncio.timeout(WHOLE_S):
+                answer = await self._sent(self._client.build_request(method, path, **more), path, hides)
         except httpx2.TimeoutException as error:
             raise RayDown(f"{self._door.address} does not answer within {ANSWER_S:g} s") from error
+        except TimeoutError as error:
+            raise RayDown(f"{self._door.address} comes to no end of its answer within {WHOLE_S:g} s") from error
         except (httpx2.HTTPError, OSError) as error:
             raise RayDown(f"{self._door.address} cannot be reached: {error or type(error).__name__}") from error
-        if answer.status_code == 404 and none:
+        if answer.status == 404 and none:
             return None
         _check(self._door, answer)
         return answer
 
+    async def _sent(self, request: httpx2.Request, path: str, hides: Iterable[str]) -> _Answer:
+        response = await self._client.send(request, stream=True)
+        found = bytearray()
+        try:
+            async for piece in response.aiter_bytes():
+                found += piece
+                if len(found) > BODY_MAX:
+                    raise RayDown(f"{self._door.address} answers {path} with more than {BODY_MAX >> 20} MiB")
+        finally:
+            await response.aclose()
+        location = response.headers.get("location") if response.is_redirect else None
+        secrets = [each for each in (self._door.token, *hides) if each]
+        return _Answer(
+            path=path,
+            status=response.status_code,
+            body=_hidden(bytes(found), secrets),
+            location=None if location is None else _hidden(location.encode(), secrets).decode(),
+        )
 
-def _check(door: Door, answer: httpx2.Response) -> None:
-    if answer.is_success:
+    def _decoded(self, answer: _Answer) -> dict[str, Any]:
+        place = f"{self._door.address}{answer.path}"
+        try:
+            told = json.loads(answer.body)
+        except (ValueError, RecursionError) as error:
+            raise RayDown(f"{place} answers with no JSON: {words(answer.text[:80])}") from error
+        if not isinstance(told, dict):
+            raise RayDown(f"{place} answers with no JSON object: {words(answer.text[:80])}")
+        return told
+
+
+def _secrets(runtime: Mapping[str, Any]) -> list[str]:
+    """What is given to a job alone: Ray repeats it where it complains of the request."""
+    return [str(each) for each in runtime.get("env_vars", {}).values()]
+
+
+def _hidden(body: bytes, secrets: Iterable[str]) -> bytes:
+    for secret in secrets:
+        body = body.replace(secret.encode(), HIDDEN.encode())
+    return body
+
+
+def _check(door: Door, answer: _Answer) -> None:
+    if 200 <= answer.status < 300:
         return
     said = words(" ".join(answer.text.split())[-SAID_MAX:])
-    if answer.status_code in (401, 403):
+    if answer.status in (401, 403):
         shown = "no token was shown" if door.token is None else "the token that was shown counts for nothing there"
-        raise RayRefused(f"{door.address} refuses: {said or answer.status_code} ({shown}); {TOKEN_ADVICE}")
-    if answer.status_code in (400, 404, 405, 422) or answer.is_redirect:
-        raise RayRefused(f"{door.address} refuses {answer.request.url.path}: {answer.status_code} {said}")
-    raise RayDown(f"{door.address} fails at {answer.request.url.path}: {answer.status_code} {said}")
-
-
-def _decoded(answer: httpx2.Response) -> dict[str, Any]:
-    try:
-        told = answer.json()
-    except ValueError as error:
-        raise RayDown(f"{answer.request.url} answers with no JSON: {words(answer.text[:80])}") from error
-    if not isinstance(told, dict):
-        raise RayDown(f"{answer.request.url} answers with no JSON object: {words(answer.text[:80])}")
-    return told
+        raise RayRefused(f"{door.address} refuses: {said or answer.status} ({shown}); {TOKEN_ADVICE}")
+    if answer.location is not None:
+        where = words(answer.location, SAID_MAX)
+        raise RayRefused(
+            f"{door.address} sends elsewhere ({answer.status}), to {where}; give the dashboard's own address"
+        )
+    if answer.status in (400, 404, 405, 422):
+        raise RayRefused(f"{door.address} refuses {answer.path}: {answer.status} {said}")
+    raise RayDown(f"{door.address} fails at {answer.path}: {answer.status} {said}")
 
 
 def _machine(row: Mapping[str, Any]) -> Machine:
@@ -201,11 +273,18 @@ def _machine(row: Mapping[str, Any]) -> Machine:
         id=str(row["node_id"]),
         ip=str(row["node_ip"]),
         alive=row["state"] == "ALIVE",
-        total={str(name): float(amount) for name, amount in (row.get("resources_total") or {}).items()},
+        total={str(name): _amount(amount) for name, amount in (row.get("resources_total") or {}).items()},
         labels={str(name): str(value) for name, value in (row.get("labels") or {}).items()},
-        says=row.get("state_message"),
+        says=None if row.get("state_message") is None else words(row["state_message"], SAID_MAX),
         head=bool(row.get("is_head_node")),
     )
+
+
+def _amount(told: Any) -> float:
+    amount = float(told)
+    if not math.isfinite(amount):
+        raise ValueError(f"{told} is no amount")
+    return amount
 
 
 def _trust(ca: Path | None) -> ssl.SSLContext:

@@ -1,4 +1,4 @@
-"""A small program on every node of a cluster, all at the same time; each tells one JSON object in its last line."""
+"""A small program on every node of a cluster, some at a time; each tells one JSON object in its last line."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from hostler.runtime.preflight.seam import Ran, RayCluster
 
 STEP_S = 40.0
 """For one program on one node: a job of Ray begins within some seconds where nobody else is."""
+AT_ONCE = 16
+"""Each is two processes on a node, and some work for the head; whoever waits for a turn has its time before it."""
 GRACE_S = 5.0
 """So much longer it is waited for who is to keep to that, and to tell why."""
 SAID_MAX = 300
@@ -22,7 +24,8 @@ async def on_each(
     cluster: RayCluster, nodes: Sequence[str], argv: Callable[[str], Sequence[str]]
 ) -> Mapping[str, Mapping[str, Any]]:
     """What the program of each node tells; `error` is why it tells nothing."""
-    answers = await asyncio.gather(*(_one(cluster, node, argv(node)) for node in nodes))
+    turns = asyncio.Semaphore(AT_ONCE)
+    answers = await asyncio.gather(*(_one(cluster, node, argv(node), turns) for node in nodes))
     return dict(zip(nodes, answers, strict=True))
 
 
@@ -35,9 +38,9 @@ def in_words(whose: Mapping[str, str]) -> str:
     return "; ".join(told[:LISTED]) + _more(told)
 
 
-async def _one(cluster: RayCluster, node: str, argv: Sequence[str]) -> Mapping[str, Any]:
+async def _one(cluster: RayCluster, node: str, argv: Sequence[str], turns: asyncio.Semaphore) -> Mapping[str, Any]:
     try:
-        async with asyncio.timeout(STEP_S + GRACE_S):
+        async with turns, asyncio.timeout(STEP_S + GRACE_S):
             ran = await cluster.run(node, argv, STEP_S)
     except TimeoutError:
         return {"error": f"did not answer within {STEP_S:g} s"}

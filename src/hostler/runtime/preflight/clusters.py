@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
 
 from hostler.model.errors import LinkError, LinkRefused
-from hostler.model.rl import RlPlan
-from hostler.policy.sampling import number
+from hostler.model.rl import Hosts, RlPlan, Share
+from hostler.policy.sampling import number, places
 from hostler.runtime.preflight.proof import Proof, error, ok, unknown
 from hostler.runtime.preflight.seam import Allows, Machine, RayCluster
 from hostler.runtime.preflight.versions import prove_versions
@@ -59,7 +61,22 @@ def _room(plan: RlPlan, machines: Sequence[Machine]) -> Proof:
     if there < asked:
         words = f"{says}, {number(asked)} are asked for: what is left over would wait for ever"
         return error("cluster", "small", words, f"begin more nodes, or fewer runners ({plan.runners} are asked for)")
+    room = places(_on(plan, machines))
+    if room < plan.runners:
+        apart = ", no two on one" if plan.one_per_node else ""
+        each = f"{number(plan.runner_cpus)} CPU each{apart}, beside a learner with {number(plan.learner_cpus)} on one"
+        words = (
+            f"{says}, and on them room for {room} runners with {each}; {plan.runners} are asked for: what is left over "
+            "would wait for ever"
+        )
+        return error("cluster", "split", words, f"ask for {room} runners, or begin larger nodes: each lies on one")
     return ok("cluster", f"{says}, {number(asked)} are asked for")
+
+
+def _on(plan: RlPlan, machines: Sequence[Machine]) -> RlPlan:
+    """The plan on the nodes that there are; what memory they have is not asked."""
+    hosts = tuple(Hosts(name=each.name, count=1, has=Share(cpus=each.cpus, memory_gb=inf)) for each in machines)
+    return replace(plan, hosts=hosts, pods=(), head=None)
 
 
 def _entered(plan: RlPlan) -> str:

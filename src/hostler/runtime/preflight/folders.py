@@ -90,12 +90,13 @@ async def _everywhere(cluster: RayCluster, folder: str, nodes: Sequence[str]) ->
 
 
 async def _blind(cluster: RayCluster, folder: str, token: str, nodes: Sequence[str]) -> Mapping[str, str]:
-    """Who does not see what others wrote, after some tries."""
+    """Who does not see what others wrote, after some tries; who has seen it all is not asked again."""
     blind: dict[str, str] = {}
     for attempt in range(TRIES):
         if attempt:
             await asyncio.sleep(BETWEEN_S)
-        told = await on_each(cluster, nodes, lambda node: (*PROGRAM, "read", folder, token, *nodes))
+        asked = list(blind) or nodes
+        told = await on_each(cluster, asked, lambda node: (*PROGRAM, "read", folder, token, *nodes))
         blind = {}
         for node, answer in told.items():
             missing = [each for each in nodes if each not in answer.get("read", ())]

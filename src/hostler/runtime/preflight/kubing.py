@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from hostler.backends.kuberay.sources import Rendered, render
 from hostler.model.errors import LinkRefused, UsageError
-from hostler.model.rl import RlPlan
-from hostler.policy.sampling import number
+from hostler.model.rl import Pods, RlPlan, Share
+from hostler.policy.sampling import number, places
 from hostler.runtime.preflight.clusters import other_version
 from hostler.runtime.preflight.proof import Proof, error, ok, unknown
 from hostler.runtime.threads import Threads
@@ -39,19 +40,20 @@ class Kubernetes:
         rl = self._loaded.fleet.rl
         wrong = None if rl is None else other_version(asked.ray_version, rl.cluster.version)
         yield ok("version", f"the image is said to have Ray {asked.ray_version}") if wrong is None else wrong
-        places = _places(asked, plan.runner_cpus)
-        if places < plan.runners:
+        room = _places(asked, plan)
+        if room < plan.runners:
             each = f"{number(plan.runner_cpus)} CPU"
-            says = f"the pods of `kuberay` have room for {places} runners of {each}, {plan.runners} are asked for"
+            says = f"the pods of `kuberay` have room for {room} runners of {each}, {plan.runners} are asked for"
             yield error(
                 "cluster", "small", says, "ask for more workers in `kuberay`, or for fewer runners in the order"
             )
 
 
-def _places(asked: Kuberay, cpus: float) -> int:
-    """Runners that Ray would find a place for; one lies on one pod."""
-    head = int(asked.head.cpus / cpus) if asked.head.schedules else 0
-    return head + sum(each.most * int(each.cpus / cpus) for each in asked.workers)
+def _places(asked: Kuberay, plan: RlPlan) -> int:
+    """Runners that Ray would find a place for. The learner, which is the job's own program, asks Ray for none."""
+    workers = tuple(Pods(name=each.name, count=each.most, takes=Share(cpus=each.cpus)) for each in asked.workers)
+    head = Pods(name="head", count=1, takes=Share(cpus=asked.head.cpus))
+    return places(replace(plan, pods=workers, head=head, head_works=asked.head.schedules, learner_cpus=0.0))
 
 
 def _asked(made: Rendered) -> list[Proof]:

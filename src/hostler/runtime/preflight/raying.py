@@ -19,8 +19,6 @@ from hostler.settings import Entrance, Loaded
 
 LOOK_S = 10.0
 """For one answer of the dashboard."""
-AT_ONCE = 16
-"""Jobs at a time: each is two processes on a machine, and some work for the head."""
 PYTHON = "{python}"
 NOT_FOUND = 127
 """What a shell ends with that has no such program; the log has its words only after those of Ray, if at all."""
@@ -37,7 +35,6 @@ class Dashboard:
         self._named: dict[str, RayMachine] = {}
         self._begun: list[str] = []
         """Names of our jobs."""
-        self._room = asyncio.Semaphore(AT_ONCE)
 
     async def close(self) -> None:
         """Have the cluster forget our jobs, and end the connections to it."""
@@ -62,9 +59,8 @@ class Dashboard:
     async def run(self, machine: str, argv: Sequence[str], timeout_s: float) -> Ran:
         """Run a program there, as a job of the cluster that is forgotten afterwards."""
         words = [self._entrance.python if word == PYTHON else word for word in argv]
-        async with self._room:
-            with _as_ours():
-                came = await run(self._opened(), self._named[machine], words, timeout_s)
+        with _as_ours():
+            came = await run(self._opened(), self._named[machine], words, timeout_s)
         self._begun.append(came.name)
         said = f"there is no {words[0]}" if came.status == NOT_FOUND else came.said
         return Ran(status=came.status, out=said, err=said)
