@@ -98,7 +98,8 @@ def _machine(machine: Any) -> str:
 def _bars(bars: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     for bar in bars:
         met = {True: "met", False: "**missed**", None: "not measured"}[bar["met"]]
-        yield {"bar": bar["name"], "measured": bar["value"], "target": f"{bar['op']} {_cell(bar['target'])}", "": met}
+        told = f"{met}: {bar['note']}" if bar["note"] else met
+        yield {"bar": bar["name"], "measured": bar["value"], "target": f"{bar['op']} {_cell(bar['target'])}", "": told}
 
 
 def _tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
