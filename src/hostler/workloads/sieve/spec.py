@@ -110,9 +110,9 @@ def chance(params: Params) -> float:
     for a float is the smallest positive one.
     """
     spec = parse(params)
-    if spec.output.size.bit_length() > sys.float_info.max_exp:
+    if spec.output.odds.bit_length() > sys.float_info.max_exp:
         return sys.float_info.min
-    return max(float(spec.output.size) ** -spec.known, sys.float_info.min)
+    return max(float(spec.output.odds) ** -spec.known, sys.float_info.min)
 
 
 def need_kernel(spec: Spec) -> None:

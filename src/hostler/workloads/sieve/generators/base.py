@@ -76,6 +76,11 @@ class Output(ABC):
     def size(self) -> int:
         """How many values it can take; they follow each other from ``lowest`` and are equally likely, or nearly."""
 
+    @property
+    def odds(self) -> int:
+        """How many equally likely values chance has to choose from: ``size``, or fewer where some never come."""
+        return self.size
+
     @abstractmethod
     def take(self, words: Words) -> int:
         """The next output, step by step as the runtime computes it."""

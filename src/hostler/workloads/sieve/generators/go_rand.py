@@ -12,10 +12,11 @@ before.
 from functools import cache
 from typing import ClassVar, TypeAlias
 
-from hostler.workloads.sieve.generators.base import Engine, Generator, Structure, by_kind
+from hostler.workloads.sieve.errors import SpecError
+from hostler.workloads.sieve.generators.base import Engine, Generator, Output, Picked, Structure, by_kind
 from hostler.workloads.sieve.generators.choosers import Chooser, FairRemainder, WideProduct
-from hostler.workloads.sieve.generators.mappings import Below, Bits, Float
-from hostler.workloads.sieve.generators.rules import Part, Rule, Want, Words
+from hostler.workloads.sieve.generators.mappings import Below, Bits
+from hostler.workloads.sieve.generators.rules import Above, Part, Rule, Want, Words, span_of
 from hostler.workloads.sieve.generators.shuffles import InsideOut, Shuffle
 
 LENGTH, TAP = 607, 273
@@ -144,12 +145,40 @@ class Uint32(Int63):
     parts: ClassVar[tuple[Part, ...]] = (Part(31, 32),)
 
 
-class Float64(Float):
-    """``Float64()``: the lower 53 bits."""
+class Float64(Picked):
+    """``Float64()``: ``Int63()`` rounded to a double, over 2^63, as the integer ``float * 2^63``; 1 is drawn again.
+
+    Not every such integer is the value of a double. A draw may also be given as the float itself.
+    """
 
     kind: ClassVar[str] = "float64"
-    width: ClassVar[int] = 64
-    parts: ClassVar[tuple[Part, ...]] = (Part(0, 53),)
+
+    @property
+    def size(self) -> int:
+        return 1 << 63
+
+    @property
+    def odds(self) -> int:
+        return 1 << 53
+
+    def take(self, words: Words) -> int:
+        while (rounded := int(float(next(words) % self.size))) == self.size:
+            pass
+        return rounded
+
+    def rule(self) -> Rule:
+        # From 2^63 - 512 on, the nearest double is 2^63.
+        return Rule(64, (Part(0, 63),), Above(self.size - 513))
+
+    def want(self, draw: int) -> Want:
+        return span_of(lambda v: int(float(v)), draw, self.size)
+
+    def read(self, draw: object) -> int:
+        if not isinstance(draw, float):
+            return Output.read(self, draw)
+        if not 0.0 <= draw < 1.0 or (scaled := draw * float(self.size)) != int(scaled):
+            raise SpecError(f"{draw!r} is no output of Float64(): it must be a float k / 2^63 in [0, 1)")
+        return int(scaled)
 
 
 class _Below(Chooser):
