@@ -1,5 +1,6 @@
 """The oracles against outputs recorded from the real runtimes."""
 
+import re
 from collections import Counter
 from itertools import islice
 
@@ -10,7 +11,7 @@ from hostler.workloads.sieve.generators import ALIASES, GENERATORS, generator
 from hostler.workloads.sieve.generators.base import stream
 from hostler.workloads.sieve.spec import parse_output
 
-from .support import Output, draws, vectors
+from .support import ROOT, Output, draws, vectors
 
 # Two have no runtime to record: one is the sum of two that have, one is Lua's under another seeding.
 UNRECORDED = {"php5-rand", "xoshiro256starstar"}
@@ -170,3 +171,10 @@ def test_constants_have_one_spelling() -> None:
 def test_impossible_seeds_are_refused(name: str, seed: object) -> None:
     with pytest.raises(SpecError, match="seed"):
         generator(name).read_seed(seed)
+
+
+def test_the_reference_names_every_generator_and_every_output() -> None:
+    text = (ROOT / "docs" / "reference" / "sieve.md").read_text()
+    named = set(re.findall(r"`([^`(]+)", text))
+    assert set(GENERATORS) | set(ALIASES) <= named
+    assert {kind for made_by in GENERATORS.values() for kind in made_by.outputs} <= named

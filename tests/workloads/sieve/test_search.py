@@ -63,9 +63,10 @@ def planted(draw: st.DrawFn, name: str) -> tuple[dict[str, Any], int]:
 
 @pytest.mark.parametrize("name", SEARCHABLE)
 def test_kernels_find_the_seed_of_every_vector(name: str) -> None:
-    swept = range(GENERATORS[name].seeds)
     for made_by, vector in vectors():
-        if made_by != name or vector["output"]["kind"] not in GENERATORS[name].searched or vector["seed"] not in swept:
+        if made_by != name or vector["output"]["kind"] not in GENERATORS[name].searched:
+            continue
+        if not isinstance(vector["seed"], int) or not 0 <= vector["seed"] < GENERATORS[name].seeds:
             continue
         if len(set(vector["draws"])) == 1:  # outputs of one value, and the dead seed of xorshift32
             continue

@@ -92,7 +92,7 @@ class TopBits(Chooser):
 class Masked(Chooser):
     """The lower bits of a word under the smallest mask that holds ``size - 1``, drawn again while above it.
 
-    A size of 1 takes no word. ``part``, as wide as the word or narrower, is what the mask is laid upon.
+    A size of 1 takes no word.
     """
 
     width: int = 32
@@ -149,8 +149,7 @@ class FairRemainder(Chooser):
 class WideProduct(Chooser):
     """The upper half of ``v * size``, drawn again where the lower half shows an incomplete run (D. Lemire, 2019).
 
-    Nothing but the runtime's word of ``width`` bits is ``v``. With ``free_one``, a size of 1 takes no word, as
-    in numpy.
+    ``part`` of a word is ``v``. With ``free_one``, a size of 1 takes no word, as in numpy.
     """
 
     width: int
