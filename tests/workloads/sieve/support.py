@@ -27,10 +27,11 @@ def vectors() -> Iterator[tuple[str, dict[str, Any]]]:
             yield content["generator"], vector
 
 
-def draws(name: str, output: Output, seed: int, count: int, skip: int = 0) -> list[int]:
+def draws(name: str, output: Output, seed: int | str, count: int, skip: int = 0) -> list[int]:
     """The oracle's draws."""
     made_by = generator(name)
-    return list(islice(oracle(made_by, spec.parse_output(made_by, output), seed, skip=skip), count))
+    made = oracle(made_by, spec.parse_output(made_by, output), made_by.read_seed(seed), skip=skip)
+    return list(islice(made, count))
 
 
 def params(name: str, output: Output, values: list[Any], skip: int = 0) -> dict[str, Any]:

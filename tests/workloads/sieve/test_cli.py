@@ -1,13 +1,19 @@
 """The command line, by hand."""
 
 import json
+import random
 from pathlib import Path
 
 import pytest
 
 from hostler.workloads.sieve.cli import main
+from hostler.workloads.sieve.errors import SpecError
+from hostler.workloads.sieve.generators import GENERATORS, generator
+from hostler.workloads.sieve.plan import make_plan
+from hostler.workloads.sieve.program import PROGRAM
+from hostler.workloads.sieve.spec import output_arguments, parse, parse_output, prepare
 
-from .support import DRAWS, draws, run
+from .support import DRAWS, Output, draws, params, run
 
 
 def test_search_finds_the_planted_seed() -> None:
@@ -64,3 +70,65 @@ def test_data_is_found_from_the_working_folder(
     monkeypatch.chdir(DRAWS)
     assert main(["check", str(Path("java.json"))]) == 0
     assert "java-random" in capsys.readouterr().out
+
+
+def test_the_list_of_generators_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generators"]) == 0
+    listed = capsys.readouterr().out
+    assert max(map(len, listed.splitlines())) <= 80
+    assert all(f"\n{name}" in listed for name in GENERATORS)
+    assert "lcg:A,C,M,SHIFT" in listed
+
+
+@pytest.mark.parametrize("name", [*GENERATORS, "lcg:1103515245,12345,2147483648,16"])
+def test_every_generator_draws(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for kind, output in generator(name).outputs.items():
+        arguments = {**dict.fromkeys(output_arguments(output), 7), "shift": 1, "bits": 3, "min": 2, "max": 9}
+        given = {"kind": kind, **{field: arguments[field] for field in output_arguments(output)}}
+        assert main(["draw", name, "--seed", "5", "--count", "3", "--output", json.dumps(given)]) == 0
+        drawn = json.loads(capsys.readouterr().out)
+        parsed = parse_output(generator(name), given)
+        assert [parsed.read(draw) for draw in drawn] == draws(name, given, 5, 3)
+
+
+def test_a_text_seeds_where_texts_are_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    shuffle = '{"kind": "shuffle", "n": 5}'
+    assert main(["draw", "python", "--seed", "text:hello", "--count", "1", "--output", shuffle]) == 0
+    source, items = random.Random("hello"), list(range(5))
+    source.shuffle(items)
+    assert json.loads(capsys.readouterr().out) == [items]
+    assert main(["draw", "php8", "--seed", "text:hello", "--output", shuffle]) == 1
+    assert "takes no texts" in capsys.readouterr().err
+
+
+def recorded(path: Path, name: str, output: Output) -> Path:
+    """A data file with draws of the oracle."""
+    provenance = {"runtime": "none", "script": "none", "command": "none"}
+    content = params(name, output, draws(name, output, 5, 6))
+    del content["skip"]
+    path.write_text(json.dumps({**content, "provenance": provenance}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [
+        ("glibc-rand", {"kind": "mod", "modulus": 100}),
+        ("php8", {"kind": "shuffle", "n": 5}),
+        ("java", {"kind": "double"}),
+        ("lcg:69069,1,4294967296,16", {"kind": "exact"}),
+    ],
+)
+def test_what_cannot_be_searched_yet_is_refused_by_name(
+    name: str, output: Output, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = recorded(tmp_path / "draws.json", name, output)
+    assert main(["check", str(file)]) == 0
+    assert main(["search", str(file)]) == 1
+    complaint = capsys.readouterr().err
+    assert f"output {output['kind']} of generator {generator(name).name}" in complaint
+    assert "what can be searched so far: php-mt_rand: exact, range; python-random:" in complaint
+    with pytest.raises(ValueError, match="can be searched so far"):
+        PROGRAM.prepare({"data": str(file)}, tmp_path)
+    with pytest.raises(SpecError, match="can be searched so far"):
+        make_plan(parse(prepare({"data": str(file)}, tmp_path)))

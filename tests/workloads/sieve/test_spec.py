@@ -40,6 +40,58 @@ def test_digest_is_that_of_the_protocol() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "digest"),
+    [
+        ("java.json", "649e70f917ac3369a2d557740c8a10c24ff162a7feccd58edc0983f95c1a9404"),
+        ("php-exact.json", "3ce1b02814454e6a41f7cb83946952f4939fc7f0a70eebdf37bceacdcee55dad"),
+        ("php.json", "e0e10a432c39760574a17f383f8738463960ea0f4f5a3575baf4f5e9134c6ae0"),
+        ("python-random.json", "5e66a2e4bb52b2121a9f4ce6e28b32cd33f808e852e3aa5bcc2850e0c0344d70"),
+        ("python.json", "11290a4ec609f829fe9aa5e03e684895172cf9d44d02a32dc851b3c496e3dd90"),
+        ("xorshift32.json", "a455ce18fdd682e812091a646941c1fefa266fbf0af6b882a1f0c56a2b5158e1"),
+    ],
+)
+def test_digests_stay_what_they_were(name: str, digest: str) -> None:
+    # A sweep that was begun by an earlier version must find its own parameters again.
+    assert spec.digest(spec.prepare({"data": name}, DRAWS)) == digest
+
+
+def test_other_names_of_a_generator_have_its_digest() -> None:
+    assert spec.prepare({**GOOD, "generator": "php8"}, Path()) == GOOD
+
+
+def test_chance_of_outputs_with_huge_spaces() -> None:
+    shuffle = params("php-mt_rand", {"kind": "shuffle", "n": 128}, [list(range(128))])
+    assert 0 < spec.chance(shuffle) < 1e-200
+    double = params("go-rand", {"kind": "float64"}, [0.75])
+    assert spec.chance(double) == 2.0**-53
+
+
+@pytest.mark.parametrize(
+    ("output", "draw", "complaint"),
+    [
+        ({"kind": "shuffle", "n": 3}, [0, 1, 1], "is no permutation"),
+        ({"kind": "shuffle", "n": 3}, [0, 1], "is no permutation"),
+        ({"kind": "shuffle", "n": 3}, 6, "lies outside 0..5"),
+        ({"kind": "shuffle", "n": 1}, 0, "lies outside 2..128"),
+        ({"kind": "getrandbits", "k": 0}, 0, "getrandbits"),
+        ({"kind": "range", "min": 5, "max": 4}, 0, "is above max"),
+        ({"kind": "floor", "n": 0}, 0, "floor"),
+    ],
+)
+def test_impossible_new_outputs_and_draws_are_refused(output: dict[str, Any], draw: Any, complaint: str) -> None:
+    with pytest.raises(SpecError, match=complaint):
+        spec.parse(params("python-random", output, [draw]))
+
+
+@pytest.mark.parametrize(
+    ("draw", "complaint"), [("zz", "hexadecimal"), ("0102", "has 2 bytes, not 3"), (1 << 24, "lies")]
+)
+def test_impossible_bytes_are_refused(draw: Any, complaint: str) -> None:
+    with pytest.raises(SpecError, match=complaint):
+        spec.parse(params("java-random", {"kind": "bytes", "n": 3}, [draw]))
+
+
+@pytest.mark.parametrize(
     ("change", "complaint"),
     [
         ({"schema": 2}, "schema"),

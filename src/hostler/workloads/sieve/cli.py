@@ -12,7 +12,8 @@ from typing import Any
 
 from hostler.workloads.sieve import spec
 from hostler.workloads.sieve.errors import SieveError, SpecError
-from hostler.workloads.sieve.generators import GENERATORS, generator, oracle
+from hostler.workloads.sieve.generators import generator, oracle
+from hostler.workloads.sieve.generators.base import TEXT
 
 PROGRESS_S = 1.0
 
@@ -22,6 +23,7 @@ EXAMPLES = """examples:
   python -m hostler.workloads.sieve search examples/draws/php.json
   python -m hostler.workloads.sieve search examples/draws/java.json --start 0 --stop 4294967296 --threads 2
   python -m hostler.workloads.sieve draw java-random --seed 42 --count 12 --output '{"kind": "bound", "bound": 1000}'
+  python -m hostler.workloads.sieve draw python --seed text:hello --output '{"kind": "shuffle", "n": 52}' --count 1
 """
 
 
@@ -75,7 +77,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
 
 def _add_draw(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("generator", help="a name that 'generators' lists")
-    parser.add_argument("--seed", type=_integer, required=True)
+    parser.add_argument("--seed", type=_seed, required=True, help="an integer, or text:TEXT where texts are seeds")
     parser.add_argument("--output", type=json.loads, required=True, metavar="JSON", help="the kind and its arguments")
     parser.add_argument("--count", type=int, default=12)
     parser.add_argument("--skip", type=int, default=0)
@@ -83,9 +85,10 @@ def _add_draw(parser: argparse.ArgumentParser) -> None:
 
 
 def _search(options: argparse.Namespace) -> int:
+    checked = spec.parse(spec.prepare({"data": str(options.file), "skip": options.skip}, Path()))
+    spec.need_kernel(checked)
     from hostler.workloads.sieve.search import search_parallel
 
-    checked = spec.parse(spec.prepare({"data": str(options.file), "skip": options.skip}, Path()))
     stop = min(1 << 32, checked.generator.seeds) if options.stop is None else options.stop
     if not 0 <= options.start < stop <= checked.generator.seeds or options.threads < 1:
         raise SpecError(f"[{options.start}, {stop}) on {options.threads} threads: choose 0 <= start < stop <= "
@@ -140,22 +143,19 @@ def _worker(options: argparse.Namespace) -> int:
 
 
 def _generators(options: argparse.Namespace) -> int:
-    for made_by in GENERATORS.values():
-        kinds = ", ".join(
-            json.dumps({"kind": kind, **dict.fromkeys(spec.output_arguments(output), "INTEGER")})
-            for kind, output in made_by.outputs.items()
-        )
-        print(f"{made_by.name:14} {made_by.title}; seeds 0 to 2^{made_by.seeds.bit_length() - 1} - 1; {kinds}")
+    from hostler.workloads.sieve.listing import listing
+
+    print(listing())
     return 0
 
 
 def _draw(options: argparse.Namespace) -> int:
     made_by = generator(options.generator)
     output = spec.parse_output(made_by, options.output)
-    if not 0 <= options.seed < made_by.seeds or min(options.skip, options.count) < 0:
-        raise SpecError(f"draw: the seed must lie in [0, {made_by.seeds}), and skip and count must not be negative")
-    draws = oracle(made_by, output, options.seed, skip=options.skip)
-    print(json.dumps(list(islice(draws, options.count))))
+    if min(options.skip, options.count) < 0:
+        raise SpecError("draw: skip and count must not be negative")
+    draws = oracle(made_by, output, made_by.read_seed(options.seed), skip=options.skip)
+    print(json.dumps([output.show(draw) for draw in islice(draws, options.count)]))
     return 0
 
 
@@ -169,6 +169,10 @@ def _check(options: argparse.Namespace) -> int:
 
 def _integer(text: str) -> int:
     return int(text, 0)
+
+
+def _seed(text: str) -> int | str:
+    return text if text.startswith(TEXT) else int(text, 0)
 
 
 def _cores() -> int:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hostler.workloads.sieve import kernels
-from hostler.workloads.sieve.generators import Rule
-from hostler.workloads.sieve.generators.base import WORD
+from hostler.workloads.sieve.generators.base import WORD, Output
+from hostler.workloads.sieve.generators.rules import Above, Residue
 from hostler.workloads.sieve.kernels import U32
-from hostler.workloads.sieve.spec import Spec
+from hostler.workloads.sieve.spec import Spec, need_kernel
 
 # A lane kernel that verifies a lane from its seed pays some 700 steps for it: it must be asked rarely.
 RARE = 2.0**-20
@@ -29,9 +29,28 @@ class Plan:
     rule: U32
 
 
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """What today's kernels know of an output: one pick of one word, or of some words that are never drawn again.
+
+    Word ``w`` counts as ``v = w >> shift``. If ``v > limit`` it is drawn again (outputs of one word only). It fits the
+    target ``t`` when ``v % modulus == t``; with ``modulus`` 2^32 that is ``v == t``.
+    """
+
+    shifts: tuple[int, ...]
+    modulus: int
+    limit: int
+
+    @property
+    def rejects(self) -> bool:
+        """Whether some word makes the runtime draw again."""
+        return self.limit < (WORD - 1) >> self.shifts[0]
+
+
 def make_plan(spec: Spec) -> Plan:
-    """The plan that searches for ``spec``."""
-    rule = spec.output.rule()
+    """The plan that searches for ``spec``; raises :class:`SpecError` where there is no kernel for it."""
+    need_kernel(spec)
+    rule = flat(spec.output)
     rows = _rows(spec, rule)
     skip = spec.skip * len(rule.shifts)
     seen = skip + next(i for i, row in enumerate(rows) if row[kernels.KNOWN])
@@ -44,22 +63,41 @@ def make_plan(spec: Spec) -> Plan:
     return Plan(kernel, np.array(rows, np.uint32), np.array(constants, np.uint32))
 
 
-def _rows(spec: Spec, rule: Rule) -> list[Row]:
+def flat(output: Output) -> Flat:
+    """An output that a kernel searches, in the kernels' terms: its parts reach up to the words' highest bit."""
+    (rule,), (want,) = output.rules(), output.wants(output.lowest)
+    limit = rule.again.limit if isinstance(rule.again, Above) else WORD - 1
+    modulus = want.modulus if isinstance(want, Residue) else WORD
+    return Flat(tuple(part.shift for part in rule.parts), modulus, limit)
+
+
+def _targets(output: Output, draw: int) -> tuple[int, ...]:
+    (rule,), (want,) = output.rules(), output.wants(draw)
+    if isinstance(want, Residue):
+        return (want.target,)
+    targets, below = [], rule.bits
+    for part in rule.parts:
+        below -= part.bits
+        targets.append(want.low >> below & (1 << part.bits) - 1)
+    return tuple(targets)
+
+
+def _rows(spec: Spec, rule: Flat) -> list[Row]:
     rows: list[Row] = []
     for draw in spec.draws:
-        targets = (0,) * len(rule.shifts) if draw is None else spec.output.targets(draw)
+        targets = (0,) * len(rule.shifts) if draw is None else _targets(spec.output, draw)
         rows += [(int(draw is not None), shift, target) for shift, target in zip(rule.shifts, targets, strict=True)]
     return rows
 
 
-def _kernel(spec: Spec, rule: Rule, seen: int) -> str:
+def _kernel(spec: Spec, rule: Flat, seen: int) -> str:
     if spec.generator.name != "php-mt_rand":
         return {"java-random": "java", "python-random": "python", "xorshift32": "xorshift32"}[spec.generator.name]
     redraw = 1 - (rule.limit + 1) * 2.0 ** (rule.shifts[0] - 32)
     return "php-early" if seen <= kernels.EARLY and redraw <= RARE_REDRAW else "php-full"
 
 
-def _last(rows: list[Row], rule: Rule, skip: int, seen: int) -> int:
+def _last(rows: list[Row], rule: Flat, skip: int, seen: int) -> int:
     """The last word that the lanes test: as many as make a chance survivor rare, among the words within reach."""
     last, passing = seen, _passing(rows[seen - skip], rule)
     while passing > RARE and last < min(kernels.EARLY, skip + len(rows) - 1):
@@ -68,12 +106,12 @@ def _last(rows: list[Row], rule: Rule, skip: int, seen: int) -> int:
     return last
 
 
-def _passing(row: Row, rule: Rule) -> float:
+def _passing(row: Row, rule: Flat) -> float:
     known, shift, _ = row
     return 1.0 / min(rule.modulus, WORD >> shift) if known else 1.0
 
 
-def _constants(rule: Rule, skip: int, *, first: int, last: int) -> list[int]:
+def _constants(rule: Flat, skip: int, *, first: int, last: int) -> list[int]:
     """The constants of the divisibility test by ``modulus`` and of the words to look at, in the kernels' order."""
     rotate = (rule.modulus & -rule.modulus).bit_length() - 1
     odd = rule.modulus >> rotate

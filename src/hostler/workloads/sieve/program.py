@@ -20,8 +20,13 @@ class SieveProgram:
     worker: tuple[str, ...] = ("{python}", "-m", "hostler.workloads.sieve", "worker")
 
     def prepare(self, params: Mapping[str, Any], base_dir: Path) -> dict[str, Any]:
-        """Canonical parameters with the draws inline; raises ``ValueError`` naming the field that is wrong."""
-        return _refusing(spec.prepare, params, base_dir)
+        """Canonical parameters with the draws inline; raises ``ValueError`` naming the field that is wrong.
+
+        So it does where no kernel searches for them yet.
+        """
+        prepared = _refusing(spec.prepare, params, base_dir)
+        _refusing(spec.need_kernel, spec.parse(prepared))
+        return prepared
 
     def chance(self, params: Mapping[str, Any]) -> float:
         """The probability that a wrong seed passes."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from hostler.workloads.sieve.errors import SpecError
-from hostler.workloads.sieve.generators import Generator, Output, generator
+from hostler.workloads.sieve.generators import GENERATORS, SEARCHABLE, Generator, Output, generator
 
 SCHEMA = 1
 MAX_DRAWS = 10_000
@@ -82,7 +82,7 @@ def parse_output(made_by: Generator, value: object) -> Output:
 
 def output_arguments(output: type[Output]) -> list[str]:
     """The names of an output kind's arguments."""
-    return [field.name for field in fields(output)]  # type: ignore[arg-type]  # every Output is a dataclass
+    return [field.name for field in fields(output)]
 
 
 def canonical(spec: Spec) -> dict[str, Any]:
@@ -110,7 +110,21 @@ def chance(params: Params) -> float:
     for a float is the smallest positive one.
     """
     spec = parse(params)
-    return max(float(spec.output.size) ** -spec.known, sys.float_info.min)
+    if spec.output.odds.bit_length() > sys.float_info.max_exp:
+        return sys.float_info.min
+    return max(float(spec.output.odds) ** -spec.known, sys.float_info.min)
+
+
+def need_kernel(spec: Spec) -> None:
+    """Raise :class:`SpecError`, which says what can be searched so far, if no kernel searches for ``spec``."""
+    made_by, kind = spec.generator, spec.output.kind
+    if kind in made_by.searched:
+        return
+    searched = "; ".join(f"{name}: {', '.join(sorted(GENERATORS[name].searched))}" for name in SEARCHABLE)
+    raise SpecError(
+        f"output {kind} of generator {made_by.name} can be drawn and checked, but not searched yet; "
+        f"what can be searched so far: {searched}"
+    )
 
 
 def seed_range(params: Params) -> tuple[int, int]:

@@ -1,78 +1,52 @@
-"""PHP 7.1 and later: ``mt_srand(seed)`` and ``mt_rand()``, ``mt_rand(min, max)``.
+"""PHP 7.1 and later: ``mt_srand(seed)`` (or ``srand``), and ``mt_rand``, ``rand``, ``shuffle``, ``array_rand``.
 
 Reference: php-src ``ext/standard/mt_rand.c`` (7.1 to 8.1) and ``ext/random`` (8.2 on): ``php_mt_initialize``,
-``php_mt_reload``, ``php_mt_rand_range32``. The seed is taken modulo 2^32. PHP 7.0 and earlier twisted
-differently, and so does the mode ``MT_RAND_PHP``: neither is covered here.
+``php_mt_reload``, ``php_mt_rand_range32``, and ``php_array_data_shuffle``. The seed is taken modulo 2^32. ``rand``
+does what ``mt_rand`` does. ``array_rand($a)``, which takes one key, is ``range`` from 0 to ``count($a) - 1`` for an
+array without gaps; ``str_shuffle`` is ``shuffle``. The mode ``MT_RAND_PHP`` is a generator of its own
+(``php5-mt_rand``).
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hostler.workloads.sieve.generators import mersenne
-from hostler.workloads.sieve.generators.base import WORD, Generator, Output, Rule, Words, by_kind, need
+from hostler.workloads.sieve.generators.base import WORD, Generator, by_kind
+from hostler.workloads.sieve.generators.choosers import Chooser, FairRemainder
+from hostler.workloads.sieve.generators.mappings import Bits, Range
+from hostler.workloads.sieve.generators.rules import Part
+from hostler.workloads.sieve.generators.shuffles import Shuffle
+
+RANGE32 = FairRemainder(32, Part(0, 32))
 
 
-def words(seed: int) -> Words:
-    """The 32-bit words behind ``mt_rand`` after ``mt_srand(seed)``."""
-    return mersenne.words(mersenne.init_genrand(seed))
-
-
-@dataclass(frozen=True, slots=True)
-class Exact(Output):
+class Exact(Bits):
     """``mt_rand()``: the upper 31 bits of a word."""
 
     kind: ClassVar[str] = "exact"
-
-    @property
-    def lowest(self) -> int:
-        return 0
-
-    @property
-    def size(self) -> int:
-        return WORD >> 1
-
-    def take(self, words: Words) -> int:
-        return next(words) >> 1
-
-    def rule(self) -> Rule:
-        return Rule(shifts=(1,))
+    parts: ClassVar[tuple[Part, ...]] = (Part(1, 31),)
 
 
-@dataclass(frozen=True, slots=True)
-class Range(Output):
+class MtRange(Range):
     """``mt_rand(min, max)``, both ends included, over at most 2^32 values (a wider range takes two words)."""
 
-    min: int
-    max: int
-
-    kind: ClassVar[str] = "range"
-
-    def __post_init__(self) -> None:
-        need(self.min <= self.max, f"range: min {self.min} is above max {self.max}")
-        need(self.max - self.min < WORD, "range: max - min must be below 2^32; wider ranges are not supported")
-        need(self.min >= -(1 << 63) and self.max < 1 << 63, "range: min and max must fit PHP's 64-bit integers")
-
-    @property
-    def lowest(self) -> int:
-        return self.min
-
-    @property
-    def size(self) -> int:
-        return self.max - self.min + 1
-
-    def take(self, words: Words) -> int:
-        result = next(words)
-        if self.size & (self.size - 1) == 0:
-            return self.min + (result & (self.size - 1))
-        ceiling = 0xFFFFFFFF - 0xFFFFFFFF % self.size - 1
-        while result > ceiling:
-            result = next(words)
-        return self.min + result % self.size
-
-    def rule(self) -> Rule:
-        if self.size & (self.size - 1) == 0:
-            return Rule(modulus=self.size)
-        return Rule(modulus=self.size, limit=WORD - WORD % self.size - 1)
+    chooser: ClassVar[Chooser] = RANGE32
 
 
-PHP_MT_RAND = Generator("php-mt_rand", "PHP 7.1+ mt_srand, mt_rand", WORD, words, by_kind(Exact, Range))
+class MtShuffle(Shuffle):
+    """``shuffle($list)``, ``str_shuffle``."""
+
+    chooser: ClassVar[Chooser] = RANGE32
+
+
+PHP_MT_RAND = Generator(
+    "php-mt_rand",
+    "PHP 7.1+ mt_srand, mt_rand, rand",
+    WORD,
+    mersenne.GENRAND,
+    by_kind(Exact, MtRange, MtShuffle),
+    reference="php-src 8.2 ext/random/engine_mt19937.c, random.c: php_random_range32",
+    aliases=("php", "php7", "php7.1", "php8"),
+    searched=frozenset({"exact", "range"}),
+    drawn=(-(1 << 63), (1 << 63) - 1),
+    seed_notes="taken modulo 2^32",
+)

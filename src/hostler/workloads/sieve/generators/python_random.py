@@ -1,88 +1,119 @@
-"""CPython's ``random``: ``seed(int)`` and ``random()``, ``randrange(stop)`` (3.2 and later).
+"""CPython's ``random``: ``seed``, ``random``, ``randrange``, ``choice``, ``getrandbits``, ``shuffle`` (3.2 and later).
 
-Reference: CPython ``Modules/_randommodule.c`` (``random_seed``, ``random_random``, ``getrandbits``) and
-``Lib/random.py`` (``_randbelow_with_getrandbits``). The seed's absolute value is the key of ``init_by_array``,
-32 bits a word, lowest first; here it has one word or two.
+Reference: CPython 3.11 ``Modules/_randommodule.c`` (``random_seed``, ``random_random``, ``getrandbits``) and
+``Lib/random.py`` (``seed`` version 2, ``_randbelow_with_getrandbits``, ``shuffle``). The seed's absolute value is
+the key of ``init_by_array``, 32 bits a word, lowest first. A text or bytes seed is the integer of its bytes
+followed by their SHA-512. ``choice(list)`` is ``randrange(len(list))``; ``randrange(a, b)`` and ``randint`` are
+``range``.
 """
 
+import hashlib
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hostler.workloads.sieve.errors import SpecError
 from hostler.workloads.sieve.generators import mersenne
-from hostler.workloads.sieve.generators.base import WORD, Generator, Output, Rule, Words, by_kind, need
+from hostler.workloads.sieve.generators.base import ANY, Engine, Generator, Picked, Structure, by_kind, need
+from hostler.workloads.sieve.generators.choosers import Chooser, Floor, TopBits
+from hostler.workloads.sieve.generators.mappings import Below, Chosen, Float, Range
+from hostler.workloads.sieve.generators.rules import Part, Rule, Words
+from hostler.workloads.sieve.generators.shuffles import Shuffle
+
+RES53 = (Part(5, 27), Part(6, 26, word=1))
 
 
-def words(seed: int) -> Words:
-    """``getrandbits(32)`` again and again after ``random.seed(seed)``."""
-    key = [seed] if seed < WORD else [seed % WORD, seed // WORD]
-    return mersenne.words(mersenne.init_by_array(key))
+def seed_of(text: bytes) -> int:
+    """The integer that seeds as ``random.seed(text)`` does; a str counts by its UTF-8 bytes."""
+    return int.from_bytes(text + hashlib.sha512(text).digest(), "big")
 
 
-@dataclass(frozen=True, slots=True)
-class Random(Output):
+class Random(Float):
     """``random()`` as the integer ``random() * 2^53``; a draw may also be given as the float itself."""
 
     kind: ClassVar[str] = "random"
-
-    @property
-    def lowest(self) -> int:
-        return 0
-
-    @property
-    def size(self) -> int:
-        return 1 << 53
-
-    def take(self, words: Words) -> int:
-        high, low = next(words) >> 5, next(words) >> 6
-        return high * (1 << 26) + low
-
-    def rule(self) -> Rule:
-        return Rule(shifts=(5, 6))
-
-    def targets(self, draw: int) -> tuple[int, ...]:
-        return draw >> 26, draw % (1 << 26)
-
-    def read(self, draw: object) -> int:
-        if isinstance(draw, float):
-            return self._scaled(draw)
-        return Output.read(self, draw)
-
-    def _scaled(self, draw: float) -> int:
-        scaled = draw * self.size
-        if 0.0 <= draw < 1.0 and scaled == int(scaled):
-            return int(scaled)
-        raise SpecError(f"{draw!r} is no output of random(): it must be k / 2^53 in [0, 1), with every digit kept")
+    parts: ClassVar[tuple[Part, ...]] = RES53
 
 
-@dataclass(frozen=True, slots=True)
-class RandRange(Output):
+@dataclass(frozen=True)
+class RandRange(Chosen):
     """``randrange(stop)``: ``0..stop-1`` from ``getrandbits(stop.bit_length())``; stops are 1 to 2^32 - 1."""
 
     stop: int
 
     kind: ClassVar[str] = "randrange"
+    chooser: ClassVar[Chooser] = TopBits()
 
     def __post_init__(self) -> None:
-        need(0 < self.stop < WORD, f"randrange: stop {self.stop} lies outside 1..2^32-1")
-
-    @property
-    def lowest(self) -> int:
-        return 0
+        need(0 < self.stop <= self.chooser.top, f"randrange: stop {self.stop} lies outside 1..2^32-1")
 
     @property
     def size(self) -> int:
         return self.stop
 
+
+class RandInt(Range):
+    """``randint(min, max)``, ``randrange(min, max + 1)``."""
+
+    chooser: ClassVar[Chooser] = TopBits()
+
+
+class FloorOf(Below):
+    """``int(random() * n)``, which was also ``randrange(n)`` before 3.2."""
+
+    kind: ClassVar[str] = "floor"
+    chooser: ClassVar[Chooser] = Floor(32, RES53)
+
+
+@dataclass(frozen=True)
+class GetRandBits(Picked):
+    """``getrandbits(k)``: the first word is the lowest; of the last one the upper bits are taken."""
+
+    k: int
+
+    kind: ClassVar[str] = "getrandbits"
+
+    def __post_init__(self) -> None:
+        need(0 < self.k <= 1024, f"getrandbits: k {self.k} lies outside 1..1024")
+
+    @property
+    def size(self) -> int:
+        return 1 << self.k
+
     def take(self, words: Words) -> int:
-        bits = self.stop.bit_length()
-        value = next(words) >> (32 - bits)
-        while value >= self.stop:
-            value = next(words) >> (32 - bits)
-        return value
+        made, left = 0, self.k
+        while left > 32:
+            made |= next(words) << (self.k - left)
+            left -= 32
+        return made | next(words) >> (32 - left) << (self.k - left)
 
     def rule(self) -> Rule:
-        return Rule(shifts=(32 - self.stop.bit_length(),), limit=self.stop - 1)
+        whole, rest = divmod(self.k - 1, 32)
+        last = Part(31 - rest, rest + 1, word=whole)
+        return Rule(32, (last, *(Part(0, 32, word=i) for i in reversed(range(whole)))))
 
 
-PYTHON_RANDOM = Generator("python-random", "CPython random.seed(int)", 1 << 64, words, by_kind(Random, RandRange))
+class PythonShuffle(Shuffle):
+    """``shuffle(list)``."""
+
+    chooser: ClassVar[Chooser] = TopBits()
+
+
+PYTHON_RANDOM = Generator(
+    "python-random",
+    "CPython 3.2+ random.seed(int or text)",
+    1 << 64,
+    Engine(
+        32,
+        lambda seed: mersenne.state_of(mersenne.init_by_array(mersenne.key_of(abs(seed)))),
+        mersenne.step,
+        mersenne.word,
+        mersenne.back,
+        Structure.GF2,
+    ),
+    by_kind(Random, RandRange, RandInt, FloorOf, GetRandBits, PythonShuffle),
+    reference="CPython 3.11 Modules/_randommodule.c, Lib/random.py",
+    aliases=("python", "cpython", "python3"),
+    searched=frozenset({"random", "randrange"}),
+    text_seed=seed_of,
+    drawn=(-ANY, ANY),
+    seed_notes="a negative seed is its absolute value; larger ones can be drawn, not swept",
+)
