@@ -29,7 +29,7 @@ def test_tables_of_different_shape_stand_apart_and_small_numbers_stay_small(docs
     assert "| 5 | – |" in lines
     assert "| greedy | 3.25e-09 |" in lines
     assert "| p | 3.25e-09 | < 0.01 | met |" in lines
-    assert "| q | – | < 0.01 | not measured |" in lines
+    assert "| q | – | < 0.01 | not measured: too short |" in lines
 
 
 def test_a_picture_is_shown_where_there_is_one(docs: Path) -> None:
