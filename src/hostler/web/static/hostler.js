@@ -57,9 +57,10 @@
     { rootMargin: "300px" },
   );
 
+  // An empty part has no place on the page in which it could be seen: it is fetched as soon as there is something in it.
   function isSeen(element) {
     const part = element.closest(".part");
-    return part === null || seen.get(part) !== false;
+    return part === null || part.childElementCount === 0 || seen.get(part) !== false;
   }
 
   // --- the stream ---------------------------------------------------------------------------------------------------
