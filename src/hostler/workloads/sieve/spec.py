@@ -1,54 +1,111 @@
 """What a search is: its parameters, checked strictly; their digest; and what chance alone would find.
 
-Parameters (schema 1)::
+Parameters (schema 2; what has a default may be left out)::
 
-    {"schema": 1, "generator": "php-mt_rand", "output": {"kind": "range", "min": 1, "max": 1000},
-     "draws": [12, null, 877], "skip": 0}
+    {"schema": 2, "generator": "php-mt_rand", "calls": [{"kind": "range", "min": 1, "max": 1000}],
+     "draws": [12, null, 877], "skip": [0, 20], "gap": [0, 0], "missing": 0,
+     "share": 1.0, "rate": 1.0, "miss": 0.0, "items": "seeds"}
 
-``draws`` are consecutive outputs, ``null`` an unknown one; ``skip`` (0 if absent) counts the outputs between
-seeding and the first of them. A data file has the same fields without ``skip`` and with the ``provenance`` of the
-recording. Nothing here imports numpy or numba.
+``draws`` are outputs of the ``calls``, which are made again and again in this order; ``null`` is an unknown one. Draw ``i``
+is output number ``skip + gap + i * (gap + 1)`` after the item's state, counted from 0: ``gap`` outputs nobody wrote down
+stand before each draw. ``skip`` and ``gap`` are ranges, both ends included, or one number; each pair of numbers
+from them is an *alignment*, tried by itself. :class:`Spec` says the rest. Schema 1 has one ``output`` instead of
+``calls`` and knows only ``skip``, as a number. Nothing here imports numpy or numba.
 """
 
 import hashlib
 import json
+import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from hostler.workloads.sieve import statistics
 from hostler.workloads.sieve.errors import SpecError
-from hostler.workloads.sieve.generators import GENERATORS, SEARCHABLE, Generator, Output, generator
+from hostler.workloads.sieve.generators import Generator, Output, generator
 
-SCHEMA = 1
-MAX_DRAWS = 10_000
+SCHEMA = 2
+MAX_DRAWS = 100_000
+MAX_TEXT = 900_000
+"""Characters of canonical parameters: they travel in one line to workers."""
 MAX_SKIP = 1_000_000
+MAX_MISSING = 1_000
+MAX_ALIGNMENTS = 1_000_000
+SEEDS, STATES, ENDS = ITEMS = ("seeds", "states", "ends")
 PROVENANCE = frozenset({"runtime", "script", "command"})
+CHOICES = frozenset({"skip", "gap", "missing", "share", "rate", "miss", "items"})
+"""What a data file does not say: how to search."""
 
 Params = Mapping[str, Any]
+Range: TypeAlias = tuple[int, int]
+"""From one number to another, both included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """Checked parameters: ``draws`` as integers (``None`` unknown), in the output's own values."""
+    """Checked parameters: ``draws`` as integers (``None`` unknown), in the values of their calls.
+
+    In one alignment at least ``need`` of the known draws have to fit, which is ``share`` of them, rounded up. Before each
+    draw up to ``missing`` outputs more may have been dropped, another number each time; all have to fit then. The true
+    seed may be given up early with the probability ``miss``, where each of its draws fits with ``rate``. ``items``,
+    what is searched: seeds, states before the first output, or ``ends``, states after the last draw, from which it
+    goes backwards.
+    """
 
     generator: Generator
-    output: Output
+    calls: tuple[Output, ...]
     draws: tuple[int | None, ...]
-    skip: int
+    skip: Range = (0, 0)
+    gap: Range = (0, 0)
+    missing: int = 0
+    share: float = 1.0
+    rate: float = 1.0
+    miss: float = 0.0
+    items: str = SEEDS
 
     @property
     def known(self) -> int:
         """How many draws are known."""
         return sum(draw is not None for draw in self.draws)
 
+    @property
+    def need(self) -> int:
+        """How many known draws have to fit."""
+        return statistics.needed(self.known, self.share)
+
+    @property
+    def size(self) -> int:
+        """How many items there are: they are ``0..size-1``."""
+        return self.generator.seeds if self.items == SEEDS else self.generator.engine.states
+
+    def call(self, draw: int) -> Output:
+        """The call that made this draw."""
+        return self.calls[draw % len(self.calls)]
+
+    def alignments(self) -> Iterator[tuple[int, int]]:
+        """All pairs of a skip and a gap."""
+        for skip in range(self.skip[0], self.skip[1] + 1):
+            for gap in range(self.gap[0], self.gap[1] + 1):
+                yield skip, gap
+
+    @property
+    def alignments_count(self) -> int:
+        """How many pairs there are."""
+        return (self.skip[1] - self.skip[0] + 1) * (self.gap[1] - self.gap[0] + 1)
+
+    @property
+    def last_output(self) -> int:
+        """The number of the last output that may be compared."""
+        return self.skip[1] * len(self.calls) + len(self.draws) * (self.gap[1] + self.missing + 1) - 1
+
 
 def prepare(params: Params, base_dir: Path) -> dict[str, Any]:
     """Canonical parameters: checked, complete, with the data inline.
 
-    ``params`` are either the parameters themselves or ``{"data": PATH}``, optionally with ``skip``; the path of a data
-    file is taken from ``base_dir``. Raises :class:`SpecError`.
+    ``params`` are either the parameters themselves or ``{"data": PATH}`` with what a data file does not say; the
+    path is taken from ``base_dir``. Raises :class:`SpecError`.
     """
     if "data" in params:
         params = _inlined(params, base_dir)
@@ -57,15 +114,22 @@ def prepare(params: Params, base_dir: Path) -> dict[str, Any]:
 
 def parse(params: object) -> Spec:
     """The search these inline parameters ask for; raises :class:`SpecError` on anything unknown, missing or wrong."""
-    given = _object(params, "the parameters", required={"schema", "generator", "output", "draws"}, optional={"skip"})
-    _check_schema(given)
+    given = _modern(params)
     made_by = generator(given["generator"])
-    output = parse_output(made_by, given["output"])
-    spec = Spec(made_by, output, _draws(output, given["draws"]), _integer(given.get("skip", 0), "skip", MAX_SKIP))
-    if spec.known == 0 or output.size == 1:
-        raise SpecError(
-            "draws: every seed would pass; give at least one known draw of an output with two or more values"
-        )
+    calls = _calls(made_by, given["calls"])
+    spec = Spec(
+        made_by,
+        calls,
+        _draws(calls, given["draws"]),
+        _range(given.get("skip", 0), "skip"),
+        _range(given.get("gap", 0), "gap"),
+        _integer(given.get("missing", 0), "missing", MAX_MISSING),
+        _chance(given.get("share", 1.0), "share"),
+        _chance(given.get("rate", 1.0), "rate"),
+        _chance(given.get("miss", 0.0), "miss", lowest=True),
+        _item(given.get("items", SEEDS)),
+    )
+    _check(spec)
     return spec
 
 
@@ -85,55 +149,61 @@ def output_arguments(output: type[Output]) -> list[str]:
     return [field.name for field in fields(output)]
 
 
+def output_params(output: Output) -> dict[str, Any]:
+    """What :func:`parse_output` takes."""
+    return {"kind": output.kind, **{name: getattr(output, name) for name in output_arguments(type(output))}}
+
+
 def canonical(spec: Spec) -> dict[str, Any]:
     """The parameters of ``spec`` in their one canonical form, ready for JSON."""
-    arguments = {name: getattr(spec.output, name) for name in output_arguments(type(spec.output))}
     return {
         "schema": SCHEMA,
         "generator": spec.generator.name,
-        "output": {"kind": spec.output.kind, **arguments},
+        "calls": [output_params(call) for call in spec.calls],
         "draws": list(spec.draws),
-        "skip": spec.skip,
+        "skip": list(spec.skip),
+        "gap": list(spec.gap),
+        "missing": spec.missing,
+        "share": spec.share,
+        "rate": spec.rate,
+        "miss": spec.miss,
+        "items": spec.items,
     }
 
 
 def digest(params: Params) -> str:
     """SHA-256 of the canonical JSON of ``params``, as the worker protocol defines it."""
-    text = json.dumps(params, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+    return hashlib.sha256(_text(params).encode("ascii")).hexdigest()
 
 
 def chance(params: Params) -> float:
-    """The probability that a wrong seed passes: draws taken as independent and uniform over their values.
+    """The probability that a wrong item passes: draws taken as independent and uniform over their values.
 
-    Times the number of seeds searched it is the number of survivors to expect by chance. Never 0: a value too small
+    Times the number of items searched it is the number of survivors to expect by chance. Never 0: a value too small
     for a float is the smallest positive one.
     """
-    spec = parse(params)
-    if spec.output.odds.bit_length() > sys.float_info.max_exp:
-        return sys.float_info.min
-    return max(float(spec.output.odds) ** -spec.known, sys.float_info.min)
+    return max(math.exp(log_chance(parse(params))), sys.float_info.min)
 
 
-def need_kernel(spec: Spec) -> None:
-    """Raise :class:`SpecError`, which says what can be searched so far, if no kernel searches for ``spec``."""
-    made_by, kind = spec.generator, spec.output.kind
-    if kind in made_by.searched:
-        return
-    searched = "; ".join(f"{name}: {', '.join(sorted(GENERATORS[name].searched))}" for name in SEARCHABLE)
-    raise SpecError(
-        f"output {kind} of generator {made_by.name} can be drawn and checked, but not searched yet; "
-        f"what can be searched so far: {searched}"
-    )
+def log_chance(spec: Spec, fitting: int | None = None) -> float:
+    """The natural logarithm of :func:`chance`; of fitting at least so many draws where ``fitting`` is given."""
+    if spec.need < spec.known or fitting is not None:
+        least = spec.need if fitting is None else max(fitting, 1)
+        question = statistics.Question(spec.calls[0].odds, spec.known, least, spec.alignments_count)
+        return statistics.log_chance(question)
+    fits = -sum(math.log(spec.call(i).odds) for i, draw in enumerate(spec.draws) if draw is not None)
+    # The expected number of ways to fit bounds the probability that there is one.
+    ways = math.log(spec.alignments_count) + len(spec.draws) * math.log(spec.missing + 1)
+    return min(0.0, fits + ways)
 
 
-def seed_range(params: Params) -> tuple[int, int]:
-    """All seeds of the generator, half-open."""
-    return 0, parse(params).generator.seeds
+def item_range(params: Params) -> tuple[int, int]:
+    """All items, half-open."""
+    return 0, parse(params).size
 
 
 def read_data(path: Path) -> dict[str, Any]:
-    """A recorded data file, checked; raises :class:`SpecError`. Its draws are consecutive outputs."""
+    """A recorded data file of schema 1, checked; raises :class:`SpecError`. Its draws are consecutive outputs."""
     content = _load(path)
     try:
         data = _object(content, "the file", required={"schema", "generator", "output", "draws", "provenance"})
@@ -145,12 +215,12 @@ def read_data(path: Path) -> dict[str, Any]:
 
 
 def _inlined(params: Params, base_dir: Path) -> Params:
-    given = _object(params, "the parameters", required={"data"}, optional={"skip"})
+    given = _object(params, "the parameters", required={"data"}, optional=CHOICES)
     if not isinstance(given["data"], str):
         raise SpecError(f"data: {given['data']!r} is no path; name a data file")
     data = read_data(base_dir / given["data"])
-    del data["provenance"]
-    return {**data, "skip": given.get("skip", 0)}
+    how = {name: value for name, value in given.items() if name != "data"}
+    return {"schema": SCHEMA, "generator": data["generator"], "calls": [data["output"]], "draws": data["draws"], **how}
 
 
 def _load(path: Path) -> object:
@@ -162,6 +232,59 @@ def _load(path: Path) -> object:
         ) from None
     except ValueError as error:
         raise SpecError(f"{path}: is no JSON text ({error}); record it again") from None
+
+
+def _modern(params: object) -> dict[str, Any]:
+    """Parameters of any schema as those of the present one."""
+    if isinstance(params, Mapping) and params.get("schema") == 1 and type(params["schema"]) is int:
+        needed = {"schema", "generator", "output", "draws"}
+        given = _object(params, "the parameters", required=needed, optional={"skip"})
+        skip = _integer(given.get("skip", 0), "skip", MAX_SKIP)
+        return {"generator": given["generator"], "calls": [given["output"]], "draws": given["draws"], "skip": skip}
+    if isinstance(params, Mapping) and "schema" in params:
+        _check_schema(params)
+    return _object(params, "the parameters", required={"schema", "generator", "calls", "draws"}, optional=CHOICES)
+
+
+def _check_schema(given: Params) -> None:
+    if type(given["schema"]) is not int or given["schema"] != SCHEMA:
+        raise SpecError(f"schema: {given['schema']!r} is not supported; this version reads schema 1 and {SCHEMA}")
+
+
+def _check(spec: Spec) -> None:
+    """What must hold between the fields."""
+    _need(
+        any(draw is not None and spec.call(i).size > 1 for i, draw in enumerate(spec.draws)),
+        "draws: every seed would pass; give at least one known draw of an output with two or more values",
+    )
+    _need(spec.alignments_count <= MAX_ALIGNMENTS,
+          f"skip, gap: {spec.alignments_count} alignments are more than {MAX_ALIGNMENTS}; narrow the ranges")  # fmt: skip
+    one = len(spec.calls) == 1
+    _need(one or spec.gap == (0, 0), "gap: only with one call; with several, write null for outputs nobody wrote down")
+    _need(one or not spec.missing, "missing: only with one call; with several, nobody knows which one is missing")
+    _need(one or spec.share == 1.0, "share: only with one call; with several, all draws have to fit")
+    _need(not spec.missing or spec.share == 1.0, "missing: all draws have to fit; leave share at 1")
+    _need(spec.share < 1.0 or not spec.miss, "miss: nothing is given up while all draws have to fit; leave it at 0")
+    _need(spec.share == 1.0 or spec.calls[0].odds > 1, "share: the output has one value only")
+    _check_items(spec)
+    length = len(_text(canonical(spec)))
+    _need(length <= MAX_TEXT, f"draws: {length} characters are more than {MAX_TEXT}; take a window of them")
+
+
+def _check_items(spec: Spec) -> None:
+    if spec.items == SEEDS:
+        return
+    engine, name = spec.generator.engine, spec.generator.name
+    _need(engine.states > 0, f"items: the states of {name} are no single numbers to count through; search its seeds")
+    _need(spec.items == STATES or engine.back is not None, f"items: no step of {name} can be undone; search states")
+    unmoved = spec.skip == (0, 0) and not spec.missing
+    _need(spec.items == STATES or unmoved, "items: before an end nothing is skipped or missing; leave both at 0")
+
+
+def _check_provenance(value: object) -> None:
+    for name, text in _object(value, "provenance", required=PROVENANCE).items():
+        if not isinstance(text, str) or not text:
+            raise SpecError(f"provenance.{name}: must be a text that is not empty")
 
 
 def _object(
@@ -176,30 +299,53 @@ def _object(
     return dict(value)
 
 
-def _check_schema(given: Params) -> None:
-    if type(given["schema"]) is not int or given["schema"] != SCHEMA:
-        raise SpecError(f"schema: {given['schema']!r} is not supported; this version reads schema {SCHEMA}")
+def _calls(made_by: Generator, values: object) -> tuple[Output, ...]:
+    if not isinstance(values, list) or not 0 < len(values) <= MAX_DRAWS:
+        raise SpecError("calls: must be a list of at least one output; one is usual")
+    if len(values) == 1:
+        return (parse_output(made_by, values[0]),)
+    return tuple(
+        _named(f"calls[{i}]", lambda value=value: parse_output(made_by, value)) for i, value in enumerate(values)
+    )
 
 
-def _check_provenance(value: object) -> None:
-    for name, text in _object(value, "provenance", required=PROVENANCE).items():
-        if not isinstance(text, str) or not text:
-            raise SpecError(f"provenance.{name}: must be a text that is not empty")
-
-
-def _draws(output: Output, values: object) -> tuple[int | None, ...]:
+def _draws(calls: tuple[Output, ...], values: object) -> tuple[int | None, ...]:
     if not isinstance(values, list) or not 0 < len(values) <= MAX_DRAWS:
         raise SpecError(f"draws: must be a list of 1 to {MAX_DRAWS} outputs")
-    return tuple(_at(f"draws[{i}]", output.read, value) for i, value in enumerate(values))
+    reads = [call.read for call in calls]
+    return tuple(_at(i, reads[i % len(reads)], value) for i, value in enumerate(values))
 
 
-def _at(where: str, read: Callable[[object], int], value: object) -> int | None:
-    if value is None:
-        return None
+def _at(place: int, read: Callable[[object], int], value: object) -> int | None:
+    return None if value is None else _named(f"draws[{place}]", lambda: read(value))
+
+
+def _named(where: str, ask: Callable[[], Any]) -> Any:
     try:
-        return read(value)
+        return ask()
     except SpecError as error:
         raise SpecError(f"{where}: {error}") from None
+
+
+def _range(value: object, where: str) -> Range:
+    low, high = value if isinstance(value, list | tuple) and len(value) == 2 else (value, value)
+    pair = _integer(low, where, MAX_SKIP), _integer(high, where, MAX_SKIP)
+    _need(pair[0] <= pair[1], f"{where}: {value!r} ends before it starts; write [LOW, HIGH]")
+    return pair
+
+
+def _item(value: object) -> str:
+    _need(value in ITEMS, f"items: {value!r} is not known; choose one of {', '.join(ITEMS)}")
+    return str(value)
+
+
+def _chance(value: object, where: str, *, lowest: bool = False) -> float:
+    """A number above 0 and up to 1; with ``lowest`` from 0 to below 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SpecError(f"{where}: {value!r} is no number")
+    fits = 0 <= value < 1 if lowest else 0 < value <= 1
+    _need(fits, f"{where}: {value!r} lies outside {'[0, 1)' if lowest else '(0, 1]'}")
+    return float(value)
 
 
 def _whole(value: object, where: str) -> int:
@@ -212,3 +358,12 @@ def _integer(value: object, where: str, top: int) -> int:
     if not 0 <= _whole(value, where) <= top:
         raise SpecError(f"{where}: {value} lies outside 0..{top}")
     return _whole(value, where)
+
+
+def _need(holds: bool, message: str) -> None:
+    if not holds:
+        raise SpecError(message)
+
+
+def _text(params: Params) -> str:
+    return json.dumps(params, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -48,7 +48,7 @@ class Engine:
     ``seed`` makes the state that stands before the first word; ``word`` is the word of a state, below ``2^width``. The
     words of a seed are those of the states after 1, 2, 3 ... steps; with ``early``, after 0, 1, 2 ... steps, as
     in generators that compute their output before they step. ``back(step(state)) == state``; ``None`` where a step
-    cannot be undone.
+    cannot be undone. ``states`` is how many states there are where each is one integer, from 0; otherwise 0.
     """
 
     width: int
@@ -58,6 +58,7 @@ class Engine:
     back: Callable[[Any], Any] | None
     structure: Structure = Structure.OTHER
     early: bool = False
+    states: int = 0
 
 
 @dataclass(frozen=True)

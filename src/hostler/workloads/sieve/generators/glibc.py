@@ -61,7 +61,8 @@ def _type0() -> Engine:
         return (state - INCREMENT) * INVERSE % MODULUS
 
     # The first step drops the seed's highest bit.
-    return Engine(31, lambda seed: _first(seed) % MODULUS, step, lambda state: state, back, Structure.POWER_OF_TWO_LCG)
+    return Engine(31, lambda seed: _first(seed) % MODULUS, step, lambda state: state, back, Structure.POWER_OF_TWO_LCG,
+                  states=MODULUS)  # fmt: skip
 
 
 def _generator(kind: int, size: int, engine: Engine, *aliases: str) -> Generator:

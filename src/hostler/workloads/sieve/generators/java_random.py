@@ -174,7 +174,7 @@ JAVA_RANDOM = Generator(
     "java-random",
     "java.util.Random, Math.random",
     1 << 48,
-    Engine(32, seed, step, word, back, Structure.POWER_OF_TWO_LCG),
+    Engine(32, seed, step, word, back, Structure.POWER_OF_TWO_LCG, states=1 << 48),
     by_kind(Int, Bound, Long, Double, FloatOf, Boolean, NextBytes, FloorOf, ListShuffle),
     reference="Java 17 API documentation of java.util.Random",
     aliases=("java", "java-math-random"),

@@ -38,6 +38,7 @@ def engine(multiplier: int, increment: int, modulus: int, shift: int, bits: int)
         lambda state: state >> shift & (1 << bits) - 1,
         back if gcd(multiplier, modulus) == 1 else None,
         Structure.POWER_OF_TWO_LCG if power_of_two else Structure.LCG,
+        states=modulus,
     )
 
 
@@ -90,7 +91,8 @@ def _minstd(name: str, multiplier: int, *aliases: str) -> Generator:
 
 def _minstd_engine(multiplier: int) -> Engine:
     base = engine(multiplier, 0, MERSENNE31, 0, 31)
-    return Engine(31, lambda seed: seed % MERSENNE31 or 1, base.step, base.word, base.back, base.structure)
+    return Engine(31, lambda seed: seed % MERSENNE31 or 1, base.step, base.word, base.back, base.structure,
+                  states=base.states)  # fmt: skip
 
 
 MSVC_RAND = Generator(

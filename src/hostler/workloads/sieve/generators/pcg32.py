@@ -36,7 +36,7 @@ def _engine(increment: int) -> Engine:
     def back(state: State) -> State:
         return (state - increment) * INVERSE & MASK
 
-    return Engine(32, seed, step, word, back, Structure.OTHER, early=True)
+    return Engine(32, seed, step, word, back, Structure.OTHER, early=True, states=1 << 64)
 
 
 def _generator(name: str, title: str, increment: int) -> Generator:

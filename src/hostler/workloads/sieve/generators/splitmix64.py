@@ -37,7 +37,7 @@ SPLITMIX64 = Generator(
     "splitmix64",
     "splitmix64, Java SplittableRandom",
     1 << 64,
-    Engine(64, lambda seed: seed & MASK, step, word, back, Structure.COUNTER),
+    Engine(64, lambda seed: seed & MASK, step, word, back, Structure.COUNTER, states=1 << 64),
     plain(64),
     reference="Steele, Lea, Flood 2014; prng.di.unimi.it/splitmix64.c",
     seed_notes="the counter",

@@ -31,7 +31,7 @@ XORSHIFT32 = Generator(
     "xorshift32",
     "Marsaglia xorshift 13, 17, 5",
     WORD,
-    Engine(32, lambda seed: seed, step, lambda state: state, back, Structure.GF2),
+    Engine(32, lambda seed: seed, step, lambda state: state, back, Structure.GF2, states=1 << 32),
     plain(32),
     reference="Marsaglia 2003, section 3",
     searched=frozenset({"exact", "mod"}),
