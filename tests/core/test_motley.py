@@ -220,3 +220,15 @@ MotleyMachine.TestCase.settings = settings(
     max_examples=60, stateful_step_count=30, suppress_health_check=list(HealthCheck)
 )
 TestMotley = MotleyMachine.TestCase
+
+
+def test_a_job_is_asked_to_go_from_devices_of_which_one_is_no_more() -> None:
+    state = MotleyMachine()
+    work, two = {"work": WorkKind.SCRIPT, "config": "a", "expected": {}, "priority": 0}, Resources(gpus=2)
+    state.submit(checkpoints=True, count=2, need=two, **work)
+    state.describe(count=1, ephemeral=False, limits=NodeLimits(), name="n")
+    state.submit(checkpoints=False, count=1, need=Resources(), **work)
+    state.start(which=0)
+    state.configure(rules=RULES[2])
+    assert state.driver.state.jobs["j1"].preempted == 1
+    state.teardown()

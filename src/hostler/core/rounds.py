@@ -165,7 +165,8 @@ def _carry_out(state: State, index: Index, moves: list[Move], emit: Emit) -> Non
     for move in moves:
         if move.job.attempt is not None:
             for name in move.job.attempt.devices:
-                free[index.classes[name]].append(name)
+                if name in index.places:  # a node may have been found with fewer devices since
+                    free[index.classes[name]].append(name)
             why = "waits for others" if move.to is None else f"does better on {move.to}"
             emit(PreemptRequested(attempt=move.job.attempt.id, by=None, why=f"{move.job.id} {why}, this round"))
     for move in moves:

@@ -50,6 +50,10 @@ class Whole(Stage):
     def called(self, command: str) -> int:
         return sum(call["argv"][0] == command for call in fake.calls(self.bin))
 
+    def is_listed(self) -> bool:
+        with fake.table_of(self.bin) as table:
+            return bool(table["jobs"])
+
     def becomes(self, state: str, **more: Any) -> None:
         """The node of all jobs fails; the queue says this of them then."""
         with fake.table_of(self.bin) as table:
@@ -211,7 +215,7 @@ async def test_submitted_twice_it_runs_once(tmp_path: Path) -> None:
     async with whole(tmp_path) as it:
         ran = tmp_path / "ran"
         await it.pool.launch([order("j1.1", argv=("sh", "-c", f"echo ran >> {ran}; sleep 0.3"))])
-        await until(lambda: it.called("sbatch"))
+        await until(it.is_listed)
         with fake.table_of(it.bin) as table:
             job = dict(next(iter(table["jobs"].values())))
             table["jobs"]["77"] = {**job, "pid": None, "state": "PENDING", "started": None, "looks": 0}

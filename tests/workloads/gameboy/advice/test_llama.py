@@ -81,7 +81,7 @@ def test_a_path_that_is_wrong_is_told(url: str) -> None:
 def test_a_training_is_advised(url: str, keyrooms: Game, cart: Cartridge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLM_TOKEN", KEY)
     advice = section(url=url, model="tiny", key="LLM_TOKEN", timeout_s=TIMEOUT_S, at_once=2, calls_per_s=100)
-    asked = {"steps": 10**6, "envs_per_worker": 4, "batch_steps": 256, "fragment_steps": 32, "episode_steps": 64}
+    asked = {"steps": 10**8, "envs_per_worker": 4, "batch_steps": 256, "fragment_steps": 32, "episode_steps": 64}
     enough, told = threading.Event(), []
 
     class Enough(Exception):
