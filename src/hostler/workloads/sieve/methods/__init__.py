@@ -1,0 +1,1 @@
+"""Ways to search: each finds candidates, exactly or by going through all; see README.md."""
