@@ -1,5 +1,3 @@
-# mypy: disable-error-code="attr-defined,no-any-return"
-# Until specs have all the fields of decision 21.
 """From a question to what a special kernel takes: which kernel, its table of words and its constants.
 
 Needs numpy, and numba for the kernels; the specification side (:mod:`spec`) needs neither.

@@ -18,9 +18,6 @@ from ..generators.test_rules import KINDS, outputs
 from ..support import draws, vectors
 from .asking import Kind, ask, fits, planted
 
-pytestmark = pytest.mark.skipif(
-    "calls" not in Spec.__dataclass_fields__, reason="specs lack fields of decision 21 so far"
-)
 lanes_settings = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 JAVA = {"kind": "bound", "bound": 7}

@@ -1,5 +1,3 @@
-# mypy: disable-error-code="attr-defined,no-any-return"
-# Until specs have all the fields of decision 21.
 """From a checked question to the tables of the generic search: its rules, parts, tests, alignments and scalars."""
 
 from __future__ import annotations

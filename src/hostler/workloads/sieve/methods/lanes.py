@@ -1,5 +1,3 @@
-# mypy: disable-error-code="attr-defined,no-any-return"
-# Until specs have all the fields of decision 21.
 """Brute force on the processor: each item's words, many items side by side, until a draw does not fit.
 
 Nothing about a generator is used but how to make its words, so this serves wherever nothing better is known.
