@@ -9,8 +9,8 @@ import pytest
 from hostler.workloads.sieve.cli import main
 from hostler.workloads.sieve.errors import SpecError
 from hostler.workloads.sieve.generators import GENERATORS, generator
-from hostler.workloads.sieve.plan import make_plan
 from hostler.workloads.sieve.program import PROGRAM
+from hostler.workloads.sieve.search import Searcher
 from hostler.workloads.sieve.spec import output_arguments, parse, parse_output, prepare
 
 from .support import DRAWS, Output, draws, params, run
@@ -131,4 +131,4 @@ def test_what_cannot_be_searched_yet_is_refused_by_name(
     with pytest.raises(ValueError, match="can be searched so far"):
         PROGRAM.prepare({"data": str(file)}, tmp_path)
     with pytest.raises(SpecError, match="can be searched so far"):
-        make_plan(parse(prepare({"data": str(file)}, tmp_path)))
+        Searcher(parse(prepare({"data": str(file)}, tmp_path)))

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from hostler.workloads.sieve import spec
 from hostler.workloads.sieve.errors import TooManyHits
 from hostler.workloads.sieve.generators import GENERATORS, SEARCHABLE
-from hostler.workloads.sieve.plan import make_plan
 from hostler.workloads.sieve.search import FIRST_SLICE, Intervals, Pace, Searcher, search_parallel, slices
 
 from .support import Output, draws, params, vectors
@@ -152,15 +151,6 @@ def test_too_many_hits_are_an_error_that_says_what_to_do() -> None:
     wanted = params("xorshift32", {"kind": "mod", "modulus": 2}, [1])
     with pytest.raises(TooManyHits, match="give more known draws"):
         search(wanted, 0, 20_000)
-
-
-def test_php_takes_the_early_kernel_only_where_it_is_right() -> None:
-    def kernel(output: Output, skip: int) -> str:
-        return make_plan(spec.parse(params("php-mt_rand", output, [1, 1], skip))).kernel
-
-    thousand, half = {"kind": "range", "min": 1, "max": 1000}, {"kind": "range", "min": 1, "max": 2**31 + 1}
-    assert [kernel(thousand, 0), kernel(thousand, 226), kernel({"kind": "exact"}, 226)] == ["php-early"] * 3
-    assert [kernel(thousand, 227), kernel(half, 0)] == ["php-full"] * 2
 
 
 def test_threads_search_every_seed_once() -> None:

@@ -9,8 +9,8 @@ COLUMNS = 80
 INDENT = " " * 4
 
 HEAD = """Each output is written with the arguments it takes: range(min, max) stands for
-{"kind": "range", "min": INTEGER, "max": INTEGER}. What is "drawn only" has no
-fast search yet. docs/reference/sieve.md explains the outputs."""
+{"kind": "range", "min": INTEGER, "max": INTEGER}. docs/reference/sieve.md
+explains the outputs."""
 
 TAIL = """lcg:A,C,M,SHIFT
     any linear congruential generator: x -> (A x + C) mod M, giving x >> SHIFT"""
@@ -24,16 +24,13 @@ def listing() -> str:
 def _entry(made_by: Generator) -> str:
     also = f" (also: {', '.join(made_by.aliases)})" if made_by.aliases else ""
     notes = f"; {made_by.seed_notes}" if made_by.seed_notes else ""
-    searched = [_call(kind, output) for kind, output in made_by.outputs.items() if kind in made_by.searched]
-    others = [_call(kind, output) for kind, output in made_by.outputs.items() if kind not in made_by.searched]
     lines = [
         f"{made_by.name}{also}",
         f"{INDENT}{made_by.title}",
         f"{INDENT}seeds 0 to {seeds(made_by)}{notes}",
-        f"{INDENT}searched: {', '.join(searched)}" if searched else "",
-        f"{INDENT}drawn only: {', '.join(others)}" if others else "",
+        f"{INDENT}{', '.join(_call(kind, output) for kind, output in made_by.outputs.items())}",
     ]
-    return "\n".join(_folded(line) for line in lines if line)
+    return "\n".join(map(_folded, lines))
 
 
 def seeds(made_by: Generator) -> str:

@@ -1,28 +1,39 @@
-"""From a checked spec to what a kernel takes: which kernel, its table of words and its constants.
+"""From a question to what a special kernel takes: which kernel, its table of words and its constants.
 
 Needs numpy, and numba for the kernels; the specification side (:mod:`spec`) needs neither.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from hostler.workloads.sieve import kernels
-from hostler.workloads.sieve.generators.base import WORD, Output
+from hostler.workloads.sieve.generators.base import WORD, Generator, Output
 from hostler.workloads.sieve.generators.rules import Above, Residue
-from hostler.workloads.sieve.kernels import U32
-from hostler.workloads.sieve.spec import Spec, need_kernel
+from hostler.workloads.sieve.kernels import special as kernels
+from hostler.workloads.sieve.kernels.layout import U32
+from hostler.workloads.sieve.spec import Spec
 
 # A lane kernel that verifies a lane from its seed pays some 700 steps for it: it must be asked rarely.
 RARE = 2.0**-20
 RARE_REDRAW = 2.0**-12
+
+SEARCHED: dict[str, frozenset[str]] = {
+    "php-mt_rand": frozenset({"exact", "range"}),
+    "python-random": frozenset({"random", "randrange"}),
+    "java-random": frozenset({"int", "bound"}),
+    "xorshift32": frozenset({"exact", "mod"}),
+}
+"""The outputs that special kernels search, by generator."""
+MOST_ALIGNMENTS = 256
+MOST_DRAWS = 1 << 16
 
 Row = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A kernel's name and its arguments; ``table`` and ``rule`` are laid out as :mod:`kernels` says."""
+    """A kernel's name and its arguments; ``table`` and ``rule`` are laid out as :mod:`kernels.special` says."""
 
     kernel: str
     table: U32
@@ -31,7 +42,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """What today's kernels know of an output: one pick of one word, or of some words that are never drawn again.
+    """What the special kernels know of an output: one pick of one word, or of some words that are never drawn again.
 
     Word ``w`` counts as ``v = w >> shift``. If ``v > limit`` it is drawn again (outputs of one word only). It fits the
     target ``t`` when ``v % modulus == t``; with ``modulus`` 2^32 that is ``v == t``.
@@ -47,14 +58,32 @@ class Flat:
         return self.limit < (WORD - 1) >> self.shifts[0]
 
 
-def make_plan(spec: Spec) -> Plan:
-    """The plan that searches for ``spec``; raises :class:`SpecError` where there is no kernel for it."""
-    need_kernel(spec)
-    rule = flat(spec.output)
-    rows = _rows(spec, rule)
-    skip = spec.skip * len(rule.shifts)
+def special_plans(spec: Spec) -> list[Plan]:
+    """Plans of special kernels, one for each alignment; none where they do not serve the question."""
+    plain = spec.items == "seeds" and len(spec.calls) == 1 and spec.need == spec.known and not spec.missing
+    if not plain or spec.calls[0].kind not in SEARCHED.get(spec.generator.name, ()):
+        return []
+    alignments = list(dict.fromkeys(spec.alignments()))
+    if len(alignments) > MOST_ALIGNMENTS or (len(spec.draws) - 1) * max(gap for _, gap in alignments) > MOST_DRAWS:
+        return []
+    return [plan_for(spec.generator, spec.calls[0], _apart(spec.draws, gap), skip + gap) for skip, gap in alignments]
+
+
+def _apart(draws: tuple[int | None, ...], gap: int) -> list[int | None]:
+    """Draws with ``gap`` unknown ones after each but the last."""
+    spread: list[int | None] = []
+    for draw in draws:
+        spread += [draw, *[None] * gap]
+    return spread[: len(spread) - gap]
+
+
+def plan_for(made_by: Generator, output: Output, draws: Sequence[int | None], skip: int) -> Plan:
+    """The plan that searches for these draws of one output, after ``skip`` others: for what :data:`SEARCHED` names."""
+    rule = flat(output)
+    rows = _rows(output, draws, rule)
+    skip *= len(rule.shifts)
     seen = skip + next(i for i, row in enumerate(rows) if row[kernels.KNOWN])
-    kernel = _kernel(spec, rule, seen)
+    kernel = _kernel(made_by.name, rule, seen)
     last = _last(rows, rule, skip, seen) if kernel == "php-early" else seen
     if rule.rejects:
         # In-place lanes can be walked again from their first word only while no word has been overwritten.
@@ -82,17 +111,17 @@ def _targets(output: Output, draw: int) -> tuple[int, ...]:
     return tuple(targets)
 
 
-def _rows(spec: Spec, rule: Flat) -> list[Row]:
+def _rows(output: Output, draws: Sequence[int | None], rule: Flat) -> list[Row]:
     rows: list[Row] = []
-    for draw in spec.draws:
-        targets = (0,) * len(rule.shifts) if draw is None else _targets(spec.output, draw)
+    for draw in draws:
+        targets = (0,) * len(rule.shifts) if draw is None else _targets(output, draw)
         rows += [(int(draw is not None), shift, target) for shift, target in zip(rule.shifts, targets, strict=True)]
     return rows
 
 
-def _kernel(spec: Spec, rule: Flat, seen: int) -> str:
-    if spec.generator.name != "php-mt_rand":
-        return {"java-random": "java", "python-random": "python", "xorshift32": "xorshift32"}[spec.generator.name]
+def _kernel(name: str, rule: Flat, seen: int) -> str:
+    if name != "php-mt_rand":
+        return {"java-random": "java", "python-random": "python", "xorshift32": "xorshift32"}[name]
     redraw = 1 - (rule.limit + 1) * 2.0 ** (rule.shifts[0] - 32)
     return "php-early" if seen <= kernels.EARLY and redraw <= RARE_REDRAW else "php-full"
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from hostler.workloads.sieve import kernels
 from hostler.workloads.sieve.errors import TooManyHits
-from hostler.workloads.sieve.plan import make_plan
-from hostler.workloads.sieve.spec import Spec
+from hostler.workloads.sieve.plan import plan_for
+from hostler.workloads.sieve.spec import Spec, need_kernel
 
 SLICE_S = 0.25
 FIRST_SLICE = 1 << 10
@@ -36,7 +36,8 @@ class Searcher:
     """Searches for one spec, one call at a time; making it compiles the kernel unless numba has it cached."""
 
     def __init__(self, spec: Spec) -> None:
-        self._plan = make_plan(spec)
+        need_kernel(spec)
+        self._plan = plan_for(spec.generator, spec.output, spec.draws, spec.skip)
         self._kernel = kernels.compiled(self._plan.kernel)
         self._hits = np.zeros(MAX_HITS, np.uint64)
 

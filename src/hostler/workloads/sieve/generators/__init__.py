@@ -25,7 +25,7 @@ from hostler.workloads.sieve.generators.xorshift32 import XORSHIFT32
 from hostler.workloads.sieve.generators.xoshiro import LUA_RANDOM, XOSHIRO_PLUS_PLUS, XOSHIRO_STAR_STAR
 
 __all__ = [
-    "ALIASES", "GENERATORS", "SEARCHABLE", "Engine", "Generator", "Output", "Rule", "Structure", "generator", "oracle",
+    "ALIASES", "GENERATORS", "Engine", "Generator", "Output", "Rule", "Structure", "generator", "oracle",
 ]  # fmt: skip
 
 GENERATORS: dict[str, Generator] = {
@@ -63,9 +63,6 @@ GENERATORS: dict[str, Generator] = {
     )
 }
 """By name; those with constants of their own (``lcg:...``) come from :func:`generator` alone."""
-
-SEARCHABLE: tuple[str, ...] = tuple(name for name, made_by in GENERATORS.items() if made_by.searched)
-"""The generators that have kernels so far."""
 
 ALIASES: dict[str, str] = {alias: made_by.name for made_by in GENERATORS.values() for alias in made_by.aliases}
 """Other names, as :func:`generator` takes them."""

@@ -137,11 +137,11 @@ class Picked(Output):
 class Generator:
     """A generator: its ``name``, the seeds ``0..seeds-1`` it takes, its engine, and its outputs by kind.
 
-    ``reference`` names the source it follows: which file, which version, which function. ``searched`` are the kinds
-    of output that a kernel searches so far; ``aliases`` are other names for it. ``text_seed`` turns a seed that is a
-    text into the integer that seeds alike, where the runtime takes texts. ``drawn`` are the lowest and the highest seed
-    that can be drawn from where that is more than the ``0..seeds-1`` of a sweep; ``seed_notes`` says in a
-    few words which of them are the same. ``parameters`` are the constants of a linear congruential generator.
+    ``reference`` names the source it follows: which file, which version, which function. ``aliases`` are other names
+    for it. ``text_seed`` turns a seed that is a text into the integer that seeds alike, where the runtime takes texts.
+    ``drawn`` are the lowest and the highest seed that can be drawn from where that is more than the ``0..seeds-1`` of
+    a sweep; ``seed_notes`` says in a few words which of them are the same. ``parameters`` are the constants of a
+    linear congruential generator.
     """
 
     name: str
@@ -151,7 +151,6 @@ class Generator:
     outputs: Mapping[str, type[Output]]
     reference: str = ""
     aliases: tuple[str, ...] = ()
-    searched: frozenset[str] = frozenset()
     text_seed: Callable[[bytes], int] | None = None
     drawn: tuple[int, int] | None = None
     seed_notes: str = ""

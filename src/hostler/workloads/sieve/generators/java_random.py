@@ -178,7 +178,6 @@ JAVA_RANDOM = Generator(
     by_kind(Int, Bound, Long, Double, FloatOf, Boolean, NextBytes, FloorOf, ListShuffle),
     reference="Java 17 API documentation of java.util.Random",
     aliases=("java", "java-math-random"),
-    searched=frozenset({"int", "bound"}),
     drawn=(-(1 << 63), (1 << 63) - 1),
     seed_notes="of a long seed the lower 48 bits count",
     parameters={"multiplier": MULTIPLIER, "increment": INCREMENT, "modulus": 1 << 48, "shift": 16},

@@ -46,7 +46,6 @@ PHP_MT_RAND = Generator(
     by_kind(Exact, MtRange, MtShuffle),
     reference="php-src 8.2 ext/random/engine_mt19937.c, random.c: php_random_range32",
     aliases=("php", "php7", "php7.1", "php8"),
-    searched=frozenset({"exact", "range"}),
     drawn=(-(1 << 63), (1 << 63) - 1),
     seed_notes="taken modulo 2^32",
 )

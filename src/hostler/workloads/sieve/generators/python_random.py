@@ -112,7 +112,6 @@ PYTHON_RANDOM = Generator(
     by_kind(Random, RandRange, RandInt, FloorOf, GetRandBits, PythonShuffle),
     reference="CPython 3.11 Modules/_randommodule.c, Lib/random.py",
     aliases=("python", "cpython", "python3"),
-    searched=frozenset({"random", "randrange"}),
     text_seed=seed_of,
     drawn=(-ANY, ANY),
     seed_notes="a negative seed is its absolute value; larger ones can be drawn, not swept",

@@ -34,6 +34,5 @@ XORSHIFT32 = Generator(
     Engine(32, lambda seed: seed, step, lambda state: state, back, Structure.GF2, states=1 << 32),
     plain(32),
     reference="Marsaglia 2003, section 3",
-    searched=frozenset({"exact", "mod"}),
     seed_notes="the first state; from 0 every output is 0",
 )

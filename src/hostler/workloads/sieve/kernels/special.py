@@ -9,7 +9,7 @@ step is the outer loop and the lanes the inner one, which LLVM turns into vector
 32-bit operation to 64 bits, so each intermediate is cast back. The lanes only sieve: a lane whose words fit, or which
 the runtime would have made draw again, is walked word by word with the exact rule.
 
-All kernels and their helpers stay in this one file: numba's cache notices a change of the kernel's own file only.
+They serve one alignment of draws that all have to fit; :mod:`generic` serves everything, several times slower.
 """
 
 from collections.abc import Callable
@@ -17,12 +17,9 @@ from functools import cache
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from hostler.workloads.sieve.compiled import inlined, kernel
-
-U32: TypeAlias = npt.NDArray[np.uint32]
-U64: TypeAlias = npt.NDArray[np.uint64]
+from hostler.workloads.sieve.kernels.layout import LANES, U32, U64
 
 KNOWN, SHIFT, TARGET = range(3)
 SKIP, LIMIT, INVERSE, ROTATE, BOUND, FIRST, LAST, REJECTS = range(8)
@@ -32,8 +29,8 @@ N = 624
 M = 397
 EARLY = 226  # the last word of MT19937 that needs no twisted word
 MT_LANES = 384
-FULL_LANES = 128
-LIGHT_LANES = 256
+FULL_LANES = LANES
+LIGHT_LANES = 64
 
 u32 = np.uint32
 u64 = np.uint64
@@ -123,19 +120,19 @@ def _keep(hits: U64, found: int, seed: np.uint64) -> int:
 
 
 @inlined
-def _grow(x: np.uint32, i: np.uint32) -> np.uint32:
+def grow(x: np.uint32, i: np.uint32) -> np.uint32:
     """Word ``i`` of ``init_genrand`` from word ``i - 1``."""
     return u32(u32(u32(1812433253) * u32(x ^ u32(x >> u32(30)))) + i)
 
 
 @inlined
-def _twist(x: np.uint32, following: np.uint32, far: np.uint32) -> np.uint32:
+def twist(x: np.uint32, following: np.uint32, far: np.uint32) -> np.uint32:
     y = u32(u32(x & u32(0x80000000)) | u32(following & u32(0x7FFFFFFF)))
     return u32(u32(far ^ u32(y >> u32(1))) ^ u32(u32(u32(0) - u32(y & u32(1))) & u32(0x9908B0DF)))
 
 
 @inlined
-def _temper(y: np.uint32) -> np.uint32:
+def temper(y: np.uint32) -> np.uint32:
     y = u32(y ^ u32(y >> u32(11)))
     y = u32(y ^ u32(u32(y << u32(7)) & u32(0x9D2C5680)))
     y = u32(y ^ u32(u32(y << u32(15)) & u32(0xEFC60000)))
@@ -146,8 +143,8 @@ def _temper(y: np.uint32) -> np.uint32:
 def _turn(state: U32, lane: int, word: int) -> np.uint32:
     """Make word number ``word`` of one lane in place, its predecessors being made; returns it tempered."""
     i = word % N
-    state[i, lane] = _twist(state[i, lane], state[(i + 1) % N, lane], state[(i + M) % N, lane])
-    return _temper(state[i, lane])
+    state[i, lane] = twist(state[i, lane], state[(i + 1) % N, lane], state[(i + M) % N, lane])
+    return temper(state[i, lane])
 
 
 @inlined
@@ -159,7 +156,7 @@ def _walk(state: U32, lane: int, made: int, at: int, table: U32, rule: U32) -> b
     end = table.shape[0] + _position(rule, SKIP)
     word = at
     while 0 <= at < end:
-        y = _temper(state[word, lane]) if word < made else _turn(state, lane, word)
+        y = temper(state[word, lane]) if word < made else _turn(state, lane, word)
         at = _judge(at, y, table, rule)
         word += 1
     return bool(at == end)
@@ -188,7 +185,7 @@ def _php_early(start: int, count: int, table: U32, rule: U32, hits: U64) -> int:
             if at > first:
                 _grow_all(x, u32(M + at))
             for lane in range(MT_LANES):
-                y[lane] = _temper(_twist(low[at, lane], low[at + 1, lane], x[lane]))
+                y[lane] = temper(twist(low[at, lane], low[at + 1, lane], x[lane]))
             left = _sift(y, match, again, _row(at, table, rule, blank), rule)
             if left == 0:
                 break
@@ -204,14 +201,14 @@ def _php_early(start: int, count: int, table: U32, rule: U32, hits: U64) -> int:
 @inlined
 def _grow_all(x: U32, i: np.uint32) -> None:
     for lane in range(MT_LANES):
-        x[lane] = _grow(x[lane], i)
+        x[lane] = grow(x[lane], i)
 
 
 @inlined
 def _seed_one(state: U32, seed: np.uint32) -> None:
     state[0, 0] = seed
     for i in range(1, N):
-        state[i, 0] = _grow(state[i - 1, 0], u32(i))
+        state[i, 0] = grow(state[i - 1, 0], u32(i))
 
 
 def _php_full(start: int, count: int, table: U32, rule: U32, hits: U64) -> int:
@@ -225,7 +222,7 @@ def _php_full(start: int, count: int, table: U32, rule: U32, hits: U64) -> int:
             state[0, lane] = x[lane]
         for i in range(1, N):
             for lane in range(FULL_LANES):
-                x[lane] = _grow(x[lane], u32(i))
+                x[lane] = grow(x[lane], u32(i))
                 state[i, lane] = x[lane]
         found = _harvest(state, start + u64(base), min(FULL_LANES, count - base), table, rule, hits, found)
     return found
@@ -245,37 +242,37 @@ def _python(start: int, count: int, table: U32, rule: U32, hits: U64) -> int:
             key[lane] = u32(begin + u32(lane))
             # With a key of two words the steps take turns: the second adds its own word and its index.
             second[lane] = u32(high + u32(1)) if high else key[lane]
-        _seed_by_key(state, origin, key, second, x)
+        seed_by_key(state, origin[:, 0], key, second, x)
         found = _harvest(state, start + u64(base), min(FULL_LANES, count - base), table, rule, hits, found)
     return found
 
 
 @inlined
-def _seed_by_key(state: U32, origin: U32, even: U32, odd: U32, x: U32) -> None:
+def seed_by_key(state: U32, origin: U32, even: U32, odd: U32, x: U32) -> None:
     """``init_by_array`` in all lanes, adding ``even`` in steps 0, 2, 4 ... of the first pass and ``odd`` in the others.
 
-    ``x`` carries the word made last.
+    ``origin`` is what ``init_genrand(19650218)`` makes; ``x`` carries the word made last.
     """
-    x[:] = origin[0, 0]
+    x[:] = origin[0]
     for i in range(1, N):
-        add, fresh = even if i % 2 else odd, origin[i, 0]
+        add, fresh = even if i % 2 else odd, origin[i]
         for lane in range(FULL_LANES):
-            x[lane] = u32(u32(fresh ^ _mix(x[lane], u32(1664525))) + add[lane])
+            x[lane] = u32(u32(fresh ^ mix(x[lane], u32(1664525))) + add[lane])
             state[i, lane] = x[lane]
     for lane in range(FULL_LANES):
-        x[lane] = u32(u32(state[1, lane] ^ _mix(x[lane], u32(1664525))) + odd[lane])
+        x[lane] = u32(u32(state[1, lane] ^ mix(x[lane], u32(1664525))) + odd[lane])
         state[1, lane] = x[lane]
     for i in range(2, N):
         for lane in range(FULL_LANES):
-            x[lane] = u32(u32(state[i, lane] ^ _mix(x[lane], u32(1566083941))) - u32(i))
+            x[lane] = u32(u32(state[i, lane] ^ mix(x[lane], u32(1566083941))) - u32(i))
             state[i, lane] = x[lane]
     for lane in range(FULL_LANES):
-        state[1, lane] = u32(u32(state[1, lane] ^ _mix(x[lane], u32(1566083941))) - u32(1))
+        state[1, lane] = u32(u32(state[1, lane] ^ mix(x[lane], u32(1566083941))) - u32(1))
     state[0, :] = u32(0x80000000)
 
 
 @inlined
-def _mix(x: np.uint32, factor: np.uint32) -> np.uint32:
+def mix(x: np.uint32, factor: np.uint32) -> np.uint32:
     return u32(u32(x ^ u32(x >> u32(30))) * factor)
 
 
@@ -300,9 +297,9 @@ def _harvest(state: U32, start: np.uint64, count: int, table: U32, rule: U32, hi
 @inlined
 def _turn_row(here: U32, following: U32, far: U32, y: U32) -> None:
     for lane in range(FULL_LANES):
-        word = _twist(here[lane], following[lane], far[lane])
+        word = twist(here[lane], following[lane], far[lane])
         here[lane] = word
-        y[lane] = _temper(word)
+        y[lane] = temper(word)
 
 
 # ---- the light generators: aligned blocks, whose lanes follow from one scalar state ---------------------------------
