@@ -40,7 +40,7 @@ def test_planted_seeds_of_java_are_found(seed: int, half: int, at: tuple[int, in
         ("msvc", {"kind": "mod", "modulus": 100}),
         ("glibc-type0", {"kind": "mod", "modulus": 60}),
         ("glibc-type0", {"kind": "exact"}),
-        ("lcg:1103515245,12345,2147483648,0", {"kind": "mod", "modulus": 12}),
+        ("lcg:1103515245,12345,2147483648,0", {"kind": "mod", "modulus": 1200}),
         ("lcg:1664525,1013904223,4294967296,10", {"kind": "mod", "modulus": 1 << 20}),
         ("lcg:5,3,65536,4", {"kind": "mod", "modulus": 10}),
     ],
@@ -80,6 +80,10 @@ def test_calls_of_several_kinds_in_turn() -> None:
     calls = [BOUND, {"kind": "double"}, {"kind": "boolean"}]
     spec = question("java", calls, 18, 987654321, at=(2, 0))
     assert 987654321 in found(LowBits(), spec)
+
+
+def test_many_draws_are_no_more_trouble_than_few() -> None:
+    assert 123 in found(LowBits(), question("java", BOUND, 5000, 123, at=(1, 0), skip=(0, 2)))
 
 
 def test_ends_are_the_states_of_the_last_draw() -> None:

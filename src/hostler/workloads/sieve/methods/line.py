@@ -193,7 +193,7 @@ class _Walker:
     def find(self, start: int, stop: int) -> list[int]:
         """The items of ``[start, stop)`` that fit all draws in some alignment."""
         found = set(_extra(self._spec, start, stop))
-        hits = np.zeros(MOST, np.int64)
+        hits = np.empty(MOST, np.int64)
         for lead, tests in zip(self._leads, self._tests, strict=True):
             beat = np.array(_Beats(start)(lead), np.int64)
             number = self._kernel(beat, stop - start, start, tests, hits, 0)

@@ -81,10 +81,12 @@ class _Search:
     def __init__(self, spec: Spec, known: Congruence) -> None:
         self._spec, self._known = spec, known
         self._gaps = range(spec.gap[0], spec.gap[1] + 1)
-        self._chance = max(picks.redraws(spec, gap) for gap in self._gaps)
-        self._redraws, self._before = picks.budget(self._chance), picks.before(spec)
         self._powers: dict[int, Map] = {}
         self._aims = picks.aims(spec, 0, MOST_AIMS)
+        last, gap = self._aims[-1].draw + 1, spec.gap[1]
+        self._chance = picks.redraws(spec, gap, last)
+        self._redraws, self._before = picks.budget(self._chance), picks.before(spec)
+        self._after = picks.budget(picks.redraws(spec, gap, len(spec.draws) - last))
         lows = [low for aim in self._aims for low in self._lows(aim)]
         self._shift, self._count, _ = lows[0] if lows else (0, 0, 0)
         self._bits = self._shift + self._count
@@ -148,8 +150,7 @@ class _Search:
     def _steps(self, gap: int, late: int) -> set[int]:
         """The steps there may be from before the pattern's first word to the item's state."""
         if self._spec.items == "ends":
-            after = self._before if self._spec.draws[-1] is None else 0
-            return {steps_to_item(self._spec, 0, gap) + late + again for again in range(after + 1)}
+            return {steps_to_item(self._spec, 0, gap) + late + again for again in range(self._after + 1)}
         skips = range(self._spec.skip[0], self._spec.skip[1] + 1)
         return {steps_to_item(self._spec, skip, gap) - again for skip in skips for again in range(self._before + 1)}
 

@@ -77,10 +77,10 @@ def again_chance(output: Output) -> float:
     return sum(chance / (1 - chance) for chance in map(_again, output.rules()))
 
 
-def redraws(spec: Spec, gap: int) -> float:
-    """How many times something is drawn again within the pattern of ``gap``, to expect."""
+def redraws(spec: Spec, gap: int, draws: int | None = None) -> float:
+    """How many times something is drawn again within the pattern of ``gap``, or so many draws of it, to expect."""
     each = [again_chance(call) for call in spec.calls]
-    outputs = len(spec.draws) * (gap + 1)
+    outputs = (len(spec.draws) if draws is None else draws) * (gap + 1)
     return sum(each) / len(each) * outputs
 
 
@@ -93,7 +93,7 @@ def often(spec: Spec) -> str:
 def before(spec: Spec) -> int:
     """How often something may be drawn again before the draws: see :func:`budget`."""
     outputs = spec.skip[1] * len(spec.calls) + spec.gap[1] + 1
-    return budget(redraws(spec, 0) / len(spec.draws) * outputs)
+    return budget(redraws(spec, 0, outputs))
 
 
 def budget(expected: float) -> int:

@@ -31,6 +31,7 @@ COLUMNS = N * BITS
 UNKNOWNS = 19937
 MOST_EQUATIONS = 40_000
 MOST_FREE = 8
+MOST_WORDS = 4_000_000
 CHUNK = 2048
 WRITE_S = 4e-5
 ELIMINATE_S = 2.5
@@ -63,6 +64,8 @@ class Twister:
             return "states of MT19937 are no numbers of a range; it finds seeds"
         if why := picks.often(spec):
             return f"{why}; state_from() finds the state if it did not"
+        if picks.span(spec, spec.gap[1]) > MOST_WORDS:
+            return f"the draws lie too far apart: {picks.span(spec, spec.gap[1])} words are more than {MOST_WORDS}"
         search = _first(spec)
         return search if isinstance(search, str) else _offered(spec, search)
 
