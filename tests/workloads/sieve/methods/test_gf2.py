@@ -148,6 +148,7 @@ def test_a_draw_that_never_comes_is_a_contradiction() -> None:
     ("name", "call", "count", "why"),
     [
         ("xorshift128", MOD, 30, "some 6 known draws more"),
+        ("xorshift64", MOD, 5, "by chance"),
         ("xorshift64", {"kind": "mod", "modulus": 9}, 30, "decide no bit"),
         ("java", {"kind": "int"}, 30, "not linear"),
         ("php", {"kind": "exact"}, 30, "too large"),

@@ -31,6 +31,7 @@ from hostler.workloads.sieve.spec import Spec
 MOST_FREE = 20
 FEW_FREE = 8
 FEW = 16
+FEW_LEFT = 8
 MARGIN = 4
 FAR = 96
 """Steps that are made one by one; more are made by a matrix."""
@@ -83,6 +84,9 @@ class _Search:
 
     def refusal(self) -> str:
         """Why it does not apply, or nothing."""
+        left = self._known.bits - picks.bits(self._spec)
+        if left > FEW_LEFT:
+            return f"some 2^{left:.1f} states reproduce the draws by chance; give more known draws"
         terms = self.terms(self._gaps[0])
         system = self.system(terms, next(self.kinds())[1])
         free = self._known.bits - system.rank
@@ -107,7 +111,7 @@ class _Search:
         """CPU-seconds for all states."""
         bits, kinds = self._known.bits, sum(1 for _ in self.kinds())
         terms = len(self.terms(self._gaps[0]))
-        words = min(picks.span(self._spec, self._gaps[-1]), self._spec.known * FAR)
+        words = min(picks.span(self._spec, self._gaps[-1]), self._spec.known * FAR) + 2 * self._known.period
         each = terms * bits * EQUATION_S + words * bits * STEP_S
         skips = (self._spec.skip[1] - self._spec.skip[0] + 1) * self._round
         return 0.001 + kinds * each + skips * STEP_S

@@ -34,9 +34,9 @@ FAR = 1 << 62
 MOST_BITS = 62
 MOST_ODD_BITS = 32
 MOST_WALKS = 1 << 21
-HIT_S = 2.2e-9
+HIT_S = 1.7e-9
 TEST_S = 7e-9
-COUNTER_S = 0.15e-9
+COUNTER_S = 0.1e-9
 WALK_S = 3e-8
 MAKE_S = 8e-6
 

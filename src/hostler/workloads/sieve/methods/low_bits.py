@@ -13,13 +13,12 @@ be enumerated for these ways than for the one without.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import comb, inf, prod
+from math import comb, inf
 from typing import ClassVar
 
 import numpy as np
 
 from hostler.workloads.sieve.errors import TooManyHits
-from hostler.workloads.sieve.generators.base import Output
 from hostler.workloads.sieve.generators.rules import Above, Part, Residue, Span, Want
 from hostler.workloads.sieve.methods import lcg_kernels, picks
 from hostler.workloads.sieve.methods.affine import Congruence, Map, congruence, items_of, steps_to_item
@@ -33,6 +32,7 @@ MOST_REDRAWS = 4
 MOST_BITS = 64
 MOST_LOW = 36
 MOST_AIMS = 64
+FEW = 256
 CHUNK = 1 << 18
 LOW_S = 8e-9
 HIGH_PER_S = 1e9
@@ -100,16 +100,22 @@ class _Search:
             return f"the runtime draws again too often: {self._chance:.2g} times within the draws, to expect"
         if self._shift > MOST_LOW:
             return f"the draws show no bit below bit {self._shift} of the state: 2^{self._shift} lower parts to sieve"
-        passing = 2.0**self._known.bits / prod(float(min(call.size, 1 << 64)) for call in self._calls())
+        passing = 2.0 ** (self._known.bits - picks.bits(self._spec))
         # Draws cannot decide bits above the highest that they are made of, however many there are.
         passing = max(passing, 2.0 ** (self._known.bits - self._highest()))
-        if passing > MOST:
+        if passing > FEW:
             return f"some {passing:.3g} states reproduce the draws by chance; give more known draws"
         return ""
 
     def _highest(self) -> int:
-        parts = [single.part for aim in self._aims for single in picks.singles(aim)]
-        return self._known.shift + max(part.shift + part.bits for part in parts)
+        return max(self._seen(single) for aim in self._aims for single in picks.singles(aim))
+
+    def _seen(self, single: Single) -> int:
+        """How many lower bits of a state a condition is about."""
+        want, low = single.want, self._known.low(single)
+        if low and isinstance(want, Residue) and want.modulus & (want.modulus - 1) == 0:
+            return low[0] + low[1]
+        return self._known.shift + single.part.shift + single.part.bits
 
     def why(self) -> str:
         """The reason for people."""
@@ -134,10 +140,6 @@ class _Search:
             for way in self._ways(aims):
                 for x in self._states(way, aims):
                     yield from self._items(x, gap, aims[0], way)
-
-    def _calls(self) -> list[Output]:
-        calls = self._spec.calls
-        return [calls[i % len(calls)] for i, draw in enumerate(self._spec.draws) if draw is not None]
 
     def _lows(self, aim: Aim) -> list[tuple[int, int, int]]:
         return [low for single in picks.singles(aim) if (low := self._known.low(single))]
@@ -195,6 +197,8 @@ class _Search:
         up = 64 - self._known.bits
         table = np.array(self._table(run, way, aims), np.uint64)
         hits = np.zeros(MOST, np.uint64)
+        if run.count == 0:
+            return
         first, stride = run.first << up, run.stride << up & (1 << 64) - 1
         found = lcg_kernels.progression()(first, stride, run.count, table, hits)
         if found > MOST:

@@ -8,7 +8,7 @@ several calls) move the whole pattern by :func:`round_words` words each.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from math import exp, expm1
+from math import exp, expm1, log2
 
 from hostler.workloads.sieve.generators.base import Output
 from hostler.workloads.sieve.generators.rules import Above, LowProduct, Part, Residue, Rule, Span, Want
@@ -70,6 +70,11 @@ def span(spec: Spec, gap: int) -> int:
     """How many words the pattern of ``gap`` covers, from its beginning to the end of the last draw."""
     call, at = _place(spec, len(spec.draws) - 1, gap)
     return at + words_of(call)
+
+
+def bits(spec: Spec) -> float:
+    """How many bits the known draws say together, at most."""
+    return sum(log2(spec.call(i).size) for i, draw in enumerate(spec.draws) if draw is not None)
 
 
 def again_chance(output: Output) -> float:
