@@ -19,7 +19,7 @@ def test_the_fastest_setting_is_chosen() -> None:
 
     best = tuned(settings(True, 1024), timed)
     assert best.setting == Setting(128, 8)
-    assert best.items_per_s == pytest.approx(2e6)
+    assert best.rate == pytest.approx(2e6)
     assert max(calls) * 1e-6 >= ENOUGH_S
 
 
@@ -29,7 +29,7 @@ def test_no_group_is_larger_than_the_device_takes() -> None:
 
 
 def test_a_device_too_fast_to_be_measured_ends_as_well() -> None:
-    assert tuned(settings(True, 256), lambda setting, count: 0.0).items_per_s > 0
+    assert tuned(settings(True, 256), lambda setting, count: 0.0).rate > 0
 
 
 def test_measurements_are_kept_beside_each_other(tmp_path: Path) -> None:
@@ -52,9 +52,9 @@ def test_measurements_are_kept_beside_each_other(tmp_path: Path) -> None:
         b'{"schema": 1, "tuned": []}',
         b'{"schema": 1, "tuned": {"one": 5}}',
         b'{"schema": 1, "tuned": {"one": {"local": 64}}}',
-        b'{"schema": 1, "tuned": {"one": {"local": 0, "each": 8, "items_per_s": 1}}}',
-        b'{"schema": 1, "tuned": {"one": {"local": "a", "each": 8, "items_per_s": 1}}}',
-        b'{"schema": 1, "tuned": {"one": {"local": 1, "each": 8, "items_per_s": Infinity}}}',
+        b'{"schema": 1, "tuned": {"one": {"local": 0, "each": 8, "rate": 1}}}',
+        b'{"schema": 1, "tuned": {"one": {"local": "a", "each": 8, "rate": 1}}}',
+        b'{"schema": 1, "tuned": {"one": {"local": 1, "each": 8, "rate": Infinity}}}',
     ],
 )
 def test_a_file_that_says_nothing_is_measured_anew(tmp_path: Path, content: bytes) -> None:

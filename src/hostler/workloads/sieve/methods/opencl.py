@@ -54,7 +54,7 @@ class OpenCl:
         if isinstance(device, str):
             return device
         known = self._kept.get(_key(device, program))
-        speed = known.items_per_s if known else TYPICAL * device.rate / program.operations
+        speed = (known.rate if known else TYPICAL * device.rate) / program.operations
         return Offer(
             f"a seed per work item on {device.name}, {program.table.draws} of {len(spec.draws)} draws compared there",
             BUILD_S + (0 if known else CHECK_S),
@@ -76,11 +76,12 @@ class OpenCl:
         selftest.check(device, launcher, program.table, spec, self._clock)
         rows = launcher.rows(program.table, (*spec.skip, *spec.gap))
         best = self._kept.get(_key(device, program)) or self._measured(device, program, launcher, rows)
-        return Sweep(launcher, rows, best.setting, best.items_per_s, self._clock)
+        return Sweep(launcher, rows, best.setting, best.rate / program.operations, self._clock)
 
     def _measured(self, device: Device, program: Program, launcher: Launcher, rows: Rows) -> Tuned:
         candidates = settings(device.is_gpu, launcher.most_local)
-        best = tuned(candidates, lambda setting, count: launcher.timed(rows, 0, count, setting))
+        timed = partial(launcher.timed, rows, 0)
+        best = tuned(candidates, timed, program.operations)
         self._kept.put(_key(device, program), best)
         return best
 

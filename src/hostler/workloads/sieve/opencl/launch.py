@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,9 @@ from hostler.workloads.sieve.opencl.tuning import Setting
 
 ROOM = 4096
 LAUNCH_S = 0.3
-FIRST_LAUNCH = 1 << 16
+FIRST_LAUNCH_S = 0.01
+"""What the first launch of a finder should take by what the device is guessed, or was measured, to do."""
+
 MOST_LAUNCHED = 1 << 31
 GROWTH = 4.0
 POLL_S = 0.0005
@@ -93,7 +95,7 @@ class Launcher:
         found = int(self._hits[0])
         return found, sorted(start + int(distance) for distance in self._hits[1 : 1 + min(found, ROOM)])
 
-    def timed(self, rows: Rows, start: int, count: int, setting: Setting) -> float:
+    def timed(self, rows: Rows, start: int, setting: Setting, count: int) -> float:
         """Seconds that a launch takes."""
         began = self._clock()
         self.launch(rows, start, count, setting)
@@ -125,12 +127,21 @@ class Launcher:
             raise DeviceFailed(f"{self._device}: {what}: {said}; the device or its driver may be broken") from error
 
 
-class Sweep:
-    """Launches over an interval, one after the other, each sized to take about :data:`LAUNCH_S`."""
+class Launches(Protocol):
+    """What a sweep needs of a :class:`Launcher`."""
 
-    def __init__(self, launcher: Launcher, rows: Rows, setting: Setting, items_per_s: float, clock: Clock) -> None:
+    def launch(self, rows: Rows, start: int, count: int, setting: Setting) -> tuple[int, list[int]]: ...
+
+
+class Sweep:
+    """Launches over an interval, one after the other, which grow until they take about :data:`LAUNCH_S`.
+
+    ``items_per_s`` is a guess, by which the first launch is a small one.
+    """
+
+    def __init__(self, launcher: Launches, rows: Rows, setting: Setting, items_per_s: float, clock: Clock) -> None:
         self._launcher, self._rows, self._setting, self._clock = launcher, rows, setting, clock
-        self._size = max(1.0, min(items_per_s * LAUNCH_S / GROWTH, MOST_LAUNCHED))
+        self._size = max(1.0, min(items_per_s * FIRST_LAUNCH_S, MOST_LAUNCHED))
 
     def find(self, start: int, stop: int) -> list[int]:
         """The candidates of ``[start, stop)``, ascending; raises :class:`TooManyHits` beyond :data:`ROOM`."""

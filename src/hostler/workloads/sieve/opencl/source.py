@@ -92,9 +92,12 @@ def _lines(code: EngineCode, table: Table, buffer: int) -> Iterator[str]:
 
 
 def _operations(spec: Spec, code: EngineCode, table: Table, buffer: int) -> float:
-    """Operations on 32 bits for a seed that fails early: seeding, the words before the first draw, two picks."""
+    """Operations on 32 bits for a seed that fails early: seeding, the words before the first draw, some picks."""
     pick = table.shape.most_words * code.per_word + 12
     dropped = sum(pick.rule.words for pick in table.blank) * code.per_word
     ahead = (buffer and table.words) * code.per_word or spec.skip[1] * dropped
-    each = (spec.gap[0] + spec.gap[1]) / 2 * dropped + 2 * pick * (1 + table.shape.missing) ** 2
+    # Where some draws need not fit, so many more are looked at.
+    looked = min(table.draws, 2 + (spec.known - spec.need) / (1 - 1 / max(2, spec.calls[0].odds)))
+    between = (spec.gap[0] + spec.gap[1]) / 2 * dropped
+    each = looked * (pick + between) * (1 + table.shape.missing) ** 2
     return code.seeding + ahead + spec.alignments_count * each

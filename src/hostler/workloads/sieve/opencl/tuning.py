@@ -33,11 +33,11 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The best setting and its speed."""
+    """The best setting, and how many operations a second it reached, as :mod:`source` counts them."""
 
     local: int
     each: int
-    items_per_s: float
+    rate: float
 
     @property
     def setting(self) -> Setting:
@@ -50,15 +50,18 @@ def settings(is_gpu: bool, most: int) -> list[Setting]:
     return [Setting(local, items) for local in sorted({min(local, most) for local in locals_}) for items in each]
 
 
-def tuned(candidates: Sequence[Setting], timed: Timed) -> Tuned:
-    """The fastest of the candidates, over as many items as make the first of them take :data:`ENOUGH_S`."""
+def tuned(candidates: Sequence[Setting], timed: Timed, operations: float = 1.0) -> Tuned:
+    """The fastest of the candidates, over as many items as make the first of them take :data:`ENOUGH_S`.
+
+    ``operations`` is what an item costs.
+    """
     count = FIRST
     timed(candidates[0], count)  # whatever is made at the first launch
     while timed(candidates[0], count) < ENOUGH_S and count < MOST:
         count *= 4
     seconds = {each: max(timed(each, count), 1e-9) for each in candidates}
     best = min(candidates, key=seconds.__getitem__)
-    return Tuned(best.local, best.each, count / seconds[best])
+    return Tuned(best.local, best.each, operations * count / seconds[best])
 
 
 def folder(environ: Mapping[str, str]) -> Path:
@@ -79,10 +82,10 @@ class Kept:
         """What was measured under this key."""
         try:
             entry = self._entries()[key]
-            found = Tuned(int(entry["local"]), int(entry["each"]), float(entry["items_per_s"]))
+            found = Tuned(int(entry["local"]), int(entry["each"]), float(entry["rate"]))
         except (KeyError, TypeError, ValueError):
             return None
-        return found if found.local > 0 and found.each > 0 and 0 < found.items_per_s < float("inf") else None
+        return found if found.local > 0 and found.each > 0 and 0 < found.rate < float("inf") else None
 
     def put(self, key: str, measured: Tuned) -> None:
         """Keep a measurement beside the others; a folder that takes no files is told of, and costs only time."""
