@@ -45,14 +45,20 @@ def widest(shapes: Sequence[Shape]) -> Shape:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("halves", [False, True])
-def test_the_seed_of_every_vector_is_found(name: str, halves: bool) -> None:
+def test_the_seed_of_every_vector_is_found(name: str) -> None:
     device()
-    asked = [each for each in searchable(name) if each[2].shape.halves == halves]
-    if not asked:
-        assert halves
-        return
-    search, seeds = Search(), generator(name).seeds
+    groups: dict[tuple[bool, bool], list[Asked]] = {}
+    for each in searchable(name):
+        # Engines with large states have programs of their own for the first words.
+        groups.setdefault((each[2].shape.halves, each[2].words > 16), []).append(each)
+    assert groups
+    for asked in groups.values():
+        find_all(asked)
+
+
+def find_all(asked: Sequence[Asked]) -> None:
+    """Find the seed of each, by one program."""
+    search, seeds = Search(), asked[0][1].size
     shape = widest([table.shape for _, _, table in asked])
     words = max(table.words for _, _, table in asked)
     for seed, question, table in asked:

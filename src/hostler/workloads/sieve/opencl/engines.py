@@ -14,6 +14,10 @@ EARLY_STEPS = (4, 16, 64, 227)
 """How many words of MT19937 a program is made for: the next of these. Beyond them the whole state is kept."""
 
 
+LINEAR_STEPS = (4, 16, 64)
+"""How many words of glibc's are made without the words before them."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineCode:
     """Source files, in order, and the constants they are compiled with; ``tables`` are arrays of numbers.
@@ -67,8 +71,22 @@ def _mersenne(seeding: int, generator: Generator, words: int, *, php_old: int = 
 
 
 def _additive(degree: int, separation: int, generator: Generator, words: int) -> EngineCode:
-    constants = {"DEGREE": degree, "SEPARATION": separation}
-    return EngineCode(("glibc.cl",), 32, constants, seeding=90 * degree, per_word=8, big=True)
+    linear = next((step for step in LINEAR_STEPS if words <= step), 0)
+    constants = {"DEGREE": degree, "SEPARATION": separation, "LINEAR": linear}
+    if not linear:
+        return EngineCode(("glibc.cl",), 32, constants, seeding=90 * degree, per_word=8, big=True)
+    tables = {"FACTORS": ("uint", _factors(degree, separation, linear))}
+    return EngineCode(("glibc.cl",), 32, constants, tables, seeding=10 * degree, per_word=3 * degree, big=True)
+
+
+def _factors(degree: int, separation: int, words: int) -> tuple[int, ...]:
+    """Each word as a sum of multiples of the table's: ``degree`` factors a word, modulo 2^32."""
+    units = [[int(i == j) for j in range(degree)] for i in range(degree)]
+    made = [*units[separation:], *units[:separation]]  # the oldest first
+    while len(made) < 11 * degree + words:
+        sums = zip(made[-degree], made[-separation], strict=True)
+        made.append([(older + newer) % WORD for older, newer in sums])
+    return tuple(factor for word in made[11 * degree :] for factor in word)
 
 
 def _v8(generator: Generator, words: int, **constants: int) -> EngineCode:
