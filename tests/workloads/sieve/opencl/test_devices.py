@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hostler.workloads.sieve.opencl.devices import AMD, NVIDIA, Device, device_for, shown
+from hostler.workloads.sieve.opencl.devices import AMD, NVIDIA, Device, bound, device_for, shown
 
 THREE = ["a", "b", "c"]
 
@@ -30,6 +30,23 @@ THREE = ["a", "b", "c"]
 )
 def test_the_devices_that_hostler_shows(platform: str, environ: Mapping[str, str], expected: list[str]) -> None:
     assert shown(platform, THREE, environ) == expected
+
+
+@pytest.mark.parametrize(
+    ("platforms", "environ", "expected"),
+    [
+        ([AMD, NVIDIA, "rusticl"], {}, None),
+        ([AMD, NVIDIA, "rusticl"], {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}, None),
+        ([AMD, NVIDIA, "rusticl"], {"CUDA_VISIBLE_DEVICES": "1"}, NVIDIA),
+        (["rusticl", NVIDIA, AMD], {"CUDA_VISIBLE_DEVICES": "1", "HIP_VISIBLE_DEVICES": "1"}, AMD),
+        (["rusticl", AMD], {"CUDA_VISIBLE_DEVICES": "1"}, AMD),
+        (["rusticl"], {"CUDA_VISIBLE_DEVICES": "1"}, None),
+    ],
+)
+def test_a_machine_with_gpus_of_both_makers(
+    platforms: list[str], environ: Mapping[str, str], expected: str | None
+) -> None:
+    assert bound(platforms, environ) == expected
 
 
 @pytest.mark.parametrize("value", ["3", "GPU-2bd1"])

@@ -78,11 +78,22 @@ def shown(platform: str, devices: Sequence[Any], environ: Mapping[str, str]) -> 
     return devices if name is None else _numbered(devices, name, environ[name])
 
 
+def bound(platforms: Sequence[str], environ: Mapping[str, str]) -> str | None:
+    """The platform whose GPU Hostler gave this process, where several are there; `None` if it gave none."""
+    order = [AMD, NVIDIA] if environ.get("HIP_VISIBLE_DEVICES") else [NVIDIA, AMD]
+    given = any(environ.get(name) for name in HIP_VARIABLES)
+    return next((name for name in order if given and name in platforms), None)
+
+
 def _listed(cl: ModuleType, wanted: str, environ: Mapping[str, str]) -> list[Device] | str:
     kind = cl.device_type.GPU if wanted == "gpu" else cl.device_type.CPU
     found: list[Device] = []
     try:
-        for platform in cl.get_platforms():
+        platforms = cl.get_platforms()
+        meant = bound([platform.name for platform in platforms], environ) if wanted == "gpu" else None
+        for platform in platforms:
+            if meant not in (None, platform.name):
+                continue
             devices = _of(cl, platform, kind)
             allowed = shown(platform.name, devices, environ) if wanted == "gpu" else devices
             if isinstance(allowed, str):

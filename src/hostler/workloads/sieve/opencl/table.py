@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from hostler.workloads.sieve import statistics
 from hostler.workloads.sieve.generators.base import Output
@@ -168,15 +169,17 @@ def _blank(call: Output) -> Iterator[Pick]:
 
 
 def _exits(spec: Spec) -> statistics.Exits:
+    known, need = spec.known, spec.need
     if spec.miss:
-        return statistics.exits(spec.known, spec.need, rate=spec.rate, miss=spec.miss)
-    return statistics.Exits(tuple(max(0, spec.need - left) for left in range(spec.known - 1, -1, -1)), 0.0)
+        return statistics.exits(known, need, rate=spec.rate, miss=spec.miss)
+    return statistics.Exits(tuple(max(0, need - left) for left in range(known - 1, -1, -1)), 0.0)
 
 
 def _picks(spec: Spec, least: Sequence[int]) -> tuple[tuple[Pick, ...], int, float]:
     """The picks of the draws to compare, how many draws that is, and the logarithm of chance's share."""
     all_fit = spec.need == spec.known
     tried = math.log(spec.alignments_count)
+    pairs_of = cache(_pairs)  # draws come again and again
     made: list[Pick] = []
     seen = free = draws = 0
     chance = 0.0 if all_fit else _tail(spec)
@@ -185,9 +188,7 @@ def _picks(spec: Spec, least: Sequence[int]) -> tuple[tuple[Pick, ...], int, flo
             break
         if all_fit and chance < -ENOUGH_BITS * math.log(2) - tried:
             break
-        call, draws = spec.call(i), i + 1
-        wants = [None] * len(call.rules()) if draw is None else list(call.wants(draw))
-        pairs = [(rule, want) for rule, want in zip(call.rules(), wants, strict=True) if rule.words]
+        pairs, draws = pairs_of(spec.call(i), draw), i + 1
         seen += draw is not None
         free += draw is not None and not pairs
         for at, (rule, want) in enumerate(pairs):
@@ -197,6 +198,13 @@ def _picks(spec: Spec, least: Sequence[int]) -> tuple[tuple[Pick, ...], int, flo
             chance += sum(_log(passing(rule, want)) for rule, want in pairs if want is not None)
             chance = min(0.0, chance + math.log(1 + spec.missing))
     return tuple(made), draws, min(0.0, chance + tried)
+
+
+def _pairs(call: Output, draw: int | None) -> tuple[tuple[Rule, Want | None], ...]:
+    """The picks of a draw that take words, and what is wanted of them."""
+    rules = call.rules()
+    wants = (None,) * len(rules) if draw is None else call.wants(draw)
+    return tuple((rule, want) for rule, want in zip(rules, wants, strict=True) if rule.words)
 
 
 def _tail(spec: Spec) -> float:
