@@ -55,7 +55,7 @@ def test_the_same_request_gives_the_same_spec(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"params": {}}, "sweep 's': params: the parameters: missing draws, generator, output, schema"),
+        ({"params": {}}, "sweep 's': params: the parameters: missing calls, draws, generator, schema"),
         ({"params": {**DRAWS, "generator": "dice"}}, "sweep 's': params: .*dice"),
         ({"params": {"data": "nowhere.json"}}, "sweep 's': params: .*nowhere.json: cannot be read"),
         ({"range": [0, "2**40"]}, r"sweep 's': range \[0, 1099511627776\) leaves \[0, 4294967296\)"),

@@ -94,7 +94,7 @@ def test_impossible_bytes_are_refused(draw: Any, complaint: str) -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"schema": 2}, "schema"),
+        ({"schema": 3}, "schema"),
         ({"schema": True}, "schema"),
         ({"generator": "mt19937"}, "generator"),
         ({"draws": []}, "draws"),
@@ -134,8 +134,8 @@ def test_chance_multiplies_over_known_draws_and_is_never_zero() -> None:
     assert 0 < spec.chance(params("xorshift32", exact, many)) < 1e-300
 
 
-def test_seed_range_is_the_generators() -> None:
-    assert spec.seed_range(GOOD) == (0, 2**32)
+def test_items_are_the_generators_seeds() -> None:
+    assert spec.item_range(GOOD) == (0, 2**32)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,11 @@ from hostler.workloads.sieve import spec
 from .support import command, draws, environment, params
 
 OUTPUT = {"kind": "bound", "bound": 1000}
-PARAMS = params("java-random", OUTPUT, draws("java-random", OUTPUT, 5_000_000, 12))
-HIT = {"at": 5_000_000, "chance": spec.chance(PARAMS), "draws": 12}
+MADE = draws("java-random", OUTPUT, 5_000_000, 17)
+PARAMS = params("java-random", OUTPUT, MADE[:12])
+HIT = {"at": 5_000_000, "chance": spec.chance(PARAMS), "draws": 12, "next": MADE[12:]}
+ONE_BY_ONE = {"schema": 2, "generator": "java-random", "calls": [OUTPUT], "draws": MADE[:12], "method": "lanes"}
+"""The same, in a way that takes its time."""
 PATIENCE_S = 120.0
 
 
@@ -87,7 +90,7 @@ def test_chunks_queued_in_the_pipe_are_answered_in_order(worker: Process) -> Non
 
 
 def test_checkpoints_carry_all_hits_so_far_and_the_end_of_input_ends_a_running_chunk(worker: Process) -> None:
-    worker.open(PARAMS)
+    worker.open(ONE_BY_ONE)
     worker.send(chunk("long", 0, 2**48))
     first, second = worker.answer(), worker.answer()
     assert first["type"] == second["type"] == "checkpoint"
@@ -98,7 +101,7 @@ def test_checkpoints_carry_all_hits_so_far_and_the_end_of_input_ends_a_running_c
 
 
 def test_a_chunk_that_is_shortened_ends_soon_and_says_where(worker: Process) -> None:
-    worker.open(PARAMS)
+    worker.open(ONE_BY_ONE)
     worker.send(chunk("long", 0, 2**48), chunk("next", 0, 10))
     worker.answer()
     worker.send({"type": "trim", "id": "long", "stop": 6_000_000})

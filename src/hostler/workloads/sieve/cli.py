@@ -86,21 +86,22 @@ def _add_draw(parser: argparse.ArgumentParser) -> None:
 
 def _search(options: argparse.Namespace) -> int:
     checked = spec.parse(spec.prepare({"data": str(options.file), "skip": options.skip}, Path()))
-    spec.need_kernel(checked)
+    from hostler.workloads.sieve.hits import hit
     from hostler.workloads.sieve.search import search_parallel
 
-    stop = min(1 << 32, checked.generator.seeds) if options.stop is None else options.stop
-    if not 0 <= options.start < stop <= checked.generator.seeds or options.threads < 1:
+    stop = min(1 << 32, checked.size) if options.stop is None else options.stop
+    if not 0 <= options.start < stop <= checked.size or options.threads < 1:
         raise SpecError(f"[{options.start}, {stop}) on {options.threads} threads: choose 0 <= start < stop <= "
-                        f"{checked.generator.seeds} and at least one thread")  # fmt: skip
-    chance = spec.chance(spec.canonical(checked))
-    facts = {"draws": checked.known, "chance": chance, "expected_by_chance": chance * (stop - options.start)}
+                        f"{checked.size} and at least one thread")  # fmt: skip
+    expected = spec.chance(spec.canonical(checked)) * (stop - options.start)
     progress = _Progress(stop - options.start)
     for part in search_parallel(checked, options.start, stop, options.threads, time.monotonic):
-        for seed in part.seeds:
-            print(json.dumps({"at": seed, **facts}), flush=True)
-        progress.add(part.stop - part.start, len(part.seeds))
-    progress.finish(facts["expected_by_chance"])
+        for survivor in part.survivors:
+            told = hit(checked, survivor)
+            e_value = told["chance"] * (stop - options.start)
+            print(json.dumps({**told, "e_value": e_value, "expected_by_chance": expected}), flush=True)
+        progress.add(part.stop - part.start, len(part.survivors))
+    progress.finish(expected)
     return 0
 
 

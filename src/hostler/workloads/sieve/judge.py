@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count as counter
-from itertools import islice
+from itertools import count as counter, islice
 from typing import Any
 
 from hostler.workloads.sieve.generators.base import Output, stream

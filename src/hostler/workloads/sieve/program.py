@@ -20,30 +20,34 @@ class SieveProgram:
     worker: tuple[str, ...] = ("{python}", "-m", "hostler.workloads.sieve", "worker")
 
     def prepare(self, params: Mapping[str, Any], base_dir: Path) -> dict[str, Any]:
-        """Canonical parameters with the draws inline; raises ``ValueError`` naming the field that is wrong.
-
-        So it does where no kernel searches for them yet.
-        """
-        prepared = _refusing(spec.prepare, params, base_dir)
-        _refusing(spec.need_kernel, spec.parse(prepared))
-        return prepared
+        """Canonical parameters with the draws inline; raises ``ValueError`` naming the field that is wrong."""
+        return _refusing(spec.prepare, params, base_dir)
 
     def chance(self, params: Mapping[str, Any]) -> float:
         """The probability that a wrong seed passes."""
         return _refusing(spec.chance, params)
 
     def kernel(self, params: Mapping[str, Any]) -> str:
-        """Seeds cost the same for one generator, one kind of output and one number of outputs to the first draw."""
+        """Items cost the same for one generator, one kind of output, one way to look and one number of first output."""
         search = _refusing(spec.parse, params)
-        first = search.skip + next(i for i, draw in enumerate(search.draws) if draw is not None)
-        return f"sieve/{search.generator.name}/{search.output.kind}/{first}"
+        first = search.skip[1] + next(i for i, draw in enumerate(search.draws) if draw is not None)
+        kinds = "+".join(dict.fromkeys(call.kind for call in search.calls))
+        return "/".join(["sieve", search.generator.name, kinds, str(first), *_ways(search)])
 
     def bounds(self, params: Mapping[str, Any]) -> tuple[int, int]:
-        """All seeds of the generator, half-open."""
-        return _refusing(spec.seed_range, params)
+        """All items, half-open."""
+        return _refusing(spec.item_range, params)
 
 
 PROGRAM = SieveProgram()
+
+
+def _ways(search: spec.Spec) -> list[str]:
+    """What makes it dearer or cheaper to search than the usual way; nothing where it is the usual one."""
+    alignments = f"{search.alignments_count}x{search.missing}" if search.alignments_count > 1 or search.missing else ""
+    needs = f"{search.need}of{search.known}" if search.need < search.known else ""
+    items = "" if search.items == spec.SEEDS else search.items
+    return [each for each in (alignments, needs, items, search.method.replace(spec.AUTO, "")) if each]
 
 
 def _refusing(ask: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -3,17 +3,16 @@
 A slice is one kernel call, sized to take about :data:`SLICE_S`, so that whoever drives the search is never away longer.
 """
 
+import math
 import queue
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from hostler.workloads.sieve import kernels
 from hostler.workloads.sieve.errors import TooManyHits
-from hostler.workloads.sieve.plan import plan_for
-from hostler.workloads.sieve.spec import Spec, need_kernel
+from hostler.workloads.sieve.judge import Survivor, judge
+from hostler.workloads.sieve.methods.choosing import choose
+from hostler.workloads.sieve.spec import Spec
 
 SLICE_S = 0.25
 FIRST_SLICE = 1 << 10
@@ -25,36 +24,48 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A searched interval ``[start, stop)`` and the seeds in it that reproduce the draws, ascending."""
+    """A searched interval ``[start, stop)`` and the items in it that make the draws, ascending."""
 
     start: int
     stop: int
-    seeds: list[int]
+    survivors: list[Survivor]
+
+    @property
+    def items(self) -> list[int]:
+        """The survivors' items."""
+        return [survivor.item for survivor in self.survivors]
 
 
 class Searcher:
-    """Searches for one spec, one call at a time; making it compiles the kernel unless numba has it cached."""
+    """Searches for one spec, one call at a time, by the method that is cheapest for all of its items.
 
-    def __init__(self, spec: Spec) -> None:
-        need_kernel(spec)
-        self._plan = plan_for(spec.generator, spec.output, spec.draws, spec.skip)
-        self._kernel = kernels.compiled(self._plan.kernel)
-        self._hits = np.zeros(MAX_HITS, np.uint64)
+    Making it compiles what the method needs, unless numba has it cached.
+    """
+
+    def __init__(self, spec: Spec, items: int | None = None) -> None:
+        self._spec, self._without = spec, frozenset[str]()
+        self.choice = choose(spec, spec.size if items is None else items)
+        self._finder = self.choice.offer.make()
 
     def search(self, start: int, stop: int) -> Slice:
         """All survivors in ``[start, stop)``; raises :class:`TooManyHits` beyond :data:`MAX_HITS`."""
-        seeds: list[int] = []
-        for begin, end in _within_high_words(start, stop):
-            seeds += self._call(begin, end)
-        if len(seeds) > MAX_HITS:
+        candidates = self._candidates(start, stop)
+        if len(candidates) > MAX_HITS:
             raise TooManyHits(too_many(start, stop))
-        return Slice(start, stop, seeds)
+        judged = (judge(self._spec, candidate) for candidate in candidates)
+        return Slice(start, stop, [survivor for survivor in judged if survivor is not None])
 
-    def _call(self, start: int, stop: int) -> list[int]:
-        found = self._kernel(start, stop - start, self._plan.table, self._plan.rule, self._hits)
-        if found > MAX_HITS:
-            raise TooManyHits(too_many(start, stop))
-        return sorted(self._hits[:found].tolist())
+    def _candidates(self, start: int, stop: int) -> list[int]:
+        try:
+            return self._finder.find(start, stop)
+        except TooManyHits:
+            if self.choice.offer.items_per_s < math.inf or stop - start >= self._spec.size:
+                raise
+        # A method that solves for all items at once fails where there are many, however few of them lie in an interval.
+        self._without |= {self.choice.name}
+        self.choice = choose(self._spec, stop - start, self._without)
+        self._finder = self.choice.offer.make()
+        return self._candidates(start, stop)
 
 
 class Pace:
@@ -118,7 +129,7 @@ def search_parallel(spec: Spec, start: int, stop: int, threads: int, clock: Cloc
     """
     intervals = Intervals(start, stop)
     results: queue.SimpleQueue[Slice | BaseException | None] = queue.SimpleQueue()
-    searchers = [Searcher(spec) for _ in range(threads)]  # the first one compiles
+    searchers = [Searcher(spec, stop - start) for _ in range(threads)]  # the first one compiles
     workers = [threading.Thread(target=_search_into, args=(results, each, intervals, clock)) for each in searchers]
     try:
         for worker in workers:
@@ -156,11 +167,3 @@ def _until_ended(results: "queue.SimpleQueue[Slice | BaseException | None]", thr
             threads -= 1
         else:
             yield result
-
-
-def _within_high_words(start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """``[start, stop)`` cut at the multiples of 2^32: between them only the low word of a seed changes."""
-    while start < stop:
-        end = min(stop, ((start >> 32) + 1) << 32)
-        yield start, end
-        start = end

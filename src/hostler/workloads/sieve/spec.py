@@ -4,13 +4,13 @@ Parameters (schema 2; what has a default may be left out)::
 
     {"schema": 2, "generator": "php-mt_rand", "calls": [{"kind": "range", "min": 1, "max": 1000}],
      "draws": [12, null, 877], "skip": [0, 20], "gap": [0, 0], "missing": 0,
-     "share": 1.0, "rate": 1.0, "miss": 0.0, "items": "seeds"}
+     "share": 1.0, "rate": 1.0, "miss": 0.0, "items": "seeds", "method": "auto"}
 
-``draws`` are outputs of the ``calls``, which are made again and again in this order; ``null`` is an unknown one. Draw ``i``
-is output number ``skip + gap + i * (gap + 1)`` after the item's state, counted from 0: ``gap`` outputs nobody wrote down
-stand before each draw. ``skip`` and ``gap`` are ranges, both ends included, or one number; each pair of numbers
-from them is an *alignment*, tried by itself. :class:`Spec` says the rest. Schema 1 has one ``output`` instead of
-``calls`` and knows only ``skip``, as a number. Nothing here imports numpy or numba.
+``draws`` are outputs of the ``calls``, which are made again and again in this order; ``null`` is an unknown one. Draw
+``i`` is output number ``skip + gap + i * (gap + 1)`` after the item's state, counted from 0: ``gap`` outputs nobody
+wrote down stand before each draw. ``skip`` and ``gap`` are ranges, both ends included, or one number; each pair of
+numbers from them is an *alignment*, tried by itself. :class:`Spec` says the rest. Schema 1 has one ``output`` and no
+``calls`` and knows only ``skip``, as a number; what it can say is written in it. Nothing here imports numpy.
 """
 
 import hashlib
@@ -19,8 +19,9 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from hostler.workloads.sieve import statistics
 from hostler.workloads.sieve.errors import SpecError
@@ -34,11 +35,14 @@ MAX_SKIP = 1_000_000
 MAX_MISSING = 1_000
 MAX_ALIGNMENTS = 1_000_000
 SEEDS, STATES, ENDS = ITEMS = ("seeds", "states", "ends")
+AUTO = "auto"
+METHODS = (AUTO, "low-bits", "gf2", "lattice", "line", "twister", "lanes", "opencl")
 PROVENANCE = frozenset({"runtime", "script", "command"})
-CHOICES = frozenset({"skip", "gap", "missing", "share", "rate", "miss", "items"})
+CHOICES = frozenset({"skip", "gap", "missing", "share", "rate", "miss", "items", "method"})
 """What a data file does not say: how to search."""
 
 Params = Mapping[str, Any]
+R = TypeVar("R")
 Range: TypeAlias = tuple[int, int]
 """From one number to another, both included."""
 
@@ -47,11 +51,11 @@ Range: TypeAlias = tuple[int, int]
 class Spec:
     """Checked parameters: ``draws`` as integers (``None`` unknown), in the values of their calls.
 
-    In one alignment at least ``need`` of the known draws have to fit, which is ``share`` of them, rounded up. Before each
-    draw up to ``missing`` outputs more may have been dropped, another number each time; all have to fit then. The true
-    seed may be given up early with the probability ``miss``, where each of its draws fits with ``rate``. ``items``,
-    what is searched: seeds, states before the first output, or ``ends``, states after the last draw, from which it
-    goes backwards.
+    In one alignment at least ``need`` of the known draws have to fit, which is ``share`` of them, rounded up. Before
+    each draw up to ``missing`` outputs more may have been dropped, another number each time; all have to fit then. The
+    true seed may be given up early with the probability ``miss``, where each of its draws fits with ``rate``. ``items``
+    is what is searched: seeds, states before the first output, or ``ends``, states after the last draw, from which it
+    goes backwards. ``method`` is the one that searches; ``auto``: the cheapest.
     """
 
     generator: Generator
@@ -64,6 +68,7 @@ class Spec:
     rate: float = 1.0
     miss: float = 0.0
     items: str = SEEDS
+    method: str = AUTO
 
     @property
     def known(self) -> int:
@@ -127,7 +132,8 @@ def parse(params: object) -> Spec:
         _chance(given.get("share", 1.0), "share"),
         _chance(given.get("rate", 1.0), "rate"),
         _chance(given.get("miss", 0.0), "miss", lowest=True),
-        _item(given.get("items", SEEDS)),
+        _one_of(ITEMS, given.get("items", SEEDS), "items"),
+        _one_of(METHODS, given.get("method", AUTO), "method"),
     )
     _check(spec)
     return spec
@@ -156,6 +162,12 @@ def output_params(output: Output) -> dict[str, Any]:
 
 def canonical(spec: Spec) -> dict[str, Any]:
     """The parameters of ``spec`` in their one canonical form, ready for JSON."""
+    first = Spec(spec.generator, spec.calls, spec.draws, spec.skip)
+    if spec == first and len(spec.calls) == 1 and spec.skip[0] == spec.skip[1]:
+        # So that sweeps which were begun before there was another schema find their parameters again.
+        call, skip = output_params(spec.calls[0]), spec.skip[0]
+        name, draws = spec.generator.name, list(spec.draws)
+        return {"schema": 1, "generator": name, "output": call, "draws": draws, "skip": skip}
     return {
         "schema": SCHEMA,
         "generator": spec.generator.name,
@@ -168,6 +180,7 @@ def canonical(spec: Spec) -> dict[str, Any]:
         "rate": spec.rate,
         "miss": spec.miss,
         "items": spec.items,
+        "method": spec.method,
     }
 
 
@@ -257,8 +270,8 @@ def _check(spec: Spec) -> None:
         any(draw is not None and spec.call(i).size > 1 for i, draw in enumerate(spec.draws)),
         "draws: every seed would pass; give at least one known draw of an output with two or more values",
     )
-    _need(spec.alignments_count <= MAX_ALIGNMENTS,
-          f"skip, gap: {spec.alignments_count} alignments are more than {MAX_ALIGNMENTS}; narrow the ranges")  # fmt: skip
+    ways = spec.alignments_count
+    _need(ways <= MAX_ALIGNMENTS, f"skip, gap: {ways} alignments are more than {MAX_ALIGNMENTS}; narrow the ranges")
     one = len(spec.calls) == 1
     _need(one or spec.gap == (0, 0), "gap: only with one call; with several, write null for outputs nobody wrote down")
     _need(one or not spec.missing, "missing: only with one call; with several, nobody knows which one is missing")
@@ -304,9 +317,7 @@ def _calls(made_by: Generator, values: object) -> tuple[Output, ...]:
         raise SpecError("calls: must be a list of at least one output; one is usual")
     if len(values) == 1:
         return (parse_output(made_by, values[0]),)
-    return tuple(
-        _named(f"calls[{i}]", lambda value=value: parse_output(made_by, value)) for i, value in enumerate(values)
-    )
+    return tuple(_named(f"calls[{i}]", partial(parse_output, made_by, value)) for i, value in enumerate(values))
 
 
 def _draws(calls: tuple[Output, ...], values: object) -> tuple[int | None, ...]:
@@ -317,10 +328,10 @@ def _draws(calls: tuple[Output, ...], values: object) -> tuple[int | None, ...]:
 
 
 def _at(place: int, read: Callable[[object], int], value: object) -> int | None:
-    return None if value is None else _named(f"draws[{place}]", lambda: read(value))
+    return None if value is None else _named(f"draws[{place}]", partial(read, value))
 
 
-def _named(where: str, ask: Callable[[], Any]) -> Any:
+def _named(where: str, ask: Callable[[], R]) -> R:
     try:
         return ask()
     except SpecError as error:
@@ -334,8 +345,8 @@ def _range(value: object, where: str) -> Range:
     return pair
 
 
-def _item(value: object) -> str:
-    _need(value in ITEMS, f"items: {value!r} is not known; choose one of {', '.join(ITEMS)}")
+def _one_of(known: tuple[str, ...], value: object, where: str) -> str:
+    _need(value in known, f"{where}: {value!r} is not known; choose one of {', '.join(known)}")
     return str(value)
 
 

@@ -6,11 +6,11 @@ One thread reads requests, so that the end of the input is noticed within a slic
 import json
 import queue
 import threading
-from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from hostler.workloads.sieve import spec
 from hostler.workloads.sieve.errors import SieveError, SpecError, TooManyHits
+from hostler.workloads.sieve.hits import hit
 from hostler.workloads.sieve.search import MAX_HITS, Clock, Intervals, Searcher, slices, too_many
 
 MAX_LINE = 1 << 20
@@ -107,12 +107,11 @@ class Worker:
         return searcher, checked, digest
 
     def _serve(self, searcher: Searcher, checked: spec.Spec, digest: str) -> None:
-        facts = {"chance": spec.chance(spec.canonical(checked)), "draws": checked.known}
         while (request := self._requests.take()) is not None:
             try:
-                start, stop = _interval(request, checked.generator.seeds)
+                start, stop = _interval(request, checked.size)
                 intervals = Intervals(start, stop)
-                hits = self._chunk(request["id"], searcher, intervals, facts)
+                hits = self._chunk(request["id"], searcher, intervals, checked)
             except (SpecError, TooManyHits) as error:
                 self._send({"type": "failed", "id": _id(request), "error": str(error)})
                 continue
@@ -121,9 +120,7 @@ class Worker:
             whole = {"start": start, "stop": intervals.reached}
             self._send({"type": "done", "id": request["id"], "digest": digest, **whole, "hits": hits})
 
-    def _chunk(
-        self, chunk: str, searcher: Searcher, intervals: Intervals, facts: Mapping[str, Any]
-    ) -> list[Message] | None:
+    def _chunk(self, chunk: str, searcher: Searcher, intervals: Intervals, checked: spec.Spec) -> list[Message] | None:
         """Search one chunk with checkpoints; its hits, or ``None`` if the input ended meanwhile."""
         hits: list[Message] = []
         reported = self._clock()
@@ -132,7 +129,7 @@ class Worker:
                 return None
             if (end := self._requests.end_of(chunk)) is not None:
                 intervals.trim(end)
-            hits += [{"at": seed, **facts} for seed in part.seeds]
+            hits += [hit(checked, survivor) for survivor in part.survivors]
             if len(hits) > MAX_HITS:
                 raise TooManyHits(too_many(hits[0]["at"], part.stop))
             if self._clock() - reported >= CHECKPOINT_S:
@@ -162,7 +159,7 @@ def _interval(request: Message, seeds: int) -> tuple[int, int]:
         raise SpecError(f"chunk {chunk}: it takes exactly type, id, start and stop, not {', '.join(sorted(request))}")
     start, stop = request["start"], request["stop"]
     if type(start) is not int or type(stop) is not int or not 0 <= start < stop <= seeds:
-        raise SpecError(f"chunk {chunk}: [{start!r}, {stop!r}) is no interval within the seeds [0, {seeds})")
+        raise SpecError(f"chunk {chunk}: [{start!r}, {stop!r}) is no interval within the items [0, {seeds})")
     return start, stop
 
 
