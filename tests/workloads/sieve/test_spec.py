@@ -63,7 +63,7 @@ def test_chance_of_outputs_with_huge_spaces() -> None:
     shuffle = params("php-mt_rand", {"kind": "shuffle", "n": 128}, [list(range(128))])
     assert 0 < spec.chance(shuffle) < 1e-200
     double = params("go-rand", {"kind": "float64"}, [0.75])
-    assert spec.chance(double) == 2.0**-53
+    assert spec.chance(double) == pytest.approx(2.0**-53)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_wrong_parameters_are_refused(change: dict[str, Any], complaint: str) ->
 
 @pytest.mark.parametrize("name", ["schema", "generator", "output", "draws"])
 def test_a_missing_field_is_named(name: str) -> None:
-    with pytest.raises(SpecError, match=f"missing {name}"):
+    with pytest.raises(SpecError, match=f"missing .*{name}"):
         spec.parse({key: value for key, value in GOOD.items() if key != name})
 
 

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from hostler.workloads.sieve import statistics
+from hostler.workloads.sieve import callspec, data, statistics
 from hostler.workloads.sieve.errors import SpecError
 from hostler.workloads.sieve.generators import Generator, Output, generator
 
@@ -40,6 +40,8 @@ METHODS = (AUTO, "low-bits", "gf2", "lattice", "line", "twister", "lanes", "open
 PROVENANCE = frozenset({"runtime", "script", "command"})
 CHOICES = frozenset({"skip", "gap", "missing", "share", "rate", "miss", "items", "method"})
 """What a data file does not say: how to search."""
+SAID = frozenset({"generator", "calls", "filters"})
+"""What may be said beside a data file: whose draws they are, where it does not say so, and which of them count."""
 
 Params = Mapping[str, Any]
 R = TypeVar("R")
@@ -109,8 +111,8 @@ class Spec:
 def prepare(params: Params, base_dir: Path) -> dict[str, Any]:
     """Canonical parameters: checked, complete, with the data inline.
 
-    ``params`` are either the parameters themselves or ``{"data": PATH}`` with what a data file does not say; the
-    path is taken from ``base_dir``. Raises :class:`SpecError`.
+    ``params`` are either the parameters themselves or ``{"data": PATH}`` with what a data file does not say, ``calls``
+    as a text, too; the path is taken from ``base_dir``. Raises :class:`SpecError`.
     """
     if "data" in params:
         params = _inlined(params, base_dir)
@@ -228,12 +230,28 @@ def read_data(path: Path) -> dict[str, Any]:
 
 
 def _inlined(params: Params, base_dir: Path) -> Params:
-    given = _object(params, "the parameters", required={"data"}, optional=CHOICES)
+    given = _object(params, "the parameters", required={"data"}, optional=CHOICES | SAID)
     if not isinstance(given["data"], str):
         raise SpecError(f"data: {given['data']!r} is no path; name a data file")
-    data = read_data(base_dir / given["data"])
-    how = {name: value for name, value in given.items() if name != "data"}
-    return {"schema": SCHEMA, "generator": data["generator"], "calls": [data["output"]], "draws": data["draws"], **how}
+    recording = data.read(base_dir / given["data"], data.Filters.parse(given.get("filters", {})))
+    said: dict[str, Any] = dict(recording.says)
+    said |= {name: given[name] for name in ("generator", "calls") if name in given}
+    if "generator" not in said:
+        raise SpecError(f"{given['data']} does not say which generator made its draws; give generator and calls")
+    how = {name: value for name, value in given.items() if name in CHOICES}
+    calls = _said_calls(generator(said["generator"]), said)
+    return {"schema": SCHEMA, "generator": said["generator"], "calls": calls, "draws": list(recording.draws), **how}
+
+
+def _said_calls(made_by: Generator, said: Params) -> object:
+    """The calls as parameters; people write them as their language does."""
+    if isinstance(said.get("calls"), str):
+        return [output_params(call) for call in callspec.parse(made_by, said["calls"])]
+    if "calls" in said:
+        return said["calls"]
+    if "output" in said:
+        return [said["output"]]
+    raise SpecError(f"calls: nothing says which calls of {made_by.name} the draws come from; give calls")
 
 
 def _load(path: Path) -> object:
