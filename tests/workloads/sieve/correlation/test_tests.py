@@ -22,7 +22,7 @@ from hostler.workloads.sieve.generators import generator  # noqa: E402
 
 from ..support import DRAWS, draws  # noqa: E402
 
-SEQUENCES = 2_000
+SEQUENCES = 600
 # Tests whose p-value takes so few values that it cannot be uniform: it must not be small too often.
 STEPS = {"complexity", "profile"}
 # What Kolmogorov's and Smirnov's statistic exceeds with a probability of 0.0001.
