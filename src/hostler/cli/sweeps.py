@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hostler.cli import sieving
 from hostler.cli.common import JobName, Json, StateDir, client
 from hostler.cli.fleet import SWEEP_COLUMNS, sweep_row
 from hostler.cli.show import Column, age, compact, duration, maybe, percent, say, say_json, table
@@ -40,8 +41,8 @@ HIT_COLUMNS = (Column("AT", right=True), Column("DATA", yields=True))
 def sweep(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What people call it; its key, too, without --key.")],
     range_: Annotated[
-        str, typer.Option("--range", metavar="START:STOP", help="Half-open; exact, as 0:2**32 or 0x10:1e9.")
-    ],
+        str | None, typer.Option("--range", metavar="START:STOP", help="Half-open; exact, as 0:2**32 or 0x10:1e9.")
+    ] = None,
     program: Annotated[str | None, typer.Option(metavar="NAME", help="An installed program, such as sieve.")] = None,
     worker: Annotated[
         str | None,
@@ -54,6 +55,22 @@ def sweep(
     params: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Parameters from a YAML or JSON file; --param wins.")
     ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Recorded draws whose seed the sieve is to find.")
+    ] = None,
+    generator: Annotated[
+        str | None, typer.Option(metavar="NAME", help="With --data: what made the draws, such as php8, java, v8.")
+    ] = None,
+    calls: Annotated[
+        str | None, typer.Option(metavar="CALLS", help="With --data: by which calls, such as 'mt_rand(1,100)'.")
+    ] = None,
+    part: Annotated[
+        str | None, typer.Option("--share", metavar="I/N", help="Only the I-th of N equal parts of the range.")
+    ] = None,
+    control: Annotated[
+        bool, typer.Option("--control/--no-control", help="With --data: search shuffled draws as well.")
+    ] = True,
+    wait: Annotated[bool, typer.Option("--wait", help="With --data: wait, and print who survived.")] = False,
     key: Key = None,
     after: After = None,
     priority: Priority = 0,
@@ -74,12 +91,21 @@ def sweep(
     \b
     Example:
       hostler sweep tokens --range 0:2**32 --program sieve --params examples/draws/php.json
+      hostler sweep sieve --data draws.csv --generator php8 --calls 'mt_rand(1,100)' --wait
       hostler sweep primes --range 0:1e9 --worker "python3 primes.py --fast" --param base=7
     """
+    given = _params(params, param)
+    question = None if data is None else sieving.question(data, generator, calls, given, Path.cwd())
+    bounds = None if range_ is None else interval("--range", range_)
+    if question is not None:
+        bounds, program, given = bounds or sieving.all_items(question), program or "sieve", question
+    elif bounds is None or generator is not None or calls is not None:
+        raise UsageError("give --range START:STOP, or --data FILE with draws for the sieve")
+    bounds = bounds if part is None else sieving.part_of(bounds, part)
     asked = {
         "name": name,
-        "range": list(interval("--range", range_)),
-        "params": _params(params, param),
+        "range": list(bounds),
+        "params": given,
         "priority": priority,
         "after": after or [],
         "resources": {"device": device, "vram_gb": vram_gb},
@@ -87,7 +113,14 @@ def sweep(
         "target_s": target_s,
         **_given(key=key, program=program, worker=_words(worker), chance=chance),
     }
-    submit_specs([_spec(asked, Path.cwd() if params is None else params.parent)], as_json, state_dir)
+    base_dir = Path.cwd() if params is None else params.parent
+    if question is None:
+        submit_specs([_spec(asked, base_dir)], as_json, state_dir)
+        return
+    asked["key"] = key or sieving.key_of(name, question, bounds)
+    specs = [_spec(each, base_dir) for each in (sieving.with_control(asked) if control else [asked])]
+    items, named = bounds[1] - bounds[0], range_ is not None
+    sieving.run(question, items, specs, named=named, wait=wait, as_json=as_json, state_dir=state_dir)
 
 
 @commands.command()

@@ -54,6 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_search(commands.add_parser("search", help="search seeds on this machine with all cores"))
+    planned = commands.add_parser("plan", help="say which method would search, for parameters on standard input")
+    planned.add_argument("--items", type=_integer, required=True, help="how many items")
+    planned.set_defaults(command=_plan)
     worker = commands.add_parser("worker", help="serve a controller on standard input and output")
     worker.set_defaults(command=_worker)
     listing = commands.add_parser("generators", help="list the generators and their kinds of output")
@@ -128,6 +131,15 @@ class _Progress:
             f"{self._done / seconds / 1e6:.1f} M seeds/s, hits: {self._hits}{more}",
             file=sys.stderr,
         )
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from hostler.workloads.sieve.methods.choosing import choose
+
+    chosen = choose(spec.parse(json.load(sys.stdin)), options.items)
+    cost = {"cpu_s": chosen.offer.cpu_s(options.items), "missed": chosen.offer.missed}
+    print(json.dumps({"method": chosen.name, "why": chosen.offer.why, **cost, "others": dict(chosen.others)}))
+    return 0
 
 
 def _worker(options: argparse.Namespace) -> int:

@@ -1,0 +1,74 @@
+"""What a search will be worth, before it is made: how many wrong items survive, and how many draws would settle it.
+
+Nothing here imports numpy; which method searches, and for how long, is what the command `plan` asks the methods.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import exp
+from typing import Any
+
+from hostler.workloads.sieve import callspec, spec, statistics
+from hostler.workloads.sieve.spec import Spec
+
+BELOW = 0.01
+"""A search settles something where fewer wrong items than that are expected to survive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """``expected`` wrong items of ``items`` survive; with ``needed`` known draws fewer than :data:`BELOW` would.
+
+    ``needed`` is ``None`` where no number of draws would do, or where that is not worked out (rounds of calls,
+    missing outputs).
+    """
+
+    items: int
+    known: int
+    expected: float
+    needed: int | None
+
+    @property
+    def settles(self) -> bool:
+        """Whether a survivor means something."""
+        return self.expected < BELOW
+
+
+def prospect(search: Spec, items: int) -> Prospect:
+    """What a search of so many items will be worth."""
+    expected = exp(spec.log_chance(search)) * items
+    needed = None
+    if len(search.calls) == 1 and not search.missing:
+        needed = statistics.draws_needed(
+            search.calls[0].odds, items, share=search.share, alignments=search.alignments_count, below=BELOW
+        )
+    return Prospect(items, search.known, expected, needed)
+
+
+def told(search: Spec, found: Prospect) -> Iterator[str]:
+    """The same in words, for people."""
+    calls = callspec.native(search.generator, search.calls)
+    yield f"{search.generator.name}, {calls}: {found.known} known draws, {found.items} {search.items}"
+    yield f"expected by chance: {found.expected:.3g} survivors"
+    if not found.settles:
+        more = (
+            "no number of draws would settle this" if found.needed is None else f"{found.needed} known draws would do"
+        )
+        yield f"WARNING: survivors of this search will mean little: {more}"
+
+
+def shuffled(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The same question of the same draws in another order, in which nothing but chance survives: a control.
+
+    The order is drawn from the question's digest; unknown draws stay where they are.
+    """
+    draws = list(params["draws"])
+    places = [place for place, draw in enumerate(draws) if draw is not None]
+    values = [draws[place] for place in places]
+    random.Random(spec.digest(params)).shuffle(values)  # noqa: S311 - any order does
+    for place, value in zip(places, values, strict=True):
+        draws[place] = value
+    return {**params, "draws": draws}

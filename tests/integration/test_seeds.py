@@ -1,0 +1,69 @@
+"""Seeds are found on a real fleet, from the command line: by algebra, by brute force; controls find nothing."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+
+import pytest
+
+from hostler.workloads.sieve import callspec
+from hostler.workloads.sieve.generators import generator, oracle
+from tests.integration.conftest import Fleet, Hostler
+
+pytest.importorskip("numba", reason="searches need numba: pip install 'hostler[kernels]'")
+
+
+def recorded(fleet: Fleet, name: str, calls: str, seed: int, count: int, skip: int = 0) -> str:
+    """A file of draws of this seed."""
+    made_by = generator(name)
+    (call,) = callspec.parse(made_by, calls)
+    path = fleet.path / f"{name}-{seed}.txt"
+    path.write_text("".join(f"{draw}\n" for draw in islice(oracle(made_by, call, seed, skip=skip), count)))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "calls", "seed", "count", "more"),
+    [
+        ("java", "nextInt(1000)", 12_345_678_901_234, 10, []),
+        ("v8", "Math.floor(Math.random()*1000)", 987_654_321_987_654_321, 64, []),
+        ("php8", "mt_rand(1,100)", 1_000_123, 12, ["--range", "1e6:1001e3", "--param", "skip=[0,9]"]),
+        ("dotnet", "Next(1,50)", 70_000, 12, ["--range", "0:2**18", "--share", "1/3"]),
+    ],
+)
+def test_the_seed_is_found_and_what_comes_next(
+    running: Fleet, hostler: Hostler, name: str, calls: str, seed: int, count: int, more: list[str]
+) -> None:
+    file = recorded(running, name, calls, seed, count, skip=4 if "skip=[0,9]" in more else 0)
+    words = ("sweep", "sieve", "--data", file, "--generator", name, "--calls", calls, *more, "--wait")
+    said = hostler(running, *words, "--json")
+    assert said.status == 0, said.err
+    (found,) = map(json.loads, said.out.splitlines())
+    made_by = generator(name)
+    (call,) = callspec.parse(made_by, calls)
+    begun = count + (4 if "skip=[0,9]" in more else 0)
+    assert (found["at"], found["e_value"] < 1e-6) == (seed, True)
+    assert found["next"] == list(islice(oracle(made_by, call, seed, skip=begun), 5))
+    again = hostler(running, *words)
+    assert again.status == 0, again.err
+    assert found["job"] in again.out, "the same question is the same job"
+    assert "the same draws shuffled: 0 survived" in again.out
+    assert max(map(len, again.out.splitlines())) <= 80
+    assert hostler(running, "ledger", "verify", found["job"]).status == 0
+
+
+def test_a_search_that_settles_nothing_is_told_of(running: Fleet, hostler: Hostler) -> None:
+    file = recorded(running, "php8", "mt_rand(1,6)", 77, 4)
+    words = ("sweep", "dice", "--data", file, "--generator", "php8", "--calls", "mt_rand(1,6)", "--range", "0:1000")
+    said = hostler(running, *words, "--no-control")
+    assert said.status == 0
+    assert "WARNING: survivors of this search will mean little: 7 known draws would do" in said.out
+    running.state_of(said.out.split()[-1], "done")
+
+
+def test_what_would_take_years_needs_its_range_named(running: Fleet, hostler: Hostler) -> None:
+    file = recorded(running, "splitmix64", "next() % 1000", 77, 12)
+    said = hostler(running, "sweep", "x", "--data", file, "--generator", "splitmix64", "--calls", "next() % 1000")
+    assert said.status == 2
+    assert "years of one core; say with --range" in said.err
