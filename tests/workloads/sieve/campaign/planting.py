@@ -55,7 +55,8 @@ def planted_question(name: str, number: int) -> Planted:
     pattern = source.choice(PATTERNS)
     several = pattern in ("plain", "skip") and source.random() < 0.4
     calls = tuple(random_output(made_by, source) for _ in range(source.randint(2, 4) if several else 1))
-    if all(call.odds < 2 for call in calls):
+    # What a call leaves of a word for another sort of call is not known: such questions are refused.
+    if all(call.odds < 2 for call in calls) or len({type(call).feed for call in calls}) > 1:
         calls = (_whole(made_by),)
     rest = _choices(pattern, made_by, source)
     seed = source.randrange(source.choice([made_by.seeds, min(made_by.seeds, 1 << 32)]))
@@ -105,6 +106,12 @@ def alike(spec: Spec, one: int, other: int) -> bool:
     """Whether two items that survive go on alike: no draw tells one from the other."""
     first, second = judge(spec, one, FORETOLD), judge(spec, other, FORETOLD)
     return first is not None and second is not None and first.following == second.following
+
+
+def undecided(asked: Planted) -> bool:
+    """Whether the draws show low bits alone, of a state whose upper bits never reach them: most items go on alike."""
+    other = (asked.item + asked.spec.size // 2) % asked.spec.size
+    return alike(asked.spec, asked.item, other)
 
 
 def random_output(made_by: Generator, source: random.Random) -> Output:
@@ -162,7 +169,8 @@ def _enough(label: str, blank: Spec, seed: int, source: random.Random) -> Plante
     """The question with so many draws that chance finds nothing, at times with many more."""
     if blank.share < 1 and blank.calls[0].odds < 3:
         blank = replace(blank, share=0.9)
-    many, count = source.choice([1, 1, 1.5, 4, 10]), 1
+    # One draw says nothing of the gap between draws.
+    many, count = source.choice([1, 1, 1.5, 4, 10]), 3 if blank.gap[0] < blank.gap[1] else 1
     while True:
         spec, item = _planted(blank, count, seed, source)
         items = _items(spec)
@@ -199,7 +207,7 @@ def _for_twister(label: str, made_by: Generator, source: random.Random) -> Plant
     kind = "random" if "random" in made_by.outputs else "float" if "float" in made_by.outputs else "exact"
     output = parse_output(made_by, {"kind": kind})
     low = source.randint(0, 5)
-    blank = Spec(made_by, (output,), (None,) * 1400, (low, low + 2))
+    blank = Spec(made_by, (output,), (None,) * 1600, (low, low + 2))
     spec, item = planted(blank, source.randrange(made_by.seeds), source, unknown=0.02)
     start = max(0, item - source.randrange(LEAST_ITEMS))
     return Planted(label + " twister", spec, item, start, start + LEAST_ITEMS)

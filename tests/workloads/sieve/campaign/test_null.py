@@ -13,7 +13,7 @@ from hostler.workloads.sieve.correlation.special import chi_square_tail
 from hostler.workloads.sieve.generators import GENERATORS
 from hostler.workloads.sieve.judge import judge
 
-from .planting import MOST_S, Planted, offers, null_question
+from .planting import MOST_S, Planted, null_question, offers
 
 SETS = int(os.environ.get("NULL_SETS", "40"))
 PARTS = 10
@@ -31,7 +31,9 @@ def test_chance_survivors_are_as_many_as_foretold() -> None:
         parts[int(_place(survivors, expected, source.random()) * PARTS)] += 1
     statistic = sum((seen - SETS / PARTS) ** 2 / (SETS / PARTS) for seen in parts)
     p = chi_square_tail(statistic, PARTS - 1)
-    print(f"{SETS} sets: {total} survivors, {foretold:.1f} foretold; parts {parts}, chi-square {statistic:.2f}, p {p:.3g}")
+    print(
+        f"{SETS} sets: {total} survivors, {foretold:.1f} foretold; parts {parts}, chi-square {statistic:.2f}, p {p:.3g}"
+    )
     assert p > LEAST, (parts, total, foretold)
     assert abs(total - foretold) < 5 * math.sqrt(foretold)
 

@@ -16,7 +16,7 @@ from hostler.workloads.sieve.methods.base import Offer
 from hostler.workloads.sieve.methods.opencl import OpenCl
 from hostler.workloads.sieve.spec import log_chance
 
-from .planting import MOST_S, RARE, Planted, alike, e_value, offers, planted_question
+from .planting import MOST_S, RARE, Planted, alike, e_value, offers, planted_question, undecided
 
 LCGS = ("lcg:25214903917,11,281474976710656,16", "lcg:16807,0,2147483647", "lcg:1103515245,12345,0x80000000,0")
 NAMES = (*GENERATORS, *LCGS)
@@ -24,6 +24,7 @@ EACH = math.ceil(int(os.environ.get("PLANTED", "76")) / len(NAMES))
 OPENCL = 15
 """Of so many questions one is put to OpenCL on the processor too, where a campaign asks for it: builds take long."""
 FALSE_E = 1e-3
+NEAR = 100
 
 
 @pytest.mark.parametrize("number", range(EACH))
@@ -50,7 +51,9 @@ def _search(asked: Planted, way: str, offer: Offer) -> None:
     try:
         candidates = offer.make().find(start, stop)
     except TooManyHits as error:
-        pytest.fail(f"{way} finds too much ({error}): {asked.told()}")
+        assert undecided(asked), f"{way} finds too much ({error}): {asked.told()}"
+        start, stop = max(0, asked.item - NEAR), min(asked.spec.size, asked.item + NEAR)
+        candidates = offer.make().find(start, stop)
     assert candidates == sorted(set(candidates)), f"{way}: {asked.told()}"
     assert asked.item in candidates, f"{way} lost the item of {asked.told()}"
     for item in candidates:
