@@ -5,7 +5,8 @@
 All times are CPU-seconds of one process; where they are compared they are taken in turn, and the best round counts. The
 peer for PHP is the method that php_mt_seed 4.0 publishes, written anew in C and compiled for this processor
 (peers/php_seeds.c); php_mt_seed's own figures are 96-105 and 64 M seeds/s, on a Zen 5 core with AVX-512. The original's
-default job is also searched by a plain loop without early exit, compiled by numba (sieve_naive.py). sieve.py shows these figures too.
+default job is also searched by a plain loop without early exit, compiled by numba (sieve_naive.py). sieve.py shows
+these figures too.
 """
 
 import math

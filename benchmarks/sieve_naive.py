@@ -1,7 +1,7 @@
 """The original's sieve without early exit, as fast as numba makes it by plain means; for sieve_methods.py.
 
-Every draw of every gap is made for every seed. What is plain about it ends where it would be unfair: the steps of a gap are
-made at once, many seeds go side by side in vectors, and the modulus 2^31 - 1 is folded, not divided by.
+Every draw of every gap is made for every seed. Where plain would be unfair it is not: the steps of a gap are made at
+once, many seeds go side by side in vectors, and the modulus 2^31 - 1 is folded, not divided by.
 """
 
 import numba

@@ -50,7 +50,7 @@ def planted_question(name: str, number: int) -> Planted:
     label = f"planted {name} {number}"
     source = random.Random(label)
     made_by = generator(name)
-    if name in TWISTERS and number == 0:
+    if name in TWISTERS and number == 1:
         return _for_twister(label, made_by, source)
     pattern = source.choice(PATTERNS)
     several = pattern in ("plain", "skip") and source.random() < 0.4

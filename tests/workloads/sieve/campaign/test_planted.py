@@ -20,7 +20,7 @@ from .planting import MOST_S, RARE, Planted, alike, e_value, offers, planted_que
 
 LCGS = ("lcg:25214903917,11,281474976710656,16", "lcg:16807,0,2147483647", "lcg:1103515245,12345,0x80000000,0")
 NAMES = (*GENERATORS, *LCGS)
-EACH = math.ceil(int(os.environ.get("PLANTED", "76")) / len(NAMES))
+EACH = math.ceil(int(os.environ.get("PLANTED", "37")) / len(NAMES))
 OPENCL = 15
 """Of so many questions one is put to OpenCL on the processor too, where a campaign asks for it: builds take long."""
 FALSE_E = 1e-3
@@ -33,7 +33,7 @@ def test_a_planted_seed_is_found_and_nothing_else(name: str, number: int, record
     asked = planted_question(name, number)
     assert judge(asked.spec, asked.item) is not None, f"the judge does not know {asked.told()}"
     ways = {way: offer for way, offer in offers(asked.spec).items() if offer.cpu_s(asked.stop - asked.start) < MOST_S}
-    if os.environ.get("PLANTED_OPENCL") and number % OPENCL == 1:
+    if os.environ.get("PLANTED_OPENCL") and number % OPENCL == 2:
         offer = OpenCl("cpu").offer(asked.spec)
         ways |= {"opencl": offer} if isinstance(offer, Offer) else {}
     assert ways, f"no method for {asked.told()}"
@@ -51,7 +51,8 @@ def _search(asked: Planted, way: str, offer: Offer) -> None:
     try:
         candidates = offer.make().find(start, stop)
     except TooManyHits as error:
-        assert undecided(asked), f"{way} finds too much ({error}): {asked.told()}"
+        if not undecided(asked):
+            pytest.fail(f"{way} finds too much ({error}): {asked.told()}")
         start, stop = max(0, asked.item - NEAR), min(asked.spec.size, asked.item + NEAR)
         candidates = offer.make().find(start, stop)
     assert candidates == sorted(set(candidates)), f"{way}: {asked.told()}"
