@@ -7,6 +7,7 @@
 # make fleetdays  1,000 virtual days of fleets with faults, and 1,200 small worlds
 # make faults  hosts behind real SSH servers, cut off, killed and filled up (root); a controller killed at each step of its
 #              fetching, copying and deleting                              make rigs  26 GPUs end together (root)
+# make planted  1,000 planted seeds of all generators are found, and 200 sets of draws by chance hold what chance foretells
 PYTHON ?= python3
 export PYTHON
 RUN := .venv/bin/python
@@ -18,7 +19,7 @@ slurm faults: JOBS := 3
 # Tests start Hostler some hundred times: compiled once, whatever the environment says, each start costs a fifth less.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo static test slurm ray canary api lint format reference bench campaign fleetdays faults rigs chaos clean
+.PHONY: demo static test slurm ray canary api lint format reference bench campaign fleetdays faults rigs chaos planted clean
 .DEFAULT_GOAL := demo
 
 demo:
@@ -101,6 +102,11 @@ faults:
 rigs:
 	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
 	LAB_RIGS_S=150 $(RUN) -m pytest -s tests/lab/test_rigs.py $(ARGS)
+
+# Seeds of all generators and call patterns, each searched by every method that applies, some by OpenCL too: 5 minutes.
+planted:
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
+	PLANTED=1000 PLANTED_OPENCL=1 NULL_SETS=200 $(RUN) -m pytest -n $(JOBS) -rP tests/workloads/sieve/campaign $(ARGS)
 
 # Real self-play on four rented hosts, one of which is destroyed each minute, for twenty minutes and what it takes to end.
 chaos:

@@ -1,13 +1,14 @@
-"""Seeds per CPU-second and core, for each generator of the sieve, beside what php_mt_seed publishes.
+"""Seeds per CPU-second and core: what brute force reaches for each generator, and what the other methods spare.
 
     python benchmarks/sieve.py [--quick] [--json FILE]
 
-"kernel" is one bare call of the compiled kernel over an interval, "worker" the same interval through the sieve as a
-warm worker, with its slices, checkpoints and pipes. Both are CPU time, the best of several rounds in turn. "whole" is
-a sweep of all 2^32 seeds (2^28 with --quick) through a real `hostler up` with two workers, everything counted but the
-compilation, beside the bare kernel on two threads (whole_sweep.py); --quick sets no bar for it, since the start of the
-processes weighs sixteen times as much there. The figures of php_mt_seed 4.0 (openwall) are published ones from another
-machine, with AVX-512; they are marked.
+"kernel" is one bare search of an interval by `lanes`, "worker" the same interval through the sieve as a warm worker,
+with its slices, checkpoints and pipes, where trying each seed is what the worker does too. Both are CPU time, the best
+of several rounds in turn. The rows by method, and the peer of php_mt_seed's method, are those of sieve_methods.py.
+"whole" is a sweep of all 2^32 seeds (2^28 with --quick) through a real `hostler up` with two workers, everything
+counted but the compilation, beside the bare kernel on two threads (whole_sweep.py); --quick sets no bar for it, since
+the start of the processes weighs sixteen times as much there. The figures of php_mt_seed 4.0 (openwall) itself are
+published ones from another machine, with AVX-512; they are marked.
 """
 
 import json
@@ -21,12 +22,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from common import Bar, Row, arguments, has_cpu_flag, report
-from hostler.workloads.sieve import kernels, spec
+import sieve_methods
+from common import Bar, Row, arguments, report
+from hostler.workloads.sieve import spec
 from hostler.workloads.sieve.generators import generator, oracle
-from hostler.workloads.sieve.plan import make_plan
+from hostler.workloads.sieve.methods.base import Offer
+from hostler.workloads.sieve.methods.lanes import Lanes
 from whole_sweep import Comparison, compare
 
 ROUNDS = 3
@@ -36,7 +37,6 @@ DRAWS = 12
 SEED = 1 << 31
 PROBE = 1 << 16
 START = 1 << 30
-PHP_BAR = 105.0
 WHOLE_BAR = 95.0
 WHOLE_ROUNDS = 2
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -44,19 +44,20 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One line of the table: a generator and a kind of output."""
+    """One line of the table: a generator and a call; ``solved`` where a worker would not try each seed."""
 
     title: str
     generator: str
-    output: dict[str, Any]
+    call: dict[str, Any]
     skip: int = 0
+    solved: bool = False
 
     def params(self) -> dict[str, Any]:
-        """Parameters with draws from a seed outside every measured interval."""
+        """Parameters with draws from a seed outside every measured interval, canonical."""
         made_by = generator(self.generator)
-        draws = oracle(made_by, spec.parse_output(made_by, self.output), SEED, skip=self.skip)
-        given = {"schema": 1, "generator": self.generator, "output": self.output, "skip": self.skip}
-        return given | {"draws": list(islice(draws, DRAWS))}
+        draws = oracle(made_by, spec.parse_output(made_by, self.call), SEED, skip=self.skip)
+        given = {"schema": spec.SCHEMA, "generator": self.generator, "calls": [self.call], "skip": self.skip}
+        return spec.canonical(spec.parse(given | {"draws": list(islice(draws, DRAWS))}))
 
 
 PHP_EXACT = "php mt_rand()"
@@ -66,12 +67,16 @@ CASES = [
     Case("php mt_rand(1, 1024)", "php-mt_rand", {"kind": "range", "min": 1, "max": 1024}),
     Case("php mt_rand(), skip 100", "php-mt_rand", {"kind": "exact"}, skip=100),
     Case("php mt_rand(), skip 300", "php-mt_rand", {"kind": "exact"}, skip=300),
-    Case("java nextInt()", "java-random", {"kind": "int"}),
-    Case("java nextInt(1000)", "java-random", {"kind": "bound", "bound": 1000}),
+    Case("java nextInt()", "java-random", {"kind": "int"}, solved=True),
+    Case("java nextInt(1000)", "java-random", {"kind": "bound", "bound": 1000}, solved=True),
     Case("python random()", "python-random", {"kind": "random"}),
     Case("python randrange(1000)", "python-random", {"kind": "randrange", "stop": 1000}),
-    Case("xorshift32", "xorshift32", {"kind": "exact"}),
-    Case("xorshift32 mod 1000", "xorshift32", {"kind": "mod", "modulus": 1000}),
+    Case("xorshift32", "xorshift32", {"kind": "exact"}, solved=True),
+    Case("xorshift32 mod 1000", "xorshift32", {"kind": "mod", "modulus": 1000}, solved=True),
+    Case("glibc rand() % 1000", "glibc-rand", {"kind": "mod", "modulus": 1000}),
+    Case("go Intn(1000)", "go-rand", {"kind": "intn", "n": 1000}),
+    Case("numpy RandomState.randint(1000)", "numpy-randomstate", {"kind": "below", "n": 1000}),
+    Case("numpy PCG64 integers(1000)", "numpy-pcg64", {"kind": "below", "n": 1000}),
 ]
 PUBLISHED: list[Row] = [
     {
@@ -90,13 +95,14 @@ PUBLISHED: list[Row] = [
 
 
 class Kernel:
-    """The bare kernel of a case, on an interval of the size that takes about the wanted time."""
+    """The bare search of a case by ``lanes``, on an interval of the size that takes about the wanted time."""
 
     def __init__(self, case: Case, seconds: float) -> None:
-        self._plan = make_plan(spec.parse(case.params()))
-        self._hits = np.zeros(4096, np.uint64)
         began = time.process_time()
-        self._call = kernels.compiled(self._plan.kernel)
+        offer = Lanes().offer(spec.parse(case.params()))
+        if not isinstance(offer, Offer):
+            raise SystemExit(f"{case.title}: {offer}")
+        self._finder = offer.make()
         self.compile_s = time.process_time() - began
         self.run(PROBE)
         self.size = PROBE
@@ -104,12 +110,12 @@ class Kernel:
             self.size = min(SEED - START, max(2 * self.size, int(self.size * seconds / max(took, seconds / 16))))
 
     def run(self, size: int) -> float:
-        """CPU-seconds of one call."""
+        """CPU-seconds of one search."""
         began = time.process_time()
-        found = self._call(START, size, self._plan.table, self._plan.rule, self._hits)
+        found = self._finder.find(START, START + size)
         took = time.process_time() - began
         if found:
-            raise SystemExit(f"{found} seeds were found where none was planted: the kernel is wrong")
+            raise SystemExit(f"{found} were found where nothing was planted: the kernel is wrong")
         return took
 
 
@@ -152,15 +158,19 @@ class Worker:
 def measured(cases: list[Case], seconds: float) -> Iterator[Row]:
     """A row per case: the best round of the bare kernel and of the worker, taken in turn."""
     for case in cases:
-        kernel, worker = Kernel(case, seconds), Worker(case)
-        worker.run(kernel.size)
-        rounds = [(kernel.run(kernel.size), worker.run(kernel.size)) for _ in range(ROUNDS)]
-        worker.close()
-        bare, through = (kernel.size / min(times) / 1e6 for times in zip(*rounds, strict=True))
+        kernel, worker = Kernel(case, seconds), None if case.solved else Worker(case)
+        bare, through = [], []
+        if worker:
+            worker.run(kernel.size)
+        for _ in range(ROUNDS):
+            bare.append(kernel.run(kernel.size))
+            through += [worker.run(kernel.size)] if worker else []
+        if worker:
+            worker.close()
         yield {
             "search": case.title,
-            "kernel M/s": bare,
-            "worker M/s": through,
+            "kernel M/s": kernel.size / min(bare) / 1e6,
+            "worker M/s": kernel.size / min(through) / 1e6 if through else None,
             "compile s": kernel.compile_s,
             "source": "measured",
         }
@@ -188,30 +198,24 @@ def whole_rows(whole: Comparison) -> list[Row]:
     ]
 
 
-def bars(rows: list[Row], whole: Comparison, quick: bool) -> list[Bar]:
-    """What php_mt_seed published, where the processor has AVX-512 as theirs; what the whole product leaves over."""
+def bars(whole: Comparison, quick: bool) -> list[Bar]:
+    """What the whole product leaves over of the bare kernel."""
     share = 100 * whole.bare.cpu_s / whole.whole.cpu_s
     name = "seeds per CPU-second of a whole sweep, % of the bare kernel's"
     if quick:
-        return [_php_bar(rows), Bar(name, None, WHOLE_BAR, ">=", f"2^28 seeds are too few to tell; here {share:.1f}")]
-    return [_php_bar(rows), Bar(name, share, WHOLE_BAR, ">=")]
+        return [Bar(name, None, WHOLE_BAR, ">=", f"2^28 seeds are too few to tell; here {share:.1f}")]
+    return [Bar(name, share, WHOLE_BAR, ">=")]
 
 
 def main() -> None:
     """Measure, print, write."""
     options = arguments(__doc__)
     rows = list(measured(CASES, QUICK_S if options.quick else KERNEL_S))
+    by_method, method_bars = sieve_methods.measured(options.quick)
     params = next(case for case in CASES if case.title == PHP_EXACT).params()
     whole = compare(params, 1 << 28 if options.quick else 1 << 32, SEED, 1 if options.quick else WHOLE_ROUNDS)
-    report("sieve", [*rows, *whole_rows(whole), *PUBLISHED], bars(rows, whole, options.quick), options.json)
-
-
-def _php_bar(rows: list[Row]) -> Bar:
-    exact = next(row["kernel M/s"] for row in rows if row["search"] == PHP_EXACT)
-    name = "php first output, M seeds per CPU-second and core"
-    if has_cpu_flag("avx512f"):
-        return Bar(name, exact, PHP_BAR, ">=")
-    return Bar(name, None, PHP_BAR, ">=", f"this processor has no AVX-512; it reaches {exact:.1f}")
+    shown = [*rows, *PUBLISHED, *by_method, *whole_rows(whole)]
+    report("sieve", shown, [*method_bars, *bars(whole, options.quick)], options.json)
 
 
 if __name__ == "__main__":

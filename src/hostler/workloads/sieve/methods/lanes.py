@@ -6,6 +6,7 @@ Nothing about a generator is used but how to make its words, so this serves wher
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import expm1
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from hostler.workloads.sieve.errors import TooManyHits
 from hostler.workloads.sieve.kernels import generic, layout, special
 from hostler.workloads.sieve.kernels.engines import Filling, address, filling_of
 from hostler.workloads.sieve.kernels.tables import Tables, make_tables
+from hostler.workloads.sieve.methods import picks
 from hostler.workloads.sieve.methods.base import Offer
 from hostler.workloads.sieve.plan import Plan, special_plans
 from hostler.workloads.sieve.spec import Spec
@@ -36,6 +38,8 @@ SPECIAL_NS = {
     "java": (0.35, 0.1),
     "xorshift32": (0.27, 0.0),
 }
+WALK_NS = 15.0
+"""They walk an item word by word where one of these words is drawn again: for each word of the walk."""
 
 
 class Lanes:
@@ -54,7 +58,8 @@ class Lanes:
         if isinstance(filling, str) or isinstance(tables, str):
             return filling if isinstance(filling, str) else str(tables)
         nanoseconds, special = _nanoseconds(filling, tables), special_plans(spec)
-        if special and (faster := sum(map(_special_nanoseconds, special))) < nanoseconds:
+        again = picks.again_chance(spec.calls[0])
+        if special and (faster := sum(_special_nanoseconds(plan, again) for plan in special)) < nanoseconds:
             return Offer(
                 f"tries each seed in a kernel for {spec.generator.name} alone, in each of {len(special)} alignments",
                 FIXED_S,
@@ -141,9 +146,12 @@ class LanesFinder:
         return sorted((start >> 64 << 64) + int(hit) for hit in self._hits[:found])
 
 
-def _special_nanoseconds(plan: Plan) -> float:
+def _special_nanoseconds(plan: Plan, again: float) -> float:
+    """What an item costs, where a word is drawn again ``again`` times on average."""
     first, each = SPECIAL_NS[plan.kernel]
-    return first + each * float(plan.rule[special.LAST])
+    before = float(plan.rule[special.LAST])
+    walked = -expm1(-again * (before + 1))
+    return first + each * before + walked * (before + 1) * (1 + again) * WALK_NS
 
 
 def _tables(spec: Spec) -> Tables | str:
