@@ -28,6 +28,7 @@ from hostler.workloads.sieve.methods.low_bits import LowBits
 from hostler.workloads.sieve.methods.terms import Contradiction, Exclusion
 from hostler.workloads.sieve.methods.twister import Twister
 from hostler.workloads.sieve.spec import Range, Spec, log_chance
+from hostler.workloads.sieve.wording import count_of, duration
 
 FOUND, EXCLUDED, UNDECIDED = VERDICTS = ("found", "excluded", "undecided")
 CLEAR = 0.01
@@ -157,7 +158,7 @@ def _by_state(spec: Spec, offer: Offer | str) -> Answer | None:
         "count": 1,
         "survivors": [{"seed": None, "gap": states[0].gap, "next": made}],
         "says": f"the draws decide a whole state of {spec.generator.name}, which makes all of them; "
-        f"no seed of {_count(spec.size)} is known that leads to it {_where(spec)}",
+        f"no seed of {count_of(spec.size)} is known that leads to it {_where(spec)}",
     }
 
 
@@ -210,7 +211,7 @@ def _none(spec: Spec, by: str, offer: Offer) -> Answer:
         "proof": "exact",
         "covers": "seeds",
         "skips": "asked",
-        "says": f"none of {_count(spec.size)} seeds makes them {_where(spec)}: {offer.why}",
+        "says": f"none of {count_of(spec.size)} seeds makes them {_where(spec)}: {offer.why}",
     }
 
 
@@ -221,8 +222,8 @@ def _undecided(spec: Spec, offers: dict[str, Offer | str]) -> Answer:
     refusals = {name: offer for name, offer in offers.items() if isinstance(offer, str)}
     brute, enough = offers[Lanes.name], _draws_needed(spec)
     cpu_s = brute.cpu_s(spec.size) if isinstance(brute, Offer) else None
-    cost = f"brute force has {_count(spec.size)} seeds to try, " + (
-        f"{_duration(cpu_s)} of one core" if cpu_s is not None else "which no method does"
+    cost = f"brute force has {count_of(spec.size)} seeds to try, " + (
+        f"{duration(cpu_s)} of one core" if cpu_s is not None else "which no method does"
     )
     return {
         "verdict": UNDECIDED,
@@ -265,22 +266,6 @@ def _draws_needed(spec: Spec) -> int | None:
     return None
 
 
-# ---- words ----------------------------------------------------------------------------------------------------------
-
-
 def _where(spec: Spec) -> str:
     gaps = "" if spec.gap == (0, 0) else f" and gaps {spec.gap[0]}..{spec.gap[1]}"
     return f"after skips {spec.skip[0]}..{spec.skip[1]}{gaps}"
-
-
-def _count(number: int) -> str:
-    """A number of items, as a power of two where it is one or nearly."""
-    bits = (number + 2).bit_length() - 1
-    return f"2^{bits}" if bits > 16 and abs(number - (1 << bits)) <= 2 else str(number)
-
-
-def _duration(seconds: float) -> str:
-    for unit, length in (("years", 31_557_600), ("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.3g} {unit}"
-    return f"{seconds:.2g} s"
