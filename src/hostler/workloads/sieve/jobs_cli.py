@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_analyse(commands.add_parser("analyse", help="which generators the draws exclude, and why"))
     _add_correlate(commands.add_parser("correlate", help="tests of randomness, corrected for how many are made"))
-    _add_correct(commands.add_parser("correct", help="correct the hits of a sweep (JSON lines on standard input)"))
+    _add_correct(commands.add_parser("correct", help="correct the hits of a sweep, on standard input"))
     worker = commands.add_parser("worker", help="serve a controller on standard input and output")
     worker.add_argument("program", choices=sorted(jobs.PROGRAMS))
     worker.set_defaults(command=lambda options: itemwise.serve(jobs.PROGRAMS[options.program].parse))
@@ -183,14 +183,26 @@ def _correlate(options: argparse.Namespace) -> int:
 
 
 def _correct(options: argparse.Namespace) -> int:
-    hits: list[dict[str, Any]] = []
-    for number, line in enumerate(sys.stdin, 1):
-        try:
-            hit = json.loads(line)
-            hits.append({"at": hit["at"], "source": hit["source"], "tests": hit["tests"]})
-        except (ValueError, KeyError, TypeError):
-            raise SpecError(f"standard input, line {number}: is no hit of sieve-correlation") from None
-    return _tests(hits, options)
+    return _tests([_hit(each) for each in _listed(sys.stdin.read())], options)
+
+
+def _listed(text: str) -> list[Any]:
+    """A JSON list, as ``hostler hits --json`` prints it, or JSON lines."""
+    try:
+        if text.lstrip().startswith("["):
+            return list(json.loads(text))
+        return [json.loads(line) for line in text.splitlines()]
+    except ValueError as error:
+        raise SpecError(f"standard input: is no JSON ({error}); pipe in hostler hits SWEEP --json") from None
+
+
+def _hit(given: Any) -> dict[str, Any]:
+    """A hit by itself, or as the controller tells of it."""
+    try:
+        hit = given.get("data", given)
+        return {"at": hit["at"], "source": hit["source"], "tests": hit["tests"]}
+    except (AttributeError, KeyError, TypeError):
+        raise SpecError(f"standard input: {given!r:.60} is no hit of sieve-correlation") from None
 
 
 def _tests(hits: Sequence[Mapping[str, Any]], options: argparse.Namespace) -> int:
