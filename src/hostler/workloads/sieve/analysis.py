@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import count
+from itertools import count, islice
 from typing import Any, TypeAlias
 
 from hostler.workloads.sieve import statistics
@@ -37,6 +37,7 @@ BUDGET_S = 30.0
 """CPU-seconds that searching all seeds of one candidate may take."""
 MOST_TOLD = 4
 MOST_JUDGED = 64
+"""Survivors that are counted: there are generators of which thousands of seeds give the same draws."""
 NEXT = 5
 
 Answer: TypeAlias = dict[str, Any]
@@ -177,8 +178,9 @@ def _searched(spec: Spec, offers: dict[str, Offer | str], budget_s: float) -> An
 
 
 def _judged(spec: Spec, items: Sequence[int]) -> list[Survivor]:
-    """Those that the oracle confirms, the least skip first."""
-    survivors = [found for item in items if (found := judge(spec, item, NEXT))]
+    """Those that the oracle confirms, the least skip first; not more than :data:`MOST_JUDGED`."""
+    confirmed = (found for item in items if (found := judge(spec, item, NEXT)))
+    survivors = islice(confirmed, MOST_JUDGED)
     return sorted(survivors, key=lambda each: (each.skip, each.gap, each.item))
 
 
@@ -186,7 +188,10 @@ def _found(spec: Spec, by: str, survivors: Sequence[Survivor]) -> Answer:
     expected = _expected(spec)
     clear, one = expected < CLEAR, survivors[0]
     where = f"after {one.skip} outputs" + (f" with {one.gap} between draws" if one.gap else "")
-    more = "" if len(survivors) == 1 else f", and {len(survivors) - 1} more, most after other skips,"
+    least = "" if len(survivors) < MOST_JUDGED else "at least "
+    more = (
+        "" if len(survivors) == 1 else f", and {least}{len(survivors) - 1} more (other skips, or seeds that are alike),"
+    )
     doubt = "" if clear else f", but chance alone gives {expected:.2g} such; {_enough(spec)}"
     return {
         "verdict": FOUND if clear else UNDECIDED,
@@ -220,6 +225,7 @@ def _none(spec: Spec, by: str, offer: Offer) -> Answer:
 
 def _undecided(spec: Spec, offers: dict[str, Offer | str]) -> Answer:
     refusals = {name: offer for name, offer in offers.items() if isinstance(offer, str)}
+    wishes = [why for why in refusals.values() if " more" in why]
     brute, enough = offers[Lanes.name], _draws_needed(spec)
     cpu_s = brute.cpu_s(spec.size) if isinstance(brute, Offer) else None
     cost = f"brute force has {count_of(spec.size)} seeds to try, " + (
@@ -233,7 +239,7 @@ def _undecided(spec: Spec, offers: dict[str, Offer | str]) -> Answer:
         "brute_force_cpu_s": cpu_s,
         "draws_needed": enough,
         "refusals": refusals,
-        "says": f"no exact method answers within its budget; {cost}; {_enough(spec)}",
+        "says": f"{wishes[0] if wishes else 'no algebra answers'}; {cost}; {_enough(spec)}",
     }
 
 
