@@ -30,7 +30,7 @@ def made(of: Candidate, seed: int, count: int, skip: int = 0, gap: int = 0) -> l
     return [value + of.shift for value in islice(outputs, 0, count * (gap + 1), gap + 1)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @drawn(st.data())
 def test_what_made_the_draws_is_never_excluded(data: st.DataObject) -> None:
     of = data.draw(st.sampled_from(usual(*data.draw(st.sampled_from(SOME_VALUES)))), label="candidate")
@@ -102,7 +102,8 @@ def test_a_state_of_the_twister_without_a_seed() -> None:
     assert answer["survivors"][0] == {"seed": None, "gap": 0, "next": following}
     draws[630] ^= 1
     wrong = analyse(RANDRANGE, draws)
-    assert (wrong["verdict"], wrong["by"], wrong["last_draw"]) == ("excluded", "relations", 630)
+    assert (wrong["verdict"], wrong["by"]) == ("excluded", "relations")
+    assert wrong["last_draw"] >= 630
 
 
 @pytest.mark.parametrize("skip", [(0, 0), (0, 3)])

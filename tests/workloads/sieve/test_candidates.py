@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given as drawn, strategies as st
+from hypothesis import given as drawn, settings, strategies as st
 
 from hostler.workloads.sieve import data
 from hostler.workloads.sieve.candidates import Candidate, given, question, usual, values_of
@@ -14,6 +14,7 @@ from .support import DRAWS
 JAVA = {"generator": "java", "calls": "nextInt(1000)"}
 
 
+@settings(deadline=None)
 @drawn(st.integers(-5, 10), st.integers(2, 2**33))
 def test_usual_candidates_give_exactly_these_values(low: int, size: int) -> None:
     for each in usual(low, low + size - 1):

@@ -13,7 +13,7 @@ from itertools import count, islice
 from typing import Any, TypeAlias
 
 from hostler.workloads.sieve import statistics
-from hostler.workloads.sieve.candidates import Candidate, question
+from hostler.workloads.sieve.candidates import Candidate, never_given, question
 from hostler.workloads.sieve.data import Draw
 from hostler.workloads.sieve.errors import SpecError, TooManyHits
 from hostler.workloads.sieve.judge import Survivor, judge
@@ -66,7 +66,7 @@ def analyse(
 
 def _impossible(of: Candidate, draws: Sequence[Draw | None], error: SpecError) -> Answer:
     """Draws that are no outputs of the calls exclude them; anything else wrong with the question is an error."""
-    if not str(error).startswith("draws[") or "no integer" in str(error):
+    if not never_given(error):
         raise error
     return {"verdict": EXCLUDED, "by": "values", "proof": "exact", "says": f"the calls never give {error}"}
 
@@ -197,6 +197,7 @@ def _found(spec: Spec, by: str, survivors: Sequence[Survivor]) -> Answer:
         "verdict": FOUND if clear else UNDECIDED,
         "by": by,
         "expected_by_chance": expected,
+        "draws_needed": _draws_needed(spec),
         "count": len(survivors),
         "survivors": [_told(survivor) for survivor in survivors[:MOST_TOLD]],
         "says": f"seed {one.item} {where}{more} make{'' if more else 's'} them{doubt}",

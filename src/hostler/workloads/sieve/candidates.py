@@ -82,6 +82,11 @@ def question(of: Candidate, draws: Sequence[Draw | None], skip: Range = (0, 0), 
     return parse(asked)
 
 
+def never_given(error: SpecError) -> bool:
+    """Whether :func:`question` refused draws since the calls never give them, which is an answer, not a mistake."""
+    return str(error).startswith("draws[") and "no integer" not in str(error)
+
+
 def _unshifted(draw: Draw | None, shift: int) -> Draw | None:
     if draw is None or not shift:
         return draw
