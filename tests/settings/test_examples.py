@@ -25,7 +25,11 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info = tmp_path / "sieve_again-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sieve-again\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[hostler.programs]\nsieve = hostler.workloads.sieve.program:PROGRAM\n")
+    (info / "entry_points.txt").write_text(
+        "[hostler.programs]\n"
+        "sieve = hostler.workloads.sieve.program:PROGRAM\n"
+        "sieve-analysis = hostler.workloads.sieve.jobs:ANALYSIS\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
@@ -38,6 +42,13 @@ def test_the_laptop_sweeps_two_generators_and_runs_the_pipeline() -> None:
         ("java-random", 1 << 32),
     ]
     assert made[2:] == load_jobs(EXAMPLES / "jobs.yaml")
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_audit_asks_every_candidate_of_every_recording() -> None:
+    (sweep,) = [spec.payload for spec in specs(load(EXAMPLES / "audit.yaml", {}))]
+    assert isinstance(sweep, SweepPayload)
+    assert (sweep.start, sweep.stop) == (0, len(sweep.params["data"]) * len(sweep.params["candidates"]))
 
 
 @pytest.mark.usefixtures("installed")
