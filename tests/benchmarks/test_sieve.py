@@ -49,7 +49,7 @@ def test_the_plain_loop_finds_what_the_judge_says() -> None:
             "calls": [{"kind": "mod", "modulus": MODULUS}],
             "draws": draws,
             "gap": [0, 4],
-            "share": 0.03,
+            "share": 0.02,
         }
     )
     found = np.zeros(LANES, np.int64)

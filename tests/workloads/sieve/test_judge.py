@@ -124,6 +124,11 @@ def test_what_makes_no_sense_is_refused(how: dict[str, Any], complaint: str) -> 
         asked("xorshift32", [MOD], [1, 2, 3], **how)
 
 
+def test_calls_that_split_words_differently_are_refused() -> None:
+    with pytest.raises(SpecError, match="half a word"):
+        asked("numpy", [{"kind": "below", "n": 10}, {"kind": "float"}], [1, 0.5, 2, 0.25])
+
+
 def test_states_that_are_no_numbers_cannot_be_counted_through() -> None:
     with pytest.raises(SpecError, match="no single numbers"):
         asked("php8", [{"kind": "exact"}], [1, 2, 3], items="states")

@@ -290,6 +290,8 @@ def _check(spec: Spec) -> None:
     )
     ways = spec.alignments_count
     _need(ways <= MAX_ALIGNMENTS, f"skip, gap: {ways} alignments are more than {MAX_ALIGNMENTS}; narrow the ranges")
+    alike = len({type(call).feed for call in spec.calls}) == 1
+    _need(alike, "calls: some take half a word and some a whole one; what is left of a word between them is not known")
     one = len(spec.calls) == 1
     _need(one or spec.gap == (0, 0), "gap: only with one call; with several, write null for outputs nobody wrote down")
     _need(one or not spec.missing, "missing: only with one call; with several, nobody knows which one is missing")
