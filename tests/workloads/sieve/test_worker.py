@@ -47,6 +47,12 @@ class Process:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
+    def end(self) -> dict[str, Any]:
+        """The next answer that is no checkpoint: the first slice may have had something to compile."""
+        while (answer := self.answer())["type"] == "checkpoint":
+            pass
+        return answer
+
     def finish(self) -> int:
         assert self.popen.stdin is not None
         self.popen.stdin.close()
@@ -83,9 +89,9 @@ def test_chunks_queued_in_the_pipe_are_answered_in_order(worker: Process) -> Non
     assert worker.open(PARAMS) == {"type": "opened", "digest": spec.digest(PARAMS), "trims": True}
     worker.send(chunk("a", 0, 5_000_000), chunk("b", 5_000_000, 5_000_001), chunk("c", 4_999_999, 9_000_000))
     done = {"type": "done", "digest": spec.digest(PARAMS)}
-    assert worker.answer() == {**done, "id": "a", "start": 0, "stop": 5_000_000, "hits": []}
-    assert worker.answer() == {**done, "id": "b", "start": 5_000_000, "stop": 5_000_001, "hits": [HIT]}
-    assert worker.answer() == {**done, "id": "c", "start": 4_999_999, "stop": 9_000_000, "hits": [HIT]}
+    assert worker.end() == {**done, "id": "a", "start": 0, "stop": 5_000_000, "hits": []}
+    assert worker.end() == {**done, "id": "b", "start": 5_000_000, "stop": 5_000_001, "hits": [HIT]}
+    assert worker.end() == {**done, "id": "c", "start": 4_999_999, "stop": 9_000_000, "hits": [HIT]}
     assert worker.finish() == 0
 
 
@@ -105,8 +111,7 @@ def test_a_chunk_that_is_shortened_ends_soon_and_says_where(worker: Process) -> 
     worker.send(chunk("long", 0, 2**48), chunk("next", 0, 10))
     worker.answer()
     worker.send({"type": "trim", "id": "long", "stop": 6_000_000})
-    while (answer := worker.answer())["type"] == "checkpoint":
-        pass
+    answer = worker.end()
     assert (answer["type"], answer["id"], answer["start"]) == ("done", "long", 0)
     assert (6_000_000 <= answer["stop"] < 2**48, answer["hits"]) == (True, [HIT])
     assert worker.answer()["id"] == "next"
@@ -122,20 +127,20 @@ def test_a_chunk_that_is_wrong_fails_alone(worker: Process) -> None:
     worker.send(*(chunk(f"w{i}", *interval) for i, interval in enumerate(wrong)))
     worker.send({**chunk("extra", 0, 9), "skip": 1}, {"type": "chunk", "id": "short", "start": 0})
     for name in (*(f"w{i}" for i in range(len(wrong))), "extra", "short"):
-        answer = worker.answer()
+        answer = worker.end()
         assert (answer["type"], answer["id"]) == ("failed", name)
         assert f"chunk {name}" in answer["error"]
     worker.send(chunk("right", 0, 9))
-    assert worker.answer()["type"] == "done"
+    assert worker.end()["type"] == "done"
 
 
 def test_a_chunk_with_too_many_hits_fails_alone(worker: Process) -> None:
     worker.open(params("xorshift32", {"kind": "mod", "modulus": 2}, [1]))
     worker.send(chunk("many", 0, 10**6), chunk("few", 0, 100))
-    failed = worker.answer()
+    failed = worker.end()
     assert (failed["type"], failed["id"]) == ("failed", "many")
     assert "give more known draws" in failed["error"]
-    done = worker.answer()
+    done = worker.end()
     assert done["id"] == "few"
     assert len(done["hits"]) in range(30, 70)
 
