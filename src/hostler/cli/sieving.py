@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from hostler.cli.common import client
 from hostler.cli.show import Column, duration, paragraph, say, say_json, table
 from hostler.model.errors import UsageError
-from hostler.model.work import JobState
 
 if TYPE_CHECKING:
     from hostler.client import Client
@@ -22,7 +21,6 @@ MOST_CPU_S = 10 * 365 * 86400.0
 """What a search of a range that nobody named may take: ten years of one core."""
 PATIENCE_S = 120.0
 LOOK_S = 0.5
-FINAL = frozenset(state.value for state in JobState if state.final)
 SURVIVORS = (Column("SEED", right=True), Column("E-VALUE", right=True), Column("NEXT", yields=True))
 
 Params = dict[str, Any]
@@ -143,9 +141,12 @@ def _plan(params: Params, items: int) -> dict[str, Any] | None:
 
 def _await(controller: Client, ids: Sequence[str]) -> None:
     """Until all have ended; raises :class:`UsageError` naming one that did not end well."""
+    from hostler.model.work import JobState
+
+    final = {state.value for state in JobState if state.final}
     try:
         for each in ids:
-            while (job := controller.job(each)["job"])["state"] not in FINAL:
+            while (job := controller.job(each)["job"])["state"] not in final:
                 time.sleep(LOOK_S)
             if job["state"] != JobState.DONE.value:
                 raise UsageError(

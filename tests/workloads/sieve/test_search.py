@@ -20,7 +20,7 @@ kernel_settings = settings(max_examples=60, deadline=None, suppress_health_check
 
 
 def search(given: dict[str, Any], start: int, stop: int) -> list[int]:
-    return Searcher(spec.parse(given)).search(start, stop).items
+    return Searcher(spec.parse(given), stop - start).search(start, stop).items
 
 
 def survivors(given: dict[str, Any], start: int, stop: int) -> list[int]:

@@ -110,7 +110,6 @@ def test_room_is_made_for_words_that_are_drawn_again() -> None:
 
 REFUSED = [
     (planted("java-random", [{"kind": "int"}], 1, 3, items="ends"), "ends"),
-    (planted("numpy-pcg64", [{"kind": "float"}, {"kind": "below", "n": 5}], 1, 3), "halved"),
     (planted("xorshift32", [{"kind": "exact"}], 1, 3, missing=64), "63 missing"),
     (planted("go-rand", [{"kind": "int63"}], 1, 3, skip=700), "607 words"),
     (planted("php-mt_rand", [{"kind": "exact"}], 1, 3, skip=(0, 3000)), "2048"),
