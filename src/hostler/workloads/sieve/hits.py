@@ -1,7 +1,5 @@
 """What is told of a survivor: the object that a worker sends and a person reads, one a line."""
 
-import math
-import sys
 from typing import Any
 
 from hostler.workloads.sieve import spec
@@ -27,5 +25,4 @@ def hit(search: Spec, survivor: Survivor) -> dict[str, Any]:
 
 def chance(search: Spec, fitting: int) -> float:
     """The chance that a wrong item fits as many draws; times the items searched it is the E-value. Never 0."""
-    logarithm = spec.log_chance(search, fitting if search.need < search.known else None)
-    return max(math.exp(logarithm), sys.float_info.min)
+    return spec.probability(spec.log_chance(search, fitting if search.need < search.known else None))

@@ -197,7 +197,12 @@ def chance(params: Params) -> float:
     Times the number of items searched it is the number of survivors to expect by chance. Never 0: a value too small
     for a float is the smallest positive one.
     """
-    return max(math.exp(log_chance(parse(params))), sys.float_info.min)
+    return probability(log_chance(parse(params)))
+
+
+def probability(logarithm: float) -> float:
+    """The probability with this natural logarithm, to 6 digits: more of them would be noise. Never 0."""
+    return max(float(f"{math.exp(logarithm):.6g}"), sys.float_info.min)
 
 
 def log_chance(spec: Spec, fitting: int | None = None) -> float:
