@@ -123,18 +123,22 @@ def _told(params: Params, items: int, named: bool) -> Iterator[str]:
 
 
 def _plan(params: Params, items: int) -> dict[str, Any] | None:
-    """What the methods say, asked in a process of its own: they need numba, which this program never loads."""
+    """What the methods say, asked in a process of its own: they need numba, which this program never loads.
+
+    ``None`` where they are not installed; raises :class:`UsageError` with whatever else went wrong.
+    """
     command = [sys.executable, "-m", "hostler.workloads.sieve", "plan", "--items", str(items)]
     try:
         done = subprocess.run(
             command, input=json.dumps(params), capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
     except subprocess.TimeoutExpired:
+        raise UsageError(f"no plan within {PATIENCE_S:.0f} s; give fewer draws") from None
+    if done.returncode and "ModuleNotFoundError" in done.stderr:
         return None
     if done.returncode:
-        if done.stderr.startswith("sieve: "):
-            raise UsageError(done.stderr.removeprefix("sieve: ").strip())
-        return None
+        last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+        raise UsageError(f"this search cannot be planned: {last.removeprefix('sieve: ')}")
     plan: dict[str, Any] = json.loads(done.stdout)
     return plan
 

@@ -99,8 +99,8 @@ def sweep(
     bounds = None if range_ is None else interval("--range", range_)
     if question is not None:
         bounds, program, given = bounds or sieving.all_items(question), program or "sieve", question
-    elif bounds is None or generator is not None or calls is not None:
-        raise UsageError("give --range START:STOP, or --data FILE with draws for the sieve")
+    elif bounds is None or wait or generator is not None or calls is not None:
+        raise UsageError("give --range START:STOP; --generator, --calls and --wait go with --data FILE alone")
     bounds = bounds if part is None else sieving.part_of(bounds, part)
     asked = {
         "name": name,

@@ -142,7 +142,7 @@ def test_items_are_the_generators_seeds() -> None:
     ("content", "complaint"),
     [
         ("{", "is no JSON"),
-        ("[]", "must be a JSON object"),
+        ("[]", "holds no draws"),
         ('{"schema": 1}', "missing"),
     ],
 )
@@ -150,7 +150,7 @@ def test_broken_data_files_are_named(tmp_path: Path, content: str, complaint: st
     path = tmp_path / "draws.json"
     path.write_text(content)
     with pytest.raises(SpecError, match=f"draws.json: .*{complaint}"):
-        spec.read_data(path)
+        spec.prepare({"data": path.name}, tmp_path)
 
 
 def test_a_data_file_needs_its_provenance_and_nothing_else(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_data_file_needs_its_provenance_and_nothing_else(tmp_path: Path) -> No
         path = tmp_path / "draws.json"
         path.write_text(json.dumps(content | change))
         with pytest.raises(SpecError, match=r"draws\.json"):
-            spec.read_data(path)
+            spec.prepare({"data": path.name}, tmp_path)
 
 
 def test_a_missing_data_file_is_named(tmp_path: Path) -> None:

@@ -18,13 +18,10 @@ from hostler.workloads.sieve.data import Draw
 from hostler.workloads.sieve.errors import SpecError, TooManyHits
 from hostler.workloads.sieve.judge import Survivor, judge
 from hostler.workloads.sieve.methods import exclusions, picks, twister
-from hostler.workloads.sieve.methods.base import Method, Offer
-from hostler.workloads.sieve.methods.gf2 import Gf2
+from hostler.workloads.sieve.methods.base import Offer
+from hostler.workloads.sieve.methods.choosing import WAYS, offer_of
 from hostler.workloads.sieve.methods.lanes import Lanes
-from hostler.workloads.sieve.methods.lattice import Lattice
-from hostler.workloads.sieve.methods.line import Line
 from hostler.workloads.sieve.methods.linear import linear
-from hostler.workloads.sieve.methods.low_bits import LowBits
 from hostler.workloads.sieve.methods.terms import Contradiction, Exclusion
 from hostler.workloads.sieve.methods.twister import Twister
 from hostler.workloads.sieve.spec import Range, Spec, log_chance
@@ -133,12 +130,8 @@ def _certificate(spec: Spec, relations: int, equations: int, used: Sequence[int]
 # ---- found, or excluded by search -----------------------------------------------------------------------------------
 
 
-def _methods() -> tuple[Method, ...]:
-    return Gf2(), LowBits(), Lattice(), Line(), Twister(), Lanes()
-
-
 def _offers(spec: Spec) -> dict[str, Offer | str]:
-    return {method.name: method.offer(spec) for method in _methods()}
+    return {name: offer_of(name, spec) for name in WAYS if name != "opencl"}  # what a GPU is worth is no matter here
 
 
 def _by_state(spec: Spec, offer: Offer | str) -> Answer | None:

@@ -146,7 +146,8 @@ def _worker(options: argparse.Namespace) -> int:
     # Standard output belongs to the protocol alone: whatever a library prints must not get in between.
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    from hostler.workloads.sieve.worker import Requests, Worker
+    from hostler.workloads.sieve.protocol import Requests
+    from hostler.workloads.sieve.worker import Worker
 
     status = Worker(Requests(sys.stdin.buffer), output, time.monotonic).run()
     output.close()

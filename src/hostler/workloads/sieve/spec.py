@@ -37,7 +37,6 @@ MAX_ALIGNMENTS = 1_000_000
 SEEDS, STATES, ENDS = ITEMS = ("seeds", "states", "ends")
 AUTO = "auto"
 METHODS = (AUTO, "low-bits", "gf2", "lattice", "line", "twister", "lanes", "opencl")
-PROVENANCE = frozenset({"runtime", "script", "command"})
 CHOICES = frozenset({"skip", "gap", "missing", "share", "rate", "miss", "items", "method"})
 """What a data file does not say: how to search."""
 SAID = frozenset({"generator", "calls", "filters"})
@@ -222,18 +221,6 @@ def item_range(params: Params) -> tuple[int, int]:
     return 0, parse(params).size
 
 
-def read_data(path: Path) -> dict[str, Any]:
-    """A recorded data file of schema 1, checked; raises :class:`SpecError`. Its draws are consecutive outputs."""
-    content = _load(path)
-    try:
-        data = _object(content, "the file", required={"schema", "generator", "output", "draws", "provenance"})
-        _check_provenance(data["provenance"])
-        parse({name: value for name, value in data.items() if name != "provenance"})
-    except SpecError as error:
-        raise SpecError(f"{path}: {error}") from None
-    return data
-
-
 def _inlined(params: Params, base_dir: Path) -> Params:
     given = _object(params, "the parameters", required={"data"}, optional=CHOICES | SAID)
     if not isinstance(given["data"], str):
@@ -257,17 +244,6 @@ def _said_calls(made_by: Generator, said: Params) -> object:
     if "output" in said:
         return [said["output"]]
     raise SpecError(f"calls: nothing says which calls of {made_by.name} the draws come from; give calls")
-
-
-def _load(path: Path) -> object:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SpecError(
-            f"{path}: cannot be read ({error.strerror}); check the path, which starts at the job's folder"
-        ) from None
-    except ValueError as error:
-        raise SpecError(f"{path}: is no JSON text ({error}); record it again") from None
 
 
 def _modern(params: object) -> dict[str, Any]:
@@ -317,12 +293,6 @@ def _check_items(spec: Spec) -> None:
     _need(spec.items == STATES or engine.back is not None, f"items: no step of {name} can be undone; search states")
     unmoved = spec.skip == (0, 0) and not spec.missing
     _need(spec.items == STATES or unmoved, "items: before an end nothing is skipped or missing; leave both at 0")
-
-
-def _check_provenance(value: object) -> None:
-    for name, text in _object(value, "provenance", required=PROVENANCE).items():
-        if not isinstance(text, str) or not text:
-            raise SpecError(f"provenance.{name}: must be a text that is not empty")
 
 
 def _object(

@@ -143,12 +143,9 @@ def passing(rule: Rule, want: Want) -> float:
 
 
 def _refusal(spec: Spec) -> str | None:
-    feeds = {_halved(call) for call in spec.calls}
     rules = [rule for call in spec.calls for rule in call.rules() if rule.words]
     if spec.items == ENDS:
         return "it searches forward from seeds and states, not back from ends"
-    if len(feeds) > 1:
-        return "its words are whole or halved, not one and the other by turns"
     if any(rule.bits > 64 and rule.again is not None for rule in rules):
         return "outputs of more than 64 bits that may be drawn again are not in its programs"
     if spec.missing and not rules:
