@@ -77,7 +77,7 @@ class _Runs:
         """The kernel on two threads of this process, without any process, pipe or journal."""
         began = time.process_time(), time.monotonic()
         parts = search_parallel(spec.parse(self._params), 0, seeds, SLOTS, time.monotonic)
-        found = [seed for part in parts for seed in part.seeds]
+        found = [seed for part in parts for seed in part.items]
         cost = Cost(time.process_time() - began[0], time.monotonic() - began[1])
         if found != self._expected(seeds):
             raise SystemExit(f"the bare kernel found {found} below {seeds} instead of {self._expected(seeds)}")

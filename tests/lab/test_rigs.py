@@ -6,24 +6,19 @@ speeds allow). Nothing is computed: workers rest for as long as their GPU would 
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import subprocess
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from hostler.model.events import ChunkDone, ChunkLeased, ChunkReturned, ChunkShortened, ChunkTaken, Entry
-from hostler.runtime.proof import proof_of
-from hostler.store import open_journal
 from tests.integration.conftest import a_fleet, command
 from tests.lab import datacentre
 from tests.lab.datacentre import Datacentre
 from tests.lab.host import Gpu
+from tests.lab.runs import Run, read
 
 NO_LAB = datacentre.missing()
 pytestmark = pytest.mark.skipif(NO_LAB is not None, reason=NO_LAB or "")
@@ -36,27 +31,6 @@ RIGS = {"fast": [Gpu("RTX 3080 Ti", 12288)] * 2, "slow": [Gpu("RX 6600", 8192)] 
 KINDS = ("fast", "slow", "slow")
 FLEET_PER_S = sum(PER_S[kind] * len(RIGS[kind]) for kind in KINDS)
 PATIENCE_S = 240.0
-
-
-@dataclass
-class Run:
-    """What the journal tells of a sweep: times in Unix seconds, items and seconds of searching by device."""
-
-    up_at: float
-    began_at: float
-    ended_at: float
-    items: dict[str, int]
-    searching_s: dict[str, float]
-
-    @property
-    def bound_s(self) -> float:
-        """How long it would take if every device searched all the time, each at the speed that was measured of it."""
-        per_s = sum(self.items[device] / self.searching_s[device] for device in self.items)
-        return sum(self.items.values()) / per_s
-
-    def ratio(self, since: float) -> float:
-        """How long it took, in bounds."""
-        return (self.ended_at - since) / self.bound_s
 
 
 @pytest.fixture
@@ -95,7 +69,7 @@ def test_a_sweep_on_twenty_six_gpus(lab: Datacentre, tmp_path: Path) -> None:
         except subprocess.TimeoutExpired:
             why = command("explain", "search", "--state-dir", fleet.state).out
             pytest.fail(f"it does not end: {why}\n{fleet.log()}")
-        run = read(fleet.state, stop, planted)
+        run = read(fleet.state, "j1", stop, planted)
     told = (
         f"26 GPUs: bound {run.bound_s:.1f} s, {run.ratio(run.began_at):.4f} of it from the first chunk on, "
         f"{run.ratio(run.up_at):.4f} with the start of controller and agents"
@@ -112,45 +86,3 @@ def check_balance(run: Run) -> None:
     for device, items in run.items.items():
         per_s = PER_S[KINDS[int(device.split("/")[0].removeprefix("rig-"))]]
         assert 0.5 < items / sum(run.items.values()) / (per_s / FLEET_PER_S) < 2, (device, run)
-
-
-def read(state: Path, stop: int, planted: Sequence[int]) -> Run:
-    """A run that is over, all of it accepted."""
-    journal = open_journal(state)
-    try:
-        entries, story = list(journal.read()), list(journal.story("j1"))
-        hits = sorted(hit.at for hit in journal.hits("j1", 0, 1000))
-    finally:
-        journal.close()
-    proof = proof_of("j1", (0, stop), story)
-    assert (proof.fault, proof.done, proof.complete) == (None, stop, True)
-    assert hits == planted
-    return measured(entries)
-
-
-def measured(entries: Sequence[Entry]) -> Run:
-    """Items and speeds of the devices, by what was accepted of each; speeds by chunks that were finished."""
-    leases: dict[str, ChunkLeased] = {}
-    items: dict[str, int] = defaultdict(int)
-    timed: dict[str, int] = defaultdict(int)
-    searching_s: dict[str, float] = defaultdict(float)
-    began_at, ended_at = math.inf, 0.0
-    ends: dict[str, int] = {}
-    for entry in entries:
-        event = entry.event
-        if isinstance(event, ChunkLeased):
-            leases[event.chunk], ends[event.chunk] = event, event.stop
-            began_at = min(began_at, entry.at)
-        elif isinstance(event, ChunkShortened):
-            ends[event.chunk] = event.stop
-        elif isinstance(event, ChunkReturned | ChunkTaken):
-            items[leases[event.chunk].device] += event.position - leases[event.chunk].start
-            ended_at = max(ended_at, entry.at)
-        elif isinstance(event, ChunkDone):
-            lease, count = leases[event.chunk], ends[event.chunk] - leases[event.chunk].start
-            items[lease.device] += count
-            timed[lease.device] += count
-            searching_s[lease.device] += event.elapsed_s - (event.overhead_s or 0.0)
-            ended_at = max(ended_at, entry.at)
-    scaled = {device: searching_s[device] * items[device] / timed[device] for device in timed}
-    return Run(entries[0].at, began_at, ended_at, dict(items), scaled)

@@ -1,0 +1,172 @@
+"""Every seed of CPython's `random` below 2^32, tried by this machine and three hosts while much of it is killed.
+
+`make seeds` tries all of them, which takes some minutes, with somebody killed every ten seconds. Without `LAB_SEEDS` it
+is a small part, in which everybody dies once.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from hostler.workloads.sieve import callspec
+from hostler.workloads.sieve.generators import generator, oracle
+from tests.integration.conftest import Fleet, a_fleet, command
+from tests.lab import datacentre
+from tests.lab.datacentre import Datacentre
+from tests.lab.host import Host
+from tests.lab.runs import Run, read
+from tests.lab.work import FREELY
+
+pytest.importorskip("numba", reason="searches need numba: pip install 'hostler[kernels]'")
+NO_LAB = datacentre.missing()
+HIDDEN = (
+    "hosts have a /tmp of their own, in which they do not see this project" if sys.prefix.startswith("/tmp") else None
+)
+pytestmark = pytest.mark.skipif(bool(NO_LAB or HIDDEN), reason=NO_LAB or HIDDEN or "")
+BITS = int(os.environ.get("LAB_SEEDS", "26"))
+IN_FULL = BITS == 32
+STOP = 1 << BITS
+SEED = STOP // 7 * 5
+EVERY_S = 10.0 if IN_FULL else 1.0
+PATIENCE_S = 1500.0 if IN_FULL else 120.0
+WITHIN = 1.05
+WORKER = "hostler.workloads.sieve"
+CALLS = "randrange(1000)"
+DRAWS = 10
+
+Death = Callable[[Fleet, Host], object]
+
+
+@pytest.fixture
+def lab() -> Iterator[Datacentre]:
+    with datacentre.running([], [], []) as made:
+        yield made
+
+
+def a_worker_there(fleet: Fleet, host: Host) -> int:
+    return host.kill(WORKER)
+
+
+def a_worker_here(fleet: Fleet, host: Host) -> int:
+    """Those of the hosts are not this one's children: their namespaces are others."""
+    assert fleet.controller is not None
+    own = os.readlink("/proc/self/ns/pid")
+    here = [each for each in fleet.processes() if os.readlink(f"/proc/{each.pid}/ns/pid") == own and searches(each)]
+    for process in here:
+        process.kill()
+    return len(here)
+
+
+def an_agent(fleet: Fleet, host: Host) -> int:
+    return host.kill_agent()
+
+
+def a_host(fleet: Fleet, host: Host) -> int:
+    host.reboot()
+    return 1
+
+
+def the_controller(fleet: Fleet, host: Host) -> int:
+    fleet.kill()
+    fleet.launch("--until-idle")
+    return 1
+
+
+DEATHS: tuple[Death, ...] = (a_worker_there, an_agent, a_worker_here, a_host, the_controller)
+
+
+def test_each_seed_is_tried_once_whatever_dies(lab: Datacentre, tmp_path: Path) -> None:
+    with a_fleet(tmp_path) as fleet:
+        fleet.settle(**settings(lab, tmp_path))
+        assert command("nodes", "trust", "--state-dir", fleet.state, fleet.file, "--yes").status == 0
+        fleet.launch("--until-idle")
+        died = killed_until_the_end(lab, fleet)
+        run = read(fleet.state, "j1", STOP, [SEED])
+        if IN_FULL:
+            fleet.start()
+            assert command("ledger", "verify", "j1", "--state-dir", fleet.state).status == 0
+    assert set(died) == {death.__name__ for death in DEATHS}, died
+    if IN_FULL:
+        check_balance(run, died)
+
+
+def check_balance(run: Run, died: Counter[str]) -> None:
+    """Everybody has worked, and little time was lost by all of it."""
+    told = (
+        f"2^{BITS} seeds on {len(run.items)} devices, killed: {dict(died)}; bound {run.bound_s:.1f} s, "
+        f"{run.ratio(run.began_at):.4f} of it from the first chunk on, {run.ratio(run.up_at):.4f} with the start"
+    )
+    print(told)
+    assert len(run.items) == 4, told
+    assert run.ratio(run.began_at) <= WITHIN, told
+
+
+def settings(lab: Datacentre, folder: Path) -> dict[str, Any]:
+    """This machine and the hosts with a worker each, all with the same Python, and one sweep."""
+    made_by = generator("python")
+    (call,) = callspec.parse(made_by, CALLS)
+    (folder / "draws.txt").write_text("".join(f"{draw}\n" for draw in islice(oracle(made_by, call, SEED), DRAWS)))
+    return {
+        "name": "seeds",
+        "ssh": {"config": [], "known_hosts": [], "keepalive_s": 1.0, "connect_s": 5},
+        "nodes": [
+            {"name": "here", "cpu_slots": 1, "gpus": "none"},
+            *lab.fleet(cpu_slots=1, canary="none", python=sys.executable),
+        ],
+        "sweeps": [
+            {
+                "name": "python",
+                "program": "sieve",
+                "range": [0, STOP],
+                "params": {"data": "draws.txt", "generator": "python", "calls": CALLS},
+                "retry": {"max_attempts": FREELY},
+            }
+        ],
+    }
+
+
+def killed_until_the_end(lab: Datacentre, fleet: Fleet) -> Counter[str]:
+    """One death after the other, each kind in turn and a host by chance; how many there were of each kind."""
+    chance, died = random.Random(32), Counter[str]()
+    ends_at = time.monotonic() + PATIENCE_S
+    while time.monotonic() < ends_at:
+        if over(fleet, chance.uniform(0.5, 1.5) * EVERY_S):
+            return died
+        if died.total() == len(DEATHS) and not IN_FULL:
+            continue
+        death = DEATHS[died.total() % len(DEATHS)]
+        while not death(fleet, chance.choice(lab.hosts)):
+            if over(fleet, 0.1):
+                return died
+        died[death.__name__] += 1
+    pytest.fail(f"not over after {PATIENCE_S} s: {command('explain', 'python', '--state-dir', fleet.state).out}")
+
+
+def over(fleet: Fleet, within_s: float) -> bool:
+    """Whether the controller ends by then; only with everything done."""
+    assert fleet.controller is not None
+    try:
+        assert fleet.controller.wait(within_s) == 0, fleet.log()
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def searches(process: psutil.Process) -> bool:
+    """Whether this is a worker; one that has ended meanwhile is not."""
+    try:
+        return WORKER in process.cmdline()
+    except psutil.Error:
+        return False
