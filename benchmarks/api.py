@@ -137,7 +137,7 @@ class Beside:
             yield phase, 100 * (1 - self.speeds[at] / mean(known))
 
     def _asked(self, name: str, url: str, token: str, seconds: float, *, burst: bool = False) -> Phase:
-        command = [sys.executable, HERE / "api_load.py", url, token, str(seconds), "j2"]
+        command = [sys.executable, str(HERE / "api_load.py"), url, token, str(seconds), "j2"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as crowd:
             assert crowd.stdout is not None
             assert crowd.stdout.readline() == "begun\n", "the crowd did not come"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 Row = Mapping[str, Any]
+Op = Literal[">=", "<=", ">", "<"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Bar:
     name: str
     value: float | None
     target: float
-    op: Literal[">=", "<=", ">", "<"]
+    op: Op
     note: str = ""
 
     @property

@@ -189,10 +189,11 @@ def flat_env(*_: Any) -> Any:
 
     from hostler.workloads.gameboy.env import GameBoyEnv
 
-    class Values(gymnasium.ObservationWrapper):  # type: ignore[type-arg,misc]
+    class Values(gymnasium.ObservationWrapper):
         def __init__(self) -> None:
             super().__init__(GameBoyEnv(*played()))
-            self.observation_space = self.env.observation_space["values"]
+            whole: Any = self.env.observation_space
+            self.observation_space = whole["values"]
 
         def observation(self, seen: Any) -> Any:
             return seen["values"]
@@ -210,7 +211,7 @@ def sb3(updates: int, watch: Watch) -> None:
     torch.set_num_threads(1)
     envs = SubprocVecEnv([flat_env] * (WORKERS * MACHINES), start_method="spawn")
 
-    class Marks(BaseCallback):
+    class Marks(BaseCallback):  # type: ignore[misc]  # it has no types
         def _on_step(self) -> bool:
             return True
 

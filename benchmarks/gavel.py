@@ -256,7 +256,7 @@ def _unfairness(suite: Suite, outcome: Outcome) -> list[float]:
     return [hours / alone[number] for number, hours in outcome.completion_h.items()]
 
 
-def _static_row(suite: Suite, name: str, jobs: Sequence[Job], capacity: Mapping[str, int]) -> dict[str, float | str]:
+def _static_row(suite: Suite, name: str, jobs: Sequence[Job], capacity: Mapping[str, int]) -> Row:
     bound_h = _makespan_bound_h(jobs, capacity)
     outcome = suite.run(jobs, capacity, every_s=OFTEN_S)
     return {

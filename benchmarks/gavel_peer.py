@@ -27,7 +27,7 @@ class MaxMinFairness:
         self.type_s: dict[str, float] = {}
         self.missed_s: dict[Pair, float] = defaultdict(float)
         self.since = 0.0
-        self.highs: Any = highspy.Highs()
+        self.highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         # An interior point without crossover: Gavel's solver is one too, and its solutions lie inside the best face.
         for option, value in (("output_flag", False), ("threads", 1), ("solver", "ipm"), ("run_crossover", "off")):
             self.highs.setOptionValue(option, value)

@@ -34,7 +34,7 @@ def session(kind: str) -> Iterator[Run]:
     state = Path(os.environ["HOME"]) / "state"
     fleet = state.with_name("fleet.yaml")
     fleet.write_text(json.dumps({"nodes": [{"name": "here", "cpu_slots": WORKERS}]}))
-    command = [sys.executable, "-m", "hostler", "up", "--state-dir", state, "--port", "0", fleet]
+    command = [sys.executable, "-m", "hostler", "up", "--state-dir", str(state), "--port", "0", str(fleet)]
     controller = subprocess.Popen(command)
     try:
         client = _client(state)

@@ -18,7 +18,7 @@ the probability that a player who is no better wins so many of the decided group
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -128,7 +128,7 @@ def stage_rows(told: Told, story: Story) -> Iterator[Row]:
     yield _cost_row("controller, agent, jobs not ended", None, None, told.cpu_s - story.cpu_s.total, told.cpu_s)
 
 
-def final_row(history: dict[str, Any], final: Final) -> Row:
+def final_row(history: Mapping[str, Any], final: Final) -> Row:
     """One match of the end."""
     return {
         "at the end": f"model {history['config']['generation']}",
@@ -141,7 +141,7 @@ def final_row(history: dict[str, Any], final: Final) -> Row:
     }
 
 
-def bars(history: dict[str, Any], finals: Sequence[Final], quick: bool) -> list[Bar]:
+def bars(history: Mapping[str, Any], finals: Sequence[Final], quick: bool) -> list[Bar]:
     """Better than the untrained model, which nothing is where nothing was promoted, and better than `greedy`."""
     found = {UNTRAINED if "@" in final.b else final.b: final.p for final in finals}
     values = {UNTRAINED: found.get(UNTRAINED, 1.0), "greedy": found.get("greedy")}

@@ -1,6 +1,6 @@
 """The last word on a learnt model: matches against fixed opponents, and how likely chance alone is; for learning.py."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
 from pathlib import Path
@@ -37,20 +37,22 @@ def sign_test(won: int, lost: int) -> float:
     return float(sum(comb(decided, wins) for wins in range(won, decided + 1)) / 2**decided)
 
 
-def play(history: dict[str, Any], opponents: Sequence[str], groups: int, artifacts: Path, folder: Path) -> list[Final]:
+def play(
+    history: Mapping[str, Any], opponents: Sequence[str], groups: int, artifacts: Path, folder: Path
+) -> list[Final]:
     """`groups` groups of the current model against each opponent, by the evaluation stage, side by side."""
     orders = [_order(history, opponent, groups, seed) for seed, opponent in enumerate(opponents, 1)]
     return [_final(ran) for ran in run_together(orders, artifacts, folder)]
 
 
-def untrained_player(history: dict[str, Any]) -> str | None:
+def untrained_player(history: Mapping[str, Any]) -> str | None:
     """The model that the loop began with, searching as the current one does; `None` while it is the current one."""
     player, current = history["config"]["player"], history["config"]["current"]
     first = next(model["sha256"] for model in history["models"] if model["number"] == 0)
     return None if first == current else str(player).replace(current, first)
 
 
-def _order(history: dict[str, Any], opponent: str, groups: int, seed: int) -> Order:
+def _order(history: Mapping[str, Any], opponent: str, groups: int, seed: int) -> Order:
     config = history["config"]
     game = {"factory": config["game"]["factory"], "params": config["game"]["params"]}
     match = {"a": config["player"], "b": opponent, "groups": groups}

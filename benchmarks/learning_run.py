@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +16,6 @@ from measure import become_subreaper, kill_descendants, tree_cpu_s
 
 from hostler.client import Client
 from hostler.model.errors import ControllerAbsent, LinkLost
-
-View = dict[str, Any]
 
 POLL_S = 1.0
 TOLD_EVERY_S = 60.0
@@ -31,9 +29,9 @@ TAIL = 2000
 class Told:
     """What the controller told when the minutes were over: the history of its one config, and its journal."""
 
-    history: View
+    history: Mapping[str, Any]
     """`ConfigHistory`"""
-    entries: list[View]
+    entries: Sequence[Mapping[str, Any]]
     """`Entry` by `Entry`, all of them."""
     at: float
     """Unix seconds."""
@@ -135,7 +133,7 @@ def _watch(controller: Controller, client: Client, name: str, until: float) -> N
         time.sleep(POLL_S)
 
 
-def _brief(config: View) -> str:
+def _brief(config: Mapping[str, Any]) -> str:
     rating = config["rating"]
     elo = "not rated" if rating is None else f"Elo {rating['elo']:.0f} [{rating['low']:.0f}, {rating['high']:.0f}]"
     counts = f"{config['games']} games, {config['promotions']} promotions, {config['rejections']} rejections"

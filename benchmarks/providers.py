@@ -32,22 +32,27 @@ from typing import Any
 
 import providers_ours
 import providers_rules
-from common import Bar, Row, arguments, report
+from common import Bar, Op, Row, arguments, report
 from hostler.model.planning import Demand, Instance, QuotaRow
 from hostler.model.work import WorkKind
 from hostler.policy import programme, share
-from providers_fleet import HOUR_S, USUAL_LOAD, Case, Week, data, traced, week
+from hostler.sim.faults import HOUR_S
+from providers_fleet import USUAL_LOAD, Case, Week, data, traced, week
 from providers_rules import RULES, Fleet, Outcome, gaps
 
 HOSTLER = "Hostler"
 SEEDS, FEW = 6, 2
 OTHER_LOADS = (0.1, 0.6)
 MIN_S = 60.0
-BARS = {
+BARS: dict[float, dict[str, tuple[Op, float]]] = {
     4.0: {"useful work ÷ bound": (">=", 0.98), "quota error": ("<=", 2.5), "cost ÷ bound": ("<=", 1.02)},
     1.0: {"useful work ÷ bound": (">=", 0.965), "quota error": ("<=", 3.5), "cost ÷ bound": ("<=", 1.035)},
 }
-BOTH = {"wait mean min": ("<=", 15.0), "wait p95 min": ("<=", 120.0), "without work h": ("<=", 4.0)}
+BOTH: dict[str, tuple[Op, float]] = {
+    "wait mean min": ("<=", 15.0),
+    "wait p95 min": ("<=", 120.0),
+    "without work h": ("<=", 4.0),
+}
 
 
 @dataclass(frozen=True, slots=True)

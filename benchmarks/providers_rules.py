@@ -8,6 +8,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from random import Random
 
@@ -136,10 +137,10 @@ class Schedule:
         """The whole week."""
         for node in self.week.nodes:
             for begin, end in self.week.up(node.name):
-                self._at(begin, lambda node=node: self._rise(node))
-                self._at(end, lambda node=node: self._die(node))
+                self._at(begin, partial(self._rise, node))
+                self._at(end, partial(self._die, node))
         for each in self.week.trainings:
-            self._at(each.at, lambda each=each: self.queue.append(Job(each, each.seconds, self.now)))
+            self._at(each.at, partial(self._want, each))
         span_s = self.week.case.span_s
         while self._due and self._due[0][0] < span_s:
             self.now, _, action = heapq.heappop(self._due)
@@ -154,6 +155,9 @@ class Schedule:
 
     def _at(self, when: float, action: Callable[[], None]) -> None:
         heapq.heappush(self._due, (when, next(self._order), action))
+
+    def _want(self, training: Training) -> None:
+        self.queue.append(Job(training, training.seconds, self.now))
 
     def _rise(self, node: NodeSpec) -> None:
         for device in node.devices:

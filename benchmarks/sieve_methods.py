@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,26 @@ PHP_BAR, LANES_BAR, ORIGINAL_BAR = 1.3, 4000.0, 50.0
 ORIGINAL_RATE = 0.39
 WINDOW, GAPS, SHARE = 512, 21, 0.01
 PYTHON_MINUTES = 10.0
+
+Kind = dict[str, Any]
+PHP_TASKS: list[tuple[str, Kind, int, int]] = [
+    ("mt_rand()", {"kind": "exact"}, 0, 1),
+    ("mt_rand(0, 56) x 10", {"kind": "range", "min": 0, "max": 56}, 57, 10),
+]
+"""Title, call, number of values (0: all), draws."""
+CHEAP: list[tuple[str, Kind, str]] = [
+    ("xorshift32", {"kind": "exact"}, "xorshift32"),
+    ("xorshift32", {"kind": "mod", "modulus": 1000}, "xorshift32 mod 1000"),
+    ("java-random", {"kind": "int"}, "java nextInt()"),
+    ("java-random", {"kind": "bound", "bound": 1000}, "java nextInt(1000)"),
+]
+OPENCL: list[tuple[str, str, Kind, int, int]] = [
+    ("php mt_rand()", "php-mt_rand", {"kind": "exact"}, 1, 24),
+    ("xorshift32 mod 1000 x 8", "xorshift32", {"kind": "mod", "modulus": 1000}, 8, 28),
+    ("java nextInt(1000) x 8", "java-random", {"kind": "bound", "bound": 1000}, 8, 28),
+    ("python randrange(1000) x 10", "python-random", {"kind": "randrange", "stop": 1000}, 10, 22),
+]
+"""Title, generator, call, draws, seeds as a power of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +121,7 @@ def _php(quick: bool) -> tuple[list[Row], list[Bar]]:
     rows, bars = [], []
     with tempfile.TemporaryDirectory(prefix="hostler-peer-") as folder:
         peer = php_peer(Path(folder))
-        for title, kind, width, draws in [
-            ("mt_rand()", {"kind": "exact"}, 0, 1),
-            ("mt_rand(0, 56) x 10", {"kind": "range", "min": 0, "max": 56}, 57, 10),
-        ]:
+        for title, kind, width, draws in PHP_TASKS:
             asked = _question("php-mt_rand", kind, draws, PLANTED)
             ours, theirs = _in_turn(asked, peer, width, size)
             rows.append(ours.row(f"php {title}"))
@@ -116,14 +134,9 @@ def _lanes(quick: bool) -> tuple[list[Row], list[Bar]]:
     """Cheap generators, tried one by one, with 8 draws."""
     size = 1 << (28 if quick else 30)
     rows, bars = [], []
-    for name, kind, title in [
-        ("xorshift32", {"kind": "exact"}, "xorshift32"),
-        ("xorshift32", {"kind": "mod", "modulus": 1000}, "xorshift32 mod 1000"),
-        ("java-random", {"kind": "int"}, "java nextInt()"),
-        ("java-random", {"kind": "bound", "bound": 1000}, "java nextInt(1000)"),
-    ]:
+    for name, kind, title in CHEAP:
         asked = _question(name, kind, 8, PLANTED)
-        best = _best_of(lambda asked=asked: _search(Lanes(), asked, START, START + size))
+        best = _best_of(partial(_search, Lanes(), asked, START, START + size))
         _must(PLANTED in best.found, f"{title}: the planted seed was lost")
         rows.append(best.row(f"{title} x 8, each tried"))
         bars.append(Bar(f"{title} x 8, each tried, M seeds/CPU-s and core", best.rate, LANES_BAR, ">="))
@@ -160,7 +173,7 @@ def _java(quick: bool) -> tuple[list[Row], list[Bar]]:
     rows, times = [], []
     for draws in (6, 8, 12):
         asked = _question("java-random", {"kind": "bound", "bound": 1000}, draws, SEED48)
-        best = _best_of(lambda asked=asked: _cheapest(asked))
+        best = _best_of(partial(_cheapest, asked))
         _must(_surviving(asked, best.found) == [SEED48], f"java: {best.found} from {draws} draws")
         rows.append(best.row(f"java nextInt(1000) x {draws}, all seeds"))
         times.append(best.cpu_s)
@@ -195,19 +208,14 @@ def _python(quick: bool) -> tuple[list[Row], list[Bar]]:
 def _opencl(quick: bool) -> tuple[list[Row], list[Bar]]:
     """OpenCL on the processor, where it is: the same search as a GPU makes, in CPU-seconds of all its threads."""
     rows = []
-    for title, name, kind, draws, bits in [
-        ("php mt_rand()", "php-mt_rand", {"kind": "exact"}, 1, 24),
-        ("xorshift32 mod 1000 x 8", "xorshift32", {"kind": "mod", "modulus": 1000}, 8, 28),
-        ("java nextInt(1000) x 8", "java-random", {"kind": "bound", "bound": 1000}, 8, 28),
-        ("python randrange(1000) x 10", "python-random", {"kind": "randrange", "stop": 1000}, 10, 22),
-    ]:
+    for title, name, kind, draws, bits in OPENCL:
         asked = _question(name, kind, draws, PLANTED)
         offer = OpenCl("cpu").offer(asked)
         if isinstance(offer, str):
             print(f"no OpenCL here: {offer}")
             break
         finder, size = offer.make(), 1 << (bits - 3 if quick else bits)
-        best = _best_of(lambda finder=finder, size=size: _find("opencl", finder, START, START + size))
+        best = _best_of(partial(_find, "opencl", finder, START, START + size))
         rows.append(best.row(title, "measured, OpenCL on the processor"))
     return rows, []
 
@@ -216,7 +224,7 @@ def _opencl(quick: bool) -> tuple[list[Row], list[Bar]]:
 
 
 def _question(
-    name: str, kind: dict[str, Any], draws: int, seed: int, skip: int = 0, skips: tuple[int, int] = (0, 0)
+    name: str, kind: Kind, draws: int, seed: int, skip: int = 0, skips: tuple[int, int] = (0, 0)
 ) -> spec.Spec:
     made_by = generator(name)
     made = oracle(made_by, spec.parse_output(made_by, kind), seed, skip=skip)

@@ -158,7 +158,7 @@ def _submitted(client: Client, pending: int) -> Row:
 def _controller(state: Path) -> Iterator[tuple[Client, int]]:
     fleet = state.with_suffix(".yaml")
     fleet.write_text(json.dumps({"nodes": [{"name": "here", "cpu_slots": 0, "gpus": "none"}]}))
-    command = [sys.executable, "-m", "hostler", "up", "--state-dir", state, "--port", "0", fleet]
+    command = [sys.executable, "-m", "hostler", "up", "--state-dir", str(state), "--port", "0", str(fleet)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         client = Client.from_state_dir(state)

@@ -75,9 +75,11 @@ class Fleet:
 
     def launch(self, *options: str) -> subprocess.Popen[bytes]:
         """Start a controller, and do not wait for it."""
-        command = [sys.executable, "-m", "hostler", "up", "--state-dir", self.state, "--port", "0", *options, self.file]
+        command = [sys.executable, "-m", "hostler", "up", "--state-dir", str(self.state), "--port", "0"]
         with (self.path / "up.log").open("ab") as log:
-            self.controller = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+            self.controller = subprocess.Popen(
+                [*command, *options, self.file], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
         return self.controller
 
     def start(self, *options: str) -> None:
@@ -143,12 +145,15 @@ class Fleet:
     def over(self, name: str) -> View:
         """Everything about a job, once it is over."""
         self.state_of(name, *FINAL)
-        return self.client.job(name)
+        return dict(self.client.job(name))
 
     def pid(self, name: str) -> int:
         """The process of a job, once it runs."""
         self.state_of(name, "running")
-        return int(self.client.job(name)["attempt"]["pid"])
+        attempt = self.client.job(name)["attempt"]
+        assert attempt is not None
+        assert attempt["pid"] is not None
+        return attempt["pid"]
 
     def processes(self) -> list[psutil.Process]:
         """Everything that was started for this state directory, the controller excepted."""
