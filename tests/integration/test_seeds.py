@@ -53,6 +53,41 @@ def test_the_seed_is_found_and_what_comes_next(
     assert hostler(running, "ledger", "verify", found["job"]).status == 0
 
 
+def test_all_generators_are_searched_and_one_made_the_draws(running: Fleet, hostler: Hostler) -> None:
+    file = recorded(running, "go", "Intn(50)", 4321, 14)
+    words = ("sweep", "who", "--data", file, "--all-generators", "--values", "0:49", "--range", "0:2**13")
+    said = hostler(running, *words, "--no-control", "--wait")
+    assert said.status == 0, said.err
+    assert max(map(len, said.out.splitlines())) <= 80
+    (row,) = [line.split() for line in said.out.splitlines() if "4321" in line]
+    assert row[0] == "go-rand"
+    assert "searches: 1 survived:" in said.out
+
+
+def test_several_files_are_several_searches_with_a_page_and_lines_of_json(running: Fleet, hostler: Hostler) -> None:
+    pytest.importorskip("matplotlib", reason="reports need the extra `report`")
+    files = [recorded(running, "dotnet", "Next(1,50)", seed, 12) for seed in (500, 600)]
+    data = [word for file in files for word in ("--data", file)]
+    words = ("sweep", "two", *data, "--generator", "dotnet", "--calls", "Next(1,50)", "--range", "0:2**12")
+    said = hostler(running, *words, "--wait", "--json")
+    assert said.status == 0, said.err
+    found = list(map(json.loads, said.out.splitlines()))
+    assert sorted(each["at"] for each in found) == [500, 600]
+    jobs = [each["job"] for each in found]
+    again = hostler(running, "sieve", "survivors", *jobs, "--json")
+    assert list(map(json.loads, again.out.splitlines())) == found
+    page = running.path / "seeds.html"
+    assert hostler(running, "sieve", "report", *jobs, "-o", str(page)).status == 0
+    assert page.read_text().count("Found: 1 survived") == 2
+
+
+def test_what_is_no_search_has_no_survivors(running: Fleet, hostler: Hostler) -> None:
+    job = running.script("true")
+    said = hostler(running, "sieve", "survivors", job)
+    assert said.status == 2
+    assert "is no search for a seed" in said.err
+
+
 def test_a_search_that_settles_nothing_is_told_of(running: Fleet, hostler: Hostler) -> None:
     file = recorded(running, "php8", "mt_rand(1,6)", 77, 4)
     words = ("sweep", "dice", "--data", file, "--generator", "php8", "--calls", "mt_rand(1,6)", "--range", "0:1000")

@@ -1,59 +1,146 @@
-"""Searches for seeds from the command line: what they will be worth, the sweep and its control, who survived."""
+"""What searches for seeds are asked for on the command line: of which files, of whom, in which range; as job specs."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
-from hostler.cli.common import client
-from hostler.cli.show import Column, duration, paragraph, say, say_json, table
 from hostler.model.errors import UsageError
 
-if TYPE_CHECKING:
-    from hostler.client import Client
-
-MOST_CPU_S = 10 * 365 * 86400.0
-"""What a search of a range that nobody named may take: ten years of one core."""
-PATIENCE_S = 120.0
-LOOK_S = 0.5
-SURVIVORS = (Column("SEED", right=True), Column("E-VALUE", right=True), Column("NEXT", yields=True))
-
-Params = dict[str, Any]
+Params: TypeAlias = dict[str, Any]
+Range: TypeAlias = tuple[int, int]
 
 
-def question(data: Path, generator: str | None, calls: str | None, how: Mapping[str, Any], base_dir: Path) -> Params:
-    """Canonical parameters of the search that is asked for; raises :class:`UsageError`."""
-    from hostler.workloads.sieve import spec
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One question (canonical `params`) for the items `[start, stop)` of `bounds`: who may have made which draws."""
+
+    generator: str
+    calls: str
+    """As the generator's language writes them."""
+    params: Params
+    bounds: Range
+
+    @property
+    def items(self) -> int:
+        """How many items are searched."""
+        return self.bounds[1] - self.bounds[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Who may have made the draws: one `generator` by its `calls`, or all by those that make `values`, LOW:HIGH.
+
+    Of all generators those are left out whose search takes more than `budget_s` of one core.
+    """
+
+    generator: str | None
+    calls: str | None
+    all_generators: bool
+    values: str | None
+    budget_s: float
+
+    def __post_init__(self) -> None:
+        if self.all_generators and (self.generator is not None or self.calls is not None):
+            raise UsageError("--all-generators: goes by the usual calls of each; leave out --generator and --calls")
+        if self.values is not None and not self.all_generators:
+            raise UsageError("--values: goes with --all-generators; calls say themselves what they can give")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked for: draws of `files`, of whom, `how` to search, in which range, which part of it.
+
+    With `control` the same draws are searched in another order as well; `key` is that of the only search.
+    """
+
+    files: Sequence[Path]
+    who: Who
+    how: Mapping[str, Any]
+    range: Range | None
+    part: str | None
+    control: bool
+    key: str | None
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is one search."""
+        return len(self.files) == 1 and not self.who.all_generators
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A generator that is not searched for, and why."""
+
+    generator: str
+    calls: str
+    why: str
+
+
+def searches(
+    files: Sequence[Path], generator: str | None, calls: str | None, how: Mapping[str, Any], base_dir: Path
+) -> list[Search]:
+    """One search for each file, of one generator and its calls; raises :class:`UsageError`."""
+    from hostler.workloads.sieve import callspec, spec
     from hostler.workloads.sieve.errors import SpecError
 
-    said = {"generator": generator, "calls": calls}
-    given = {"data": str(data), **how, **{name: value for name, value in said.items() if value is not None}}
+    said = {name: value for name, value in (("generator", generator), ("calls", calls)) if value is not None}
+    found = []
+    for file in files:
+        try:
+            params = spec.prepare({"data": str(file), **how, **said}, base_dir)
+            asked = spec.parse(params)
+        except SpecError as error:
+            raise UsageError(str(error)) from error
+        native = callspec.native(asked.generator, asked.calls)
+        found.append(Search(asked.generator.name, native, params, (0, asked.size)))
+    return found
+
+
+def searches_of_all(
+    files: Sequence[Path], values: str | None, how: Mapping[str, Any], base_dir: Path
+) -> tuple[list[Search], list[LeftOut]]:
+    """One search for each file and each generator by its usual calls, and who cannot be asked.
+
+    `values` is LOW:HIGH, the integers that draws can be; raises :class:`UsageError` where nobody can be asked.
+    """
+    from hostler.workloads.sieve import candidates, spec
+    from hostler.workloads.sieve.data import Filters
+    from hostler.workloads.sieve.errors import SpecError
+
+    span, filters = None if values is None else _values(values), Filters.parse(how.get("filters", {}))
+    rest = {name: value for name, value in how.items() if name != "filters"}
+    found, left = [], []
     try:
-        return spec.prepare(given, base_dir)
+        for file in files:
+            for of, asked in candidates.questions(base_dir / file, filters, span, rest):
+                if isinstance(asked, str):
+                    left.append(LeftOut(of.made_by.name, of.text, asked))
+                else:
+                    found.append(Search(of.made_by.name, of.text, asked, spec.item_range(asked)))
     except SpecError as error:
         raise UsageError(str(error)) from error
+    if not found:
+        raise UsageError(left[0].why if left else "no generator usually draws such integers with one call")
+    return found, left
 
 
-def all_items(params: Params) -> tuple[int, int]:
-    """All items, half-open."""
-    from hostler.workloads.sieve import spec
+def narrowed(search: Search, asked: Range | None, part: str | None, *, clipped: bool = False) -> Search | None:
+    """The search of a part: of the range that is `asked` for, and of that the `part` I/N.
 
-    return spec.item_range(params)
+    With `clipped` what the range has beyond the generator's seeds is left out; `None` where nothing is left.
+    """
+    bounds = asked or search.bounds
+    if clipped:
+        bounds = max(bounds[0], search.bounds[0]), min(bounds[1], search.bounds[1])
+        if bounds[0] >= bounds[1]:
+            return None
+    return replace(search, bounds=bounds if part is None else part_of(bounds, part))
 
 
-def key_of(name: str, params: Params, bounds: tuple[int, int]) -> str:
-    """The key of a search: the same question of the same range is the same job, and goes on where it was."""
-    from hostler.workloads.sieve import spec
-
-    return f"{name}-{spec.digest(params)[:12]}-{bounds[0]}-{bounds[1]}"
-
-
-def part_of(bounds: tuple[int, int], words: str) -> tuple[int, int]:
+def part_of(bounds: Range, words: str) -> Range:
     """The I-th of N parts of a range, from `I/N`; together the parts are the range, and none overlap."""
     first, slash, last = words.partition("/")
     if not (slash and first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
@@ -65,114 +152,44 @@ def part_of(bounds: tuple[int, int], words: str) -> tuple[int, int]:
     return found
 
 
-def with_control(asked: Params) -> list[Params]:
-    """The sweep, and the same one over its draws in another order."""
+def key_of(name: str, params: Params, bounds: Range) -> str:
+    """The key of a search: the same question of the same range is the same job, and goes on where it was."""
+    from hostler.workloads.sieve import spec
+
+    return f"{name}-{spec.digest(params)[:12]}-{bounds[0]}-{bounds[1]}"
+
+
+def sweeps_of(search: Search, asked: Params, key: str | None, *, control: bool) -> Iterator[Params]:
+    """The sweep, as a fleet file has it, and with `control` the same one over its draws in another order.
+
+    `asked` has what both have in common, their `name` above all.
+    """
     from hostler.workloads.sieve.prospect import shuffled
 
-    names = {name: f"{asked[name]}-control" for name in ("name", "key")}
-    return [asked, {**asked, **names, "params": shuffled(asked["params"])}]
+    sweep = {
+        **asked,
+        "program": "sieve",
+        "range": list(search.bounds),
+        "params": search.params,
+        "key": key or key_of(asked["name"], search.params, search.bounds),
+    }
+    yield sweep
+    if control:
+        names = {name: control_of(sweep[name]) for name in ("name", "key")}
+        yield {**sweep, **names, "params": shuffled(search.params)}
 
 
-def run(
-    params: Params,
-    items: int,
-    specs: Sequence[Any],
-    *,
-    named: bool,
-    wait: bool,
-    as_json: bool,
-    state_dir: Path | None,
-) -> None:
-    """Say what a search of so many items will be worth, submit it, and with ``wait`` print who survived.
-
-    Raises :class:`UsageError` where it would take years and nobody ``named`` the range.
-    """
-    told = list(_told(params, items, named))
-    for line in told if not as_json else ():
-        say(paragraph(line, rest="  "))
-    controller = client(state_dir)
-    ids = controller.submit(specs)
-    if not wait:
-        say_json({"ids": list(ids), "plan": told}) if as_json else print("\n".join(ids))
-        return
-    _await(controller, ids)
-    found = [list(controller.hits(each)) for each in ids]
-    if as_json:
-        for hit in found[0]:
-            print(json.dumps({"job": ids[0], "at": hit["at"], **hit["data"], "e_value": _e_value(hit, items)}))
-        return
-    say(_survived(ids, found, items))
+def control_of(key: str) -> str:
+    """The key, or the name, of the control of a search."""
+    return f"{key}-control"
 
 
-def _told(params: Params, items: int, named: bool) -> Iterator[str]:
-    from hostler.workloads.sieve import spec
-    from hostler.workloads.sieve.prospect import prospect, told
-
-    search = spec.parse(params)
-    yield from told(search, prospect(search, items))
-    plan = _plan(params, items)
-    if plan is None:
-        yield "method: chosen where it runs; `pip install hostler[kernels]` here to be told"
-        return
-    if plan["cpu_s"] > MOST_CPU_S and not named:
-        raise UsageError(
-            f"this would take {plan['cpu_s'] / 3.15e7:.2g} years of one core; say with --range what to search"
-        )
-    seconds = f"{plan['cpu_s']:.2g} s" if plan["cpu_s"] < 60 else duration(plan["cpu_s"])
-    yield f"method: {plan['method']}: {plan['why']}; about {seconds} of one core"
-
-
-def _plan(params: Params, items: int) -> dict[str, Any] | None:
-    """What the methods say, asked in a process of its own: they need numba, which this program never loads.
-
-    ``None`` where they are not installed; raises :class:`UsageError` with whatever else went wrong.
-    """
-    command = [sys.executable, "-m", "hostler.workloads.sieve", "plan", "--items", str(items)]
+def _values(words: str) -> Range:
+    low, colon, high = words.partition(":")
     try:
-        done = subprocess.run(
-            command, input=json.dumps(params), capture_output=True, text=True, timeout=PATIENCE_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise UsageError(f"no plan within {PATIENCE_S:.0f} s; give fewer draws") from None
-    if done.returncode and "ModuleNotFoundError" in done.stderr:
-        return None
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
-        raise UsageError(f"this search cannot be planned: {last.removeprefix('sieve: ')}")
-    plan: dict[str, Any] = json.loads(done.stdout)
-    return plan
-
-
-def _await(controller: Client, ids: Sequence[str]) -> None:
-    """Until all have ended; raises :class:`UsageError` naming one that did not end well."""
-    from hostler.model.work import JobState
-
-    final = {state.value for state in JobState if state.final}
-    try:
-        for each in ids:
-            while (job := controller.job(each)["job"])["state"] not in final:
-                time.sleep(LOOK_S)
-            if job["state"] != JobState.DONE.value:
-                raise UsageError(
-                    f"{each} is {job['state']}; `hostler explain {each}` and `hostler logs {each}` say why"
-                )
-    except KeyboardInterrupt:
-        print(f"{' '.join(ids)}: still searched; `hostler hits {ids[0]}` shows who survives", file=sys.stderr)
-        raise
-
-
-def _survived(ids: Sequence[str], found: Sequence[Sequence[Any]], items: int) -> Iterator[str]:
-    hits = sorted(found[0], key=lambda hit: (_e_value(hit, items), hit["at"]))
-    yield f"{ids[0]}: {len(hits)} survived" + (":" if hits else "; no seed of the range made these draws")
-    if hits:
-        yield from table(SURVIVORS, [(hit["at"], f"{_e_value(hit, items):.2g}", _next(hit)) for hit in hits])
-    if len(found) > 1:
-        yield f"{ids[1]}, the same draws shuffled: {len(found[1])} survived"
-
-
-def _e_value(hit: Mapping[str, Any], items: int) -> float:
-    return float(hit["data"]["chance"]) * items
-
-
-def _next(hit: Mapping[str, Any]) -> str:
-    return " ".join(json.dumps(draw) for draw in hit["data"]["next"])
+        found = int(low), int(high)
+    except ValueError:
+        raise UsageError(f"--values {words!r}: write LOW:HIGH, both included, such as 1:100") from None
+    if not colon or found[0] >= found[1]:
+        raise UsageError(f"--values {words!r}: are fewer than two; write LOW:HIGH, both included, such as 1:100")
+    return found

@@ -15,6 +15,7 @@ import typer
 
 from hostler import __version__
 from hostler.cli.common import Json
+from hostler.cli.pages import report_extra, write_page
 from hostler.cli.planning import known_nodes, waiting_lines
 from hostler.cli.show import UNKNOWN, Column, duration, maybe, paragraph, quantity, say, say_json, table
 from hostler.model.errors import UsageError
@@ -560,16 +561,8 @@ def _page_maker(path: Path) -> Callable[..., str]:
         raise UsageError(f"--report {path}: cannot be written: {why}; choose another file, or make the folder")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(f"--report {path}: cannot be written: nothing may be put into {folder}; choose another file")
-    try:
+    with report_extra():
         from hostler.report import make_fleet_page
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in ("matplotlib", "jinja2"):
-            raise
-        raise UsageError(
-            f"a report needs {missing}, which is not installed; install what it needs with "
-            "`pip install 'hostler[report]'`"
-        ) from error
     return make_fleet_page
 
 
@@ -581,10 +574,4 @@ def _write_report(
 ) -> None:
     titles = [[column.title for column in COMPARISON_COLUMNS], *comparison] if comparison else []
     page = make_page(runs, titles, __version__)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_text(page, encoding="utf-8")
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise UsageError(f"{path} cannot be written ({error.strerror}); choose another file with --report") from error
+    write_page(path, page, "--report")

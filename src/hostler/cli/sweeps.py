@@ -56,7 +56,8 @@ def sweep(
         Path | None, typer.Option(metavar="FILE", help="Parameters from a YAML or JSON file; --param wins.")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Recorded draws whose seed the sieve is to find.")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Recorded draws whose seed the sieve is to find; repeat for several."),
     ] = None,
     generator: Annotated[
         str | None, typer.Option(metavar="NAME", help="With --data: what made the draws, such as php8, java, v8.")
@@ -64,6 +65,17 @@ def sweep(
     calls: Annotated[
         str | None, typer.Option(metavar="CALLS", help="With --data: by which calls, such as 'mt_rand(1,100)'.")
     ] = None,
+    all_generators: Annotated[
+        bool, typer.Option("--all-generators", help="With --data: search for every generator, by its usual calls.")
+    ] = False,
+    values: Annotated[
+        str | None,
+        typer.Option(metavar="LOW:HIGH", help="With --all-generators: which integers draws can be, both included."),
+    ] = None,
+    budget_s: Annotated[
+        float,
+        typer.Option(help="With --all-generators: leave out what takes more CPU-seconds of one core than that."),
+    ] = 3600.0,
     part: Annotated[
         str | None, typer.Option("--share", metavar="I/N", help="Only the I-th of N equal parts of the range.")
     ] = None,
@@ -92,35 +104,35 @@ def sweep(
     Example:
       hostler sweep tokens --range 0:2**32 --program sieve --params examples/draws/php.json
       hostler sweep sieve --data draws.csv --generator php8 --calls 'mt_rand(1,100)' --wait
+      hostler sweep sieve --data draws.csv --all-generators --values 1:100 --wait
       hostler sweep primes --range 0:1e9 --worker "python3 primes.py --fast" --param base=7
     """
-    given = _params(params, param)
-    question = None if data is None else sieving.question(data, generator, calls, given, Path.cwd())
-    bounds = None if range_ is None else interval("--range", range_)
-    if question is not None:
-        bounds, program, given = bounds or sieving.all_items(question), program or "sieve", question
-    elif bounds is None or wait or generator is not None or calls is not None:
-        raise UsageError("give --range START:STOP; --generator, --calls and --wait go with --data FILE alone")
-    bounds = bounds if part is None else sieving.part_of(bounds, part)
+    given, bounds = _params(params, param), None if range_ is None else interval("--range", range_)
     asked = {
         "name": name,
-        "range": list(bounds),
-        "params": given,
         "priority": priority,
         "after": after or [],
         "resources": {"device": device, "vram_gb": vram_gb},
         "retry": {"max_attempts": attempts(max_attempts)},
         "target_s": target_s,
-        **_given(key=key, program=program, worker=_words(worker), chance=chance),
     }
-    base_dir = Path.cwd() if params is None else params.parent
-    if question is None:
-        submit_specs([_spec(asked, base_dir)], as_json, state_dir)
+    if data:
+        from hostler.cli import seeking
+
+        _only_sieve(program, worker, chance)
+        who = sieving.Who(generator, calls, all_generators, values, budget_s)
+        wanted = sieving.Wanted(data, who, given, bounds, part, control, key)
+        seeking.seek(wanted, asked, client(state_dir), wait=wait, as_json=as_json)
         return
-    asked["key"] = key or sieving.key_of(name, question, bounds)
-    specs = [_spec(each, base_dir) for each in (sieving.with_control(asked) if control else [asked])]
-    items, named = bounds[1] - bounds[0], range_ is not None
-    sieving.run(question, items, specs, named=named, wait=wait, as_json=as_json, state_dir=state_dir)
+    if bounds is None or wait or generator is not None or calls is not None or all_generators or values is not None:
+        raise UsageError(
+            "give --range START:STOP; --generator, --calls, --all-generators, --values and --wait go with --data FILE "
+            "alone"
+        )
+    more = _given(key=key, program=program, worker=_words(worker), chance=chance)
+    bounds = bounds if part is None else sieving.part_of(bounds, part)
+    base_dir = Path.cwd() if params is None else params.parent
+    submit_specs([_spec({**asked, "range": list(bounds), "params": given, **more}, base_dir)], as_json, state_dir)
 
 
 @commands.command()
@@ -176,6 +188,11 @@ def verify(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> 
     else:
         say(_proof_lines(proof))
     return 0 if proof["fault"] is None else 1
+
+
+def _only_sieve(program: str | None, worker: str | None, chance: float | None) -> None:
+    if worker is not None or chance is not None or program not in (None, "sieve"):
+        raise UsageError("--data goes with the program sieve; leave out --worker, --chance and other programs")
 
 
 def _params(path: Path | None, words: Sequence[str] | None) -> dict[str, Any]:

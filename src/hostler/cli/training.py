@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from hostler.cli.common import ConfigName, Json, StateDir, client, complete_config
 from hostler.cli.curve import Point, curve
+from hostler.cli.pages import report_extra, write_page
 from hostler.cli.show import (
     UNKNOWN,
     Column,
@@ -125,7 +125,7 @@ def report(
       hostler train report hex8_2p -o hex8.html
     """
     page = _page(client(state_dir), configs)
-    _write(output, page)
+    write_page(output, page)
     if as_json:
         say_json({"file": str(output), "bytes": len(page.encode())})
     else:
@@ -244,30 +244,11 @@ def _losses(model: View, which: str) -> str:
 
 def _page(asked: Client, names: Sequence[str] | None) -> str:
     """The page of these configs, or of all."""
-    try:
+    with report_extra():
         from hostler.report import make_page
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in ("matplotlib", "jinja2"):
-            raise
-        raise UsageError(
-            f"a report needs {missing}, which is not installed; install what it needs with "
-            "`pip install 'hostler[report]'`"
-        ) from error
     before = asked.status()
     chosen = list(dict.fromkeys(names or [config["name"] for config in asked.configs()]))
     if not chosen:
         raise UsageError(NONE)
     histories = [asked.history(name) for name in chosen]
     return make_page(before, asked.status()["seq"], histories)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file as a whole or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise UsageError(f"{path} cannot be written ({error.strerror}); choose another file with -o") from error

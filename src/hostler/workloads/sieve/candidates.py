@@ -5,15 +5,18 @@ Nothing here imports numpy or numba.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
-from hostler.workloads.sieve import callspec
-from hostler.workloads.sieve.data import Draw, Recording
+from hostler.workloads.sieve import callspec, data
+from hostler.workloads.sieve.data import Draw, Filters, Recording
 from hostler.workloads.sieve.errors import SpecError
 from hostler.workloads.sieve.generators import GENERATORS, Generator, Output, generator
-from hostler.workloads.sieve.spec import SCHEMA, Range, Spec, output_params, parse, parse_output
+from hostler.workloads.sieve.spec import SCHEMA, Range, Spec, canonical, output_params, parse, parse_output
+
+Params: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +74,45 @@ def values_of(recording: Recording) -> Output | None:
 
 def question(of: Candidate, draws: Sequence[Draw | None], skip: Range = (0, 0), gap: Range = (0, 0)) -> Spec:
     """Which seed of the candidate makes these draws; raises :class:`SpecError` where the calls give no such draws."""
-    asked = {
-        "schema": SCHEMA,
-        "generator": of.made_by.name,
-        "calls": [output_params(call) for call in of.calls],
-        "draws": [_unshifted(draw, of.shift) for draw in draws],
-        "skip": list(skip),
-        "gap": list(gap),
-    }
-    return parse(asked)
+    return _asked(of, draws, {"skip": list(skip), "gap": list(gap)})
+
+
+def questions(
+    path: Path, filters: Filters, values: Range | None, how: Mapping[str, Any]
+) -> Iterator[tuple[Candidate, Params | str]]:
+    """Which seed made the draws of a file, asked of all generators by their usual calls; ``how`` to search as always.
+
+    Canonical parameters, or why the candidate cannot be asked. ``values`` are the lowest and the highest integer that
+    the draws could be; ``None``: as the file says. Raises :class:`SpecError` where neither says so.
+    """
+    recording = data.read(path, filters)
+    for of in usual(*(values or _said_values(recording))):
+        try:
+            yield of, canonical(_asked(of, recording.draws, how))
+        except SpecError as error:
+            yield of, str(error)
 
 
 def never_given(error: SpecError) -> bool:
     """Whether :func:`question` refused draws since the calls never give them, which is an answer, not a mistake."""
     return str(error).startswith("draws[") and "no integer" not in str(error)
+
+
+def _said_values(recording: Recording) -> Range:
+    output = values_of(recording)
+    if output is None:
+        raise SpecError(f"{recording.source}: does not say which integers its draws can be; give values, LOW:HIGH")
+    return output.lowest, output.lowest + output.size - 1
+
+
+def _asked(of: Candidate, draws: Sequence[Draw | None], how: Mapping[str, Any]) -> Spec:
+    asked = {
+        "schema": SCHEMA,
+        "generator": of.made_by.name,
+        "calls": [output_params(call) for call in of.calls],
+        "draws": [_unshifted(draw, of.shift) for draw in draws],
+    }
+    return parse({**asked, **how})
 
 
 def _unshifted(draw: Draw | None, shift: int) -> Draw | None:

@@ -54,8 +54,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_search(commands.add_parser("search", help="search seeds on this machine with all cores"))
-    planned = commands.add_parser("plan", help="say which method would search, for parameters on standard input")
-    planned.add_argument("--items", type=_integer, required=True, help="how many items")
+    planned = commands.add_parser("plan", help="say which method would search, for questions on standard input")
+    planned.description = 'Reads lines {"params": {...}, "items": N}; each is answered by a plan, or {"refused": WHY}.'
     planned.set_defaults(command=_plan)
     worker = commands.add_parser("worker", help="serve a controller on standard input and output")
     worker.set_defaults(command=_worker)
@@ -134,12 +134,23 @@ class _Progress:
 
 
 def _plan(options: argparse.Namespace) -> int:
+    import numpy  # noqa: F401  # who has no numpy is told so once, and not by each question
+
+    for line in sys.stdin:
+        asked = json.loads(line)
+        print(json.dumps(_planned(asked["params"], asked["items"])), flush=True)
+    return 0
+
+
+def _planned(params: dict[str, Any], items: int) -> dict[str, Any]:
     from hostler.workloads.sieve.methods.choosing import choose
 
-    chosen = choose(spec.parse(json.load(sys.stdin)), options.items)
-    cost = {"cpu_s": chosen.offer.cpu_s(options.items), "missed": chosen.offer.missed}
-    print(json.dumps({"method": chosen.name, "why": chosen.offer.why, **cost, "others": dict(chosen.others)}))
-    return 0
+    try:
+        chosen = choose(spec.parse(params), items)
+    except SpecError as error:
+        return {"refused": str(error)}
+    cost = {"cpu_s": chosen.offer.cpu_s(items), "missed": chosen.offer.missed}
+    return {"method": chosen.name, "why": chosen.offer.why, **cost, "others": dict(chosen.others)}
 
 
 def _worker(options: argparse.Namespace) -> int:

@@ -1,6 +1,8 @@
 """The generators as a list that a person reads, 80 columns wide."""
 
+from collections.abc import Iterator
 from textwrap import fill
+from typing import Any
 
 from hostler.workloads.sieve.generators import GENERATORS, Generator, Output
 from hostler.workloads.sieve.spec import output_arguments
@@ -19,6 +21,14 @@ TAIL = """lcg:A,C,M,SHIFT
 def listing() -> str:
     """All generators: title, other names, seeds, outputs."""
     return "\n\n".join([HEAD, *map(_entry, GENERATORS.values()), TAIL])
+
+
+def rows() -> Iterator[dict[str, Any]]:
+    """All generators for programs: names, how many seeds (from 0), outputs with the names of their arguments."""
+    for made_by in GENERATORS.values():
+        outputs = {kind: output_arguments(output) for kind, output in made_by.outputs.items()}
+        names = {"name": made_by.name, "also": list(made_by.aliases), "title": made_by.title}
+        yield {**names, "seeds": made_by.seeds, "outputs": outputs, "reference": made_by.reference}
 
 
 def _entry(made_by: Generator) -> str:

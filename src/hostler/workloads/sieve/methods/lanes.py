@@ -60,8 +60,9 @@ class Lanes:
         nanoseconds, special = _nanoseconds(filling, tables), special_plans(spec)
         again = picks.again_chance(spec.calls[0])
         if special and (faster := sum(_special_nanoseconds(plan, again) for plan in special)) < nanoseconds:
+            each = f", in each of {len(special)} alignments" if len(special) > 1 else ""
             return Offer(
-                f"tries each seed in a kernel for {spec.generator.name} alone, in each of {len(special)} alignments",
+                f"tries each seed in a kernel for {spec.generator.name} alone{each}",
                 FIXED_S,
                 1e9 / faster,
                 lambda: SpecialFinder(special),
