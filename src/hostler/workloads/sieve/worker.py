@@ -6,7 +6,7 @@ Requests are read ahead, so that the end of the input is noticed within a slice;
 import json
 from typing import BinaryIO
 
-from hostler.workloads.sieve import spec
+from hostler.workloads.sieve import selftest, spec
 from hostler.workloads.sieve.errors import SieveError, SpecError, TooManyHits
 from hostler.workloads.sieve.hits import hit
 from hostler.workloads.sieve.protocol import Message, Refused, Requests, check_fields, id_of, interval
@@ -39,6 +39,7 @@ class Worker:
         if request["digest"] != digest:
             raise Refused(f"open: the parameters have the digest {digest}, not {request['digest']!r}; open with theirs")
         searcher = Searcher(checked)
+        selftest.check(checked, searcher.choice.name)
         self._send({"type": "opened", "digest": digest, "trims": True})
         return searcher, checked, digest
 
