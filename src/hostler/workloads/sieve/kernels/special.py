@@ -7,7 +7,8 @@ the draws (``KNOWN``, ``SHIFT``, ``TARGET``), ``rule`` the constants listed belo
 The layout is what makes it fast: a block of seeds is a row of lanes that fits the first-level cache, the generator's
 step is the outer loop and the lanes the inner one, which LLVM turns into vector instructions. Numba widens every
 32-bit operation to 64 bits, so each intermediate is cast back. The lanes only sieve: a lane whose words fit, or which
-the runtime would have made draw again, is walked word by word with the exact rule.
+the runtime would have made draw again, is walked word by word with the exact rule. The light generators look first
+whether any lane of a block fits, which stores nothing, and only then which.
 
 They serve one alignment of draws that all have to fit; :mod:`generic` serves everything, several times slower.
 """
@@ -175,10 +176,11 @@ def _php_early(start: int, count: int, table: U32, rule: U32, hits: U64) -> int:
         for lane in range(MT_LANES):
             x[lane] = u32(begin + u32(lane))
             low[0, lane] = x[lane]
-        for i in range(1, M + first + 1):
+        for i in range(1, last + 2):
             _grow_all(x, u32(i))
-            if i < last + 2:
-                low[i] = x
+            low[i] = x
+        for i in range(last + 2, M + first + 1):
+            _grow_all(x, u32(i))
         match[:], again[:] = u32(1), u32(0)
         left = u32(1)
         for at in range(first, last + 1):
@@ -313,26 +315,52 @@ def _java(start: int, count: int, table: U32, rule: U32, hits: U64) -> int:
     The seeds of an aligned block scramble to consecutive states, whose successors are equally spaced.
     """
     first, last, stop = _position(rule, FIRST), _position(rule, LAST), start + u64(count)
-    flags = np.empty(LIGHT_LANES, np.uint32)
+    flags, row = np.empty(LIGHT_LANES, np.uint32), _draw_row(last, table, rule)
     swap = JAVA_A & u64(LIGHT_LANES - 1)
     factor, term = u64(1), u64(0)
     for _ in range(first + 1):
         factor, term = JAVA_A * factor, JAVA_A * term + JAVA_C
+    steps = _steps(factor << u64(16))
     found = 0
     for block in range(start // u64(LIGHT_LANES), (stop + u64(LIGHT_LANES - 1)) // u64(LIGHT_LANES)):
         seed = u64(block) * u64(LIGHT_LANES)
         origin = ((seed ^ JAVA_A) - ((seed ^ JAVA_A) & u64(LIGHT_LANES - 1))) << u64(16)
         x, stride = factor * origin + term, factor << u64(16)
+        if first == last and not _any_in_line(x, steps, row, rule):
+            continue
         flags[:] = u32(0)
         for _ in range(first, last):
             _flag_redraws(x, stride, flags, table[0, SHIFT], rule[LIMIT])
             x, stride = JAVA_A * x + JAVA_C, JAVA_A * stride
-        if _flag_line(x, stride, flags, _draw_row(last, table, rule), rule):
+        if _flag_line(x, stride, flags, row, rule):
             for lane in range(LIGHT_LANES):
                 candidate = seed + (u64(lane) ^ swap)
                 if flags[lane] and start <= candidate < stop and _java_passes(candidate, table, rule):
                     found = _keep(hits, found, candidate)
     return found
+
+
+@inlined
+def _steps(stride: np.uint64) -> U32:
+    """How much further each lane is than the first, as lower and upper halves."""
+    steps = np.empty((2, LIGHT_LANES), np.uint32)
+    for lane in range(LIGHT_LANES):
+        steps[0, lane], steps[1, lane] = u32(stride * u64(lane)), u32(stride * u64(lane) >> u64(32))
+    return steps
+
+
+@inlined
+def _any_in_line(x: np.uint64, steps: U32, row: U32, rule: U32) -> np.uint32:
+    """Whether :func:`_flag_line` would flag a lane: in halves, and with nothing stored, it is several times faster."""
+    shift, target, limit = row[SHIFT], row[TARGET], rule[LIMIT]
+    inverse, rotate, bound = rule[INVERSE], rule[ROTATE], rule[BOUND]
+    lower, upper = u32(x), u32(x >> u64(32))
+    left = u32(0)
+    for lane in range(LIGHT_LANES):
+        carry = u32(u32(lower + steps[0, lane]) < lower)
+        v = _right(u32(u32(upper + steps[1, lane]) + carry), shift)
+        left = u32(left | u32(_fits(v, target, inverse, rotate, bound) | (v > limit)))
+    return left
 
 
 @inlined
@@ -386,9 +414,11 @@ def _xorshift32(start: int, count: int, table: U32, rule: U32, hits: U64) -> int
     for ones in range(32):
         changes[ones] = _xorshift_word(u32((u64(LIGHT_LANES) << u64(ones + 1)) - u64(LIGHT_LANES)), last)
     word = _xorshift_word(u32(start - start % u64(LIGHT_LANES)), last)
+    row = _draw_row(last, table, rule)
     found = 0
     for block in range(start // u64(LIGHT_LANES), (stop + u64(LIGHT_LANES - 1)) // u64(LIGHT_LANES)):
-        if _flag_linear(word, lanes, flags, _draw_row(last, table, rule), rule):
+        if _any_linear(word, lanes, row, rule):
+            _flag_linear(word, lanes, flags, row, rule)
             for lane in range(LIGHT_LANES):
                 candidate = u64(block) * u64(LIGHT_LANES) + u64(lane)
                 if (
@@ -411,14 +441,22 @@ def _trailing_ones(number: np.uint64) -> int:
 
 
 @inlined
-def _flag_linear(word: np.uint32, lanes: U32, flags: U32, row: U32, rule: U32) -> np.uint32:
+def _any_linear(word: np.uint32, lanes: U32, row: U32, rule: U32) -> np.uint32:
+    """Whether :func:`_flag_linear` would flag a lane."""
     shift, target = row[SHIFT], row[TARGET]
     inverse, rotate, bound = rule[INVERSE], rule[ROTATE], rule[BOUND]
     left = u32(0)
     for lane in range(LIGHT_LANES):
-        flags[lane] = u32(_fits(_right(u32(word ^ lanes[lane]), shift), target, inverse, rotate, bound))
-        left = u32(left | flags[lane])
+        left = u32(left | u32(_fits(_right(u32(word ^ lanes[lane]), shift), target, inverse, rotate, bound)))
     return left
+
+
+@inlined
+def _flag_linear(word: np.uint32, lanes: U32, flags: U32, row: U32, rule: U32) -> None:
+    shift, target = row[SHIFT], row[TARGET]
+    inverse, rotate, bound = rule[INVERSE], rule[ROTATE], rule[BOUND]
+    for lane in range(LIGHT_LANES):
+        flags[lane] = u32(_fits(_right(u32(word ^ lanes[lane]), shift), target, inverse, rotate, bound))
 
 
 @inlined

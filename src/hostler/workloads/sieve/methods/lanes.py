@@ -32,11 +32,11 @@ FIXED_S = 0.001
 
 # Of the special kernels, per item and for each word that lies before the first known draw.
 SPECIAL_NS = {
-    "php-early": (20.0, 0.05),
+    "php-early": (16.0, 0.05),
     "php-full": (40.0, 0.3),
-    "python": (116.0, 0.3),
-    "java": (0.35, 0.1),
-    "xorshift32": (0.27, 0.0),
+    "python": (105.0, 0.3),
+    "java": (0.25, 0.15),
+    "xorshift32": (0.18, 0.0),
 }
 WALK_NS = 15.0
 """They walk an item word by word where one of these words is drawn again: for each word of the walk."""
