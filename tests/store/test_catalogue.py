@@ -30,7 +30,7 @@ from hostler.model.events import (
 )
 from hostler.model.learning import DatasetRef, ModelFile, SegmentRef, SegmentVerdict, TrainingResult
 from hostler.store import Batch, Journal, catalogue, open_journal, tables
-from hostler.store.dialect import sqlite_engine
+from hostler.store.dialect import Place, sqlite_engine
 from hostler.store.migrating import MIGRATIONS
 from hostler.store.opening import FILE
 
@@ -99,8 +99,8 @@ def told(events: list[Event], after: int = 0) -> list[Entry]:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    opened = open_journal(tmp_path)
+def journal(place: Place) -> Iterator[Journal]:
+    opened = open_journal(place)
     opened.append([Batch(entries=told(STORY), jobs=())])
     yield opened
     opened.close()

@@ -21,7 +21,7 @@ from hostler.model.codec import dump_event
 from hostler.model.events import CopiesDamaged, CopiesVerified, DatasetMade, Entry, Event, MatchesPlayed, SegmentsMade
 from hostler.model.learning import DatasetRef, Match, SegmentRef
 from hostler.store import Batch, Journal, catalogue, finding, open_journal, tables
-from hostler.store.dialect import sqlite_engine
+from hostler.store.dialect import Place, sqlite_engine
 from hostler.store.finding import Rules, Sum
 from hostler.store.migrating import MIGRATIONS
 from hostler.store.opening import FILE
@@ -64,8 +64,8 @@ def story() -> Iterator[Event]:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    opened = open_journal(tmp_path)
+def journal(place: Place) -> Iterator[Journal]:
+    opened = open_journal(place)
     entries = [Entry(seq=number, at=1000.0 + number, event=each) for number, each in enumerate(story(), 1)]
     opened.append([Batch(entries=entries, jobs=())])
     yield opened
@@ -155,6 +155,8 @@ QUESTIONS: Mapping[str, Any] = {
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_no_question_about_one_page_walks_everything(asked: Connection, question: str) -> None:
     """By the plan of each statement: everything is entered by an index, and what is in its order is not sorted."""
+    if asked.dialect.name != "sqlite":
+        pytest.skip("PostgreSQL plans by how many rows there are; benchmarks/store.py asks it with millions")
     said: list[tuple[str, Any]] = []
 
     def note(_c: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:

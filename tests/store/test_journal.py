@@ -23,15 +23,16 @@ from hostler.model.inputs import Submit
 from hostler.model.views import JobView
 from hostler.model.work import JobSpec, ScriptPayload, SweepPayload
 from hostler.store import Batch, Journal, Snapshot, open_journal
-from hostler.store.dialect import sqlite_engine
+from hostler.store.dialect import Place, sqlite_engine
 from hostler.store.migrating import MIGRATIONS, known_schemas
 from hostler.store.opening import FILE, SCHEMA
 from hostler.store.tables import metadata
+from tests.store.conftest import asked
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    opened = open_journal(tmp_path)
+def journal(place: Place) -> Iterator[Journal]:
+    opened = open_journal(place)
     yield opened
     opened.close()
 
@@ -55,12 +56,12 @@ def script(name: str) -> JobSpec:
     return JobSpec(name=name, payload=ScriptPayload(schema=1, argv=("true",)))
 
 
-def test_what_was_appended_is_read_back_after_reopening(tmp_path: Path) -> None:
+def test_what_was_appended_is_read_back_after_reopening(place: Place) -> None:
     _, given = submitted(script("a"), script("b; rm -rf / \n'\" \u202e\U0001f600"))
-    first = open_journal(tmp_path)
+    first = open_journal(place)
     first.append([given])
     first.close()
-    second = open_journal(tmp_path)
+    second = open_journal(place)
     assert list(second.read()) == list(given.entries)
     assert list(second.read(after=1)) == list(given.entries)[1:]
     assert list(second.read(limit=1)) == list(given.entries)[:1]
@@ -96,12 +97,12 @@ def test_story_holds_the_entries_of_one_job(journal: Journal) -> None:
     assert journal.story("j9") == []
 
 
-def test_projection_of_a_job_is_its_newest_state(journal: Journal, tmp_path: Path) -> None:
+def test_projection_of_a_job_is_its_newest_state(journal: Journal, place: Place) -> None:
     core, given = submitted(script("a"))
     journal.append([given])
     view = job_view(core.state, core.state.jobs["j1"])
     journal.append([batch(trouble(2), jobs=(replace(view, priority=7, why="x"),))])
-    with sqlite_engine(tmp_path / FILE).connect() as connection:
+    with asked(place) as connection:
         rows = connection.execute(text("select id, name, priority, why, state from jobs")).all()
     assert [tuple(row) for row in rows] == [("j1", "a", 7, "x", "pending")]
 
@@ -128,42 +129,43 @@ def test_requests_are_found_newest_first(journal: Journal) -> None:
     assert journal.requests(2, 2) == []
 
 
-def test_a_store_of_the_version_before_is_brought_to_this_one(tmp_path: Path) -> None:
-    opened = open_journal(tmp_path)
+def test_a_store_of_the_version_before_is_brought_to_this_one(place: Place) -> None:
+    opened = open_journal(place)
     opened.append([batch(trouble(1))])
     opened.close()
-    with sqlite_engine(tmp_path / FILE).begin() as connection:
-        for table in ("requests", "artifacts", "lineage", "copies", "settling"):
+    with asked(place) as connection:
+        for table in ("requests", "artifacts", "lineage", "copies", "settling", "leader"):
             connection.execute(text(f"drop table {table}"))
+        connection.execute(text("alter table journal drop column epoch"))
         connection.execute(text("update alembic_version set version_num = '0001'"))
-    again = open_journal(tmp_path)
+    again = open_journal(place)
     assert list(again.read()) == [trouble(1)]
     assert again.requests(None, 10) == []
     again.close()
 
 
-def test_snapshots_newest_wins_and_old_ones_go(journal: Journal, tmp_path: Path) -> None:
+def test_snapshots_newest_wins_and_old_ones_go(journal: Journal, place: Place) -> None:
     assert list(journal.snapshots()) == []
     for seq in (10, 30, 20):
         journal.save_snapshot(Snapshot(seq=seq, at=1.0, data=b"state %d" % seq))
     assert [(each.seq, each.data) for each in journal.snapshots()] == [(30, b"state 30"), (20, b"state 20")]
-    with sqlite_engine(tmp_path / FILE).connect() as connection:
+    with asked(place) as connection:
         assert connection.execute(text("select count(*) from snapshots")).scalar() == 2
 
 
-def test_epochs_only_grow(tmp_path: Path) -> None:
+def test_epochs_only_grow(place: Place) -> None:
     for expected in (1, 2, 3):
-        opened = open_journal(tmp_path)
+        opened = open_journal(place)
         assert opened.begin_epoch(1.0, "v") == expected
         opened.close()
 
 
-def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
-    open_journal(tmp_path).close()
-    with sqlite_engine(tmp_path / FILE).begin() as connection:
+def test_a_store_of_a_newer_version_is_refused(place: Place) -> None:
+    open_journal(place).close()
+    with asked(place) as connection:
         connection.execute(text("update alembic_version set version_num = '9999'"))
     with pytest.raises(SchemaMismatch, match=r"9999.*newer"):
-        open_journal(tmp_path)
+        open_journal(place)
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
@@ -221,9 +223,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(mounted)], check=True)
 
 
-def test_the_migrations_make_the_tables_that_the_code_uses(tmp_path: Path) -> None:
-    open_journal(tmp_path).close()
-    with sqlite_engine(tmp_path / FILE).connect() as connection:
+def test_the_migrations_make_the_tables_that_the_code_uses(place: Place) -> None:
+    open_journal(place).close()
+    with asked(place) as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
 
 
@@ -233,9 +235,9 @@ def test_the_newest_migration_is_the_schema_that_needs_none() -> None:
     assert known_schemas(config)[0] == SCHEMA
 
 
-def test_an_entry_of_another_version_is_refused(journal: Journal, tmp_path: Path) -> None:
+def test_an_entry_of_another_version_is_refused(journal: Journal, place: Place) -> None:
     journal.append([batch(Entry(seq=1, at=1.0, event=ControllerStarted(version="0", epoch=1)))])
-    with sqlite_engine(tmp_path / FILE).begin() as connection:
+    with asked(place) as connection:
         connection.execute(text("update journal set data = :data"), {"data": '{"kind":"no.such","x":1}'})
     with pytest.raises(CorruptState, match="not an event of this version"):
         list(journal.read())

@@ -21,6 +21,7 @@ from hostler.model.events import (
     PlaceGone,
 )
 from hostler.store import Batch, Journal, catalogue, open_journal, settling
+from hostler.store.dialect import Place
 from hostler.store.settling import Marks, Rules
 from hostler.store.tables import artifacts
 from tests.store.test_catalogue import model, promoted, segments
@@ -110,8 +111,8 @@ def test_both_ways_find_the_same(story: list[Event | Look], limit: int) -> None:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    opened = open_journal(tmp_path)
+def journal(place: Place) -> Iterator[Journal]:
+    opened = open_journal(place)
     events: list[Event] = [segments("j", "random", *GAMES), CopiesVerified(place="bucket", artifacts=tuple(GAMES[:5]))]
     opened.append([Batch(entries=[Entry(seq=n, at=1000.0 + n, event=e) for n, e in enumerate(events, 1)], jobs=())])
     yield opened

@@ -78,6 +78,14 @@ class StoreBusy(StoreError):
     """Another controller holds the state directory."""
 
 
+class StoreLost(StoreError):
+    """The database does not answer. What was being written may have been written, or not."""
+
+
+class StoreFenced(StoreError):
+    """Another controller leads by now: this one may write nothing any more."""
+
+
 class StoreFull(StoreError):
     """There is no space left for the journal, or it is read-only."""
 

@@ -70,8 +70,8 @@ def copy_in(archive: Archive, directory: Path) -> None:
             # Imported where it is needed: alembic takes longer to load than everything else here.
             from hostler.store.migrating import migrate, refuse_unknown
 
-            refuse_unknown(schema, path)
-            migrate(connection, None, path, schema)
+            refuse_unknown(schema, str(path))
+            migrate(connection, None, str(path), schema)
             made = {table.name: table for table in _tables(connection)}
             told = archive.manifest["rows"]
             if made.keys() != told.keys():

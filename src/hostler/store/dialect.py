@@ -1,4 +1,7 @@
-"""Everything that is one database's own. Nothing outside this file knows which one it talks to."""
+"""Everything that is one database's own. Nothing outside this file knows which one it talks to.
+
+A store is named by its place: the state directory whose SQLite file it is, or the address of a PostgreSQL database.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Engine, Executable, Table, create_engine, event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
-from hostler.model.errors import StoreBusy, StoreError, StoreFull
+from hostler.model.errors import StoreBusy, StoreError, StoreFull, StoreLost
 
+Place: TypeAlias = Path | str
+"""A state directory, or the address of a database, `postgresql+psycopg://USER@HOST/NAME`."""
+
+FILE = "journal.sqlite"
+POSTGRESQL = "postgresql"
 PRAGMAS = (
     "pragma journal_mode = wal",
     # Commands act on the world once their events are committed; a commit must therefore survive a power cut.
@@ -21,6 +29,40 @@ PRAGMAS = (
     "pragma busy_timeout = 10000",
     "pragma foreign_keys = on",
 )
+FULL, READ_ONLY, BUSY, LOST = "full", "read only", "busy", "lost"
+KINDS = {
+    "53100": FULL,
+    "53200": BUSY,  # out of memory
+    "53300": LOST,  # too many connections
+    "25006": READ_ONLY,
+    "40001": BUSY,
+    "40P01": BUSY,
+    "55P03": BUSY,
+    "57014": BUSY,  # statement_timeout
+    "57P01": LOST,  # the server is told to end, or it was killed
+    "57P02": LOST,
+    "57P03": LOST,
+    "57P05": LOST,
+}
+"""What PostgreSQL's codes of errors come to (its manual, appendix A); those of class 08 are lost connections."""
+
+
+def engine_of(place: Place) -> Engine:
+    """An engine on the database of a place; nothing is asked of it yet."""
+    if isinstance(place, Path):
+        return sqlite_engine(place / FILE)
+    from hostler.store.postgres import postgres_engine
+
+    return postgres_engine(place)
+
+
+def named(place: Place) -> str:
+    """A place as people are told of it, without its password."""
+    if isinstance(place, Path):
+        return str(place / FILE)
+    from hostler.store.postgres import shown
+
+    return shown(place)
 
 
 def sqlite_engine(path: Path) -> Engine:
@@ -34,6 +76,11 @@ def sqlite_engine(path: Path) -> Engine:
 @contextmanager
 def reading_once(engine: Engine) -> Iterator[Connection]:
     """One transaction that only reads: all of it sees the same point, and the writer does not wait for it."""
+    if engine.dialect.name == POSTGRESQL:
+        options: dict[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with engine.connect().execution_options(**options) as connection, connection.begin():
+            yield connection
+        return
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql("begin deferred")
         try:
@@ -48,28 +95,52 @@ def upsert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> 
 
 
 def ignore_known(connection: Connection, table: Table) -> Executable:
-    """The statement that inserts rows, but for those whose primary key is there."""
+    """The statement that inserts rows, but for those whose primary key is there; its `rowcount` says how many."""
     return _ignore_known_in(table, connection.dialect.name)
 
 
 def translated(error: DBAPIError, what: str) -> StoreError:
     """A database's own error as one of ours, saying what to do."""
-    text = str(error.orig)
-    if "full" in text or "No space" in text:
+    text, kind = " ".join(str(error.orig).split()), _kind(error)
+    if kind == FULL:
         return StoreFull(f"{what}: the disk is full. Free some space; nothing that was confirmed is lost")
-    if "readonly" in text or "read-only" in text or "unable to open" in text:
-        return StoreFull(f"{what}: it cannot be written ({text}). Make its directory writable for this user")
-    if "locked" in text:
+    if kind == READ_ONLY:
+        return StoreFull(f"{what}: it cannot be written ({text}). {_writable(error)}")
+    if kind == BUSY:
         return StoreBusy(f"{what}: another program holds it ({text}). Stop that program")
+    if kind == LOST:
+        return StoreLost(f"{what}: the database does not answer ({text}). It is tried again")
     if "malformed" in text or "not a database" in text:
         return StoreError(f"{what}: the file is damaged ({text}). Restore it from a copy")
     return StoreError(f"{what}: {text}")
 
 
+def _kind(error: DBAPIError) -> str | None:
+    """What an error comes to; `None`: nothing that would be answered in a way of its own."""
+    code = getattr(error.orig, "sqlstate", None)
+    if code is not None:
+        return LOST if code.startswith("08") else KINDS.get(code)
+    text = str(error.orig)
+    if "full" in text or "No space" in text:
+        return FULL
+    if "readonly" in text or "read-only" in text or "unable to open" in text:
+        return READ_ONLY
+    if "locked" in text:
+        return BUSY
+    # A driver has no code where it had no answer.
+    return LOST if error.connection_invalidated or type(error.orig).__module__.startswith("psycopg") else None
+
+
+def _writable(error: DBAPIError) -> str:
+    if getattr(error.orig, "sqlstate", None) is not None:
+        return "It may be a replica: name the primary, or all hosts with target_session_attrs=read-write"
+    return "Make its directory writable for this user"
+
+
 @cache
 def _upsert_into(table: Table, dialect: str) -> Executable:
     """The statement is the same every time, and making it costs more than a batch of rows."""
-    insert = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
+    insert = (postgresql.insert if dialect == POSTGRESQL else sqlite.insert)(table)
     keys = [column.name for column in table.primary_key]
     changed = {column.name: insert.excluded[column.name] for column in table.columns if column.name not in keys}
     return insert.on_conflict_do_update(index_elements=keys, set_=changed)
@@ -77,8 +148,9 @@ def _upsert_into(table: Table, dialect: str) -> Executable:
 
 @cache
 def _ignore_known_in(table: Table, dialect: str) -> Executable:
-    insert = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
-    return insert.on_conflict_do_nothing()
+    insert = (postgresql.insert if dialect == POSTGRESQL else sqlite.insert)(table)
+    # Of inserts the number of rows is kept for whoever asks for it.
+    return insert.on_conflict_do_nothing().execution_options(preserve_rowcount=True)
 
 
 def _prepare(connection: Any, _record: Any) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, func, insert, select
+from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
 from hostler.model.codec import dump_event, load_event
-from hostler.model.errors import CorruptState
+from hostler.model.errors import CorruptState, StoreFenced
 from hostler.model.events import ChunkDone, ChunkReturned, ChunkTaken, Entry, RequestAccepted, job_of, subject
 from hostler.model.record import record
 from hostler.model.views import HitView, JobView
@@ -20,6 +20,8 @@ from hostler.store import catalogue, tables
 from hostler.store.dialect import translated, upsert
 
 SNAPSHOTS_KEPT = 2
+LEADER = 1
+"""The only row of its table."""
 PAGE = 10_000
 
 
@@ -41,30 +43,56 @@ class Snapshot:
 
 
 class Journal:
-    """The store of one controller. Errors of the database come as `StoreError` and its kinds."""
+    """The store of one controller. Errors of the database come as `StoreError` and its kinds.
+
+    Once an epoch was begun, nothing is written after a newer one has begun: `StoreFenced`. Without one (tools, on a
+    store that nobody leads) nothing is asked.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
         """Facts are written by one thread, marks by another: one after the other, whatever the database does."""
+        self._epoch: int | None = None
+        self._in_doubt = False
+        """Whether the last append may have been written although nobody said so."""
 
-    def begin_epoch(self, at: float, version: str, skipping: int = 0) -> int:
-        """Note that a controller starts, and give it its number: one more than any before, or so many more."""
+    def begin_epoch(self, at: float, version: str, skipping: int = 0, holder: str = "", url: str | None = None) -> int:
+        """Note that a controller starts, and give it its number: one more than any before, or so many more.
+
+        From then on it leads, and what was leading may write no more. `holder` and `url` are for people.
+        """
         with self._writing("the store cannot be opened") as connection:
+            upsert(connection, tables.leader, [{"id": LEADER, "epoch": 0, "beat": 0, "holder": holder, "url": url}])
             newest = connection.execute(select(func.max(tables.controllers.c.epoch))).scalar()
             epoch = (newest or 0) + skipping + 1
             connection.execute(insert(tables.controllers), {"epoch": epoch, "started_at": at, "version": version})
+            connection.execute(update(tables.leader).values(epoch=epoch))
+        self._epoch = epoch
         return epoch
 
     def append(self, batches: Sequence[Batch]) -> None:
-        """Make batches durable, in order, in one transaction: journal and projections, or nothing."""
+        """Make batches durable, in order, in one transaction: journal and projections, or nothing.
+
+        After an error in which the answer was lost they may be there already: the same batches, given again, are then
+        written once.
+        """
         entries = [entry for batch in batches for entry in batch.entries]
+        if self._in_doubt and entries and self._are_there(entries):
+            self._in_doubt = False
+            return
+        self._in_doubt = True
+        self._append(batches, entries)
+        self._in_doubt = False
+
+    def _append(self, batches: Sequence[Batch], entries: Sequence[Entry]) -> None:
         newest = {job.id: job for batch in batches for job in batch.jobs}
         hit_rows = [row for entry in entries for row in _hit_rows(entry)]
         asked = [{"seq": entry.seq} for entry in entries if isinstance(entry.event, RequestAccepted)]
         with self._writing("the journal cannot be written") as connection:
+            self._fence(connection)
             if entries:
-                connection.execute(insert(tables.journal), [_journal_row(entry) for entry in entries])
+                connection.execute(insert(tables.journal), [_journal_row(entry, self._epoch) for entry in entries])
             if newest:
                 upsert(connection, tables.jobs, [_job_row(job) for job in newest.values()])
             if hit_rows:
@@ -116,6 +144,7 @@ class Journal:
     def marking(self) -> Iterator[Connection]:
         """To write marks of the catalogue that no fact says (`store.settling`), while no fact is written."""
         with self._writing("what lacks copies cannot be marked") as connection:
+            self._fence(connection)
             yield connection
 
     def newest_seq(self) -> int:
@@ -142,6 +171,36 @@ class Journal:
     def close(self) -> None:
         """Let go of the database."""
         self._engine.dispose()
+
+    def _fence(self, connection: Connection) -> None:
+        """Hold the leader's row until the end of this transaction; raise `StoreFenced` where it is another's."""
+        if self._epoch is None:
+            return
+        table = tables.leader
+        # An update, not a look: whoever takes over waits for what is being written, or this waits and is refused.
+        kept = connection.execute(
+            update(table).where(table.c.id == LEADER, table.c.epoch == self._epoch).values(beat=table.c.beat + 1)
+        )
+        if kept.rowcount != 1:
+            newest = connection.execute(select(table.c.epoch)).scalar()
+            raise StoreFenced(
+                f"controller {self._epoch} leads no more: {newest} has taken over. What it had not written is not done"
+            )
+
+    def _are_there(self, entries: Sequence[Entry]) -> bool:
+        """Whether these entries were written after all, by this controller. Raises `CorruptState`, `StoreFenced`."""
+        table, last = tables.journal, entries[-1]
+        with self._reading() as connection:
+            found = connection.execute(select(table).where(table.c.seq == last.seq)).one_or_none()
+        if found is None:
+            return False
+        if found.epoch != self._epoch:
+            raise StoreFenced(
+                f"entry {last.seq} is of controller {found.epoch} and not of {self._epoch}: that one leads"
+            )
+        if (found.at, found.data) != (last.at, dump_event(last.event)):
+            raise CorruptState(f"entry {last.seq} is in the journal, and is another one")
+        return True
 
     def _pages(self, after: int, limit: int | None) -> Iterator[Entry]:
         table = tables.journal
@@ -175,8 +234,9 @@ class Journal:
             raise translated(error, f"the journal {self._engine.url.database} cannot be read") from error
 
 
-def _journal_row(entry: Entry) -> dict[str, Any]:
-    return {"seq": entry.seq, "at": entry.at, "job": subject(entry.event), "data": dump_event(entry.event)}
+def _journal_row(entry: Entry, epoch: int | None) -> dict[str, Any]:
+    event = entry.event
+    return {"seq": entry.seq, "at": entry.at, "job": subject(event), "data": dump_event(event), "epoch": epoch}
 
 
 def _entry(row: Any) -> Entry:

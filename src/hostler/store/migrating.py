@@ -14,24 +14,24 @@ from hostler.model.errors import SchemaMismatch
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-def migrate(connection: Connection, found: str | None, path: Path, to: str = "head") -> None:
-    """Run the migrations after schema `found` (`None`: all of them), up to `to`, on the store at `path`, in one
+def migrate(connection: Connection, found: str | None, store: str, to: str = "head") -> None:
+    """Run the migrations after schema `found` (`None`: all of them), up to `to`, on that store, in one
     transaction.
 
     Raises `SchemaMismatch` if this version does not know that schema.
     """
     config = _config()
     if found is not None:
-        refuse_unknown(found, path)
+        refuse_unknown(found, store)
     config.attributes["connection"] = connection
     command.upgrade(config, to)
 
 
-def refuse_unknown(schema: str, path: Path) -> None:
+def refuse_unknown(schema: str, store: str) -> None:
     """Raise `SchemaMismatch` if this version does not know a schema."""
     if schema not in known_schemas(_config()):
         raise SchemaMismatch(
-            f"the store {path} has schema {schema!r}, which this version of Hostler does not know; "
+            f"the store {store} has schema {schema!r}, which this version of Hostler does not know; "
             "it was written by a newer one. Install that version, or use another state directory"
         )
 

@@ -1,68 +1,86 @@
-"""Opening a store: find the file, bring its tables to this version, refuse what a newer version wrote."""
+"""Opening a store: find the database, bring its tables to this version, refuse what a newer version wrote."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from hostler.model.errors import NotFound, SchemaMismatch
-from hostler.store.dialect import reading_once, sqlite_engine, translated
+from hostler.store.dialect import FILE, POSTGRESQL, Place, engine_of, named, reading_once, translated
 from hostler.store.journal import Journal
 
-FILE = "journal.sqlite"
-SCHEMA = "0005"
+__all__ = ["FILE", "SCHEMA", "open_journal", "read_journal", "schema_of"]
+
+SCHEMA = "0006"
 """The newest migration; what this version writes."""
+MIGRATING = 0x686F7374
+"""The number of the advisory lock under which one of several controllers brings the tables of a database up to date."""
 
 
-def open_journal(directory: Path) -> Journal:
-    """The journal of a state directory, made if there is none.
+def open_journal(place: Place) -> Journal:
+    """The journal of a state directory or a database, made if there is none.
 
-    Raises `SchemaMismatch` if a newer Hostler wrote it, `StoreFull` if it cannot be written.
+    Raises `SchemaMismatch` if a newer Hostler wrote it, `StoreFull` if it cannot be written, `StoreError`.
     """
-    engine = sqlite_engine(directory / FILE)
-    try:
-        _migrate(engine, directory / FILE)
-    except DBAPIError as error:
-        raise translated(error, f"the store {directory / FILE} cannot be opened") from error
-    except sqlite3.Error as error:
-        raise translated(DBAPIError(None, None, error), f"the store {directory / FILE} cannot be opened") from error
-    return Journal(engine)
+    name = named(place)
+    with _kept(engine_of(place), f"the store {name} cannot be opened") as engine:
+        _migrate(engine, name)
+        return Journal(engine)
 
 
-def read_journal(directory: Path) -> Journal:
-    """The journal of a state directory, to be read only, whoever writes it meanwhile.
+def read_journal(place: Place) -> Journal:
+    """The journal of a state directory or a database, to be read only, whoever writes it meanwhile.
 
     Raises `NotFound` where there is none, `SchemaMismatch` where another version wrote it.
     """
-    path = directory / FILE
-    if not path.exists():
-        raise NotFound(f"there is no journal in {directory}; name the state directory of a controller (--state-dir)")
-    engine = sqlite_engine(path)
-    try:
+    if isinstance(place, Path) and not (place / FILE).exists():
+        raise NotFound(f"there is no journal in {place}; name the state directory of a controller (--state-dir)")
+    name = named(place)
+    with _kept(engine_of(place), f"the store {name} cannot be read") as engine:
         with reading_once(engine) as connection:
             found = schema_of(connection)
+        if found is None and not isinstance(place, Path):
+            raise NotFound(f"there is no journal in {name}; a controller makes one when it starts")
+        if found != SCHEMA:
+            raise SchemaMismatch(
+                f"the store {name} has schema {found!r}, and this version of Hostler reads {SCHEMA!r}; a controller "
+                "of this version brings it up to date when it starts"
+            )
+        return Journal(engine)
+
+
+@contextmanager
+def _kept(engine: Engine, what: str) -> Iterator[Engine]:
+    """The engine, which lets go of the database where something goes wrong; errors of the database as ours."""
+    try:
+        yield engine
     except DBAPIError as error:
-        raise translated(error, f"the store {path} cannot be read") from error
-    if found != SCHEMA:
-        raise SchemaMismatch(
-            f"the store {path} has schema {found!r}, and this version of Hostler reads {SCHEMA!r}; a controller of "
-            "this version brings it up to date when it starts"
-        )
-    return Journal(engine)
+        engine.dispose()
+        raise translated(error, what) from error
+    except sqlite3.Error as error:
+        engine.dispose()
+        raise translated(DBAPIError(None, None, error), what) from error
+    except BaseException:
+        engine.dispose()
+        raise
 
 
-def _migrate(engine: Engine, path: Path) -> None:
+def _migrate(engine: Engine, name: str) -> None:
     with engine.begin() as connection:
+        if engine.dialect.name == POSTGRESQL:
+            connection.execute(text("select pg_advisory_xact_lock(:number)"), {"number": MIGRATING})
         found = schema_of(connection)
         if found == SCHEMA:
             return
         # Imported where it is needed: alembic takes longer to load than a start from a snapshot.
         from hostler.store.migrating import migrate
 
-        migrate(connection, found, path)
+        migrate(connection, found, name)
 
 
 def schema_of(connection: Connection) -> str | None:

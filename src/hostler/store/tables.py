@@ -28,6 +28,8 @@ journal = Table(
     Column("at", Double, nullable=False),
     Column("job", String, nullable=True),
     Column("data", Text, nullable=False),
+    # The controller that wrote it; null where that was not noted yet. It never falls with `seq`.
+    Column("epoch", BigInteger, nullable=True),
     Index("journal_by_job", "job", "seq"),
 )
 
@@ -141,4 +143,17 @@ controllers = Table(
     Column("epoch", BigInteger, primary_key=True, autoincrement=False),
     Column("started_at", Double, nullable=False),
     Column("version", String, nullable=False),
+)
+
+leader = Table(
+    "leader",
+    metadata,
+    # One row: which controller may write. Whoever takes it over counts `epoch` up; each write asks for its own.
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", BigInteger, nullable=False),
+    # Counted up by the one that leads for as long as it lives; the others watch it with clocks of their own.
+    Column("beat", BigInteger, nullable=False),
+    # Who it is, and where it answers, for people and for clients that came to another.
+    Column("holder", Text, nullable=False),
+    Column("url", Text, nullable=True),
 )

@@ -1,0 +1,136 @@
+"""A real PostgreSQL of the tests' own: made in a folder, on loopback, ended with the tests that asked for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from sqlalchemy import create_engine, text
+
+USER = "hostler"
+START_S = 30.0
+
+
+def missing() -> str | None:
+    """Why none can be started here; `None`: it can."""
+    if _programs() is None:
+        return "PostgreSQL is not installed (apt-get install postgresql)"
+    if os.geteuid() == 0 and shutil.which("setpriv") is None:
+        return "PostgreSQL does not run as root, and setpriv is not installed"
+    try:
+        import psycopg  # noqa: F401
+    except ImportError as error:
+        return f"psycopg cannot be imported ({error}): pip install 'hostler[postgres]'"
+    return None
+
+
+@dataclass
+class Server:
+    """A server and its databases."""
+
+    folder: Path
+    port: int
+    durable: bool = False
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def database(self, template: str = "template1") -> str:
+        """The address of a new, empty database."""
+        name = f"t{next(self._numbers)}"
+        self.run(f"create database {name} template {template}")
+        return self.address(name)
+
+    def address(self, name: str = "postgres", user: str = USER) -> str:
+        """The address of a database of this name."""
+        return f"postgresql+psycopg://{user}@127.0.0.1:{self.port}/{name}"
+
+    def run(self, *statements: str) -> None:
+        """Carry out statements, each by itself."""
+        engine = create_engine(self.address(), isolation_level="AUTOCOMMIT")
+        try:
+            with engine.connect() as connection:
+                for statement in statements:
+                    connection.execute(text(statement))
+        finally:
+            engine.dispose()
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",
+            "max_connections": "60",
+            "shared_buffers": "32MB",
+            "fsync": "on" if self.durable else "off",
+        }
+        words = [f"-p {self.port}", *(f"-c {name}='{value}'" for name, value in settings.items())]
+        self._control("start", "-o", " ".join(words), "-l", str(self.folder / "log"))
+
+    def stop(self, how: str = "fast") -> None:
+        """Stop it: `fast` in good order, `immediate` as a crash would."""
+        self._control("stop", "-m", how)
+
+    def kill(self) -> None:
+        """`kill -9` the server: all that it had in memory is gone. Its children end by themselves."""
+        pid = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        os.kill(pid, 9)
+        end = time.monotonic() + START_S
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
+            time.sleep(0.05)
+
+    def _control(self, what: str, *words: str) -> None:
+        _run(["pg_ctl", "-D", str(self.folder / "data"), "-w", "-t", str(START_S), what, *words])
+
+
+@contextmanager
+def running(folder: Path, *, durable: bool = False) -> Iterator[Server]:
+    """A server in an empty folder; `durable` ones wait for the disk at each commit, as real ones do."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() == 0:
+        for each in (folder, *folder.parents):
+            if str(each) in ("/", "/tmp"):
+                break
+            each.chmod(each.stat().st_mode | 0o711)
+        shutil.chown(folder, "postgres", "postgres")
+    _run(["initdb", "-D", str(folder / "data"), "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"])
+    server = Server(folder, _free_port(), durable)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop("immediate")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _run(command: Sequence[str]) -> None:
+    programs = _programs()
+    assert programs is not None
+    as_whom = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"] if os.geteuid() == 0 else []
+    done = subprocess.run(
+        [*as_whom, str(programs / command[0]), *command[1:]],
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if command[0] == "initdb" else subprocess.DEVNULL,
+        stderr=subprocess.PIPE if command[0] == "initdb" else subprocess.DEVNULL,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {(done.stderr or b'').decode()}")
+
+
+def _programs() -> Path | None:
+    """The folder of the newest version's programs."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"), key=lambda path: float(path.parts[4]))
+    return found[-1].parent if found else None
