@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -86,26 +87,28 @@ class Server:
             time.sleep(0.05)
 
     def _control(self, what: str, *words: str) -> None:
-        _run(["pg_ctl", "-D", str(self.folder / "data"), "-w", "-t", str(START_S), what, *words])
+        _run(["pg_ctl", "-D", str(self.folder / "data"), "-w", "-t", f"{START_S:.0f}", what, *words])
 
 
 @contextmanager
-def running(folder: Path, *, durable: bool = False) -> Iterator[Server]:
-    """A server in an empty folder; `durable` ones wait for the disk at each commit, as real ones do."""
-    folder.mkdir(parents=True, exist_ok=True)
+def running(*, durable: bool = False) -> Iterator[Server]:
+    """A server in a folder of its own; `durable` ones wait for the disk at each commit, as real ones do.
+
+    Not in one of pytest's: each run of it closes those of root to everybody else, and the server runs as another.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="hostler-postgres-"))
     if os.geteuid() == 0:
-        for each in (folder, *folder.parents):
-            if str(each) in ("/", "/tmp"):
-                break
-            each.chmod(each.stat().st_mode | 0o711)
         shutil.chown(folder, "postgres", "postgres")
-    _run(["initdb", "-D", str(folder / "data"), "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"])
-    server = Server(folder, _free_port(), durable)
-    server.start()
     try:
-        yield server
+        _run(["initdb", "-D", str(folder / "data"), "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"])
+        server = Server(folder, _free_port(), durable)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop("immediate")
     finally:
-        server.stop("immediate")
+        shutil.rmtree(folder)
 
 
 def _free_port() -> int:

@@ -26,11 +26,11 @@ def asked(place: Place) -> Iterator[Connection]:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[postgres.Server]:
+def server() -> Iterator[postgres.Server]:
     """A PostgreSQL for all tests of this process."""
     if why := postgres.missing():
         pytest.skip(why)
-    with postgres.running(tmp_path_factory.mktemp("postgres") / "server") as made:
+    with postgres.running() as made:
         yield made
 
 
