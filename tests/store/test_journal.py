@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -17,7 +18,15 @@ from sqlalchemy import text
 from hostler.core import Core
 from hostler.core.views import job_view
 from hostler.model.codec import digest
-from hostler.model.errors import CorruptState, SchemaMismatch, StoreBusy, StoreError, StoreFull
+from hostler.model.errors import (
+    CorruptState,
+    SchemaMismatch,
+    StoreBusy,
+    StoreError,
+    StoreFenced,
+    StoreFull,
+    StoreLost,
+)
 from hostler.model.events import ChunkDone, ChunkLeased, ControllerStarted, Entry, RequestAccepted, TroubleRecorded
 from hostler.model.inputs import Submit
 from hostler.model.views import JobView
@@ -158,6 +167,67 @@ def test_epochs_only_grow(place: Place) -> None:
         opened = open_journal(place)
         assert opened.begin_epoch(1.0, "v") == expected
         opened.close()
+
+
+def test_who_was_overtaken_writes_nothing_more(place: Place) -> None:
+    first, second = open_journal(place), open_journal(place)
+    first.begin_epoch(1.0, "v", holder="a")
+    first.append([batch(trouble(1))])
+    second.begin_epoch(2.0, "v", holder="b")
+    for write in (lambda: first.append([batch(trouble(2))]), lambda: first.marking().__enter__()):
+        with pytest.raises(StoreFenced, match="controller 1 leads no more: 2 has taken over"):
+            write()
+    second.append([batch(trouble(2, "of the second"))])
+    assert list(first.read()) == [trouble(1), trouble(2, "of the second")]
+    with asked(place) as connection:
+        assert list(connection.execute(text("select epoch from journal order by seq")).scalars()) == [1, 2]
+    first.close()
+    second.close()
+
+
+def test_what_was_written_although_nobody_said_so_is_written_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection breaks between the commit and its answer; the same batches come again."""
+    journal = open_journal(place)
+    journal.begin_epoch(1.0, "v")
+    inner = journal._append
+
+    def broken(batches: Sequence[Batch], entries: Sequence[Entry]) -> None:
+        inner(batches, entries)
+        raise StoreLost("the answer was lost")
+
+    monkeypatch.setattr(journal, "_append", broken)
+    with pytest.raises(StoreLost):
+        journal.append([batch(trouble(1), trouble(2))])
+    monkeypatch.setattr(journal, "_append", inner)
+    journal.append([batch(trouble(1), trouble(2))])
+    journal.append([batch(trouble(3))])
+    assert [entry.seq for entry in journal.read()] == [1, 2, 3]
+    journal.close()
+
+
+def test_what_was_not_written_in_doubt_is_written(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = open_journal(place)
+    journal.begin_epoch(1.0, "v")
+    inner = journal._append
+    monkeypatch.setattr(journal, "_append", Mock(side_effect=StoreLost("nothing came through")))
+    with pytest.raises(StoreLost):
+        journal.append([batch(trouble(1))])
+    monkeypatch.setattr(journal, "_append", inner)
+    journal.append([batch(trouble(1))])
+    assert list(journal.read()) == [trouble(1)]
+    journal.close()
+
+
+def test_another_entry_in_the_place_of_a_doubtful_one_is_no_answer(place: Place) -> None:
+    journal = open_journal(place)
+    journal.begin_epoch(1.0, "v")
+    journal.append([batch(trouble(1))])
+    journal._in_doubt = True
+    with pytest.raises(CorruptState, match="entry 1 is in the journal, and is another one"):
+        journal.append([batch(trouble(1, "y"))])
+    journal.close()
 
 
 def test_a_store_of_a_newer_version_is_refused(place: Place) -> None:

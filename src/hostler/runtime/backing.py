@@ -44,7 +44,7 @@ def create(directory: StateDir, target: Path, now: float) -> Backup:
         # Before the journal: nothing in them may be ahead of it.
         for name, data in _files(directory):
             out.add(STATE + name, data)
-        copied = copy_out(directory.path, out)
+        copied = copy_out(directory.place, out)
         rows = dict(copied.rows)
         about = {
             "hostler": __version__,

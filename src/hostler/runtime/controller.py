@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -108,10 +110,10 @@ class Controller(Looks):
         self._clock = clock
         self._snapshot_every = snapshot_every
         self._log = structlog.get_logger()
-        self._journal: Journal = open_journal(directory.path)
+        self._journal: Journal = open_journal(directory.place)
         self._core = recovered(self._journal, on_damage=self._on_damaged_snapshot)
         self._snapshot_seq = self._core.state.seq
-        self._epoch = self._journal.begin_epoch(clock.now(), __version__)
+        self._epoch = self._journal.begin_epoch(clock.now(), __version__, holder=_holder())
         self._broadcast = Broadcast(self._journal)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer = Writer(self._journal, self._on_store_trouble, self._on_writer_death)
@@ -406,7 +408,7 @@ class Controller(Looks):
         seq = self._core.state.seq
         if seq - self._snapshot_seq >= self._snapshot_every:
             self._snapshot_seq = seq
-            await fold_in_background(self._directory.path)
+            await fold_in_background(self._directory.place)
             self._vitals.beat(SNAPSHOTS)
 
     def _publish(self, entries: Sequence[Entry]) -> None:
@@ -533,3 +535,8 @@ class Controller(Looks):
             except StoreError as error:
                 self._log.warning("no snapshot; the next start replays more", why=str(error))
         self._journal.close()
+
+
+def _holder() -> str:
+    """Who leads, for people: this process on this machine."""
+    return f"{socket.gethostname()}:{os.getpid()}"

@@ -113,7 +113,7 @@ def export(
 
     What comes from other stores, and what is put together, lies beside `target` on its way: there room is wanted.
     """
-    journal = read_journal(directory.path)
+    journal = read_journal(directory.place)
     try:
         state = recovered(journal, on_damage=tell).state
         config = state.configs.get(name)

@@ -10,7 +10,7 @@ from pathlib import Path
 from hostler.core import Core, State
 from hostler.core.snapshot import dump_state, load_state
 from hostler.model.errors import CorruptState, StoreError
-from hostler.store import Journal, Snapshot, open_journal
+from hostler.store import Journal, Place, Snapshot, open_journal
 
 
 def recovered(journal: Journal, on_damage: Callable[[str], None]) -> Core:
@@ -44,13 +44,14 @@ def snapshot_of(core: Core) -> Snapshot:
     return Snapshot(seq=core.state.seq, at=core.state.at, data=dump_state(core.state))
 
 
-async def fold_in_background(directory: Path) -> None:
-    """Bring the snapshots of a state directory up to date. Raises `StoreError` with what the folder said."""
+async def fold_in_background(place: Place) -> None:
+    """Bring the snapshots of a store up to date. Raises `StoreError` with what the folder said."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "hostler.runtime.snapshots",
-        str(directory),
+        "--store" if isinstance(place, str) else "--state-dir",
+        str(place),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
@@ -66,8 +67,9 @@ async def fold_in_background(directory: Path) -> None:
 
 
 def main() -> None:
-    """`python -m hostler.runtime.snapshots DIR`: fold the journal of DIR and keep the result."""
-    journal = open_journal(Path(sys.argv[1]))
+    """`python -m hostler.runtime.snapshots --state-dir DIR`, or `--store ADDRESS`: fold the journal, keep the state."""
+    kind, where = sys.argv[1:]
+    journal = open_journal(where if kind == "--store" else Path(where))
     journal.save_snapshot(snapshot_of(recovered(journal, on_damage=print)))
     journal.close()
 

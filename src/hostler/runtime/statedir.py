@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hostler.backends.base import Store
 from hostler.model.errors import Conflict, StoreBusy, StoreFull
-from hostler.store.opening import FILE
+from hostler.store.dialect import FILE, Place
 
 TOKEN_LENGTH = 32
 KEPT = ("token", "session.key", "identity", "known_hosts", "notified.json", "ended.json", "fleet.yaml", "fleet.json")
@@ -29,6 +29,38 @@ class StateDir:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock: int | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where the journal is: here, or in the database that the newest controller was told of."""
+        try:
+            return self._store_file.read_text().strip()
+        except FileNotFoundError:
+            return self.path
+
+    def note_store(self, address: str | None) -> None:
+        """Keep which database has the journal; `None`: this directory. Raises `StoreFull`, `Conflict`.
+
+        A journal that is here is not left behind for an empty database: `hostler store migrate` takes it there.
+        """
+        before = self.place
+        if before == (address or self.path):
+            return
+        if isinstance(before, Path) and (self.path / FILE).exists():
+            raise Conflict(
+                f"the journal lies in {self.path / FILE}, and `store` names a database; take it there with "
+                "`hostler store migrate --to ADDRESS`, or name another --state-dir"
+            )
+        if address is None:
+            raise Conflict(
+                f"the journal of {self.path} lies in {before}, and the fleet file names no `store`; name it, or take "
+                "the journal back with `hostler store migrate --to sqlite`"
+            )
+        self._publish(self._store_file, address + "\n")
+
+    @property
+    def _store_file(self) -> Path:
+        return self.path / "store"
 
     @property
     def token_file(self) -> Path:
@@ -224,7 +256,7 @@ class StateDir:
         behind: the next journal has another `identity`.
         """
         agents = self.path / "agents"
-        if (self.path / FILE).exists():
+        if (self.path / FILE).exists() or not isinstance(self.place, Path):
             return None
         self._identity_file.unlink(missing_ok=True)
         if not agents.exists():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
-from hostler.model.errors import StoreError
+from hostler.model.errors import StoreError, StoreFenced
 from hostler.store import Batch, Journal
 
 Durable: TypeAlias = Callable[[], None]
@@ -89,6 +89,8 @@ class Writer:
             try:
                 self._journal.append(batches)
                 break
+            except StoreFenced:
+                raise  # no waiting helps: another controller leads
             except StoreError as error:
                 self._on_trouble(error)
             if self._giving_up.wait(RETRY_S[min(tries, len(RETRY_S) - 1)]):

@@ -23,6 +23,7 @@ from hostler.model.work import (
 )
 from hostler.settings.alerts import RULE_FIELDS, RULES, Alerts
 from hostler.settings.api import Api
+from hostler.settings.database import DatabaseAddress
 from hostler.settings.keeping import STORING, Replication, Retention, Store
 from hostler.settings.kuberay import Kuberay
 from hostler.settings.loops import Config
@@ -269,6 +270,9 @@ class Fleet(Section):
     state_dir: Annotated[str, Field(min_length=1)] | None = None
     """Folder of the journal, the token and the attempts; by default `$XDG_STATE_HOME/hostler` or
     `~/.local/state/hostler`."""
+    store: DatabaseAddress | None = None
+    """Database of the journal, `postgresql+psycopg://USER@HOST/NAME?sslmode=verify-full`; by default a SQLite file in
+    `state_dir`. Passwords stand in `~/.pgpass`, in the file that `PGPASSFILE` names, or in `PGPASSWORD`."""
     api: Api = Api()
     """Where the controller listens, and who may come in."""
     ssh: Ssh = Ssh()

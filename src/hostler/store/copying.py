@@ -19,8 +19,8 @@ from sqlalchemy.exc import DBAPIError
 from hostler.model.errors import CorruptState, NotFound
 from hostler.model.record import record
 from hostler.store.archive import Archive, ArchiveWriter
-from hostler.store.dialect import reading_once, sqlite_engine, translated
-from hostler.store.opening import FILE, schema_of
+from hostler.store.dialect import FILE, Place, engine_of, named, reading_once, translated
+from hostler.store.opening import schema_of
 
 ROWS = 10_000
 """Rows of a member; they are in memory at once."""
@@ -44,34 +44,34 @@ class Copied:
     """By table."""
 
 
-def copy_out(directory: Path, archive: ArchiveWriter) -> Copied:
-    """Add the journal of a state directory, whoever writes it meanwhile. Raises `NotFound`, `StoreError`."""
-    if not (directory / FILE).exists():
-        raise NotFound(f"there is no journal in {directory}; name the state directory of a controller (--state-dir)")
-    engine = sqlite_engine(directory / FILE)
+def copy_out(place: Place, archive: ArchiveWriter) -> Copied:
+    """Add the journal of a store, whoever writes it meanwhile. Raises `NotFound`, `StoreError`."""
+    if isinstance(place, Path) and not (place / FILE).exists():
+        raise NotFound(f"there is no journal in {place}; name the state directory of a controller (--state-dir)")
+    engine = engine_of(place)
     try:
         with reading_once(engine) as connection:
-            return _copy_all(connection, archive, directory)
+            return _copy_all(connection, archive, named(place))
     except DBAPIError as error:
-        raise translated(error, f"the journal of {directory} cannot be read") from error
+        raise translated(error, f"the journal of {named(place)} cannot be read") from error
     finally:
         engine.dispose()
 
 
-def copy_in(archive: Archive, directory: Path) -> None:
-    """Make the journal that an archive holds in an empty folder, with the tables it had.
+def copy_in(archive: Archive, place: Place) -> None:
+    """Make the journal that an archive holds in an empty folder or database, with the tables it had.
 
     Raises `SchemaMismatch` for one of a newer Hostler, `CorruptState` where rows do not fit, `StoreError`.
     """
-    path, schema = directory / FILE, str(archive.manifest["schema"])
-    engine = sqlite_engine(path)
+    path, schema = named(place), str(archive.manifest["schema"])
+    engine = engine_of(place)
     try:
         with engine.begin() as connection:
             # Imported where it is needed: alembic takes longer to load than everything else here.
             from hostler.store.migrating import migrate, refuse_unknown
 
-            refuse_unknown(schema, str(path))
-            migrate(connection, None, str(path), schema)
+            refuse_unknown(schema, path)
+            migrate(connection, None, path, schema)
             made = {table.name: table for table in _tables(connection)}
             told = archive.manifest["rows"]
             if made.keys() != told.keys():
@@ -91,10 +91,10 @@ def rows_of(connection: Connection, table: Table) -> Iterator[tuple[Any, ...]]:
         yield tuple(row)
 
 
-def _copy_all(connection: Connection, archive: ArchiveWriter, directory: Path) -> Copied:
+def _copy_all(connection: Connection, archive: ArchiveWriter, name: str) -> Copied:
     schema = schema_of(connection)
     if schema is None:
-        raise NotFound(f"the journal in {directory} is empty; there is nothing to back up")
+        raise NotFound(f"the journal {name} is empty; there is nothing to back up")
     rows, last = {}, {}
     for table in _tables(connection):
         rows[table.name], last[table.name] = _copy(connection, table, archive)
