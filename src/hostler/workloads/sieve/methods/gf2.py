@@ -15,12 +15,11 @@ from math import ceil, inf
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from hostler.workloads.sieve.errors import TooManyHits
-from hostler.workloads.sieve.generators.rules import Residue, Want
 from hostler.workloads.sieve.methods import picks
 from hostler.workloads.sieve.methods.base import Offer
+from hostler.workloads.sieve.methods.choices import U64, meets
 from hostler.workloads.sieve.methods.linear import Linear, linear
 from hostler.workloads.sieve.methods.matrices import Matrix, System, ones
 from hostler.workloads.sieve.methods.picks import Aim, Single
@@ -37,8 +36,6 @@ FAR = 96
 """Steps that are made one by one; more are made by a matrix."""
 EQUATION_S = 2e-7
 STEP_S = 4e-6
-
-U64 = npt.NDArray[np.uint64]
 
 
 class Gf2:
@@ -196,7 +193,7 @@ class _Search:
         for i, word in enumerate(words[1:]):
             sums ^= (left >> np.uint64(i) & np.uint64(1)) * word
         v = (sums & np.uint64(mask)) >> np.uint64(single.part.shift)
-        kept: U64 = left[_meets(v, single.want)]
+        kept: U64 = left[meets(v, single.want)]
         return kept
 
     def _items(self, state: int, gap: int, phase: int) -> Iterator[int]:
@@ -223,14 +220,6 @@ class _Search:
         # Words that are linear in part cannot be tested here: all that is left goes to the judge.
         whole = all(self._known.seen >> bit & 1 for bit in range(self._spec.generator.engine.width))
         return MOST_FREE if whole else FEW_FREE
-
-
-def _meets(v: U64, want: Want) -> npt.NDArray[np.bool_]:
-    if isinstance(want, Residue):
-        kept: npt.NDArray[np.bool_] = v % np.uint64(want.modulus) == want.target
-    else:
-        kept = (v >= want.low) & (v <= want.high)
-    return kept
 
 
 def _packed(words: U64, bit: int) -> int:
