@@ -6,7 +6,7 @@ words that follow from it, many at once. So 2^64 seeds cost no more than the bit
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
-from math import inf, log2
+from math import exp2, inf, log2
 from typing import ClassVar
 
 from hostler.workloads.sieve.errors import TooManyHits
@@ -24,7 +24,7 @@ MOST_AIMS = 256
 MOST_S = 120.0
 """What it may cost, in CPU-seconds."""
 ROOT_BITS = 64
-STEP_S = 5e-6
+ITEM_S = 1e-5
 
 
 class Words:
@@ -51,14 +51,14 @@ class _Search:
         self._width, self._early = spec.generator.engine.width, spec.generator.engine.early
         self._before = picks.before(spec)
         self._gaps = range(spec.gap[0], spec.gap[1] + 1)
+        self._jumps: dict[int, Callable[[int], int]] = {}
 
     def refusal(self) -> str:
         """Why it does not apply, or nothing."""
         singles = self._singles(self._gaps[-1])
         if len(self._picked(singles)) < self._known.takes:
             return self._too_few()
-        left = ROOT_BITS + log2(self._starts_count()) - sum(_said(single) for single in singles)
-        if left > log2(MOST):
+        if (left := self._left(singles)) > log2(MOST):
             return f"some 2^{left:.1f} states reproduce the draws by chance; give more known draws"
         return self._too_dear() if self.cpu_s() > MOST_S else ""
 
@@ -75,8 +75,8 @@ class _Search:
         known, starts = self._known, self._starts_count()
         each = starts * (known.start_s + combinations * known.each_s)
         times = self._latest_start() + picks.span(self._spec, self._gaps[-1])
-        skips = 0 if known.from_seed else self._skips() * max(1.0, picks.round_words(self._spec) / 100)
-        return len(self._gaps) * (each + skips * STEP_S) + min(times, known.farthest) * known.time_s
+        found = exp2(max(0.0, self._left(self._singles(self._gaps[-1])))) * (1 if known.from_seed else self._skips())
+        return len(self._gaps) * (each + found * ITEM_S) + min(times, known.farthest) * known.time_s
 
     def solve(self) -> Iterator[int]:
         """All candidates."""
@@ -98,6 +98,10 @@ class _Search:
         """Those whose words are undone: they leave the fewest words; of two, the one that leaves more comes first."""
         undoable = [single for single in singles if self._time(single) <= self._known.latest]
         return undoable[: self._known.takes][::-1]
+
+    def _left(self, singles: list[Single]) -> float:
+        """The logarithm of how many roots all conditions leave, to expect."""
+        return ROOT_BITS + log2(self._starts_count()) - sum(map(_said, singles))
 
     def _roots(self, singles: list[Single], gap: int) -> Iterator[tuple[int, int]]:
         """The time at which the pattern starts, and a root that meets all conditions."""
@@ -129,11 +133,10 @@ class _Search:
             yield root
             return
         at, position = start - (0 if self._early else 1), 0
-        jumps: dict[int, Callable[[int], int]] = {}
         for steps in sorted(steps_to_items(self._spec, gap)):
-            if (more := at + steps - position) not in jumps:
-                jumps[more] = self._known.jump(more)
-            root, position = jumps[more](root), at + steps
+            if (more := at + steps - position) not in self._jumps:
+                self._jumps[more] = self._known.jump(more)
+            root, position = self._jumps[more](root), at + steps
             yield self._known.seed(root) if self._spec.items == SEEDS else root
 
     def _time(self, single: Single) -> int:
