@@ -29,12 +29,12 @@ class Choices:
 
     def _words(self, numbers: U64) -> U64:
         """The words of these numbers: the free bits count first, those below the part before those above it."""
-        shift, above = self._part.shift, self._part.shift + self._part.bits
-        values: U64 = (numbers >> self._free) * np.uint64(self._values.step) + np.uint64(self._values.start)
-        words: U64 = values << shift
-        words |= numbers & (1 << shift) - 1
-        if self._free > shift:
-            words |= (numbers & (1 << self._free) - 1) >> shift << above
+        free, shift = np.uint64(self._free), np.uint64(self._part.shift)
+        values: U64 = (numbers >> free) * np.uint64(self._values.step) + np.uint64(self._values.start)
+        others: U64 = numbers & np.uint64((1 << self._free) - 1)
+        words: U64 = values << shift | others & np.uint64((1 << self._part.shift) - 1)
+        if self._free > self._part.shift:
+            words |= others >> shift << shift + np.uint64(self._part.bits)
         return words
 
 

@@ -51,9 +51,9 @@ class Unmixer(ABC):
     def word(self, roots: U64, time: int) -> U64:
         """The words of these roots at this time."""
 
-    @abstractmethod
     def jump(self, steps: int) -> Callable[[int], int]:
-        """So many steps of a root, undone ones if negative; where it is a state."""
+        """So many steps of a root, undone ones if negative; only where roots are states."""
+        raise NotImplementedError("roots are seeds")
 
     def seed(self, root: int) -> int:
         """The seed after which the first word is made of this state, or follows it: the state itself, mostly."""
@@ -203,9 +203,6 @@ class _Lua(Unmixer):
         told, constant = self._table(time)
         return _starred(told(roots) ^ constant)
 
-    def jump(self, steps: int) -> Callable[[int], int]:
-        raise NotImplementedError("roots are seeds")
-
     def _table(self, time: int) -> tuple[Lookup, np.uint64]:
         """What a word tells: the map of the seed's bits, and what is added."""
         if time not in self._tables:
@@ -249,9 +246,6 @@ class _Xoshiro(Unmixer):
         for _ in range(time):
             state = xoshiro.step(state)
         return many(xoshiro.star_star)(state)
-
-    def jump(self, steps: int) -> Callable[[int], int]:
-        raise NotImplementedError("roots are seeds")
 
 
 def _starred(told: U64) -> U64:

@@ -51,14 +51,14 @@ class _Search:
         self._width, self._early = spec.generator.engine.width, spec.generator.engine.early
         self._before = picks.before(spec)
         self._gaps = range(spec.gap[0], spec.gap[1] + 1)
+        self._asked = self._singles(self._gaps[-1])
         self._jumps: dict[int, Callable[[int], int]] = {}
 
     def refusal(self) -> str:
         """Why it does not apply, or nothing."""
-        singles = self._singles(self._gaps[-1])
-        if len(self._picked(singles)) < self._known.takes:
+        if len(self._picked(self._asked)) < self._known.takes:
             return self._too_few()
-        if (left := self._left(singles)) > log2(MOST):
+        if (left := self._left(self._asked)) > log2(MOST):
             return f"some 2^{left:.1f} states reproduce the draws by chance; give more known draws"
         return self._too_dear() if self.cpu_s() > MOST_S else ""
 
@@ -75,7 +75,7 @@ class _Search:
         known, starts = self._known, self._starts_count()
         each = starts * (known.start_s + combinations * known.each_s)
         times = self._latest_start() + picks.span(self._spec, self._gaps[-1])
-        found = exp2(max(0.0, self._left(self._singles(self._gaps[-1])))) * (1 if known.from_seed else self._skips())
+        found = exp2(max(0.0, self._left(self._asked))) * (1 if known.from_seed else self._skips())
         return len(self._gaps) * (each + found * ITEM_S) + min(times, known.farthest) * known.time_s
 
     def solve(self) -> Iterator[int]:
@@ -156,7 +156,7 @@ class _Search:
     def _combinations(self) -> int:
         """How many words there are to undo, or pairs of them."""
         made = 1
-        for single in self._picked(self._singles(self._gaps[-1])):
+        for single in self._picked(self._asked):
             made *= Choices(single, self._width).count
         return made
 
