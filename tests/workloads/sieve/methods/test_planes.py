@@ -17,7 +17,7 @@ def test_stepping_within_the_planes_meets_every_point_of_the_box(data: st.DataOb
     rows[0] = [1, *data.draw(st.lists(st.integers(0, modulus - 1), min_size=size - 1, max_size=size - 1))]
     sizes = data.draw(st.lists(st.integers(1, 12), min_size=size, max_size=size))
     origin = [0, *data.draw(st.lists(st.integers(0, modulus - 1), min_size=size - 1, max_size=size - 1))]
-    made = grid(rows, sizes, 0.5)
+    made = grid(rows, sizes)
     expected = {
         tuple(point)
         for point in product(*map(range, sizes))
@@ -29,7 +29,7 @@ def test_stepping_within_the_planes_meets_every_point_of_the_box(data: st.DataOb
 
 
 def test_how_many_points_there_are_is_the_mean_over_origins() -> None:
-    made = grid([[1, 5, 12], [0, 31, 0], [0, 0, 31]], [9, 7, 11], 0.5)
+    made = grid([[1, 5, 12], [0, 31, 0], [0, 0, 31]], [9, 7, 11])
     assert made.nodes[0] == pytest.approx(9 * 7 * 11 / 31**2)
     assert len(made.levels[0]) == 3
     assert len(made.levels[2]) == 1

@@ -16,7 +16,7 @@ So all ways to draw again are searched, however often it happens. Tests follow t
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain, islice
+from itertools import chain, islice
 from math import exp2, inf, log2
 from typing import ClassVar
 
@@ -35,9 +35,7 @@ from hostler.workloads.sieve.spec import Spec
 
 MOST_BITS = 64
 MOST_UPPER = 52
-"""Bits of an upper half: places are kept in floats."""
-SLACK_BITS = 8
-"""Boxes are taken wider by more than floats lose."""
+"""Bits of an upper half: points near a box have coordinates below 2^63."""
 MOST_LEADS = 10
 NEAR = 12
 """The leads are among so many draws that may lead, the first ones."""
@@ -136,8 +134,7 @@ class _Meeting:
             self._step(lead).factor * (self._first.modulus >> lead.twos) * _inverse(lead) % count
             for lead, count in zip(self._others, counts[1:], strict=True)
         ]
-        slack = 0.5 + exp2(self._upper - MOST_UPPER + SLACK_BITS)
-        return grid(rows, [lead.size for lead in leads], slack)
+        return grid(rows, [lead.size for lead in leads])
 
     def _step(self, lead: _Lead) -> Map:
         return self._known.step.power(lead.at - self._first.at)
@@ -156,11 +153,12 @@ class _Meeting:
         inverse, count = _inverse(lead), word >> lead.twos
         return [step.factor, step.term, origin, word, (1 << lead.twos) - 1, lead.twos, inverse, count]
 
-    def _arrays(self) -> tuple[I64, F64, I64]:
-        levels = self._lattice.levels
+    def _arrays(self) -> tuple[I64, F64, F64, F64, I64]:
+        levels, inverse = self._lattice.levels, np.ascontiguousarray(self._lattice.inverse)
+        centre = np.array([lead.size / 2 for lead in (self._first, *self._others)])
         planes = [[*plane.factors, plane.low, plane.high] for level in levels for plane in level]
         starts = np.cumsum([0, *map(len, levels)])
-        return np.array(self._lattice.basis, np.int64), np.array(planes), starts
+        return np.array(self._lattice.basis, np.int64), centre, inverse, np.array(planes), starts
 
     def _rows(self) -> U64:
         rows, at = [], self._first.at
@@ -196,6 +194,31 @@ class _Plan:
         return PLAN_S + sum(meeting.cpu_s for meeting in self.meetings) + self.passing * STATE_S
 
 
+class _Said:
+    """How many bits some stations say of a state together: of its lower bits no more than there are."""
+
+    def __init__(self, known: Congruence) -> None:
+        self._known = known
+        self._by_height: dict[int, float] = {}
+
+    def add(self, station: Station) -> None:
+        """One station more."""
+        part, shift = station.part, self._known.shift + station.part.shift
+        limit = (1 << part.bits) - 1 if station.limit is None else station.limit
+        lead = _wanted(station, limit)
+        odd = log2(limit + 1) - log2(max(1, lead.size)) - lead.twos
+        for height, bits in ((shift + lead.twos, float(lead.twos)), (shift + part.bits, max(0.0, odd))):
+            self._by_height[height] = self._by_height.get(height, 0.0) + bits
+
+    @property
+    def bits(self) -> float:
+        """The bits, more than a state has where chance makes no state fit."""
+        bits = 0.0
+        for height, more in sorted(self._by_height.items()):
+            bits = bits + more if height == self._known.bits else min(bits + more, float(height))
+        return bits
+
+
 class _Search:
     def __init__(self, spec: Spec, known: Congruence) -> None:
         self._spec, self._known = spec, known
@@ -210,7 +233,7 @@ class _Search:
         """Why it does not apply, or nothing."""
         plans = [plan for plan in self._ends if plan]
         if len(plans) < len(self._ends):
-            return f"no two draws near each other bound the upper {MOST_UPPER} bits of the state, or their remainder"
+            return f"fewer than two of the first {MOST_STATIONS} words show upper bits of the state, or their remainder"
         if (passing := max(plan.passing for plan in plans)) > FEW:
             return f"some {passing:.3g} states reproduce the draws by chance; give more known draws"
         if self.cpu_s() > MOST_S:
@@ -264,21 +287,28 @@ class _Search:
 
     def _planned(self, road: list[Station], split: int, leads: list[tuple[int, _Lead]]) -> _Plan:
         (first, reference), (last, _) = leads[0], leads[-1]
-        tests = self._tests(road[last + 1 :])
+        met = {i for i, lead in leads if lead.twos <= reference.twos}
+        between = [each for i, each in enumerate(road[:last]) if i > first and i not in met and each.want]
+        tests = self._tests([*between, *road[last if last not in met else last + 1 :]])
         found = [_Meeting(self._known, split, [lead for _, lead in leads], tests)]
         for station in road[first + 1 : last + 1]:
             # The first word that is drawn again.
             if thrown := self._thrown(station, split):
                 found.append(_Meeting(self._known, split, [reference, thrown], self._tests(road[first + 1 :])))
-        passing = self._known.bits + sum(log2(lead.size) - self._known.bits + split for _, lead in leads)
-        passing += sum(_share(station) for station in tests)
-        return _Plan(first, found, exp2(min(passing, 1000.0)))
+        said = _Said(self._known)
+        for station in (*(road[i] for i in met), *tests):
+            said.add(station)
+        return _Plan(first, found, exp2(self._known.bits - said.bits))
 
     def _tests(self, road: list[Station]) -> list[Station]:
         """So many stations that few states pass all of them by chance."""
-        enough = -self._known.bits - SPARE_BITS
-        said = accumulate(map(_share, road), initial=0.0)
-        return [station for station, bits in zip(road, said, strict=False) if bits > enough]
+        said, taken = _Said(self._known), list[Station]()
+        for station in road:
+            if said.bits >= self._known.bits + SPARE_BITS:
+                break
+            taken.append(station)
+            said.add(station)
+        return taken
 
     def _lead(self, station: Station, split: int) -> _Lead | None:
         """What a station says of the upper half of its word, if it says something."""
@@ -341,12 +371,6 @@ def _wanted(station: Station, limit: int) -> _Lead:
     if isinstance(want, Residue):
         return _Lead(station.at, want.modulus, want.target, limit)
     return _Lead(station.at, 1, want.low, min(want.high, limit)) if want else _Lead(station.at, 1, 0, limit)
-
-
-def _share(station: Station) -> float:
-    """The logarithm of the part of all numbers that a station lets pass; of one that lets none pass, nothing."""
-    limit = (1 << station.part.bits) - 1 if station.limit is None else station.limit
-    return log2(max(1, _wanted(station, limit).size) / (limit + 1)) if limit else 0.0
 
 
 def _inverse(lead: _Lead) -> int:

@@ -37,21 +37,35 @@ u64 = np.uint64
 
 
 def _meet(
-    start: int, stop: int, frame: U64, maps: U64, basis: I64, planes: F64, starts: I64, rows: U64, hits: U64
+    start: int,
+    stop: int,
+    frame: U64,
+    maps: U64,
+    basis: I64,
+    centre: F64,
+    inverse: F64,
+    planes: F64,
+    starts: I64,
+    rows: U64,
+    hits: U64,
 ) -> int:
     """The states with a lower half in ``[start, stop)`` that may fit the maps' places and fit all rows, to ``hits``.
 
     The rows of ``basis``, coordinates as the maps', are stepped along within ``planes``: those of row ``k`` are
-    ``planes[starts[k]:starts[k + 1]]``. Returns how many states there are, also beyond the size of ``hits``.
+    ``planes[starts[k]:starts[k + 1]]``. ``inverse`` is that of the basis, ``centre`` the box's. Returns how many states
+    there are, also beyond the size of ``hits``.
     """
     size = basis.shape[0]
     places, heights = np.zeros((size + 1, size)), np.zeros(size + 1, np.uint64)
-    steps, ends = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    steps, ends, origin = np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64)
     stride = u64(frame[STRIDE] * u64(basis[0, 0])) << u64(frame[SPLIT] + frame[UNUSED])
     found = 0
     for low in range(start, stop):
-        if not _set_out(u64(low), frame, maps, places[size]):
+        if not _set_out(u64(low), frame, maps, origin):
             continue
+        _approach(origin, basis, centre, inverse)
+        places[size] = origin
+        heights[size] = u64(origin[0])
         at = size - 1
         steps[at], ends[at] = _between(planes[starts[at] : starts[at + 1]], places[size])
         while at < size:
@@ -88,16 +102,33 @@ def _upper(height: np.uint64, frame: U64) -> np.uint64:
 
 
 @inlined
-def _set_out(low: np.uint64, frame: U64, maps: U64, place: F64) -> bool:
-    """Where the points of a lower half lie; ``False`` if no upper half goes with it."""
+def _set_out(low: np.uint64, frame: U64, maps: U64, origin: I64) -> bool:
+    """A point of the lattice of a lower half; ``False`` if no upper half goes with it."""
+    origin[0] = 0
     for at in range(maps.shape[0]):
         each = maps[at]
         made = u64(u64(each[FACTOR] * low + each[TERM]) << frame[UNUSED]) >> u64(frame[UNUSED] + frame[SPLIT])
         made = u64(made + each[ORIGIN]) & each[WORD]
         if made & each[LOW]:
             return False
-        place[at + 1] = float(i64(u64(u64(made >> each[ROTATE]) * each[INVERSE]) & each[COUNT]))
+        origin[at + 1] = i64(u64(u64(made >> each[ROTATE]) * each[INVERSE]) & each[COUNT])
     return True
+
+
+@inlined
+def _approach(origin: I64, basis: I64, centre: F64, inverse: F64) -> None:
+    """From a point of the lattice to one near the box, so that floats tell small numbers apart.
+
+    Numbers on the way may overflow; where it ends they are small, and exact.
+    """
+    size = origin.size
+    away = centre - origin
+    for k in range(size):
+        steps = 0.0
+        for i in range(size):
+            steps += away[i] * inverse[i, k]
+        for i in range(size):
+            origin[i] += i64(round(steps)) * basis[k, i]
 
 
 @inlined
@@ -139,7 +170,7 @@ def _follows(x: np.uint64, frame: U64, rows: U64) -> bool:
     return True
 
 
-Meet: TypeAlias = Callable[[int, int, U64, U64, I64, F64, I64, U64, U64], int]
+Meet: TypeAlias = Callable[[int, int, U64, U64, I64, F64, F64, F64, I64, U64, U64], int]
 
 
 @cache
@@ -147,6 +178,6 @@ def meet() -> Meet:
     """:func:`_meet`, compiled or taken from numba's cache."""
     return kernel(
         _meet,
-        "int64(int64, int64, uint64[::1], uint64[:,::1], int64[:,::1], float64[:,::1], int64[::1], uint64[:,::1], "
-        "uint64[::1])",
+        "int64(int64, int64, uint64[::1], uint64[:,::1], int64[:,::1], float64[::1], float64[:,::1], "
+        "float64[:,::1], int64[::1], uint64[:,::1], uint64[::1])",
     )

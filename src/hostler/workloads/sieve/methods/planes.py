@@ -10,9 +10,14 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import inf, prod
 
+import numpy as np
+import numpy.typing as npt
+
 from hostler.workloads.sieve.methods.reduction import reduced
 
 MOST_PLANES = 12
+SLACK, SLACK_SHARE = 0.5, 2.0**-40
+"""So much, and such a part of its coordinates, a box is taken wider on each side: more than floats lose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +40,29 @@ class Grid:
     basis: list[list[int]]
     levels: list[list[Plane]]
     nodes: list[float]
+    inverse: npt.NDArray[np.float64]
+    """Of the basis: from a point, as a row, to its steps."""
 
 
-def grid(rows: Sequence[Sequence[int]], sizes: Sequence[int], slack: float) -> Grid:
-    """The lattice that ``rows`` generate, for boxes of these sizes, which are taken ``slack`` wider on each side."""
+def grid(rows: Sequence[Sequence[int]], sizes: Sequence[int]) -> Grid:
+    """The lattice that ``rows`` generate, for boxes of these sizes and origins near them."""
     units = [max(1, 16 * max(sizes) // size) for size in sizes]
     scaled = reduced([[x * unit for x, unit in zip(row, units, strict=True)] for row in rows])
     basis = [[x // unit for x, unit in zip(row, units, strict=True)] for row in scaled]
     minors = [_minors(basis[:count]) for count in range(len(basis) + 1)]
     (volume,) = minors[-1].values()
-    levels = [_level(basis[k], minors[k], sizes, slack) for k in range(len(basis))]
+    reaches = [size + sum(map(abs, column)) for size, column in zip(sizes, zip(*basis, strict=True), strict=True)]
+    box = [
+        (-(slack := SLACK + reach * SLACK_SHARE), size - 1 + slack) for size, reach in zip(sizes, reaches, strict=True)
+    ]
+    levels = [_level(basis[k], minors[k], box) for k in range(len(basis))]
     nodes = [_shadow(minors[k], sizes) / abs(volume) for k in range(len(basis))]
-    return Grid(basis, levels, nodes)
+    inverse = np.array(units, np.float64)[:, None] * np.linalg.inv(np.array(scaled, np.float64))
+    return Grid(basis, levels, nodes, inverse)
 
 
 Minors = dict[tuple[int, ...], int]
+Box = Sequence[tuple[float, float]]
 
 
 def _minors(rows: list[list[int]]) -> Minors:
@@ -67,13 +80,13 @@ def _minors(rows: list[list[int]]) -> Minors:
     }
 
 
-def _level(row: list[int], minors: Minors, sizes: Sequence[int], slack: float) -> list[Plane]:
+def _level(row: list[int], minors: Minors, box: Box) -> list[Plane]:
     """The planes for a row, from the minors of the rows before: the narrowest; for the first row one a coordinate."""
-    made = list(_planes(row, minors, sizes, slack))
+    made = list(_planes(row, minors, box))
     return made if () in minors else sorted(made, key=_width)[:MOST_PLANES]
 
 
-def _planes(row: list[int], minors: Minors, sizes: Sequence[int], slack: float) -> Iterator[Plane]:
+def _planes(row: list[int], minors: Minors, box: Box) -> Iterator[Plane]:
     count = len(next(iter(minors))) + 1
     for chosen in combinations(range(len(row)), count):
         normal = {column: (-1) ** i * minors[chosen[:i] + chosen[i + 1 :]] for i, column in enumerate(chosen)}
@@ -82,7 +95,7 @@ def _planes(row: list[int], minors: Minors, sizes: Sequence[int], slack: float) 
             yield Plane((0.0,) * len(row), -inf, inf)
             continue
         factors = tuple(normal.get(column, 0) / whole for column in range(len(row)))
-        ends = [(x * -slack, x * (size - 1 + slack)) for x, size in zip(factors, sizes, strict=True)]
+        ends = [(x * low, x * high) for x, (low, high) in zip(factors, box, strict=True)]
         yield Plane(factors, sum(map(min, ends)), sum(map(max, ends)))
 
 
