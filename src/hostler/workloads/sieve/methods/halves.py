@@ -40,7 +40,7 @@ MOST_LEADS = 10
 NEAR = 12
 """The leads are among so many draws that may lead, the first ones."""
 MOST_STATIONS = 1024
-SPARE_BITS = 10
+SPARE_BITS = 64
 """So many bits more than a state has are tested by the kernel, so that chance leaves it few."""
 FEW = 256
 MOST_S = 15.0

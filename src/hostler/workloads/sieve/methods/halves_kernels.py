@@ -53,7 +53,7 @@ def _meet(
 
     The rows of ``basis``, coordinates as the maps', are stepped along within ``planes``: those of row ``k`` are
     ``planes[starts[k]:starts[k + 1]]``. ``inverse`` is that of the basis, ``centre`` the box's. Returns how many states
-    there are, also beyond the size of ``hits``.
+    there are; it stops at the first for which ``hits`` has no room, and counts it.
     """
     size = basis.shape[0]
     places, heights = np.zeros((size + 1, size)), np.zeros(size + 1, np.uint64)
@@ -88,8 +88,9 @@ def _meet(
             x = u64(_upper(height, frame) | u64(low)) << frame[UNUSED]
             for _ in range(steps[0], ends[0] + 1):
                 if _follows(x, frame, rows):
-                    if found < hits.size:
-                        hits[found] = x >> frame[UNUSED]
+                    if found == hits.size:
+                        return found + 1
+                    hits[found] = x >> frame[UNUSED]
                     found += 1
                 x = u64(x + stride)
             steps[0] = ends[0] + 1
