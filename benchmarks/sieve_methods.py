@@ -28,6 +28,7 @@ from hostler.workloads.sieve.generators import generator, oracle
 from hostler.workloads.sieve.judge import judge
 from hostler.workloads.sieve.methods.base import Finder, Method, Offer
 from hostler.workloads.sieve.methods.gf2 import Gf2
+from hostler.workloads.sieve.methods.halves import Halves
 from hostler.workloads.sieve.methods.lanes import Lanes
 from hostler.workloads.sieve.methods.lattice import Lattice
 from hostler.workloads.sieve.methods.line import Line
@@ -37,7 +38,7 @@ from hostler.workloads.sieve.methods.words import Words
 from sieve_naive import MODULUS, A, C, M, jumps, naive_sieve
 from sieve_peer import PhpPeer, php_peer
 
-METHODS: tuple[Method, ...] = (Lanes(), Gf2(), LowBits(), Lattice(), Line(), Words())
+METHODS: tuple[Method, ...] = (Lanes(), Gf2(), LowBits(), Lattice(), Halves(), Line(), Words())
 ROUNDS = 3
 START = 1 << 30
 PLANTED = START + 12_345_678
@@ -180,7 +181,7 @@ def _original(quick: bool) -> tuple[list[Row], list[Bar]]:
 
 
 def _java(quick: bool) -> tuple[list[Row], list[Bar]]:
-    """All 2^48 seeds of java.util.Random."""
+    """All 2^48 seeds of java.util.Random, by an even bound and by odd ones."""
     rows, times = [], []
     for draws in (6, 8, 12):
         asked = _question("java-random", {"kind": "bound", "bound": 1000}, draws, SEED48)
@@ -188,6 +189,11 @@ def _java(quick: bool) -> tuple[list[Row], list[Bar]]:
         _must(_surviving(asked, best.found) == [SEED48], f"java: {best.found} from {draws} draws")
         rows.append(best.row(f"java nextInt(1000) x {draws}, all seeds"))
         times.append(best.cpu_s)
+    for bound, draws in ((999, 10), (49, 12), (7, 24)):
+        asked = _question("java-random", {"kind": "bound", "bound": bound}, draws, SEED48)
+        best = _best_of(partial(_search, Halves(), asked, 0, asked.size))
+        _must(_surviving(asked, best.found) == [SEED48], f"java: {best.found} from {draws} draws below {bound}")
+        rows.append(best.row(f"java nextInt({bound}) x {draws}, all seeds"))
     note = "the slowest of 6, 8 and 12 draws of nextInt(1000)"
     return rows, [Bar("java.util.Random, all 2^48 seeds, CPU-s", max(times), 1.0, "<", note)]
 

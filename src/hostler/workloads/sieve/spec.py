@@ -36,7 +36,7 @@ MAX_MISSING = 1_000
 MAX_ALIGNMENTS = 1_000_000
 SEEDS, STATES, ENDS = ITEMS = ("seeds", "states", "ends")
 AUTO = "auto"
-METHODS = (AUTO, "low-bits", "gf2", "lattice", "line", "twister", "words", "lanes", "opencl")
+METHODS = (AUTO, "low-bits", "gf2", "lattice", "halves", "line", "twister", "words", "lanes", "opencl")
 CHOICES = frozenset({"skip", "gap", "missing", "share", "rate", "miss", "items", "method"})
 """What a data file does not say: how to search."""
 SAID = frozenset({"generator", "calls", "filters"})

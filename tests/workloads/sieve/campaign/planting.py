@@ -9,6 +9,7 @@ from hostler.workloads.sieve.generators import Generator, Output, generator
 from hostler.workloads.sieve.judge import Survivor, judge
 from hostler.workloads.sieve.methods.base import Method, Offer
 from hostler.workloads.sieve.methods.gf2 import Gf2
+from hostler.workloads.sieve.methods.halves import Halves
 from hostler.workloads.sieve.methods.lanes import Lanes
 from hostler.workloads.sieve.methods.lattice import Lattice
 from hostler.workloads.sieve.methods.line import Line
@@ -19,7 +20,7 @@ from hostler.workloads.sieve.spec import Spec, log_chance, output_arguments, par
 
 from ..methods.asking import fits, planted
 
-METHODS: tuple[Method, ...] = (Lanes(), Gf2(), LowBits(), Lattice(), Line(), Twister(), Words())
+METHODS: tuple[Method, ...] = (Lanes(), Gf2(), LowBits(), Lattice(), Halves(), Line(), Twister(), Words())
 TWISTERS = {"php-mt_rand", "python-random", "ruby-random", "numpy-randomstate", "php5-mt_rand"}
 LEAST_ITEMS, MOST_ITEMS = 1 << 14, 1 << 22
 SEARCH_S = 0.15
