@@ -14,7 +14,8 @@ from hostler.workloads.sieve.generators.rules import Residue, Span
 from hostler.workloads.sieve.judge import judge
 from hostler.workloads.sieve.methods.base import Offer
 from hostler.workloads.sieve.methods.choosing import choose
-from hostler.workloads.sieve.methods.halves import MOST_S, Halves
+from hostler.workloads.sieve.methods.halves import Halves
+from hostler.workloads.sieve.methods.solved import MOST_S
 from hostler.workloads.sieve.spec import Spec, parse_output
 
 from .asking import planted

@@ -29,7 +29,7 @@ from hostler.workloads.sieve.methods.affine import Congruence, Map, congruence, 
 from hostler.workloads.sieve.methods.base import Offer
 from hostler.workloads.sieve.methods.halves_kernels import F64, I64, U64
 from hostler.workloads.sieve.methods.planes import Grid, grid
-from hostler.workloads.sieve.methods.solved import MOST, Solved, too_many
+from hostler.workloads.sieve.methods.solved import MOST, MOST_S, Solved, too_many
 from hostler.workloads.sieve.methods.stations import Station, followed, most_again, rejections, stations
 from hostler.workloads.sieve.spec import Spec
 
@@ -43,8 +43,6 @@ MOST_STATIONS = 1024
 SPARE_BITS = 64
 """So many bits more than a state has are tested by the kernel, so that chance leaves it few."""
 FEW = 256
-MOST_S = 15.0
-"""It answers at once or not at all, and a worker that says nothing for half a minute counts as lost."""
 CHUNK_S = 0.1
 LOW_S, POINT_S, STATE_S, GRID_S, PLAN_S = 6e-8, 2.5e-9, 1e-3, 1e-3, 1e-2
 NODE_S, NODE_GROWTH = 1.5e-9, 1.75

@@ -16,13 +16,11 @@ from hostler.workloads.sieve.methods.affine import steps_to_items
 from hostler.workloads.sieve.methods.base import Offer
 from hostler.workloads.sieve.methods.choices import U64, Choices, meets
 from hostler.workloads.sieve.methods.picks import Single
-from hostler.workloads.sieve.methods.solved import MOST, Solved, too_many
+from hostler.workloads.sieve.methods.solved import MOST, MOST_S, Solved, too_many
 from hostler.workloads.sieve.methods.unmixing import Unmixer, many, unmixer
 from hostler.workloads.sieve.spec import SEEDS, Spec
 
 MOST_AIMS = 256
-MOST_S = 120.0
-"""What it may cost, in CPU-seconds."""
 ROOT_BITS = 64
 ITEM_S = 1e-5
 
