@@ -8,14 +8,18 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from math import exp
 from typing import Any
 
 from hostler.workloads.sieve import callspec, spec, statistics
+from hostler.workloads.sieve.generators import Output
 from hostler.workloads.sieve.spec import Spec
 
 BELOW = 0.01
 """A search settles something where fewer wrong items than that are expected to survive."""
+ORDERS = 64
+"""So many orders are tried for one that is another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +67,24 @@ def told(search: Spec, found: Prospect) -> Iterator[str]:
 def shuffled(params: Mapping[str, Any]) -> dict[str, Any]:
     """The same question of the same draws in another order, in which nothing but chance survives: a control.
 
-    The order is drawn from the question's digest; unknown draws stay where they are.
+    Draws change places with those of the same call; unknown ones stay where they are. Where there is no other order,
+    as of one draw or of equal ones, chance makes them anew. What is drawn comes from the question's digest.
     """
-    draws = list(params["draws"])
-    places = [place for place, draw in enumerate(draws) if draw is not None]
-    values = [draws[place] for place in places]
-    random.Random(spec.digest(params)).shuffle(values)  # noqa: S311 - any order does
-    for place, value in zip(places, values, strict=True):
-        draws[place] = value
+    search, chance = spec.parse(params), random.Random(spec.digest(params))  # noqa: S311 - any order does
+    groups: dict[Output, list[int]] = {}
+    for place, draw in enumerate(search.draws):
+        if draw is not None:
+            groups.setdefault(search.call(place), []).append(place)
+    draws = list(search.draws)
+    for attempt in count():
+        for call, places in groups.items():
+            values = [search.draws[place] for place in places]
+            if attempt < ORDERS:
+                chance.shuffle(values)
+            else:
+                values = [call.lowest + chance.randrange(call.size) for _ in places]
+            for place, value in zip(places, values, strict=True):
+                draws[place] = value
+        if tuple(draws) != search.draws:
+            break
     return {**params, "draws": draws}
