@@ -12,7 +12,7 @@ from itertools import count
 from math import exp
 from typing import Any
 
-from hostler.workloads.sieve import callspec, spec, statistics
+from hostler.workloads.sieve import callspec, chances, spec
 from hostler.workloads.sieve.generators import Output
 from hostler.workloads.sieve.spec import Spec
 
@@ -26,14 +26,16 @@ ORDERS = 64
 class Prospect:
     """``expected`` wrong items of ``items`` survive; with ``needed`` known draws fewer than :data:`BELOW` would.
 
-    ``needed`` is ``None`` where no number of draws would do, or where that is not worked out (rounds of calls,
-    missing outputs).
+    ``same`` items make the same draws as one of them for ever, so that no number of draws tells them apart.
+
+    ``needed`` is ``None`` where no number of draws would do, or where that is not worked out (missing outputs).
     """
 
     items: int
     known: int
     expected: float
     needed: int | None
+    same: float = 0.0
 
     @property
     def settles(self) -> bool:
@@ -44,12 +46,9 @@ class Prospect:
 def prospect(search: Spec, items: int) -> Prospect:
     """What a search of so many items will be worth."""
     expected = exp(spec.log_chance(search)) * items
-    needed = None
-    if len(search.calls) == 1 and not search.missing:
-        needed = statistics.draws_needed(
-            search.calls[0].odds, items, share=search.share, alignments=search.alignments_count, below=BELOW
-        )
-    return Prospect(items, search.known, expected, needed)
+    needed = None if search.missing else chances.draws_needed(search, items, BELOW)
+    same = chances.same_for_ever(search.generator, search.calls) * items
+    return Prospect(items, search.known, expected, needed, same)
 
 
 def told(search: Spec, found: Prospect) -> Iterator[str]:
@@ -62,6 +61,8 @@ def told(search: Spec, found: Prospect) -> Iterator[str]:
             "no number of draws would settle this" if found.needed is None else f"{found.needed} known draws would do"
         )
         yield f"WARNING: survivors of this search will mean little: {more}"
+    if found.same >= 1:
+        yield f"WARNING: about {found.same:.3g} {search.items} make the same draws for ever: no draw tells them apart"
 
 
 def shuffled(params: Mapping[str, Any]) -> dict[str, Any]:
