@@ -60,7 +60,8 @@ def test_draws_of_a_control_stay_with_their_calls() -> None:
 @pytest.mark.parametrize("found", [[7, 8], [7, 8, 9], [7, None, 7, 7, 7], [7]])
 def test_a_control_never_asks_the_question_itself(found: list[int | None]) -> None:
     for first in range(1, 50):
-        params = {"schema": 2, "generator": "php8", "calls": [DICE], "draws": [*found, *[None] * first]}
+        params: dict[str, Any] = {"schema": 2, "generator": "php8", "calls": [DICE]}
+        params["draws"] = [*found, *[None] * first]
         control = shuffled(params)
         assert control["draws"] != params["draws"]
         assert [draw is None for draw in control["draws"]] == [draw is None for draw in params["draws"]]

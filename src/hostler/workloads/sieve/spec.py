@@ -39,8 +39,8 @@ AUTO = "auto"
 METHODS = (AUTO, "low-bits", "gf2", "lattice", "line", "twister", "words", "lanes", "opencl")
 CHOICES = frozenset({"skip", "gap", "missing", "share", "rate", "miss", "items", "method"})
 """What a data file does not say: how to search."""
-SAID = frozenset({"generator", "calls", "filters"})
-"""What may be said beside a data file: whose draws they are, where it does not say so, and which of them count."""
+SAID = frozenset({"generator", "calls", "filters", "ignore"})
+"""What may be said beside a data file: whose draws they are, which of them count, and what else stands in it."""
 
 Params = Mapping[str, Any]
 R = TypeVar("R")
@@ -218,7 +218,10 @@ def _inlined(params: Params, base_dir: Path) -> Params:
     given = _object(params, "the parameters", required={"data"}, optional=CHOICES | SAID)
     if not isinstance(given["data"], str):
         raise SpecError(f"data: {given['data']!r} is no path; name a data file")
-    recording = data.read(base_dir / given["data"], data.Filters.parse(given.get("filters", {})))
+    filters, ignore = data.Filters.parse(given.get("filters", {})), given.get("ignore", [])
+    if not isinstance(ignore, list) or any(not isinstance(name, str) for name in ignore):
+        raise SpecError(f"ignore: {ignore!r}: must be a list of names of columns")
+    recording = data.read(base_dir / given["data"], filters, ignore=ignore)
     said: dict[str, Any] = dict(recording.says)
     said |= {name: given[name] for name in ("generator", "calls") if name in given}
     if "generator" not in said:
