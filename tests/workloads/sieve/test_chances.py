@@ -81,9 +81,11 @@ def test_how_often_values_come(name: str, call: dict[str, Any]) -> None:
 
 
 def test_a_value_that_never_comes_has_no_chance() -> None:
-    search = spec.parse(
-        {"schema": 2, "generator": "msvc", "calls": [{"kind": "floor", "n": 40000}], "draws": [1, 2, 3, 4, 5]}
-    )
+    call = {"kind": "floor", "n": 40000}
+    search = spec.parse({"schema": 2, "generator": "msvc", "calls": [call], "draws": [1, 2, 3, 4, 5]})
     never = next(v for v in range(40000) if chances.likelihood(search.generator, search.calls[0])(v) == float("-inf"))
     params = spec.canonical(search) | {"draws": [never]}
     assert 0 < spec.chance(params) < 1e-300
+    assert prospect(spec.parse(params), 1 << 32).needed == 3
+    never_any = spec.parse({"schema": 2, "generator": "msvc", "calls": [call], "draws": [never] * 4, "share": 0.5})
+    assert prospect(never_any, 1 << 32).expected == 0

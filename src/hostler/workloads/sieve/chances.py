@@ -9,6 +9,7 @@ modulo 8 always do. Nothing here imports numpy.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 EVEN = 1 << 20
 """Where so many numbers come to each value, all values are taken as equally likely."""
+LOOKED_AT = 2_000
+"""Draws of a call whose own chance is counted: with more of them none is left to speak of."""
 MOST = 10_000
 """More draws than that are not asked for."""
 
@@ -115,13 +118,14 @@ def likelihood(made_by: Generator, call: Output) -> Callable[[int], float]:
 
 
 def _fits(search: Spec) -> list[list[float]]:
-    """How likely each known draw is, by call."""
+    """How likely each known draw is, by call; of very many, those after the first count as all values do."""
     likely = [likelihood(search.generator, call) for call in search.calls]
     fits: list[list[float]] = [[] for _ in likely]
     for place, draw in enumerate(search.draws):
         if draw is not None:
             call = place % len(likely)
-            fits[call].append(likely[call](draw))
+            exact = len(fits[call]) < LOOKED_AT
+            fits[call].append(likely[call](draw) if exact else -math.log(search.calls[call].odds))
     return fits
 
 
@@ -132,13 +136,15 @@ def _all_fit(kind: Alike, fits: Sequence[Sequence[float]]) -> float:
 
 def _question(search: Spec, fits: Sequence[Sequence[float]], draws: int, need: int) -> statistics.Question:
     """Draws of one call, as likely as they are on average: no others with that average fit as many more easily."""
-    average = math.fsum(map(math.exp, fits[0])) / len(fits[0])
+    average = max(math.fsum(map(math.exp, fits[0])) / len(fits[0]), sys.float_info.min)
     kinds = tuple((kind.share, kind.bits[0]) for kind in alike(search.generator, search.calls))
     return statistics.Question(1 / average, draws, need, search.alignments_count, kinds)
 
 
 def _typical(fits: Sequence[float], call: Output) -> float:
-    return math.fsum(fits) / len(fits) if fits else -math.log(call.odds)
+    """What a draw more is likely to be; those that never come tell nothing of it."""
+    finite = [fit for fit in fits if fit > -math.inf]
+    return math.fsum(finite) / len(finite) if finite else -math.log(call.odds)
 
 
 # ---- of states ------------------------------------------------------------------------------------------------------
