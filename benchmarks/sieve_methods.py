@@ -28,19 +28,22 @@ from hostler.workloads.sieve.generators import generator, oracle
 from hostler.workloads.sieve.judge import judge
 from hostler.workloads.sieve.methods.base import Finder, Method, Offer
 from hostler.workloads.sieve.methods.gf2 import Gf2
+from hostler.workloads.sieve.methods.halves import Halves
 from hostler.workloads.sieve.methods.lanes import Lanes
 from hostler.workloads.sieve.methods.lattice import Lattice
 from hostler.workloads.sieve.methods.line import Line
 from hostler.workloads.sieve.methods.low_bits import LowBits
 from hostler.workloads.sieve.methods.opencl import OpenCl
+from hostler.workloads.sieve.methods.words import Words
 from sieve_naive import MODULUS, A, C, M, jumps, naive_sieve
 from sieve_peer import PhpPeer, php_peer
 
-METHODS: tuple[Method, ...] = (Lanes(), Gf2(), LowBits(), Lattice(), Line())
+METHODS: tuple[Method, ...] = (Lanes(), Gf2(), LowBits(), Lattice(), Halves(), Line(), Words())
 ROUNDS = 3
 START = 1 << 30
 PLANTED = START + 12_345_678
 SEED48 = 0x5DEECE66D17B
+SEED64 = 0xFEDCBA9876543210
 PUBLISHED = {"mt_rand()": "96-105", "mt_rand(0, 56) x 10": "64"}
 PHP_BAR, LANES_BAR, ORIGINAL_BAR = 1.3, 4000.0, 50.0
 ORIGINAL_RATE = 0.39
@@ -59,6 +62,15 @@ CHEAP: list[tuple[str, Kind, str]] = [
     ("java-random", {"kind": "int"}, "java nextInt()"),
     ("java-random", {"kind": "bound", "bound": 1000}, "java nextInt(1000)"),
 ]
+WHOLE: list[tuple[str, str, Kind, int]] = [
+    ("splitmix64 next() x 4", "splitmix64", {"kind": "exact"}, 4),
+    ("splitmix64 next() >> 24 x 4", "splitmix64", {"kind": "bits", "shift": 24, "bits": 40}, 4),
+    ("xorshift64* next() x 4", "xorshift64star", {"kind": "exact"}, 4),
+    ("pcg32 next() x 6", "pcg32", {"kind": "exact"}, 6),
+    ("xoshiro256** next() x 4", "xoshiro256starstar", {"kind": "exact"}, 4),
+    ("lua math.random() x 6", "lua-random", {"kind": "float"}, 6),
+]
+"""Title, generator, call, draws."""
 OPENCL: list[tuple[str, str, Kind, int, int]] = [
     ("php mt_rand()", "php-mt_rand", {"kind": "exact"}, 1, 24),
     ("xorshift32 mod 1000 x 8", "xorshift32", {"kind": "mod", "modulus": 1000}, 8, 28),
@@ -98,7 +110,7 @@ def measured(quick: bool) -> tuple[list[Row], list[Bar]]:
     """All rows and bars."""
     rows: list[Row] = []
     bars: list[Bar] = []
-    for part in (_php, _lanes, _original, _java, _xorshift128, _python, _opencl):
+    for part in (_php, _lanes, _original, _java, _xorshift128, _whole, _python, _opencl):
         more_rows, more_bars = part(quick)
         rows += more_rows
         bars += more_bars
@@ -169,7 +181,7 @@ def _original(quick: bool) -> tuple[list[Row], list[Bar]]:
 
 
 def _java(quick: bool) -> tuple[list[Row], list[Bar]]:
-    """All 2^48 seeds of java.util.Random."""
+    """All 2^48 seeds of java.util.Random, by an even bound and by odd ones."""
     rows, times = [], []
     for draws in (6, 8, 12):
         asked = _question("java-random", {"kind": "bound", "bound": 1000}, draws, SEED48)
@@ -177,6 +189,11 @@ def _java(quick: bool) -> tuple[list[Row], list[Bar]]:
         _must(_surviving(asked, best.found) == [SEED48], f"java: {best.found} from {draws} draws")
         rows.append(best.row(f"java nextInt(1000) x {draws}, all seeds"))
         times.append(best.cpu_s)
+    for bound, draws in ((999, 10), (49, 12), (7, 24)):
+        asked = _question("java-random", {"kind": "bound", "bound": bound}, draws, SEED48)
+        best = _best_of(partial(_search, Halves(), asked, 0, asked.size))
+        _must(_surviving(asked, best.found) == [SEED48], f"java: {best.found} from {draws} draws below {bound}")
+        rows.append(best.row(f"java nextInt({bound}) x {draws}, all seeds"))
     note = "the slowest of 6, 8 and 12 draws of nextInt(1000)"
     return rows, [Bar("java.util.Random, all 2^48 seeds, CPU-s", max(times), 1.0, "<", note)]
 
@@ -190,6 +207,18 @@ def _xorshift128(quick: bool) -> tuple[list[Row], list[Bar]]:
     _must(seed in best.found and survivor is not None and survivor.skip == 777, "xorshift128: seed or skip was lost")
     title = f"xorshift128 mod 1000 x 64, all states, skips 0-{skips}"
     return [best.row(title)], [Bar("xorshift128, seed and skip from 64 draws, CPU-s", best.cpu_s, 5.0, "<")]
+
+
+def _whole(quick: bool) -> tuple[list[Row], list[Bar]]:
+    """All 2^64 seeds of generators whose words can be undone."""
+    rows, times = [], []
+    for title, name, kind, draws in WHOLE:
+        asked = _question(name, kind, draws, SEED64)
+        best = _best_of(partial(_cheapest, asked))
+        _must(_surviving(asked, best.found) == [SEED64], f"{title}: {best.found}")
+        rows.append(best.row(f"{title}, all seeds"))
+        times.append(best.cpu_s)
+    return rows, [Bar("generators of whole words, all 2^64 seeds, CPU-s", max(times), 1.0, "<", "the slowest of them")]
 
 
 def _python(quick: bool) -> tuple[list[Row], list[Bar]]:

@@ -56,6 +56,12 @@ def test_searches_that_are_told_together_count_together_the_surest_first() -> No
     assert [json.loads(line)["e_value"] for line in json_lines([one, other])] == [0.02, 2e-06]
 
 
+def test_of_very_many_the_surest_are_shown() -> None:
+    lines = list(told([outcome(*({"at": item, "chance": 1.0} for item in range(250)))]))
+    assert len(lines) == 104
+    assert lines[-2] == "and 150 more, less sure than these; `hostler sieve survivors --json` has all"
+
+
 def test_json_has_one_object_a_line() -> None:
     (line,) = json_lines([outcome({"at": 42, "chance": 1e-6})])
     assert json.loads(line) == {

@@ -173,6 +173,10 @@ def test_a_variable_that_is_wrong_is_named(name: str, value: str, message: str) 
         load(None, {name: value})
 
 
+def test_variables_of_programs_are_let_be() -> None:
+    load(None, {"HOSTLER_SIEVE_OPENCL": "off", "HOSTLER_SIEVE_CACHE": "/tmp/sieve"})
+
+
 def test_an_override_that_sets_nothing_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"command line: api\.prot: is no setting"):
         load(None, {}, {"api.prot": 1})

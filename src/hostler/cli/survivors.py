@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 WORKER = ["{python}", "-m", "hostler.workloads.sieve", "worker"]
 LOOK_S = 0.5
 TELL_S = 5.0
+MOST_SHOWN = 100
 SURVIVORS = (Column("SEED", right=True), Column("E-VALUE", right=True), Column("NEXT", yields=True))
 PLACE = Column("SKIP,GAP", right=True)
 FIT = Column("FIT", right=True)
@@ -106,7 +107,10 @@ def told(found: Sequence[Outcome]) -> Iterator[str]:
     rows = sorted(((each, hit) for each in found for hit in each.hits), key=lambda row: row[0].e_value(row[1]))
     yield f"{_head(found)}: {len(rows)} survived" + (":" if rows else "; no seed of the range made these draws")
     if rows:
-        yield from table(_columns(rows, many), [_row(each, hit, rows, many) for each, hit in rows])
+        shown = rows[:MOST_SHOWN]
+        yield from table(_columns(shown, many), [_row(each, hit, shown, many) for each, hit in shown])
+        if len(rows) > MOST_SHOWN:
+            yield f"and {len(rows) - MOST_SHOWN} more, less sure than these; `hostler sieve survivors --json` has all"
     controls = [each.control for each in found if each.control is not None]
     if controls:
         survived = sum(each.hits for each in controls)

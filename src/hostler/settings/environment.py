@@ -23,6 +23,9 @@ SET_BY_HOSTLER = frozenset(
 READ_BY_CLIENTS = frozenset(PREFIX + name for name in ("URL", "TOKEN", "CA"))
 """Where the command line finds a controller, and what it shows there. They set nothing of a controller."""
 
+READ_BY_PROGRAMS = frozenset(PREFIX + name for name in ("SIEVE_OPENCL", "SIEVE_CACHE"))
+"""What programs of sweeps read on their nodes, this machine perhaps among them. They set nothing of a controller."""
+
 
 @dataclass(frozen=True, slots=True)
 class Alias:
@@ -82,7 +85,7 @@ def _may_set(environ: Mapping[str, str]) -> bool:
 
 
 def _is_ours(name: str) -> bool:
-    return name.startswith(PREFIX) and name not in SET_BY_HOSTLER and name not in READ_BY_CLIENTS
+    return name.startswith(PREFIX) and name not in SET_BY_HOSTLER | READ_BY_CLIENTS | READ_BY_PROGRAMS
 
 
 def _from_elsewhere(environ: Mapping[str, str], ours: Mapping[KeyPath, str]) -> Iterator[tuple[KeyPath, Tree]]:

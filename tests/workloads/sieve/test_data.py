@@ -213,3 +213,24 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
         read(path)
     with pytest.raises(SpecError, match="cannot be read"):
         read(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("a.txt", "[2, 0, 01]", "line 1: .* is no draw"),
+        ("a.txt", f"[{'1' * 5000}]", "line 1: .* is no draw"),
+        ("a.json", "[0.5, 1e999]", r"draws\[1\]: inf is no draw"),
+        ("a.json", f"[{'1' * 5000}]", "an integer of 5000 digits is none that a generator gives"),
+        ("a.jsonl", f'{{"draw": {"1" * 5000}}}', "line 1: .* 5000 digits"),
+        ("a.csv", "draw\n-\n", "no known draw is left of 1; record some"),
+    ],
+)
+def test_numbers_that_no_generator_gives(tmp_path: Path, name: str, text: str, complaint: str) -> None:
+    with pytest.raises(SpecError, match=complaint):
+        read(write(tmp_path, name, text))
+
+
+def test_a_path_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="cannot be read"):
+        read(tmp_path / "a\0b")

@@ -47,3 +47,22 @@ def test_a_control_has_the_same_draws_in_another_order_and_is_the_same_each_time
     assert control["draws"][5] is None
     assert sorted(filter(None, control["draws"])) == sorted(filter(None, params["draws"]))
     assert shuffled(params) == control
+
+
+def test_draws_of_a_control_stay_with_their_calls() -> None:
+    calls = [DICE, {"kind": "range", "min": 1, "max": 6}]
+    params = {"schema": 2, "generator": "php8", "calls": calls, "draws": [70, 1, 80, 2, 90, 3, 99, 4]}
+    control = shuffled(params)
+    assert spec.parse(control).draws != spec.parse(params).draws
+    assert sorted(control["draws"][::2]) == [70, 80, 90, 99]
+
+
+@pytest.mark.parametrize("found", [[7, 8], [7, 8, 9], [7, None, 7, 7, 7], [7]])
+def test_a_control_never_asks_the_question_itself(found: list[int | None]) -> None:
+    for first in range(1, 50):
+        params: dict[str, Any] = {"schema": 2, "generator": "php8", "calls": [DICE]}
+        params["draws"] = [*found, *[None] * first]
+        control = shuffled(params)
+        assert control["draws"] != params["draws"]
+        assert [draw is None for draw in control["draws"]] == [draw is None for draw in params["draws"]]
+        spec.parse(control)

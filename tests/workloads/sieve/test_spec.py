@@ -193,3 +193,13 @@ def test_the_specification_side_needs_no_numpy_and_no_numba() -> None:
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "java-random" in done.stdout
+
+
+def test_columns_that_are_no_matter_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,draw\n1,12\n2,13\n")
+    given = {"data": "a.csv", "generator": "php8", "calls": "mt_rand(1,100)"}
+    with pytest.raises(SpecError, match=r"unknown id.*name what is to be passed over in ignore"):
+        spec.prepare(given, tmp_path)
+    assert spec.prepare({**given, "ignore": ["id"]}, tmp_path)["draws"] == [12, 13]
+    with pytest.raises(SpecError, match="ignore: 'id': must be a list"):
+        spec.prepare({**given, "ignore": "id"}, tmp_path)

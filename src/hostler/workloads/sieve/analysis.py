@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import count, islice
+from itertools import islice
 from typing import Any, TypeAlias
 
-from hostler.workloads.sieve import statistics
+from hostler.workloads.sieve import chances
 from hostler.workloads.sieve.candidates import Candidate, never_given, question
 from hostler.workloads.sieve.data import Draw
 from hostler.workloads.sieve.errors import SpecError, TooManyHits
@@ -190,7 +190,7 @@ def _found(spec: Spec, by: str, survivors: Sequence[Survivor]) -> Answer:
         "verdict": FOUND if clear else UNDECIDED,
         "by": by,
         "expected_by_chance": expected,
-        "draws_needed": _draws_needed(spec),
+        "draws_needed": chances.draws_needed(spec, spec.size, CLEAR),
         "count": len(survivors),
         "survivors": [_told(survivor) for survivor in survivors[:MOST_TOLD]],
         "says": f"seed {one.item} {where}{more} make{'' if more else 's'} them{doubt}",
@@ -220,7 +220,7 @@ def _none(spec: Spec, by: str, offer: Offer) -> Answer:
 def _undecided(spec: Spec, offers: dict[str, Offer | str]) -> Answer:
     refusals = {name: offer for name, offer in offers.items() if isinstance(offer, str)}
     wishes = [why for why in refusals.values() if " more" in why]
-    brute, enough = offers[Lanes.name], _draws_needed(spec)
+    brute, enough = offers[Lanes.name], chances.draws_needed(spec, spec.size, CLEAR)
     cpu_s = brute.cpu_s(spec.size) if isinstance(brute, Offer) else None
     cost = f"brute force has {count_of(spec.size)} seeds to try, " + (
         f"{duration(cpu_s)} of one core" if cpu_s is not None else "which no method does"
@@ -244,26 +244,11 @@ def _expected(spec: Spec) -> float:
 
 
 def _enough(spec: Spec) -> str:
-    enough = _draws_needed(spec)
+    enough = chances.draws_needed(spec, spec.size, CLEAR)
     if enough is None:
         return "no number of draws would rule chance out"
     less = f", there are {spec.known}" if enough > spec.known else ""
     return f"{enough} known draws rule chance out{less}"
-
-
-def _draws_needed(spec: Spec) -> int | None:
-    """The least number of known draws with fewer than :data:`CLEAR` seeds by chance."""
-    if len(spec.calls) == 1:
-        of = spec.calls[0].odds
-        return statistics.draws_needed(of, spec.size, alignments=spec.alignments_count, below=CLEAR)
-    left = math.log(spec.size * spec.alignments_count / CLEAR)
-    if all(call.odds < 2 for call in spec.calls):
-        return None
-    for draws in count():
-        if left < 0:
-            return draws
-        left -= math.log(spec.call(draws).odds)
-    return None
 
 
 def _where(spec: Spec) -> str:

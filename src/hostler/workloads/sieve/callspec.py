@@ -23,6 +23,10 @@ from hostler.workloads.sieve.generators.mappings import Bits, Chosen, Float
 from hostler.workloads.sieve.spellings import BARE, SPELLINGS, Spelling
 
 MOST_TEXT = 2_000
+MOST_BITS = 4_096
+"""Of constants."""
+_UNCLEAR = re.compile(r"<<\s*\w+\s*[-+]|[-+]\s*\w+\s*<<")
+"""``1<<31-1`` is 2^31 - 1 in Go and 2^30 elsewhere."""
 FLOORS = frozenset({"floor", "int", "trunc", "to_i", "parseInt", "long"})
 CHOICES = ("range", "randrange", "bound", "below", "intn", "mod", "floor")
 """The kinds that programs usually draw a bounded integer with, the most usual first."""
@@ -35,8 +39,7 @@ _OPERATORS: dict[type[ast.operator], str] = {
     ast.BitAnd: "&", ast.BitOr: "|", ast.Pow: "**", ast.MatMult: "@",
 }  # fmt: skip
 _FOLDED: dict[str, Callable[[int, int], int]] = {
-    "+": int.__add__, "-": int.__sub__, "*": int.__mul__, "<<": lambda a, b: a << min(b, 4096) if b >= 0 else a,
-    "**": lambda a, b: int(a ** min(b, 4096)) if abs(a) <= 16 and b >= 0 else a,
+    "+": int.__add__, "-": int.__sub__, "*": int.__mul__, "<<": int.__lshift__, "**": lambda a, b: int(a**b),
 }  # fmt: skip
 
 
@@ -108,9 +111,12 @@ def _own(made_by: Generator, tree: Tree, text: str) -> Output | None:
     if tree[0] != "call" or tree[1] not in made_by.outputs:
         return None
     _, kind, values, names = tree
+    if kind in FLOORS and any(value[0] != "int" for value in values):
+        return None  # of an expression, in the language of the generator
     needed = [each.name for each in fields(made_by.outputs[kind])]
     given = list(needed[: len(values) - len(names)]) + list(names)
-    if sorted(given) != sorted(needed) or any(value[0] != "int" for value in values):
+    fits = len(values) == len(needed) and sorted(given) == sorted(needed)
+    if not fits or any(value[0] != "int" for value in values):
         raise SpecError(f"calls: {text}: {kind} of {made_by.name} is written {_own_form(made_by, kind)}, with integers")
     return _build(made_by, kind, {name: value[1] for name, value in zip(given, values, strict=True)}, text)
 
@@ -166,11 +172,11 @@ def _unknown(made_by: Generator, tree: Tree, text: str) -> str:
     name = _name_of(tree)
     names = [name] if name in known.values() else get_close_matches(name, list(known.values()), 1)
     near = [spelling for spelling, of in known.items() if of in names]
-    meant = f"; did you mean {' or '.join(near)}?" if near else ""
+    meant = f"; did you mean {' or '.join(near)}?" if near else "."
     return (
         f"calls: {made_by.name} knows no {text}{meant} It knows {', '.join(known)}; "
         f"in our own form {', '.join(own)}; capitals stand for integers"
-    ).replace("? It", "? It" if meant else ". It")
+    )
 
 
 # ---- from outputs to texts ------------------------------------------------------------------------------------------
@@ -255,6 +261,8 @@ def _whole_ones(made_by: Generator, low: int, high: int) -> list[Output]:
 @lru_cache(1024)
 def _tree(text: str, *, template: bool = False) -> Tree:
     """The text in its one form; raises :class:`SpecError`."""
+    if unclear := _UNCLEAR.search(text):
+        raise SpecError(f"calls: {text!r:.80}: {unclear[0]}: languages differ in what comes first; write the number")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python's, on numbers that it would write otherwise
@@ -338,7 +346,7 @@ def _unary(node: ast.UnaryOp, template: bool) -> Tree:
 def _binary(node: ast.BinOp, template: bool) -> Tree:
     sign, left, right = _OPERATORS[type(node.op)], _normal(node.left, template), _normal(node.right, template)
     if left[0] == right[0] == "int" and sign in _FOLDED:
-        return "int", _FOLDED[sign](left[1], right[1])
+        return "int", _folded(sign, left[1], right[1])
     if sign == "@":
         return _floor(right)
     if sign == "|" and right == ("int", 0):
@@ -346,6 +354,14 @@ def _binary(node: ast.BinOp, template: bool) -> Tree:
     if sign in "*+&" and left[0] == "int":
         left, right = right, left
     return sign, left, right
+
+
+def _folded(sign: str, left: int, right: int) -> int:
+    """Arithmetic of constants, of the sizes that calls have."""
+    bits = {"<<": left.bit_length() + right, "**": left.bit_length() * right}.get(sign, 0)
+    if bits > MOST_BITS or (right < 0 and sign in ("<<", "**")):
+        raise ValueError("a power out of range")
+    return _FOLDED[sign](left, right)
 
 
 def _fits(template: Tree, tree: Tree, holes: dict[str, int]) -> bool:

@@ -115,14 +115,16 @@ def read(
     """
     try:
         content = path.read_bytes()
-    except OSError as error:
-        raise SpecError(f"{path}: cannot be read ({error.strerror}); check the path") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise SpecError(f"{path}: cannot be read ({why}); check the path") from None
     try:
         table = read_table(content, form or _form(path), Hints(frozenset(ignore), hexadecimal))
         _check_order(table)
         kept, notes = _filtered(table, filters)
         if all(draw is None for draw in kept.draws):
-            raise SpecError(f"no known draw is left of {len(table.draws)} ({', '.join(notes)}); choose wider filters")
+            cure = f" ({', '.join(notes)}); choose wider filters" if notes else "; record some"
+            raise SpecError(f"no known draw is left of {len(table.draws)}{cure}")
     except SpecError as error:
         raise SpecError(f"{path}: {error}") from None
     return Recording(

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from hostler.workloads.sieve import callspec, data, statistics
+from hostler.workloads.sieve import callspec, chances, data, statistics
 from hostler.workloads.sieve.errors import SpecError
 from hostler.workloads.sieve.generators import Generator, Output, generator
 
@@ -36,11 +36,11 @@ MAX_MISSING = 1_000
 MAX_ALIGNMENTS = 1_000_000
 SEEDS, STATES, ENDS = ITEMS = ("seeds", "states", "ends")
 AUTO = "auto"
-METHODS = (AUTO, "low-bits", "gf2", "lattice", "line", "twister", "lanes", "opencl")
+METHODS = (AUTO, "low-bits", "gf2", "lattice", "halves", "line", "twister", "words", "lanes", "opencl")
 CHOICES = frozenset({"skip", "gap", "missing", "share", "rate", "miss", "items", "method"})
 """What a data file does not say: how to search."""
-SAID = frozenset({"generator", "calls", "filters"})
-"""What may be said beside a data file: whose draws they are, where it does not say so, and which of them count."""
+SAID = frozenset({"generator", "calls", "filters", "ignore"})
+"""What may be said beside a data file: whose draws they are, which of them count, and what else stands in it."""
 
 Params = Mapping[str, Any]
 R = TypeVar("R")
@@ -191,7 +191,7 @@ def digest(params: Params) -> str:
 
 
 def chance(params: Params) -> float:
-    """The probability that a wrong item passes: draws taken as independent and uniform over their values.
+    """The probability that a wrong item passes: draws taken as independent, but for what :mod:`chances` knows better.
 
     Times the number of items searched it is the number of survivors to expect by chance. Never 0: a value too small
     for a float is the smallest positive one.
@@ -206,14 +206,7 @@ def probability(logarithm: float) -> float:
 
 def log_chance(spec: Spec, fitting: int | None = None) -> float:
     """The natural logarithm of :func:`chance`; of fitting at least so many draws where ``fitting`` is given."""
-    if spec.need < spec.known or fitting is not None:
-        least = spec.need if fitting is None else max(fitting, 1)
-        question = statistics.Question(spec.calls[0].odds, spec.known, least, spec.alignments_count)
-        return statistics.log_chance(question)
-    fits = -sum(math.log(spec.call(i).odds) for i, draw in enumerate(spec.draws) if draw is not None)
-    # The expected number of ways to fit bounds the probability that there is one.
-    ways = math.log(spec.alignments_count) + len(spec.draws) * math.log(spec.missing + 1)
-    return min(0.0, fits + ways)
+    return chances.log_chance(spec, fitting)
 
 
 def item_range(params: Params) -> tuple[int, int]:
@@ -225,7 +218,10 @@ def _inlined(params: Params, base_dir: Path) -> Params:
     given = _object(params, "the parameters", required={"data"}, optional=CHOICES | SAID)
     if not isinstance(given["data"], str):
         raise SpecError(f"data: {given['data']!r} is no path; name a data file")
-    recording = data.read(base_dir / given["data"], data.Filters.parse(given.get("filters", {})))
+    filters, ignore = data.Filters.parse(given.get("filters", {})), given.get("ignore", [])
+    if not isinstance(ignore, list) or any(not isinstance(name, str) for name in ignore):
+        raise SpecError(f"ignore: {ignore!r}: must be a list of names of columns")
+    recording = data.read(base_dir / given["data"], filters, ignore=ignore)
     said: dict[str, Any] = dict(recording.says)
     said |= {name: given[name] for name in ("generator", "calls") if name in given}
     if "generator" not in said:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 NEGLIGIBLE = 1e-18
 """Terms of a tail that are smaller, against its sum, are left out."""
@@ -21,16 +21,19 @@ NEGLIGIBLE = 1e-18
 class Question:
     """What a seed has to do to survive: fit at least ``need`` of ``draws`` known draws, in one of ``alignments``.
 
-    ``size`` is how many values an output can take, equally likely: at least 2.
+    ``size`` is how many values an output can take, equally likely; or else what fits once in so many times. ``alike``
+    are kinds of wrong seeds whose draws fit more often: which share of all, and ``2^bits`` times as often; the first is
+    all of them.
     """
 
-    size: int
+    size: float
     draws: int
     need: int
     alignments: int = 1
+    alike: tuple[tuple[float, int], ...] = ((1.0, 0),)
 
     def __post_init__(self) -> None:
-        if self.size < 2 or not 1 <= self.need <= self.draws or self.alignments < 1:
+        if self.size <= 1 or not 1 <= self.need <= self.draws or self.alignments < 1:
             raise ValueError(
                 f"nothing to ask: {self}; two values or more, and 1 to {self.draws} draws that have to fit"
             )
@@ -38,7 +41,9 @@ class Question:
 
 def log_chance(question: Question) -> float:
     """The logarithm of the probability that a wrong seed survives; 0 where all do."""
-    return _any_of(question.alignments, log_tail(question.draws, question.need, 1 / question.size))
+    fits = ((share, min(1.0, 2.0**bits / question.size)) for share, bits in question.alike)
+    logs = [math.log(share) + log_tail(question.draws, question.need, fit) for share, fit in fits]
+    return _any_of(question.alignments, log_sum(iter(sorted(logs, reverse=True))))
 
 
 def expected(question: Question, seeds: int) -> float:
@@ -48,11 +53,18 @@ def expected(question: Question, seeds: int) -> float:
 
 def e_value(question: Question, seeds: int, fitting: int) -> float:
     """How many wrong seeds of so many would, on average, fit at least ``fitting`` draws: the E-value of a survivor."""
-    return expected(Question(question.size, question.draws, max(fitting, 1), question.alignments), seeds)
+    return expected(replace(question, need=max(fitting, 1)), seeds)
 
 
 def draws_needed(
-    size: int, seeds: int, *, share: float = 1.0, alignments: int = 1, below: float = 0.01, most: int = 10_000
+    size: float,
+    seeds: int,
+    *,
+    share: float = 1.0,
+    alignments: int = 1,
+    below: float = 0.01,
+    most: int = 10_000,
+    alike: tuple[tuple[float, int], ...] = ((1.0, 0),),
 ) -> int | None:
     """The least number of known draws with which fewer than ``below`` wrong seeds are expected to survive.
 
@@ -63,7 +75,7 @@ def draws_needed(
         return None
     for need in range(1, needed(most, share) + 1):
         draws = _first_with(need, share)
-        if expected(Question(size, draws, need, alignments), seeds) < below:
+        if expected(Question(size, draws, need, alignments, alike), seeds) < below:
             return draws
     return None
 
@@ -79,9 +91,11 @@ def log_tail(draws: int, least: int, probability: float) -> float:
         return 0.0
     if least > draws:
         return -math.inf
+    if probability >= 1.0:
+        return 0.0
     if least <= draws * probability:
         return math.log1p(-_exp(_log_lower(draws, least - 1, probability)))
-    return _log_sum(_log_terms(range(least, draws + 1), draws, probability))
+    return log_sum(_log_terms(range(least, draws + 1), draws, probability))
 
 
 # ---- giving up early ------------------------------------------------------------------------------------------------
@@ -162,7 +176,7 @@ def _any_of(tries: int, log_probability: float) -> float:
 
 
 def _log_lower(draws: int, most: int, probability: float) -> float:
-    return _log_sum(_log_terms(range(most, -1, -1), draws, probability))
+    return log_sum(_log_terms(range(most, -1, -1), draws, probability))
 
 
 def _log_terms(counts: Sequence[int], draws: int, probability: float) -> Iterator[float]:
@@ -172,9 +186,11 @@ def _log_terms(counts: Sequence[int], draws: int, probability: float) -> Iterato
         yield ways + count * fits + (draws - count) * fails
 
 
-def _log_sum(terms: Iterator[float]) -> float:
+def log_sum(terms: Iterator[float]) -> float:
     """The logarithm of a sum whose terms, given by their logarithms, get smaller from the first."""
     first = next(terms)
+    if first == -math.inf:
+        return first
     total = 1.0
     for term in terms:
         more = _exp(term - first)

@@ -29,7 +29,7 @@ ABOUT = {1: frozenset({"generator", "output"}), 2: frozenset({"generator", "outp
 _INTEGER = re.compile(r"[+-]?[0-9]+|0[xX][0-9a-fA-F]+")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]+)?")
 _HEX = re.compile(r"([0-9a-fA-F]{2})+")
-_LIST = re.compile(r"\[\s*-?[0-9]+(\s*,\s*-?[0-9]+)*\s*\]")
+_LIST = re.compile(r"\[\s*(0|[1-9][0-9]{0,9})(\s*,\s*(0|[1-9][0-9]{0,9}))*\s*\]")
 _NAMES = {int: "an integer", float: "a float", str: "a hexadecimal text", list: "a list"}
 
 
@@ -103,7 +103,7 @@ def when(text: object, where: str) -> datetime:
 
 def _json(text: str, hints: Hints) -> Table:
     try:
-        content = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+        content = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number, parse_int=_integer)
     except json.JSONDecodeError as error:
         lines = "; one object a line is JSON lines: name the file .jsonl" if error.msg == "Extra data" else ""
         raise SpecError(f"line {error.lineno}: is no JSON text ({error.msg}); record it again{lines}") from None
@@ -154,7 +154,7 @@ def _check_says(says: Mapping[str, Any], schema: int) -> None:
 
 
 def _json_lines(text: str, hints: Hints) -> Table:
-    decode = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number).decode
+    decode = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number, parse_int=_integer).decode
     rows, places = [], []
     for number, line in _lines(text):
         try:
@@ -208,7 +208,7 @@ def _check_columns(names: Iterator[str] | Any, where: str, hints: Hints) -> None
 
 def _value(value: object, where: str) -> Draw | None:
     """A draw of a JSON text."""
-    if value is None or type(value) is int or type(value) is float:
+    if value is None or type(value) is int or (type(value) is float and math.isfinite(value)):
         return value
     if isinstance(value, str) and _HEX.fullmatch(value):
         return value
@@ -232,6 +232,13 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands twice in an object")
     return made
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"an integer of {len(text)} digits is none that a generator gives") from None
 
 
 def _no_number(text: str) -> Any:

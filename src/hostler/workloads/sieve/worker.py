@@ -40,6 +40,8 @@ class Worker:
             raise Refused(f"open: the parameters have the digest {digest}, not {request['digest']!r}; open with theirs")
         searcher = Searcher(checked)
         selftest.check(checked, searcher.choice.name)
+        # It may take a minute, in which nothing can be told: for that there is time now, and none within a chunk.
+        searcher.solve()
         self._send({"type": "opened", "digest": digest, "trims": True})
         return searcher, checked, digest
 

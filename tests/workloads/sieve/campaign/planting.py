@@ -9,16 +9,18 @@ from hostler.workloads.sieve.generators import Generator, Output, generator
 from hostler.workloads.sieve.judge import Survivor, judge
 from hostler.workloads.sieve.methods.base import Method, Offer
 from hostler.workloads.sieve.methods.gf2 import Gf2
+from hostler.workloads.sieve.methods.halves import Halves
 from hostler.workloads.sieve.methods.lanes import Lanes
 from hostler.workloads.sieve.methods.lattice import Lattice
 from hostler.workloads.sieve.methods.line import Line
 from hostler.workloads.sieve.methods.low_bits import LowBits
 from hostler.workloads.sieve.methods.twister import Twister
+from hostler.workloads.sieve.methods.words import Words
 from hostler.workloads.sieve.spec import Spec, log_chance, output_arguments, parse_output
 
 from ..methods.asking import fits, planted
 
-METHODS: tuple[Method, ...] = (Lanes(), Gf2(), LowBits(), Lattice(), Line(), Twister())
+METHODS: tuple[Method, ...] = (Lanes(), Gf2(), LowBits(), Lattice(), Halves(), Line(), Twister(), Words())
 TWISTERS = {"php-mt_rand", "python-random", "ruby-random", "numpy-randomstate", "php5-mt_rand"}
 LEAST_ITEMS, MOST_ITEMS = 1 << 14, 1 << 22
 SEARCH_S = 0.15

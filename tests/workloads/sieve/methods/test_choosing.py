@@ -24,6 +24,7 @@ def asked(name: str, call: dict[str, Any], count: int, **how: Any) -> spec.Spec:
     ("name", "call", "count", "method"),
     [
         ("java", BOUND, 10, "low-bits"),
+        ("java", {"kind": "bound", "bound": 999}, 10, "halves"),
         ("java", {"kind": "double"}, 4, "lattice"),
         ("xorshift128", {"kind": "mod", "modulus": 1000}, 60, "gf2"),
         ("lcg:1103515245,12345,2147483647,0", {"kind": "mod", "modulus": 1000}, 6, "line"),

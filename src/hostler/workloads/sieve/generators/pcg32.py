@@ -16,6 +16,9 @@ MULTIPLIER = 6364136223846793005
 INVERSE = pow(MULTIPLIER, -1, 1 << 64)
 DEFAULT_INCREMENT = 1442695040888963407
 
+UPPER = 37
+"""How many upper bits of a state decide its word."""
+
 State: TypeAlias = int
 
 
@@ -24,6 +27,13 @@ def word(state: State) -> int:
     mixed = (state ^ state >> 18) >> 27 & 0xFFFFFFFF
     by = state >> 59
     return (mixed >> by | mixed << (32 - by)) & 0xFFFFFFFF
+
+
+def upper(word: int, by: int) -> int:
+    """The upper 37 bits, in their places, of the states with this word that was turned by ``by``."""
+    mixed = (word << by | word >> (32 - by)) & 0xFFFFFFFF
+    mixed = by << 59 | mixed << 27
+    return (mixed ^ mixed >> 18 ^ mixed >> 36) >> 27 << 27
 
 
 def _engine(increment: int) -> Engine:

@@ -9,6 +9,8 @@ from hostler.workloads.sieve.generators.mappings import plain
 
 MASK = (1 << 64) - 1
 GAMMA = 0x9E3779B97F4A7C15
+FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+UNFIRST, UNSECOND = pow(FIRST, -1, 1 << 64), pow(SECOND, -1, 1 << 64)
 
 
 def step(state: int) -> int:
@@ -23,9 +25,16 @@ def back(state: int) -> int:
 
 def word(state: int) -> int:
     """D. Stafford's variant 13 of MurmurHash3's finaliser."""
-    z = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & MASK
-    z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
+    z = (state ^ state >> 30) * FIRST & MASK
+    z = (z ^ z >> 27) * SECOND & MASK
     return z ^ z >> 31
+
+
+def unword(word: int) -> int:
+    """The one state whose word it is: :func:`word` undone."""
+    z = (word ^ word >> 31 ^ word >> 62) * UNSECOND & MASK
+    z = (z ^ z >> 27 ^ z >> 54) * UNFIRST & MASK
+    return z ^ z >> 30 ^ z >> 60
 
 
 def first(seed: int, count: int) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from hostler.workloads.sieve.generators.mappings import plain
 
 MASK32, MASK64 = (1 << 32) - 1, (1 << 64) - 1
 STAR = 0x2545F4914F6CDD1D
+UNSTAR = pow(STAR, -1, 1 << 64)
 MARSAGLIA_128 = 123456789 | 362436069 << 32 | 521288629 << 64 | 88675123 << 96
 
 Four: TypeAlias = tuple[int, int, int, int]

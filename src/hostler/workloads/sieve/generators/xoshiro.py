@@ -16,6 +16,8 @@ from hostler.workloads.sieve.generators.xorshift import unleft
 
 MASK = (1 << 64) - 1
 UPPER53 = (Part(11, 53),)
+UNFIVE, UNNINE = pow(5, -1, 1 << 64), pow(9, -1, 1 << 64)
+LUA_THROWN = 16
 
 State: TypeAlias = tuple[int, ...]
 
@@ -28,7 +30,7 @@ def seed(number: int) -> State:
 def lua_seed(number: int) -> State:
     """The state after ``math.randomseed(number)``."""
     state: State = (number & MASK, 255, 0, 0)
-    for _ in range(16):
+    for _ in range(LUA_THROWN):
         state = step(state)
     return state
 
@@ -59,6 +61,11 @@ def plus_plus(state: State) -> int:
 def star_star(state: State) -> int:
     """The word of xoshiro256**."""
     return turned(state[1] * 5 & MASK, 7) * 9 & MASK
+
+
+def unstar_star(word: int) -> int:
+    """The second word of the states whose word it is: :func:`star_star` undone."""
+    return turned(word * UNNINE & MASK, 64 - 7) * UNFIVE & MASK
 
 
 def turned(value: int, by: int) -> int:

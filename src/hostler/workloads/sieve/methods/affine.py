@@ -7,7 +7,7 @@ from math import gcd
 from hostler.workloads.sieve.generators import glibc
 from hostler.workloads.sieve.generators.base import Generator, Structure
 from hostler.workloads.sieve.generators.rules import Residue, Span
-from hostler.workloads.sieve.methods.picks import Single, round_words, span
+from hostler.workloads.sieve.methods.picks import Single, before, round_words, span
 from hostler.workloads.sieve.spec import Spec
 
 
@@ -115,6 +115,15 @@ def items_of(spec: Spec, known: Congruence, x: int, steps: Iterable[int]) -> Ite
 def steps_to_item(spec: Spec, skip: int, gap: int) -> int:
     """How many steps lead from the state before the pattern's first word to the item's; undone ones if negative."""
     return span(spec, gap) if spec.items == "ends" else -skip * round_words(spec)
+
+
+def steps_to_items(spec: Spec, gap: int) -> set[int]:
+    """All :func:`steps_to_item` there may be, with what may be drawn again before the draws, or after the last one."""
+    again = range(before(spec) + 1)
+    if spec.items == "ends":
+        return {steps_to_item(spec, 0, gap) + more for more in (again if spec.draws[-1] is None else [0])}
+    skips = range(spec.skip[0], spec.skip[1] + 1)
+    return {steps_to_item(spec, skip, gap) - more for skip in skips for more in again}
 
 
 def seeds_of(generator: Generator, state: int) -> list[int]:

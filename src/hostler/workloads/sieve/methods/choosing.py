@@ -15,13 +15,15 @@ WAYS: Mapping[str, tuple[str, str]] = {
     "low-bits": ("low_bits", "LowBits"),
     "gf2": ("gf2", "Gf2"),
     "lattice": ("lattice", "Lattice"),
+    "halves": ("halves", "Halves"),
     "line": ("line", "Line"),
     "twister": ("twister", "Twister"),
+    "words": ("words", "Words"),
     "lanes": ("lanes", "Lanes"),
     "opencl": ("opencl", "OpenCl"),
 }
 """By name: the module and the class. They are imported when they are asked: they need numpy and numba."""
-ALL_AT_ONCE = frozenset({"low-bits", "gf2", "lattice", "twister"})
+ALL_AT_ONCE = frozenset({"low-bits", "gf2", "lattice", "halves", "twister", "words"})
 MOST_BY_CHANCE = 200
 """How many items may be expected to make the draws by chance where all are found at once."""
 

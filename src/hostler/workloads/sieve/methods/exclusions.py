@@ -9,7 +9,7 @@ import secrets
 from hostler.workloads.sieve.generators.base import stream
 from hostler.workloads.sieve.methods import gf2, picks, twister
 from hostler.workloads.sieve.methods.linear import linear
-from hostler.workloads.sieve.methods.terms import Contradiction, Exclusion, terms_of
+from hostler.workloads.sieve.methods.terms import Contradiction, Exclusion, terms_of_aim
 from hostler.workloads.sieve.spec import Spec
 
 STATES = 64
@@ -33,11 +33,13 @@ def holds(spec: Spec, contradiction: Contradiction) -> bool:
     Its bits must be what the draws say, add up to 1, and to 0 in the words of a basis of all states; of MT19937, whose
     basis is too large for the oracle, in those of 64 random states, which a wrong relation passes once in 2^64 times.
     """
-    if not set(terms_of(spec, contradiction.gap)).issuperset(contradiction.terms):
+    known = linear(spec.generator)
+    aims = picks.aims(spec, contradiction.gap)
+    said = {term for aim in (known.aims(aims) if known else aims) for term in terms_of_aim(aim)}
+    if not said.issuperset(contradiction.terms):
         return False
     if sum(term.value for term in contradiction.terms) % 2 == 0:
         return False
-    known = linear(spec.generator)
     if known is None:
         states = [twister.random_state(spec.generator, secrets.randbits) for _ in range(STATES)]
     else:
@@ -47,7 +49,9 @@ def holds(spec: Spec, contradiction: Contradiction) -> bool:
 
 def _total(spec: Spec, contradiction: Contradiction, state: object) -> int:
     """The sum of the contradiction's bits in the words of a state."""
+    known = linear(spec.generator)
     words, position, total, word = stream(spec.generator.engine, state), -1, 0, 0
+    words = map(known.undone, words) if known and known.undone else words
     for term in sorted(contradiction.terms, key=lambda term: term.at):
         while position < contradiction.phase + term.at:
             word, position = next(words), position + 1

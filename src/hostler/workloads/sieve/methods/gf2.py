@@ -1,9 +1,9 @@
 """``gf2``: generators that are linear over GF(2), by elimination.
 
 Each bit of a word that a draw decides is a linear equation in the bits of the state: the remainder of a draw by the
-power of two in its modulus, the bits that all numbers of a range have in common. The equations are about the state at
-the beginning of the draws, so that they are the same for all skips; the state is then taken back. With V8's cache they
-are the same for skips that are alike modulo 64.
+power of two in its modulus, the bits that all numbers of a range have in common. Of xoshiro256** only whole words say
+something: they are undone first. The equations are about the state at the beginning of the draws, so that they are the
+same for all skips; the state is then taken back. With V8's cache they are the same for skips that are alike modulo 64.
 
 What the equations leave open is enumerated, and tested by all that the draws say. Where they have no solution, a few
 of them add up to 0 = 1: that these draws cannot come from this generator, whatever its state, can be checked by hand.
@@ -15,15 +15,14 @@ from math import ceil, inf
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from hostler.workloads.sieve.errors import TooManyHits
-from hostler.workloads.sieve.generators.rules import Residue, Want
 from hostler.workloads.sieve.methods import picks
 from hostler.workloads.sieve.methods.base import Offer
+from hostler.workloads.sieve.methods.choices import U64, meets
 from hostler.workloads.sieve.methods.linear import Linear, linear
 from hostler.workloads.sieve.methods.matrices import Matrix, System, ones
-from hostler.workloads.sieve.methods.picks import Single
+from hostler.workloads.sieve.methods.picks import Aim, Single
 from hostler.workloads.sieve.methods.solved import MOST, Solved, too_many
 from hostler.workloads.sieve.methods.terms import Contradiction, Term, terms_of_aim
 from hostler.workloads.sieve.spec import Spec
@@ -37,8 +36,6 @@ FAR = 96
 """Steps that are made one by one; more are made by a matrix."""
 EQUATION_S = 2e-7
 STEP_S = 4e-6
-
-U64 = npt.NDArray[np.uint64]
 
 
 class Gf2:
@@ -133,8 +130,7 @@ class _Search:
 
     def terms(self, gap: int) -> list[Term]:
         """What the draws say of bits that are linear in the state: as many draws as decide it with a wide margin."""
-        aims = picks.aims(self._spec, gap, MARGIN * self._known.bits)
-        terms = (term for aim in aims for term in terms_of_aim(aim) if self._known.seen >> term.bit & 1)
+        terms = (term for aim in self._aims(gap) for term in terms_of_aim(aim) if self._known.seen >> term.bit & 1)
         return list(islice(terms, MARGIN * self._known.bits))
 
     def system(self, terms: list[Term], phase: int, *, traced: bool = False) -> System:
@@ -171,7 +167,7 @@ class _Search:
         if len(basis) > self._most_free():
             raise TooManyHits(too_many(f"the 2^{len(basis)} states that the equations leave"))
         left = np.arange(1 << len(basis), dtype=np.uint64)
-        for aim in picks.aims(self._spec, gap, MARGIN * self._known.bits):
+        for aim in self._aims(gap):
             if left.size <= FEW:
                 break
             for single in picks.singles(aim):
@@ -184,6 +180,9 @@ class _Search:
                 state ^= basis[i]
             yield state
 
+    def _aims(self, gap: int) -> Iterator[Aim]:
+        return self._known.aims(picks.aims(self._spec, gap, MARGIN * self._known.bits))
+
     def _fitting(self, left: U64, states: list[int], single: Single, time: int) -> U64:
         """Those of the numbers whose sum of states has a word that fits; bit ``i`` stands for state ``i + 1``."""
         mask = (1 << single.part.bits) - 1 << single.part.shift
@@ -194,7 +193,7 @@ class _Search:
         for i, word in enumerate(words[1:]):
             sums ^= (left >> np.uint64(i) & np.uint64(1)) * word
         v = (sums & np.uint64(mask)) >> np.uint64(single.part.shift)
-        kept: U64 = left[_meets(v, single.want)]
+        kept: U64 = left[meets(v, single.want)]
         return kept
 
     def _items(self, state: int, gap: int, phase: int) -> Iterator[int]:
@@ -221,14 +220,6 @@ class _Search:
         # Words that are linear in part cannot be tested here: all that is left goes to the judge.
         whole = all(self._known.seen >> bit & 1 for bit in range(self._spec.generator.engine.width))
         return MOST_FREE if whole else FEW_FREE
-
-
-def _meets(v: U64, want: Want) -> npt.NDArray[np.bool_]:
-    if isinstance(want, Residue):
-        kept: npt.NDArray[np.bool_] = v % np.uint64(want.modulus) == want.target
-    else:
-        kept = (v >= want.low) & (v <= want.high)
-    return kept
 
 
 def _packed(words: U64, bit: int) -> int:

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from hostler.workloads.sieve.errors import TooManyHits
 from hostler.workloads.sieve.methods import picks
-from hostler.workloads.sieve.methods.affine import Congruence, congruence, items_of, steps_to_item
+from hostler.workloads.sieve.methods.affine import Congruence, congruence, items_of, steps_to_items
 from hostler.workloads.sieve.methods.base import Offer
 from hostler.workloads.sieve.methods.picks import Single
 from hostler.workloads.sieve.methods.reduction import points, reduced, work
@@ -110,7 +110,9 @@ class _Search:
             for number, x in enumerate(left):
                 if number >= MOST:
                     raise TooManyHits(too_many("the range"))
-                yield from items_of(self._spec, self._known, x, (step - bounds[0].at - 1 for step in self._steps(gap)))
+                yield from items_of(
+                    self._spec, self._known, x, (step - bounds[0].at - 1 for step in steps_to_items(self._spec, gap))
+                )
 
     def _bounds(self, gap: int) -> list[_Bound]:
         """The bounds of all words, in their order, without those that say nothing."""
@@ -165,12 +167,3 @@ class _Search:
             if not single.want.holds(single.part.cut(word)):
                 return False
         return True
-
-    def _steps(self, gap: int) -> set[int]:
-        """The steps there may be from before the pattern's first word to the item's state."""
-        spec = self._spec
-        again = range(picks.before(spec) + 1)
-        if spec.items == "ends":
-            return {steps_to_item(spec, 0, gap) + more for more in (again if spec.draws[-1] is None else [0])}
-        skips = range(spec.skip[0], spec.skip[1] + 1)
-        return {steps_to_item(spec, skip, gap) - more for skip in skips for more in again}

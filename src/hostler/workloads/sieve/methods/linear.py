@@ -1,15 +1,18 @@
 """Generators whose words are linear over GF(2) in the bits of a state, as the methods see them.
 
 A state is an integer here. Words are named by their time: the state's steps until its word is the one meant. V8 reads
-a cache of words backwards, so that times do not follow positions, and the pattern repeats every 64 words only.
+a cache of words backwards, so that times do not follow positions, and the pattern repeats every 64 words only. The
+words of xoshiro256** are scrambled: no bit of them is linear, but a whole word can be undone to one that is.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
-from hostler.workloads.sieve.generators import v8, xorshift, xorshift32
+from hostler.workloads.sieve.generators import splitmix64, v8, xorshift, xorshift32, xoshiro
 from hostler.workloads.sieve.generators.base import Generator
+from hostler.workloads.sieve.generators.rules import Span, exactly
+from hostler.workloads.sieve.methods.picks import Aim
 
 MASK64 = (1 << 64) - 1
 MASK32 = (1 << 32) - 1
@@ -20,7 +23,8 @@ class Linear:
     """``step`` and ``back`` of states of ``bits`` bits, and the word of a state, linear in the bits of ``seen``.
 
     ``when`` gives the time of a word's position; after ``period`` positions it repeats, that much later.
-    ``state`` is the engine's own state; ``seeds`` are the seeds of a state, at time 0.
+    ``state`` is the engine's own state; ``seeds`` are the seeds of a state, at time 0. ``undone``, where there is one,
+    makes the linear word of one that the engine gives.
     """
 
     bits: int
@@ -32,6 +36,22 @@ class Linear:
     seeds: Callable[[int], list[int]]
     when: Callable[[int], int] = lambda position: position + 1
     period: int = 1
+    undone: Callable[[int], int] | None = None
+
+    def aims(self, given: Iterable[Aim]) -> Iterator[Aim]:
+        """What is wanted of linear words: all that is given, or only what tells a whole word that is to be undone."""
+        for aim in given:
+            if self.undone is None:
+                yield aim
+            elif (word := whole(aim)) is not None:
+                yield replace(aim, want=exactly(self.undone(word)))
+
+
+def whole(aim: Aim) -> int | None:
+    """The one word that meets a pick, if there is one."""
+    (part, *more), want = aim.rule.parts, aim.want
+    told = not more and part.bits == aim.rule.width and isinstance(want, Span) and want.low == want.high
+    return want.low if told and isinstance(want, Span) else None
 
 
 def linear(generator: Generator) -> Linear | None:
@@ -90,6 +110,42 @@ _V8 = Linear(
     v8.CACHE,
 )
 
+
+def _four(state: int) -> tuple[int, ...]:
+    return tuple(state >> 64 * i & MASK64 for i in range(4))
+
+
+def _from_four(words: tuple[int, ...]) -> int:
+    return sum(word << 64 * i for i, word in enumerate(words))
+
+
+def _xoshiro_seeds(state: int) -> list[int]:
+    words = _four(state)
+    number = splitmix64.back(splitmix64.unword(words[0]))
+    return [number] if xoshiro.seed(number) == words else []
+
+
+def _lua_seeds(state: int) -> list[int]:
+    words = _four(state)
+    for _ in range(xoshiro.LUA_THROWN):
+        words = xoshiro.back(words)
+    return [words[0]] if words[1:] == (255, 0, 0) else []
+
+
+def _star_star(seeds: Callable[[int], list[int]]) -> Linear:
+    return Linear(
+        256,
+        lambda state: _from_four(xoshiro.step(_four(state))),
+        lambda state: _from_four(xoshiro.back(_four(state))),
+        lambda state: state >> 64 & MASK64,
+        MASK64,
+        _four,
+        seeds,
+        lambda position: position,
+        undone=xoshiro.unstar_star,
+    )
+
+
 _KNOWN = {
     "xorshift32": Linear(32, xorshift32.step, xorshift32.back, _itself, MASK32, _itself, _only),
     "xorshift64": Linear(64, xorshift.step64, xorshift.back64, _itself, MASK64, _itself, _only),
@@ -114,4 +170,6 @@ _KNOWN = {
     ),
     "v8-random": _V8,
     "v8-random-2025": _V8,
+    "xoshiro256starstar": _star_star(_xoshiro_seeds),
+    "lua-random": _star_star(_lua_seeds),
 }

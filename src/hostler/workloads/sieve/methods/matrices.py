@@ -1,6 +1,6 @@
 """Linear maps and systems over GF(2) with rows that are Python integers: bit ``i`` is coordinate ``i``."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 Vector = int
@@ -90,6 +90,31 @@ class System:
             if ((others & vector).bit_count() ^ row & constant) & 1:
                 vector |= 1 << pivot - 2
         return vector
+
+
+def inverse(columns: Sequence[Vector], size: int) -> tuple[list[Vector], list[Vector]]:
+    """A map that takes what ``columns`` make, ``size`` bits, back to something they make it of; and their kernel.
+
+    The map is told by its columns, the kernel by a basis. Of what the columns do not make it makes something else.
+    """
+    rows: dict[int, tuple[Vector, Vector]] = {}
+    kernel = []
+    for i, column in enumerate(columns):
+        left, of = _reduced(rows, column, 1 << i)
+        if left:
+            rows[left.bit_length()] = left, of
+        else:
+            kernel.append(of)
+    return [_reduced(rows, 1 << i, 0)[1] for i in range(size)], kernel
+
+
+def _reduced(rows: Mapping[int, tuple[Vector, Vector]], vector: Vector, of: Vector) -> tuple[Vector, Vector]:
+    """What is left of ``vector`` without the rows, by their highest bits, and what was made of it all in all."""
+    for highest in sorted(rows, reverse=True):
+        if vector >> highest - 1 & 1:
+            row, made_of = rows[highest]
+            vector, of = vector ^ row, of ^ made_of
+    return vector, of
 
 
 def ones(vector: Vector) -> Iterator[int]:

@@ -7,6 +7,9 @@ from hostler.workloads.sieve.errors import TooManyHits
 
 MOST = 4096
 """How many items one answer may carry."""
+MOST_S = 30.0
+"""CPU-seconds that it may take to solve: a worker does so while it is opened, for which it has two minutes on
+whatever machine that is."""
 
 
 class Solved:
