@@ -38,6 +38,7 @@ from hostler.cli import (
     simulating,
     slurm,
     steering,
+    store,
     submitting,
     sweeps,
     top,
@@ -76,6 +77,7 @@ GROUPS = (
     access,
     backup,
     exporting,
+    store,
 )
 
 

@@ -56,7 +56,14 @@ class StateDir:
                 f"the journal of {self.path} lies in {before}, and the fleet file names no `store`; name it, or take "
                 "the journal back with `hostler store migrate --to sqlite`"
             )
-        self._publish(self._store_file, address + "\n")
+        self.set_store(address)
+
+    def set_store(self, address: str | None) -> None:
+        """Keep that the journal is in a database, or here. Raises `StoreFull`."""
+        if address is None:
+            self._store_file.unlink(missing_ok=True)
+        else:
+            self._publish(self._store_file, address + "\n")
 
     @property
     def _store_file(self) -> Path:

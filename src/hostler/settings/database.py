@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
+from hostler.model.errors import UsageError
+
 SCHEMES = ("postgresql+psycopg", "postgresql", "postgres")
 
 
@@ -24,6 +26,14 @@ def _database(value: str) -> str:
     if not parts.path.strip("/"):
         raise ValueError("names no database; write postgresql+psycopg://USER@HOST/NAME")
     return value
+
+
+def checked_address(value: str) -> str:
+    """An address from a command line; raises `UsageError`."""
+    try:
+        return _database(value)
+    except ValueError as error:
+        raise UsageError(f"--to {value.partition('@')[2] or value!r} {error}") from error
 
 
 DatabaseAddress: TypeAlias = Annotated[str, AfterValidator(_database)]

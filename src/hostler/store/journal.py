@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 from sqlalchemy.exc import DBAPIError
@@ -42,6 +42,15 @@ class Snapshot:
     data: bytes
 
 
+class Leader(NamedTuple):
+    """The controller that may write: its epoch, how often it has shown that it lives, who and where it is."""
+
+    epoch: int
+    beat: int
+    holder: str
+    url: str | None
+
+
 class Journal:
     """The store of one controller. Errors of the database come as `StoreError` and its kinds.
 
@@ -70,6 +79,12 @@ class Journal:
             connection.execute(update(tables.leader).values(epoch=epoch))
         self._epoch = epoch
         return epoch
+
+    def leader(self) -> Leader:
+        """Who may write; epoch 0 where nobody has begun yet."""
+        with self._reading() as connection:
+            row = connection.execute(select(tables.leader)).one_or_none()
+        return Leader(0, 0, "", None) if row is None else Leader(row.epoch, row.beat, row.holder, row.url)
 
     def append(self, batches: Sequence[Batch]) -> None:
         """Make batches durable, in order, in one transaction: journal and projections, or nothing.
