@@ -180,7 +180,7 @@ def _enough(label: str, blank: Spec, seed: int, source: random.Random) -> Plante
             break
         count += 1 + count // 4
     if many > 1:
-        spec, item = _planted(blank, min(MOST_DRAWS, math.ceil(many * count)), seed, source)
+        spec, item = _planted(blank, min(_most_draws(spec), math.ceil(many * count)), seed, source)
         items = _items(spec)
     start = max(0, min(item - source.randrange(items), spec.size - items))
     return Planted(label, spec, item, start, start + items)
