@@ -45,8 +45,7 @@ EVERY_S = float(os.environ.get("LAB_SEEDS_EVERY_S", "20")) if IN_FULL else 1.0
 PATIENCE_S = 1500.0 if IN_FULL else 120.0
 BAR, WITHIN = 1.05, 1.15
 """Of the bound: what was asked for, and what two hyper-threads of one core allow. There a worker takes 2.5 CPU-seconds
-to start while others search, which each death costs and the beginning four times: some 25 s of 400 (docs/reliability.md).
-"""
+to start while others search, which each death costs once and the beginning four times (docs/reliability.md)."""
 WORKER = "hostler.workloads.sieve"
 CACHE = Path(__file__).parents[2] / "build" / "numba"
 CACHED = {"NUMBA_CACHE_DIR": str(CACHE)} if IN_FULL else {}
