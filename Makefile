@@ -113,8 +113,8 @@ chaos:
 	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
 	LAB_CHAOS_MIN=20 $(RUN) -m pytest -s tests/lab/test_chaos.py $(ARGS)
 
-# All 2^32 seeds of CPython's `random` on this machine and three hosts, much of which is killed every ten seconds: within
-# 5 % of what the measured speeds allow. Some six minutes; the project must not lie below /tmp.
+# All 2^32 seeds of CPython's `random` on this machine and three hosts, much of which is killed every twenty seconds. It
+# says how far from what the measured speeds allow. Some six minutes; the project must not lie below /tmp.
 seeds:
 	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
 	LAB_SEEDS=32 $(RUN) -m pytest -s tests/lab/test_seeds.py $(ARGS)

@@ -17,6 +17,7 @@ import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numba
 from numba.core import config
+from numba.cpython.unsafe import numbers
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,6 +30,8 @@ _NUMBA: Any = numba
 _CONFIG: Any = config
 carray = _NUMBA.carray
 """In a kernel: the array at an address, by its shape and its type."""
+trailing_zeros: Any = numbers.trailing_zeros
+"""In a kernel: how many of a number's lowest bits are zero."""
 
 PACKAGE = "hostler.workloads.sieve"
 SOURCES = ("kernels", "generators")

@@ -10,8 +10,9 @@ import numpy as np
 
 from hostler.workloads.sieve.generators.base import WORD, Generator, Output
 from hostler.workloads.sieve.generators.rules import Above, Residue
-from hostler.workloads.sieve.kernels import special as kernels
 from hostler.workloads.sieve.kernels.layout import U32
+from hostler.workloads.sieve.kernels.special import EARLY, N
+from hostler.workloads.sieve.kernels.special_words import KNOWN
 from hostler.workloads.sieve.spec import Spec
 
 # A lane kernel that verifies a lane from its seed pays some 700 steps for it: it must be asked rarely.
@@ -33,7 +34,7 @@ Row = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Plan:
-    """A kernel's name and its arguments; ``table`` and ``rule`` are laid out as :mod:`kernels.special` says."""
+    """A kernel's name and its arguments; ``table`` and ``rule`` are laid out as :mod:`kernels.special_words` says."""
 
     kernel: str
     table: U32
@@ -82,12 +83,12 @@ def plan_for(made_by: Generator, output: Output, draws: Sequence[int | None], sk
     rule = flat(output)
     rows = _rows(output, draws, rule)
     skip *= len(rule.shifts)
-    seen = skip + next(i for i, row in enumerate(rows) if row[kernels.KNOWN])
+    seen = skip + next(i for i, row in enumerate(rows) if row[KNOWN])
     kernel = _kernel(made_by.name, rule, seen)
     last = _last(rows, rule, skip, seen) if kernel == "php-early" else seen
     if rule.rejects:
         # In-place lanes can be walked again from their first word only while no word has been overwritten.
-        last = min(last, kernels.N - 1) if kernel in ("php-full", "python") else last
+        last = min(last, N - 1) if kernel in ("php-full", "python") else last
     constants = _constants(rule, skip, first=0 if rule.rejects else seen, last=last)
     return Plan(kernel, np.array(rows, np.uint32), np.array(constants, np.uint32))
 
@@ -123,13 +124,13 @@ def _kernel(name: str, rule: Flat, seen: int) -> str:
     if name != "php-mt_rand":
         return {"java-random": "java", "python-random": "python", "xorshift32": "xorshift32"}[name]
     redraw = 1 - (rule.limit + 1) * 2.0 ** (rule.shifts[0] - 32)
-    return "php-early" if seen <= kernels.EARLY and redraw <= RARE_REDRAW else "php-full"
+    return "php-early" if seen <= EARLY and redraw <= RARE_REDRAW else "php-full"
 
 
 def _last(rows: list[Row], rule: Flat, skip: int, seen: int) -> int:
     """The last word that the lanes test: as many as make a chance survivor rare, among the words within reach."""
     last, passing = seen, _passing(rows[seen - skip], rule)
-    while passing > RARE and last < min(kernels.EARLY, skip + len(rows) - 1):
+    while passing > RARE and last < min(EARLY, skip + len(rows) - 1):
         last += 1
         passing *= _passing(rows[last - skip], rule)
     return last

@@ -122,7 +122,7 @@ def test_hits_on_the_borders_of_blocks_and_intervals(name: str) -> None:
         "python-random": {"kind": "random"},
         "xorshift32": {"kind": "exact"},
     }[name]
-    for lanes in (64, 128, 384):
+    for lanes in (64, 128, 384, 65536):
         for seed in (0, 1, lanes - 1, lanes, 2**32 - lanes, 2**32 - 1, *((2**32,) if name[0] in "jp" else ())):
             if seed >= GENERATORS[name].seeds:
                 continue
@@ -131,6 +131,46 @@ def test_hits_on_the_borders_of_blocks_and_intervals(name: str) -> None:
             assert search(name, output, made, max(0, seed - lanes), top) == [seed]
             assert search(name, output, made, max(0, seed - lanes), seed) == []
             assert search(name, output, made, seed + 1, top) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "skip"),
+    [
+        ("xorshift32", {"kind": "mod", "modulus": 1000}, 0),
+        ("xorshift32", {"kind": "mod", "modulus": 1024}, 3),
+        ("java-random", {"kind": "bound", "bound": 999}, 0),
+        ("java-random", {"kind": "bound", "bound": 1024}, 2),
+        ("java-random", {"kind": "bound", "bound": 3 * 2**29}, 0),  # a quarter of the words is drawn again
+        ("java-random", {"kind": "bound", "bound": 3 * 2**29}, 2),
+        ("java-random", {"kind": "int"}, 1),
+    ],
+)
+@given(data=st.data())
+@settings(kernel_settings, max_examples=8)
+def test_light_kernels_and_oracle_agree_around_the_borders_of_spans(
+    name: str, output: Output, skip: int, data: st.DataObject
+) -> None:
+    border = data.draw(st.sampled_from([2**16, 3 * 2**16, 2**31, 2**32 - 2**16]))
+    start, stop = border - data.draw(st.integers(0, 200)), border + data.draw(st.integers(1, 200))
+    seed = data.draw(st.integers(start, stop - 1))
+    made = draws(name, output, seed, data.draw(st.integers(1, 3)), skip)
+    assert search(name, output, made, start, stop, skip) == survivors(name, output, made, start, stop, skip)
+
+
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_a_seed_is_found_though_a_word_of_its_is_drawn_again(before: int) -> None:
+    """The first, the second or the third of its words; a quarter of all are drawn again."""
+    output: Output = {"kind": "bound", "bound": 3 * 2**29}
+
+    def again(seed: int) -> list[bool]:
+        words = draws("java-random", {"kind": "int"}, seed, before + 1)
+        return [word % 2**32 >> 1 >= output["bound"] for word in words if word is not None]
+
+    seeds = [seed for seed in range(400) if again(seed) == [False] * before + [True]]
+    assert seeds
+    for seed in seeds[:8]:
+        for skip in (0, 1, 2):
+            assert seed in search("java-random", output, draws("java-random", output, seed, 6, skip), 0, 400, skip)
 
 
 def test_a_word_that_only_fits_modulo_2_to_the_32_is_no_hit() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hostler.workloads.sieve.errors import TooManyHits
-from hostler.workloads.sieve.kernels import generic, layout, special
+from hostler.workloads.sieve.kernels import generic, layout, special, special_words
 from hostler.workloads.sieve.kernels.engines import Filling, address, filling_of
 from hostler.workloads.sieve.kernels.tables import Tables, make_tables
 from hostler.workloads.sieve.methods import picks
@@ -35,8 +35,8 @@ SPECIAL_NS = {
     "php-early": (16.0, 0.05),
     "php-full": (40.0, 0.3),
     "python": (105.0, 0.3),
-    "java": (0.25, 0.15),
-    "xorshift32": (0.18, 0.0),
+    "java": (0.2, 0.15),
+    "xorshift32": (0.14, 0.0),
 }
 WALK_NS = 15.0
 """They walk an item word by word where one of these words is drawn again: for each word of the walk."""
@@ -150,7 +150,7 @@ class LanesFinder:
 def _special_nanoseconds(plan: Plan, again: float) -> float:
     """What an item costs, where a word is drawn again ``again`` times on average."""
     first, each = SPECIAL_NS[plan.kernel]
-    before = float(plan.rule[special.LAST])
+    before = float(plan.rule[special_words.LAST])
     walked = -expm1(-again * (before + 1))
     return first + each * before + walked * (before + 1) * (1 + again) * WALK_NS
 
