@@ -99,6 +99,15 @@ def test_what_nobody_can_be_asked_is_refused(tmp_path: Path, draws: str, values:
         searches_of_all([Path("draws.txt")], values, {}, tmp_path)
 
 
+def test_all_generators_are_asked_of_what_filters_and_columns_leave(tmp_path: Path) -> None:
+    (tmp_path / "draws.csv").write_text("draw,session,id\n1,a,7\n6,b,8\n3,a,9\n")
+    how = {"filters": {"sessions": ["a"]}, "ignore": ["id"]}
+    found, _ = searches_of_all([Path("draws.csv")], "1:6", how, tmp_path)
+    assert next(each for each in found if each.generator == "php-mt_rand").params["draws"] == [1, 3]
+    with pytest.raises(UsageError, match="sessions: 7: must be a list"):
+        searches_of_all([Path("draws.csv")], "1:6", {"filters": {"sessions": 7}}, tmp_path)
+
+
 def test_a_range_is_cut_to_what_there_is_only_where_many_are_asked() -> None:
     search = Search("x", "next()", PARAMS, (0, 100))
     assert narrowed(search, (50, 200), None, clipped=True) == Search("x", "next()", PARAMS, (50, 100))

@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from hostler.cli.survivors import Control, Outcome, json_lines, progress, told
+from hostler.cli.survivors import FINAL, Control, Outcome, json_lines, progress, told
 from hostler.client.shapes import SweepView
+from hostler.model.work import JobState
 
 
 def sweep(job: str = "j1", *, done: int = 100, total: int = 100, **more: Any) -> SweepView:
@@ -68,6 +69,10 @@ def test_json_has_one_object_a_line() -> None:
         "job": "j1", "generator": "php-mt_rand", "calls": "mt_rand(1, 6)", "at": 42, "chance": 1e-6, "draws": 10,
         "next": [7, 8], "e_value": pytest.approx(1e-4),
     }  # fmt: skip
+
+
+def test_states_that_end_are_those_of_jobs() -> None:
+    assert {state.value for state in JobState if state.final} == FINAL
 
 
 def test_how_far_they_are_is_told_in_a_line() -> None:

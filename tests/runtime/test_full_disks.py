@@ -22,7 +22,7 @@ from hostler.backends.arriving import Wanted
 from hostler.backends.courier import Courier
 from hostler.backends.local import outputs
 from hostler.backends.ssh import trust
-from hostler.cli import findings, training
+from hostler.cli import findings, pages
 from hostler.model.artifacts import HUB
 from hostler.model.disks import DoomedFile
 from hostler.model.errors import FilesError, LinkLost, LinkRefused, NotFound, StoreFull, UsageError
@@ -339,7 +339,7 @@ def test_what_cannot_be_brought_back_stays_in_its_tombstone(room: Path) -> None:
 
 
 def test_reports(room: Path) -> None:
-    said(lambda: training._write(room / "page.html", "x" * 50_000), UsageError, "cannot be written.*No space", room)
+    said(lambda: pages.write_page(room / "page.html", "x" * 50_000), UsageError, "cannot be written.*No space", room)
 
 
 def test_host_keys_that_are_trusted(room: Path) -> None:

@@ -107,15 +107,12 @@ def searches_of_all(
     `values` is LOW:HIGH, the integers that draws can be; raises :class:`UsageError` where nobody can be asked.
     """
     from hostler.workloads.sieve import candidates, spec
-    from hostler.workloads.sieve.data import Filters
     from hostler.workloads.sieve.errors import SpecError
 
-    span, filters = None if values is None else _values(values), Filters.parse(how.get("filters", {}))
-    rest = {name: value for name, value in how.items() if name != "filters"}
-    found, left = [], []
+    span, found, left = None if values is None else _values(values), [], []
     try:
         for file in files:
-            for of, asked in candidates.questions(base_dir / file, filters, span, rest):
+            for of, asked in candidates.questions(base_dir / file, span, how):
                 if isinstance(asked, str):
                     left.append(LeftOut(of.made_by.name, of.text, asked))
                 else:

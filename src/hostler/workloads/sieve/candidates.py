@@ -10,11 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from hostler.workloads.sieve import callspec, data
-from hostler.workloads.sieve.data import Draw, Filters, Recording
+from hostler.workloads.sieve import callspec
+from hostler.workloads.sieve.data import Draw, Recording
 from hostler.workloads.sieve.errors import SpecError
 from hostler.workloads.sieve.generators import GENERATORS, Generator, Output, generator
-from hostler.workloads.sieve.spec import SCHEMA, Range, Spec, canonical, output_params, parse, parse_output
+from hostler.workloads.sieve.spec import (
+    SAID,
+    SCHEMA,
+    Range,
+    Spec,
+    canonical,
+    output_params,
+    parse,
+    parse_output,
+    recorded,
+)
 
 Params: TypeAlias = dict[str, Any]
 
@@ -77,15 +87,14 @@ def question(of: Candidate, draws: Sequence[Draw | None], skip: Range = (0, 0), 
     return _asked(of, draws, {"skip": list(skip), "gap": list(gap)})
 
 
-def questions(
-    path: Path, filters: Filters, values: Range | None, how: Mapping[str, Any]
-) -> Iterator[tuple[Candidate, Params | str]]:
+def questions(path: Path, values: Range | None, how: Mapping[str, Any]) -> Iterator[tuple[Candidate, Params | str]]:
     """Which seed made the draws of a file, asked of all generators by their usual calls; ``how`` to search as always.
 
     Canonical parameters, or why the candidate cannot be asked. ``values`` are the lowest and the highest integer that
     the draws could be; ``None``: as the file says. Raises :class:`SpecError` where neither says so.
     """
-    recording = data.read(path, filters)
+    recording = recorded(path, how)
+    how = {name: value for name, value in how.items() if name not in SAID}
     for of in usual(*(values or _said_values(recording))):
         try:
             yield of, canonical(_asked(of, recording.draws, how))

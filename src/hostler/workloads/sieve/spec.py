@@ -214,14 +214,19 @@ def item_range(params: Params) -> tuple[int, int]:
     return 0, parse(params).size
 
 
+def recorded(path: Path, given: Params) -> data.Recording:
+    """The draws of a file, by the ``filters`` and without the columns to ``ignore`` that are given."""
+    filters, ignore = data.Filters.parse(given.get("filters", {})), given.get("ignore", [])
+    if not isinstance(ignore, list) or any(not isinstance(name, str) for name in ignore):
+        raise SpecError(f"ignore: {ignore!r}: must be a list of names of columns")
+    return data.read(path, filters, ignore=ignore)
+
+
 def _inlined(params: Params, base_dir: Path) -> Params:
     given = _object(params, "the parameters", required={"data"}, optional=CHOICES | SAID)
     if not isinstance(given["data"], str):
         raise SpecError(f"data: {given['data']!r} is no path; name a data file")
-    filters, ignore = data.Filters.parse(given.get("filters", {})), given.get("ignore", [])
-    if not isinstance(ignore, list) or any(not isinstance(name, str) for name in ignore):
-        raise SpecError(f"ignore: {ignore!r}: must be a list of names of columns")
-    recording = data.read(base_dir / given["data"], filters, ignore=ignore)
+    recording = recorded(base_dir / given["data"], given)
     said: dict[str, Any] = dict(recording.says)
     said |= {name: given[name] for name in ("generator", "calls") if name in given}
     if "generator" not in said:
