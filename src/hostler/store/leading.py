@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, ColumnElement, and_, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, update
 
 from hostler.model.errors import StoreBusy, StoreFenced
 from hostler.store import tables
@@ -20,11 +20,17 @@ class Leader(NamedTuple):
     epoch: int = 0
     beat: int = 0
     controller: str = ""
-    """Whose state directory it runs on; empty where it has given up."""
+    """The id of its state directory."""
     holder: str = ""
+    """Its machine and process; empty where it has given up."""
     url: str | None = None
     identity: str | None = None
     """Of the journal."""
+
+    @property
+    def shown(self) -> str:
+        """Where or who it is, for people."""
+        return self.url or self.holder or f"controller {self.epoch}"
 
 
 class Claim(NamedTuple):
@@ -84,7 +90,7 @@ def answer_at(connection: Connection, epoch: int, url: str) -> None:
 
 def give_up(connection: Connection, epoch: int) -> None:
     """Let others take over at once. Nothing where they have already."""
-    connection.execute(update(tables.leader).where(_own(epoch)).values(controller="", url=None))
+    connection.execute(update(tables.leader).where(_own(epoch)).values(holder="", url=None))
 
 
 def identity(connection: Connection, own: str) -> str:
