@@ -23,7 +23,7 @@ from hostler.model.alert_views import AlertView, TargetView
 from hostler.model.artifacts import ReplicationRules
 from hostler.model.commands import Command, Fit, NodeCommand, Solve
 from hostler.model.disks import CleanView, DoomedFile, Keeping, RetentionView, TombView
-from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError
+from hostler.model.errors import FilesError, LinkError, LinkLost, NotFound, StoreError
 from hostler.model.events import AttemptEnded, Entry, job_of
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
@@ -74,6 +74,7 @@ RELEASE_S = 30.0
 """How long a controller that leaves waits for its nodes, all together, to let go of what idles there."""
 USUAL = ReplicationRules()
 DRY_RUN = Keeping()
+INHERIT_S = 10.0
 AWAY_S = 3.0
 """A node that is out of reach for less than this is not worth a word."""
 
@@ -398,9 +399,15 @@ class Controller(Looks):
 
     async def _clean(self) -> None:
         """Nothing is deleted before it is known what of the copies is not here."""
-        if self._term.inherited:
-            missing = await inherit(self._journal, self._places, self._verdicts)
-            self._log.info("led by another before", missing=missing)
+        while self._term.inherited:
+            try:
+                missing = await inherit(self._journal, self._places, self._verdicts)
+            except (StoreError, FilesError, OSError) as error:
+                self.record("copies", f"what the controller before has left cannot be told: {error}")
+                await self._clock.sleep(INHERIT_S)
+            else:
+                self._term.inherited = False
+                self._log.info("another controller led before", missing=missing)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._cleaner.run(), name="disk")
             tasks.create_task(self._node_cleaner.run(), name="disks of nodes")

@@ -171,7 +171,7 @@ class Standby(Looks):
         made = readings(self._core.state, self._core.index, self._clock.now(), __version__, self._fleet, ())
         sent = self._broadcast
         loop = LoopReading(lag_s=self._vitals.lag_s, readers=sent.readers, readers_lost=sent.lost)
-        return replace(made, loop=loop, replication=self.replication())
+        return replace(made, loop=loop, replication=self.replication(), leads=False)
 
     def parts(self) -> Sequence[Part]:
         """What it is made of: what follows, and the journal."""
