@@ -76,6 +76,7 @@ class Standby(Looks):
         self._logs = KeptLogs(directory.logs)
         self._watch = Watch()
         self._leaving = asyncio.Event()
+        self._is_over = False
         self.leader = Leader()
         self.store_trouble: StoreError | None = None
         trouble = partial(self._log.warning, "trouble")
@@ -97,22 +98,23 @@ class Standby(Looks):
         await asyncio.wait({self._counting})
         self._broadcast.close()
         self._contents.close()
+        if not self._is_over:
+            await asyncio.to_thread(self._journal.close)
 
     async def turn(self) -> Term | None:
         """Follow the journal until it is our turn to lead; `None`: somebody asked this controller to end.
 
-        The journal is the term's from then on; without one it is closed. Raises `CorruptState`.
+        Raises `CorruptState`.
         """
         while not self._leaving.is_set():
             term = await self.look()
             if term is not None:
                 return term
             await self._rest()
-        self._journal.close()
         return None
 
     async def look(self) -> Term | None:
-        """Read what is new, and take over if it is time."""
+        """Read what is new, and take over if it is time: then journal and core are the term's."""
         try:
             seen = await asyncio.to_thread(self._journal.leader)
             await self._follow()
@@ -125,7 +127,9 @@ class Standby(Looks):
         if not self._may_lead(seen):
             return None
         try:
-            return await asyncio.to_thread(take, self._directory, self._clock, self._journal, self._core, seen)
+            term = await asyncio.to_thread(take, self._directory, self._clock, self._journal, self._core, seen)
+            self._is_over = True
+            return term
         except StoreBusy as error:
             self._log.info("another controller was quicker, or lives", why=str(error))
         except StoreError as error:

@@ -52,6 +52,7 @@ class Journal:
         self._engine = engine
         self._lock = threading.Lock()
         """Facts are written by one thread, marks by another: one after the other, whatever the database does."""
+        self._is_closed = False
         self._epoch: int | None = None
         self._in_doubt = False
         """Whether the last append may have been written although nobody said so."""
@@ -195,7 +196,8 @@ class Journal:
             connection.execute(delete(table).where(table.c.seq.not_in(kept)))
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Let go of the database; a thread that still reads lets go of its connection at the end of that."""
+        self._is_closed = True
         self._engine.dispose()
 
     @property
@@ -250,6 +252,8 @@ class Journal:
         try:
             with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
                 yield connection
+                if self._is_closed:
+                    connection.invalidate()  # it would go back to a pool that nobody empties any more
         except DBAPIError as error:
             raise translated(error, f"the journal {self._engine.url.database} cannot be read") from error
 
