@@ -106,6 +106,21 @@ def test_many_who_want_to_lead_get_an_epoch_each(place: Place) -> None:
         journal.close()
 
 
+def test_a_leader_that_is_connected_can_be_seen(server: postgres.Server) -> None:
+    place = server.database()
+    first, second = open_journal(place), open_journal(place)
+    first.begin_epoch(1.0, A)
+    assert not second.is_held(1)
+    first.hold()
+    assert second.is_held(1)
+    assert second.is_held(1), "to look takes nothing"
+    first.close()
+    end = time.monotonic() + 10
+    while second.is_held(1):
+        assert time.monotonic() < end
+    second.close()
+
+
 def test_a_leader_that_stands_still_in_the_middle_is_not_waited_for_for_ever(
     server: postgres.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

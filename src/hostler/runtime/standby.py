@@ -116,7 +116,7 @@ class Standby(Looks):
     async def look(self) -> Term | None:
         """Read what is new, and take over if it is time: then journal and core are the term's."""
         try:
-            seen = await asyncio.to_thread(self._journal.leader)
+            seen, unheld = await asyncio.to_thread(self._seen)
             await self._follow()
         except StoreError as error:
             self._watch.blind()
@@ -124,7 +124,7 @@ class Standby(Looks):
             return None
         self._note(None)
         self.leader = seen
-        if not self._may_lead(seen):
+        if not self._may_lead(seen, unheld):
             return None
         try:
             term = await asyncio.to_thread(take, self._directory, self._clock, self._journal, self._core, seen)
@@ -136,10 +136,14 @@ class Standby(Looks):
             self._note(error)
         return None
 
-    def _may_lead(self, seen: Leader) -> bool:
+    def _seen(self) -> tuple[Leader, bool]:
+        seen = self._journal.leader()
+        return seen, not self._journal.is_held(seen.epoch)
+
+    def _may_lead(self, seen: Leader, unheld: bool) -> bool:
         """At once where nobody leads: its controller has given up, or was the one before us in this directory."""
         vacant = seen.epoch == 0 or not seen.holder or seen.controller == self._directory.own_id()
-        return self._watch.look(seen.epoch, seen.beat, monotonic(), given_up=vacant)
+        return self._watch.look(seen.epoch, seen.beat, monotonic(), given_up=vacant, unheld=unheld)
 
     async def _follow(self) -> None:
         while entries := await asyncio.to_thread(self._page):

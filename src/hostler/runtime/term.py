@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from hostler import __version__
@@ -90,6 +91,8 @@ def take(
     if not journal.shared:
         return Term(journal, core, epoch, None, others)
     tenure = Tenure(asked_at)
+    with suppress(StoreError):  # only a hint for others: without it they wait a little longer
+        journal.hold()
     return Term(journal, core, epoch, tenure, others, Bridge(journal, tenure))
 
 

@@ -53,6 +53,7 @@ class Journal:
         self._lock = threading.Lock()
         """Facts are written by one thread, marks by another: one after the other, whatever the database does."""
         self._is_closed = False
+        self._held: Connection | None = None
         self._epoch: int | None = None
         self._in_doubt = False
         """Whether the last append may have been written although nobody said so."""
@@ -77,6 +78,17 @@ class Journal:
         """Who may write; epoch 0 where nobody has begun yet."""
         with self._reading() as connection:
             return leading.leader(connection)
+
+    def hold(self) -> None:
+        """Keep a connection open by which others see that the leader is connected."""
+        with self._translating("the lead cannot be held"):
+            self._held = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            leading.hold(self._held, self._leading)
+
+    def is_held(self, epoch: int) -> bool:
+        """Whether the controller of this epoch keeps such a connection, as far as the database knows."""
+        with self._reading() as connection:
+            return leading.is_held(connection, epoch)
 
     def renew(self) -> None:
         """Show that the leader lives, though it has nothing to write. Raises `StoreFenced` where it leads no more."""
@@ -198,6 +210,9 @@ class Journal:
     def close(self) -> None:
         """Let go of the database; a thread that still reads lets go of its connection at the end of that."""
         self._is_closed = True
+        if self._held is not None:
+            self._held.invalidate()
+            self._held.close()
         self._engine.dispose()
 
     @property
@@ -240,9 +255,13 @@ class Journal:
 
     @contextmanager
     def _writing(self, what: str) -> Iterator[Connection]:
+        with self._translating(what), self._lock, self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _translating(self, what: str) -> Iterator[None]:
         try:
-            with self._lock, self._engine.begin() as connection:
-                yield connection
+            yield
         except DBAPIError as error:
             raise translated(error, what) from error
 

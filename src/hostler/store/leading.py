@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, text, update
 
 from hostler.model.errors import StoreBusy, StoreFenced
 from hostler.store import tables
 from hostler.store.dialect import ignore_known
 
+LEADING = 0x686F7375
+"""The first number of the advisory locks of leaders; the second one is the epoch."""
 LEADER = 1
 """The only row of its table."""
 
@@ -66,6 +68,20 @@ def take(connection: Connection, claim: Claim, at: float, skipping: int, seen: L
     connection.execute(insert(tables.controllers), row)
     connection.execute(update(table).values(epoch=epoch))
     return epoch
+
+
+def hold(connection: Connection, epoch: int) -> None:
+    """Show by a lock of this connection's session that the controller of this epoch is connected: a hint, no more.
+
+    The lock is the session's, and gone with it. Only PostgreSQL has such.
+    """
+    connection.execute(text("select pg_advisory_lock(:number, :epoch)"), {"number": LEADING, "epoch": epoch})
+
+
+def is_held(connection: Connection, epoch: int) -> bool:
+    """Whether somebody holds that."""
+    asked = text("select pg_try_advisory_xact_lock(:number, :epoch)")
+    return not connection.execute(asked, {"number": LEADING, "epoch": epoch}).scalar_one()
 
 
 def fence(connection: Connection, epoch: int) -> None:
