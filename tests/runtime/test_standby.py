@@ -12,6 +12,7 @@ import pytest
 
 from hostler.model.artifacts import HUB
 from hostler.model.errors import LinkLost, StandsBy
+from hostler.model.events import Entry, TroubleRecorded
 from hostler.model.inputs import Asked, CopiesTold, Drain, Trouble
 from hostler.model.work import JobState
 from hostler.runtime import link, standby as standing, term as terms
@@ -22,7 +23,7 @@ from hostler.runtime.places import located
 from hostler.runtime.standby import Standby
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.term import Term, adopt_identity
-from hostler.store import Batch, Leader, open_journal
+from hostler.store import Batch, Leader, Snapshot, open_journal
 from tests import postgres
 from tests.backends.fake import FakeNode, succeed
 from tests.core.loop.builders import Loop, loop, small
@@ -94,6 +95,16 @@ async def test_it_shows_what_the_leader_writes_and_changes_nothing(directories: 
         assert waiting.parts()[0].does.startswith("reads what http://one writes")
         waiting.drain()
         assert await waiting.turn() is None
+
+
+async def test_what_is_wrong_with_a_snapshot_or_a_store_is_only_logged(directories: tuple[StateDir, StateDir]) -> None:
+    journal = open_journal(directories[0].place)
+    journal.append([Batch(entries=(Entry(seq=1, at=1.0, event=TroubleRecorded(where="", what="")),), jobs=())])
+    journal.save_snapshot(Snapshot(seq=1, at=1.0, data=b"no snapshot"))
+    journal.close()
+    async with standby(directories[1]) as waiting:
+        assert waiting.status().seq == 1
+        waiting._trouble("100 % of it")
 
 
 async def test_it_takes_over_at_once_from_one_that_gives_up(directories: tuple[StateDir, StateDir]) -> None:

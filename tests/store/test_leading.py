@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import text
 
 from hostler.model.errors import StoreBusy, StoreFenced, StoreLost
-from hostler.store import Claim, Journal, Leader, open_journal, postgres as connecting
+from hostler.store import Claim, Journal, Leader, migrating, open_journal, postgres as connecting
 from hostler.store.dialect import Place
 from tests import postgres
 from tests.store.conftest import asked
@@ -104,6 +105,22 @@ def test_many_who_want_to_lead_get_an_epoch_each(place: Place) -> None:
     assert len(written) == 1
     for journal in journals:
         journal.close()
+
+
+def test_whoever_changes_the_tables_takes_the_lead_away(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller of an older version, that still runs, writes nothing into tables that it does not know."""
+    old = open_journal(place)
+    old.begin_epoch(1.0, A)
+    with asked(place) as connection:
+        connection.execute(text("update alembic_version set version_num = '0005'"))
+    monkeypatch.setattr(migrating, "migrate", Mock())
+    open_journal(place).close()
+    with pytest.raises(StoreFenced):
+        old.append([batch(trouble(1))])
+    assert old.leader().holder == ""
+    assert old.begin_epoch(2.0, B) == 2
+    old.append([batch(trouble(1))])
+    old.close()
 
 
 def test_a_leader_that_is_connected_can_be_seen(server: postgres.Server) -> None:

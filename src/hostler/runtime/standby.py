@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NoReturn
 
 import structlog
@@ -70,7 +69,7 @@ class Standby(Looks):
         self._alert_origins = alert_origins
         self._log = structlog.get_logger()
         self._journal: Journal = open_journal(directory.place)
-        self._core = recovered(self._journal, partial(self._log.warning, "a snapshot is passed over", why=None))
+        self._core = recovered(self._journal, self._on_damage)
         self._broadcast = Broadcast(self._journal)
         self._vitals = Vitals(clock)
         self._logs = KeptLogs(directory.logs)
@@ -79,7 +78,7 @@ class Standby(Looks):
         self._is_over = False
         self.leader = Leader()
         self.store_trouble: StoreError | None = None
-        trouble = partial(self._log.warning, "trouble")
+        trouble = self._trouble
         verdicts = Verdicts(self._journal, places, clock, self._refuse, trouble)
         self._replicator = Replicator(self._journal, places, directory.artifacts, copies, clock, verdicts, trouble)
         self._stock = Stock(self._journal, places, copies, clock, trouble)
@@ -128,13 +127,15 @@ class Standby(Looks):
             return None
         try:
             term = await asyncio.to_thread(take, self._directory, self._clock, self._journal, self._core, seen)
-            self._is_over = True
-            return term
         except StoreBusy as error:
             self._log.info("another controller was quicker, or lives", why=str(error))
+            return None
         except StoreError as error:
             self._note(error)
-        return None
+            return None
+        self._is_over = True
+        await self._catch_up()
+        return term
 
     def _seen(self) -> tuple[Leader, bool]:
         seen = self._journal.leader()
@@ -144,6 +145,15 @@ class Standby(Looks):
         """At once where nobody leads: its controller has given up, or was the one before us in this directory."""
         vacant = seen.epoch == 0 or not seen.holder or seen.controller == self._directory.own_id()
         return self._watch.look(seen.epoch, seen.beat, monotonic(), given_up=vacant, unheld=unheld)
+
+    async def _catch_up(self) -> None:
+        """Read the last that the one before has written, however long the database lets us wait for it."""
+        while True:
+            try:
+                return await self._follow()
+            except StoreError as error:
+                self._note(error)
+                await self._clock.sleep(LOOK_S)
 
     async def _follow(self) -> None:
         while entries := await asyncio.to_thread(self._page):
@@ -162,6 +172,12 @@ class Standby(Looks):
                 await self._leaving.wait()
         except TimeoutError:
             return
+
+    def _on_damage(self, why: str) -> None:
+        self._log.warning("a snapshot is passed over", why=why)
+
+    def _trouble(self, what: str) -> None:
+        self._log.warning("trouble", what=what)
 
     def _note(self, error: StoreError | None) -> None:
         if (error is None) != (self.store_trouble is None):

@@ -70,7 +70,9 @@ def begin(directory: StateDir, clock: Clock, on_damage: Callable[[str], None]) -
     journal = open_journal(directory.place)
     try:
         core = recovered(journal, on_damage)
-        return take(directory, clock, journal, core, journal.leader(), certainly=True)
+        term = take(directory, clock, journal, core, journal.leader(), certainly=True)
+        core.replay(journal.read(after=core.state.seq))
+        return term
     except BaseException:
         journal.close()
         raise
@@ -79,14 +81,12 @@ def begin(directory: StateDir, clock: Clock, on_damage: Callable[[str], None]) -
 def take(
     directory: StateDir, clock: Clock, journal: Journal, core: Core, seen: Leader, *, certainly: bool = False
 ) -> Term:
-    """Take over from the leader that was `seen`, or from any; the core is brought up to date.
+    """Take over from the leader that was `seen`, or from any. What it wrote until now the core has to be told still.
 
-    Raises `StoreBusy` where that one has shown since that it lives, `StoreError`.
+    Nobody else writes from here on. Raises `StoreBusy` where that one has shown since that it lives, `StoreError`.
     """
     asked_at = monotonic()
     epoch = journal.begin_epoch(clock.now(), claim(directory), seen=None if certainly else seen)
-    # Nobody else writes from here on; what was written until now is all of it.
-    core.replay(journal.read(after=core.state.seq))
     others = seen.epoch > 0 and seen.controller not in ("", directory.own_id())
     if not journal.shared:
         return Term(journal, core, epoch, None, others)

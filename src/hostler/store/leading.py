@@ -109,6 +109,12 @@ def give_up(connection: Connection, epoch: int) -> None:
     connection.execute(update(tables.leader).where(_own(epoch)).values(holder="", url=None))
 
 
+def take_away(connection: Connection) -> None:
+    """Whoever leads may write no more: tables were changed under it."""
+    table = tables.leader
+    connection.execute(update(table).values(epoch=table.c.epoch + 1, holder="", url=None))
+
+
 def identity(connection: Connection, own: str) -> str:
     """What tells this journal from others; `own` where nothing was noted yet."""
     table = tables.leader

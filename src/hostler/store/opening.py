@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from hostler.model.errors import NotFound, SchemaMismatch
+from hostler.store import leading
 from hostler.store.dialect import FILE, POSTGRESQL, Place, engine_of, named, patiently, reading_once, translated
 from hostler.store.journal import Journal
 
@@ -82,6 +83,8 @@ def _migrate(engine: Engine, name: str) -> None:
         from hostler.store.migrating import migrate
 
         migrate(connection, found, name)
+        if found is not None:
+            leading.take_away(connection)
 
 
 def schema_of(connection: Connection) -> str | None:
