@@ -37,7 +37,7 @@ FAULTS = [
     (
         "colour: red\n",
         "1:1",
-        "colour: is no setting (allowed here: name, state_dir, api, ssh, dialin, nodes, classes, sweeps,",
+        "colour: is no setting (allowed here: name, state_dir, store, api, ssh, dialin, nodes, classes,",
     ),
     ("api: {port: '9'}", "1:13", "api.port: should be a valid integer (found '9')"),
     ("api: {port: true}", "1:13", "api.port: should be a valid integer (found True)"),

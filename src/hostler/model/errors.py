@@ -13,8 +13,11 @@
     │   └── BrokenInvariant      `validate()` found a contradiction
     ├── FilesError               a file cannot be sent or fetched as it should be
     │   └── FilesChanged         a file became another one on its way; another try may do
+    ├── StandsBy                 this controller only stands by, and another one leads
     ├── StoreError               the journal cannot be read or written
     │   ├── StoreBusy            another controller holds the state directory
+    │   ├── StoreLost            the database does not answer
+    │   ├── StoreFenced          another controller leads by now
     │   ├── StoreFull            no space left, or read-only
     │   └── SchemaMismatch       the store was written by another version
     └── LinkError                a node or the controller cannot be reached
