@@ -78,8 +78,8 @@ def _move(fd: int, path: str, keep: int) -> None:
     base = _base(path)
     position = max(0, os.fstat(fd).st_size - keep)
     try:
-        _copy_from(fd, position, path + ".1.new", 2 * keep)
         _write_offset(path + ".offset.new", base)  # what comes in its place is as long: there is room for it
+        _copy_from(fd, position, path + ".1.new", 2 * keep)  # last: what is written from here to the emptying is lost
     except OSError:
         for name in (path + ".1.new", path + ".offset.new"):
             with suppress(FileNotFoundError):
