@@ -40,6 +40,9 @@ class Server:
     folder: Path
     port: int
     durable: bool = False
+    host: str = "127.0.0.1"
+    enter: Sequence[str] = ()
+    """What goes before a command that is to run where the server does."""
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def database(self, template: str = "template1") -> str:
@@ -50,7 +53,7 @@ class Server:
 
     def address(self, name: str = "postgres", user: str = USER) -> str:
         """The address of a database of this name."""
-        return f"postgresql+psycopg://{user}@127.0.0.1:{self.port}/{name}"
+        return f"postgresql+psycopg://{user}@{self.host}:{self.port}/{name}"
 
     def run(self, *statements: str) -> None:
         """Carry out statements, each by itself."""
@@ -65,7 +68,7 @@ class Server:
     def start(self) -> None:
         """Start it, and wait until it answers."""
         settings = {
-            "listen_addresses": "127.0.0.1",
+            "listen_addresses": self.host,
             "unix_socket_directories": "",
             "max_connections": "60",
             "shared_buffers": "32MB",
@@ -86,8 +89,17 @@ class Server:
         while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
             time.sleep(0.05)
 
+    @property
+    def is_up(self) -> bool:
+        """Whether it runs."""
+        programs = _programs()
+        assert programs is not None
+        asked = [str(programs / "pg_ctl"), "-D", str(self.folder / "data"), "status"]
+        return subprocess.run([*_as_whom(), *asked], cwd="/", capture_output=True, check=False).returncode == 0
+
     def _control(self, what: str, *words: str) -> None:
-        _run(["pg_ctl", "-D", str(self.folder / "data"), "-w", "-t", f"{START_S:.0f}", what, *words])
+        command = ["pg_ctl", "-D", str(self.folder / "data"), "-w", "-t", f"{START_S:.0f}", what, *words]
+        _run(command, enter=self.enter)
 
 
 @contextmanager
@@ -100,7 +112,7 @@ def running(*, durable: bool = False) -> Iterator[Server]:
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres", "postgres")
     try:
-        _run(["initdb", "-D", str(folder / "data"), "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"])
+        make(folder)
         server = Server(folder, _free_port(), durable)
         server.start()
         try:
@@ -111,18 +123,29 @@ def running(*, durable: bool = False) -> Iterator[Server]:
         shutil.rmtree(folder)
 
 
+def make(folder: Path, *, anybody_from: str | None = None) -> None:
+    """The files of a server in a folder that is the server's user's; `anybody_from` is a network that it trusts."""
+    _run(["initdb", "-D", str(folder / "data"), "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"])
+    if anybody_from is not None:
+        with (folder / "data" / "pg_hba.conf").open("a") as file:
+            file.write(f"host all all {anybody_from} trust\n")
+
+
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _run(command: Sequence[str]) -> None:
+def _as_whom() -> list[str]:
+    return ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"] if os.geteuid() == 0 else []
+
+
+def _run(command: Sequence[str], enter: Sequence[str] = ()) -> None:
     programs = _programs()
     assert programs is not None
-    as_whom = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"] if os.geteuid() == 0 else []
     done = subprocess.run(
-        [*as_whom, str(programs / command[0]), *command[1:]],
+        [*enter, *_as_whom(), str(programs / command[0]), *command[1:]],
         cwd="/",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE if command[0] == "initdb" else subprocess.DEVNULL,

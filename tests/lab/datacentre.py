@@ -17,7 +17,8 @@ from pathlib import Path
 import psutil
 
 from tests.backends.ssh import sshd
-from tests.lab.host import Gpu, Host, Place
+from tests.lab.host import Gpu, Host
+from tests.lab.network import Place
 from tests.lab.tools import command, succeeds
 
 PREFIX = "hlab"

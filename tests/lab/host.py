@@ -19,12 +19,12 @@ from pathlib import Path
 import psutil
 
 from tests.backends.ssh import sshd
+from tests.lab.disks import Disk
+from tests.lab.network import Place, firewall, plug_in
 from tests.lab.tools import command, succeeds, until
 
 HERE = Path(__file__).parent
 PORT = 22
-DISK = "8g"
-"""Size of a disk; it takes memory only as far as it is written to."""
 LAB, HOME = "/run/lab", "/mnt/home"
 """What a host calls the folder of its settings, and its user's home."""
 PYTHON = os.path.realpath(sys.executable)
@@ -54,35 +54,6 @@ class Gpu:
 
     model: str
     memory_mib: int = 8192
-
-
-@dataclass(frozen=True)
-class Place:
-    """Names and addresses of the host `at` of a datacentre."""
-
-    prefix: str
-    number: int
-    at: int
-
-    @property
-    def bridge(self) -> str:
-        """What the datacentre's links end at."""
-        return f"{self.prefix}{self.number}"
-
-    @property
-    def name(self) -> str:
-        """Of the namespace, of the link's end outside, and of the disk."""
-        return f"{self.prefix}{self.number}-{self.at}"
-
-    @property
-    def gateway(self) -> str:
-        """Where the controller is."""
-        return f"10.231.{self.number}.1"
-
-    @property
-    def address(self) -> str:
-        """Where the host is."""
-        return f"10.231.{self.number}.{self.at + 11}"
 
 
 class Host:
@@ -118,13 +89,7 @@ class Host:
 
     def plug_in(self) -> None:
         """Make its network, with a link to the bridge."""
-        name = self.place.name
-        command("ip", "netns", "add", name)
-        command("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
-        command("ip", "-n", name, "link", "set", "lo", "up")
-        command("ip", "-n", name, "addr", "add", f"{self.place.address}/24", "dev", "eth0")
-        command("ip", "-n", name, "link", "set", "eth0", "up")
-        command("ip", "link", "set", name, "master", self.place.bridge, "up")
+        plug_in(self.place)
 
     def start(self) -> None:
         """Switch it on: another boot, with what is on its disk."""
@@ -193,13 +158,13 @@ class Host:
     @contextmanager
     def silent(self) -> Iterator[None]:
         """Packets are dropped both ways, without a word to anybody: connections look whole from both ends."""
-        self._firewall("add table inet cut")
+        firewall(self.place, "add table inet cut")
         for hook in ("input", "output"):
-            self._firewall(f"add chain inet cut {hook} {{ type filter hook {hook} priority -300; policy drop; }}")
+            firewall(self.place, f"add chain inet cut {hook} {{ type filter hook {hook} priority -300; policy drop; }}")
         try:
             yield
         finally:
-            self._firewall("delete table inet cut")
+            firewall(self.place, "delete table inet cut")
 
     @contextmanager
     def slow(self, bits_per_s: float, delay_s: float) -> Iterator[None]:
@@ -254,16 +219,8 @@ class Host:
     @contextmanager
     def full_disk(self) -> Iterator[None]:
         """Nothing more can be written."""
-        ballast = self.folder / "disk" / "ballast"
-        until(self._shrink, f"the disk of {self.name} is no larger than what is on it")
-        with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
-            while True:
-                file.write(bytes(4096))
-        try:
+        with self.disk.full():
             yield
-        finally:
-            command("mount", "-o", f"remount,size={DISK}", str(self.folder / "disk"))
-            ballast.unlink()
 
     @contextmanager
     def wrong_clock(self, by_s: int) -> Iterator[None]:
@@ -276,10 +233,9 @@ class Host:
             (self.folder / "clock").write_text("0")
 
     def _prepare(self, below: Path, gpus: Sequence[Gpu]) -> None:
-        for name in ("disk", "bin", "site"):
+        for name in ("bin", "site"):
             (self.folder / name).mkdir(parents=True)
-        disk = str(self.folder / "disk")
-        command("mount", "-t", "tmpfs", "-o", f"size={DISK},mode=755", self.place.name, disk)
+        self.disk = Disk(self.folder / "disk", self.place.name)
         for name in ("home", "tmp"):
             (self.folder / "disk" / name).mkdir()
         shutil.copy(below / "client.pub", self.folder)
@@ -330,11 +286,6 @@ class Host:
             return peer.recv(4) == b"SSH-"
         return False
 
-    def _shrink(self) -> bool:
-        """To what is used; refused where that grows at this moment."""
-        disk = str(self.folder / "disk")
-        return succeeds("mount", "-o", f"remount,size={max(shutil.disk_usage(disk).used, 4096)}", disk)
-
     def _kill_sshd(self) -> None:
         found = [each for each in self._all() if _name(each).startswith("sshd")]
         for process in found:
@@ -348,9 +299,6 @@ class Host:
         first = psutil.Process(self._init.pid).children()
         space = _space(first[0].pid) if first else None
         return [psutil.Process(pid) for pid in psutil.pids() if space and pid != first[0].pid and _space(pid) == space]
-
-    def _firewall(self, rule: str) -> None:
-        command("ip", "netns", "exec", self.place.name, "nft", *rule.split())
 
 
 def no_firewall() -> str | None:

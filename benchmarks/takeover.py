@@ -1,0 +1,247 @@
+"""How long until another controller leads: real ones on a real PostgreSQL, whose leader is struck again and again.
+
+    python benchmarks/takeover.py [--quick] [--kills N] [--freezes N] [--cuts N] [--json FILE]
+
+Two controllers, a node behind SSH, a database that waits for its disk. Each time the leader is struck, and the clock
+runs from there to (a) the next epoch in the database, and (b) a submission that the new leader has confirmed over HTTP,
+which is when people can go on. Whoever was killed is started again and stands by for the next turn.
+
+killed     kill -9
+stopped    SIGSTOP inside a transaction that holds the leader's row, for as long as it takes
+cut off    its packets to and from the database are dropped in silence; all machines are namespaces (root only)
+
+After all of that everything that was confirmed is done, and no entry of the journal is of an epoch that was over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import quantiles
+from typing import TypeVar
+
+from sqlalchemy import Connection, create_engine, text
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests import postgres
+from tests.backends.ssh import sshd
+from tests.integration.standbys import Seat, Town, a_town
+
+from common import Bar, Row, command_line, report
+from hostler.client import Client
+from hostler.model.errors import HostlerError
+
+POLL_S = 0.02
+LIMIT_S = 120.0
+ANSWER_S = 5.0
+MOST_S = 10.0
+STOPS = 2000
+HELD = """
+select count(*) from pg_stat_activity where application_name = 'hostler' and state = 'idle in transaction'
+and (query like 'UPDATE leader%' or query like 'INSERT INTO%')
+"""
+T = TypeVar("T")
+
+
+@dataclass
+class Taken:
+    """Seconds from each blow to the next epoch, and to the first submission that was confirmed."""
+
+    how: str
+    epoch_s: list[float] = field(default_factory=list)
+    answer_s: list[float] = field(default_factory=list)
+
+    def rows(self) -> Iterator[Row]:
+        """Both, as rows of the table."""
+        for until, times in (("epoch in the database", self.epoch_s), ("submission confirmed", self.answer_s)):
+            if times:
+                yield {"leader": self.how, "until": until, "times": len(times), **_spread(times)}
+
+
+class Bench:
+    """The town, what was submitted to it, and a connection of our own to its database."""
+
+    def __init__(self, town: Town, database: Connection) -> None:
+        self.town = town
+        self._database = database
+        self._number = 0
+        self.confirmed: list[str] = []
+
+    def epoch(self) -> int:
+        """The newest one."""
+        return int(self._database.execute(text("select coalesce(max(epoch), 0) from leader")).scalar_one())
+
+    def holds_row(self) -> bool:
+        """Whether somebody stands inside a transaction that holds the leader's row."""
+        return bool(self._database.execute(text(HELD)).scalar_one())
+
+    def leading(self) -> Seat:
+        """Whoever leads and has the node."""
+        return _until(self.town.leading, "a leader")
+
+    def other(self, seat: Seat) -> Seat:
+        """The other controller."""
+        return next(each for each in self.town.controllers.values() if each is not seat)
+
+    def submitted(self, seat: Seat) -> bool:
+        """Whether this controller has confirmed one more job."""
+        name = f"job-{self._number}"
+        client = Client.from_state_dir(seat.state, timeout_s=ANSWER_S)
+        with suppress(HostlerError, OSError):
+            client.submit([self.town.counted(name, 0.01)], key=name)
+            self._number += 1
+            self.confirmed.append(name)
+            return True
+        return False
+
+    def timed(self, taken: Taken, strike: Callable[[], None], heir: Seat) -> None:
+        """Strike, and see how long it takes until another one leads."""
+        before = self.epoch()
+        strike()
+        struck_at = time.monotonic()
+        _until(lambda: self.epoch() > before, "another epoch")
+        taken.epoch_s.append(time.monotonic() - struck_at)
+        _until(lambda: self.submitted(heir), "a submission confirmed")
+        taken.answer_s.append(time.monotonic() - struck_at)
+        print(f"{taken.how} {len(taken.epoch_s)}: {taken.epoch_s[-1]:.2f} s, {taken.answer_s[-1]:.2f} s", flush=True)
+
+    def check(self) -> None:
+        """All that was confirmed is done, once; epochs never fall."""
+        last = self.leading()
+        for name in self.confirmed:
+            _until(lambda name=name: last.job(name)["state"] == "done", f"{name} done")  # type: ignore[misc]
+        ran = {name: self.town.ran(name) for name in self.confirmed}
+        assert set(ran.values()) <= {1}, {name: times for name, times in ran.items() if times != 1}
+        epochs = [epoch for _, epoch in self.town.epochs()]
+        assert epochs == sorted(epochs), "an entry of an epoch that was over"
+
+
+def killed(bench: Bench, times: int) -> Taken:
+    """The leader is killed and started again as a standby, so that both take turns."""
+    taken = Taken("killed")
+    for _ in range(times):
+        leader = bench.leading()
+        bench.timed(taken, leader.kill, bench.other(leader))
+        bench.town.start(_name(bench.town, leader))
+    return taken
+
+
+def stopped(bench: Bench, times: int) -> Taken:
+    """The leader stands still inside a transaction; once overtaken it goes on, and stands by."""
+    taken = Taken("stopped while writing")
+    for _ in range(times):
+        leader = bench.leading()
+        with _busy(bench, leader):
+            bench.timed(taken, lambda leader=leader: _stop_inside(bench, leader), bench.other(leader))  # type: ignore[misc]
+        leader.thaw()
+        _until(lambda leader=leader: leader.answers() and not leader.leads(), "a standby again")  # type: ignore[misc]
+    return taken
+
+
+def main() -> int:
+    """Measure, print."""
+    options = _options()
+    if why := postgres.missing() or sshd.MISSING:
+        print(f"nothing can be measured here: {why}")
+        return 0
+    with _bench() as bench:
+        taken = [killed(bench, options.kills), stopped(bench, options.freezes)]
+        bench.check()
+    rows = [row for each in taken for row in each.rows()]
+    report("takeover", rows, list(_bars(rows)), options.json)
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = command_line(__doc__)
+    for name, many in (("kills", 100), ("freezes", 10), ("cuts", 10)):
+        parser.add_argument(f"--{name}", type=int, metavar="N", help=f"how many ({many}; with --quick a tenth)")
+    options = parser.parse_args()
+    for name, many in (("kills", 100), ("freezes", 10), ("cuts", 10)):
+        if getattr(options, name) is None:
+            setattr(options, name, many // 10 if options.quick else many)
+    return options
+
+
+@contextmanager
+def _bench() -> Iterator[Bench]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hostler-takeover-")))
+        town = stack.enter_context(a_town(folder, nodes=1))
+        engine = create_engine(town.address, isolation_level="AUTOCOMMIT")
+        stack.callback(engine.dispose)
+        town.start("a")  # makes the tables
+        _until(town.leading, "a leader")
+        town.start("b")
+        yield Bench(town, stack.enter_context(engine.connect()))
+
+
+@contextmanager
+def _busy(bench: Bench, leader: Seat) -> Iterator[None]:
+    """The leader has something to write all the time: jobs that are cancelled as soon as they are there."""
+    over = threading.Event()
+    client = Client.from_state_dir(leader.state, timeout_s=ANSWER_S)
+
+    def submit() -> None:
+        while not over.is_set():
+            with suppress(HostlerError, OSError):
+                client.cancel(client.submit([_held()])[0])
+
+    thread = threading.Thread(target=submit)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _held() -> dict[str, object]:
+    """A job that never begins: there is no such device."""
+    payload = {"kind": "script", "schema": 1, "argv": ["true"]}
+    return {"name": "never", "payload": payload, "resources": {"device": "gpu"}}
+
+
+def _stop_inside(bench: Bench, leader: Seat) -> None:
+    for _ in range(STOPS):
+        leader.freeze()
+        if bench.holds_row():
+            return
+        leader.thaw()
+        time.sleep(POLL_S)
+    raise AssertionError(f"in {STOPS} looks the leader was never inside a transaction")
+
+
+def _name(town: Town, seat: Seat) -> str:
+    return next(name for name, each in town.controllers.items() if each is seat)
+
+
+def _bars(rows: Sequence[Row]) -> Iterator[Bar]:
+    for row in rows:
+        if row["leader"] == "killed":
+            yield Bar(f"killed, {row['until']}: p99 s of {row['times']}", row["p99 s"], MOST_S, "<")
+
+
+def _spread(times: Sequence[float]) -> Row:
+    cuts = quantiles(times, n=100, method="inclusive") if len(times) > 1 else [times[0]] * 99
+    return {"p50 s": cuts[49], "p90 s": cuts[89], "p99 s": cuts[98], "max s": max(times)}
+
+
+def _until(question: Callable[[], T | None], what: str) -> T:
+    deadline = time.monotonic() + LIMIT_S
+    while not (answer := question()):
+        assert time.monotonic() < deadline, f"{what} did not come within {LIMIT_S:g} s"
+        time.sleep(POLL_S)
+    return answer
+
+
+if __name__ == "__main__":
+    sys.exit(main())
