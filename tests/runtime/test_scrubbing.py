@@ -6,11 +6,12 @@ import asyncio
 import heapq
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from hostler.model.artifacts import HUB, ReplicationRules
-from hostler.model.errors import LinkRefused
+from hostler.model.errors import LinkRefused, StoreLost
 from hostler.policy.scrubbing import AIM, DAY_S
 from hostler.runtime import places
 from hostler.runtime.pacing import Bandwidth
@@ -228,6 +229,24 @@ async def test_one_that_cannot_be_read_does_not_stop_the_others(yard: Yard) -> N
     assert copies[1].verified_at is not None
     assert copies[1].verified_at <= began
     assert not copies[1].damaged
+
+
+async def test_strangers_are_counted_later_where_the_journal_does_not_answer(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It once ended the controller: a database was started anew while its files were listed."""
+    keeper = Keeper(yard, ReplicationRules())
+
+    def lost() -> NoReturn:
+        raise StoreLost("the database does not answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(yard.journal, "catalogue", lost)
+        await keeper.scrubber.count_strangers()
+    assert keeper.scrubber.strangers is None
+    assert "the database does not answer" in yard.troubles.pop()
+    await keeper.scrubber.count_strangers()
+    assert keeper.scrubber.strangers == 0
 
 
 async def test_what_nobody_told_of_is_counted_and_left_alone(yard: Yard) -> None:

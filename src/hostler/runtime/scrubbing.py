@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from hostler.model.artifacts import HUB, SUFFIXES, ReplicationRules
-from hostler.model.errors import FilesError, LinkError
+from hostler.model.errors import FilesError, LinkError, StoreError
 from hostler.model.inputs import CopiesTold
 from hostler.policy import scrubbing
 from hostler.policy.scrubbing import AIM, Age, Pace
@@ -133,7 +133,7 @@ class Scrubber:
         """Count what lies in the controller's own store and is no artifact that anybody told of. It is left alone."""
         try:
             self.strangers = await self._in_thread(self._unknown)
-        except (LinkError, FilesError, OSError) as error:
+        except (LinkError, FilesError, StoreError, OSError) as error:
             self._complain("strangers", f"what lies in the controller's own store cannot be listed: {error}")
 
     async def _keep_reading(self, place: str) -> None:
