@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 
 from hostler.model.artifacts import HUB
-from hostler.model.errors import LinkLost, StandsBy
+from hostler.model.errors import LinkLost, StandsBy, StoreLost
 from hostler.model.events import Entry, TroubleRecorded
 from hostler.model.inputs import Asked, CopiesTold, Drain, Trouble
 from hostler.model.work import JobState
-from hostler.runtime import link, standby as standing, term as terms
+from hostler.runtime import controller as controllers, link, pump, standby as standing, term as terms
 from hostler.runtime.clock import SteadyClock, monotonic
 from hostler.runtime.controller import USUAL, Controller
 from hostler.runtime.inheriting import WHY, inherit
 from hostler.runtime.places import located
 from hostler.runtime.standby import Standby
 from hostler.runtime.statedir import StateDir
-from hostler.runtime.term import Term, adopt_identity
-from hostler.store import Batch, Leader, Snapshot, open_journal
+from hostler.runtime.term import Term, adopt_identity, begin
+from hostler.store import Batch, Journal, Leader, Snapshot, open_journal
 from tests import postgres
 from tests.backends.fake import FakeNode, succeed
 from tests.core.loop.builders import Loop, loop, small
@@ -95,6 +95,33 @@ async def test_it_shows_what_the_leader_writes_and_changes_nothing(directories: 
         assert waiting.parts()[0].does.startswith("reads what http://one writes")
         waiting.drain()
         assert await waiting.turn() is None
+
+
+async def test_who_leads_before_the_database_is_back_waits_for_it(
+    directories: tuple[StateDir, StateDir], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It once ended: as it had taken over, the database was started anew, or had no room."""
+    monkeypatch.setattr(pump, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(controllers, "ANSWER_AGAIN_S", 0.05)
+    append, answer_at = Journal.append, Journal.answer_at
+    lost: list[str] = []
+
+    def in_vain(name: str, work: Callable[..., None]) -> Callable[..., None]:
+        def call(journal: Journal, *given: Any) -> None:
+            if lost.count(name) < 3:
+                lost.append(name)
+                raise StoreLost("the database does not answer")
+            work(journal, *given)
+
+        return call
+
+    monkeypatch.setattr(Journal, "append", in_vain("append", append))
+    monkeypatch.setattr(Journal, "answer_at", in_vain("answer_at", answer_at))
+    term = begin(directories[0], SteadyClock(), lambda _: None)
+    async with leading(directories[0], term) as controller:
+        await controller.answer_at("http://one")
+        assert term.journal.leader().url == "http://one"
+    assert sorted(lost) == ["answer_at"] * 3 + ["append"] * 3
 
 
 async def test_what_is_wrong_with_a_snapshot_or_a_store_is_only_logged(directories: tuple[StateDir, StateDir]) -> None:

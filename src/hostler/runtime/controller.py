@@ -75,6 +75,7 @@ RELEASE_S = 30.0
 USUAL = ReplicationRules()
 DRY_RUN = Keeping()
 INHERIT_S = 10.0
+ANSWER_AGAIN_S = 1.0
 AWAY_S = 3.0
 """A node that is out of reach for less than this is not worth a word."""
 
@@ -175,7 +176,8 @@ class Controller(Looks):
         await asyncio.to_thread(self._contents.begin)
         self._running = self._loop.create_task(self._run())
         begin = Begin(version=__version__, epoch=self._term.epoch, nodes=tuple(sorted(self._fleet_nodes)))
-        await self.tell(begin, *self._unseen_nodes())
+        # A database may be started anew just then: ending for it would leave the fleet to nobody.
+        await self.tell(begin, *self._unseen_nodes(), patient=self._journal.shared)
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -259,13 +261,13 @@ class Controller(Looks):
         """What came of it."""
         return self._cleaner.answer(ask)
 
-    async def tell(self, *inputs: Input) -> Sequence[Any]:
-        """Give inputs to the core; answers once durable.
+    async def tell(self, *inputs: Input, patient: bool = False) -> Sequence[Any]:
+        """Give inputs to the core; answers once durable, `patient`: however long that takes.
 
         Raises what ended the controller's own tasks, if something did: nobody would answer any more.
         """
         assert self._running is not None
-        told = asyncio.ensure_future(self._pump.tell(*inputs))
+        told = asyncio.ensure_future(self._pump.tell(*inputs, patient=patient))
         try:
             await asyncio.wait({told, self._running}, return_when=asyncio.FIRST_COMPLETED)
             if not told.done():
@@ -283,9 +285,15 @@ class Controller(Looks):
         return self._broadcast.pieces(after)
 
     async def answer_at(self, url: str) -> None:
-        """Tell other controllers of the same journal where this one answers. Raises `StoreError`."""
-        if self._journal.shared:
-            await asyncio.to_thread(self._journal.answer_at, url)
+        """Tell other controllers of the same journal where this one answers, as soon as that can be written."""
+        while self._journal.shared:
+            try:
+                await asyncio.to_thread(self._journal.answer_at, url)
+            except StoreError as error:
+                self._log.warning("where this controller answers cannot be told", why=str(error))
+                await self._clock.sleep(ANSWER_AGAIN_S)
+            else:
+                return
 
     def drain(self) -> None:
         """Put nothing new on any device, and end once nothing runs."""

@@ -77,16 +77,16 @@ class Pump:
         self._inbox.append(Delivery(inputs=inputs, done=done))
         self._wake.set()
 
-    async def tell(self, *inputs: Input) -> Sequence[Any]:
+    async def tell(self, *inputs: Input, patient: bool = False) -> Sequence[Any]:
         """Give inputs and wait until what followed is durable; returns their answers.
 
         Raises `StoreFull` if the journal cannot be written in time: the inputs are taken, and will be written as soon
-        as it can be.
+        as it can be. `patient`: it is waited for however long that takes.
         """
         answers: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
         self.post(*inputs, done=lambda given: None if answers.done() else answers.set_result(given))
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(None if patient else PATIENCE_S):
                 return await answers
         except TimeoutError as error:
             raise StoreFull(

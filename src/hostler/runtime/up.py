@@ -155,7 +155,11 @@ async def _turn(loaded: Loaded, directory: StateDir, clock: Clock, out: TextIO) 
         async with _listening(loaded, directory, standby, clock, None) as served:
             where = door.url(loaded, served.port)
             print(f"hostler: standing by for {standby.leader.shown}; API (read-only) {where}", file=out, flush=True)
-            return await standby.turn()
+            try:
+                return await standby.turn()
+            finally:  # a leader sets its own once it serves; until then it ends as any program does
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    loop.remove_signal_handler(number)
 
 
 def _refuse_local(loaded: Loaded, leader: Leader) -> None:
@@ -211,10 +215,11 @@ async def _lead(
     ):
         await controller.answer_at(door.public_url(loaded, served.port))
         _set_memory_aside()
-        await _tell(controller, Configure(rules=rules(loaded)))
+        patient = term is not None  # a database comes back, and nobody else may be there to lead meanwhile
+        await _tell(controller, Configure(rules=rules(loaded)), patient=patient)
         before = controller.newest_job
-        names = await _submit(controller, asked[0])
-        await _tell(controller, asked[1])
+        names = await _submit(controller, asked[0], patient=patient)
+        await _tell(controller, asked[1], patient=patient)
         show = Reporter(controller, out, clock, loaded.fleet.name, door.url(loaded, served.port))
         await _serve_until_over(controller, show, until_idle)
         if until_idle:
@@ -269,11 +274,11 @@ async def _make_ready(app: FastAPI, clock: Clock) -> None:
     await asyncio.to_thread(make_ready, app)
 
 
-async def _submit(controller: Controller, asked: Submit) -> tuple[str, ...]:
+async def _submit(controller: Controller, asked: Submit, *, patient: bool) -> tuple[str, ...]:
     """Submit what the fleet file asks for; what was submitted before, under the same keys, stays as it is."""
     if not asked.specs:
         return ()
-    answers = await controller.tell(asked)
+    answers = await controller.tell(asked, patient=patient)
     refusal = refused(answers)
     if refusal is not None:
         raise refusal
@@ -281,9 +286,9 @@ async def _submit(controller: Controller, asked: Submit) -> tuple[str, ...]:
     return names
 
 
-async def _tell(controller: Controller, said: Configure | Declare) -> None:
+async def _tell(controller: Controller, said: Configure | Declare, *, patient: bool) -> None:
     """Bring the rules, or the training configs, to what the fleet file says."""
-    refusal = refused(await controller.tell(said))
+    refusal = refused(await controller.tell(said, patient=patient))
     if refusal is not None:
         raise refusal
 
