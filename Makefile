@@ -7,6 +7,7 @@
 # make fleetdays  1,000 virtual days of fleets with faults, and 1,200 small worlds
 # make faults  hosts behind real SSH servers, cut off, killed and filled up (root); a controller killed at each step of its
 #              fetching, copying and deleting                              make rigs  26 GPUs end together (root)
+# make town    two controllers, their PostgreSQL and four hosts, cut apart, stopped, killed and filled up (root), half an hour
 # make planted  1,000 planted seeds of all generators are found, and 200 sets of draws by chance hold what chance foretells
 PYTHON ?= python3
 export PYTHON
@@ -19,7 +20,7 @@ slurm faults: JOBS := 3
 # Tests start Hostler some hundred times: compiled once, whatever the environment says, each start costs a fifth less.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo static test slurm ray canary api lint format reference bench campaign fleetdays faults rigs chaos planted clean
+.PHONY: demo static test slurm ray canary api lint format reference bench campaign fleetdays faults rigs chaos town planted clean
 .DEFAULT_GOAL := demo
 
 demo:
@@ -112,6 +113,12 @@ planted:
 chaos:
 	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
 	LAB_CHAOS_MIN=20 $(RUN) -m pytest -s tests/lab/test_chaos.py $(ARGS)
+
+# Controllers, their database and hosts on machines of their own; every few seconds something befalls one of them, by a plan
+# that TOWN_SEED makes. Then everything has to be done, and the journal, the hosts and the files are looked through.
+town:
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,postgres,dev
+	TOWN_MINUTES=$${TOWN_MINUTES:-30} TOWN_SEED=$${TOWN_SEED:-1} $(RUN) -m pytest -s tests/lab/test_town.py $(ARGS)
 
 # All 2^32 seeds of CPython's `random` on this machine and three hosts, much of which is killed every twenty seconds. It
 # says how far from what the measured speeds allow. Some six minutes; the project must not lie below /tmp.
