@@ -5,7 +5,8 @@
 One PostgreSQL of the run's own (fsync and synchronous_commit on) serves all; each measurement has a new database or
 folder and processes of its own. Rounds alternate between all systems, since the machine is shared; the medians count.
 
-"one" and "batch": 1 or 8 clients (of batches: 8) submit a job (100 jobs), wait until it is durable, and submit again; nobody works.
+"one" and "batch": 1 or 8 clients submit a job (8 clients 100 jobs at once), wait until it is durable, and submit
+again; nobody works.
 "through": clients submit in the system's fastest way, workers run jobs that do nothing, and it ends when the last is
 recorded as done. Peers have the set-up that was fastest here (peers/*_peer.py). What is not the same work:
 

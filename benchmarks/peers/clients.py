@@ -122,19 +122,24 @@ def parts(total: int, size: int) -> list[int]:
     return [min(size, total - at) for at in range(0, total, size)]
 
 
-def read(server: int | None) -> Reading:
-    """Read all clocks."""
-    beside = 0.0 if server is None else tree_cpu_s(server)
-    return Reading(time.monotonic(), tree_cpu_s(os.getpid()) + beside, beside)
+def begin(server: int | None) -> Reading:
+    """Read all clocks, and then that of the wall: to look at all processes takes a while."""
+    cpu_s, beside = _cpu_s(server)
+    return Reading(time.monotonic(), cpu_s, beside)
+
+
+def end(server: int | None) -> Reading:
+    """The same the other way round."""
+    return Reading(time.monotonic(), *_cpu_s(server))
 
 
 async def submitted(what: Asked, submit: SubmitAsync) -> Measured:
     """The cases without workers, for clients that are tasks of one loop."""
     await _until(what, submit, time.monotonic() + WARM_UP_S, Measured())
-    made = Measured(begun=read(what.server))
+    made = Measured(begun=begin(what.server))
     assert made.begun is not None
     await _until(what, submit, made.begun.at + what.seconds, made)
-    made.ended = read(what.server)
+    made.ended = end(what.server)
     return made
 
 
@@ -142,7 +147,7 @@ async def through(what: Asked, submit: SubmitAsync, done: Callable[[], Awaitable
     """The case with workers, for clients that are tasks of one loop; `done` counts all jobs done since the start."""
     await submit(0, WARM_UP_JOBS)
     await _all_done(done, WARM_UP_JOBS)
-    made = Measured(jobs=what.jobs, begun=read(what.server))
+    made = Measured(jobs=what.jobs, begun=begin(what.server))
 
     async def one(client: int, share: int) -> None:
         for part in parts(share, size):
@@ -152,19 +157,19 @@ async def through(what: Asked, submit: SubmitAsync, done: Callable[[], Awaitable
 
     await asyncio.gather(*(one(client, share) for client, share in enumerate(shares(what.jobs, what.clients))))
     await _all_done(done, WARM_UP_JOBS + what.jobs)
-    made.ended = read(what.server)
+    made.ended = end(what.server)
     return made
 
 
 def submitted_by_threads(what: Asked, submit: Submit) -> Measured:
     """The same as `submitted` for clients that are threads."""
     _in_threads(what.clients, lambda client: _loop(what, submit, client, time.monotonic() + WARM_UP_S, Measured()))
-    made = Measured(begun=read(what.server))
+    made = Measured(begun=begin(what.server))
     assert made.begun is not None
-    end = made.begun.at + what.seconds
+    until = made.begun.at + what.seconds
     each = [Measured() for _ in range(what.clients)]
-    _in_threads(what.clients, lambda client: _loop(what, submit, client, end, each[client]))
-    made.ended = read(what.server)
+    _in_threads(what.clients, lambda client: _loop(what, submit, client, until, each[client]))
+    made.ended = end(what.server)
     made.jobs = sum(one.jobs for one in each)
     made.times = [time_s for one in each for time_s in one.times]
     return made
@@ -175,7 +180,7 @@ def through_by_threads(what: Asked, submit: Submit, done: Callable[[], int], siz
     for part in parts(WARM_UP_JOBS, size):
         submit(0, part)
     _wait_for(done, WARM_UP_JOBS)
-    made = Measured(jobs=what.jobs, begun=read(what.server))
+    made = Measured(jobs=what.jobs, begun=begin(what.server))
     dealt = shares(what.jobs, what.clients)
 
     def one(client: int) -> None:
@@ -186,7 +191,7 @@ def through_by_threads(what: Asked, submit: Submit, done: Callable[[], int], siz
 
     _in_threads(what.clients, one)
     _wait_for(done, WARM_UP_JOBS + what.jobs)
-    made.ended = read(what.server)
+    made.ended = end(what.server)
     return made
 
 
@@ -208,35 +213,50 @@ def tell(line: dict[str, Any]) -> None:
     print(json.dumps(line), flush=True)
 
 
-async def _until(what: Asked, submit: SubmitAsync, end: float, made: Measured) -> None:
+def _cpu_s(server: int | None) -> tuple[float, float]:
+    beside = 0.0 if server is None else tree_cpu_s(server)
+    return tree_cpu_s(os.getpid()) + beside, beside
+
+
+async def _until(what: Asked, submit: SubmitAsync, until: float, made: Measured) -> None:
     async def one(client: int) -> None:
-        while (began := time.monotonic()) < end:
+        now = time.monotonic()
+        while True:
+            began = now
             await submit(client, what.size)
-            made.times.append(time.monotonic() - began)
+            now = time.monotonic()
+            made.times.append(now - began)
             made.jobs += what.size
+            if now >= until:
+                return
 
     await asyncio.gather(*map(one, range(what.clients)))
 
 
-def _loop(what: Asked, submit: Submit, client: int, end: float, made: Measured) -> None:
-    while (began := time.monotonic()) < end:
+def _loop(what: Asked, submit: Submit, client: int, until: float, made: Measured) -> None:
+    now = time.monotonic()
+    while True:
+        began = now
         submit(client, what.size)
-        made.times.append(time.monotonic() - began)
+        now = time.monotonic()
+        made.times.append(now - began)
         made.jobs += what.size
+        if now >= until:
+            return
 
 
 async def _all_done(done: Callable[[], Awaitable[int]], count: int) -> None:
-    end = time.monotonic() + LIMIT_S
+    latest = time.monotonic() + LIMIT_S
     while (found := await done()) < count:
-        if time.monotonic() > end:
+        if time.monotonic() > latest:
             raise TimeoutError(f"{found} of {count} jobs were done within {LIMIT_S:g} s")
         await asyncio.sleep(POLL_S)
 
 
 def _wait_for(done: Callable[[], int], count: int) -> None:
-    end = time.monotonic() + LIMIT_S
+    latest = time.monotonic() + LIMIT_S
     while (found := done()) < count:
-        if time.monotonic() > end:
+        if time.monotonic() > latest:
             raise TimeoutError(f"{found} of {count} jobs were done within {LIMIT_S:g} s")
         time.sleep(POLL_S)
 
