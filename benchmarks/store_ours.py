@@ -53,6 +53,7 @@ from hostler.runtime.pump import Pump, refused
 from hostler.runtime.writer import Writer
 from hostler.store import Batch, Journal, open_journal
 from hostler.store.dialect import Place
+from hostler.store.leading import Claim
 
 NODES, SLOTS = 64, 8
 """What the attempts of `core` are on: about as many at once as pgqueuer's worker has."""
@@ -85,7 +86,7 @@ class Shell:
         return self.done
 
     async def __aenter__(self) -> "Shell":
-        epoch = self._journal.begin_epoch(self.clock.now(), __version__)
+        epoch = self._journal.begin_epoch(self.clock.now(), Claim(__version__))
         self._running = asyncio.ensure_future(self._pump.run())
         await self._pump.tell(Begin(version=__version__, epoch=epoch))
         return self
@@ -133,7 +134,7 @@ def main() -> None:
 def events(what: Asked) -> dict[str, Any]:
     """Events appended by group commit, each client waiting for its own."""
     journal = open_journal(_place(what))
-    journal.begin_epoch(time.time(), __version__)
+    journal.begin_epoch(time.time(), Claim(__version__))
     writer = Writer(journal, _trouble, _death)
     numbers, lock = count(1), threading.Lock()
 

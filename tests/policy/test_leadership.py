@@ -19,6 +19,14 @@ def test_one_that_stands_still_for_a_lease_is_taken_over_from() -> None:
     assert watch.look(1, 7, 100.0 + LEASE_S)
 
 
+def test_one_whose_connection_is_gone_has_as_long_as_it_may_act() -> None:
+    watch = Watch()
+    assert not watch.look(1, 7, 100.0, unheld=True)
+    assert not watch.look(1, 7, 100.0 + LEASE_S - MARGIN_S - 0.01, unheld=True)
+    assert not watch.look(1, 7, 100.0 + LEASE_S - MARGIN_S)
+    assert watch.look(1, 7, 100.0 + LEASE_S - MARGIN_S, unheld=True)
+
+
 def test_one_that_has_given_up_is_taken_over_from_at_once() -> None:
     assert Watch().look(3, 9, 5.0, given_up=True)
 
@@ -54,9 +62,10 @@ def test_a_tenure_ends_before_others_take_over() -> None:
     st.lists(st.floats(0.0, 3 * LEASE_S), min_size=1, max_size=20),
     st.lists(st.floats(0.01, 1.0), min_size=1, max_size=200),
     st.floats(-1e6, 1e6),
+    st.booleans(),
 )
 def test_whoever_takes_over_finds_a_leader_that_acts_no_more(
-    renewals: list[float], looks: list[float], skew_s: float
+    renewals: list[float], looks: list[float], skew_s: float, unheld: bool
 ) -> None:
     """Whenever the leader renewed and the standby looked, and whatever their clocks show."""
     times = sorted(renewals)
@@ -65,5 +74,5 @@ def test_whoever_takes_over_finds_a_leader_that_acts_no_more(
         now += pause
         beat = sum(each <= now for each in times)
         tenure.renewed(times[beat - 1] + skew_s)
-        if watch.look(1, beat, now):
+        if watch.look(1, beat, now, unheld=unheld):
             assert not tenure.holds(now + skew_s)

@@ -25,7 +25,7 @@ from hostler.runtime.backing import Backup, create
 from hostler.runtime.pacing import Bandwidth
 from hostler.runtime.places import Located, located
 from hostler.runtime.statedir import StateDir
-from hostler.store import Batch, catalogue, open_journal
+from hostler.store import Batch, Claim, catalogue, open_journal
 from hostler.store.opening import FILE
 from hostler.store.settling import Marks, Rules
 from hostler.stores.base import ObjectName, Pace, at_once
@@ -58,7 +58,7 @@ def directory(tmp_path: Path, told: Loop) -> StateDir:
     made.take()
     made.release()
     journal = open_journal(made.path)
-    journal.begin_epoch(1.0, "test")
+    journal.begin_epoch(1.0, Claim("test"))
     jobs = [job_view(told.state, job) for job in told.state.jobs.values()]
     journal.append([Batch(entries=told.entries, jobs=jobs)])
     journal.close()
@@ -105,7 +105,7 @@ def test_a_backup_is_proved_and_gone_on_from(directory: StateDir, tmp_path: Path
     assert isinstance(entries[told.state.seq].event, JournalRestored)
     assert core.state.skipped == 1_000_000 + 3_600_000
     assert [snapshot.seq for snapshot in journal.snapshots()] == [core.state.seq]
-    assert journal.begin_epoch(NOW, "test") == done.epoch + 1
+    assert journal.begin_epoch(NOW, Claim("test")) == done.epoch + 1
     journal.close()
     other.take()
     other.release()

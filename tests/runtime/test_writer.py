@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from itertools import chain
 
 import pytest
 
-from hostler.model.errors import StoreError, StoreFull
+from hostler.model.errors import StoreError, StoreFenced, StoreFull, StoreLost
 from hostler.model.events import Entry, TroubleRecorded
+from hostler.policy.leadership import Tenure
 from hostler.runtime import writer as writing
+from hostler.runtime.clock import monotonic
 from hostler.runtime.writer import Writer
 from hostler.store import Batch
 
@@ -94,3 +97,64 @@ def test_closing_gives_up_a_store_that_stays_broken_and_says_so() -> None:
     writer.write(batch(1), lambda: done.append(1))
     assert not writer.close(0.05)
     assert done == []
+
+
+class Led(FakeJournal):
+    """One that can be renewed, as long as nobody else leads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.renewals = 0
+        self.overtaken = False
+
+    def renew(self) -> None:
+        if self.broken.is_set():
+            raise StoreLost("it does not answer")
+        if self.overtaken:
+            raise StoreFenced("another one leads")
+        self.renewals += 1
+
+
+def leading_on(
+    journal: Led, tenure: Tenure, told: list[StoreError | None], dead: list[Exception], heard: threading.Event
+) -> Writer:
+    def on_trouble(error: StoreError | None) -> None:
+        told.append(error)
+        heard.set()
+
+    def on_death(error: Exception) -> None:
+        dead.append(error)
+        heard.set()
+
+    return Writer(journal, on_trouble, on_death, tenure)  # type: ignore[arg-type]
+
+
+def test_a_leader_with_nothing_to_write_shows_that_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "RENEW_S", 0.001)
+    told: list[StoreError | None] = []
+    dead: list[Exception] = []
+    journal, tenure, heard = Led(), Tenure(-1e9), threading.Event()
+    writer = leading_on(journal, tenure, told, dead, heard)
+    while not tenure.holds(monotonic()):
+        time.sleep(0.001)
+    journal.broken.set()
+    assert heard.wait(10)
+    journal.broken.clear()
+    while told[-1] is not None:
+        time.sleep(0.001)
+    assert isinstance(told[0], StoreLost)
+    heard.clear()
+    journal.overtaken = True
+    assert heard.wait(10)
+    assert not writer.close(10)
+    assert isinstance(dead[0], StoreFenced)
+
+
+def test_what_is_written_renews_as_well() -> None:
+    done = threading.Event()
+    tenure = Tenure(-1e9)
+    writer = leading_on(Led(), tenure, [], [], threading.Event())
+    writer.write(batch(1), done.set)
+    assert done.wait(10)
+    assert tenure.holds(monotonic())
+    assert writer.close(10)

@@ -12,7 +12,7 @@ import pytest
 
 from hostler.model.errors import CorruptState, NotFound, SchemaMismatch
 from hostler.model.events import Entry, TroubleRecorded
-from hostler.store import Batch, open_journal, read_journal
+from hostler.store import Batch, Claim, open_journal, read_journal
 from hostler.store.archive import ArchiveWriter, opened, writing
 from hostler.store.copying import Copied, copy_in, copy_out
 from hostler.store.opening import FILE
@@ -29,7 +29,7 @@ def filled(directory: Path, entries: int) -> Path:
     """A state directory with so many entries."""
     directory.mkdir()
     journal = open_journal(directory)
-    journal.begin_epoch(1.5, "test")
+    journal.begin_epoch(1.5, Claim("test"))
     journal.append([Batch(entries=[trouble(seq) for seq in range(1, entries + 1)], jobs=())])
     journal.close()
     return directory

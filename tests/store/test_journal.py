@@ -31,7 +31,7 @@ from hostler.model.events import ChunkDone, ChunkLeased, ControllerStarted, Entr
 from hostler.model.inputs import Submit
 from hostler.model.views import JobView
 from hostler.model.work import JobSpec, ScriptPayload, SweepPayload
-from hostler.store import Batch, Journal, Snapshot, open_journal
+from hostler.store import Batch, Claim, Journal, Snapshot, open_journal
 from hostler.store.dialect import Place, sqlite_engine
 from hostler.store.migrating import MIGRATIONS, known_schemas
 from hostler.store.opening import FILE, SCHEMA
@@ -165,15 +165,15 @@ def test_snapshots_newest_wins_and_old_ones_go(journal: Journal, place: Place) -
 def test_epochs_only_grow(place: Place) -> None:
     for expected in (1, 2, 3):
         opened = open_journal(place)
-        assert opened.begin_epoch(1.0, "v") == expected
+        assert opened.begin_epoch(1.0, Claim("v")) == expected
         opened.close()
 
 
 def test_who_was_overtaken_writes_nothing_more(place: Place) -> None:
     first, second = open_journal(place), open_journal(place)
-    first.begin_epoch(1.0, "v", holder="a")
+    first.begin_epoch(1.0, Claim("v", holder="a"))
     first.append([batch(trouble(1))])
-    second.begin_epoch(2.0, "v", holder="b")
+    second.begin_epoch(2.0, Claim("v", holder="b"))
     for write in (lambda: first.append([batch(trouble(2))]), lambda: first.marking().__enter__()):
         with pytest.raises(StoreFenced, match="controller 1 leads no more: 2 has taken over"):
             write()
@@ -190,7 +190,7 @@ def test_what_was_written_although_nobody_said_so_is_written_once(
 ) -> None:
     """The connection breaks between the commit and its answer; the same batches come again."""
     journal = open_journal(place)
-    journal.begin_epoch(1.0, "v")
+    journal.begin_epoch(1.0, Claim("v"))
     inner = journal._append
 
     def broken(batches: Sequence[Batch], entries: Sequence[Entry]) -> None:
@@ -209,7 +209,7 @@ def test_what_was_written_although_nobody_said_so_is_written_once(
 
 def test_what_was_not_written_in_doubt_is_written(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = open_journal(place)
-    journal.begin_epoch(1.0, "v")
+    journal.begin_epoch(1.0, Claim("v"))
     inner = journal._append
     monkeypatch.setattr(journal, "_append", Mock(side_effect=StoreLost("nothing came through")))
     with pytest.raises(StoreLost):
@@ -222,7 +222,7 @@ def test_what_was_not_written_in_doubt_is_written(place: Place, monkeypatch: pyt
 
 def test_another_entry_in_the_place_of_a_doubtful_one_is_no_answer(place: Place) -> None:
     journal = open_journal(place)
-    journal.begin_epoch(1.0, "v")
+    journal.begin_epoch(1.0, Claim("v"))
     journal.append([batch(trouble(1))])
     journal._in_doubt = True
     with pytest.raises(CorruptState, match="entry 1 is in the journal, and is another one"):

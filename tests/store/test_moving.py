@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from hostler.model.errors import Conflict, CorruptState, StoreFenced
 from hostler.model.events import Entry, TroubleRecorded
-from hostler.store import Batch, Place, Snapshot, moving, open_journal
+from hostler.store import Batch, Claim, Place, Snapshot, moving, open_journal
 from hostler.store.moving import move
 from tests import postgres
 from tests.store.conftest import asked
@@ -34,7 +34,7 @@ def other(tmp_path: Path, request: pytest.FixtureRequest, place: Place) -> Place
 
 def filled(place: Place) -> None:
     journal = open_journal(place)
-    journal.begin_epoch(0.1, "v")
+    journal.begin_epoch(0.1, Claim("v"))
     journal.append([batch(*range(1, 26))])
     journal.save_snapshot(Snapshot(seq=20, at=0.1 + 0.2, data=bytes(range(256))))
     journal.close()
@@ -54,7 +54,7 @@ def test_everything_is_taken_there_and_back(
     before, after = open_journal(place), open_journal(back)
     assert list(before.read()) == list(after.read())
     assert [each.data for each in after.snapshots()] == [bytes(range(256))]
-    assert after.begin_epoch(7.0, "v") == 4
+    assert after.begin_epoch(7.0, Claim("v")) == 4
     before.close()
     after.close()
 
@@ -62,7 +62,7 @@ def test_everything_is_taken_there_and_back(
 def test_who_wrote_the_source_writes_it_no_more(place: Place, other: Place) -> None:
     filled(place)
     writer = open_journal(place)
-    writer.begin_epoch(1.0, "v")
+    writer.begin_epoch(1.0, Claim("v"))
     move(place, other, 2.0, "v")
     with pytest.raises(StoreFenced):
         writer.append([batch(26)])

@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from hostler.model.errors import NotFound, StoreBusy, StoreError, StoreFull, StoreLost
 from hostler.model.events import Entry, TroubleRecorded
-from hostler.store import Batch, open_journal, postgres as connecting, read_journal
+from hostler.store import Batch, Claim, open_journal, postgres as connecting, read_journal
 from hostler.store.dialect import engine_of, named
 from hostler.store.postgres import parsed, shown
 from tests import postgres
@@ -84,7 +84,7 @@ def test_a_database_that_is_not_there_is_named(server: postgres.Server) -> None:
 @pytest.mark.parametrize("how", ["fast", "immediate", "kill"])
 def test_a_server_that_ends_and_comes_back_has_all_that_was_confirmed(own: postgres.Server, how: str) -> None:
     journal = open_journal(own.database())
-    journal.begin_epoch(1.0, "v")
+    journal.begin_epoch(1.0, Claim("v"))
     journal.append([batch(1)])
     own.kill() if how == "kill" else own.stop(how)
     with pytest.raises(StoreLost):
@@ -154,7 +154,7 @@ def test_a_role_that_may_only_work_with_the_tables_is_enough(server: postgres.Se
         connection.execute(text("grant select, insert, update, delete on all tables in schema public to worker"))
     engine.dispose()
     journal = open_journal(server.address(name, "worker"))
-    journal.begin_epoch(1.0, "v")
+    journal.begin_epoch(1.0, Claim("v"))
     journal.append([batch(1)])
     assert journal.newest_seq() == 1
     journal.close()

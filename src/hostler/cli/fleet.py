@@ -113,6 +113,8 @@ def sweep_row(sweep: View) -> Sequence[object]:
 def _status_lines(view: View) -> Iterator[str]:
     counts = ", ".join(f"{count} {state}" for state, count in view["jobs"].items() if count) or "none"
     yield shortened(f"{clean(view['fleet'])}: hostler {clean(view['version'])}, entry {view['seq']}", terminal_width())
+    if view["leader"] is not None:
+        yield from paragraph(f"standby  stands by and changes nothing; {clean(view['leader'])} leads", rest="         ")
     yield f"jobs     {counts}"
     yield f"nodes    {view['nodes_up']} of {view['nodes']} reachable"
     yield f"devices  {view['devices_busy']} of {view['devices']} busy"

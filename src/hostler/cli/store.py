@@ -13,6 +13,7 @@ from hostler.cli.common import Json, StateDir, directory
 from hostler.cli.show import Column, say, say_json, table
 
 if TYPE_CHECKING:
+    from hostler.store.leading import Leader
     from hostler.store.moving import Moved
 
 commands = typer.Typer()
@@ -40,11 +41,26 @@ def show(as_json: Json = False, state_dir: StateDir = None) -> None:
         leader, newest = journal.leader(), journal.newest_seq()
     finally:
         journal.close()
-    told = {"store": named(place), "newest": newest, "epoch": leader.epoch, "holder": leader.holder}
+    told = {
+        "store": named(place),
+        "newest": newest,
+        "epoch": leader.epoch,
+        "holder": leader.holder or None,
+        "url": leader.url,
+        "beat": leader.beat,
+    }
     if as_json:
         say_json(told)
         return
-    print(f"{told['store']}: {newest} entries; controller {leader.epoch} ({leader.holder or '?'}) began last")
+    print(f"{told['store']}: {newest} entries; {_led(leader)}")
+
+
+def _led(leader: Leader) -> str:
+    if not leader.epoch:
+        return "no controller has begun yet"
+    if not leader.holder:
+        return f"nobody leads since controller {leader.epoch} has ended"
+    return f"controller {leader.epoch} began last ({leader.holder}{f', {leader.url}' if leader.url else ''})"
 
 
 @store.command()

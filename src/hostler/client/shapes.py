@@ -1543,6 +1543,7 @@ class Status(TypedDict):
     pressures: list[PressureView]
     nodes_pressed: int
     alerts: int
+    leader: str | None
 
 
 class StockRow(TypedDict):

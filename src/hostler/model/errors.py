@@ -86,6 +86,10 @@ class StoreFenced(StoreError):
     """Another controller leads by now: this one may write nothing any more."""
 
 
+class StandsBy(HostlerError):
+    """This controller only stands by: it shows, and changes nothing. Its message names the one that leads."""
+
+
 class StoreFull(StoreError):
     """There is no space left for the journal, or it is read-only."""
 

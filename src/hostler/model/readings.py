@@ -223,6 +223,8 @@ class Readings:
     loop: LoopReading = field(default_factory=LoopReading)
     replication: ReplicationView | None = None
     """`None`: nobody knows, as where nothing but the core is asked."""
+    leads: bool = True
+    """Whether this controller leads, or only stands by."""
 
 
 @record

@@ -409,6 +409,8 @@ class Status:
     """Nodes on which something presses."""
     alerts: int = 0
     """Alerts that fire and are not silenced."""
+    leader: str | None = None
+    """Who leads, where this controller only stands by; `None`: this one leads."""
 
 
 @record

@@ -22,16 +22,22 @@ MARGIN_S: Final = 1.0
 class Watch:
     """What a standby has seen of the leader's row: its epoch and beat, and since when they have stood still."""
 
-    def __init__(self, lease_s: float = LEASE_S) -> None:
+    def __init__(self, lease_s: float = LEASE_S, margin_s: float = MARGIN_S) -> None:
         self._lease_s = lease_s
+        self._margin_s = margin_s
         self._seen: tuple[int, int] | None = None
         self._since = 0.0
 
-    def look(self, epoch: int, beat: int, now: float, *, given_up: bool = False) -> bool:
-        """Whether to try to take over from this epoch and beat, seen `now`; at once where the leader has given up."""
+    def look(self, epoch: int, beat: int, now: float, *, given_up: bool = False, unheld: bool = False) -> bool:
+        """Whether to try to take over from this epoch and beat, seen `now`; at once where the leader has given up.
+
+        `unheld`: its connection to the database is gone, so it is hardly only slow: it gets the time in which it may
+        still act, and not the margin on top of that.
+        """
         if (epoch, beat) != self._seen:
             self._seen, self._since = (epoch, beat), now
-        return given_up or now - self._since >= self._lease_s
+        lease_s = self._lease_s - self._margin_s if unheld else self._lease_s
+        return given_up or now - self._since >= lease_s
 
     def blind(self) -> None:
         """The row could not be read: what the leader did meanwhile is unknown, and its time begins anew."""

@@ -7,6 +7,14 @@ import time
 from typing import Protocol
 
 
+def monotonic() -> float:
+    """Seconds that never go back, and go on while the machine sleeps: by these it is known who may still lead."""
+    return time.clock_gettime(_EVER)
+
+
+_EVER = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 class Clock(Protocol):
     """Time that never goes back, in Unix seconds."""
 

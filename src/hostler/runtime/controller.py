@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,7 +23,7 @@ from hostler.model.alert_views import AlertView, TargetView
 from hostler.model.artifacts import ReplicationRules
 from hostler.model.commands import Command, Fit, NodeCommand, Solve
 from hostler.model.disks import CleanView, DoomedFile, Keeping, RetentionView, TombView
-from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError
+from hostler.model.errors import FilesError, LinkError, LinkLost, NotFound, StoreError
 from hostler.model.events import AttemptEnded, Entry, job_of
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
@@ -45,6 +43,7 @@ from hostler.runtime.disks.surveying import Survey
 from hostler.runtime.fitting import Fitter
 from hostler.runtime.gathering import Gatherer
 from hostler.runtime.hearing import Hearing
+from hostler.runtime.inheriting import inherit
 from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.link import Link
 from hostler.runtime.looking import Looks
@@ -56,14 +55,14 @@ from hostler.runtime.planner import Planner
 from hostler.runtime.pump import Pump
 from hostler.runtime.replicating import Replicator
 from hostler.runtime.scrubbing import Scrubber
-from hostler.runtime.snapshots import fold_in_background, recovered, snapshot_of
+from hostler.runtime.snapshots import fold_in_background, snapshot_of
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.stock import Stock
+from hostler.runtime.term import Term, begin, end
 from hostler.runtime.verdicts import Verdicts
 from hostler.runtime.vitals import Vitals
 from hostler.runtime.writer import Writer
 from hostler.settings import Telling
-from hostler.store import Journal, open_journal
 from hostler.store.catalogue import NOTED
 from hostler.web.desk import Piece
 from hostler.web.rl.trails import Trails
@@ -75,6 +74,7 @@ RELEASE_S = 30.0
 """How long a controller that leaves waits for its nodes, all together, to let go of what idles there."""
 USUAL = ReplicationRules()
 DRY_RUN = Keeping()
+INHERIT_S = 10.0
 AWAY_S = 3.0
 """A node that is out of reach for less than this is not worth a word."""
 
@@ -87,7 +87,7 @@ class Controller(Looks):
 
     `async with Controller(...) as controller` recovers the state and starts everything; leaving the block stops it.
     What runs on the nodes runs on. `places` is where artifacts lie, by default the state directory alone, and `copies`
-    how many of them there should be.
+    how many of them there should be. `term` is the right to lead; without one the controller takes it, whoever leads.
     """
 
     def __init__(
@@ -104,19 +104,20 @@ class Controller(Looks):
         places: Places | None = None,
         copies: ReplicationRules = USUAL,
         keeping: Keeping = DRY_RUN,
+        term: Term | None = None,
     ) -> None:
         self._directory = directory
         self._fleet = fleet
         self._clock = clock
         self._snapshot_every = snapshot_every
         self._log = structlog.get_logger()
-        self._journal: Journal = open_journal(directory.place)
-        self._core = recovered(self._journal, on_damage=self._on_damaged_snapshot)
+        self._term = term or begin(directory, clock, self._on_damaged_snapshot)
+        self._journal, self._core = self._term.journal, self._term.core
         self._snapshot_seq = self._core.state.seq
-        self._epoch = self._journal.begin_epoch(clock.now(), __version__, holder=_holder())
         self._broadcast = Broadcast(self._journal)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._writer = Writer(self._journal, self._on_store_trouble, self._on_writer_death)
+        self._writer = Writer(self._journal, self._on_store_trouble, self._on_writer_death, self._term.tenure)
+        self._term.settled()
         self._vitals = vitals = Vitals(clock)
         execute, publish = vitals.beside(COMMANDS, self._execute), vitals.beside(JOURNAL, self._publish)
         self._pump = Pump(self._core, self._writer, clock, execute, publish)
@@ -134,7 +135,7 @@ class Controller(Looks):
         self._places = places or located((), directory.artifacts, "here")
         recall(self._places, directory.away())
         trouble = partial(self.record, "copies")
-        verdicts = Verdicts(self._journal, self._places, clock, self.tell, trouble)
+        self._verdicts = verdicts = Verdicts(self._journal, self._places, clock, self.tell, trouble)
         self._replicator = Replicator(
             self._journal, self._places, directory.artifacts, copies, clock, verdicts, trouble, directory.note_away
         )
@@ -173,7 +174,7 @@ class Controller(Looks):
         await asyncio.to_thread(self._directory.drop_incoming, current)
         await asyncio.to_thread(self._contents.begin)
         self._running = self._loop.create_task(self._run())
-        begin = Begin(version=__version__, epoch=self._epoch, nodes=tuple(sorted(self._fleet_nodes)))
+        begin = Begin(version=__version__, epoch=self._term.epoch, nodes=tuple(sorted(self._fleet_nodes)))
         await self.tell(begin, *self._unseen_nodes())
         return self
 
@@ -281,6 +282,11 @@ class Controller(Looks):
         """The same, several at a time."""
         return self._broadcast.pieces(after)
 
+    async def answer_at(self, url: str) -> None:
+        """Tell other controllers of the same journal where this one answers. Raises `StoreError`."""
+        if self._journal.shared:
+            await asyncio.to_thread(self._journal.answer_at, url)
+
     def drain(self) -> None:
         """Put nothing new on any device, and end once nothing runs."""
         self._draining.set()
@@ -378,10 +384,9 @@ class Controller(Looks):
             tasks.create_task(self._replicator.run(), name="copies")
             tasks.create_task(self._stock.run(), name="stock")
             tasks.create_task(self._scrubber.run(), name="scrubber")
-            tasks.create_task(self._cleaner.run(), name="disk")
-            tasks.create_task(self._node_cleaner.run(), name="disks of nodes")
+            tasks.create_task(self._clean(), name="disks")
             for link in self._links.values():
-                tasks.create_task(link.run(self._epoch), name=f"link {link.name}")
+                tasks.create_task(link.run(self._term.epoch), name=f"link {link.name}")
             snapshots = every(
                 SNAPSHOT_CHECK_S,
                 "snapshots",
@@ -391,6 +396,21 @@ class Controller(Looks):
                 on_failure=self.record,
             )
             tasks.create_task(snapshots, name="snapshots")
+
+    async def _clean(self) -> None:
+        """Nothing is deleted before it is known what of the copies is not here."""
+        while self._term.inherited:
+            try:
+                missing = await inherit(self._journal, self._places, self._verdicts)
+            except (StoreError, FilesError, OSError) as error:
+                self.record("copies", f"what the controller before has left cannot be told: {error}")
+                await self._clock.sleep(INHERIT_S)
+            else:
+                self._term.inherited = False
+                self._log.info("another controller led before", missing=missing)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._cleaner.run(), name="disk")
+            tasks.create_task(self._node_cleaner.run(), name="disks of nodes")
 
     def _learning(self) -> Sequence[tuple[str, str]]:
         jobs = self._core.state.jobs
@@ -447,7 +467,7 @@ class Controller(Looks):
     def _linked(self, name: str, backend: Backend) -> Link:
         if isinstance(backend, Remembers):
             backend.remember([batch for batch in self._core.state.batches.values() if batch.node == name])
-        return Link(name, backend, self._pump, self._clock, self._logs, self._gatherer.gather)
+        return Link(name, backend, self._pump, self._clock, self._logs, self._gatherer.gather, self._term.tenure)
 
     def _left_behind(self) -> set[str]:
         """Nodes that hold work, or have batches that are not over, and are no part of the fleet."""
@@ -534,9 +554,6 @@ class Controller(Looks):
                 self._journal.save_snapshot(snapshot_of(self._core))
             except StoreError as error:
                 self._log.warning("no snapshot; the next start replays more", why=str(error))
-        self._journal.close()
-
-
-def _holder() -> str:
-    """Who leads, for people: this process on this machine."""
-    return f"{socket.gethostname()}:{os.getpid()}"
+        trouble = end(self._term)
+        if trouble is not None:
+            self._log.warning("others take over a little later", why=str(trouble))

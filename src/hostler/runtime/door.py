@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -55,6 +56,15 @@ def url(loaded: Loaded, port: int) -> str:
     """What this machine calls the controller."""
     host = EVERYWHERE.get(loaded.fleet.api.host, loaded.fleet.api.host)
     return f"{'http' if loaded.fleet.api.certificate is None else 'https'}://{joined(host, port)}"
+
+
+def public_url(loaded: Loaded, port: int) -> str:
+    """What other machines call the controller: by the first of its names, or as this machine is called."""
+    asked = loaded.fleet.api
+    if not asked.is_remote:
+        return url(loaded, port)
+    host = asked.names[0] if asked.names else socket.getfqdn() if asked.host in EVERYWHERE else asked.host
+    return f"{'http' if asked.certificate is None else 'https'}://{joined(host, port)}"
 
 
 def refuse_without_tokens(loaded: Loaded, tokens: Sequence[TokenView]) -> None:

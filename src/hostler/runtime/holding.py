@@ -15,7 +15,6 @@ from hostler.runtime.places import Places, located
 from hostler.runtime.statedir import StateDir
 from hostler.settings import Loaded, load, store_specs
 from hostler.store import Journal, tables
-from hostler.store.copying import rows_of
 from hostler.stores.base import Damaged, ObjectName, at_once
 
 HERE = "here"
@@ -99,9 +98,9 @@ def nowhere(journal: Journal, held: Holdings) -> list[Named]:
 
 def lacking(journal: Journal, held: Holdings) -> list[Named]:
     """Artifacts that the index has in the controller's own store, and that are not there."""
-    there = held.listed.get(HUB, {})
+    there, table = held.listed.get(HUB, {}), tables.copies
     with journal.catalogue() as connection:
-        kept = {row[0] for row in rows_of(connection, tables.copies) if row[1] == HUB}
+        kept = set(connection.execute(select(table.c.sha256).where(table.c.place == HUB)).scalars())
     return [each for each in named(journal) if each.name.sha256 in kept and there.get(each.name.sha256) != each.bytes]
 
 

@@ -42,13 +42,15 @@ from hostler.model.commands import (
 from hostler.model.errors import LinkError
 from hostler.model.files import named_in
 from hostler.model.inputs import Launched, LinkDown, Trouble
-from hostler.runtime.clock import Clock
+from hostler.policy.leadership import Tenure
+from hostler.runtime.clock import Clock, monotonic
 from hostler.runtime.errands import Errands, Gather
 from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.pump import Pump
 
 SETTLE_S = 5.0
 """How long what is under way on a node is waited for when the controller leaves."""
+PERMIT_S = 0.1
 REST_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
@@ -59,11 +61,21 @@ class Link:
     node's inventory, what the node should be told.
     """
 
-    def __init__(self, name: str, backend: Backend, pump: Pump, clock: Clock, logs: KeptLogs, gather: Gather) -> None:
+    def __init__(
+        self,
+        name: str,
+        backend: Backend,
+        pump: Pump,
+        clock: Clock,
+        logs: KeptLogs,
+        gather: Gather,
+        tenure: Tenure | None = None,
+    ) -> None:
         self.name = name
         self.backend = backend
         self._pump = pump
         self._clock = clock
+        self._tenure = tenure
         self._waiting: list[NodeCommand] = []
         self._receipt = 0
         self._wake = asyncio.Event()
@@ -145,10 +157,19 @@ class Link:
         commands, self._waiting = self._waiting, []
         receipt, self._receipt = self._receipt, 0
         for key, group in groupby(commands, key=_same_call):
+            await self._permitted()
             await self._carry_group(key[0], list(group))
         # Last: a node must not have forgotten an attempt when an older order for it arrives.
         if receipt and isinstance(self.backend, KeepsReports):
             await self.backend.acknowledge(receipt)
+
+    async def _permitted(self) -> None:
+        """Wait while another controller may have taken over: what was decided before may not be what it wants.
+
+        Agents refuse an old leader by themselves; queues of clusters do not. One that was overtaken ends here.
+        """
+        while self._tenure is not None and not self._tenure.holds(monotonic()):
+            await self._clock.sleep(PERMIT_S)
 
     async def _carry_group(self, kind: type, group: Sequence[Any]) -> None:
         backend = self.backend

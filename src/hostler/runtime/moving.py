@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hostler.model.errors import Conflict
 from hostler.runtime.statedir import StateDir
-from hostler.store import Place, named
+from hostler.store import Place, named, open_journal
 from hostler.store.dialect import FILE
 from hostler.store.moving import Moved, move
 
@@ -25,10 +25,20 @@ def take(directory: StateDir, target: Place, now: float, version: str) -> tuple[
         if source == target:
             raise Conflict(f"the journal is in {named(target)} already")
         moved = move(source, target, now, version)
+        _name(target, directory.identity())
         directory.set_store(None if isinstance(target, Path) else target)
         return moved, _set_aside(source)
     finally:
         directory.release()
+
+
+def _name(target: Place, identity: str) -> None:
+    """Agents elsewhere have their folders under the identity: whichever controller comes first finds them again."""
+    journal = open_journal(target)
+    try:
+        journal.identity(identity)
+    finally:
+        journal.close()
 
 
 def _set_aside(source: Place) -> str:

@@ -31,7 +31,7 @@ from hostler.runtime.places import Places
 from hostler.runtime.pump import refused
 from hostler.runtime.snapshots import snapshot_of
 from hostler.runtime.statedir import StateDir
-from hostler.store import Batch, Journal, archive, open_journal, tables
+from hostler.store import Batch, Claim, Journal, archive, open_journal, tables
 from hostler.store.archive import Archive
 from hostler.store.copying import copy_in, rows_of
 from hostler.store.opening import FILE
@@ -117,7 +117,7 @@ def _restore(
     journal, core = _folded(made, place.path)
     try:
         since_s = max(now - made.manifest["made_at"], 0.0)
-        epoch = journal.begin_epoch(now, __version__, EPOCHS + int(since_s * EPOCHS_PER_S))
+        epoch = journal.begin_epoch(now, Claim(__version__), EPOCHS + int(since_s * EPOCHS_PER_S))
         _tell(core, journal, now, _left_out(made, since_s))
         places, faults = holding.places_of(place, directory.artifacts, environ)
         fetched, around = _bring(core, journal, directory, places, now, tell, fetch)

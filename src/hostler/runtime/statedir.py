@@ -281,6 +281,17 @@ class StateDir:
             self._publish(self._identity_file, secrets.token_hex(6) + "\n")
         return self._identity_file.read_text().strip()
 
+    def adopt(self, identity: str) -> None:
+        """Go by the identity of a journal that others lead as well. Raises `StoreFull`."""
+        self._publish(self._identity_file, identity + "\n")
+
+    def own_id(self) -> str:
+        """What tells this directory from those of other controllers of the same journal; made at the first call."""
+        file = self.path / "controller.id"
+        if not file.exists():
+            self._publish(file, secrets.token_hex(6) + "\n")
+        return file.read_text().strip()
+
     def release(self) -> None:
         """Let the next controller have the directory."""
         if self._lock is not None:

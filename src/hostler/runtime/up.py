@@ -16,7 +16,8 @@ import structlog
 from fastapi import FastAPI
 
 from hostler.backends.base import Backend
-from hostler.model.errors import SettingsError
+from hostler.backends.local import LocalNode
+from hostler.model.errors import SettingsError, StoreFenced
 from hostler.model.inputs import Configure, Declare, Submit, Tick
 from hostler.model.units import printable
 from hostler.runtime import door
@@ -29,7 +30,9 @@ from hostler.runtime.nodes import reaching
 from hostler.runtime.places import Places, located
 from hostler.runtime.pump import refused
 from hostler.runtime.report import Reporter
+from hostler.runtime.standby import Standby
 from hostler.runtime.statedir import StateDir
+from hostler.runtime.term import Term, adopt_identity
 from hostler.settings import (
     Loaded,
     Telling,
@@ -42,6 +45,7 @@ from hostler.settings import (
     store_specs,
     telling,
 )
+from hostler.store import Leader
 from hostler.web.app import make_app, make_ready
 from hostler.web.server import Served, serve
 
@@ -110,42 +114,112 @@ async def _run(
     loaded: Loaded, directory: StateDir, asked: Submit, loops: Declare, told: Telling, until_idle: bool, out: TextIO
 ) -> int:
     clock = SteadyClock()
-    journal = loaded.fleet.journal
     with LogFile(directory.log_file) as log:
         _log_to(log)
         aside = directory.set_aside_strangers()
         if aside is not None:
             print(f"hostler: there were agents, but no journal; what they left is in {aside}", file=out)
         directory.note_fleet(loaded.path)
-        calls = switchboard(loaded, directory)
-        async with (
-            reaching(loaded, directory, calls, clock) as reached,
-            Controller(
-                directory,
-                loaded.fleet.name,
-                reached.nodes,
-                clock,
-                journal.snapshot_every,
-                reached.retired,
-                telling=told,
-                alert_origins=alert_origins(loaded),
-                places=_places(loaded, directory, reached.nodes),
-                copies=replication_rules(loaded),
-                keeping=loaded.fleet.retention.keeping(),
-            ) as controller,
-            answering(loaded, directory, calls, controller.record) as called,
-            _listening(loaded, directory, controller, clock, called) as served,
-        ):
-            _set_memory_aside()
-            await _tell(controller, Configure(rules=rules(loaded)))
-            before = controller.newest_job
-            names = await _submit(controller, asked)
-            await _tell(controller, loops)
-            show = Reporter(controller, out, clock, loaded.fleet.name, door.url(loaded, served.port))
-            await _serve_until_over(controller, show, until_idle)
-            if until_idle:
-                await show.summary(names or [job.id for job in controller.jobs(None, 0, SUMMED_UP)])
-            return await _exit_status(controller, names, before if names else 0, until_idle)
+        adopt_identity(directory)
+        shared = isinstance(directory.place, str)
+        while True:
+            term = await _turn(loaded, directory, clock, out) if shared else None
+            if shared and term is None:
+                return EXIT_DONE
+            try:
+                return await _lead(loaded, directory, (asked, loops), told, until_idle, out, clock, term)
+            except (StoreFenced, BaseExceptionGroup) as error:
+                overtaken = _overtaken(error)
+                if overtaken is None:
+                    raise
+                print(f"hostler: {overtaken}", file=out, flush=True)
+
+
+async def _turn(loaded: Loaded, directory: StateDir, clock: Clock, out: TextIO) -> Term | None:
+    """Stand by until it is our turn to lead, at once where nobody does; `None`: told to end before that."""
+    async with Standby(
+        directory,
+        loaded.fleet.name,
+        clock,
+        places=_places(loaded, directory, {}),
+        copies=replication_rules(loaded),
+        alert_origins=alert_origins(loaded),
+    ) as standby:
+        term = await standby.look()
+        if term is not None:
+            return term
+        _refuse_local(loaded, standby.leader)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, standby.drain)
+        async with _listening(loaded, directory, standby, clock, None) as served:
+            where = door.url(loaded, served.port)
+            print(f"hostler: standing by for {standby.leader.shown}; API (read-only) {where}", file=out, flush=True)
+            return await standby.turn()
+
+
+def _refuse_local(loaded: Loaded, leader: Leader) -> None:
+    """Raise `SettingsError` at a node that would be another machine as soon as another controller leads."""
+    for index, node in enumerate(loaded.fleet.nodes):
+        if node.backend == LocalNode.kind:
+            place = loaded.tree.at(("nodes", index, "backend"))
+            raise SettingsError(
+                f"{place}: {leader.shown} leads, and node {node.name!r} is local, so it would be another machine once "
+                "this controller leads; let all controllers reach it by `backend: ssh`, or give this one a `store` of "
+                "its own"
+            )
+
+
+def _overtaken(error: BaseException) -> StoreFenced | None:
+    """What says that another controller leads by now, if anything of this does."""
+    if isinstance(error, StoreFenced):
+        return error
+    if not isinstance(error, BaseExceptionGroup):
+        return None
+    return next(filter(None, map(_overtaken, error.exceptions)), None)
+
+
+async def _lead(
+    loaded: Loaded,
+    directory: StateDir,
+    asked: tuple[Submit, Declare],
+    told: Telling,
+    until_idle: bool,
+    out: TextIO,
+    clock: Clock,
+    term: Term | None,
+) -> int:
+    calls = switchboard(loaded, directory)
+    async with (
+        reaching(loaded, directory, calls, clock) as reached,
+        Controller(
+            directory,
+            loaded.fleet.name,
+            reached.nodes,
+            clock,
+            loaded.fleet.journal.snapshot_every,
+            reached.retired,
+            telling=told,
+            alert_origins=alert_origins(loaded),
+            places=_places(loaded, directory, reached.nodes),
+            copies=replication_rules(loaded),
+            keeping=loaded.fleet.retention.keeping(),
+            term=term,
+        ) as controller,
+        answering(loaded, directory, calls, controller.record) as called,
+        _listening(loaded, directory, controller, clock, called) as served,
+    ):
+        await controller.answer_at(door.public_url(loaded, served.port))
+        _set_memory_aside()
+        await _tell(controller, Configure(rules=rules(loaded)))
+        before = controller.newest_job
+        names = await _submit(controller, asked[0])
+        await _tell(controller, asked[1])
+        show = Reporter(controller, out, clock, loaded.fleet.name, door.url(loaded, served.port))
+        await _serve_until_over(controller, show, until_idle)
+        if until_idle:
+            await show.summary(names or [job.id for job in controller.jobs(None, 0, SUMMED_UP)])
+        return await _exit_status(controller, names, before if names else 0, until_idle)
 
 
 def _places(loaded: Loaded, directory: StateDir, nodes: Mapping[str, Backend]) -> Places:
@@ -167,7 +241,7 @@ def _set_memory_aside() -> None:
 
 @asynccontextmanager
 async def _listening(
-    loaded: Loaded, directory: StateDir, controller: Controller, clock: Clock, called: str | None
+    loaded: Loaded, directory: StateDir, controller: Controller | Standby, clock: Clock, called: str | None
 ) -> AsyncIterator[Served]:
     """Answer HTTP, and say where in the state directory; there, too, where nodes call."""
     door.refuse_without_tokens(loaded, controller.tokens())

@@ -8,17 +8,21 @@ from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 from hostler.model.errors import StoreError, StoreFenced
+from hostler.policy.leadership import RENEW_S, Tenure
+from hostler.runtime.clock import monotonic
 from hostler.store import Batch, Journal
 
 Durable: TypeAlias = Callable[[], None]
 Task: TypeAlias = tuple[Batch, Durable]
 
-RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+RETRY_S = (0.2, 0.5, 1.0, 2.0)
 """Rests between tries while the store cannot be written; the last one for as long as it takes."""
 
 
 class Writer:
     """Group commit, in order. `durable` of each batch is called in the writer's thread, after its commit.
+
+    With a `tenure` it renews that whenever it is due, be there something to write or not.
 
     While the store cannot be written (a full disk, say) nothing is dropped: the batch is tried again and again, and
     `on_trouble` hears of every change: the error, or `None` when writing works again. Any other error is one of the
@@ -30,13 +34,16 @@ class Writer:
         journal: Journal,
         on_trouble: Callable[[StoreError | None], None],
         on_death: Callable[[Exception], None],
+        tenure: Tenure | None = None,
     ) -> None:
         self._journal = journal
+        self._tenure = tenure
         self._on_trouble = on_trouble
         self._on_death = on_death
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
         self._giving_up = threading.Event()
         self._unwritten = False
+        self._in_trouble = False
         self._thread = threading.Thread(target=self._run, name="hostler-journal", daemon=True)
         self._thread.start()
 
@@ -63,13 +70,37 @@ class Writer:
             self._on_death(error)
 
     def _write_all(self) -> None:
-        while (task := self._tasks.get()) is not None:
+        while (task := self._next()) is not None:
             tasks = [task, *self._waiting()]
             if not self._commit([batch for batch, _ in tasks if batch.entries]):
                 self._unwritten = True
                 return
             for _, durable in tasks:
                 durable()
+
+    def _next(self) -> Task | None:
+        """What is to be written next; while there is nothing, the tenure is renewed."""
+        if self._tenure is None:
+            return self._tasks.get()
+        while True:
+            try:
+                return self._tasks.get(timeout=RENEW_S)
+            except Empty:
+                self._renew(self._tenure)
+
+    def _renew(self, tenure: Tenure) -> None:
+        """Once; where that does not work it is soon tried again, and everything waits as for any other write."""
+        asked_at = monotonic()
+        try:
+            self._journal.renew()
+        except StoreFenced:
+            raise
+        except StoreError as error:
+            self._in_trouble = True
+            self._on_trouble(error)
+            return
+        tenure.renewed(asked_at)
+        self._well()
 
     def _waiting(self) -> Sequence[Task]:
         tasks: list[Task] = []
@@ -86,16 +117,25 @@ class Writer:
     def _commit(self, batches: Sequence[Batch]) -> bool:
         tries = 0
         while batches:
+            asked_at = monotonic()
             try:
                 self._journal.append(batches)
-                break
             except StoreFenced:
                 raise  # no waiting helps: another controller leads
             except StoreError as error:
+                self._in_trouble = True
                 self._on_trouble(error)
+            else:
+                if self._tenure is not None:
+                    self._tenure.renewed(asked_at)
+                break
             if self._giving_up.wait(RETRY_S[min(tries, len(RETRY_S) - 1)]):
                 return False
             tries += 1
-        if tries:
-            self._on_trouble(None)
+        self._well()
         return True
+
+    def _well(self) -> None:
+        if self._in_trouble:
+            self._in_trouble = False
+            self._on_trouble(None)

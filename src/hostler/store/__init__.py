@@ -2,6 +2,7 @@
 
 from hostler.store.dialect import Place, named
 from hostler.store.journal import Batch, Journal, Snapshot
+from hostler.store.leading import Claim, Leader
 from hostler.store.opening import open_journal, read_journal
 
-__all__ = ["Batch", "Journal", "Place", "Snapshot", "named", "open_journal", "read_journal"]
+__all__ = ["Batch", "Claim", "Journal", "Leader", "Place", "Snapshot", "named", "open_journal", "read_journal"]

@@ -32,12 +32,14 @@ PRAGMAS = (
 )
 ROWS = 1_000
 """Rows in one parameter, which PostgreSQL reads as a whole."""
+PATIENT_MS = 600_000
 FULL, READ_ONLY, BUSY, LOST = "full", "read only", "busy", "lost"
 KINDS = {
     "53100": FULL,
     "53200": BUSY,  # out of memory
     "53300": LOST,  # too many connections
     "25006": READ_ONLY,
+    "25P03": LOST,  # idle_in_transaction_session_timeout: we stood still in the middle
     "40001": BUSY,
     "40P01": BUSY,
     "55P03": BUSY,
@@ -82,6 +84,7 @@ def reading_once(engine: Engine) -> Iterator[Connection]:
     if engine.dialect.name == POSTGRESQL:
         options: dict[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         with engine.connect().execution_options(**options) as connection, connection.begin():
+            patiently(connection)
             yield connection
         return
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -90,6 +93,12 @@ def reading_once(engine: Engine) -> Iterator[Connection]:
             yield connection
         finally:
             connection.exec_driver_sql("rollback")
+
+
+def patiently(connection: Connection) -> None:
+    """This transaction may stand still for longer than those of a leader, for whose row others wait."""
+    if connection.dialect.name == POSTGRESQL:
+        connection.exec_driver_sql(f"set local idle_in_transaction_session_timeout = {PATIENT_MS}")
 
 
 def upsert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
@@ -140,6 +149,8 @@ def _kind(error: DBAPIError) -> str | None:
     code = getattr(error.orig, "sqlstate", None)
     if code is not None:
         return LOST if code.startswith("08") else KINDS.get(code)
+    if error.connection_invalidated or type(error.orig).__module__.startswith("psycopg"):
+        return LOST  # a driver has no code where it had no answer, or only servers that take no writes
     text = str(error.orig)
     if "full" in text or "No space" in text:
         return FULL
@@ -147,8 +158,7 @@ def _kind(error: DBAPIError) -> str | None:
         return READ_ONLY
     if "locked" in text:
         return BUSY
-    # A driver has no code where it had no answer.
-    return LOST if error.connection_invalidated or type(error.orig).__module__.startswith("psycopg") else None
+    return None
 
 
 def _writable(error: DBAPIError) -> str:

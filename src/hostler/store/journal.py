@@ -6,9 +6,9 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, func, insert, select, update
+from sqlalchemy import Connection, Engine, delete, func, select
 from sqlalchemy.exc import DBAPIError
 
 from hostler.model.codec import dump_event, load_event
@@ -16,12 +16,11 @@ from hostler.model.errors import CorruptState, StoreFenced
 from hostler.model.events import ChunkDone, ChunkReturned, ChunkTaken, Entry, RequestAccepted, job_of, subject
 from hostler.model.record import record
 from hostler.model.views import HitView, JobView
-from hostler.store import catalogue, tables
-from hostler.store.dialect import insert_rows, translated, upsert
+from hostler.store import catalogue, leading, tables
+from hostler.store.dialect import POSTGRESQL, insert_rows, translated, upsert
+from hostler.store.leading import Claim, Leader
 
 SNAPSHOTS_KEPT = 2
-LEADER = 1
-"""The only row of its table."""
 PAGE = 10_000
 
 
@@ -42,15 +41,6 @@ class Snapshot:
     data: bytes
 
 
-class Leader(NamedTuple):
-    """The controller that may write: its epoch, how often it has shown that it lives, who and where it is."""
-
-    epoch: int
-    beat: int
-    holder: str
-    url: str | None
-
-
 class Journal:
     """The store of one controller. Errors of the database come as `StoreError` and its kinds.
 
@@ -62,29 +52,63 @@ class Journal:
         self._engine = engine
         self._lock = threading.Lock()
         """Facts are written by one thread, marks by another: one after the other, whatever the database does."""
+        self._is_closed = False
+        self._held: Connection | None = None
         self._epoch: int | None = None
         self._in_doubt = False
         """Whether the last append may have been written although nobody said so."""
 
-    def begin_epoch(self, at: float, version: str, skipping: int = 0, holder: str = "", url: str | None = None) -> int:
+    @property
+    def shared(self) -> bool:
+        """Whether other controllers can come to this journal: then its leader has to show that it lives."""
+        return self._engine.dialect.name == POSTGRESQL
+
+    def begin_epoch(self, at: float, claim: Claim, skipping: int = 0, seen: Leader | None = None) -> int:
         """Note that a controller starts, and give it its number: one more than any before, or so many more.
 
-        From then on it leads, and what was leading may write no more. `holder` and `url` are for people.
+        From then on it leads, and what was leading may write no more. With `seen` only if nothing was heard since of
+        the one that led then; raises `StoreBusy` otherwise.
         """
-        with self._writing("the store cannot be opened") as connection:
-            upsert(connection, tables.leader, [{"id": LEADER, "epoch": 0, "beat": 0, "holder": holder, "url": url}])
-            newest = connection.execute(select(func.max(tables.controllers.c.epoch))).scalar()
-            epoch = (newest or 0) + skipping + 1
-            connection.execute(insert(tables.controllers), {"epoch": epoch, "started_at": at, "version": version})
-            connection.execute(update(tables.leader).values(epoch=epoch))
+        with self._writing("the store cannot be led") as connection:
+            epoch = leading.take(connection, claim, at, skipping, seen)
         self._epoch = epoch
         return epoch
 
     def leader(self) -> Leader:
         """Who may write; epoch 0 where nobody has begun yet."""
         with self._reading() as connection:
-            row = connection.execute(select(tables.leader)).one_or_none()
-        return Leader(0, 0, "", None) if row is None else Leader(row.epoch, row.beat, row.holder, row.url)
+            return leading.leader(connection)
+
+    def hold(self) -> None:
+        """Keep a connection open by which others see that the leader is connected."""
+        with self._translating("the lead cannot be held"):
+            self._held = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            leading.hold(self._held, self._leading)
+
+    def is_held(self, epoch: int) -> bool:
+        """Whether the controller of this epoch keeps such a connection, as far as the database knows."""
+        with self._reading() as connection:
+            return leading.is_held(connection, epoch)
+
+    def renew(self) -> None:
+        """Show that the leader lives, though it has nothing to write. Raises `StoreFenced` where it leads no more."""
+        with self._writing("the lead cannot be renewed") as connection:
+            self._fence(connection)
+
+    def answer_at(self, url: str) -> None:
+        """Say where the leader answers."""
+        with self._writing("the leader's address cannot be written") as connection:
+            leading.answer_at(connection, self._leading, url)
+
+    def give_up(self) -> None:
+        """Let others take over at once; nothing is written here after that."""
+        with self._writing("the lead cannot be given up") as connection:
+            leading.give_up(connection, self._leading)
+
+    def identity(self, own: str) -> str:
+        """What tells this journal from every other one; `own` from now on, where nothing was noted yet."""
+        with self._writing("the store cannot be told from others") as connection:
+            return leading.identity(connection, own)
 
     def append(self, batches: Sequence[Batch]) -> None:
         """Make batches durable, in order, in one transaction: journal and projections, or nothing.
@@ -184,23 +208,21 @@ class Journal:
             connection.execute(delete(table).where(table.c.seq.not_in(kept)))
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Let go of the database; a thread that still reads lets go of its connection at the end of that."""
+        self._is_closed = True
+        if self._held is not None:
+            self._held.invalidate()
+            self._held.close()
         self._engine.dispose()
 
+    @property
+    def _leading(self) -> int:
+        assert self._epoch is not None, "no epoch was begun"
+        return self._epoch
+
     def _fence(self, connection: Connection) -> None:
-        """Hold the leader's row until the end of this transaction; raise `StoreFenced` where it is another's."""
-        if self._epoch is None:
-            return
-        table = tables.leader
-        # An update, not a look: whoever takes over waits for what is being written, or this waits and is refused.
-        kept = connection.execute(
-            update(table).where(table.c.id == LEADER, table.c.epoch == self._epoch).values(beat=table.c.beat + 1)
-        )
-        if kept.rowcount != 1:
-            newest = connection.execute(select(table.c.epoch)).scalar()
-            raise StoreFenced(
-                f"controller {self._epoch} leads no more: {newest} has taken over. What it had not written is not done"
-            )
+        if self._epoch is not None:
+            leading.fence(connection, self._epoch)
 
     def _are_there(self, entries: Sequence[Entry]) -> bool:
         """Whether these entries were written after all, by this controller. Raises `CorruptState`, `StoreFenced`."""
@@ -233,9 +255,13 @@ class Journal:
 
     @contextmanager
     def _writing(self, what: str) -> Iterator[Connection]:
+        with self._translating(what), self._lock, self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _translating(self, what: str) -> Iterator[None]:
         try:
-            with self._lock, self._engine.begin() as connection:
-                yield connection
+            yield
         except DBAPIError as error:
             raise translated(error, what) from error
 
@@ -245,6 +271,8 @@ class Journal:
         try:
             with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
                 yield connection
+                if self._is_closed:
+                    connection.invalidate()  # it would go back to a pool that nobody empties any more
         except DBAPIError as error:
             raise translated(error, f"the journal {self._engine.url.database} cannot be read") from error
 

@@ -21,7 +21,8 @@ from sqlalchemy.exc import DBAPIError
 from hostler.model.errors import Conflict, CorruptState
 from hostler.model.record import record
 from hostler.store.copying import ROWS, rows_of
-from hostler.store.dialect import FILE, Place, engine_of, named, reading_once, translated
+from hostler.store.dialect import FILE, Place, engine_of, named, patiently, reading_once, translated
+from hostler.store.leading import Claim
 from hostler.store.opening import SCHEMA, open_journal, schema_of
 from hostler.store.tables import metadata
 
@@ -45,7 +46,7 @@ def move(source: Place, target: Place, at: float, version: str) -> Moved:
     """
     journal = open_journal(source)
     try:
-        journal.begin_epoch(at, version, holder=f"moved to {named(target)}")
+        journal.begin_epoch(at, Claim(version, holder=f"moved to {named(target)}"))
     finally:
         journal.close()
     with _made(target) as place, _reading(source) as theirs, _writing(place) as ours:
@@ -89,6 +90,7 @@ def _writing(place: Place) -> Iterator[Connection]:
     engine = engine_of(place)
     try:
         with engine.begin() as connection:
+            patiently(connection)
             if schema_of(connection) is not None:
                 raise Conflict(f"there is a journal in {named(place)} already; name an empty database")
             # Imported where it is needed: alembic takes longer to load than everything else here.

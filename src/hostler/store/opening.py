@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from hostler.model.errors import NotFound, SchemaMismatch
-from hostler.store.dialect import FILE, POSTGRESQL, Place, engine_of, named, reading_once, translated
+from hostler.store.dialect import FILE, POSTGRESQL, Place, engine_of, named, patiently, reading_once, translated
 from hostler.store.journal import Journal
 
 __all__ = ["FILE", "SCHEMA", "open_journal", "read_journal", "schema_of"]
@@ -77,6 +77,7 @@ def _migrate(engine: Engine, name: str) -> None:
         found = schema_of(connection)
         if found == SCHEMA:
             return
+        patiently(connection)
         # Imported where it is needed: alembic takes longer to load than a start from a snapshot.
         from hostler.store.migrating import migrate
 

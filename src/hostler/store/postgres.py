@@ -18,7 +18,9 @@ PLAIN = ("postgresql", "postgres", DRIVER)
 POOL = 4
 CONNECT_S = 5
 POOL_S = 10.0
-STATEMENT_MS, LOCK_MS, IDLE_MS = 30_000, 10_000, 60_000
+STATEMENT_MS, LOCK_MS = 30_000, 10_000
+IDLE_MS = 3_000
+"""A leader that stands still in the middle of a transaction holds its row: whoever takes over waits for so long."""
 SILENT_MS = 15_000
 """A peer that acknowledges nothing for so long is gone, and so is one that keeps silent through its keepalives."""
 CONNECTING: dict[str, Any] = {

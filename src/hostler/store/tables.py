@@ -153,7 +153,11 @@ leader = Table(
     Column("epoch", BigInteger, nullable=False),
     # Counted up by the one that leads for as long as it lives; the others watch it with clocks of their own.
     Column("beat", BigInteger, nullable=False),
-    # Who it is, and where it answers, for people and for clients that came to another.
+    # Whose state directory it runs on: one that comes back takes its place again at once, and finds its own artifacts.
+    Column("controller", Text, nullable=False),
+    # Who it is, and where it answers, for people and for clients that came to another. Empty: it has given up.
     Column("holder", Text, nullable=False),
     Column("url", Text, nullable=True),
+    # What tells this journal from every other one: agents elsewhere have their folders under it.
+    Column("identity", Text, nullable=True),
 )

@@ -92,6 +92,7 @@ def make_app(
         app.routes.extend(routes)
     app.routes.extend(fleet.by_hand.below())
     app.add_route("/healthz", _healthz)
+    app.add_route("/leader", _leader)
     app.routes.extend(session.router.below())
     pages.install(app)
     bodies = (
@@ -129,6 +130,13 @@ def make_ready(app: FastAPI) -> None:
 
 async def _healthz(request: Request) -> Response:
     return PlainTextResponse("ok\n")
+
+
+async def _leader(request: Request) -> Response:
+    """For whoever balances load: 200 from the controller that leads, 503 from one that stands by."""
+    desk: Desk = request.app.state.desk
+    leads = desk.status().leader is None
+    return PlainTextResponse("leads\n" if leads else "stands by\n", 200 if leads else 503)
 
 
 def _answer_for_failures(app: FastAPI) -> None:

@@ -6,7 +6,7 @@ import re
 
 from hostler.model.access import Scope
 
-OPEN = re.compile(r"/(healthz|login|static/.*)")
+OPEN = re.compile(r"/(healthz|leader|login|static/.*)")
 """Paths that tell nothing of the fleet, for whoever is not known yet."""
 ADMIN = re.compile(r"/api/v1/(tokens(/.*)?|controller/.*)")
 """Who may come in, and whether there is a controller at all."""

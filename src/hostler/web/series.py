@@ -243,6 +243,12 @@ CONTROLLER = (
         lambda all_: all_.gist.begun_at,
     ),
     _one("hostler_controller_epoch", "gauge", "Number of the controller on its journal", lambda all_: all_.gist.epoch),
+    _one(
+        "hostler_controller_leading",
+        "gauge",
+        "1: this controller leads; 0: it stands by for another one",
+        lambda all_: float(all_.leads),
+    ),
     _one("hostler_journal_entries_total", "counter", "Entries in the journal", lambda all_: all_.gist.seq),
     _one(
         "hostler_event_loop_lag_seconds",

@@ -164,6 +164,8 @@ def _head(sight: Sight[Fleet], now: float, width: int) -> Iterator[Line]:
     title = f"{clean(status['fleet'])}: hostler {clean(status['version'])}, entry {status['seq']}"
     yield Line(f"{shortened(title, width - CLOCK):<{width - CLOCK}}{_time(now):>{CLOCK}}", HEAD)
     yield from told_head(sight, now, width)
+    if status["leader"] is not None:
+        yield Line(shortened(f"stands by and changes nothing; {clean(status['leader'])} leads", width), ODD)
     waiting, held = jobs.get("pending", 0), sum(jobs.get(state, 0) for state in HELD)
     over = [f"{jobs[state]} {state}" for state in FINAL if jobs.get(state)]
     yield Line(f"jobs     {', '.join([f'{waiting} waiting', f'{held} running', *over])}")

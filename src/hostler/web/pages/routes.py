@@ -158,6 +158,7 @@ def _about(request: Request, page: str, subject: Subject) -> dict[str, Any]:
         "now": status.at,
         "fleet": status.fleet,
         "version": status.version,
+        "leader": status.leader,
         "nav": NAV,
         "viewer": door.viewer(request),
     }

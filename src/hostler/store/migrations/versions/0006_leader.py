@@ -16,8 +16,10 @@ def upgrade() -> None:
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("epoch", sa.BigInteger, nullable=False),
         sa.Column("beat", sa.BigInteger, nullable=False),
+        sa.Column("controller", sa.Text, nullable=False),
         sa.Column("holder", sa.Text, nullable=False),
         sa.Column("url", sa.Text, nullable=True),
+        sa.Column("identity", sa.Text, nullable=True),
     )
 
 

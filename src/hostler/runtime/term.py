@@ -1,0 +1,124 @@
+"""The right to lead: a journal with an epoch of one's own, and the core as that journal has it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from hostler import __version__
+from hostler.core import Core
+from hostler.model.errors import StoreError
+from hostler.policy.leadership import RENEW_S, Tenure
+from hostler.runtime.clock import Clock, monotonic
+from hostler.runtime.snapshots import recovered
+from hostler.runtime.statedir import StateDir
+from hostler.store import Claim, Journal, Leader, open_journal
+
+
+@dataclass
+class Term:
+    """What a controller leads with."""
+
+    journal: Journal
+    core: Core
+    epoch: int
+    tenure: Tenure | None
+    """How long it may act on what it has written; `None`: nobody else can come to the journal."""
+    inherited: bool
+    """Whether the one before had another state directory: what was its own store is not here."""
+    bridge: Bridge | None = None
+    """Shows that we live until there is a writer that does."""
+
+    def settled(self) -> None:
+        """There is a writer now."""
+        if self.bridge is not None:
+            self.bridge.close()
+            self.bridge = None
+
+
+class Bridge:
+    """A thread that renews a lead while the controller is still being made: that may take longer than others wait."""
+
+    def __init__(self, journal: Journal, tenure: Tenure) -> None:
+        self._journal = journal
+        self._tenure = tenure
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="hostler-lead", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Renew no more; a renewal that is under way is waited for."""
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(RENEW_S):
+            asked_at = monotonic()
+            try:
+                self._journal.renew()
+            except StoreError:
+                continue  # the writer says so, where it lasts; until then the tenure runs out
+            self._tenure.renewed(asked_at)
+
+
+def begin(directory: StateDir, clock: Clock, on_damage: Callable[[str], None]) -> Term:
+    """Lead, whoever leads: whoever did may write no more. Raises `StoreError`, `CorruptState`."""
+    journal = open_journal(directory.place)
+    try:
+        core = recovered(journal, on_damage)
+        return take(directory, clock, journal, core, journal.leader(), certainly=True)
+    except BaseException:
+        journal.close()
+        raise
+
+
+def take(
+    directory: StateDir, clock: Clock, journal: Journal, core: Core, seen: Leader, *, certainly: bool = False
+) -> Term:
+    """Take over from the leader that was `seen`, or from any; the core is brought up to date.
+
+    Raises `StoreBusy` where that one has shown since that it lives, `StoreError`.
+    """
+    asked_at = monotonic()
+    epoch = journal.begin_epoch(clock.now(), claim(directory), seen=None if certainly else seen)
+    # Nobody else writes from here on; what was written until now is all of it.
+    core.replay(journal.read(after=core.state.seq))
+    others = seen.epoch > 0 and seen.controller not in ("", directory.own_id())
+    if not journal.shared:
+        return Term(journal, core, epoch, None, others)
+    tenure = Tenure(asked_at)
+    with suppress(StoreError):  # only a hint for others: without it they wait a little longer
+        journal.hold()
+    return Term(journal, core, epoch, tenure, others, Bridge(journal, tenure))
+
+
+def adopt_identity(directory: StateDir) -> None:
+    """Go by the identity of a journal that several controllers lead in turn: their agents are the same."""
+    if isinstance(directory.place, str):
+        journal = open_journal(directory.place)
+        try:
+            directory.adopt(journal.identity(directory.identity()))
+        finally:
+            journal.close()
+
+
+def claim(directory: StateDir) -> Claim:
+    """Who we are, for the leader's row."""
+    return Claim(version=__version__, controller=directory.own_id(), holder=f"{socket.gethostname()}:{os.getpid()}")
+
+
+def end(term: Term) -> StoreError | None:
+    """Let others take over at once, and let go of the database; what went wrong with that does no harm."""
+    term.settled()
+    try:
+        if term.journal.shared:
+            term.journal.give_up()
+    except StoreError as error:
+        return error
+    finally:
+        term.journal.close()
+    return None

@@ -1,0 +1,133 @@
+"""The one row that says which controller may write, and what may be done with it inside a transaction."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, text, update
+
+from hostler.model.errors import StoreBusy, StoreFenced
+from hostler.store import tables
+from hostler.store.dialect import ignore_known
+
+LEADING = 0x686F7375
+"""The first number of the advisory locks of leaders; the second one is the epoch."""
+LEADER = 1
+"""The only row of its table."""
+
+
+class Leader(NamedTuple):
+    """The controller that may write: its epoch, how often it has shown that it lives, who and where it is."""
+
+    epoch: int = 0
+    beat: int = 0
+    controller: str = ""
+    """The id of its state directory."""
+    holder: str = ""
+    """Its machine and process; empty where it has given up."""
+    url: str | None = None
+    identity: str | None = None
+    """Of the journal."""
+
+    @property
+    def shown(self) -> str:
+        """Where or who it is, for people."""
+        return self.url or self.holder or f"controller {self.epoch}"
+
+
+class Claim(NamedTuple):
+    """Who wants to lead."""
+
+    version: str
+    controller: str = ""
+    holder: str = ""
+    url: str | None = None
+
+
+def leader(connection: Connection) -> Leader:
+    """Who may write; epoch 0 where nobody has begun yet."""
+    columns = [tables.leader.c[name] for name in Leader._fields]
+    row = connection.execute(select(*columns)).one_or_none()
+    return Leader() if row is None else Leader(*row)
+
+
+def take(connection: Connection, claim: Claim, at: float, skipping: int, seen: Leader | None) -> int:
+    """Begin the next epoch, whoever leads; or, where `seen` is given, only if nothing was heard of that one since.
+
+    Raises `StoreBusy` where something was.
+    """
+    table = tables.leader
+    connection.execute(ignore_known(connection, table), {"id": LEADER, **Leader()._asdict()})
+    # First of all: whoever writes holds this row until its commit, and what it has written counts then.
+    held = update(table).where(_as_seen(seen)).values(**_of(claim), beat=0)
+    if connection.execute(held).rowcount != 1:
+        raise StoreBusy("another controller leads, or shows that it lives")
+    newest = connection.execute(select(func.max(tables.controllers.c.epoch))).scalar()
+    epoch: int = (newest or 0) + skipping + 1
+    row = {"epoch": epoch, "started_at": at, "version": claim.version}
+    connection.execute(insert(tables.controllers), row)
+    connection.execute(update(table).values(epoch=epoch))
+    return epoch
+
+
+def hold(connection: Connection, epoch: int) -> None:
+    """Show by a lock of this connection's session that the controller of this epoch is connected: a hint, no more.
+
+    The lock is the session's, and gone with it. Only PostgreSQL has such.
+    """
+    connection.execute(text("select pg_advisory_lock(:number, :epoch)"), {"number": LEADING, "epoch": epoch})
+
+
+def is_held(connection: Connection, epoch: int) -> bool:
+    """Whether somebody holds that."""
+    asked = text("select pg_try_advisory_xact_lock(:number, :epoch)")
+    return not connection.execute(asked, {"number": LEADING, "epoch": epoch}).scalar_one()
+
+
+def fence(connection: Connection, epoch: int) -> None:
+    """Hold the row until the end of this transaction, and show that we live.
+
+    Raises `StoreFenced` where it is another's.
+    """
+    table = tables.leader
+    # An update, not a look: whoever takes over waits for what is being written, or this waits and is refused.
+    kept = connection.execute(update(table).where(_own(epoch)).values(beat=table.c.beat + 1))
+    if kept.rowcount != 1:
+        newest = connection.execute(select(table.c.epoch)).scalar()
+        raise StoreFenced(
+            f"controller {epoch} leads no more: {newest} has taken over. What it had not written is not done"
+        )
+
+
+def answer_at(connection: Connection, epoch: int, url: str) -> None:
+    """Say where the leader answers. Nothing where it leads no more."""
+    connection.execute(update(tables.leader).where(_own(epoch)).values(url=url))
+
+
+def give_up(connection: Connection, epoch: int) -> None:
+    """Let others take over at once. Nothing where they have already."""
+    connection.execute(update(tables.leader).where(_own(epoch)).values(holder="", url=None))
+
+
+def identity(connection: Connection, own: str) -> str:
+    """What tells this journal from others; `own` where nothing was noted yet."""
+    table = tables.leader
+    connection.execute(ignore_known(connection, table), {"id": LEADER, **Leader()._asdict()})
+    connection.execute(update(table).where(table.c.identity.is_(None)).values(identity=own))
+    kept: str = connection.execute(select(table.c.identity)).scalar_one()
+    return kept
+
+
+def _own(epoch: int) -> ColumnElement[bool]:
+    return and_(tables.leader.c.id == LEADER, tables.leader.c.epoch == epoch)
+
+
+def _as_seen(seen: Leader | None) -> ColumnElement[bool]:
+    table = tables.leader
+    if seen is None:
+        return table.c.id == LEADER
+    return and_(_own(seen.epoch), table.c.beat == seen.beat)
+
+
+def _of(claim: Claim) -> dict[str, Any]:
+    return {"controller": claim.controller, "holder": claim.holder, "url": claim.url}

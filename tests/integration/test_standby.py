@@ -1,0 +1,127 @@
+"""Two real controllers on one real PostgreSQL: one leads, the other shows, and takes over when the first is gone."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hostler.model.errors import HostlerError, StandsBy
+from tests import postgres
+from tests.backends.ssh import sshd
+from tests.integration.conftest import Hostler, until
+from tests.integration.standbys import Town, a_town, take_over_s, town_log
+
+if _why := postgres.missing() or sshd.MISSING:
+    pytest.skip(_why, allow_module_level=True)
+
+
+@pytest.fixture
+def town(tmp_path: Path) -> Iterator[Town]:
+    with a_town(tmp_path) as made:
+        yield made
+
+
+def test_one_leads_and_the_other_shows_and_takes_over(town: Town, hostler: Hostler) -> None:
+    first = town.start("a")
+    until(lambda: town.leading() is first, "the nodes of a", log=first.log)
+    (done, waiting) = first.client.submit([town.counted("done", 0.1), town.counted("waiting")])
+    first.state_of(done, "done")
+    first.state_of(waiting, "running")
+
+    second = town.start("b")
+    assert not second.leads()
+    until(lambda: second.client.status()["seq"] >= first.client.status()["seq"], "what a wrote at b")
+    assert second.job(done)["state"] == "done"
+    assert hostler(second, "jobs").out.count("running") == 1
+    with pytest.raises(StandsBy, match=r"changes nothing; http.* leads: ask that one"):
+        second.client.submit([town.counted("never")])
+    shown = hostler(second, "status").out
+    assert "stands by" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert first.client.status()["leader"] is None
+
+    first.kill()
+    assert take_over_s(town, first) < 20.0
+    assert second.leads()
+    (after,) = second.client.submit([town.counted("after", 0.1)])
+    second.state_of(after, "done")
+    assert second.job(waiting)["state"] == "running", town_log(town)
+    (town.folder / "go-waiting").touch()
+    second.state_of(waiting, "done")
+    assert [town.ran(name) for name in ("done", "waiting", "after")] == [1, 1, 1]
+
+    again = town.start("a")
+    assert not again.leads(), "whoever comes back stands by"
+    second.signal(signal.SIGTERM)
+    assert second.ended() == 0, second.log()
+    assert take_over_s(town, second) < 20.0
+    assert again.job(after)["state"] == "done"
+    epochs = [epoch for _, epoch in town.epochs()]
+    assert epochs == sorted(epochs)
+    assert set(epochs) == {1, 2, 3}
+
+
+def test_a_leader_that_slept_finds_that_it_leads_no_more(town: Town) -> None:
+    """It is stopped with work in hand; when it goes on, another one has done that work, and nothing is done twice."""
+    first = town.start("a")
+    until(lambda: town.leading() is first, "the nodes of a", log=first.log)
+    town.start("b")
+    first.client.submit([town.counted(f"job-{at}", 0.3) for at in range(12)])
+    first.freeze()
+    assert take_over_s(town, first) < 20.0
+    second = town.controllers["b"]
+    for at in range(12):
+        second.state_of(f"job-{at}", "done")
+    first.thaw()
+    until(lambda: "has taken over" in first.log(), "that a knows it", log=first.log)
+    until(first.answers, "a as a standby", log=first.log)
+    assert not first.leads()
+    assert second.leads()
+    assert first.client.status()["seq"] <= second.client.status()["seq"]
+    assert [town.ran(f"job-{at}") for at in range(12)] == [1] * 12
+    epochs = [epoch for _, epoch in town.epochs()]
+    assert epochs == sorted(epochs)
+
+
+def test_controllers_and_database_die_in_turn(town: Town) -> None:
+    """Whoever is left goes on; everything that was confirmed is done once."""
+    town.start("a")
+    town.start("b")
+    confirmed: list[str] = []
+    for turn in range(3):
+        leading = until(town.leading, "a leader", log=lambda: town_log(town))
+        try:
+            leading.client.submit([town.counted(f"t{turn}-{at}", 0.2) for at in range(4)])
+            confirmed += [f"t{turn}-{at}" for at in range(4)]
+        except HostlerError as error:
+            pytest.fail(f"the leader did not take it: {error}")
+        if turn == 1:
+            town.database.kill()
+            town.database.start()
+            continue
+        leading.kill()
+        town.start(next(name for name, seat in town.controllers.items() if seat is leading))
+    last = until(town.leading, "a leader", log=lambda: town_log(town))
+    for name in confirmed:
+        last.state_of(name, "done")
+    assert [town.ran(name) for name in confirmed] == [1] * len(confirmed)
+
+
+def test_a_standby_with_nodes_of_its_own_machine_is_refused(town: Town) -> None:
+    town.start("a")
+    second = town.controllers["b"]
+    second.settle(store=town.address, name="town")
+    second.launch()
+    assert second.ended() == 2
+    assert "'here' is local, so it would be another machine" in second.log()
+
+
+def test_a_standby_ends_when_it_is_told_to_and_the_leader_goes_on(town: Town, hostler: Hostler) -> None:
+    first = town.start("a")
+    second = town.start("b")
+    assert hostler(second, "stop").status == 0
+    assert second.ended() == 0, second.log()
+    assert first.leads()

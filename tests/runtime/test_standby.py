@@ -1,0 +1,219 @@
+"""A standby follows, shows, refuses, and takes over with what it has followed; in one process, on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostler.model.artifacts import HUB
+from hostler.model.errors import LinkLost, StandsBy
+from hostler.model.inputs import Asked, CopiesTold, Drain, Trouble
+from hostler.model.work import JobState
+from hostler.runtime import link, standby as standing, term as terms
+from hostler.runtime.clock import SteadyClock, monotonic
+from hostler.runtime.controller import USUAL, Controller
+from hostler.runtime.inheriting import WHY, inherit
+from hostler.runtime.places import located
+from hostler.runtime.standby import Standby
+from hostler.runtime.statedir import StateDir
+from hostler.runtime.term import Term, adopt_identity
+from hostler.store import Batch, Leader, open_journal
+from tests import postgres
+from tests.backends.fake import FakeNode, succeed
+from tests.core.loop.builders import Loop, loop, small
+from tests.runtime.conftest import running, script, submit, until, until_state
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[postgres.Server]:
+    if why := postgres.missing():
+        pytest.skip(why)
+    with postgres.running() as made:
+        yield made
+
+
+@pytest.fixture
+def directories(tmp_path: Path, server: postgres.Server) -> tuple[StateDir, StateDir]:
+    """Those of two controllers of one journal."""
+    address = server.database()
+    made = StateDir(tmp_path / "a"), StateDir(tmp_path / "b")
+    for each in made:
+        each.take()
+        each.set_store(address)
+        adopt_identity(each)
+    return made
+
+
+def standby(directory: StateDir) -> Standby:
+    places = located((), directory.artifacts, "here")
+    return Standby(directory, "test", SteadyClock(), places=places, copies=USUAL, alert_origins={})
+
+
+def leading(directory: StateDir, term: Term, *nodes: FakeNode) -> Controller:
+    by_name = {node.name: node for node in nodes}
+    return Controller(directory, "test", by_name, SteadyClock(), 10**9, term=term)
+
+
+async def seen(by: Standby, number: int) -> None:
+    async with asyncio.timeout(20):
+        while by.status().seq < number:
+            assert await by.look() is None
+            await asyncio.sleep(0.01)
+
+
+async def test_it_shows_what_the_leader_writes_and_changes_nothing(directories: tuple[StateDir, StateDir]) -> None:
+    one, other = directories
+    assert one.identity() == other.identity()
+    node = FakeNode(behave=lambda order: None)
+    async with running(one, node) as controller, standby(other) as waiting:
+        await controller.answer_at("http://one")
+        (name,) = await submit(controller, script("a"))
+        await until_state(controller, name, JobState.RUNNING)
+        await seen(waiting, controller.status().seq)
+        assert waiting.job(name).job.state is JobState.RUNNING
+        assert (waiting.status().leader, controller.status().leader) == ("http://one", None)
+        assert (waiting.readings().leads, controller.readings().leads) == (False, True)
+        assert [entry.seq for entry in await waiting.story(name)] == [e.seq for e in await controller.story(name)]
+        (refusal,) = await waiting.tell(Asked(who="x", what="y", given=Drain(), key=None, fingerprint=None))
+        assert refusal is None
+        assert await waiting.tell(Trouble(where="page", what="failed")) == [None]
+        with pytest.raises(StandsBy, match="http://one leads"):
+            await submit(waiting, script("b"))  # type: ignore[arg-type]
+        for call in (waiting.retention, lambda: waiting.cleaned("x")):
+            with pytest.raises(StandsBy):
+                call()
+        with pytest.raises(LinkLost, match="ask http://one"):
+            await waiting.log(f"{name}.1", "out", 0, 10)
+        assert waiting.parts()[0].does.startswith("reads what http://one writes")
+        waiting.drain()
+        assert await waiting.turn() is None
+
+
+async def test_it_takes_over_at_once_from_one_that_gives_up(directories: tuple[StateDir, StateDir]) -> None:
+    one, other = directories
+    node = FakeNode(behave=lambda order: None)
+    async with standby(other) as waiting:
+        async with running(one, node) as controller:
+            (name,) = await submit(controller, script("a"))
+            await until_state(controller, name, JobState.RUNNING)
+            await seen(waiting, controller.status().seq)
+        term = await waiting.look()
+        assert term is not None
+    assert (term.epoch, term.inherited) == (2, True)
+    async with leading(other, term, node) as successor:
+        assert successor.job(name).job.state is JobState.RUNNING
+        node.finish(succeed(node.running[f"{name}.1"]))
+        await until_state(successor, name, JobState.DONE)
+        await until(lambda: not term.inherited)
+        (late,) = await submit(successor, script("b"))
+        assert late == "j2"
+
+
+async def test_one_that_lives_is_left_alone_and_one_that_is_silent_is_not(
+    directories: tuple[StateDir, StateDir], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = directories
+    now = [100.0]
+    monkeypatch.setattr(standing, "monotonic", lambda: now[0])
+    first = terms.begin(one, SteadyClock(), pytest.fail)
+    async with standby(other) as waiting:
+        for _ in range(3):
+            first.journal.renew()
+            assert await waiting.look() is None
+            now[0] += 4.0
+        first.settled()  # it is silent from here on
+        assert await waiting.look() is None
+        now[0] += 5.0
+        term = await waiting.look()
+        assert term is not None
+    assert terms.end(first) is None, "one that was overtaken takes nothing away"
+    assert term.journal.leader().controller == other.own_id()
+    assert terms.end(term) is None
+    after = open_journal(one.place)
+    assert after.leader().holder == ""
+    after.close()
+
+
+async def test_who_was_overtaken_ends_and_says_by_whom(directories: tuple[StateDir, StateDir]) -> None:
+    one, other = directories
+    seats: list[Term] = []
+
+    async def overtaken(waiting: Standby) -> None:
+        async with running(one, FakeNode()) as controller:
+            await submit(controller, script("a"))
+            own = waiting._journal, waiting._core
+            take = partial(terms.take, other, SteadyClock(), *own, Leader(), certainly=True)
+            seats.append(await asyncio.to_thread(take))
+            await controller.ended(until_idle=False)
+
+    async with standby(other) as waiting:
+        with pytest.raises(ExceptionGroup) as ended:
+            await overtaken(waiting)
+        assert "controller 1 leads no more: 2 has taken over" in str(ended.value.exceptions)
+        seats[0].settled()
+
+
+async def test_a_leader_that_cannot_renew_carries_no_commands(
+    directories: tuple[StateDir, StateDir], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has written is still carried out once it has shown that it leads."""
+    node = FakeNode()
+    async with running(directories[0], node) as controller:
+        ahead = [1000.0]
+        monkeypatch.setattr(link, "monotonic", lambda: monotonic() + ahead[0])
+        (name,) = await submit(controller, script("a"))
+        await asyncio.sleep(0.3)
+        assert node.launched == []
+        ahead[0] = 0.0
+        await until_state(controller, name, JobState.DONE)
+
+
+async def test_a_database_that_is_away_is_told_and_waited_for(
+    directories: tuple[StateDir, StateDir], server: postgres.Server
+) -> None:
+    async with standby(directories[1]) as waiting:
+        server.kill()
+        try:
+            assert await waiting.look() is None
+            assert waiting.store_trouble is not None
+            assert waiting.parts()[0].fault is not None
+        finally:
+            server.start()
+        term = None
+        async with asyncio.timeout(20):
+            while term is None:
+                term = await waiting.look()
+        assert waiting.store_trouble is None
+        terms.end(term)
+
+
+async def test_copies_that_another_disk_has_are_told_to_be_gone(tmp_path: Path) -> None:
+    driver: Loop = loop(small(), devices=3)
+    driver.until(lambda: driver.config().promotions)
+    names = sorted(driver.config().segments)
+    driver.tell(CopiesTold(place=HUB, verified=tuple(names)))
+    directory = StateDir(tmp_path / "state")
+    directory.take()
+    journal = open_journal(directory.path)
+    journal.append([Batch(entries=driver.entries, jobs=())])
+    said: list[CopiesTold] = []
+
+    class Told:
+        async def say(self, given: CopiesTold) -> None:
+            said.append(given)
+
+    places: Any = located((), directory.artifacts, "here")
+    directory.artifacts.mkdir()
+    missing = await inherit(journal, places, Told())  # type: ignore[arg-type]
+    gone = [name for each in said for name in each.gone]
+    assert (len(gone), len(set(gone))) == (missing, missing)
+    assert set(names) <= set(gone)
+    assert {(each.place, each.why) for each in said} == {(HUB, WHY)}
+    journal.close()

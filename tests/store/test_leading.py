@@ -1,0 +1,146 @@
+"""The leader's row: taken over only as it was seen, renewed, given up; then it is another's. On both databases."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import text
+
+from hostler.model.errors import StoreBusy, StoreFenced, StoreLost
+from hostler.store import Claim, Journal, Leader, open_journal, postgres as connecting
+from hostler.store.dialect import Place
+from tests import postgres
+from tests.store.conftest import asked
+from tests.store.test_journal import batch, trouble
+
+A, B = Claim("v", "a", "host-a:1"), Claim("v", "b", "host-b:2", "http://b")
+
+
+@pytest.fixture
+def two(place: Place) -> Iterator[tuple[Journal, Journal]]:
+    first, second = open_journal(place), open_journal(place)
+    yield first, second
+    first.close()
+    second.close()
+
+
+def test_nobody_leads_a_new_journal(two: tuple[Journal, Journal]) -> None:
+    assert two[0].leader() == Leader()
+    assert two[0].begin_epoch(1.0, A, seen=Leader()) == 1
+    assert two[1].leader() == Leader(1, 0, "a", "host-a:1")
+
+
+def test_of_two_who_saw_the_same_one_takes_over(two: tuple[Journal, Journal]) -> None:
+    first, second = two
+    seen = first.leader()
+    assert first.begin_epoch(1.0, A, seen=seen) == 1
+    with pytest.raises(StoreBusy, match="another controller leads"):
+        second.begin_epoch(1.0, B, seen=seen)
+    assert second.leader().controller == "a"
+
+
+def test_who_has_shown_since_that_it_lives_is_not_taken_over_from(two: tuple[Journal, Journal]) -> None:
+    first, second = two
+    first.begin_epoch(1.0, A)
+    seen = second.leader()
+    first.renew()
+    with pytest.raises(StoreBusy):
+        second.begin_epoch(2.0, B, seen=seen)
+    seen = second.leader()
+    first.append([batch(trouble(1))])
+    with pytest.raises(StoreBusy):
+        second.begin_epoch(2.0, B, seen=seen)
+    assert second.begin_epoch(2.0, B, seen=second.leader()) == 2
+    with pytest.raises(StoreFenced, match="controller 1 leads no more: 2 has taken over"):
+        first.renew()
+
+
+def test_giving_up_and_answering_are_for_the_one_that_leads(two: tuple[Journal, Journal]) -> None:
+    first, second = two
+    first.begin_epoch(1.0, A)
+    first.answer_at("http://a")
+    assert second.leader().shown == "http://a"
+    second.begin_epoch(2.0, B)
+    first.give_up()
+    first.answer_at("http://a")
+    assert second.leader() == Leader(2, 0, "b", "host-b:2", "http://b")
+    second.give_up()
+    assert first.leader() == Leader(2, 0, "b", "", None)
+    assert first.leader().shown == "controller 2"
+
+
+def test_a_journal_keeps_the_identity_that_it_was_given_first(two: tuple[Journal, Journal]) -> None:
+    assert two[0].identity("one") == "one"
+    assert two[1].identity("other") == "one"
+    two[1].begin_epoch(1.0, B)
+    assert two[0].leader().identity == "one"
+
+
+def test_many_who_want_to_lead_get_an_epoch_each(place: Place) -> None:
+    """And the journal only ever takes what the newest of them writes."""
+    journals = [open_journal(place) for _ in range(4)]
+    epochs: list[int] = []
+
+    def lead(journal: Journal, own: int) -> None:
+        for _ in range(5):
+            epochs.append(journal.begin_epoch(1.0, Claim("v", str(own), "x")))
+
+    threads = [threading.Thread(target=lead, args=(journal, at)) for at, journal in enumerate(journals)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(epochs) == list(range(1, 21))
+    written = []
+    for journal in journals:
+        try:
+            journal.append([batch(trouble(1))])
+        except StoreFenced:
+            continue
+        written.append(journal)
+    assert len(written) == 1
+    for journal in journals:
+        journal.close()
+
+
+def test_a_leader_that_is_connected_can_be_seen(server: postgres.Server) -> None:
+    place = server.database()
+    first, second = open_journal(place), open_journal(place)
+    first.begin_epoch(1.0, A)
+    assert not second.is_held(1)
+    first.hold()
+    assert second.is_held(1)
+    assert second.is_held(1), "to look takes nothing"
+    first.close()
+    end = time.monotonic() + 10
+    while second.is_held(1):
+        assert time.monotonic() < end
+    second.close()
+
+
+def test_a_leader_that_stands_still_in_the_middle_is_not_waited_for_for_ever(
+    server: postgres.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds the row in an open transaction; PostgreSQL ends that, and what it had written with it."""
+    monkeypatch.setattr(connecting, "IDLE_MS", 300)
+    place = server.database()
+    first, second = open_journal(place), open_journal(place)
+    first.begin_epoch(1.0, A)
+    begun = time.monotonic()
+
+    def stand_still() -> None:
+        with first._writing("it stands still") as connection:
+            first._fence(connection)
+            assert second.begin_epoch(2.0, B, seen=second.leader()) == 2
+            connection.execute(text("select 1"))
+
+    with pytest.raises(StoreLost):
+        stand_still()
+    assert time.monotonic() - begun < 10.0
+    with asked(place) as connection:
+        assert connection.execute(text("select epoch, beat, controller from leader")).one() == (2, 0, "b")
+    first.close()
+    second.close()
