@@ -24,6 +24,7 @@ NAMES = (
     "dispatch",
     "sieve",
     "scale",
+    "store",
     "sweeps",
     "gavel",
     "providers",

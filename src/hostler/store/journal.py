@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, func, insert, select
+from sqlalchemy import Connection, Engine, delete, func, select
 from sqlalchemy.exc import DBAPIError
 
 from hostler.model.codec import dump_event, load_event
@@ -17,7 +17,7 @@ from hostler.model.events import ChunkDone, ChunkReturned, ChunkTaken, Entry, Re
 from hostler.model.record import record
 from hostler.model.views import HitView, JobView
 from hostler.store import catalogue, leading, tables
-from hostler.store.dialect import POSTGRESQL, translated, upsert
+from hostler.store.dialect import POSTGRESQL, insert_rows, translated, upsert
 from hostler.store.leading import Claim, Leader
 
 SNAPSHOTS_KEPT = 2
@@ -131,13 +131,13 @@ class Journal:
         with self._writing("the journal cannot be written") as connection:
             self._fence(connection)
             if entries:
-                connection.execute(insert(tables.journal), [_journal_row(entry, self._epoch) for entry in entries])
+                insert_rows(connection, tables.journal, [_journal_row(entry, self._epoch) for entry in entries])
             if newest:
-                upsert(connection, tables.jobs, [_job_row(job) for job in newest.values()])
+                insert_rows(connection, tables.jobs, [_job_row(job) for job in newest.values()], replacing=True)
             if hit_rows:
-                connection.execute(insert(tables.hits), hit_rows)
+                insert_rows(connection, tables.hits, hit_rows)
             if asked:
-                connection.execute(insert(tables.requests), asked)
+                insert_rows(connection, tables.requests, asked)
             catalogue.note(connection, entries)
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
