@@ -95,7 +95,7 @@ fleetdays:
 		tests/simulation/test_loops.py::test_nothing_of_a_loop_is_lost_or_doubled \
 		tests/simulation/test_two_controllers.py $(ARGS)
 
-# The long version of that: about 40 CPU-minutes. A world that fails says by which command it is played again.
+# The long version of that: about 30 CPU-minutes. A world that fails says by which command it is played again.
 nights:
 	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
 	TWO_SEEDS=10000 $(RUN) -m pytest -n $(JOBS) tests/simulation/test_two_controllers.py $(ARGS)
