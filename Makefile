@@ -4,7 +4,8 @@
 # make canary the loop learns, and fails loudly with a defect            make campaign  the long crash tests
 # make slurm  on a real Slurm, brought up on this machine where its packages are installed
 # make ray    on a real Ray cluster, brought up on this machine; installs Ray (400 MB)
-# make fleetdays  1,000 virtual days of fleets with faults, and 1,200 small worlds
+# make fleetdays  1,000 virtual days of fleets with faults, and 1,700 small worlds
+# make nights  10,000 small worlds with several controllers     make mutations  planted bugs, each found within 1,000 of them
 # make faults  hosts behind real SSH servers, cut off, killed and filled up (root); a controller killed at each step of its
 #              fetching, copying and deleting                              make rigs  26 GPUs end together (root)
 # make planted  1,000 planted seeds of all generators are found, and 200 sets of draws by chance hold what chance foretells
@@ -19,7 +20,7 @@ slurm faults: JOBS := 3
 # Tests start Hostler some hundred times: compiled once, whatever the environment says, each start costs a fifth less.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo static test slurm ray canary api lint format reference bench campaign fleetdays faults rigs chaos planted clean
+.PHONY: demo static test slurm ray canary api lint format reference bench campaign fleetdays nights mutations faults rigs chaos planted clean
 .DEFAULT_GOAL := demo
 
 demo:
@@ -85,12 +86,24 @@ campaign:
 	CHAOS_KILLS=100 $(RUN) -m pytest tests/chaos $(ARGS)
 
 # A thousand virtual days of small fleets with faults, every invariant checked after every step; a thousand small worlds
-# in which everything goes wrong, and 200 with loops. `make test` plays 20 days, 150 and 30 worlds.
+# in which everything goes wrong, 200 with loops, and 500 with several controllers. `make test` plays 20 days, 150, 30 and
+# 50 worlds.
 fleetdays:
 	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
-	FLEET_DAYS=1000 FAULT_SEEDS=1000 LOOP_SEEDS=200 $(RUN) -m pytest -n $(JOBS) tests/simulation/test_fleets.py \
+	FLEET_DAYS=1000 FAULT_SEEDS=1000 LOOP_SEEDS=200 TWO_SEEDS=500 $(RUN) -m pytest -n $(JOBS) tests/simulation/test_fleets.py \
 		tests/simulation/test_faults.py::test_nothing_is_lost \
-		tests/simulation/test_loops.py::test_nothing_of_a_loop_is_lost_or_doubled $(ARGS)
+		tests/simulation/test_loops.py::test_nothing_of_a_loop_is_lost_or_doubled \
+		tests/simulation/test_two_controllers.py $(ARGS)
+
+# The long version of that: about 30 CPU-minutes. A world that fails says by which command it is played again.
+nights:
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
+	TWO_SEEDS=10000 $(RUN) -m pytest -n $(JOBS) tests/simulation/test_two_controllers.py $(ARGS)
+
+# Planted bugs, one by one: how many worlds until each is found, and which invariant finds it.
+mutations:
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
+	MUTATION_SEEDS=1000 $(RUN) -m pytest -n $(JOBS) -rP tests/simulation/test_mutations.py $(ARGS)
 
 # Four hosts in namespaces, everything that can befall them, for as long as it lasts in life: some 8 minutes. And a
 # controller that dies at every step of fetching, copying and deleting, some 85 times.

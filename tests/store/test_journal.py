@@ -207,6 +207,30 @@ def test_what_was_written_although_nobody_said_so_is_written_once(
     journal.close()
 
 
+def test_what_was_written_before_another_took_over_does_not_say_that_one_still_leads(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entries are there, and their writer is fenced all the same: it must not act on them any more."""
+    first, second = open_journal(place), open_journal(place)
+    first.begin_epoch(1.0, "v", holder="a")
+    inner = first._append
+
+    def broken(batches: Sequence[Batch], entries: Sequence[Entry]) -> None:
+        inner(batches, entries)
+        raise StoreLost("the answer was lost")
+
+    monkeypatch.setattr(first, "_append", broken)
+    with pytest.raises(StoreLost):
+        first.append([batch(trouble(1))])
+    monkeypatch.setattr(first, "_append", inner)
+    second.begin_epoch(2.0, "v", holder="b")
+    with pytest.raises(StoreFenced, match="controller 1 leads no more: 2 has taken over"):
+        first.append([batch(trouble(1))])
+    assert list(second.read()) == [trouble(1)]
+    first.close()
+    second.close()
+
+
 def test_what_was_not_written_in_doubt_is_written(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = open_journal(place)
     journal.begin_epoch(1.0, Claim("v"))

@@ -114,12 +114,11 @@ class Journal:
         """Make batches durable, in order, in one transaction: journal and projections, or nothing.
 
         After an error in which the answer was lost they may be there already: the same batches, given again, are then
-        written once.
+        written once. That they are there does not say that nobody has taken over since: it goes through the fence too.
         """
         entries = [entry for batch in batches for entry in batch.entries]
         if self._in_doubt and entries and self._are_there(entries):
-            self._in_doubt = False
-            return
+            batches, entries = (), []
         self._in_doubt = True
         self._append(batches, entries)
         self._in_doubt = False
