@@ -212,7 +212,7 @@ def test_what_was_written_before_another_took_over_does_not_say_that_one_still_l
 ) -> None:
     """The entries are there, and their writer is fenced all the same: it must not act on them any more."""
     first, second = open_journal(place), open_journal(place)
-    first.begin_epoch(1.0, "v", holder="a")
+    first.begin_epoch(1.0, Claim("v", holder="a"))
     inner = first._append
 
     def broken(batches: Sequence[Batch], entries: Sequence[Entry]) -> None:
@@ -223,7 +223,7 @@ def test_what_was_written_before_another_took_over_does_not_say_that_one_still_l
     with pytest.raises(StoreLost):
         first.append([batch(trouble(1))])
     monkeypatch.setattr(first, "_append", inner)
-    second.begin_epoch(2.0, "v", holder="b")
+    second.begin_epoch(2.0, Claim("v", holder="b"))
     with pytest.raises(StoreFenced, match="controller 1 leads no more: 2 has taken over"):
         first.append([batch(trouble(1))])
     assert list(second.read()) == [trouble(1)]
