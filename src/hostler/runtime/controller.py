@@ -51,6 +51,7 @@ from hostler.runtime.looking import Looks
 from hostler.runtime.loops import every
 from hostler.runtime.notifying import Notifier
 from hostler.runtime.parts import COMMANDS, JOURNAL, PLANS, RATINGS, SNAPSHOTS, parts
+from hostler.runtime.past import PastJobs
 from hostler.runtime.places import Places, located, recall, troubles
 from hostler.runtime.planner import Planner
 from hostler.runtime.pump import Pump
@@ -115,6 +116,7 @@ class Controller(Looks):
         self._snapshot_seq = self._core.state.seq
         self._epoch = self._journal.begin_epoch(clock.now(), __version__, holder=_holder())
         self._broadcast = Broadcast(self._journal)
+        self._past = PastJobs(self._core, self._journal)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer = Writer(self._journal, self._on_store_trouble, self._on_writer_death)
         self._vitals = vitals = Vitals(clock)
@@ -216,7 +218,7 @@ class Controller(Looks):
             return kept
 
     async def _log_there(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
-        backend = self._links[self._node_of(attempt)].backend
+        backend = self._links[await self._node_of(attempt)].backend
         if not isinstance(backend, ReadsLogs):
             raise NotFound(f"the node of {attempt} keeps no output that could be read")
         try:
@@ -259,12 +261,12 @@ class Controller(Looks):
         return self._cleaner.answer(ask)
 
     async def tell(self, *inputs: Input) -> Sequence[Any]:
-        """Give inputs to the core; answers once durable.
+        """Give inputs to the core, with what the store knows of jobs that they name; answers once durable.
 
         Raises what ended the controller's own tasks, if something did: nobody would answer any more.
         """
         assert self._running is not None
-        told = asyncio.ensure_future(self._pump.tell(*inputs))
+        told = asyncio.ensure_future(self._past.told(self._pump.tell, inputs))
         try:
             await asyncio.wait({told, self._running}, return_when=asyncio.FIRST_COMPLETED)
             if not told.done():
@@ -305,7 +307,7 @@ class Controller(Looks):
         own = [str(each) for each in (self.store_trouble, self._cleaner.trouble()) if each is not None]
         return [*own, *away, *stores, *spared, *paused, *bad]
 
-    def undone(self, names: Iterable[str], since: int) -> Sequence[str]:
+    async def undone(self, names: Iterable[str], since: int) -> Sequence[str]:
         """Those of the jobs `names`, and of all submitted after job number `since`, that are not done; and the configs
         that have not reached their goal, whose jobs count for nothing by themselves."""
         jobs = self._core.state.jobs
@@ -314,6 +316,7 @@ class Controller(Looks):
         )
         asked = {*names, *later}
         undone = sorted(asked & {job.id for job in jobs.values() if job.state is not JobState.DONE})
+        undone += await self._past.undone(asked - jobs.keys(), since)
         return undone + [f"config {config.name}" for config in self.configs() if config.state in ("open", "missed")]
 
     @property
@@ -412,6 +415,7 @@ class Controller(Looks):
             self._vitals.beat(SNAPSHOTS)
 
     def _publish(self, entries: Sequence[Entry]) -> None:
+        self._past.written(entries[-1].seq)
         self._broadcast.publish(entries)
         if any(type(entry.event) in NOTED for entry in entries):
             self._replicator.wake()
@@ -492,8 +496,8 @@ class Controller(Looks):
             if node in self._links:
                 self._links[node].give(group)
 
-    def _node_of(self, attempt: str) -> str:
-        state = self._core.state
+    async def _node_of(self, attempt: str) -> str:
+        state = (await self.having(job_of(attempt))).state
         job = find_job(state, job_of(attempt))
         device = job.attempt.device if job.attempt else job.last_device
         if device is None:

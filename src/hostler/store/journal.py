@@ -14,9 +14,10 @@ from sqlalchemy.exc import DBAPIError
 from hostler.model.codec import dump_event, load_event
 from hostler.model.errors import CorruptState, StoreFenced
 from hostler.model.events import ChunkDone, ChunkReturned, ChunkTaken, Entry, RequestAccepted, job_of, subject
+from hostler.model.past import PastJob
 from hostler.model.record import record
 from hostler.model.views import HitView, JobView
-from hostler.store import catalogue, tables
+from hostler.store import catalogue, past, tables
 from hostler.store.dialect import translated, upsert
 
 SNAPSHOTS_KEPT = 2
@@ -31,6 +32,8 @@ class Batch:
 
     entries: Sequence[Entry]
     jobs: Sequence[JobView]
+    left: Sequence[PastJob] = ()
+    """Jobs that have left the state."""
 
 
 @record
@@ -115,6 +118,7 @@ class Journal:
             if asked:
                 connection.execute(insert(tables.requests), asked)
             catalogue.note(connection, entries)
+            past.write(connection, [job for batch in batches for job in batch.left])
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
         """Entries beyond number `after`, in order. Raises `CorruptState` at a gap."""
