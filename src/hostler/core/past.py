@@ -8,6 +8,7 @@ comes after as long as that is not done, and sweeps with workers on nodes that n
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from graphlib import TopologicalSorter
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
@@ -23,7 +24,7 @@ from hostler.model.fleet import Link
 from hostler.model.inputs import Input
 from hostler.model.past import PastJob
 from hostler.model.record import entity
-from hostler.model.work import FINAL_STATES, JobState, StagePayload, WorkKind
+from hostler.model.work import FINAL_STATES, FailureClass, JobState, StagePayload, WorkKind
 
 Emit: TypeAlias = Callable[[Event], None]
 Take: TypeAlias = Callable[[State, Index, Any, Emit], Any]
@@ -93,11 +94,10 @@ def unknown(state: State, names: Collection[str]) -> tuple[str, ...]:
 
 
 def needed(state: State, jobs: Collection[PastJob]) -> tuple[str, ...]:
-    """What jobs, should they come back, come after that is neither in the state nor among them."""
+    """What has to come back with jobs, should they: what they come after, and what failed because they did."""
     here = {each.id for each in jobs}
-    wanted = dict.fromkeys(
-        name for each in jobs if each.state is not JobState.DONE for name in loaded(each.data).job.after
-    )
+    open_ = [loaded(each.data).job for each in jobs if each.state is not JobState.DONE]
+    wanted = dict.fromkeys(name for job in open_ for name in (*job.after, *job.in_vain))
     return tuple(name for name in wanted if name not in state.jobs and name not in here)
 
 
@@ -111,7 +111,7 @@ def knowing(take: Take) -> Take:
         fresh = [each for each in given.looked.jobs if each.id not in state.jobs]
         if fresh and isinstance(asked, inputs.Cancel | inputs.SetPriority | inputs.Retry):
             _refuse_if_over(state, fresh, asked)
-        for each in fresh:
+        for each in _dependencies_first(fresh):
             emit(events.JobCameBack(job=each.id, record=each.data))
         return take(state, index, given.given, emit)
 
@@ -179,6 +179,12 @@ def _longest_s(state: State) -> float:
     return max((rule.window_s or LOOK_S * 60 for rule in state.rules.alerts), default=0.0)
 
 
+def _dependencies_first(jobs: Collection[PastJob]) -> Iterator[PastJob]:
+    by_id = {each.id: each for each in jobs}
+    after = {name: loaded(each.data).job.after for name, each in by_id.items()}
+    return (by_id[name] for name in TopologicalSorter(after).static_order() if name in by_id)
+
+
 def _refuse_if_over(
     state: State, found: Collection[PastJob], asked: inputs.Cancel | inputs.SetPriority | inputs.Retry
 ) -> None:
@@ -188,11 +194,15 @@ def _refuse_if_over(
     stage = isinstance(loaded(job.data).job.spec.payload, StagePayload)
     if isinstance(asked, inputs.Retry) and job.state in (JobState.FAILED, JobState.CANCELLED) and not stage:
         return
-    what = {inputs.Cancel: "there is nothing to cancel", inputs.SetPriority: "its priority means nothing any more"}
-    last = (
-        "it belongs to a loop, which orders what it needs anew by itself" if stage else "only others can be tried again"
-    )
-    raise Conflict(f"{job.id} is {job.state} already; {what.get(type(asked), last)}")
+    if isinstance(asked, inputs.Retry):
+        raise Conflict(
+            f"{job.id} belongs to a loop, which orders what it needs anew by itself"
+            if stage
+            else f"{job.id} is {job.state}; only a failed or a cancelled job can be tried again"
+        )
+    cancel = isinstance(asked, inputs.Cancel)
+    means = "there is nothing to cancel" if cancel else "its priority means nothing any more"
+    raise Conflict(f"{job.id} is {job.state} already; {means}")
 
 
 def _named(given: Input) -> Iterator[str]:
@@ -222,6 +232,9 @@ def _left(state: State, index: Index, event: events.JobsLeft) -> None:
 
 def _drop(state: State, index: Index, job: Job) -> None:
     del state.jobs[job.id]
+    if job.failure is FailureClass.DEPENDENCY:
+        for before in (state.jobs[name] for name in job.after):
+            before.in_vain = tuple(dict.fromkeys((*before.in_vain, job.id)))
     index.forget_dependent(job)
     index.dependents.pop(job.id, None)
     if job.spec.key is not None:

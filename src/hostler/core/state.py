@@ -102,6 +102,8 @@ class Job:
     """How many attempts ended because their allocations were too short for them."""
     preempted: int = 0
     """How often it gave its devices up for others."""
+    in_vain: tuple[str, ...] = ()
+    """Jobs that came after it, failed because it did, and have left (`core.past`): who tries it again means them, too."""
 
     @property
     def rank(self) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Jobs that have left the core's state: found in the store for whoever asks, and given to the core with what needs them."""
+"""Jobs that have left the state: found in the store for whoever asks, and given to the core with what needs them."""
 
 from __future__ import annotations
 
