@@ -167,7 +167,9 @@ def test_what_failed_keeps_what_it_came_after_for_it_may_be_tried_again() -> Non
 
 def test_what_failed_in_vain_is_revived_with_what_it_came_after() -> None:
     driver = Keeper(keep_s=50.0)
-    driver.submit(script("a", "false", key="a", retry=ONCE), script("b", key="b", after=("a",)), script("c", after=("b",)))
+    driver.submit(
+        script("a", "false", key="a", retry=ONCE), script("b", key="b", after=("a",)), script("c", after=("b",))
+    )
     driver.tell(ended("j1.1", exit_code=1))
     driver.rest(500.0)
     assert driver.state.jobs == {}
@@ -332,7 +334,12 @@ def play(driver: Keeper, step: Any) -> Any:
     wish: Any = None
     if kind == "submit":
         number, after = how
-        spec = script(f"s{number}", key=f"k{number}", after=tuple(sorted({f"k{each}" for each in after if each < number})), retry=ONCE)
+        spec = script(
+            f"s{number}",
+            key=f"k{number}",
+            after=tuple(sorted({f"k{each}" for each in after if each < number})),
+            retry=ONCE,
+        )
         wish = inputs.Submit(specs=(spec,))
     else:
         wish = inputs.Retry(job=f"k{how[0]}") if kind == "retry" else inputs.Cancel(job=f"k{how[0]}", reason="no")

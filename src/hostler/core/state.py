@@ -103,7 +103,7 @@ class Job:
     preempted: int = 0
     """How often it gave its devices up for others."""
     in_vain: tuple[str, ...] = ()
-    """Jobs that came after it, failed because it did, and have left (`core.past`): who tries it again means them, too."""
+    """Jobs that came after it, failed because it did, and have left (`core.past`): who tries it again means them."""
 
     @property
     def rank(self) -> tuple[int, int]:

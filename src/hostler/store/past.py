@@ -20,14 +20,19 @@ from hostler.store import tables
 from hostler.store.dialect import upsert
 
 KNOWN = (
-    b'"payload":{"kind":"sweep","worker":["params":{"digest":"kernel":"start":"stop":"min_chunk":"max_chunk":"max_hits"'
-    b'{"job":{"id":"j","number":,"spec":{"name":"","key":null,"work":"script","payload":{"kind":"script","argv":['
-    b'"priority":0,"resources":{"gpus":1,"vram_gb":0.0,"cpus":1.0,"memory_gb":null,"shared":false,"shards":false},'
-    b'"after":[],"retry":{"env":{},"cwd":null,"require_result":false,"serves":null,"expected_s":null,"checkpoints":false'
-    b'"submitted_at":17,"state":"done","not_before":0.0,"attempts":1,"attempt":null,"last_device":"/gpu0","failures":{},'
-    b'"avoid":{},"vram_above":null,"vram_until":0.0,"batch_scale":1.0,"cancelling":null,"wanted":null,"why":null,'
-    b'"failure":null,"started_at":17,"ended_at":17,"result":null,"files":[],"progress":0.0,"cut_off":0,"preempted":0},'
-    b'"sweep":null}'
+    b'"sweep":{"job":"j","ledger":{"start":0,"stop":,"done":[[0,]],"free":[],"leased":{}},"leases":{},"workers":['
+    b'"chunks":1,"chunks_done":1,"served_s":,"hits":0,"hours":{},"strikes":{},"struck":{},"in_a_row":{},"silent":{},'
+    b'"barred":{},"given_up":null,"progressed_at":17'
+    b'"payload":{"kind":"sweep","schema":1,"worker":["params":{"digest":"kernel":"min_chunk":1,"max_chunk":null,"max_hits":'
+    b'{"job":{"id":"j","number":,"spec":{"name":"","payload":{"kind":"script","schema":1,"argv":["python3","],"env":{},'
+    b'"cwd":null,"files":null,"outputs":[],"require_result":false},"key":"","resources":{"device":"any","vram_gb":0.0,'
+    b'"memory_gb":null,"gpus":1,"shards":false,"shared":false,"cpus":0.0,"tiers":[],"cpu_too":false,"disk_gb":null},'
+    b'"priority":0,"after":[],"retry":{"max_attempts":{},"backoff_s":1.0,"backoff_max_s":300.0},"walltime_s":null,'
+    b'"grace_s":10.0,"work_as":null,"config":null,"expected_s":{},"checkpoints":false,"batch":null},"priority":0,'
+    b'"submitted_at":17,"after":[],"state":"done","not_before":0.0,"attempts":1,"attempt":null,"last_device":"/gpu0",'
+    b'"failures":{},"avoid":{},"vram_above":null,"vram_until":0.0,"batch_scale":1.0,"cancelling":null,"wanted":null,'
+    b'"why":null,"failure":null,"started_at":17,"ended_at":17,"result":null,"files":[],"progress":0.0,"cut_off":0,'
+    b'"preempted":0,"in_vain":[]},"sweep":null}'
 )
 """What most rows say, so that each need not. It can never change: rows that were written with it are read with it."""
 RARE_STATE, RARE_WORK = "state <> 'done'", "work <> 'script'"
@@ -117,13 +122,13 @@ def _job(row: Any) -> PastJob:
 def packed(said: str) -> str:
     """A text as it is kept: deflated, as ASCII, which every copy and backup of a database takes as it is."""
     deflate = zlib.compressobj(LEVEL, zlib.DEFLATED, -15, zdict=KNOWN)
-    return base64.b85encode(deflate.compress(said.encode()) + deflate.flush()).decode()
+    return base64.b64encode(deflate.compress(said.encode()) + deflate.flush()).decode()
 
 
 def unpacked(kept: str) -> str:
     """What `packed` was given. Raises `CorruptState`."""
     inflate = zlib.decompressobj(-15, zdict=KNOWN)
     try:
-        return (inflate.decompress(base64.b85decode(kept)) + inflate.flush()).decode()
+        return (inflate.decompress(base64.b64decode(kept, validate=True)) + inflate.flush()).decode()
     except (ValueError, zlib.error) as error:
         raise CorruptState(f"what is kept of a job that has left is damaged ({error}): {kept[:60]!r}") from error
