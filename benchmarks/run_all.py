@@ -24,6 +24,7 @@ NAMES = (
     "dispatch",
     "sieve",
     "scale",
+    "history",
     "sweeps",
     "gavel",
     "providers",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
-
-from pydantic import Field
+from typing import Literal, TypeAlias
 
 from hostler.model.record import record
 
@@ -30,4 +28,4 @@ class JobCameBack:
     """What it was, as JSON (`core.past`)."""
 
 
-PastEvent: TypeAlias = Annotated[JobsLeft | JobCameBack, Field(discriminator="kind")]
+PastEvent: TypeAlias = JobsLeft | JobCameBack
