@@ -129,6 +129,13 @@ def unpacked(kept: str) -> str:
     """What `packed` was given. Raises `CorruptState`."""
     inflate = zlib.decompressobj(-15, zdict=KNOWN)
     try:
-        return (inflate.decompress(base64.b64decode(kept, validate=True)) + inflate.flush()).decode()
+        said = (inflate.decompress(base64.b64decode(kept, validate=True)) + inflate.flush()).decode()
     except (ValueError, zlib.error) as error:
-        raise CorruptState(f"what is kept of a job that has left is damaged ({error}): {kept[:60]!r}") from error
+        raise _damaged(kept, str(error)) from error
+    if not inflate.eof:
+        raise _damaged(kept, "its end is missing")
+    return said
+
+
+def _damaged(kept: str, why: str) -> CorruptState:
+    return CorruptState(f"what is kept of a job that has left is damaged ({why}): {kept[:60]!r}")
