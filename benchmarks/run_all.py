@@ -25,6 +25,7 @@ NAMES = (
     "sieve",
     "scale",
     "store",
+    "history",
     "sweeps",
     "gavel",
     "providers",

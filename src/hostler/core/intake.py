@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import artifacts, draining, fetching, judging, pools, restoring, sweeping
+from hostler.core import artifacts, draining, fetching, judging, past, pools, restoring, sweeping
 from hostler.core.access import intake as access
 from hostler.core.alerting import intake as alerting
 from hostler.core.care import intake as care
@@ -336,6 +336,7 @@ TAKES: dict[type, Take] = {
     inputs.CreateToken: access.create_token,
     inputs.RevokeToken: access.revoke_token,
     inputs.Asked: _asked,
+    inputs.Knowing: past.knowing(take),
     inputs.Tick: _tick,
     **pools.TAKES,
     **alerting.TAKES,

@@ -14,9 +14,10 @@ from sqlalchemy.exc import DBAPIError
 from hostler.model.codec import dump_event, load_event
 from hostler.model.errors import CorruptState, StoreFenced
 from hostler.model.events import ChunkDone, ChunkReturned, ChunkTaken, Entry, RequestAccepted, job_of, subject
+from hostler.model.past import PastJob
 from hostler.model.record import record
 from hostler.model.views import HitView, JobView
-from hostler.store import catalogue, leading, tables
+from hostler.store import catalogue, leading, past, tables
 from hostler.store.dialect import POSTGRESQL, insert_rows, translated, upsert
 from hostler.store.leading import Claim, Leader
 
@@ -30,6 +31,8 @@ class Batch:
 
     entries: Sequence[Entry]
     jobs: Sequence[JobView]
+    left: Sequence[PastJob] = ()
+    """Jobs that have left the state."""
 
 
 @record
@@ -138,6 +141,7 @@ class Journal:
             if asked:
                 insert_rows(connection, tables.requests, asked)
             catalogue.note(connection, entries)
+            past.write(connection, [job for batch in batches for job in batch.left])
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
         """Entries beyond number `after`, in order. Raises `CorruptState` at a gap."""
