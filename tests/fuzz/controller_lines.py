@@ -201,7 +201,7 @@ TARGET = Target(
         "hostler.backends.facts",
         "hostler.backends.canaries",
         "hostler.core.intake",
-    ),  # fmt: skip
+    ),
     large={
         "facts": lambda: _opened({"type": "facts", "facts": [{"seq": 1, "fact": "started"}] * 30_000}),
         "hits": lambda: _opened({"type": "facts", "facts": [{**DONE, "hits": [{"at": 1}] * 110_000}]}),

@@ -25,9 +25,9 @@ HELLO = {"type": "hello", "protocol": 1, "controller": "c", "epoch": 1, "ack": 0
 REQUESTS = (
     said(HELLO, {"type": "launch", "attempts": [ATTEMPT, {"id": "j2.1", "queue": "q", "argv": ["true"]}]}),
     said({"type": "open", "worker": WORKER}, {"type": "chunks", "worker": "w-j2-cpu0", "chunks": [["j2.1", 0, 2**70]]}),
-    said({"type": "stop", "attempts": ["j1.1"], "reason": "why"}, {"type": "recall", "chunks": ["j2.1"], "reason": "r"}),
+    said({"type": "stop", "attempts": ["j1.1"], "reason": "why"}, {"type": "recall", "chunks": ["j2.1"], "reason": ""}),
     said({"type": "trim", "chunks": [["j2.1", 5]]}, {"type": "close", "worker": "w-j2-cpu0"}, {"type": "here"}),
-    said({"type": "ack", "seq": 1, "agent": "a"}, {"type": "discard", "attempts": ["j1.1"]}, {"type": "probe", "id": 1}),
+    said({"type": "ack", "seq": 1, "agent": "a"}, {"type": "discard", "attempts": ["j1"]}, {"type": "probe", "id": 1}),
     said({"type": "read", "id": 1, "attempt": "j1.1", "stream": "out", "offset": 0, "limit": 100}, {"type": "bye"}),
     said(
         {

@@ -59,13 +59,11 @@ class Canaries:
         if asked is None:
             return
         why = self._fault(asked, message)
-        seconds = message.get("seconds")
-        is_time = type(seconds) in (int, float) and 0 <= seconds < FOREVER_S
         yield DeviceProved(
             device=asked.order.device,
             ok=why is None,
             why=None if why is None else why[:LONGEST],
-            seconds=float(seconds) if is_time else None,
+            seconds=_seconds(message.get("seconds")),
         )
 
     def refused(self, message: Facts) -> Iterator[DeviceProved]:
@@ -89,6 +87,13 @@ class Canaries:
             said = message.get("answer")
             return None if said == asked.answer else f"its last line should have been the word of ${WORD}, not {said!r}"
         return _wrong(message.get("answer"), asked.answer)
+
+
+def _seconds(told: object) -> float | None:
+    """How long it took; `None` where that is no time that it can have taken."""
+    if isinstance(told, bool) or not isinstance(told, int | float):
+        return None
+    return float(told) if 0 <= told < FOREVER_S else None
 
 
 def _wrong(text: object, right: int | str) -> str | None:
