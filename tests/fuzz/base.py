@@ -25,7 +25,8 @@ LITERALS = (
 """JSON that nobody reckons with, and some that is none."""
 WORDS = (
     b"", b"\0", b"\n", b"\r", b"\t", b" ", b",", b":", b"-", b"=", b"*", b"&a", b"%", b"#", b"'", b'"', b"\\", b"[",
-    b"]",     b"{", b"}", b"\x1e\n", b"\x1f", b"\xff\xfe", "²".encode(), "é".encode(), "\u2028".encode(), b"N/A", b"[N/A]",
+    b"]",
+    b"{", b"}", b"\x1e\n", b"\x1f", b"\xff\xfe", "²".encode(), "é".encode(), "\u2028".encode(), b"N/A", b"[N/A]",
     b"(null)", b"nan", b"inf", b"1e999", b"-1", b"0", b"1", b"9" * 20, b"9" * 400, b"9" * 5000, b"0x", b"!!python/x",
     b"None", b"%s", b"..", b"/", b"[" * 300, b"{" * 300, b"- " * 40,
 )  # fmt: skip

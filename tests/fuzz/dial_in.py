@@ -47,11 +47,19 @@ class _Said:
 
 
 async def _called(data: bytes) -> None:
+    writer = deaf(_reader(b""))
+    try:
+        await _heard(data, writer)
+    finally:
+        writer.close()
+
+
+async def _heard(data: bytes, writer: asyncio.StreamWriter) -> None:
     board = Switchboard("journal", lambda node: "t" * 20 if node == "n" else None)
     first, _, rest = data.partition(b"\n")
     try:
         words = await _first_line(_reader(first + b"\n"))
-        known = board._known(words, _reader(rest), deaf(_reader(b"")))
+        known = board._known(words, _reader(rest), writer)
     except Stranger as error:
         assert 0 < len(str(error)) < 1000
         return

@@ -7,6 +7,7 @@ import io
 import os
 import socket
 import tempfile
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ def target(data: bytes) -> None:
         _receiver(data, here)
         for way in (_land, _ask):
             with suppress(FilesError, LinkError):
-                asyncio.run(way(data, here))
+                asyncio.run(_with_courier(way, data, here))
         left = {path.name for path in here.iterdir()}
         assert left <= {"p0", "p1", "t0", "t1"}, left
         assert all(path.stat().st_size <= MOST for path in here.iterdir())
@@ -54,8 +55,15 @@ def _receiver(data: bytes, here: Path) -> None:
         path.unlink()
 
 
-async def _land(data: bytes, here: Path) -> None:
+async def _with_courier(way: Callable[[Courier, Path], Awaitable[None]], data: bytes, here: Path) -> None:
     courier = _courier(data)
+    try:
+        await way(courier, here)
+    finally:
+        courier.close()
+
+
+async def _land(courier: Courier, here: Path) -> None:
     wanted = [
         Wanted(path=f"f{at}", size=MOST, target=str(here / f"t{at}"), partial=str(here / f"p{at}"), sha256=digest)
         for at, digest in enumerate((ABC, None))
@@ -64,9 +72,8 @@ async def _land(data: bytes, here: Path) -> None:
         await courier.get(wanted)
 
 
-async def _ask(data: bytes, here: Path) -> None:
+async def _ask(courier: Courier, here: Path) -> None:
     """One question after the other, each answered by the next line."""
-    courier = _courier(data)
     await courier.greet(1)
     for asked in (
         lambda: courier.missing([Parcel(source=here / "x", path="artifacts/objects/x", size=3, sha256=ABC)]),
