@@ -52,14 +52,14 @@ class Hang(BaseException):
 
 
 @contextmanager
-def bounded() -> Iterator[None]:
+def bounded(most_s: float = HANG_S) -> Iterator[None]:
     """Raise `Hang` after so much CPU time of this process: on a machine that others use, too, that means something."""
 
     def on_alarm(_number: int, _frame: FrameType | None) -> None:
-        raise Hang(f"more than {HANG_S:g} s of CPU")
+        raise Hang(f"more than {most_s:g} s of CPU")
 
     before = signal.signal(signal.SIGVTALRM, on_alarm)
-    signal.setitimer(signal.ITIMER_VIRTUAL, HANG_S)
+    signal.setitimer(signal.ITIMER_VIRTUAL, most_s)
     try:
         yield
     finally:

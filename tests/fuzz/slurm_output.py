@@ -10,7 +10,6 @@ from typing import Any
 from hostler.backends.slurm.answers import down, no_accounting, refused, words_of
 from hostler.backends.slurm.limits import read_associations
 from hostler.backends.slurm.parsing import (
-    END,
     UNREAD_MAX,
     accounting_rows,
     gres_of,
@@ -80,12 +79,6 @@ def _recorded(name: str) -> bytes:
     return (RECORDED / f"{name}.txt").read_bytes()
 
 
-def _tasks() -> bytes:
-    """Many rows, each of a whole array."""
-    columns = ["1", "1", "1-4000000", "PENDING", "r", "u", "p", "1", "2", "3", "n", "name", "comment"]
-    return ("\x1f".join(columns) + END + "\n").encode() * 15_000
-
-
 TARGET = Target(
     name="slurm_output",
     run=target,
@@ -112,6 +105,5 @@ TARGET = Target(
         "gres": lambda: b"gpu:h100:2(" * 90_000,
         "commas": lambda: b",(" * 500_000,
         "keys": lambda: b"PartitionName=x State=UP " + b"A=1 " * 250_000 + b"\n",
-        "arrays": _tasks,
     },
 )
