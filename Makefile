@@ -8,6 +8,7 @@
 # make nights  10,000 small worlds with several controllers     make mutations  planted bugs, each found within 1,000 of them
 # make faults  hosts behind real SSH servers, cut off, killed and filled up (root); a controller killed at each step of its
 #              fetching, copying and deleting                              make rigs  26 GPUs end together (root)
+# make fuzz  every reader of foreign text under atheris, FUZZ_S seconds each (60)
 # make planted  1,000 planted seeds of all generators are found, and 200 sets of draws by chance hold what chance foretells
 PYTHON ?= python3
 export PYTHON
@@ -20,7 +21,7 @@ slurm faults: JOBS := 3
 # Tests start Hostler some hundred times: compiled once, whatever the environment says, each start costs a fifth less.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo static test slurm ray canary api lint format reference bench campaign fleetdays nights mutations faults rigs chaos planted clean
+.PHONY: fuzz demo static test slurm ray canary api lint format reference bench campaign fleetdays nights mutations faults rigs chaos planted clean
 .DEFAULT_GOAL := demo
 
 demo:
@@ -131,6 +132,13 @@ chaos:
 seeds:
 	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
 	LAB_SEEDS=32 $(RUN) -m pytest -s tests/lab/test_seeds.py $(ARGS)
+
+# What nodes, controllers, tools and files say that they should not: 13 targets, coverage-guided, one after the other. What
+# breaks one is kept below tests/fuzz/kept, where `make test` tries it again. `make fuzz ARGS=fleet_file` is one alone.
+FUZZ_S ?= 60
+fuzz:
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev,fuzz
+	nice $(RUN) -m tests.fuzz.campaign --seconds $(FUZZ_S) $(ARGS)
 
 clean:
 	rm -rf .venv build dist src/hostler/web/static/vendor .mypy_cache .ruff_cache .hypothesis

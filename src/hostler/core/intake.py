@@ -273,7 +273,7 @@ def _worker_refused(state: State, index: Index, given: inputs.WorkerRefused, emi
 def _progress(state: State, index: Index, given: inputs.Progress, emit: Emit) -> None:
     for chunk, (position, hits) in given.chunks.items():
         sweep = state.sweeps.get(job_of(chunk))
-        if sweep is not None and chunk in sweep.leases:
+        if sweep is not None and chunk in sweep.leases and sweeping.lies_in(sweep, chunk, position):
             sweeping.note_progress(sweep.leases[chunk], index.now, position, hits, given.found.get(chunk))
 
 
