@@ -4,10 +4,12 @@
 # make canary the loop learns, and fails loudly with a defect            make campaign  the long crash tests
 # make slurm  on a real Slurm, brought up on this machine where its packages are installed
 # make ray    on a real Ray cluster, brought up on this machine; installs Ray (400 MB)
-# make fleetdays  1,000 virtual days of fleets with faults, and 1,200 small worlds
+# make fleetdays  1,000 virtual days of fleets with faults, and 1,700 small worlds
+# make nights  10,000 small worlds with several controllers     make mutations  planted bugs, each found within 1,000 of them
 # make faults  hosts behind real SSH servers, cut off, killed and filled up (root); a controller killed at each step of its
 #              fetching, copying and deleting                              make rigs  26 GPUs end together (root)
 # make town    two controllers, their PostgreSQL and four hosts, cut apart, stopped, killed and filled up (root), half an hour
+# make fuzz  every reader of foreign text under atheris, FUZZ_S seconds each (60)
 # make planted  1,000 planted seeds of all generators are found, and 200 sets of draws by chance hold what chance foretells
 PYTHON ?= python3
 export PYTHON
@@ -20,7 +22,7 @@ slurm faults: JOBS := 3
 # Tests start Hostler some hundred times: compiled once, whatever the environment says, each start costs a fifth less.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo static test slurm ray canary api lint format reference bench campaign fleetdays faults rigs chaos town planted clean
+.PHONY: fuzz demo static test slurm ray canary api lint format reference bench campaign fleetdays nights mutations faults rigs chaos town planted clean
 .DEFAULT_GOAL := demo
 
 demo:
@@ -86,12 +88,24 @@ campaign:
 	CHAOS_KILLS=100 $(RUN) -m pytest tests/chaos $(ARGS)
 
 # A thousand virtual days of small fleets with faults, every invariant checked after every step; a thousand small worlds
-# in which everything goes wrong, and 200 with loops. `make test` plays 20 days, 150 and 30 worlds.
+# in which everything goes wrong, 200 with loops, and 500 with several controllers. `make test` plays 20 days, 150, 30 and
+# 50 worlds.
 fleetdays:
 	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
-	FLEET_DAYS=1000 FAULT_SEEDS=1000 LOOP_SEEDS=200 $(RUN) -m pytest -n $(JOBS) tests/simulation/test_fleets.py \
+	FLEET_DAYS=1000 FAULT_SEEDS=1000 LOOP_SEEDS=200 TWO_SEEDS=500 $(RUN) -m pytest -n $(JOBS) tests/simulation/test_fleets.py \
 		tests/simulation/test_faults.py::test_nothing_is_lost \
-		tests/simulation/test_loops.py::test_nothing_of_a_loop_is_lost_or_doubled $(ARGS)
+		tests/simulation/test_loops.py::test_nothing_of_a_loop_is_lost_or_doubled \
+		tests/simulation/test_two_controllers.py $(ARGS)
+
+# The long version of that: about 30 CPU-minutes. A world that fails says by which command it is played again.
+nights:
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
+	TWO_SEEDS=10000 $(RUN) -m pytest -n $(JOBS) tests/simulation/test_two_controllers.py $(ARGS)
+
+# Planted bugs, one by one: how many worlds until each is found, and which invariant finds it.
+mutations:
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
+	MUTATION_SEEDS=1000 $(RUN) -m pytest -n $(JOBS) -rP tests/simulation/test_mutations.py $(ARGS)
 
 # Four hosts in namespaces, everything that can befall them, for as long as it lasts in life: some 8 minutes. And a
 # controller that dies at every step of fetching, copying and deleting, some 85 times.
@@ -125,6 +139,13 @@ town:
 seeds:
 	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
 	LAB_SEEDS=32 $(RUN) -m pytest -s tests/lab/test_seeds.py $(ARGS)
+
+# What nodes, controllers, tools and files say that they should not: 13 targets, coverage-guided, one after the other. What
+# breaks one is kept below tests/fuzz/kept, where `make test` tries it again. `make fuzz ARGS=fleet_file` is one alone.
+FUZZ_S ?= 60
+fuzz:
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev,fuzz
+	nice $(RUN) -m tests.fuzz.campaign --seconds $(FUZZ_S) $(ARGS)
 
 clean:
 	rm -rf .venv build dist src/hostler/web/static/vendor .mypy_cache .ruff_cache .hypothesis

@@ -24,6 +24,8 @@ NAMES = (
     "dispatch",
     "sieve",
     "scale",
+    "store",
+    "history",
     "sweeps",
     "gavel",
     "providers",

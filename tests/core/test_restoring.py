@@ -44,14 +44,20 @@ def test_numbers_go_on_where_nobody_can_have_come_to() -> None:
     again = gone_back(driver, backup)
     again.tell(link_up())
     assert again.submit(script("b")) == ("j103",)
-    assert [view.id for view in job_views(again.state, None, 0, 10)] == ["j1", "j2", "j103"]
-    assert [view.id for view in job_views(again.state, None, 2, 10)] == ["j103"]
-    assert [view.id for view in job_views(again.state, None, 50, 10)] == ["j103"]
-    assert [view.id for view in job_views(again.state, None, 103, 10)] == []
+    assert [view.id for view in job_views(again.state, again.core.index, None, 0, 10)] == ["j1", "j2", "j103"]
+    assert [view.id for view in job_views(again.state, again.core.index, None, 2, 10)] == ["j103"]
+    assert [view.id for view in job_views(again.state, again.core.index, None, 50, 10)] == ["j103"]
+    assert [view.id for view in job_views(again.state, again.core.index, None, 103, 10)] == []
     twice = gone_back(again, len(again.entries))
     twice.tell(link_up())
     assert twice.submit(script("c"), script("d")) == ("j204", "j205")
-    assert [view.id for view in job_views(twice.state, None, 0, 10)] == ["j1", "j2", "j103", "j204", "j205"]
+    assert [view.id for view in job_views(twice.state, twice.core.index, None, 0, 10)] == [
+        "j1",
+        "j2",
+        "j103",
+        "j204",
+        "j205",
+    ]
 
 
 def test_what_was_on_its_way_and_is_not_there_is_begun_anew_under_another_id() -> None:
@@ -200,7 +206,7 @@ def test_many_numbers_left_out_cost_nothing() -> None:
     driver.submit(script("a"))
     driver.tell(inputs.Restored(made_at=1.0, jobs=10**12, parts=10**12))
     driver.submit(script("b"))
-    assert [view.id for view in job_views(driver.state, None, 0, 10)] == ["j1", f"j{10**12 + 2}"]
+    assert [view.id for view in job_views(driver.state, driver.core.index, None, 0, 10)] == ["j1", f"j{10**12 + 2}"]
 
 
 @pytest.mark.parametrize("after", [0, 1, 5, 101])
@@ -210,6 +216,6 @@ def test_a_listing_goes_on_from_any_number(after: int) -> None:
     driver.tell(RESTORED)
     driver.submit(script("b"))
     numbers = [1, 102]
-    assert [int(view.id[1:]) for view in job_views(driver.state, None, after, 10)] == [
+    assert [int(view.id[1:]) for view in job_views(driver.state, driver.core.index, None, after, 10)] == [
         number for number in numbers if number > after
     ]

@@ -18,6 +18,7 @@ from sqlalchemy import select
 
 from hostler.core import Core
 from hostler.model.errors import HostlerError
+from hostler.model.events import JobSubmitted
 from hostler.store import read_journal, tables
 from hostler.store.dialect import engine_of
 from tests.lab.tools import until
@@ -115,7 +116,8 @@ def judged(place: Town, orders: Orders, rows: Sequence[Row]) -> Iterator[str]:
     core.replay(entries)
     core.validate()
     named = {order.name: order for order in (*orders.confirmed.values(), *orders.unsure)}
-    asked = {job.id: named[job.spec.name] for job in core.state.jobs.values()}
+    submitted = (entry.event for entry in entries if isinstance(entry.event, JobSubmitted))
+    asked = {event.job: named[event.spec.name] for event in submitted}
     yield from verdict.acceptances(entries, orders)
     yield from verdict.results(entries)
     yield from verdict.ledgers(entries, asked, hits_of(place, [job for job, order in asked.items() if order.stop]))
@@ -135,6 +137,7 @@ def hits_of(place: Town, sweeps: Sequence[str]) -> dict[str, list[int]]:
 
 def unexcused(place: Town, struck: Sequence[Struck]) -> Iterator[str]:
     """Controllers that ended by themselves, though nothing kept them from starting."""
+    # A controller that starts needs its database and room in its state directory, and says so where it has not.
     for each in (one for seat in place.seats.values() for one in seat.exits):
         hit = [blow for blow in struck if blow.began <= each.at <= blow.ended + EXCUSED_S]
         meant = {DATABASE, each.name}

@@ -67,7 +67,7 @@ async def test_a_run_ends_when_what_is_left_fits_nowhere(directory: StateDir) ->
     async with running(directory, FakeNode()) as controller:
         await submit(controller, script("a"), script("gpu", resources=Resources(device="gpu")))
         await controller.ended(until_idle=True)
-        assert controller.undone((), 0) == ["j2"]
+        assert await controller.undone((), 0) == ["j2"]
         assert "fits on no device" in controller.explain("gpu").summary
 
 

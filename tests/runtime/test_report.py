@@ -95,4 +95,4 @@ async def test_a_reader_who_is_gone_does_not_end_the_controller(directory: State
         with reporter(controller, Gone()) as show:
             await show.show()
         await controller.ended(until_idle=True)
-        assert controller.undone((), 0) == []
+        assert await controller.undone((), 0) == []

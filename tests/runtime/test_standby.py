@@ -15,7 +15,7 @@ from hostler.model.errors import LinkLost, StandsBy, StoreLost
 from hostler.model.events import Entry, TroubleRecorded
 from hostler.model.inputs import Asked, CopiesTold, Drain, Trouble
 from hostler.model.work import JobState
-from hostler.runtime import controller as controllers, link, pump, standby as standing, term as terms
+from hostler.runtime import controller as controlling, link, pump, standby as standing, term as terms
 from hostler.runtime.clock import SteadyClock, monotonic
 from hostler.runtime.controller import USUAL, Controller
 from hostler.runtime.inheriting import WHY, inherit
@@ -50,6 +50,13 @@ def directories(tmp_path: Path, server: postgres.Server) -> tuple[StateDir, Stat
         each.set_store(address)
         adopt_identity(each)
     return made
+
+
+class Hanging(FakeNode):
+    """A node whose link can be broken by the controller."""
+
+    def hang_up(self) -> None:
+        self.cut()
 
 
 def standby(directory: StateDir) -> Standby:
@@ -102,7 +109,7 @@ async def test_who_leads_before_the_database_is_back_waits_for_it(
 ) -> None:
     """It once ended: as it had taken over, the database was started anew, or had no room."""
     monkeypatch.setattr(pump, "PATIENCE_S", 0.05)
-    monkeypatch.setattr(controllers, "ANSWER_AGAIN_S", 0.05)
+    monkeypatch.setattr(controlling, "ANSWER_AGAIN_S", 0.05)
     append, answer_at = Journal.append, Journal.answer_at
     lost: list[str] = []
 
@@ -202,14 +209,21 @@ async def test_a_leader_that_cannot_renew_carries_no_commands(
     directories: tuple[StateDir, StateDir], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it has written is still carried out once it has shown that it leads."""
-    node = FakeNode()
+    node = Hanging()
     async with running(directories[0], node) as controller:
+        (first,) = await submit(controller, script("a"))
+        await until_state(controller, first, JobState.DONE)
         ahead = [1000.0]
-        monkeypatch.setattr(link, "monotonic", lambda: monotonic() + ahead[0])
-        (name,) = await submit(controller, script("a"))
-        await asyncio.sleep(0.3)
-        assert node.launched == []
+        for module in (link, controlling):
+            monkeypatch.setattr(module, "monotonic", lambda: monotonic() + ahead[0])
+        await until(lambda: not node.reachable)
+        node.mend()
+        (name,) = await submit(controller, script("b"))
+        epochs = len(node.epochs)
+        await asyncio.sleep(0.5)
+        assert (node.launched, len(node.epochs)) == ([f"{first}.1"], epochs), "no link, no command"
         ahead[0] = 0.0
+        node.mend()
         await until_state(controller, name, JobState.DONE)
 
 

@@ -30,7 +30,7 @@ def small_world(seed: int, faults: Faults, lease_s: float | None = None) -> tupl
     nodes = tuple(_node(f"n{number}", random.randint(1, 3), lease_s) for number in range(random.randint(2, 4)))
     speeds = {device.id: random.choice([300.0, 1000.0, 4000.0]) for node in nodes for device in node.devices}
     world = World(seed, nodes, speeds, faults)
-    plan = _plan(random)
+    plan = drawn_plan(random)
     world.submit(0.5, plan.scripts[:3])
     world.submit(random.uniform(0.0, 30.0), plan.sweeps)
     world.submit(random.uniform(5.0, 60.0), plan.scripts)
@@ -42,7 +42,7 @@ def _node(name: str, devices: int, lease_s: float | None = None, *, rented: bool
     return NodeSpec(name=name, backend="virtual", devices=tuple(specs), lease_s=lease_s, apart=rented, ephemeral=rented)
 
 
-def _plan(random: Random) -> Plan:
+def drawn_plan(random: Random) -> Plan:
     scripts: list[JobSpec] = []
     doomed: set[str] = set()
     for number in range(6):

@@ -143,7 +143,7 @@ def test_a_store_of_the_version_before_is_brought_to_this_one(place: Place) -> N
     opened.append([batch(trouble(1))])
     opened.close()
     with asked(place) as connection:
-        for table in ("requests", "artifacts", "lineage", "copies", "settling", "leader"):
+        for table in ("requests", "artifacts", "lineage", "copies", "settling", "leader", "past"):
             connection.execute(text(f"drop table {table}"))
         connection.execute(text("alter table journal drop column epoch"))
         connection.execute(text("update alembic_version set version_num = '0001'"))
@@ -205,6 +205,30 @@ def test_what_was_written_although_nobody_said_so_is_written_once(
     journal.append([batch(trouble(3))])
     assert [entry.seq for entry in journal.read()] == [1, 2, 3]
     journal.close()
+
+
+def test_what_was_written_before_another_took_over_does_not_say_that_one_still_leads(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entries are there, and their writer is fenced all the same: it must not act on them any more."""
+    first, second = open_journal(place), open_journal(place)
+    first.begin_epoch(1.0, Claim("v", holder="a"))
+    inner = first._append
+
+    def broken(batches: Sequence[Batch], entries: Sequence[Entry]) -> None:
+        inner(batches, entries)
+        raise StoreLost("the answer was lost")
+
+    monkeypatch.setattr(first, "_append", broken)
+    with pytest.raises(StoreLost):
+        first.append([batch(trouble(1))])
+    monkeypatch.setattr(first, "_append", inner)
+    second.begin_epoch(2.0, Claim("v", holder="b"))
+    with pytest.raises(StoreFenced, match="controller 1 leads no more: 2 has taken over"):
+        first.append([batch(trouble(1))])
+    assert list(second.read()) == [trouble(1)]
+    first.close()
+    second.close()
 
 
 def test_what_was_not_written_in_doubt_is_written(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

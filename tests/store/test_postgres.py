@@ -104,6 +104,18 @@ def test_connections_that_the_server_closes_are_made_anew(server: postgres.Serve
     journal.close()
 
 
+def test_a_connection_that_has_rested_is_tried_before_it_is_used(
+    server: postgres.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connecting, "RESTED_S", 0.0)
+    journal = open_journal(server.database())
+    journal.append([batch(1)])
+    server.run("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'hostler'")
+    journal.append([batch(2)])
+    assert journal.newest_seq() == 2
+    journal.close()
+
+
 def test_a_replica_is_told_from_the_primary(server: postgres.Server) -> None:
     place = server.database()
     journal = open_journal(place)

@@ -81,7 +81,8 @@ from hostler.model.views import (
     Status,
     SweepView,
 )
-from hostler.model.work import JobState
+from hostler.model.work import JobState, WorkKind
+from hostler.runtime.past import JobLooks
 from hostler.web.app import make_app
 from hostler.web.desk import Content, Piece
 from hostler.web.door import Door
@@ -151,7 +152,19 @@ class CoreDesk:
         return [Part(name="core", does="decides", last_at=self._index.now, times=self._state.seq, fault=None)]
 
     def jobs(self, states: frozenset[JobState] | None, after: int, limit: int) -> Sequence[JobView]:
-        return job_views(self._state, states, after, limit)
+        return job_views(self._state, self._index, states, after, limit)
+
+    async def having(self, name: str) -> JobLooks:
+        find_job(self._state, name)
+        return JobLooks(self._state, self._index, name)
+
+    async def all_jobs(
+        self, states: frozenset[JobState] | None, after: int, limit: int, work: WorkKind | None = None
+    ) -> Sequence[JobView]:
+        return job_views(self._state, self._index, states, after, limit, work)
+
+    async def all_sweeps(self, after: int, limit: int) -> Sequence[SweepView]:
+        return sweep_views(self._state, self._index, after, limit)
 
     def job(self, name: str) -> JobDetail:
         return job_detail(self._state, self._index, find_job(self._state, name))

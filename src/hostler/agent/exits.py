@@ -40,7 +40,8 @@ def recorded_exit(path: str, process: Identity) -> Optional[Tuple[Optional[int],
             entry = decode(row)
         except RequestError:  # torn
             continue
-        if entry.get("pid") == process.pid and entry.get("pid_start") == process.start:
+        is_of_it = entry.get("pid") == process.pid and entry.get("pid_start") == process.start
+        if is_of_it and "code" in entry and "signal" in entry:
             return entry["code"], entry["signal"]
     return None
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import suppress
 from typing import Iterable, Iterator, List, Optional
 
-from .protocol import Json, encode
+from .protocol import Json, RequestError, decode, encode
 
 
 class Journal:
@@ -108,8 +107,8 @@ def entries(path: str) -> Iterator[Json]:
 
 
 def _entry(text: str) -> Optional[Json]:
+    """What can be written again when the journal is compacted: a number that cannot would end the agent then."""
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        return decode(text.encode("utf-8"), len(text))
+    except RequestError:
         return None
-    return value if type(value) is dict else None

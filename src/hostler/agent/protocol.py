@@ -27,6 +27,7 @@ ChunkSpec = Tuple[str, int, int]
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _REQUIRED = object()
 _LARGEST_ECHO = 2048
+_LONGEST_S = 1e12  # added to the time of day it is still a time; an integer may be too large for any float
 _FIELD_LEVELS = MAX_REQUEST_LEVELS - 3  # a field lies in its object, that in a list, that in the request
 
 
@@ -261,7 +262,7 @@ def _is_cwd(value: object) -> bool:
 
 
 def _is_seconds(value: object) -> bool:
-    return type(value) in (int, float) and 0 <= value < math.inf  # type: ignore[operator]
+    return type(value) in (int, float) and 0 <= value <= _LONGEST_S  # type: ignore[operator]
 
 
 def _is_seconds_or_none(value: object) -> bool:

@@ -5,6 +5,7 @@ Pure: no clock, no files. ``State`` is only used when an agent starts and when i
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Callable, Dict, Iterable, Iterator, Optional
 
 from .protocol import Json
@@ -21,6 +22,7 @@ class State:
         self.seq = 0
         self.acked = 0
         self.contact: Optional[float] = None
+        self.damaged = 0
         self.facts: Dict[int, Json] = {}
         self.attempts: Dict[str, Json] = {}
         self.workers: Dict[str, Json] = {}
@@ -29,7 +31,17 @@ class State:
             self.apply(entry)
 
     def apply(self, entry: Json) -> None:
-        """Fold one entry in. Entries about what is not (or no longer) known change nothing."""
+        """Fold one entry in. Entries about what is not (or no longer) known change nothing.
+
+        One of another shape, as a failing disk makes them, counts as ``damaged`` and no more: an agent that could not
+        start over it would leave all its node had.
+        """
+        try:
+            self._apply(entry)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            self.damaged += 1
+
+    def _apply(self, entry: Json) -> None:
         if "fact" in entry:
             self._fact(entry)
             return
@@ -88,7 +100,8 @@ class State:
 
     def _ack(self, entry: Json) -> None:
         self.acked = max(self.acked, entry["seq"])
-        self.facts = {seq: fact for seq, fact in self.facts.items() if seq > self.acked}
+        for seq in list(takewhile(lambda seq: seq <= self.acked, self.facts)):  # they are in order
+            del self.facts[seq]
 
     def _contact(self, entry: Json) -> None:
         self.contact = entry["at"]

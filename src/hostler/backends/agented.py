@@ -11,17 +11,19 @@ from typing import Required, TypedDict
 from hostler.backends import wire
 from hostler.backends.base import Facts, Report, Store
 from hostler.backends.canaries import PATIENCE_S, Canaries
-from hostler.backends.channel import Channel
-from hostler.backends.facts import input_of, progress_of, telemetry_of
+from hostler.backends.channel import Channel, words
+from hostler.backends.facts import checked, input_of, link_up_of, progress_of, telemetry_of, understood
 from hostler.model.commands import AttemptOrder, CanaryOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import LinkLost, NotFound
 from hostler.model.fleet import DeviceSpec, NodeSpec
-from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, NodeGoes, SoFar, Trouble, WorkerRefused
+from hostler.model.inputs import Ended, Input, NodeFound, NodeGoes, SoFar, Trouble, WorkerRefused
 from hostler.model.views import LogChunk
 from hostler.model.work import DeviceKind
 
 WORDS_MAX = 500
 """Characters of what an agent says for people."""
+DEVICES_MAX = 4096
+"""GPUs, and CPU slots, of one node: what says that it has more is no node, and would cost the memory of this one."""
 
 
 class Options(TypedDict, total=False):
@@ -96,7 +98,8 @@ class AgentedNode(ABC):
     async def probe(self) -> NodeSpec:
         """What the node is made of. Somebody must be observing it."""
         answer = await self._open_channel().ask({"type": "probe"})
-        return self.describe(answer["facts"])
+        with understood(self.name, "its machine"):
+            return self.describe(answer["facts"])
 
     async def launch(self, orders: Sequence[AttemptOrder]) -> Sequence[Ended]:
         """Have attempts run, in as many requests as their size asks for."""
@@ -116,14 +119,12 @@ class AgentedNode(ABC):
         try:
             await self._upgrade(channel)
             answer, early = await channel.ask_first({"type": "probe"})
-            yield Report(
-                inputs=(*self._found(answer["facts"]), self._link_up(channel.hello), *self._goes(channel.hello))
-            )
+            yield self._first_report(channel.hello, answer)
             for message in early:
-                for report in self._reports(message):
+                for report in self._heard(message):
                     yield report
             async for message in channel.messages():
-                for report in self._reports(message):
+                for report in self._heard(message):
                     yield report
                 if message.get("type") == "telemetry":
                     await channel.send({"type": "here"})  # leases there are counted from the last word
@@ -218,15 +219,11 @@ class AgentedNode(ABC):
             self._upgraded = code
             await channel.send({"type": "upgrade", "zipapp": zipapp[0], "sha256": zipapp[1]})
 
-    def _link_up(self, hello: Facts) -> LinkUp:
-        return LinkUp(
-            node=self.name,
-            agent=hello["agent"],
-            incarnation=hello["incarnation"],
-            boot=hello["boot"],
-            attempts=tuple(hello["attempts"]),
-            chunks=tuple(hello["chunks"]),
-        )
+    def _first_report(self, hello: Facts, answer: Facts) -> Report:
+        """What the agent has, and what its machine is. Raises `LinkLost` where that cannot be understood."""
+        with understood(self.name, "its machine and its work"):
+            inputs = (*self._found(answer["facts"]), link_up_of(self.name, hello), *self._goes(hello))
+            return Report(inputs=inputs)
 
     def _goes(self, told: Facts) -> Iterator[Input]:
         """An agent that its machine, or somebody there, has told to end."""
@@ -241,11 +238,16 @@ class AgentedNode(ABC):
             )
             yield Trouble(where=f"node {self.name}", what=what)
 
+    def _heard(self, message: Facts) -> list[Report]:
+        """What a message says. Raises `LinkLost` where that cannot be understood."""
+        with understood(self.name, f"{str(message.get('type'))[:40]!r}"):
+            return list(self._reports(message))
+
     def _reports(self, message: Facts) -> Iterator[Report]:
         kind = message.get("type")
         if kind == "facts" and message["facts"]:
             inputs = tuple(input_of(self.name, fact) for fact in message["facts"])
-            yield Report(inputs=inputs, receipt=message["facts"][-1]["seq"])
+            yield Report(inputs=inputs, receipt=_receipt(message["facts"][-1]))
         elif kind == "progress":
             yield Report(inputs=(progress_of(message),))
         elif kind == "leaving":
@@ -259,25 +261,30 @@ class AgentedNode(ABC):
         elif kind == "error" and (refused := tuple(self._canaries.refused(message))):
             yield Report(inputs=refused)
         elif kind == "error":
-            yield Report(inputs=(Trouble(where=f"agent on {self.name}", what=str(message.get("error"))),))
+            yield Report(inputs=(Trouble(where=f"agent on {self.name}", what=words(message.get("error"), WORDS_MAX)),))
 
 
 def devices_of(node: str, facts: Facts, cpu_slots: int | None) -> tuple[DeviceSpec, ...]:
     """The devices an agent found: its GPUs, and CPU slots (as many as it has cores, unless settings say otherwise)."""
-    slots = facts["cpus"] if cpu_slots is None else cpu_slots
-    cpus = [DeviceSpec(id=f"{node}/cpu{at}", node=node, kind=DeviceKind.CPU, index=at) for at in range(slots or 0)]
+    slots = (facts["cpus"] if cpu_slots is None else cpu_slots) or 0
+    if slots > DEVICES_MAX or len(facts["devices"]) > DEVICES_MAX:
+        raise ValueError(f"no node has {slots} CPUs and {len(facts['devices'])} GPUs; {DEVICES_MAX} of each at most")
+    cpus = [DeviceSpec(id=f"{node}/cpu{at}", node=node, kind=DeviceKind.CPU, index=at) for at in range(slots)]
     gpus = [_gpu(node, found) for found in facts["devices"]]
+    if len({each.id for each in gpus}) < len(gpus):
+        raise ValueError("two of its GPUs have the same number")
     return (*gpus, *cpus)
+
+
+def _receipt(fact: Facts) -> int:
+    """The number that the last of some facts has."""
+    if type(fact["seq"]) is not int:
+        raise ValueError(f"its number is {fact['seq']!r:.40}")
+    return fact["seq"]
 
 
 def _gpu(node: str, found: Facts) -> DeviceSpec:
     kind = DeviceKind(found["kind"])
-    vram = found.get("vram_bytes")
-    return DeviceSpec(
-        id=f"{node}/{kind}{found['index']}",
-        node=node,
-        kind=kind,
-        index=found["index"],
-        model=found.get("model"),
-        vram_gb=None if vram is None else vram / 2**30,
-    )
+    vram, index = found.get("vram_bytes"), found["index"]
+    values = {"id": f"{node}/{kind}{index}", "node": node, "kind": kind, "index": index, "model": found.get("model")}
+    return checked(DeviceSpec, {**values, "vram_gb": None if vram is None else vram / 2**30})

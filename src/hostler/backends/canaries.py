@@ -11,6 +11,7 @@ from typing import Any
 from hostler.agent.canary import SCHEME, planted
 from hostler.agent.protocol import PROTOCOL, VERSION
 from hostler.backends.base import Facts
+from hostler.backends.channel import words
 from hostler.model.commands import CanaryOrder
 from hostler.model.inputs import DeviceProved
 from hostler.model.record import record
@@ -20,6 +21,8 @@ PATIENCE_S = 60.0
 WORD = "HOSTLER_CANARY"
 """Variable in which a command of the node's owner finds what it must say."""
 LONGEST = 300
+FOREVER_S = 1e9
+"""No canary has run for so long, whatever its agent says."""
 UPDATE = "end the agent there once it is idle, and this controller starts its own"
 
 
@@ -52,16 +55,15 @@ class Canaries:
 
     def judge(self, message: Facts) -> Iterator[DeviceProved]:
         """What a `proved` message says of a device; one that was not asked for on this connection says nothing."""
-        asked = self._asked.pop((message["id"], str(message["device"])), None)
+        asked = self._asked.pop((message["id"], words(message["device"])), None)
         if asked is None:
             return
         why = self._fault(asked, message)
-        seconds = message.get("seconds")
         yield DeviceProved(
             device=asked.order.device,
             ok=why is None,
             why=None if why is None else why[:LONGEST],
-            seconds=float(seconds) if isinstance(seconds, int | float) else None,
+            seconds=_seconds(message.get("seconds")),
         )
 
     def refused(self, message: Facts) -> Iterator[DeviceProved]:
@@ -87,11 +89,18 @@ class Canaries:
         return _wrong(message.get("answer"), asked.answer)
 
 
+def _seconds(told: object) -> float | None:
+    """How long it took; `None` where that is no time that it can have taken."""
+    if isinstance(told, bool) or not isinstance(told, int | float):
+        return None
+    return float(told) if 0 <= told < FOREVER_S else None
+
+
 def _wrong(text: object, right: int | str) -> str | None:
     """What is wrong with the answer of the agent's own program."""
     try:
         answer = json.loads(str(text))
-    except ValueError:
+    except (ValueError, RecursionError):
         answer = None
     if not isinstance(answer, dict):
         return f"its answer cannot be read: {text!r}"

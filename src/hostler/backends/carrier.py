@@ -10,7 +10,7 @@ import math
 import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias, TypeVar
@@ -19,7 +19,7 @@ from hostler.agent.files import ARTIFACTS, BLOBS, ENDINGS, OUTPUTS_MAX
 from hostler.backends.arriving import Wanted, come, size_of
 from hostler.backends.base import Removed, Stock, Stocked, Store
 from hostler.backends.channel import words
-from hostler.backends.courier import Courier, Parcel
+from hostler.backends.courier import Courier, Parcel, understood
 from hostler.backends.guests import DialForMuch, Guests
 from hostler.backends.packing import LIBRARY, Packed, Packer
 from hostler.model.commands import AttemptOrder, WorkerOrder
@@ -101,7 +101,7 @@ class Carrier:
         """The artifacts that lie there, a page of them."""
         async with self._courier() as courier:
             told = await courier.ask({"op": "stock", "after": after, "limit": limit})
-        with _understood("its artifacts"):
+        with understood("its artifacts"):
             total, free = map(_count, told["disk"])
             return Stock(
                 files=tuple(map(_stocked, told["files"])), more=bool(told["more"]), total_bytes=total, free_bytes=free
@@ -111,7 +111,7 @@ class Carrier:
         """Have these removed, but for those that were used less long ago."""
         async with self._courier() as courier:
             told = await courier.ask({"op": "drop", "names": list(names), "unused_s": unused_s})
-        with _understood("what it has removed"):
+        with understood("what it has removed"):
             gone = {_kept(name): _count(size) for name, size in told["gone"]}
             left = {_kept(name): words(why, SHOWN) for name, why in told["left"].items()}
             return Removed(gone=gone, left=left, free_bytes=_count(told["disk"][1]))
@@ -311,15 +311,6 @@ def _count(value: object) -> int:
     if type(value) is not int or not 0 <= value < 1 << 63:
         raise ValueError(f"{value!r:.{SHOWN}} is no number of bytes")
     return value
-
-
-@contextmanager
-def _understood(what: str) -> Iterator[None]:
-    """Whatever a node answers is a `FilesError` where it is not what was asked for."""
-    try:
-        yield
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise FilesError(f"what the node tells of {what} cannot be understood: {error}") from error
 
 
 def _relative(path: str) -> str:

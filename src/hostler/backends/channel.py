@@ -121,7 +121,8 @@ async def greeted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ep
     try:
         answer = await _read(reader)
         if answer.get("type") != "hello" or answer.get("protocol") != PROTOCOL:
-            raise LinkRefused(f"the agent refused this controller (epoch {epoch}): {answer.get('reason') or answer}")
+            why = words(answer.get("reason") or answer)
+            raise LinkRefused(f"the agent refused this controller (epoch {epoch}): {why}")
     except BaseException:
         writer.close()
         raise
@@ -145,7 +146,7 @@ async def _read(reader: asyncio.StreamReader) -> Facts:
         raise LinkLost("the agent hung up")
     try:
         message = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LinkLost(f"the agent sent a line that is no JSON: {line[:80]!r}") from error
     if not isinstance(message, dict):
         raise LinkLost(f"the agent sent no JSON object: {line[:80]!r}")

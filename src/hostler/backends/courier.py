@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from hostler.backends.arriving import PIECE, Disk, Sink, Wanted, folders, looked, opened, resumed, verified, written
 from hostler.backends.channel import PROTOCOL, encoded, words
-from hostler.backends.receiver import misfit
+from hostler.backends.receiver import counted, hash_told, misfit
 from hostler.model.errors import FilesChanged, FilesError, LinkLost, LinkRefused
 from hostler.model.record import record
 
 Pace: TypeAlias = Callable[[int], None]
 SILENCE_S = 600.0
 """A node that hashes tens of gigabytes says nothing meanwhile. That a line is dead, others notice sooner."""
+SHOWN = 80
 BATCH = 1000
 """Files that are asked for in one request."""
 IN_FLIGHT = 200
@@ -135,9 +136,11 @@ class Courier:
         paths = {each.sha256: each.path for each in parcels}
         if not paths:
             return []
-        come: Mapping[str, int] = (await self.ask({"op": "missing", "files": paths}))["missing"]
-        chosen = {each.sha256: each for each in parcels if each.sha256 in come}
-        return [Missing(parcel=each, offset=min(come[each.sha256], each.size)) for each in chosen.values()]
+        answer = await self.ask({"op": "missing", "files": paths})
+        with understood("what it does not have"):
+            come: Mapping[str, int] = answer["missing"]
+            chosen = {each.sha256: each for each in parcels if each.sha256 in come}
+            return [Missing(parcel=each, offset=_begun(come[each.sha256], each)) for each in chosen.values()]
 
     async def send(self, missing: Sequence[Missing], pace: Paced | None = None) -> None:
         """Send this. Raises as `put`."""
@@ -159,17 +162,20 @@ class Courier:
     async def lay(self, tree: str, files: Iterable[tuple[str, str, bool]], *, shared: bool) -> str:
         """Make a folder of files (path, SHA-256, whether it can be executed) that were put; its path on the node."""
         answer = await self.ask({"op": "lay", "tree": tree, "files": list(files), "shared": shared})
-        return str(answer["path"])
+        with understood("a folder"):
+            return str(answer["path"])
 
     async def outputs(self, attempt: str, patterns: Sequence[str]) -> tuple[str, list[tuple[str, int]]]:
         """The folder in which an attempt ran, and the files below it that patterns mean, with their sizes."""
         answer = await self.ask({"op": "outputs", "attempt": attempt, "patterns": list(patterns)})
-        return answer["folder"], [(str(path), int(size)) for path, size in answer["files"]]
+        with understood(f"the files of {attempt}"):
+            return str(answer["folder"]), [(str(path), int(size)) for path, size in answer["files"]]
 
     async def find(self, names: Sequence[str]) -> dict[str, tuple[str, int]]:
         """Paths and sizes of artifacts of the node by their hashes, as far as they are there."""
-        found: Mapping[str, Any] = (await self.ask({"op": "find", "sha256": list(names)}))["found"]
-        return {name: (str(path), int(size)) for name, (path, size) in found.items()}
+        answer = await self.ask({"op": "find", "sha256": list(names)})
+        with understood("its artifacts"):
+            return {name: (str(path), int(size)) for name, (path, size) in answer["found"].items()}
 
     async def get(self, files: Sequence[Wanted]) -> list[str]:
         """Fetch files, from below the agent's folder to paths here; their hashes. What has come does not come again.
@@ -261,18 +267,26 @@ class Courier:
         answer = await self._hear()
         if "error" in answer:
             raise FilesError(f"{wanted.path} of {self._where} cannot be fetched: {words(answer['error'])}")
-        if (fault := misfit(answer["size"], answer["offset"], wanted.most)) is not None:
+        try:
+            size, offset = counted(answer, "size"), counted(answer, "offset")
+        except ConnectionError as error:
+            raise self._lost(str(error)) from error
+        if (fault := misfit(size, offset, wanted.most)) is not None:
             raise FilesError(f"{wanted.path} of {self._where} cannot be fetched: {fault}")
         partial, digest = wanted.partial, hashlib.sha256()
-        with written(wanted.target), opened(partial, "ab" if answer["offset"] else "wb") as output:
-            if answer["offset"]:
-                digest = await asyncio.to_thread(resumed, output, partial, answer["offset"], self._move)
-            await self._take(
-                Sink(output, digest, lambda: disk.begin(partial), self._move), answer["size"] - answer["offset"]
-            )
+        with written(wanted.target), opened(partial, "ab" if offset else "wb") as output:
+            if offset:
+                digest = await asyncio.to_thread(resumed, output, partial, offset, self._move)
+            await self._take(Sink(output, digest, lambda: disk.begin(partial), self._move), size - offset)
         disk.sync(partial)
-        told = answer.get("sha256") or (await self._hear())["sha256"]
+        told = answer.get("sha256") or await self._late_hash()
         return verified(wanted, digest.hexdigest(), told, self._where)
+
+    async def _late_hash(self) -> str:
+        try:
+            return hash_told(await self._hear())
+        except ConnectionError as error:
+            raise self._lost(str(error)) from error
 
     def _move(self) -> None:
         self._signs += 1
@@ -307,7 +321,8 @@ class Courier:
         async with self._watched():
             await self._send(request)
             answer = self._understood(await self._hear())
-            pieces, left = list[bytes](), int(answer.get("count", 0))
+            with understood("a piece of a file"):
+                pieces, left = list[bytes](), int(answer.get("count", 0))
             while left > 0:
                 pieces.append(await self._read(left))
                 left -= len(pieces[-1])
@@ -349,7 +364,12 @@ class Courier:
         if not line.endswith(b"\n"):
             raise self._lost("it hung up")
         self._signs += 1
-        answer: dict[str, Any] = json.loads(line.decode())
+        try:
+            answer = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise self._lost(f"it answers with no JSON: {line[:SHOWN]!r}") from error
+        if not isinstance(answer, dict):
+            raise self._lost(f"it answers with no JSON object: {line[:SHOWN]!r}")
         return answer
 
     @asynccontextmanager
@@ -376,6 +396,22 @@ class Courier:
     def _lost(self, why: str) -> LinkLost:
         self.close()
         return LinkLost(f"the connection for files to {self._where} broke: {why}")
+
+
+@contextmanager
+def understood(what: str) -> Iterator[None]:
+    """Whatever a node answers is a `FilesError` where it is not what was asked for."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise FilesError(f"what the node tells of {what} cannot be understood: {error}") from error
+
+
+def _begun(told: int, parcel: Parcel) -> int:
+    """How much of a file has come before, as the node tells. Raises `ValueError` where it cannot be so."""
+    if type(told) is not int or told < 0:
+        raise ValueError(f"{told!r:.{SHOWN}} is no number of bytes")
+    return min(told, parcel.size)
 
 
 async def _first(work: Awaitable[Any], hearing: asyncio.Task[None]) -> None:

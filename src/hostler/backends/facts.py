@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from hostler.backends.base import Facts
+from hostler.backends.channel import words
 from hostler.model.codec import adapter, explain
+from hostler.model.errors import LinkLost
 from hostler.model.inputs import (
     Ended,
     Found,
     Input,
+    LinkUp,
     Progress,
     Returned,
     Searched,
@@ -28,6 +32,33 @@ Shape = TypeVar("Shape")
 
 EVIDENCE_MOST = 2048
 """Characters; an agent sends no more."""
+WHY_MOST = 300
+"""Characters of what cannot be understood."""
+
+
+@contextmanager
+def understood(node: str, what: str) -> Iterator[None]:
+    """Whatever an agent tells that is of another shape than it should be costs it its link: `LinkLost` says why."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        # A validation error is a `ValueError`, and a long one; that of a key is the key alone.
+        why = explain(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
+        raise LinkLost(
+            f"what the agent on {node} tells of {what} cannot be understood: {words(why, WHY_MOST)}"
+        ) from error
+
+
+def checked(shape: type[Shape], values: Facts) -> Shape:
+    """A record of what a node tells. Raises `ValidationError`."""
+    made: Shape = adapter(shape).validate_python(values)
+    return made
+
+
+def link_up_of(node: str, hello: Facts) -> LinkUp:
+    """What an agent has, by its opening words. Raises `KeyError`, `ValidationError`."""
+    names = ("agent", "incarnation", "boot", "attempts", "chunks")
+    return checked(LinkUp, {"node": node, **{name: hello[name] for name in names}})
 
 
 def input_of(node: str, fact: Facts) -> Input:
@@ -49,7 +80,7 @@ def progress_of(message: Facts) -> Progress:
     """How far chunks are, from a `progress` message."""
     chunks = {str(chunk): (int(told[0]), int(told[1])) for chunk, told in message["chunks"].items()}
     found = {
-        str(chunk): _checked(Found, {"digest": told[2], "hits": told[3]})
+        str(chunk): checked(Found, {"digest": told[2], "hits": told[3]})
         for chunk, told in message["chunks"].items()
         if len(told) == 4
     }
@@ -108,12 +139,12 @@ def _gigabytes(value: object) -> float | None:
 
 
 def _started(fact: Facts) -> Started:
-    return Started(attempt=fact["attempt"], pid=fact["pid"], pid_start=fact["pid_start"])
+    return checked(Started, {name: fact[name] for name in ("attempt", "pid", "pid_start")})
 
 
 def _ended(fact: Facts) -> Ended:
     values = {**_without(fact, "at", "evidence"), "ended_at": fact["at"]}
-    return _checked(Ended, {**values, "evidence": _evidence(fact.get("evidence"))})
+    return checked(Ended, {**values, "evidence": _evidence(fact.get("evidence"))})
 
 
 def _evidence(told: object) -> str | None:
@@ -122,11 +153,11 @@ def _evidence(told: object) -> str | None:
 
 
 def _chunk_done(fact: Facts) -> Searched:
-    return _checked(Searched, _without(fact, "at"))
+    return checked(Searched, _without(fact, "at"))
 
 
 def _returned(fact: Facts) -> Returned:
-    return _checked(Returned, _without(fact, "at"))
+    return checked(Returned, _without(fact, "at"))
 
 
 def _worker_refused(fact: Facts) -> WorkerRefused:
@@ -140,11 +171,6 @@ CONVERTERS: dict[str, Callable[[Facts], Input]] = {
     "returned": _returned,
     "worker_refused": _worker_refused,
 }
-
-
-def _checked(shape: type[Shape], values: Facts) -> Shape:
-    checked: Shape = adapter(shape).validate_python(values)
-    return checked
 
 
 def _without(fact: Facts, *names: str) -> dict[str, Any]:

@@ -187,14 +187,14 @@ class Landing:
         head = self._head()
         if "error" in head:
             raise Refused(head["error"])
-        size, offset, told = head["size"], head["offset"], head.get("sha256")
+        size, offset, told = counted(head, "size"), counted(head, "offset"), head.get("sha256")
         if (fault := misfit(size, offset, most)) is not None:
             raise Refused(fault)
         with written(target):
             if told is not None and offset == 0 and size <= SMALL_BYTES:
                 return size, self._small(partial, size), told
             found = self._large(number, partial, size, offset)
-        return size, found, told or self._head()["sha256"]
+        return size, found, told or hash_told(self._head())
 
     def _small(self, partial: str, size: int) -> str:
         data = self._line.whole(size)
@@ -232,9 +232,11 @@ class Landing:
         if not said.endswith(b"\n"):
             raise ConnectionError("it hung up")
         try:
-            head: dict[str, Any] = json.loads(said)
-        except ValueError as error:
+            head = json.loads(said)
+        except (ValueError, RecursionError) as error:
             raise ConnectionError(f"what it says of a file is no JSON: {said[:SHOWN]!r}") from error
+        if not isinstance(head, dict):
+            raise ConnectionError(f"what it says of a file is no JSON object: {said[:SHOWN]!r}")
         return head
 
     def _note(self, size: int, found: str, told: str) -> None:
@@ -247,6 +249,20 @@ class Landing:
         if self._landed:
             self._teller.tell({"landed": self._landed})
         self._landed, self._bytes = [], 0
+
+
+def counted(head: dict[str, Any], name: str) -> int:
+    """A number that is told of a file. Raises `ConnectionError` where there is none."""
+    if type(head.get(name)) is not int:
+        raise ConnectionError(f"it says of a file that its {name} is {head.get(name)!r:.{SHOWN}}")
+    return int(head[name])
+
+
+def hash_told(said: dict[str, Any]) -> str:
+    """The hash behind the bytes of a file. Raises `ConnectionError` where there is none."""
+    if not isinstance(said.get("sha256"), str):
+        raise ConnectionError(f"it says no hash behind a file, but {said!r:.{SHOWN}}")
+    return str(said["sha256"])
 
 
 def misfit(size: int, offset: int, most: int) -> str | None:

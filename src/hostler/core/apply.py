@@ -10,7 +10,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import accounts, artifacts, cordons, forecast, leases, nearness, planning, pools, tally, yielding
+from hostler.core import (
+    accounts,
+    artifacts,
+    cordons,
+    forecast,
+    leases,
+    nearness,
+    past,
+    planning,
+    pools,
+    tally,
+    yielding,
+)
 from hostler.core.access import folds as access
 from hostler.core.alerting import folds as alerting
 from hostler.core.care import folds as care
@@ -75,6 +87,7 @@ def _job_submitted(state: State, index: Index, event: events.JobSubmitted) -> No
     )
     state.next_job = max(state.next_job, job.number + 1)
     state.jobs[job.id] = job
+    index.roll.add(job.number)
     if event.spec.key is not None:
         state.keys[event.spec.key] = job.id
     payload = event.spec.payload
@@ -173,6 +186,7 @@ def _job_done(state: State, index: Index, event: events.JobDone) -> None:
             index.lessons[forecast.family_of(job)] += 1
     job.result = event.result
     _finish(state, index, job, JobState.DONE, event)
+    index.forget_dependent(job)
     index.release_dependents(state, job.id)
 
 
@@ -416,6 +430,7 @@ FOLDS: dict[type, Fold] = {
     **access.FOLDS,
     **alerting.FOLDS,
     **artifacts.FOLDS,
+    **past.FOLDS,
 }
 
 
@@ -472,6 +487,7 @@ def _finish(state: State, index: Index, job: Job, new: JobState, event: object) 
     index.active.discard(job.id)
     index.blocked.pop(job.id, None)
     job.ended_at = state.at
+    index.roll.ended(job.number, state.at)
     waited = job.state is JobState.PENDING
     _move(index, job, new)
     if waited:

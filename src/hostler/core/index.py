@@ -11,12 +11,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from itertools import islice
-from typing import TypeVar
 
 from hostler.core.alerting.state import Watching
 from hostler.core.care.state import Heard
 from hostler.core.kinds import Kinds
 from hostler.core.poolsight import PoolSight
+from hostler.core.roll import Roll, ascending
 from hostler.core.state import Attempt, Device, Job, Node, State
 from hostler.core.uses import Able, Backlog, DeviceUse, Group, Known, Learnt, Live, Load, NodeUse, Ranked, Table, Worth
 from hostler.model.commands import WorkerOrder
@@ -28,8 +28,6 @@ from hostler.policy import duration, fit
 from hostler.policy.fit import Refusal, Site
 from hostler.policy.priority import Claim
 from hostler.policy.share import QuotaTarget
-
-EntryT = TypeVar("EntryT", Ranked, tuple[float, str])
 
 LOOP = "loop "
 """What the name of a timer begins with that is due for a config, which follows; no job is called so."""
@@ -172,7 +170,9 @@ class Index:
     timers: list[tuple[float, str]] = field(default_factory=list)
     blocked: dict[str, set[str]] = field(default_factory=dict)
     """Unfinished dependencies of a job."""
-    dependents: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    dependents: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    """Jobs that are not done, by what they come after."""
+    roll: Roll = field(default_factory=Roll)
     places: set[str] = field(default_factory=set)
     """Devices of the fleet as it is described now; others may still end what they have."""
     open: dict[str, None] = field(default_factory=dict)
@@ -269,11 +269,21 @@ class Index:
 
     def await_dependencies(self, state: State, job: Job) -> None:
         """Note what a job waits for."""
+        if job.state is JobState.DONE:
+            return
         missing = {name for name in job.after if state.jobs[name].state is not JobState.DONE}
         for name in job.after:
-            self.dependents[name].append(job.id)
+            self.dependents[name][job.id] = None
         if missing and job.state is JobState.PENDING:
             self.blocked[job.id] = missing
+
+    def forget_dependent(self, job: Job) -> None:
+        """A job needs no more what it comes after."""
+        for name in job.after:
+            others = self.dependents.get(name, {})
+            others.pop(job.id, None)
+            if not others:
+                self.dependents.pop(name, None)
 
     def release_dependents(self, state: State, done: str) -> None:
         """A job is done: whoever waited for it alone may be considered."""
@@ -586,14 +596,3 @@ def group_of(job: Job) -> Group:
         return Group(job.spec.work, job.spec.serves, job.spec.resources)
     assert isinstance(payload, ScriptPayload), f"{job.id} is a sweep"
     return Group(job.spec.work, duration.family(job.spec.name, payload.argv[0]), job.spec.resources)
-
-
-def ascending(heap: list[EntryT]) -> Iterator[EntryT]:
-    """The entries of a heap in order: each child is looked at only after its parent."""
-    front = [(heap[0], 0)] if heap else []
-    while front:
-        entry, at = heapq.heappop(front)
-        yield entry
-        for child in (2 * at + 1, 2 * at + 2):
-            if child < len(heap):
-                heapq.heappush(front, (heap[child], child))

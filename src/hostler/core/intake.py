@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import artifacts, draining, fetching, judging, pools, restoring, sweeping
+from hostler.core import artifacts, draining, fetching, judging, past, pools, restoring, sweeping
 from hostler.core.access import intake as access
 from hostler.core.alerting import intake as alerting
 from hostler.core.care import intake as care
@@ -273,7 +273,7 @@ def _worker_refused(state: State, index: Index, given: inputs.WorkerRefused, emi
 def _progress(state: State, index: Index, given: inputs.Progress, emit: Emit) -> None:
     for chunk, (position, hits) in given.chunks.items():
         sweep = state.sweeps.get(job_of(chunk))
-        if sweep is not None and chunk in sweep.leases:
+        if sweep is not None and chunk in sweep.leases and sweeping.lies_in(sweep, chunk, position):
             sweeping.note_progress(sweep.leases[chunk], index.now, position, hits, given.found.get(chunk))
 
 
@@ -336,6 +336,7 @@ TAKES: dict[type, Take] = {
     inputs.CreateToken: access.create_token,
     inputs.RevokeToken: access.revoke_token,
     inputs.Asked: _asked,
+    inputs.Knowing: past.knowing(take),
     inputs.Tick: _tick,
     **pools.TAKES,
     **alerting.TAKES,

@@ -37,9 +37,13 @@ class Audit:
         self._settled: dict[str, JobState] = {}
         self._specs: list[NodeSpec] = []
         self._judged: Counter[str] = Counter()
+        self._left_at = 0
 
     def check(self, state: State, index: Index) -> None:
         """Raise `BrokenInvariant` with everything that is wrong; return if nothing is."""
+        if self._left_at != state.past.seq:
+            self._settled = {name: each for name, each in self._settled.items() if name in state.jobs}
+            self._left_at = state.past.seq
         by_name = {name: job for name, job in state.jobs.items() if self._settled.get(name) is not job.state}
         jobs = by_name.values()
         specs = [node.spec for node in state.nodes.values()]
@@ -50,6 +54,7 @@ class Audit:
         fresh.counts = {each: fresh.counts[each] + settled[each] for each in JobState}
         problems = [
             *_jobs(state, by_name),
+            *_roll(state, index),
             *_devices(state, jobs),
             *_sweeps(state),
             *loop_faults(state, jobs, self._judged),
@@ -85,9 +90,25 @@ def _jobs(state: State, jobs: Mapping[str, Job]) -> Iterator[str]:
 
 
 def _dependencies(state: State, job: Job) -> Iterator[str]:
-    undone = [name for name in job.after if state.jobs[name].state is not JobState.DONE]
+    # What a job that is done came after may have left.
+    left = [name for name in job.after if name not in state.jobs]
+    if left and job.state is not JobState.DONE:
+        yield f"{job.id} is {job.state} and what it comes after has left: {left}"
+    undone = [name for name in job.after if name in state.jobs and state.jobs[name].state is not JobState.DONE]
     if undone:
         yield f"{job.id} is {job.state} before {undone}"
+
+
+def _roll(state: State, index: Index) -> Iterator[str]:
+    """Jobs are listed in order, and each that is over is among those that may leave."""
+    if index.roll.numbers != sorted(job.number for job in state.jobs.values()):
+        yield "the numbers of jobs are others than those that are noted"
+    missing = [name for name, job in state.jobs.items() if job.state.final and job.number not in index.roll.over]
+    if missing:
+        yield f"over, and not among those that may leave: {missing}"
+    strange = [key for key, name in state.keys.items() if name not in state.jobs]
+    if strange:
+        yield f"keys of jobs that are not there: {strange}"
 
 
 def _devices(state: State, jobs: Collection[Job]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hostler.core import accounts, decide, draining, intake, orders, planning, reclaiming, sweeping
+from hostler.core import accounts, decide, draining, intake, orders, past, planning, reclaiming, sweeping
 from hostler.core.alerting import decide as alerting
 from hostler.core.apply import apply
 from hostler.core.care.decide import review
@@ -19,8 +19,9 @@ from hostler.core.state import State
 from hostler.core.trust import canary, decide as trust
 from hostler.model.commands import Command
 from hostler.model.errors import CorruptState, HostlerError, IllegalTransition
-from hostler.model.events import Entry, Event, subject
+from hostler.model.events import Entry, Event, JobsLeft, subject
 from hostler.model.inputs import Input
+from hostler.model.past import PastJob
 from hostler.model.record import record
 
 PASSES_MOST = 5
@@ -39,6 +40,8 @@ class Outcome:
     entries: Sequence[Entry]
     commands: Sequence[Command]
     answers: Sequence[Any]
+    left: Sequence[PastJob] = ()
+    """Jobs that have left the state, to be written with the entries."""
 
 
 class Core:
@@ -65,10 +68,13 @@ class Core:
         """
         entries: list[Entry] = []
         commands: list[Command] = []
+        left: list[PastJob] = []
         self.index.wake(self.state, self._time(now))
 
         def emit(event: Event) -> None:
             entry = Entry(seq=self.state.seq + 1, at=self.index.now, event=event)
+            if isinstance(event, JobsLeft):
+                left.extend(past.dumped(self.state, self.state.jobs[name]) for name in event.jobs)
             self._apply(entry)
             entries.append(entry)
             commands.extend(orders.commands(self.state, self.index, event))
@@ -80,7 +86,7 @@ class Core:
         if question is not None:
             commands.append(question)
         wanted = [each for each in commands if orders.still_wanted(self.state, each)]
-        return Outcome(entries=entries, commands=wanted, answers=answers)
+        return Outcome(entries=entries, commands=wanted, answers=answers, left=left)
 
     def replay(self, entries: Iterable[Entry]) -> None:
         """Fold journal entries into the state. Nothing is decided anew."""
@@ -116,6 +122,7 @@ class Core:
                 break
         sweeping.share_tails(self.state, self.index, emit)
         alerting.review(self.state, self.index, emit)
+        past.review(self.state, self.index, emit)
 
     def _time(self, now: float) -> float:
         before = self.index.now if self._clock is None else self._clock

@@ -24,8 +24,12 @@ def rebuilt(state: State, jobs: Collection[Job] | None = None, like: Index | Non
         index.samples, index.members = like.samples, like.members
     for node in state.nodes.values() if like is None else ():
         index.join(node.spec)
+    _index_past(state, index)
+    index.roll.numbers = sorted(job.number for job in jobs)
     for job in jobs:
         index.count(job, None, job.state)
+        if job.ended_at is not None:
+            index.roll.ended(job.number, job.ended_at)
         index.await_dependencies(state, job)
         if not job.state.final:
             index.expect(job, 1)
@@ -47,6 +51,13 @@ def rebuilt(state: State, jobs: Collection[Job] | None = None, like: Index | Non
     for name in {*state.care.nodes, *state.care.lanes}:
         index.expire_later(state, name)
     return index
+
+
+def _index_past(state: State, index: Index) -> None:
+    for key, count in state.past.counts.items():
+        work, _, name = key.partition(" ")
+        index.counts[JobState(name)] += count
+        index.kinds.counts[WorkKind(work), JobState(name)] += count
 
 
 def _index_loops(state: State, index: Index) -> None:

@@ -14,6 +14,7 @@ from hostler.core.loop import pausing
 from hostler.core.loop.claims import idle_s
 from hostler.core.loop.ranking import targets
 from hostler.core.loop.state import RECORDED, Config
+from hostler.core.past import EARLIER
 from hostler.core.state import Spent, State
 from hostler.core.trust import views as trust
 from hostler.model.planning import Plan
@@ -269,6 +270,8 @@ def _name(state: State, whom: str) -> str | None:
 
 def _made(state: State, work: WorkKind, whom: str) -> Mapping[str, float | None]:
     """Units of useful work by name."""
+    if work is WorkKind.SWEEP and whom == EARLIER:
+        return {"chunk": state.past.chunks, "10^9 items": state.past.items / GIGA}
     sweep, config = state.sweeps.get(whom), state.configs.get(whom)
     if work is WorkKind.SWEEP and sweep is not None:
         return {"chunk": sweep.chunks_done, "10^9 items": sweep.ledger.done_items / GIGA}

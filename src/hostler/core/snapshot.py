@@ -10,6 +10,9 @@ from hostler.core.state import State
 from hostler.model.codec import adapter, explain
 from hostler.model.errors import CorruptState
 
+DENSEST = 256
+"""Bytes of a state for each byte of a snapshot, at most: more than level 1 ever gains. What claims to be denser would
+cost a thousand times its size before anybody knew that it is damaged."""
 FORMAT = b"hostler-state-2\n"
 """Written in front; another first line is another version's."""
 
@@ -24,9 +27,18 @@ def load_state(data: bytes) -> State:
     if not data.startswith(FORMAT):
         raise CorruptState(f"not a snapshot of this version: it begins with {data[:20]!r}")
     try:
-        state: State = adapter(State).validate_json(zlib.decompress(data[len(FORMAT) :]))
+        state: State = adapter(State).validate_json(_unpacked(data[len(FORMAT) :]))
     except zlib.error as error:
         raise CorruptState(f"the snapshot is damaged: {error}") from error
     except ValidationError as error:
         raise CorruptState(f"the snapshot is not of this version: {explain(error)}") from error
     return state
+
+
+def _unpacked(data: bytes) -> bytes:
+    """Raises `zlib.error`."""
+    unpacking = zlib.decompressobj()
+    found = unpacking.decompress(data, DENSEST * len(data) + 1)
+    if not unpacking.eof:
+        raise zlib.error("it is cut off, or claims to hold more than it can")
+    return found

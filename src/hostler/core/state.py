@@ -102,6 +102,8 @@ class Job:
     """How many attempts ended because their allocations were too short for them."""
     preempted: int = 0
     """How often it gave its devices up for others."""
+    in_vain: tuple[str, ...] = ()
+    """Jobs that came after it, failed because it did, and have left (`core.past`): who tries it again means them."""
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -199,6 +201,25 @@ class Cordon:
     """When nothing was left on it."""
 
 
+@entity
+class Past:
+    """What is left of jobs that have left the state: sums."""
+
+    seq: int = 0
+    """The entry by which jobs left last; 0: none ever did."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """By work kind and state."""
+    chunks: int = 0
+    """That their sweeps had done."""
+    items: int = 0
+    """That were in these."""
+
+    @property
+    def total(self) -> int:
+        """How many they are."""
+        return sum(self.counts.values())
+
+
 @record
 class Spent:
     """Device time, and what it cost where the price is known; `unpriced_s` is the part of unknown price."""
@@ -255,6 +276,7 @@ class State:
     """What clusters were asked for and is not over, by token."""
     access: Access = field(default_factory=Access)
     alerts: Alerts = field(default_factory=Alerts)
+    past: Past = field(default_factory=Past)
     refused: int = 0
     troubles: int = 0
 

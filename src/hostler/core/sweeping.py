@@ -126,6 +126,12 @@ def note_progress(lease: ChunkLease, now: float, position: int, hits: int, found
     lease.position, lease.hits, lease.found = position, hits, found
 
 
+def lies_in(sweep: Sweep, chunk: str, position: int) -> bool:
+    """Whether a lease can have come so far: what a node tells may be any number, and floats hold not all of them."""
+    start, stop = sweep.ledger.leased[chunk]
+    return start <= position <= max(stop, sweep.leases[chunk].lent_stop or stop)
+
+
 def searched_within(sweep: Sweep, given: Searched) -> Searched:
     """A result of a worker that had not heard yet that its chunk was shortened: what lies in the chunk still."""
     start, stop = sweep.ledger.leased[given.chunk]

@@ -29,7 +29,7 @@ from hostler.model.views import (
     Status,
     SweepView,
 )
-from hostler.model.work import JobState
+from hostler.model.work import JobState, WorkKind
 
 HOUR_S, DAY_HOURS = 3600, 24
 
@@ -73,23 +73,20 @@ def status_view(state: State, index: Index, version: str, fleet: str) -> Status:
     )
 
 
-def job_views(state: State, states: frozenset[JobState] | None, after: int, limit: int) -> Sequence[JobView]:
+def job_views(
+    state: State,
+    index: Index,
+    states: frozenset[JobState] | None,
+    after: int,
+    limit: int,
+    work: WorkKind | None = None,
+) -> Sequence[JobView]:
     """Jobs in order of submission beyond number `after`; skips to it without looking at what lies before."""
+    found = (state.jobs[f"j{number}"] for number in index.roll.beyond(after))
     wanted = (
-        job
-        for number in _numbers(state, after)
-        if (job := state.jobs.get(f"j{number}")) is not None and (states is None or job.state in states)
+        job for job in found if (states is None or job.state in states) and (work is None or job.spec.work is work)
     )
     return [job_view(state, job) for job in islice(wanted, limit)]
-
-
-def _numbers(state: State, after: int) -> Iterator[int]:
-    """Numbers that jobs may have, without those that were left out."""
-    number = after + 1
-    for first, beyond in state.unused.items():
-        yield from range(number, first)
-        number = max(number, beyond)
-    yield from range(number, state.next_job)
 
 
 def job_view(state: State, job: Job) -> JobView:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from hostler.core.index import Index, ascending
+from hostler.core.index import Index
+from hostler.core.roll import ascending
 from hostler.core.state import Device, State
 from hostler.model.work import WorkKind
 

@@ -11,6 +11,7 @@
     ├── CorruptState             stored data contradicts itself or the code's invariants
     │   ├── IllegalTransition    an event does not fit the state it is applied to
     │   └── BrokenInvariant      `validate()` found a contradiction
+    ├── Outdated                 what was looked up for it has changed meanwhile: look again
     ├── FilesError               a file cannot be sent or fetched as it should be
     │   └── FilesChanged         a file became another one on its way; another try may do
     ├── StandsBy                 this controller only stands by, and another one leads
@@ -51,6 +52,10 @@ class NotFound(UsageError):
 
 class Conflict(HostlerError):
     """It exists already and differs, or its state forbids what was asked."""
+
+
+class Outdated(HostlerError):
+    """What was looked up for it has changed meanwhile: whoever gave it looks again, and gives it again."""
 
 
 class CorruptState(HostlerError):

@@ -69,6 +69,7 @@ from hostler.model.loop_events import (
     StageResting as StageResting,
     StageSpawned as StageSpawned,
 )
+from hostler.model.past_events import JobCameBack as JobCameBack, JobsLeft as JobsLeft, PastEvent as PastEvent
 from hostler.model.pool_events import (
     BatchClosed as BatchClosed,
     BatchRequested as BatchRequested,
@@ -545,7 +546,8 @@ Event = Annotated[
     | PoolEvent
     | AlertEvent
     | AccessEvent
-    | ArtifactEvent,
+    | ArtifactEvent
+    | PastEvent,
     Field(discriminator="kind"),
 ]
 

@@ -23,6 +23,7 @@ from hostler.model.artifact_inputs import (
 from hostler.model.files import FileRef
 from hostler.model.fleet import NodeSpec
 from hostler.model.learning import ConfigSpec, Rating
+from hostler.model.past import Looked
 from hostler.model.planning import Plan
 from hostler.model.pools import BatchTask, Mode, Seen, Span
 from hostler.model.record import record
@@ -512,6 +513,14 @@ class Asked:
 
 
 @record
+class Knowing:
+    """What somebody asks for, with what the store knows of the jobs it names that have left the state."""
+
+    given: Asked | Wish
+    looked: Looked
+
+
+@record
 class Tick:
     """Nothing but time has passed."""
 
@@ -563,6 +572,7 @@ Input = (
     | CreateToken
     | RevokeToken
     | Asked
+    | Knowing
     | CopiesTold
     | GivePlaceUp
     | ReadCopies

@@ -1,7 +1,7 @@
 """What the fleet's owner has decided about scheduling: shares, quotas, weights, preferences, limits. Numbers only.
 
 Fractions lie in 0..1, times are seconds, money is in the currency of the fleet file. Each field is a setting of the
-same name in the fleet file's `scheduling` section; the defaults are the product's.
+same name in the fleet file's `scheduling` section (of `PastRules`, in `journal`); the defaults are the product's.
 """
 
 from __future__ import annotations
@@ -145,6 +145,16 @@ class PlacementRules:
 
 
 @record
+class PastRules:
+    """When jobs that are over leave the controller's memory, and are answered for by the store alone."""
+
+    keep_finished: Annotated[int, Field(ge=0)] = 10_000
+    """The newest that stay, however old they are."""
+    keep_finished_s: Rest = 86_400.0
+    """For how long all of them stay."""
+
+
+@record
 class Rules:
     """Everything the policies are told by the fleet's owner."""
 
@@ -155,6 +165,7 @@ class Rules:
     targets: Targets = Targets()
     quarantine: QuarantineRules = QuarantineRules()
     placement: PlacementRules = PlacementRules()
+    past: PastRules = PastRules()
     alerts: tuple[AlertRule, ...] = ()
     """What people are told of; a fleet file has `model.alerts.USUAL_ALERTS`, or what it makes of them."""
 

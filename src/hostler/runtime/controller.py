@@ -32,9 +32,10 @@ from hostler.model.views import (
     LogChunk,
 )
 from hostler.model.work import FINAL_STATES, HELD_STATES, JobState, StagePayload
+from hostler.policy.leadership import Tenure
 from hostler.runtime.artifacts import Artifacts
 from hostler.runtime.broadcast import Broadcast
-from hostler.runtime.clock import Clock
+from hostler.runtime.clock import Clock, monotonic
 from hostler.runtime.contents import Contents
 from hostler.runtime.disks.cleaning import Cleaner
 from hostler.runtime.disks.needs import Orders, is_full, needed_on, needs
@@ -50,6 +51,7 @@ from hostler.runtime.looking import Looks
 from hostler.runtime.loops import every
 from hostler.runtime.notifying import Notifier
 from hostler.runtime.parts import COMMANDS, JOURNAL, PLANS, RATINGS, SNAPSHOTS, parts
+from hostler.runtime.past import PastJobs
 from hostler.runtime.places import Places, located, recall, troubles
 from hostler.runtime.planner import Planner
 from hostler.runtime.pump import Pump
@@ -76,6 +78,7 @@ USUAL = ReplicationRules()
 DRY_RUN = Keeping()
 INHERIT_S = 10.0
 ANSWER_AGAIN_S = 1.0
+TENURE_LOOK_S = 0.2
 AWAY_S = 3.0
 """A node that is out of reach for less than this is not worth a word."""
 
@@ -116,6 +119,7 @@ class Controller(Looks):
         self._journal, self._core = self._term.journal, self._term.core
         self._snapshot_seq = self._core.state.seq
         self._broadcast = Broadcast(self._journal)
+        self._past = PastJobs(self._core, self._journal)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer = Writer(self._journal, self._on_store_trouble, self._on_writer_death, self._term.tenure)
         self._term.settled()
@@ -219,7 +223,7 @@ class Controller(Looks):
             return kept
 
     async def _log_there(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
-        backend = self._links[self._node_of(attempt)].backend
+        backend = self._links[await self._node_of(attempt)].backend
         if not isinstance(backend, ReadsLogs):
             raise NotFound(f"the node of {attempt} keeps no output that could be read")
         try:
@@ -262,12 +266,15 @@ class Controller(Looks):
         return self._cleaner.answer(ask)
 
     async def tell(self, *inputs: Input, patient: bool = False) -> Sequence[Any]:
-        """Give inputs to the core; answers once durable, `patient`: however long that takes.
+        """Give inputs to the core, with what the store knows of jobs that they name; answers once durable.
+
+        `patient`: however long that takes.
 
         Raises what ended the controller's own tasks, if something did: nobody would answer any more.
         """
         assert self._running is not None
-        told = asyncio.ensure_future(self._pump.tell(*inputs, patient=patient))
+        tell = partial(self._pump.tell, patient=patient)
+        told = asyncio.ensure_future(self._past.told(tell, inputs))
         try:
             await asyncio.wait({told, self._running}, return_when=asyncio.FIRST_COMPLETED)
             if not told.done():
@@ -319,7 +326,7 @@ class Controller(Looks):
         own = [str(each) for each in (self.store_trouble, self._cleaner.trouble()) if each is not None]
         return [*own, *away, *stores, *spared, *paused, *bad]
 
-    def undone(self, names: Iterable[str], since: int) -> Sequence[str]:
+    async def undone(self, names: Iterable[str], since: int) -> Sequence[str]:
         """Those of the jobs `names`, and of all submitted after job number `since`, that are not done; and the configs
         that have not reached their goal, whose jobs count for nothing by themselves."""
         jobs = self._core.state.jobs
@@ -328,6 +335,7 @@ class Controller(Looks):
         )
         asked = {*names, *later}
         undone = sorted(asked & {job.id for job in jobs.values() if job.state is not JobState.DONE})
+        undone += await self._past.undone(asked - jobs.keys(), since)
         return undone + [f"config {config.name}" for config in self.configs() if config.state in ("open", "missed")]
 
     @property
@@ -393,6 +401,8 @@ class Controller(Looks):
             tasks.create_task(self._stock.run(), name="stock")
             tasks.create_task(self._scrubber.run(), name="scrubber")
             tasks.create_task(self._clean(), name="disks")
+            if self._term.tenure is not None:
+                tasks.create_task(self._watch_tenure(self._term.tenure), name="tenure")
             for link in self._links.values():
                 tasks.create_task(link.run(self._term.epoch), name=f"link {link.name}")
             snapshots = every(
@@ -404,6 +414,15 @@ class Controller(Looks):
                 on_failure=self.record,
             )
             tasks.create_task(snapshots, name="snapshots")
+
+    async def _watch_tenure(self, tenure: Tenure) -> None:
+        """Keep no link while another controller may lead: a node that hears of an old one would keep what it has for
+        it beyond its lease, and the new one gives that to others."""
+        while True:
+            await self._clock.sleep(TENURE_LOOK_S)
+            if not tenure.holds(monotonic()):
+                for link in self._links.values():
+                    link.hang_up()
 
     async def _clean(self) -> None:
         """Nothing is deleted before it is known what of the copies is not here."""
@@ -440,6 +459,7 @@ class Controller(Looks):
             self._vitals.beat(SNAPSHOTS)
 
     def _publish(self, entries: Sequence[Entry]) -> None:
+        self._past.written(entries[-1].seq)
         self._broadcast.publish(entries)
         if any(type(entry.event) in NOTED for entry in entries):
             self._replicator.wake()
@@ -520,8 +540,8 @@ class Controller(Looks):
             if node in self._links:
                 self._links[node].give(group)
 
-    def _node_of(self, attempt: str) -> str:
-        state = self._core.state
+    async def _node_of(self, attempt: str) -> str:
+        state = (await self.having(job_of(attempt))).state
         job = find_job(state, job_of(attempt))
         device = job.attempt.device if job.attempt else job.last_device
         if device is None:

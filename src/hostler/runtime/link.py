@@ -97,6 +97,11 @@ class Link:
         finally:
             self._errands.cancel_all()
 
+    def hang_up(self) -> None:
+        """Break the link; it is taken up again as soon as this controller may act."""
+        if isinstance(self.backend, HangsUp):
+            self.backend.hang_up()
+
     async def release(self) -> None:
         """Let what idles on the node end, and do not connect anew: that would start it again. Raises `LinkError`."""
         self._released = True
@@ -107,6 +112,7 @@ class Link:
     async def _observe(self, epoch: int) -> None:
         failures = 0
         while not self._released:
+            await self._permitted()
             try:
                 async for report in self.backend.observe(epoch):
                     failures = 0
@@ -160,6 +166,7 @@ class Link:
             await self._permitted()
             await self._carry_group(key[0], list(group))
         # Last: a node must not have forgotten an attempt when an older order for it arrives.
+        await self._permitted()
         if receipt and isinstance(self.backend, KeepsReports):
             await self.backend.acknowledge(receipt)
 

@@ -60,11 +60,12 @@ from hostler.model.views import (
     Status,
     SweepView,
 )
-from hostler.model.work import JobState
+from hostler.model.work import JobState, WorkKind
 from hostler.runtime.artifacts import Artifacts
 from hostler.runtime.clock import Clock
 from hostler.runtime.contents import Contents
 from hostler.runtime.link import Link
+from hostler.runtime.past import JobLooks, PastJobs
 from hostler.runtime.proof import proof_of
 from hostler.runtime.replicating import Replicator
 from hostler.runtime.stock import Stock
@@ -86,6 +87,7 @@ class Looks:
     _contents: Contents
     _stock: Stock
     _replicator: Replicator
+    _past: PastJobs
 
     def status(self) -> Status:
         """The fleet in numbers."""
@@ -97,7 +99,21 @@ class Looks:
 
     def jobs(self, states: frozenset[JobState] | None, after: int, limit: int) -> Sequence[JobView]:
         """Jobs in order of submission."""
-        return job_views(self._core.state, states, after, limit)
+        return job_views(self._core.state, self._core.index, states, after, limit)
+
+    async def having(self, name: str) -> JobLooks:
+        """One job, wherever it is."""
+        return await self._past.having(name)
+
+    async def all_jobs(
+        self, states: frozenset[JobState] | None, after: int, limit: int, work: WorkKind | None = None
+    ) -> Sequence[JobView]:
+        """Jobs in order of submission, also those that have left."""
+        return await self._past.jobs(states, after, limit, work)
+
+    async def all_sweeps(self, after: int, limit: int) -> Sequence[SweepView]:
+        """The same of sweeps."""
+        return await self._past.sweeps(after, limit)
 
     def job(self, name: str) -> JobDetail:
         """One job."""
@@ -182,19 +198,20 @@ class Looks:
 
     async def proof(self, name: str) -> LedgerProof:
         """A sweep's ledger, folded again from the journal."""
-        sweep = find_sweep(self._core.state, name)
-        payload = sweep_payload(self._core.state.jobs[sweep.job])
+        state = (await self.having(name)).state
+        sweep = find_sweep(state, name)
+        payload = sweep_payload(state.jobs[sweep.job])
         story = await self.story(sweep.job)
         return await asyncio.to_thread(proof_of, sweep.job, (payload.start, payload.stop), story)
 
     async def hits(self, name: str, after: int, limit: int) -> Sequence[HitView]:
         """Accepted hits of a sweep."""
-        sweep = find_sweep(self._core.state, name)
+        sweep = find_sweep((await self.having(name)).state, name)
         return await asyncio.to_thread(self._journal.hits, sweep.job, after, limit)
 
     async def story(self, name: str) -> Sequence[Entry]:
         """A job's entries in the journal."""
-        return await asyncio.to_thread(self._journal.story, find_job(self._core.state, name).id)
+        return await asyncio.to_thread(self._journal.story, find_job((await self.having(name)).state, name).id)
 
     def configs(self) -> Sequence[ConfigView]:
         """All training configs."""

@@ -77,7 +77,7 @@ class Reporter:
 
     async def summary(self, names: Sequence[str]) -> None:
         """What became of the jobs `names`: sweeps with their hits, scripts in numbers, every failure with its why."""
-        every = [self._desk.job(name) for name in names]
+        every = [(await self._desk.having(name)).job() for name in names]
         details = [detail for detail in every if not isinstance(detail.spec.payload, StagePayload)]
         configs = self._desk.configs()
         self.say(f"\n{self._fleet}: {self._outcome(details, configs)} in {duration(self._clock.now() - self._started)}")

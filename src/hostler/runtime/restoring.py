@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -165,7 +166,7 @@ def _tell(core: Core, journal: Journal, now: float, said: Input) -> None:
         raise refusal
     touched = dict.fromkeys(subject(entry.event) for entry in outcome.entries)
     jobs = [job_view(core.state, core.state.jobs[name]) for name in touched if name in core.state.jobs]
-    journal.append([Batch(entries=outcome.entries, jobs=jobs)])
+    journal.append([Batch(entries=outcome.entries, jobs=jobs, left=outcome.left)])
 
 
 def _checked(made: Archive, journal: Journal, held: holding.Holdings, faults: Mapping[str, str]) -> Checked:
@@ -252,12 +253,17 @@ def _other_jobs(journal: Journal, core: Core) -> Iterator[str]:
     """A row of a job that is not over may be older than the job: what passes quickly does not touch it."""
     with journal.catalogue() as connection:
         rows = {row[0]: row for row in rows_of(connection, tables.jobs)}
+        left = {f"j{number}": f"{work} {state}" for number, _, work, state, _ in rows_of(connection, tables.past)}
     columns = [column.name for column in tables.jobs.columns]
-    strange = sorted(rows.keys() ^ core.state.jobs.keys())
+    left = {name: what for name, what in left.items() if name not in core.state.jobs}
+    if Counter(left.values()) != core.state.past.counts:
+        yield f"jobs that have left are {Counter(left.values())}, its journal says {core.state.past.counts}"
+        return
+    strange = sorted(rows.keys() ^ (core.state.jobs.keys() | left.keys()))
     if strange:
         yield f"its table of jobs has others than its journal: {strange[:DIFFERENCES]}"
         return
-    for name, row in rows.items():
+    for name, row in ((name, row) for name, row in rows.items() if name not in left):
         told, job = dict(zip(columns, row, strict=True)), core.state.jobs[name]
         should = {"number": job.number, "name": job.spec.name, "work": str(job.spec.work), "priority": job.priority}
         if job.state.final:

@@ -27,6 +27,7 @@ from hostler.runtime.contents import Contents
 from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.looking import Looks
 from hostler.runtime.parts import parts
+from hostler.runtime.past import PastJobs
 from hostler.runtime.places import Places
 from hostler.runtime.replicating import Replicator
 from hostler.runtime.snapshots import recovered
@@ -70,6 +71,7 @@ class Standby(Looks):
         self._log = structlog.get_logger()
         self._journal: Journal = open_journal(directory.place)
         self._core = recovered(self._journal, self._on_damage)
+        self._past = PastJobs(self._core, self._journal)
         self._broadcast = Broadcast(self._journal)
         self._vitals = Vitals(clock)
         self._logs = KeptLogs(directory.logs)
@@ -158,6 +160,7 @@ class Standby(Looks):
     async def _follow(self) -> None:
         while entries := await asyncio.to_thread(self._page):
             self._core.replay(entries)
+            self._past.written(self._core.state.seq)
             self._broadcast.publish(entries)
             self._stock.wake()
             self._vitals.beat(FOLLOWING)

@@ -366,7 +366,7 @@ class Notices:
 async def _exit_status(controller: Controller, names: Sequence[str], since: int, until_idle: bool) -> int:
     # What is shown as done must be in the journal; an answer comes only once everything before it is.
     await controller.tell(Tick())
-    return EXIT_UNDONE if until_idle and controller.undone(names, since) else EXIT_DONE
+    return EXIT_UNDONE if until_idle and await controller.undone(names, since) else EXIT_DONE
 
 
 def _log_to(file: LogFile) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -63,9 +63,10 @@ def _lines(error: ValidationError, model: type[BaseModel], tree: Tree) -> list[s
     for fault in map(dict, error.errors(include_url=False)):
         if not _follows(fault):
             faults.setdefault(_path(fault, tree), []).append(fault)
-    told = [_line(path, group, model, tree) for path, group in faults.items() if not _is_superseded(path, faults)]
+    around = {path[:length] for path in faults for length in range(len(path))}
+    told = [path for path, group in faults.items() if not _is_superseded(path, group, around)]
     more = [] if len(told) <= MOST else [f"... and {len(told) - MOST} more"]
-    return told[:MOST] + more
+    return [_line(path, faults[path], model, tree) for path in told[:MOST]] + more
 
 
 def _follows(fault: dict[str, Any]) -> bool:
@@ -73,10 +74,9 @@ def _follows(fault: dict[str, Any]) -> bool:
     return bool(fault["type"] == "too_short" and len(fault["input"]) >= fault["ctx"]["min_length"])
 
 
-def _is_superseded(path: KeyPath, faults: Mapping[KeyPath, Sequence[dict[str, Any]]]) -> bool:
+def _is_superseded(path: KeyPath, faults: Sequence[dict[str, Any]], around: Collection[KeyPath]) -> bool:
     """Whether one of the alternatives for a list or mapping read on into it: that is the one that was meant."""
-    container = isinstance(faults[path][0]["input"], (dict, list))
-    return container and any(len(other) > len(path) and other[: len(path)] == path for other in faults)
+    return path in around and isinstance(faults[0]["input"], (dict, list))
 
 
 def _path(fault: dict[str, Any], tree: Tree) -> KeyPath:

@@ -14,6 +14,7 @@ from hostler.model.work import (
     DEFAULT_BUDGETS,
     GIGABYTES_MAX,
     JOB_ID,
+    SECONDS_MAX,
     USUAL_DISK_GB,
     Priority,
     Resources,
@@ -220,6 +221,11 @@ class Journal(Section):
 
     snapshot_every: Annotated[int, Field(ge=1)] = 50_000
     """Events between two snapshots; fewer make starting faster and running slower."""
+    keep_finished: Count = 10_000
+    """The newest finished jobs that stay in the controller's memory, about 6 kB each; older ones are answered for by
+    the store."""
+    keep_finished_s: Annotated[float, Field(ge=60, le=SECONDS_MAX)] = 86_400.0
+    """For how many seconds all finished jobs stay in memory, however many they are."""
 
 
 class Limits(Section):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hostler.model.rules import Cost, Quota, Rules, Tier
+from hostler.model.rules import Cost, PastRules, Quota, Rules, Tier
 from hostler.model.work import WorkKind
 from hostler.settings.loading import Loaded
 from hostler.settings.targets import alert_rules
@@ -27,6 +27,7 @@ def rules(loaded: Loaded) -> Rules:
         targets=asked.targets,
         quarantine=asked.quarantine,
         placement=asked.placement,
+        past=PastRules(keep_finished=fleet.journal.keep_finished, keep_finished_s=fleet.journal.keep_finished_s),
         alerts=alert_rules(loaded),
     )
 

@@ -107,6 +107,10 @@ class VirtualAgent:
         self.facts: list[Fact] = []
         self.disk_full = False
         """Whether what ends now cannot write its result."""
+        self.epoch = 0
+        """The newest of a controller it has let in; it outlives restarts."""
+        self.peer: object = None
+        """The connection whose word counts: the one that was let in last."""
         self._node = node
         self._ground = ground
         self._agenda = ground.agenda
@@ -132,6 +136,17 @@ class VirtualAgent:
             attempts=tuple(self._processes),
             chunks=tuple(self._pieces),
         )
+
+    def greet(self, epoch: int, peer: object) -> bool:
+        """Let a controller in, unless one of a newer epoch was before; whoever was before says nothing more."""
+        if epoch < self.epoch:
+            return False
+        self.epoch, self.peer = epoch, peer
+        return True
+
+    def hears(self, peer: object) -> bool:
+        """Whether what comes over this connection counts."""
+        return peer == self.peer
 
     def heard(self) -> None:
         """A controller has said something."""
@@ -184,6 +199,7 @@ class VirtualAgent:
     def restart(self) -> None:
         """The agent dies and is started again: attempts are adopted, workers end and their chunks come back."""
         self.incarnation += 1
+        self.peer = None
         self._warm.clear()
         for piece in [each for each in self._pieces.values() if not each.answered]:
             self._return(piece, "agent_restarted")

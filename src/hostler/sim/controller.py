@@ -11,8 +11,10 @@ from hostler.model.codec import dump_event, load_event
 from hostler.model.commands import Command
 from hostler.model.events import Entry
 from hostler.model.inputs import Begin, Input, Tick
+from hostler.model.past import PastJob
 from hostler.model.record import record
 from hostler.sim.agenda import Action, Agenda
+from hostler.sim.past import PastShelf
 
 COMMIT_S = 0.01
 """How long a step is under way to the journal."""
@@ -51,6 +53,7 @@ class VirtualController:
     ) -> None:
         self.core: Core | None = None
         self.journal: list[Line] | list[Entry] = []
+        self.past = PastShelf()
         self.skew_s = 0.0
         self.life = 0
         self._agenda = agenda
@@ -66,6 +69,7 @@ class VirtualController:
     def start(self) -> None:
         """A new life: replay the journal, through JSON, and take it up."""
         self.life += 1
+        self.past.lost()
         self.core = replayed(self.journal)
         self.take(Begin(version="sim", epoch=self.life))
 
@@ -78,7 +82,9 @@ class VirtualController:
         """Handle inputs, unless dead; `done` hears the answers when what followed is in the journal."""
         if self.core is None:
             return
-        outcome = self.core.handle(self._agenda.now + self.skew_s, *inputs)
+        given = [self.past.knowing(self.core, each) for each in inputs]
+        outcome = self.core.handle(self._agenda.now + self.skew_s, *given)
+        self.past.leave(outcome.left)
         if self._validate:
             self._assert_invariants(self.core, changed=bool(outcome.entries))
         life = self.life
@@ -86,7 +92,7 @@ class VirtualController:
 
         def commit() -> None:
             if life == self.life:
-                self._commit(written, outcome.commands, (lambda: done(outcome.answers)) if done else None)
+                self._commit(written, outcome.left, outcome.commands, (lambda: done(outcome.answers)) if done else None)
 
         self._set_timer()
         if self._quick:
@@ -107,11 +113,16 @@ class VirtualController:
             core.audit()
 
     def _commit(
-        self, written: Sequence[Line] | Sequence[Entry], commands: Sequence[Command], done: Action | None
+        self,
+        written: Sequence[Line] | Sequence[Entry],
+        left: Sequence[PastJob],
+        commands: Sequence[Command],
+        done: Action | None,
     ) -> None:
         dies, too_late = self._random.random() < self._crash_at_commit, self._random.random() < 0.5
         if not dies or too_late:
             self.journal.extend(written)  # type: ignore[arg-type]  # it is either all lines or all entries
+            self.past.written(left)
         if dies:
             self._crashed()
             return

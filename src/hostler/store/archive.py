@@ -98,9 +98,13 @@ class Archive:
 
     def _manifest(self) -> dict[str, Any]:
         names = self._tar.getnames()
+        if any(not member.isreg() for member in self._tar.getmembers()):
+            raise CorruptState(f"the backup {self._path} has members that are no files; it was not made by Hostler")
         if not names or names[-1] != MANIFEST:
             raise CorruptState(f"the backup {self._path} has no manifest at its end; it was not made by Hostler")
         manifest: dict[str, Any] = json.loads(self._content(MANIFEST))
+        if not isinstance(manifest, dict) or not isinstance(manifest.get("members", {}), dict):
+            raise CorruptState(f"the backup {self._path} is damaged: its manifest is none")
         if manifest.get("format") != FORMAT:
             raise CorruptState(
                 f"the backup {self._path} has format {manifest.get('format')!r}, and this version of Hostler knows "
@@ -108,6 +112,10 @@ class Archive:
             )
         if list(manifest["members"]) != names[:-1]:
             raise CorruptState(f"the backup {self._path} is damaged: its members are not those of its manifest")
+        if not all(
+            isinstance(told, dict) and told.keys() >= {"bytes", "sha256"} for told in manifest["members"].values()
+        ):
+            raise CorruptState(f"the backup {self._path} is damaged: its manifest does not tell of all members")
         return manifest
 
     def _content(self, name: str) -> bytes:
@@ -165,7 +173,7 @@ def opened(path: Path) -> Iterator[Archive]:
     with path.open("rb") as file:
         try:
             made = Archive(path, tarfile.open(fileobj=file, mode="r:"))  # noqa: SIM115 - it holds nothing but the file
-        except (tarfile.TarError, KeyError, ValueError, TypeError) as error:
+        except (tarfile.TarError, KeyError, ValueError, TypeError, RecursionError) as error:
             raise CorruptState(f"the backup {path} cannot be understood: {type(error).__name__}: {error}") from error
         yield made
 

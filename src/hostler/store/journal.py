@@ -8,16 +8,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, func, insert, select
+from sqlalchemy import Connection, Engine, delete, func, select
 from sqlalchemy.exc import DBAPIError
 
 from hostler.model.codec import dump_event, load_event
 from hostler.model.errors import CorruptState, StoreFenced
 from hostler.model.events import ChunkDone, ChunkReturned, ChunkTaken, Entry, RequestAccepted, job_of, subject
+from hostler.model.past import PastJob
 from hostler.model.record import record
 from hostler.model.views import HitView, JobView
-from hostler.store import catalogue, leading, tables
-from hostler.store.dialect import POSTGRESQL, translated, upsert
+from hostler.store import catalogue, leading, past, tables
+from hostler.store.dialect import POSTGRESQL, insert_rows, translated, upsert
 from hostler.store.leading import Claim, Leader
 
 SNAPSHOTS_KEPT = 2
@@ -30,6 +31,8 @@ class Batch:
 
     entries: Sequence[Entry]
     jobs: Sequence[JobView]
+    left: Sequence[PastJob] = ()
+    """Jobs that have left the state."""
 
 
 @record
@@ -114,12 +117,11 @@ class Journal:
         """Make batches durable, in order, in one transaction: journal and projections, or nothing.
 
         After an error in which the answer was lost they may be there already: the same batches, given again, are then
-        written once.
+        written once. That they are there does not say that nobody has taken over since: it goes through the fence too.
         """
         entries = [entry for batch in batches for entry in batch.entries]
         if self._in_doubt and entries and self._are_there(entries):
-            self._in_doubt = False
-            return
+            batches, entries = (), []
         self._in_doubt = True
         self._append(batches, entries)
         self._in_doubt = False
@@ -131,14 +133,15 @@ class Journal:
         with self._writing("the journal cannot be written") as connection:
             self._fence(connection)
             if entries:
-                connection.execute(insert(tables.journal), [_journal_row(entry, self._epoch) for entry in entries])
+                insert_rows(connection, tables.journal, [_journal_row(entry, self._epoch) for entry in entries])
             if newest:
-                upsert(connection, tables.jobs, [_job_row(job) for job in newest.values()])
+                insert_rows(connection, tables.jobs, [_job_row(job) for job in newest.values()], replacing=True)
             if hit_rows:
-                connection.execute(insert(tables.hits), hit_rows)
+                insert_rows(connection, tables.hits, hit_rows)
             if asked:
-                connection.execute(insert(tables.requests), asked)
+                insert_rows(connection, tables.requests, asked)
             catalogue.note(connection, entries)
+            past.write(connection, [job for batch in batches for job in batch.left])
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
         """Entries beyond number `after`, in order. Raises `CorruptState` at a gap."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, text, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, insert, select, text, update
 
 from hostler.model.errors import StoreBusy, StoreFenced
 from hostler.store import tables
@@ -89,14 +89,20 @@ def fence(connection: Connection, epoch: int) -> None:
 
     Raises `StoreFenced` where it is another's.
     """
-    table = tables.leader
     # An update, not a look: whoever takes over waits for what is being written, or this waits and is refused.
-    kept = connection.execute(update(table).where(_own(epoch)).values(beat=table.c.beat + 1))
-    if kept.rowcount != 1:
-        newest = connection.execute(select(table.c.epoch)).scalar()
+    if connection.execute(_FENCE, {"own": epoch}).rowcount != 1:
+        newest = connection.execute(select(tables.leader.c.epoch)).scalar()
         raise StoreFenced(
             f"controller {epoch} leads no more: {newest} has taken over. What it had not written is not done"
         )
+
+
+_FENCE = (
+    update(tables.leader)
+    .where(tables.leader.c.id == LEADER, tables.leader.c.epoch == bindparam("own"))
+    .values(beat=tables.leader.c.beat + 1)
+)
+"""Made once: it is part of every write."""
 
 
 def answer_at(connection: Connection, epoch: int, url: str) -> None:

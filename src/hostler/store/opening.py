@@ -17,7 +17,7 @@ from hostler.store.journal import Journal
 
 __all__ = ["FILE", "SCHEMA", "open_journal", "read_journal", "schema_of"]
 
-SCHEMA = "0006"
+SCHEMA = "0007"
 """The newest migration; what this version writes."""
 MIGRATING = 0x686F7374
 """The number of the advisory lock under which one of several controllers brings the tables of a database up to date."""

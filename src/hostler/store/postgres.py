@@ -6,10 +6,13 @@ The address is libpq's, as SQLAlchemy writes it; what its query says (`sslmode`,
 
 from __future__ import annotations
 
+from functools import partial
+from time import monotonic
 from typing import Any
 
-from sqlalchemy import URL, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import URL, Dialect, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DisconnectionError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from hostler.model.errors import StoreError
 
@@ -17,6 +20,8 @@ DRIVER = "postgresql+psycopg"
 PLAIN = ("postgresql", "postgres", DRIVER)
 POOL = 4
 CONNECT_S = 5
+RESTED_S = 2.0
+USED = "used"
 POOL_S = 10.0
 STATEMENT_MS, LOCK_MS = 30_000, 10_000
 IDLE_MS = 3_000
@@ -57,7 +62,7 @@ def shown(address: str) -> str:
 
 
 def postgres_engine(address: str) -> Engine:
-    """An engine on a database: a few connections, each tried before it is used. Raises `StoreError`."""
+    """An engine on a database: a few connections; one that has rested is tried before its use. Raises `StoreError`."""
     url = parsed(address)
     given = {name: value for name, value in CONNECTING.items() if name not in url.query}
     given["options"] = " ".join([str(url.query.get("options", "")), *_settings()]).strip()
@@ -68,13 +73,14 @@ def postgres_engine(address: str) -> Engine:
             pool_size=POOL,
             max_overflow=POOL,
             pool_timeout=POOL_S,
-            pool_pre_ping=True,
         )
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("psycopg"):
             raise
         raise StoreError("a store in PostgreSQL needs psycopg: pip install 'hostler[postgres]'") from error
     event.listen(engine, "connect", _prepare)
+    event.listen(engine, "checkin", _note_use)
+    event.listen(engine, "checkout", partial(_try_if_it_rested, engine.dialect))
     return engine
 
 
@@ -94,6 +100,21 @@ def _prepare(connection: Any, _record: Any) -> None:
             "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'"
         )
     connection.commit()
+
+
+def _note_use(_connection: Any, record: ConnectionPoolEntry) -> None:
+    record.info[USED] = monotonic()
+
+
+def _try_if_it_rested(dialect: Dialect, connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
+    """Whether the other side is there still; not asked of a connection that was used a moment ago: it costs a wait."""
+    if monotonic() - record.info.get(USED, monotonic()) < RESTED_S:
+        return
+    assert dialect.loaded_dbapi is not None
+    try:
+        dialect.do_ping(connection)
+    except dialect.loaded_dbapi.Error as error:
+        raise DisconnectionError(str(error)) from error  # the pool makes another one then
 
 
 def _usual() -> str:

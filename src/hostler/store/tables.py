@@ -57,6 +57,33 @@ jobs = Table(
     Column("why", Text, nullable=True),
 )
 
+past = Table(
+    "past",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("key", Text, nullable=True),
+    Column("work", String, nullable=False),
+    Column("state", String, nullable=False),
+    # All that was known of it, packed (`store.past`).
+    Column("data", Text, nullable=False),
+    Index("past_by_key", "key", sqlite_where=text("key is not null"), postgresql_where=text("key is not null")),
+    # Nearly all are done; a few others are looked for among millions.
+    Index(
+        "past_by_state",
+        "state",
+        "number",
+        sqlite_where=text("state <> 'done'"),
+        postgresql_where=text("state <> 'done'"),
+    ),
+    Index(
+        "past_by_work",
+        "work",
+        "number",
+        sqlite_where=text("work <> 'script'"),
+        postgresql_where=text("work <> 'script'"),
+    ),
+)
+
 hits = Table(
     "hits",
     metadata,

@@ -138,7 +138,7 @@ async def spawn(desk: TheDesk, name: Name, request: Request) -> Response:
     given = load(SpawnBody, await read_body(request) or b"{}")
     stage, why, who = WorkKind(given.stage), given.why, owner(request, given.who)
     job = await tell(request, Spawn(config=name, stage=stage, games=given.games, why=why, who=who, key=given.key))
-    return answer(JobView, desk.job(job).job, HTTPStatus.CREATED)
+    return answer(JobView, (await desk.having(job)).job().job, HTTPStatus.CREATED)
 
 
 def _models(request: Request, rows: Sequence[ModelView], paging: Paging) -> Response:

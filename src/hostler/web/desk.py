@@ -41,7 +41,7 @@ from hostler.model.views import (
     Status,
     SweepView,
 )
-from hostler.model.work import JobState
+from hostler.model.work import JobState, WorkKind
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +65,22 @@ class Content:
     """All of them. The last one comes only when all together have the right hash; raises `FilesError` otherwise."""
 
 
+class JobDesk(Protocol):
+    """One job, seen through the window: in the controller's memory, or as the store keeps it."""
+
+    def job(self) -> JobDetail:
+        """Everything about it but its story."""
+
+    def explain(self) -> Explanation:
+        """Why it waits, why it runs where it runs, or what became of it."""
+
+    def ledger(self) -> LedgerView:
+        """Its ledger. Raises `NotFound` where it is no sweep."""
+
+    def intervals(self, standings: frozenset[str] | None, after: int | None, limit: int) -> Sequence[IntervalView]:
+        """Its range in order, as `Desk.intervals`. Raises `NotFound` where it is no sweep."""
+
+
 class Desk(Protocol):
     """The controller, as seen through the window. Readers answer at once from the state and never change it.
 
@@ -84,10 +100,24 @@ class Desk(Protocol):
         """What the controller is made of, and when each part last did something."""
 
     def jobs(self, states: frozenset[JobState] | None, after: int, limit: int) -> Sequence[JobView]:
-        """Jobs in order of submission whose number is beyond `after`, at most `limit`; `None` takes every state."""
+        """Jobs in order of submission whose number is beyond `after`, at most `limit`; `None` takes every state.
+
+        Those that are long over may have left the controller's memory: `all_jobs` has them, too.
+        """
 
     def job(self, name: str) -> JobDetail:
-        """One job."""
+        """One job, if it has not left the controller's memory; `having` finds all."""
+
+    async def having(self, name: str) -> JobDesk:
+        """What can be seen of a job, also of one that is long over. Raises `NotFound`, `StoreError`."""
+
+    async def all_jobs(
+        self, states: frozenset[JobState] | None, after: int, limit: int, work: WorkKind | None = None
+    ) -> Sequence[JobView]:
+        """Jobs in order of submission, also those that are long over, beyond number `after`, at most `limit`."""
+
+    async def all_sweeps(self, after: int, limit: int) -> Sequence[SweepView]:
+        """The same of sweeps."""
 
     def explain(self, name: str) -> Explanation:
         """Why a job waits, or runs where it runs."""

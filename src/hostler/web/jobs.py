@@ -62,7 +62,7 @@ async def list_jobs(
     state: Annotated[list[JobState] | None, Query(description="repeat for several; none takes all")] = None,
 ) -> Response:
     """Jobs in order of submission. `after` may be the number of any job: 17 begins behind `j17`."""
-    found = desk.jobs(frozenset(state) if state else None, paging.number(), paging.limit + 1)
+    found = await desk.all_jobs(frozenset(state) if state else None, paging.number(), paging.limit + 1)
     page, more = split(found, paging.limit, lambda job: job.id.removeprefix("j"))
     return answer_page(request, list[JobView], page, more)
 
@@ -78,7 +78,7 @@ async def submit_jobs(request: Request) -> Response:
 @router.get("/jobs/{name}", response_model=JobDetail)
 async def show_job(desk: TheDesk, name: Name) -> Response:
     """Everything about one job but its story."""
-    return answer(JobDetail, desk.job(name))
+    return answer(JobDetail, (await desk.having(name)).job())
 
 
 @router.get("/jobs/{name}/story", response_model=list[Entry])
@@ -93,7 +93,7 @@ async def tell_story(request: Request, desk: TheDesk, paging: Paged, name: Name)
 @router.get("/jobs/{name}/explain", response_model=Explanation)
 async def explain_job(desk: TheDesk, name: Name) -> Response:
     """Why a job waits, or why it runs where it runs, per device."""
-    return answer(Explanation, desk.explain(name))
+    return answer(Explanation, (await desk.having(name)).explain())
 
 
 @router.post("/jobs/{name}/cancel", response_model=JobView, openapi_extra=body_of("CancelBody", required=False))
@@ -101,14 +101,14 @@ async def cancel_job(desk: TheDesk, name: Name, request: Request) -> Response:
     """End a job at whatever point it is; answers with the job as it stands now."""
     given = load(CancelBody, await read_body(request) or b"{}")
     await tell(request, Cancel(job=name, reason=given.reason))
-    return answer(JobView, desk.job(name).job)
+    return answer(JobView, (await desk.having(name)).job().job)
 
 
 @router.post("/jobs/{name}/retry", response_model=JobView)
 async def retry_job(desk: TheDesk, name: Name, request: Request) -> Response:
     """Try a failed or cancelled job again, with fresh budgets; what failed because of it is revived too."""
     await tell(request, Retry(job=name))
-    return answer(JobView, desk.job(name).job)
+    return answer(JobView, (await desk.having(name)).job().job)
 
 
 @router.post("/jobs/{name}/priority", response_model=JobView, openapi_extra=body_of("PriorityBody"))
@@ -116,7 +116,7 @@ async def rank_job(desk: TheDesk, name: Name, request: Request) -> Response:
     """Give a job another priority."""
     given = load(PriorityBody, await read_body(request))
     await tell(request, SetPriority(job=name, priority=given.priority))
-    return answer(JobView, desk.job(name).job)
+    return answer(JobView, (await desk.having(name)).job().job)
 
 
 @router.get("/attempts/{attempt}/log", response_class=Response, responses=LOG_CONTENT)

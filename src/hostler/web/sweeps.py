@@ -26,7 +26,7 @@ WHOLE = re.compile(r"-?[0-9]{1,4000}")
 @router.get("", response_model=list[SweepView])
 async def list_sweeps(request: Request, desk: TheDesk, paging: Paged) -> Response:
     """Sweeps in order of submission."""
-    found = desk.sweeps(paging.number(), paging.limit + 1)
+    found = await desk.all_sweeps(paging.number(), paging.limit + 1)
     page, more = split(found, paging.limit, lambda each: each.job.removeprefix("j"))
     return answer_page(request, list[SweepView], page, more)
 
@@ -34,7 +34,7 @@ async def list_sweeps(request: Request, desk: TheDesk, paging: Paged) -> Respons
 @router.get("/{name}", response_model=SweepView)
 async def show_sweep(desk: TheDesk, name: Name) -> Response:
     """A sweep's coverage in numbers."""
-    detail = desk.job(name)
+    detail = (await desk.having(name)).job()
     if detail.sweep is None:
         raise NotFound(
             f"{detail.job.id} is no sweep but a {detail.job.work} job; `hostler job {detail.job.id}` shows it"
@@ -45,7 +45,7 @@ async def show_sweep(desk: TheDesk, name: Name) -> Response:
 @router.get("/{name}/ledger", response_model=LedgerView)
 async def show_ledger(desk: TheDesk, name: Name) -> Response:
     """A sweep's ledger at once, interval by interval; `intervals` tells it in pages."""
-    return answer(LedgerView, desk.ledger(name))
+    return answer(LedgerView, (await desk.having(name)).ledger())
 
 
 @router.get("/{name}/intervals", response_model=list[IntervalView])
@@ -60,7 +60,8 @@ async def list_intervals(
 ) -> Response:
     """A sweep's range from its beginning to its end, in parts that are done, leased or free; free ones are holes."""
     begin = None if paging.after is None else _item(paging.after)
-    found = desk.intervals(name, frozenset(standing) if standing else None, begin, paging.limit + 1)
+    seen = await desk.having(name)
+    found = seen.intervals(frozenset(standing) if standing else None, begin, paging.limit + 1)
     page, more = split(found, paging.limit, lambda each: each.start)
     return answer_page(request, list[IntervalView], page, more)
 

@@ -138,7 +138,7 @@ class RayRest:
             return None
         told = self._decoded(answer)
         status = told.get("status")
-        if status not in STATUSES:
+        if not isinstance(status, str) or status not in STATUSES:
             raise RayDown(f"{self._door.address} tells no status of job {name}: {words(answer.text, SAID_MAX)}")
         return Job(
             id=name,

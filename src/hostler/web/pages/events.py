@@ -127,6 +127,7 @@ async def _look(desk: Desk, subject: Subject, before: int, places: Places) -> Lo
         first = max(before - many, 1)
         found = await entries(desk, first - 1, before - 1)
     places.learn(found)
+    await places.meet(found)
     if subject.get("node") is not None:
         await places.look_up(found)
     wanted = [entry for entry in found if _is_wanted(entry, subject, places)]
@@ -139,7 +140,7 @@ async def _story(desk: Desk, subject: Subject) -> Sequence[Entry] | None:
     if job is None:
         return None
     try:
-        detail = desk.job(job)
+        detail = (await desk.having(job)).job()
     except NotFound:
         return None
     return None if detail.sweep is not None else await desk.story(detail.job.id)

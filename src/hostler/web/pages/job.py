@@ -61,22 +61,23 @@ class Bar(NamedTuple):
 
 async def parts(desk: Desk, subject: Subject) -> Sequence[Part]:
     """What is known of a job; its story is read from the journal."""
-    detail = desk.job(subject.name or "")
+    seen = await desk.having(subject.name or "")
+    detail = seen.job()
     story = [] if detail.sweep is not None else await desk.story(detail.job.id)
     tries = attempts(story)
     return [
         strip(desk.status()),
         Part("head", "parts/job_head.html", _head(detail)),
         Part("attempts", "parts/attempts.html", _attempts(detail, tries)),
-        Part("explain", "parts/explain.html", _explained(desk.explain(detail.job.id))),
+        Part("explain", "parts/explain.html", _explained(seen.explain())),
         Part("result", "parts/result.html", _result(detail)),
         Part("story", "parts/story.html", {"rows": [happening(each) for each in story[-STORY_SHOWN:]][::-1]}),
     ]
 
 
-def frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
+async def frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
     """What does not change of it."""
-    detail = desk.job(subject.name or "")
+    detail = (await desk.having(subject.name or "")).job()
     return {
         "title": f"Job {detail.job.id} {detail.job.name}",
         "job": detail.job.id,

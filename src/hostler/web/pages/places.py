@@ -32,6 +32,14 @@ class Places:
             elif isinstance(event, ChunkLeased):
                 self._leased[event.chunk] = event.device
 
+    async def meet(self, entries: Sequence[Entry]) -> None:
+        """Get to know the jobs that these are about: they may be long over."""
+        for name in {job for entry in entries if (job := subject(entry.event)) is not None} - self._jobs.keys():
+            try:
+                self._jobs[name] = (await self._desk.having(name)).job()
+            except NotFound:
+                self._jobs[name] = None
+
     def place(self, event: Event) -> str | None:
         """The device or node; `None`: it is not about one, or nobody knows."""
         node = getattr(event, "node", None)

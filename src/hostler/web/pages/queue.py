@@ -50,7 +50,7 @@ def frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
 
 async def job_list_parts(desk: Desk, subject: Subject) -> Sequence[Part]:
     """Jobs in order of submission, some at a time."""
-    found, more = _listed(desk, subject)
+    found, more = await _listed(desk, subject)
     return [
         strip(desk.status()),
         Part("jobs", "parts/jobs.html", {"rows": found, "empty": "No job is like that."}),
@@ -129,10 +129,10 @@ def shares(view: QuotaView) -> Mapping[str, Any]:
     }
 
 
-def _listed(desk: Desk, subject: Subject) -> tuple[Sequence[JobView], str | None]:
+async def _listed(desk: Desk, subject: Subject) -> tuple[Sequence[JobView], str | None]:
     states, after = subject.get("state"), subject.get("after") or "0"
     wanted = frozenset({JobState(states)}) if states in {str(state) for state in JobState} else None
-    found = desk.jobs(wanted, int(after) if after.isdecimal() else 0, LISTED + 1)
+    found = await desk.all_jobs(wanted, int(after) if after.isdecimal() else 0, LISTED + 1)
     return found[:LISTED], found[LISTED - 1].id.removeprefix("j") if len(found) > LISTED else None
 
 

@@ -50,8 +50,8 @@ def pages(trainings: Trainings) -> Mapping[str, Page]:
         told = await trainings.detail(subject.name or "")
         return _parts(desk, subject, told, await trainings.explored(told.row.job.id))
 
-    def frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
-        job = trainings.job(subject.name or "")
+    async def frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
+        job = await trainings.job(subject.name or "")
         return {"title": f"RL: {job.name}", "job": job.id}
 
     return {

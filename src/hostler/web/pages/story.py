@@ -29,7 +29,7 @@ async def parts(desk: Desk, subject: Subject) -> Sequence[Part]:
     newest = desk.status().seq
     seq = await _number(desk, subject.name or "", newest)
     around = await _around(desk, seq, newest)
-    return [strip(desk.status()), Part("tale", "parts/tale.html", _tale(desk, seq, around))]
+    return [strip(desk.status()), Part("tale", "parts/tale.html", await _tale(desk, seq, around))]
 
 
 def frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
@@ -44,8 +44,9 @@ def frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
 STORY = Page("story", "story.html", parts, frame)
 
 
-def _tale(desk: Desk, seq: int, around: Sequence[Entry]) -> Mapping[str, Any]:
+async def _tale(desk: Desk, seq: int, around: Sequence[Entry]) -> Mapping[str, Any]:
     because, places = causes(around), Places(desk, around)
+    await places.meet(around)
     known = {entry.seq: entry for entry in around}
 
     def row(number: int, depth: int = 0) -> Mapping[str, Any]:
@@ -71,15 +72,15 @@ async def _around(desk: Desk, seq: int, newest: int) -> Sequence[Entry]:
     if own is None:
         raise NotFound(f"entry {seq} of the journal is not written yet")
     job = job_of_event(own.event)
-    if job is None or _is_sweep(desk, job):
+    if job is None or await _is_sweep(desk, job):
         return near
     found = {entry.seq: entry for entry in (*await desk.story(job), *near)}
     return [found[each] for each in sorted(found)]
 
 
-def _is_sweep(desk: Desk, job: str) -> bool:
+async def _is_sweep(desk: Desk, job: str) -> bool:
     try:
-        return desk.job(job).sweep is not None
+        return (await desk.having(job)).job().sweep is not None
     except NotFound:
         return True
 

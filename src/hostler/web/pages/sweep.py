@@ -35,7 +35,7 @@ class Run(NamedTuple):
 
 async def parts(desk: Desk, subject: Subject) -> Sequence[Part]:
     """The ledger, its devices and its hits."""
-    ledger = desk.ledger(subject.name or "")
+    ledger = (await desk.having(subject.name or "")).ledger()
     seq = desk.status().seq
     recent = await entries(desk, max(seq - LOOKED_AT, 0), seq) if ledger.leased else []
     hits = await desk.hits(ledger.sweep.job, max(ledger.sweep.hits - HITS_SHOWN, 0), HITS_SHOWN)
@@ -53,9 +53,9 @@ async def parts(desk: Desk, subject: Subject) -> Sequence[Part]:
     ]
 
 
-def frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
+async def frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
     """Which sweep it is."""
-    view = desk.ledger(subject.name or "").sweep
+    view = (await desk.having(subject.name or "")).ledger().sweep
     return {"title": f"Sweep {view.name}", "job": view.job, "name": view.name}
 
 

@@ -24,7 +24,7 @@ from hostler.model.rl_views import (
     RlTroubleView,
 )
 from hostler.model.views import JobView
-from hostler.model.work import HELD_STATES, WorkKind
+from hostler.model.work import HELD_STATES, JobState, WorkKind
 from hostler.web.desk import Desk
 from hostler.web.rl.account import Account, Point, Shown
 from hostler.web.rl.figures import rate, rate_of, share
@@ -49,7 +49,9 @@ class Trainings:
     def __init__(self, desk: Desk, trails: Trails | None = None) -> None:
         self._desk = desk
         self._trails = trails or Trails(desk)
-        self._numbers: list[int] = []
+        self._names: list[str] = []
+        self._over: dict[str, JobView] = {}
+        """Those that are done, and stay as they are."""
         self._seen = 0
         """The number up to which jobs were looked through: of what kind a job is never changes."""
         self._attempts: dict[str, tuple[int, str | None]] = {}
@@ -58,8 +60,9 @@ class Trainings:
     async def jobs(self) -> Sequence[JobView]:
         """All jobs that learn by reinforcement: those that have devices, those that wait, the others; newest first."""
         await self._look_through()
-        found = [job for number in self._numbers for job in self._desk.jobs(None, number - 1, 1)]
-        return sorted((job for job in found if job.work is WorkKind.RL), key=_rank)
+        found = [self._over.get(name) or (await self._desk.having(name)).job().job for name in self._names]
+        self._over |= {job.id: job for job in found if job.state is JobState.DONE}
+        return sorted(found, key=_rank)
 
     async def rows(self, jobs: Sequence[JobView]) -> Sequence[RlRow]:
         """What they told, in a line each."""
@@ -68,42 +71,40 @@ class Trainings:
 
     async def detail(self, name: str) -> RlDetail:
         """Everything that a job told. Raises `NotFound`, also where it does not learn by reinforcement."""
-        job = self.job(name)
+        job = await self.job(name)
         attempt, trail = await self._trail(job)
         return _detail(_row(job, attempt, trail), trail.account)
 
     async def explored(self, name: str) -> Mapping[int, int]:
         """Every place that was come to, and in how many episodes. Raises `NotFound` as `detail`."""
-        _, trail = await self._trail(self.job(name))
+        _, trail = await self._trail(await self.job(name))
         return trail.account.last.explored if trail.account.last else {}
 
     async def curve(self, name: str) -> Sequence[RlPointView]:
         """How it went, as far back as was read. Raises `NotFound` as `detail`."""
-        _, trail = await self._trail(self.job(name))
+        _, trail = await self._trail(await self.job(name))
         return _points(trail.account)
 
     async def picture(self, name: str, env: int) -> Picture:
         """The last picture of an environment. Raises `NotFound` as `detail`, and where there is none."""
-        job = self.job(name)
+        job = await self.job(name)
         _, trail = await self._trail(job)
         shown = trail.account.pictures.get(env)
         if shown is None:
             raise NotFound(f"{job.id} has told no picture of environment {env} yet; a few come with each of its lines")
         return shown.picture
 
-    def job(self, name: str) -> JobView:
+    async def job(self, name: str) -> JobView:
         """One job that learns by reinforcement. Raises `NotFound`."""
-        job = self._desk.job(name).job
+        job = (await self._desk.having(name)).job().job
         if job.work is not WorkKind.RL:
             raise NotFound(f"{job.id} is no rl job but a {job.work} job; `hostler job {job.id}` shows it")
         return job
 
     async def _look_through(self) -> None:
-        while jobs := self._desk.jobs(None, self._seen, LOOKED_THROUGH):
-            numbers = [int(job.id.removeprefix("j")) for job in jobs]
-            self._seen = numbers[-1]
-            self._numbers += [number for number, job in zip(numbers, jobs, strict=True) if job.work is WorkKind.RL]
-            await asyncio.sleep(0)
+        while jobs := await self._desk.all_jobs(None, self._seen, LOOKED_THROUGH, WorkKind.RL):
+            self._seen = int(jobs[-1].id.removeprefix("j"))
+            self._names += [job.id for job in jobs]
 
     async def _trail(self, job: JobView) -> tuple[str | None, Trail]:
         """The last attempt of a job, which may be over, and its output; none, where it had none yet."""

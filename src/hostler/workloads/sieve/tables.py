@@ -11,6 +11,7 @@ import io
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -28,6 +29,7 @@ ABOUT = {1: frozenset({"generator", "output"}), 2: frozenset({"generator", "outp
 
 _INTEGER = re.compile(r"[+-]?[0-9]+|0[xX][0-9a-fA-F]+")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]+)?")
+_SHOWN = 20
 _HEX = re.compile(r"([0-9a-fA-F]{2})+")
 _LIST = re.compile(r"\[\s*(0|[1-9][0-9]{0,9})(\s*,\s*(0|[1-9][0-9]{0,9}))*\s*\]")
 _NAMES = {int: "an integer", float: "a float", str: "a hexadecimal text", list: "a list"}
@@ -95,7 +97,7 @@ def when(text: object, where: str) -> datetime:
     try:
         return datetime.fromisoformat(text)  # type: ignore[arg-type]  # what is no text is a TypeError
     except (ValueError, TypeError):
-        raise SpecError(f"{where}: {text!r} is no ISO time; write 2025-11-03 or 2025-11-03T12:00:00") from None
+        raise SpecError(f"{where}: {text!r:.60} is no ISO time; write 2025-11-03 or 2025-11-03T12:00:00") from None
 
 
 # ---- JSON -----------------------------------------------------------------------------------------------------------
@@ -130,7 +132,7 @@ def _document(content: object) -> tuple[list[Any], dict[str, Any]]:
     if missing := sorted(needed - content.keys()):
         raise SpecError(f"the file: missing {', '.join(missing)}")
     if unknown := sorted(content.keys() - allowed):
-        raise SpecError(f"the file: unknown {', '.join(unknown)}; allowed are {', '.join(sorted(allowed))}")
+        raise SpecError(f"the file: unknown {_some(unknown)}; allowed are {', '.join(sorted(allowed))}")
     if not isinstance(content["draws"], list):
         raise SpecError("draws: must be a list")
     says = {name: value for name, value in content.items() if name not in ("schema", "draws")}
@@ -178,15 +180,19 @@ def _objects(rows: list[Any], places: list[int], hints: Hints, says: Mapping[str
             raise SpecError(f'{where(i)}: must be an object as the others, {{"draw": ...}}')
         if row.keys() != columns and (different := (row.keys() ^ columns) - hints.ignore):
             _check_columns(row.keys(), where(i), hints)
-            raise SpecError(
-                f"{where(i)}: {', '.join(sorted(different))} stands in some rows only; give it in all or none"
-            )
+            raise SpecError(f"{where(i)}: {_some(sorted(different))} stands in some rows only; give it in all or none")
     draws = [_value(row["draw"], f"{where(i)}: draw") for i, row in enumerate(rows)]
     times = [when(row["time"], f"{where(i)}: time") for i, row in enumerate(rows)] if "time" in columns else None
     sessions = None
     if "session" in columns:
         sessions = [_name(row["session"], where(i)) for i, row in enumerate(rows)]
     return Table(draws, times, sessions, places, says, listed)
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of some names: there may be as many as a file can hold."""
+    shown = ", ".join(f"{name:.60}" for name in names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
 
 
 def _columns_of(row: object, where: str, hints: Hints) -> frozenset[str]:
@@ -199,7 +205,7 @@ def _columns_of(row: object, where: str, hints: Hints) -> frozenset[str]:
 def _check_columns(names: Iterator[str] | Any, where: str, hints: Hints) -> None:
     if unknown := sorted(set(names) - set(COLUMNS) - hints.ignore):
         raise SpecError(
-            f"{where}: unknown {', '.join(unknown)}; allowed are {', '.join(COLUMNS)}: "
+            f"{where}: unknown {_some(unknown)}; allowed are {', '.join(COLUMNS)}: "
             "name what is to be passed over in ignore"
         )
     if "draw" not in names:
@@ -229,8 +235,8 @@ def _name(value: object, where: str) -> str:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands twice in an object")
+        name, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise ValueError(f"{name!r:.60} stands twice in an object")
     return made
 
 
@@ -272,8 +278,8 @@ def _check_header(header: list[str], hints: Hints) -> None:
         raise SpecError("line 1: the columns must be parted by commas; convert the file")
     if "draw" not in header:
         raise SpecError("line 1: there is no column draw; the first line names the columns draw, time, session")
-    if twice := sorted({name for name in header if header.count(name) > 1}):
-        raise SpecError(f"line 1: {', '.join(twice)} stands there twice; rename one of them")
+    if twice := sorted(name for name, count in Counter(header).items() if count > 1):
+        raise SpecError(f"line 1: {_some(twice)} stands there twice; rename one of them")
     _check_columns(header, "line 1", hints)
 
 
@@ -371,7 +377,7 @@ def _whole(token: str, line: int) -> int:
 def _float(token: str, line: int) -> float:
     number = float(token)
     if math.isinf(number):
-        raise SpecError(f"line {line}: {token} is larger than a float can be; write it as it was recorded")
+        raise SpecError(f"line {line}: {token:.60} is larger than a float can be; write it as it was recorded")
     return number
 
 
