@@ -32,6 +32,7 @@ NAMES = (
     "decisions",
     "ssh",
     "data",
+    "takeover",
     "slurm",
     "selfplay",
     "gameboy",

@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import quantiles
 from typing import TypeVar
@@ -34,6 +35,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests import postgres
 from tests.backends.ssh import sshd
 from tests.integration.standbys import Seat, Town, a_town
+from tests.lab.network import cut
+from tests.lab.town import town as streets
 
 from common import Bar, Row, command_line, report
 from hostler.client import Client
@@ -59,6 +62,17 @@ class Taken:
     epoch_s: list[float] = field(default_factory=list)
     answer_s: list[float] = field(default_factory=list)
 
+    def time(self, strike: Callable[[], object], epoch: Callable[[], int], confirmed: Callable[[], bool]) -> None:
+        """Strike, and see how long both take."""
+        before = epoch()
+        strike()
+        struck_at = time.monotonic()
+        _until(lambda: epoch() > before, "another epoch")
+        self.epoch_s.append(time.monotonic() - struck_at)
+        _until(confirmed, "a submission confirmed")
+        self.answer_s.append(time.monotonic() - struck_at)
+        print(f"{self.how} {len(self.epoch_s)}: {self.epoch_s[-1]:.2f} s, {self.answer_s[-1]:.2f} s", flush=True)
+
     def rows(self) -> Iterator[Row]:
         """Both, as rows of the table."""
         for until, times in (("epoch in the database", self.epoch_s), ("submission confirmed", self.answer_s)):
@@ -77,7 +91,7 @@ class Bench:
 
     def epoch(self) -> int:
         """The newest one."""
-        return int(self._database.execute(text("select coalesce(max(epoch), 0) from leader")).scalar_one())
+        return _epoch(self._database)
 
     def holds_row(self) -> bool:
         """Whether somebody stands inside a transaction that holds the leader's row."""
@@ -102,16 +116,9 @@ class Bench:
             return True
         return False
 
-    def timed(self, taken: Taken, strike: Callable[[], None], heir: Seat) -> None:
+    def timed(self, taken: Taken, strike: Callable[[], object], heir: Seat) -> None:
         """Strike, and see how long it takes until another one leads."""
-        before = self.epoch()
-        strike()
-        struck_at = time.monotonic()
-        _until(lambda: self.epoch() > before, "another epoch")
-        taken.epoch_s.append(time.monotonic() - struck_at)
-        _until(lambda: self.submitted(heir), "a submission confirmed")
-        taken.answer_s.append(time.monotonic() - struck_at)
-        print(f"{taken.how} {len(taken.epoch_s)}: {taken.epoch_s[-1]:.2f} s, {taken.answer_s[-1]:.2f} s", flush=True)
+        taken.time(strike, self.epoch, lambda: self.submitted(heir))
 
     def check(self) -> None:
         """All that was confirmed is done, once; epochs never fall."""
@@ -146,6 +153,28 @@ def stopped(bench: Bench, times: int) -> Taken:
     return taken
 
 
+def cut_off(times: int) -> Taken:
+    """The leader and its database lose each other, on machines of their own."""
+    taken = Taken("cut off from the database")
+    if not times or (why := streets.missing()):
+        print(f"no cuts: {why if times else 'none are asked for'}")
+        return taken
+    with ExitStack() as stack:
+        town = stack.enter_context(streets.running(hosts=1))
+        engine = create_engine(town.address, isolation_level="AUTOCOMMIT")
+        stack.callback(engine.dispose)
+        town.begin()
+        database = stack.enter_context(engine.connect())
+        for _ in range(times):
+            _until(town.all_linked, "a leader")
+            leader, heir = town.leader, town.standby
+            with ExitStack() as apart:
+                off = cut(leader.place, town.database.place)
+                taken.time(partial(apart.enter_context, off), partial(_epoch, database), partial(_takes, heir))
+            _until(partial(_stands_by, leader), "a standby again")
+    return taken
+
+
 def main() -> int:
     """Measure, print."""
     options = _options()
@@ -155,6 +184,7 @@ def main() -> int:
     with _bench() as bench:
         taken = [killed(bench, options.kills), stopped(bench, options.freezes)]
         bench.check()
+    taken.append(cut_off(options.cuts))
     rows = [row for each in taken for row in each.rows()]
     report("takeover", rows, list(_bars(rows)), options.json)
     return 0
@@ -204,6 +234,24 @@ def _busy(bench: Bench, leader: Seat) -> Iterator[None]:
         thread.join()
 
 
+def _epoch(database: Connection) -> int:
+    return int(database.execute(text("select coalesce(max(epoch), 0) from leader")).scalar_one())
+
+
+def _takes(seat: streets.Seat) -> bool:
+    with suppress(HostlerError, OSError):
+        return bool(
+            seat.client.submit([{"name": "after", "payload": {"kind": "script", "schema": 1, "argv": ["true"]}}])
+        )
+    return False
+
+
+def _stands_by(seat: streets.Seat) -> bool:
+    with suppress(HostlerError, OSError):
+        return seat.client.status()["leader"] is not None
+    return False
+
+
 def _held() -> dict[str, object]:
     """A job that never begins: there is no such device."""
     payload = {"kind": "script", "schema": 1, "argv": ["true"]}
@@ -227,7 +275,7 @@ def _name(town: Town, seat: Seat) -> str:
 def _bars(rows: Sequence[Row]) -> Iterator[Bar]:
     for row in rows:
         if row["leader"] == "killed":
-            yield Bar(f"killed, {row['until']}: p99 s of {row['times']}", row["p99 s"], MOST_S, "<")
+            yield Bar(f"killed, until {row['until']}: p99 s of {row['times']}", row["p99 s"], MOST_S, "<")
 
 
 def _spread(times: Sequence[float]) -> Row:

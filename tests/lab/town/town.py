@@ -29,7 +29,6 @@ from tests.lab.disks import Disk
 from tests.lab.host import Host
 from tests.lab.network import Place, plug_in
 from tests.lab.tools import until
-from tests.lab.work import KEEPALIVE_S, SLOTS
 
 HERE = Path(__file__).parent
 CONTROLLERS = ("a", "b")
@@ -37,6 +36,8 @@ FIRST_STATION = 20
 """Places of machines that are no hosts."""
 PORT, DATABASE_PORT = 8765, 5432
 LEASE_S = 10.0
+KEEPALIVE_S = 1.0
+SLOTS = 2
 START_S = 150.0
 KEEP_S = 0.5
 """How often it is looked whether controllers run, and who leads."""
@@ -83,12 +84,6 @@ class Seat(Fleet):
         self.is_frozen = False
         self.wanted = True
         return self.controller
-
-    @property
-    def pid(self) -> int:
-        """Of its process, whether that runs or not."""
-        assert self.controller is not None
-        return self.controller.pid
 
     def keep(self) -> None:
         """Start it again if it has ended and is wanted; that it ended by itself is noted."""
@@ -236,7 +231,7 @@ class Town:
 
     def _note(self, epoch: int, pid: int) -> None:
         for seat in self.seats.values():
-            if seat.controller is not None and seat.pid == pid:
+            if seat.controller is not None and seat.controller.pid == pid:
                 self.leaders[epoch] = seat.name
                 self._leader = (epoch, seat.name)
 
