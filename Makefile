@@ -9,6 +9,7 @@
 # make faults  hosts behind real SSH servers, cut off, killed and filled up (root); a controller killed at each step of its
 #              fetching, copying and deleting                              make rigs  26 GPUs end together (root)
 # make town    two controllers, their PostgreSQL and four hosts, cut apart, stopped, killed and filled up (root), half an hour
+# make soak  24 simulated months of a fleet, and two hours of a real controller at full load: nothing grows
 # make fuzz  every reader of foreign text under atheris, FUZZ_S seconds each (60)
 # make planted  1,000 planted seeds of all generators are found, and 200 sets of draws by chance hold what chance foretells
 PYTHON ?= python3
@@ -22,7 +23,7 @@ slurm faults: JOBS := 3
 # Tests start Hostler some hundred times: compiled once, whatever the environment says, each start costs a fifth less.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: fuzz demo static test slurm ray canary api lint format reference bench campaign fleetdays nights mutations faults rigs chaos town planted clean
+.PHONY: fuzz demo static test slurm ray canary api lint format reference bench campaign fleetdays nights mutations faults rigs chaos town soak planted clean
 .DEFAULT_GOAL := demo
 
 demo:
@@ -133,6 +134,12 @@ chaos:
 town:
 	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,postgres,dev
 	TOWN_MINUTES=$${TOWN_MINUTES:-30} TOWN_SEED=$${TOWN_SEED:-1} $(RUN) -m pytest -s tests/lab/test_town.py $(ARGS)
+
+# 730 virtual days of one fleet, and two real hours at full load on PostgreSQL: memory, open files, journal and WAL.
+soak:
+	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,postgres,dev
+	SOAK_DAYS=$${SOAK_DAYS:-730} $(RUN) -m pytest -s tests/simulation/test_soak.py $(ARGS)
+	SOAK_MINUTES=$${SOAK_MINUTES:-120} $(RUN) -m pytest -s tests/integration/test_soak.py $(ARGS)
 
 # All 2^32 seeds of CPython's `random` on this machine and three hosts, much of which is killed every twenty seconds. It
 # says how far from what the measured speeds allow. Some six minutes; the project must not lie below /tmp.

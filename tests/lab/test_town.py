@@ -137,11 +137,12 @@ def hits_of(place: Town, sweeps: Sequence[str]) -> dict[str, list[int]]:
 
 def unexcused(place: Town, struck: Sequence[Struck]) -> Iterator[str]:
     """Controllers that ended by themselves, though nothing kept them from starting."""
-    # A controller that starts needs its database and room in its state directory, and says so where it has not.
+    # One that starts, or goes back to waiting, needs its database and room in its state directory, and says what lacks.
     for each in (one for seat in place.seats.values() for one in seat.exits):
         hit = [blow for blow in struck if blow.began <= each.at <= blow.ended + EXCUSED_S]
         meant = {DATABASE, each.name}
-        if each.status == 0 or not any(blow.whom in meant for blow in hit):
+        told = each.said.rstrip().rpartition("\n")[2].startswith("hostler: error:")
+        if not told or not any(blow.whom in meant for blow in hit):
             yield f"controller {each.name} ended with {each.status} after {each.ran_s:.1f} s: {each.said}"
 
 

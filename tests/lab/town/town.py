@@ -91,7 +91,7 @@ class Seat(Fleet):
             if not self.wanted or self.controller is None or self.controller.poll() is None:
                 return
             now = time.monotonic()
-            self.exits.append(Exit(self.name, now, now - self.began, self.controller.returncode, self.log()[-600:]))
+            self.exits.append(Exit(self.name, now, now - self.began, self.controller.returncode, self.log()[-3000:]))
             self.launch()
 
     @contextmanager
