@@ -141,8 +141,7 @@ def unexcused(place: Town, struck: Sequence[Struck]) -> Iterator[str]:
     for each in (one for seat in place.seats.values() for one in seat.exits):
         hit = [blow for blow in struck if blow.began <= each.at <= blow.ended + EXCUSED_S]
         meant = {DATABASE, each.name}
-        told = each.said.rstrip().rpartition("\n")[2].startswith("hostler: error:")
-        if not told or not any(blow.whom in meant for blow in hit):
+        if not each.last_words.startswith("hostler: error:") or not any(blow.whom in meant for blow in hit):
             yield f"controller {each.name} ended with {each.status} after {each.ran_s:.1f} s: {each.said}"
 
 

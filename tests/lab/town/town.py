@@ -56,6 +56,14 @@ class Exit:
     status: int
     said: str
 
+    @property
+    def last_words(self) -> str:
+        """The last line that it printed."""
+        return self.said.rstrip().rpartition("\n")[2]
+
+    def __str__(self) -> str:
+        return f"{self.name} ended with {self.status} after {self.ran_s:.1f} s: {self.last_words[:300]}"
+
 
 class Seat(Fleet):
     """A controller's machine: its network, its disk, and the process that is to run there, as a service would be."""
