@@ -155,11 +155,11 @@ async def _turn(loaded: Loaded, directory: StateDir, clock: Clock, out: TextIO) 
         async with _listening(loaded, directory, standby, clock, None) as served:
             where = door.url(loaded, served.port)
             print(f"hostler: standing by for {standby.leader.shown}; API (read-only) {where}", file=out, flush=True)
-            try:
-                return await standby.turn()
-            finally:  # a leader sets its own once it serves; until then it ends as any program does
+            term = await standby.turn()
+            if term is not None:  # it sets others once it serves; until then it ends as any program does
                 for number in (signal.SIGTERM, signal.SIGINT):
                     loop.remove_signal_handler(number)
+            return term
 
 
 def _refuse_local(loaded: Loaded, leader: Leader) -> None:
