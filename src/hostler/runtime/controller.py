@@ -121,6 +121,8 @@ class Controller(Looks):
         self._broadcast = Broadcast(self._journal)
         self._past = PastJobs(self._core, self._journal)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._fault: Exception | None = None
+        """What the writer died of."""
         self._writer = Writer(self._journal, self._on_store_trouble, self._on_writer_death, self._term.tenure)
         self._term.settled()
         self._vitals = vitals = Vitals(clock)
@@ -173,22 +175,34 @@ class Controller(Looks):
         self.store_trouble: StoreError | None = None
 
     async def __aenter__(self) -> Controller:
-        self._loop = asyncio.get_running_loop()
-        self._writer_death = self._loop.create_future()
+        loop = asyncio.get_running_loop()
+        self._writer_death = loop.create_future()
+        self._loop = loop
+        self._tell_death()
+        try:
+            await self._begin(loop)
+        except BaseException:
+            await self._end()
+            raise
+        return self
+
+    async def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         current = {name for device in self._core.state.devices.values() for name in device.attempts}
         await asyncio.to_thread(self._directory.drop_incoming, current)
         await asyncio.to_thread(self._contents.begin)
-        self._running = self._loop.create_task(self._run())
+        self._running = loop.create_task(self._run())
         begin = Begin(version=__version__, epoch=self._term.epoch, nodes=tuple(sorted(self._fleet_nodes)))
         # A database may be started anew just then: ending for it would leave the fleet to nobody.
         await self.tell(begin, *self._unseen_nodes(), patient=self._journal.shared)
-        return self
 
     async def __aexit__(self, *exception: object) -> None:
-        assert self._running is not None
-        self._running.cancel()
+        await self._end()
+
+    async def _end(self) -> None:
         try:
-            await self._running
+            if self._running is not None:
+                self._running.cancel()
+                await self._running
         except asyncio.CancelledError:
             pass
         finally:
@@ -570,18 +584,24 @@ class Controller(Looks):
         self._log.warning("a snapshot is passed over", why=why)
 
     def _on_writer_death(self, error: Exception) -> None:
-        assert self._loop is not None
+        """In the writer's thread, maybe before there is a loop, maybe after."""
+        self._fault = error
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._tell_death)
+
+    def _tell_death(self) -> None:
         assert self._writer_death is not None
-        self._loop.call_soon_threadsafe(self._writer_death.set_exception, error)
+        if self._fault is not None and not self._writer_death.done():
+            self._writer_death.set_exception(self._fault)
 
     def _close_store(self) -> None:
         written = self._writer.close(WRITER_PATIENCE_S)
-        # After an error the state may be ahead of what is written; such a state must never be started from.
-        if written and self._journal.newest_seq() == self._core.state.seq:
-            try:
+        try:
+            # After an error the state may be ahead of what is written; such a state must never be started from.
+            if written and self._journal.newest_seq() == self._core.state.seq:
                 self._journal.save_snapshot(snapshot_of(self._core))
-            except StoreError as error:
-                self._log.warning("no snapshot; the next start replays more", why=str(error))
+        except StoreError as error:
+            self._log.warning("no snapshot; the next start replays more", why=str(error))
         trouble = end(self._term)
         if trouble is not None:
             self._log.warning("others take over a little later", why=str(trouble))

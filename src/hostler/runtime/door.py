@@ -58,11 +58,14 @@ def url(loaded: Loaded, port: int) -> str:
     return f"{'http' if loaded.fleet.api.certificate is None else 'https'}://{joined(host, port)}"
 
 
-def public_url(loaded: Loaded, port: int) -> str:
-    """What other machines call the controller: by the first of its names, or as this machine is called."""
+def public_url(loaded: Loaded, port: int) -> str | None:
+    """What other machines call the controller: by the first of its names, or as this machine is called.
+
+    `None`: they cannot connect to it.
+    """
     asked = loaded.fleet.api
     if not asked.is_remote:
-        return url(loaded, port)
+        return None
     host = asked.names[0] if asked.names else socket.getfqdn() if asked.host in EVERYWHERE else asked.host
     return f"{'http' if asked.certificate is None else 'https'}://{joined(host, port)}"
 

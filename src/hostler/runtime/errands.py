@@ -42,6 +42,7 @@ class Errands:
         trouble: Callable[[str], None],
         logs: KeptLogs,
         gather: Gather,
+        permitted: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._backend = backend
         self._clock = clock
@@ -49,6 +50,7 @@ class Errands:
         self._trouble = trouble
         self._logs = logs
         self._gather = gather
+        self._permitted = permitted or _at_once
         self._running: dict[str, asyncio.Task[None]] = {}
         self._keeping: asyncio.Task[None] | None = None
         self._closed: dict[str, set[str]] = {}
@@ -143,6 +145,7 @@ class Errands:
         """What it has said is kept here first: the node may be gone tomorrow."""
         if isinstance(backend, ReadsLogs):
             await self._logs.keep(backend, command.attempt)
+        await self._permitted()
         await backend.clear(command.attempt)
 
     async def _launch(self, order: AttemptOrder) -> None:
@@ -154,6 +157,7 @@ class Errands:
             self._note(f"what {order.id} needs cannot be sent", error)
             self._post(Ended(attempt=order.id, ended_at=self._clock.now(), reason="files", error=str(error)))
             return
+        await self._permitted()  # it may have taken long to bring what it needs
         for refused in await self._backend.launch([supplied]):
             self._post(refused)
         self._post(Launched(attempts=(order.id,)))
@@ -214,6 +218,10 @@ class Errands:
         """What is wrong with files, the job is told; anything else is a fault of this program or of the node's."""
         if not isinstance(error, FilesError):
             self._trouble(f"{what}: {type(error).__name__}: {error}")
+
+
+async def _at_once() -> None:
+    """Nobody else can lead."""
 
 
 def _early(attempt: str) -> str:

@@ -80,7 +80,7 @@ class Link:
         self._receipt = 0
         self._wake = asyncio.Event()
         self._released = False
-        self._errands = Errands(backend, clock, pump.post, self._note, logs, gather)
+        self._errands = Errands(backend, clock, pump.post, self._note, logs, gather, self._permitted)
         self._log = structlog.get_logger().bind(node=name)
 
     def give(self, commands: Sequence[NodeCommand]) -> None:

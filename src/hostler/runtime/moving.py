@@ -36,7 +36,7 @@ def _name(target: Place, identity: str) -> None:
     """Agents elsewhere have their folders under the identity: whichever controller comes first finds them again."""
     journal = open_journal(target)
     try:
-        journal.identity(identity)
+        journal.arrive(identity)
     finally:
         journal.close()
 

@@ -33,7 +33,7 @@ from hostler.runtime.replicating import Replicator
 from hostler.runtime.snapshots import recovered
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.stock import Stock
-from hostler.runtime.term import Term, take
+from hostler.runtime.term import Term, end, take
 from hostler.runtime.verdicts import Verdicts
 from hostler.runtime.vitals import Vitals
 from hostler.store import Journal, Leader, open_journal
@@ -77,8 +77,11 @@ class Standby(Looks):
         self._logs = KeptLogs(directory.logs)
         self._watch = Watch()
         self._leaving = asyncio.Event()
+        self._beside: list[asyncio.Task[None]] = []
         self._is_over = False
         self.leader = Leader()
+        self.lives = False
+        """Whether the leader was seen to do something."""
         self.store_trouble: StoreError | None = None
         trouble = self._trouble
         verdicts = Verdicts(self._journal, places, clock, self._refuse, trouble)
@@ -91,12 +94,16 @@ class Standby(Looks):
     async def __aenter__(self) -> Standby:
         self._directory.artifacts.mkdir(parents=True, exist_ok=True)
         await asyncio.to_thread(self._contents.begin)
-        self._counting = asyncio.create_task(self._stock.run(), name="stock")
+        self._beside = [
+            asyncio.create_task(self._stock.run(), name="stock"),
+            asyncio.create_task(self._vitals.watch(), name="vitals"),
+        ]
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        self._counting.cancel()
-        await asyncio.wait({self._counting})
+        for task in self._beside:
+            task.cancel()
+        await asyncio.wait(self._beside)
         self._broadcast.close()
         self._contents.close()
         if not self._is_over:
@@ -114,6 +121,20 @@ class Standby(Looks):
             await self._rest()
         return None
 
+    async def turn_unless_led(self) -> Term | None:
+        """The same, until the leader has been seen to live; `None`: it has, or we are asked to end."""
+        while not self._leaving.is_set() and not self.lives:
+            term = await self.look()
+            if term is not None:
+                return term
+            await self._rest()
+        return None
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether somebody asked it to end."""
+        return self._leaving.is_set()
+
     async def look(self) -> Term | None:
         """Read what is new, and take over if it is time: then journal and core are the term's."""
         try:
@@ -124,6 +145,7 @@ class Standby(Looks):
             self._note(error)
             return None
         self._note(None)
+        self.lives = self.lives or (self.leader.epoch > 0 and (seen.epoch, seen.beat) != self.leader[:2])
         self.leader = seen
         if not self._may_lead(seen, unheld):
             return None
@@ -136,8 +158,10 @@ class Standby(Looks):
             self._note(error)
             return None
         self._is_over = True
-        await self._catch_up()
-        return term
+        if await self._catch_up():
+            return term
+        await asyncio.to_thread(end, term)
+        return None
 
     def _seen(self) -> tuple[Leader, bool]:
         seen = self._journal.leader()
@@ -145,17 +169,23 @@ class Standby(Looks):
 
     def _may_lead(self, seen: Leader, unheld: bool) -> bool:
         """At once where nobody leads: its controller has given up, or was the one before us in this directory."""
-        vacant = seen.epoch == 0 or not seen.holder or seen.controller == self._directory.own_id()
+        # Ours, and no connection of it: we hold this directory. With one it is a copy of this directory elsewhere.
+        own = unheld and seen.controller == self._directory.own_id()
+        vacant = seen.epoch == 0 or not seen.holder or own
         return self._watch.look(seen.epoch, seen.beat, monotonic(), given_up=vacant, unheld=unheld)
 
-    async def _catch_up(self) -> None:
-        """Read the last that the one before has written, however long the database lets us wait for it."""
-        while True:
+    async def _catch_up(self) -> bool:
+        """Read the last that the one before has written, however long the database lets us wait for it; `False`:
+        somebody asked this controller to end meanwhile."""
+        while not self._leaving.is_set():
             try:
-                return await self._follow()
+                await self._follow()
             except StoreError as error:
                 self._note(error)
-                await self._clock.sleep(LOOK_S)
+                await self._rest()
+            else:
+                return True
+        return False
 
     async def _follow(self) -> None:
         while entries := await asyncio.to_thread(self._page):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from hostler import __version__
 from hostler.core import Core
-from hostler.model.errors import StoreError
+from hostler.model.errors import StoreError, StoreFenced
 from hostler.policy.leadership import RENEW_S, Tenure
 from hostler.runtime.clock import Clock, monotonic
 from hostler.runtime.snapshots import recovered
@@ -30,6 +30,7 @@ class Term:
     """How long it may act on what it has written; `None`: nobody else can come to the journal."""
     inherited: bool
     """Whether the one before had another state directory: what was its own store is not here."""
+    is_over: bool = False
     bridge: Bridge | None = None
     """Shows that we live until there is a writer that does."""
 
@@ -60,6 +61,8 @@ class Bridge:
             asked_at = monotonic()
             try:
                 self._journal.renew()
+            except StoreFenced:
+                return  # the writer says so as soon as there is one
             except StoreError:
                 continue  # the writer says so, where it lasts; until then the tenure runs out
             self._tenure.renewed(asked_at)
@@ -91,9 +94,14 @@ def take(
     if not journal.shared:
         return Term(journal, core, epoch, None, others)
     tenure = Tenure(asked_at)
-    with suppress(StoreError):  # only a hint for others: without it they wait a little longer
+    # Beside everything else: a connection may take long to be made, and nobody needs to wait for a hint.
+    threading.Thread(target=_hold, args=(journal,), name="hostler-hint", daemon=True).start()
+    return Term(journal, core, epoch, tenure, others, bridge=Bridge(journal, tenure))
+
+
+def _hold(journal: Journal) -> None:
+    with suppress(StoreError):  # without it others wait a little longer
         journal.hold()
-    return Term(journal, core, epoch, tenure, others, Bridge(journal, tenure))
 
 
 def adopt_identity(directory: StateDir) -> None:
@@ -114,6 +122,9 @@ def claim(directory: StateDir) -> Claim:
 def end(term: Term) -> StoreError | None:
     """Let others take over at once, and let go of the database; what went wrong with that does no harm."""
     term.settled()
+    if term.is_over:
+        return None
+    term.is_over = True
     try:
         if term.journal.shared:
             term.journal.give_up()

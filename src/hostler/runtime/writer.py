@@ -75,6 +75,8 @@ class Writer:
             if not self._commit([batch for batch, _ in tasks if batch.entries]):
                 self._unwritten = True
                 return
+            if self._tenure is not None and self._tenure.due(monotonic()):
+                self._renew(self._tenure)  # what came had nothing to write, and came too often for a pause
             for _, durable in tasks:
                 durable()
 

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, select
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, TimeoutError as PoolTimeout
 
 from hostler.model.codec import dump_event, load_event
-from hostler.model.errors import CorruptState, StoreFenced
+from hostler.model.errors import CorruptState, StoreBusy, StoreFenced
 from hostler.model.events import ChunkDone, ChunkReturned, ChunkTaken, Entry, RequestAccepted, job_of, subject
 from hostler.model.past import PastJob
 from hostler.model.record import record
@@ -85,8 +85,11 @@ class Journal:
     def hold(self) -> None:
         """Keep a connection open by which others see that the leader is connected."""
         with self._translating("the lead cannot be held"):
-            self._held = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-            leading.hold(self._held, self._leading)
+            held = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            leading.hold(held, self._leading)
+            self._held = held
+        if self._is_closed:
+            self._let_go()
 
     def is_held(self, epoch: int) -> bool:
         """Whether the controller of this epoch keeps such a connection, as far as the database knows."""
@@ -107,6 +110,16 @@ class Journal:
         """Let others take over at once; nothing is written here after that."""
         with self._writing("the lead cannot be given up") as connection:
             leading.give_up(connection, self._leading)
+
+    def arrive(self, identity: str) -> None:
+        """This is where a journal was taken to: it may be led here, and keeps its identity."""
+        with self._writing("the journal cannot be taken up here") as connection:
+            leading.arrive(connection, identity)
+
+    def stay(self) -> None:
+        """What was begun by a claim with `moved_to` came to nothing: the journal may be led here again."""
+        with self._writing("the journal cannot be taken up here again") as connection:
+            leading.arrive(connection, None)
 
     def identity(self, own: str) -> str:
         """What tells this journal from every other one; `own` from now on, where nothing was noted yet."""
@@ -213,10 +226,14 @@ class Journal:
     def close(self) -> None:
         """Let go of the database; a thread that still reads lets go of its connection at the end of that."""
         self._is_closed = True
-        if self._held is not None:
-            self._held.invalidate()
-            self._held.close()
+        self._let_go()
         self._engine.dispose()
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            held.invalidate()
+            held.close()
 
     @property
     def _leading(self) -> int:
@@ -267,17 +284,19 @@ class Journal:
             yield
         except DBAPIError as error:
             raise translated(error, what) from error
+        except PoolTimeout as error:
+            raise StoreBusy(
+                f"{what}: all connections to the database are in use, and none came free in time"
+            ) from error
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
         # Outside a transaction of ours: a reader of the write-ahead log never stands in the writer's way.
-        try:
+        with self._translating(f"the journal {self._engine.url.database} cannot be read"):
             with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
                 yield connection
                 if self._is_closed:
                     connection.invalidate()  # it would go back to a pool that nobody empties any more
-        except DBAPIError as error:
-            raise translated(error, f"the journal {self._engine.url.database} cannot be read") from error
 
 
 def _journal_row(entry: Entry, epoch: int | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, insert, select, text, update
 
-from hostler.model.errors import StoreBusy, StoreFenced
+from hostler.model.errors import Conflict, SchemaMismatch, StoreBusy, StoreFenced
 from hostler.store import tables
 from hostler.store.dialect import ignore_known
 
@@ -28,6 +28,8 @@ class Leader(NamedTuple):
     url: str | None = None
     identity: str | None = None
     """Of the journal."""
+    moved_to: str | None = None
+    """Where the journal was taken; nobody leads it here any more."""
 
     @property
     def shown(self) -> str:
@@ -42,6 +44,8 @@ class Claim(NamedTuple):
     controller: str = ""
     holder: str = ""
     url: str | None = None
+    moved_to: str | None = None
+    """Where the journal is being taken: afterwards nobody leads it here."""
 
 
 def leader(connection: Connection) -> Leader:
@@ -54,14 +58,17 @@ def leader(connection: Connection) -> Leader:
 def take(connection: Connection, claim: Claim, at: float, skipping: int, seen: Leader | None) -> int:
     """Begin the next epoch, whoever leads; or, where `seen` is given, only if nothing was heard of that one since.
 
-    Raises `StoreBusy` where something was.
+    Raises `StoreBusy` where something was, `Conflict` where the journal was taken elsewhere, `SchemaMismatch` where its
+    tables are not of this version.
     """
     table = tables.leader
+    _expect_own_schema(connection)
     connection.execute(ignore_known(connection, table), {"id": LEADER, **Leader()._asdict()})
     # First of all: whoever writes holds this row until its commit, and what it has written counts then.
     held = update(table).where(_as_seen(seen)).values(**_of(claim), beat=0)
     if connection.execute(held).rowcount != 1:
         raise StoreBusy("another controller leads, or shows that it lives")
+    _expect_here(connection, claim)
     newest = connection.execute(select(func.max(tables.controllers.c.epoch))).scalar()
     epoch: int = (newest or 0) + skipping + 1
     row = {"epoch": epoch, "started_at": at, "version": claim.version}
@@ -121,6 +128,12 @@ def take_away(connection: Connection) -> None:
     connection.execute(update(table).values(epoch=table.c.epoch + 1, holder="", url=None))
 
 
+def arrive(connection: Connection, identity: str | None) -> None:
+    """The journal may be led here; with `identity`, that is what it is called."""
+    told = {} if identity is None else {"identity": identity}
+    connection.execute(update(tables.leader).values(moved_to=None, holder="", url=None, **told))
+
+
 def identity(connection: Connection, own: str) -> str:
     """What tells this journal from others; `own` where nothing was noted yet."""
     table = tables.leader
@@ -142,4 +155,24 @@ def _as_seen(seen: Leader | None) -> ColumnElement[bool]:
 
 
 def _of(claim: Claim) -> dict[str, Any]:
-    return {"controller": claim.controller, "holder": claim.holder, "url": claim.url}
+    told = {"controller": claim.controller, "holder": claim.holder, "url": claim.url}
+    return told if claim.moved_to is None else {**told, "moved_to": claim.moved_to}
+
+
+def _expect_own_schema(connection: Connection) -> None:
+    """Whoever brought the tables up to date since they were opened may have changed what we write."""
+    found = connection.execute(text("select version_num from alembic_version")).scalar()
+    if found != tables.SCHEMA:
+        raise SchemaMismatch(
+            f"the journal has schema {found!r} by now, and this version of Hostler leads with {tables.SCHEMA!r}; "
+            "upgrade this controller"
+        )
+
+
+def _expect_here(connection: Connection, claim: Claim) -> None:
+    moved_to = connection.execute(select(tables.leader.c.moved_to)).scalar()
+    if moved_to is not None and claim.moved_to is None:
+        raise Conflict(
+            f"this journal was taken to {moved_to}, or that was cut off: name that one as `store`, or run "
+            "`hostler store migrate` again"
+        )

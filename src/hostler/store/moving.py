@@ -46,11 +46,16 @@ def move(source: Place, target: Place, at: float, version: str) -> Moved:
     """
     journal = open_journal(source)
     try:
-        journal.begin_epoch(at, Claim(version, holder=f"moved to {named(target)}"))
+        # Whoever stands by would lead here again as soon as nothing is heard of us.
+        journal.begin_epoch(at, Claim(version, holder="moving", moved_to=named(target)))
+        try:
+            with _made(target) as place, _reading(source) as theirs, _writing(place) as ours:
+                return _copy_all(theirs, ours)
+        except BaseException:
+            journal.stay()
+            raise
     finally:
         journal.close()
-    with _made(target) as place, _reading(source) as theirs, _writing(place) as ours:
-        return _copy_all(theirs, ours)
 
 
 @contextmanager

@@ -14,11 +14,10 @@ from hostler.model.errors import NotFound, SchemaMismatch
 from hostler.store import leading
 from hostler.store.dialect import FILE, POSTGRESQL, Place, engine_of, named, patiently, reading_once, translated
 from hostler.store.journal import Journal
+from hostler.store.tables import SCHEMA
 
 __all__ = ["FILE", "SCHEMA", "open_journal", "read_journal", "schema_of"]
 
-SCHEMA = "0007"
-"""The newest migration; what this version writes."""
 MIGRATING = 0x686F7374
 """The number of the advisory lock under which one of several controllers brings the tables of a database up to date."""
 

@@ -19,6 +19,8 @@ from sqlalchemy import (
     text,
 )
 
+SCHEMA = "0007"
+"""The newest migration; what this version writes."""
 metadata = MetaData()
 
 journal = Table(
@@ -187,4 +189,6 @@ leader = Table(
     Column("url", Text, nullable=True),
     # What tells this journal from every other one: agents elsewhere have their folders under it.
     Column("identity", Text, nullable=True),
+    # Where the journal was taken: nobody leads it here any more.
+    Column("moved_to", Text, nullable=True),
 )

@@ -20,6 +20,7 @@ def upgrade() -> None:
         sa.Column("holder", sa.Text, nullable=False),
         sa.Column("url", sa.Text, nullable=True),
         sa.Column("identity", sa.Text, nullable=True),
+        sa.Column("moved_to", sa.Text, nullable=True),
     )
 
 
