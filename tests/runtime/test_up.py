@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from io import StringIO
 
 import pytest
 
-from hostler.runtime.up import _unless
+from hostler.model.errors import StoreLost
+from hostler.runtime.clock import SteadyClock
+from hostler.runtime.up import _once_back, _unless
 
 pytestmark = pytest.mark.anyio
 
@@ -35,6 +38,25 @@ async def test_who_leaves_at_once_waits_for_nothing() -> None:
     async with asyncio.timeout(5):
         await _unless(leave, hangs())
     assert ended == [1]
+
+
+async def test_who_was_overtaken_waits_for_a_database_that_is_away() -> None:
+    """It once ended: it was overtaken as the database was started anew, and then there was nobody to take over."""
+    tries = []
+
+    async def turn() -> None:
+        tries.append(1)
+        if len(tries) < 3:
+            raise StoreLost("the database does not answer")
+
+    class Impatient(SteadyClock):
+        async def sleep(self, seconds: float) -> None:
+            await asyncio.sleep(0)
+
+    out = StringIO()
+    assert await _once_back(turn, Impatient(), out) is None
+    assert len(tries) == 3
+    assert out.getvalue() == "hostler: the database does not answer\n"
 
 
 async def test_what_goes_wrong_meanwhile_is_heard() -> None:

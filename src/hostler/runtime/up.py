@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, cast
 
@@ -17,7 +18,7 @@ from fastapi import FastAPI
 
 from hostler.backends.base import Backend
 from hostler.backends.local import LocalNode
-from hostler.model.errors import SettingsError, StoreFenced
+from hostler.model.errors import SettingsError, StoreFenced, StoreLost
 from hostler.model.inputs import Configure, Declare, Submit, Tick
 from hostler.model.units import printable
 from hostler.runtime import door
@@ -122,8 +123,9 @@ async def _run(
         directory.note_fleet(loaded.path)
         adopt_identity(directory)
         shared = isinstance(directory.place, str)
+        turn = partial(_turn, loaded, directory, clock, out)
+        term = await turn() if shared else None
         while True:
-            term = await _turn(loaded, directory, clock, out) if shared else None
             if shared and term is None:
                 return EXIT_DONE
             try:
@@ -133,6 +135,22 @@ async def _run(
                 if overtaken is None:
                     raise
                 print(f"hostler: {overtaken}", file=out, flush=True)
+            term = await _once_back(turn, clock, out)
+
+
+async def _once_back(turn: Callable[[], Awaitable[Term | None]], clock: Clock, out: TextIO) -> Term | None:
+    """Another turn of one that was overtaken: a database that is away is waited for, as it is by those who stand by."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().remove_signal_handler(number)  # they were for the controller that led
+    told = False
+    while True:
+        try:
+            return await turn()
+        except StoreLost as error:
+            if not told:
+                print(f"hostler: {error}", file=out, flush=True)
+            told = True
+        await clock.sleep(NOTICE_S)
 
 
 async def _turn(loaded: Loaded, directory: StateDir, clock: Clock, out: TextIO) -> Term | None:
