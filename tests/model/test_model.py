@@ -25,6 +25,7 @@ from hostler.model import (
     fleet_events,
     inputs,
     loop_events,
+    past_events,
     pool_events,
     work,
 )
@@ -91,6 +92,7 @@ def test_unions_leave_nothing_out() -> None:
         artifact_events,
         backup_events,
         disk_events,
+        past_events,
     )
     facts = {each for module in modules for each in classes(module)} - {events.Entry}
     assert set(typing.get_args(typing.get_args(events.Event)[0])) == facts

@@ -150,6 +150,14 @@ def test_a_leader_with_nothing_to_write_shows_that_it_lives(monkeypatch: pytest.
     assert isinstance(dead[0], StoreFenced)
 
 
+def test_what_comes_often_and_has_nothing_to_write_keeps_nobody_from_renewing() -> None:
+    journal, tenure = Led(), Tenure(-1e9)
+    writer = leading_on(journal, tenure, [], [], threading.Event())
+    writer.write(Batch(entries=(), jobs=()), lambda: None)
+    assert writer.close(10)
+    assert (journal.renewals, tenure.holds(monotonic())) == (1, True)
+
+
 def test_what_is_written_renews_as_well() -> None:
     done = threading.Event()
     tenure = Tenure(-1e9)

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 from sqlalchemy import text
 
-from hostler.model.errors import StoreBusy, StoreFenced, StoreLost
+from hostler.model.errors import Conflict, SchemaMismatch, StoreBusy, StoreFenced, StoreLost
 from hostler.store import Claim, Journal, Leader, migrating, open_journal, postgres as connecting
 from hostler.store.dialect import Place
 from tests import postgres
@@ -80,6 +80,20 @@ def test_a_journal_keeps_the_identity_that_it_was_given_first(two: tuple[Journal
     assert two[0].leader().identity == "one"
 
 
+def test_a_journal_that_is_taken_elsewhere_is_led_by_nobody(two: tuple[Journal, Journal]) -> None:
+    first, second = two
+    first.begin_epoch(1.0, A)
+    second.begin_epoch(2.0, Claim("v", holder="moving", moved_to="elsewhere"))
+    for seen in (None, first.leader()):
+        with pytest.raises(Conflict, match="taken to elsewhere"):
+            first.begin_epoch(3.0, A, seen=seen)
+    assert second.begin_epoch(3.0, Claim("v", holder="moving", moved_to="elsewhere")) == 3, "it may be tried again"
+    second.stay()
+    assert first.begin_epoch(4.0, A, seen=first.leader()) == 4
+    second.arrive("its name")
+    assert first.leader().identity == "its name"
+
+
 def test_many_who_want_to_lead_get_an_epoch_each(place: Place) -> None:
     """And the journal only ever takes what the newest of them writes."""
     journals = [open_journal(place) for _ in range(4)]
@@ -118,8 +132,8 @@ def test_whoever_changes_the_tables_takes_the_lead_away(place: Place, monkeypatc
     with pytest.raises(StoreFenced):
         old.append([batch(trouble(1))])
     assert old.leader().holder == ""
-    assert old.begin_epoch(2.0, B) == 2
-    old.append([batch(trouble(1))])
+    with pytest.raises(SchemaMismatch, match="upgrade this controller"):
+        old.begin_epoch(2.0, B)
     old.close()
 
 

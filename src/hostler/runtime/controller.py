@@ -305,9 +305,9 @@ class Controller(Looks):
         """The same, several at a time."""
         return self._broadcast.pieces(after)
 
-    async def answer_at(self, url: str) -> None:
+    async def answer_at(self, url: str | None) -> None:
         """Tell other controllers of the same journal where this one answers, as soon as that can be written."""
-        while self._journal.shared:
+        while self._journal.shared and url is not None:
             try:
                 await asyncio.to_thread(self._journal.answer_at, url)
             except StoreError as error:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from hostler.runtime.elsewhere import Elsewhere
     from hostler.runtime.rays import Rays
 
+OF_DATABASES = frozenset({"PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE"})
+"""Variables by which the journal's database may be reached: no job needs ours."""
 Retire: TypeAlias = Callable[[NodeSpec, str | None], Backend]
 
 
@@ -141,7 +143,7 @@ class Maker:
     def _local(self, node: Node) -> Backend:
         options = self._options(node)
         options["env"] = {**node_env(node), "HOSTLER_ARTIFACTS": str(self._directory.artifacts.absolute())}
-        secrets = store_secrets(self._loaded, os.environ) | ray_secrets(self._loaded, os.environ)
+        secrets = store_secrets(self._loaded, os.environ) | ray_secrets(self._loaded, os.environ) | OF_DATABASES
         python, folder = node.python or sys.executable, self._directory.agent(node.name)
         return LocalNode(node.name, folder, python=python, withheld=secrets, **options)
 

@@ -33,7 +33,7 @@ from hostler.runtime.pump import refused
 from hostler.runtime.report import Reporter
 from hostler.runtime.standby import Standby
 from hostler.runtime.statedir import StateDir
-from hostler.runtime.term import Term, adopt_identity
+from hostler.runtime.term import Term, adopt_identity, end
 from hostler.settings import (
     Loaded,
     Telling,
@@ -134,7 +134,12 @@ async def _run(
                 overtaken = _overtaken(error)
                 if overtaken is None:
                     raise
+                structlog.get_logger().warning("overtaken", by=str(overtaken), with_all=repr(error))
                 print(f"hostler: {overtaken}", file=out, flush=True)
+            finally:
+                gc.unfreeze()  # what was set aside for one that led would never be let go
+                if term is not None:
+                    await asyncio.to_thread(end, term)
             term = await _once_back(turn, clock, out)
 
 
@@ -166,7 +171,11 @@ async def _turn(loaded: Loaded, directory: StateDir, clock: Clock, out: TextIO) 
         term = await standby.look()
         if term is not None:
             return term
-        _refuse_local(loaded, standby.leader)
+        if _local(loaded) is not None:
+            term = await standby.turn_unless_led()
+            if term is not None or standby.is_leaving:
+                return term
+            _refuse_local(loaded, standby.leader)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, standby.drain)
@@ -182,14 +191,19 @@ async def _turn(loaded: Loaded, directory: StateDir, clock: Clock, out: TextIO) 
 
 def _refuse_local(loaded: Loaded, leader: Leader) -> None:
     """Raise `SettingsError` at a node that would be another machine as soon as another controller leads."""
-    for index, node in enumerate(loaded.fleet.nodes):
-        if node.backend == LocalNode.kind:
-            place = loaded.tree.at(("nodes", index, "backend"))
-            raise SettingsError(
-                f"{place}: {leader.shown} leads, and node {node.name!r} is local, so it would be another machine once "
-                "this controller leads; let all controllers reach it by `backend: ssh`, or give this one a `store` of "
-                "its own"
-            )
+    index = _local(loaded)
+    if index is None:
+        return
+    place, name = loaded.tree.at(("nodes", index, "backend")), loaded.fleet.nodes[index].name
+    raise SettingsError(
+        f"{place}: {leader.shown} leads, and node {name!r} is local, so it would be another machine once this "
+        "controller leads; let all controllers reach it by `backend: ssh`, or give this one a `store` of its own"
+    )
+
+
+def _local(loaded: Loaded) -> int | None:
+    """Which node is this machine itself, if one is."""
+    return next((at for at, node in enumerate(loaded.fleet.nodes) if node.backend == LocalNode.kind), None)
 
 
 def _overtaken(error: BaseException) -> StoreFenced | None:

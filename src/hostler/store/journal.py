@@ -292,11 +292,13 @@ class Journal:
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
         # Outside a transaction of ours: a reader of the write-ahead log never stands in the writer's way.
-        with self._translating(f"the journal {self._engine.url.database} cannot be read"):
-            with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                yield connection
-                if self._is_closed:
-                    connection.invalidate()  # it would go back to a pool that nobody empties any more
+        with (
+            self._translating(f"the journal {self._engine.url.database} cannot be read"),
+            self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection,
+        ):
+            yield connection
+            if self._is_closed:
+                connection.invalidate()  # it would go back to a pool that nobody empties any more
 
 
 def _journal_row(entry: Entry, epoch: int | None) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError
 
 from hostler.model.errors import Conflict, CorruptState
 from hostler.model.record import record
+from hostler.store import leading
 from hostler.store.copying import ROWS, rows_of
 from hostler.store.dialect import FILE, Place, engine_of, named, patiently, reading_once, translated
 from hostler.store.leading import Claim
@@ -50,7 +51,9 @@ def move(source: Place, target: Place, at: float, version: str) -> Moved:
         journal.begin_epoch(at, Claim(version, holder="moving", moved_to=named(target)))
         try:
             with _made(target) as place, _reading(source) as theirs, _writing(place) as ours:
-                return _copy_all(theirs, ours)
+                moved = _copy_all(theirs, ours)
+                leading.arrive(ours, None)
+                return moved
         except BaseException:
             journal.stay()
             raise
