@@ -52,7 +52,9 @@ def show(as_json: Json = False, state_dir: StateDir = None) -> None:
     if as_json:
         say_json(told)
         return
-    print(f"{told['store']}: {newest} entries; {_led(leader)}")
+    print(f"journal  {told['store']}")
+    print(f"entries  {newest}")
+    print(f"leader   {_led(leader)}")
 
 
 def _led(leader: Leader) -> str:
