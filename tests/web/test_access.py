@@ -94,7 +94,7 @@ class TestEveryRoute:
 
     def test_has_a_scope(self) -> None:
         opened = [(method, path) for method, path in ROUTES if needed(method, path) is None]
-        assert {path for _, path in opened} == {"/healthz", "/login", "/static/{path:path}"}
+        assert {path for _, path in opened} == {"/healthz", "/leader", "/login", "/static/{path:path}"}
         writes = {needed(method, path) for method, path in GUARDED if method not in LOOKS and path != "/logout"}
         assert writes == {Scope.OPERATE, Scope.ADMIN}
 
@@ -104,7 +104,7 @@ class TestEveryRoute:
         assert {re.sub(r"\{\w+\}", "x", path) for path in (*PATHS, "/pages/parts", "/pages/stream")} <= paths
         others = {path for path in paths if not path.startswith((f"{API}/", "/pages/"))}
         assert others == {
-            "/", "/daemons/health", "/healthz", "/login", "/logout", "/metrics", "/queue/status", "/static/{path:path}",
+            "/", "/daemons/health", "/healthz", "/leader", "/login", "/logout", "/metrics", "/queue/status", "/static/{path:path}",
             "/status",
         }  # fmt: skip
 

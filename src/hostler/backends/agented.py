@@ -16,7 +16,7 @@ from hostler.backends.facts import checked, input_of, link_up_of, progress_of, t
 from hostler.model.commands import AttemptOrder, CanaryOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import LinkLost, NotFound
 from hostler.model.fleet import DeviceSpec, NodeSpec
-from hostler.model.inputs import Ended, Input, NodeFound, NodeGoes, SoFar, Trouble, WorkerRefused
+from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, NodeGoes, SoFar, Trouble, WorkerRefused
 from hostler.model.views import LogChunk
 from hostler.model.work import DeviceKind
 
@@ -222,7 +222,7 @@ class AgentedNode(ABC):
     def _first_report(self, hello: Facts, answer: Facts) -> Report:
         """What the agent has, and what its machine is. Raises `LinkLost` where that cannot be understood."""
         with understood(self.name, "its machine and its work"):
-            inputs = (*self._found(answer["facts"]), link_up_of(self.name, hello), *self._goes(hello))
+            inputs = (*self._found(answer["facts"]), self._link_up(hello), *self._goes(hello))
             return Report(inputs=inputs)
 
     def _goes(self, told: Facts) -> Iterator[Input]:
@@ -237,6 +237,10 @@ class AgentedNode(ABC):
                 "its GPUs could not be read, so it is used without them; look at nvidia-smi (or system_profiler) there"
             )
             yield Trouble(where=f"node {self.name}", what=what)
+
+    def _link_up(self, hello: Facts) -> LinkUp:
+        """What the agent has, by which name the core knows it."""
+        return link_up_of(self.name, hello)
 
     def _heard(self, message: Facts) -> list[Report]:
         """What a message says. Raises `LinkLost` where that cannot be understood."""

@@ -137,7 +137,8 @@ class Seat(Fleet):
         for _ in range(2):
             self.signal(signal.SIGTERM)
             time.sleep(0.5)
-        assert self.controller.wait(60) == 0, self.log()
+        status = self.controller.wait(60)
+        assert status == 0, f"it ended with {status}: {self.log()}"
 
 
 class Database:
