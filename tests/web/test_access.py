@@ -104,8 +104,8 @@ class TestEveryRoute:
         assert {re.sub(r"\{\w+\}", "x", path) for path in (*PATHS, "/pages/parts", "/pages/stream")} <= paths
         others = {path for path in paths if not path.startswith((f"{API}/", "/pages/"))}
         assert others == {
-            "/", "/daemons/health", "/healthz", "/leader", "/login", "/logout", "/metrics", "/queue/status", "/static/{path:path}",
-            "/status",
+            "/", "/daemons/health", "/healthz", "/leader", "/login", "/logout", "/metrics",
+            "/queue/status", "/static/{path:path}", "/status",
         }  # fmt: skip
 
     @pytest.mark.parametrize("path", [path for method, path in GUARDED if method == "GET" and "/api/" not in path])

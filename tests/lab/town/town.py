@@ -130,14 +130,16 @@ class Seat(Fleet):
                 self.is_frozen = self.is_frozen and self.controller is not process
 
     def leave(self) -> None:
-        """Have it end in good order, leaving at once."""
+        """Have it end in good order; one that waits for something is told once more, which has it leave at once."""
         with self._lock:
             self.wanted = False
         assert self.controller is not None
-        for _ in range(2):
+        self.signal(signal.SIGTERM)
+        try:
+            status = self.controller.wait(20)
+        except subprocess.TimeoutExpired:
             self.signal(signal.SIGTERM)
-            time.sleep(0.5)
-        status = self.controller.wait(60)
+            status = self.controller.wait(60)
         assert status == 0, f"it ended with {status}: {self.log()}"
 
 
