@@ -60,7 +60,7 @@ def _client(state: Path) -> Client:
 def _run(client: Client, kind: str, n: int) -> int:
     before = client.status()["jobs"]
     ended = _ended(before) + (1 if kind == "noop" else n)
-    names = client.submit([_sweep(n)] if kind == "noop" else [_script(at) for at in range(n)])
+    names = client.submit([sweep(n)] if kind == "noop" else [script(at) for at in range(n)])
     while _ended(client.status()["jobs"]) < ended:
         time.sleep(POLL_S)
     if kind == "noop":
@@ -72,11 +72,13 @@ def _ended(jobs: dict[str, int]) -> int:
     return sum(jobs[state] for state in FINAL)
 
 
-def _script(number: int) -> dict[str, Any]:
+def script(number: int) -> dict[str, Any]:
+    """A job that does nothing, in a process."""
     return {"name": f"true {number}", "payload": {"kind": "script", "schema": 1, "argv": ["true"]}}
 
 
-def _sweep(items: int) -> dict[str, Any]:
+def sweep(items: int) -> dict[str, Any]:
+    """A range in chunks of one item, of which each takes no time."""
     payload = {
         "kind": "sweep",
         "schema": 1,

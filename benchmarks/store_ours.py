@@ -41,7 +41,6 @@ from clients import (
 from hostler import __version__
 from hostler.client import AsyncClient, Client
 from hostler.core import Core
-from hostler.model.codec import digest
 from hostler.model.commands import Command, Launch
 from hostler.model.errors import ControllerAbsent, StoreError
 from hostler.model.events import AttemptStarted, Entry, JobDone
@@ -54,11 +53,11 @@ from hostler.runtime.writer import Writer
 from hostler.store import Batch, Journal, open_journal
 from hostler.store.dialect import Place
 from hostler.store.leading import Claim
+from hostler_runner import script, sweep
 
 NODES, SLOTS = 64, 8
 """What the attempts of `core` are on: about as many at once as pgqueuer's worker has."""
 WORKERS = 2
-NOOP_WORKER = Path(__file__).resolve().parent / "noop_worker.py"
 READY_S = 30.0
 POLL_S = 0.05
 
@@ -176,7 +175,7 @@ def over_http(what: Asked, road: str) -> dict[str, Any]:
         clients = [Client.from_state_dir(state) for _ in range(what.clients)]
 
         def submit(client: int, jobs: int) -> None:
-            clients[client].submit([_sweep(jobs)] if road == "chunks" else [_script()] * jobs)
+            clients[client].submit([sweep(jobs)] if road == "chunks" else [script(0)] * jobs)
 
         done, size = (_chunks_done, what.jobs) if road == "chunks" else (_jobs_done, BATCH)
         return through_by_threads(what, submit, lambda: done(clients[0]), size).line(__version__)
@@ -187,7 +186,7 @@ async def _submitted(what: Asked, state: Path) -> Measured:
         clients = [await stack.enter_async_context(AsyncClient.from_state_dir(state)) for _ in range(what.clients)]
 
         async def submit(client: int, jobs: int) -> None:
-            await clients[client].submit([_script()] * jobs)
+            await clients[client].submit([script(0)] * jobs)
 
         return await submitted(what, submit)
 
@@ -230,24 +229,6 @@ def _jobs_done(client: Client) -> int:
 
 def _chunks_done(client: Client) -> int:
     return sum(int(sweep["done"]) for sweep in client.sweeps())
-
-
-def _script() -> dict[str, Any]:
-    return {"name": "nothing", "payload": {"kind": "script", "schema": 1, "argv": ["true"]}}
-
-
-def _sweep(items: int) -> dict[str, Any]:
-    payload = {
-        "kind": "sweep",
-        "schema": 1,
-        "start": 0,
-        "stop": items,
-        "worker": [sys.executable, str(NOOP_WORKER)],
-        "params": {},
-        "digest": digest({}),
-        "max_chunk": 1,
-    }
-    return {"name": "nothing", "payload": payload}
 
 
 def _spec() -> JobSpec:

@@ -202,7 +202,7 @@ async def test_who_was_overtaken_ends_and_says_by_whom(directories: tuple[StateD
         with pytest.raises(ExceptionGroup) as ended:
             await overtaken(waiting)
         assert "controller 1 leads no more: 2 has taken over" in str(ended.value.exceptions)
-        seats[0].settled()
+        assert terms.end(seats[0]) is None
 
 
 async def test_a_leader_that_cannot_renew_carries_no_commands(
@@ -214,8 +214,7 @@ async def test_a_leader_that_cannot_renew_carries_no_commands(
         (first,) = await submit(controller, script("a"))
         await until_state(controller, first, JobState.DONE)
         ahead = [1000.0]
-        for module in (link, controlling):
-            monkeypatch.setattr(module, "monotonic", lambda: monotonic() + ahead[0])
+        monkeypatch.setattr(link, "monotonic", lambda: monotonic() + ahead[0])
         await until(lambda: not node.reachable)
         node.mend()
         (name,) = await submit(controller, script("b"))
@@ -263,7 +262,7 @@ async def test_copies_that_another_disk_has_are_told_to_be_gone(tmp_path: Path) 
 
     places: Any = located((), directory.artifacts, "here")
     directory.artifacts.mkdir()
-    missing = await inherit(journal, places, Told())  # type: ignore[arg-type]
+    missing = await inherit(journal, places, Told(), SteadyClock(), pytest.fail)  # type: ignore[arg-type]
     gone = [name for each in said for name in each.gone]
     assert (len(gone), len(set(gone))) == (missing, missing)
     assert set(names) <= set(gone)

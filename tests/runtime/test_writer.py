@@ -158,6 +158,17 @@ def test_what_comes_often_and_has_nothing_to_write_keeps_nobody_from_renewing() 
     assert (journal.renewals, tenure.holds(monotonic())) == (1, True)
 
 
+def test_what_has_nothing_to_write_does_not_say_that_all_is_well() -> None:
+    journal, told = Led(), list[StoreError | None]()
+    journal.broken.set()
+    writer = leading_on(journal, Tenure(-1e9), told, [], threading.Event())
+    for _ in range(3):
+        writer.write(Batch(entries=(), jobs=()), lambda: None)
+    assert writer.close(10)
+    assert [type(each) for each in told] == [StoreLost] * len(told)
+    assert told
+
+
 def test_what_is_written_renews_as_well() -> None:
     done = threading.Event()
     tenure = Tenure(-1e9)

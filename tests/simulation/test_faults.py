@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 import pytest
 
@@ -23,17 +25,24 @@ SEEDS = int(os.environ.get("FAULT_SEEDS", "150"))
 BLOCK = 50
 MAX_VIRTUAL_S = 3600.0
 LONG_S = 200.0
+Run: TypeAlias = Callable[[int], tuple[World, Plan, Report]]
+Check: TypeAlias = Callable[[World, Plan, Report], None]
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_nothing_is_lost(first: int) -> None:
-    for seed in range(first, first + BLOCK):
+    play(range(first, first + BLOCK), run, check)
+
+
+def play(seeds: range, run: Run, check: Check) -> None:
+    """Worlds to their ends, each checked; a fault says which one it is of."""
+    for seed in seeds:
         try:
             world, plan, report = run(seed)
             check(world, plan, report)
             check_nothing_is_left(world)
         except Exception as error:
-            error.add_note(f"world of seed {seed}; again: tests.simulation.test_faults.run({seed})")
+            error.add_note(f"world of seed {seed}; again: {run.__module__}.run({seed})")
             raise
 
 

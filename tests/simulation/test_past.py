@@ -15,7 +15,7 @@ from hostler.sim.controller import replayed
 from hostler.sim.faults import all_kinds
 from hostler.sim.report import Report
 from hostler.sim.world import World
-from tests.simulation.test_faults import MAX_VIRTUAL_S, check_nothing_is_left
+from tests.simulation.test_faults import MAX_VIRTUAL_S, play
 from tests.simulation.worlds import Plan, small_world
 
 SEEDS = int(os.environ.get("FAULT_SEEDS", "40"))
@@ -24,14 +24,7 @@ AT_ONCE = Rules(past=PastRules(keep_finished=0, keep_finished_s=0.0))
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 20))
 def test_nothing_is_lost_where_jobs_leave(first: int) -> None:
-    for seed in range(first, first + 20):
-        try:
-            world, plan, report = run(seed)
-            check(world, plan, report)
-            check_nothing_is_left(world)
-        except Exception as error:
-            error.add_note(f"world of seed {seed}; again: tests.simulation.test_past.run({seed})")
-            raise
+    play(range(first, first + 20), run, check)
 
 
 def run(seed: int) -> tuple[World, Plan, Report]:

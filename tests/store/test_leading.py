@@ -17,7 +17,7 @@ from tests import postgres
 from tests.store.conftest import asked
 from tests.store.test_journal import batch, trouble
 
-A, B = Claim("v", "a", "host-a:1"), Claim("v", "b", "host-b:2", "http://b")
+A, B = Claim("v", "a", "host-a:1"), Claim("v", "b", "host-b:2")
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_giving_up_and_answering_are_for_the_one_that_leads(two: tuple[Journal, 
     second.begin_epoch(2.0, B)
     first.give_up()
     first.answer_at("http://a")
-    assert second.leader() == Leader(2, 0, "b", "host-b:2", "http://b")
+    assert second.leader() == Leader(2, 0, "b", "host-b:2")
     second.give_up()
     assert first.leader() == Leader(2, 0, "b", "", None)
     assert first.leader().shown == "controller 2"

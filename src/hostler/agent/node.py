@@ -36,6 +36,8 @@ class Node:
         self.places: Dict[str, Place] = {}
         self.touched: Set[Place] = set()
         self.complaints: List[str] = []
+        if state.damaged:
+            log("%d lines of the journal could not be understood and are passed over" % state.damaged)
         self._last_complaint: Optional[str] = None
 
     def record(self, entry: Json) -> None:

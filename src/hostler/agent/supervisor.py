@@ -82,8 +82,6 @@ class Supervisor:
         self._code = files.own_digest()
         journal = Journal(directory + "/journal.jsonl")
         state = State(journal.replay())
-        if state.damaged:
-            log("%d lines of the journal could not be understood and are passed over" % state.damaged)
         same_boot = state.boot == procs.boot_id()
         state.agent = state.agent or uuid.uuid4().hex
         state.boot, state.incarnation = procs.boot_id(), state.incarnation + 1

@@ -23,7 +23,7 @@ from hostler.model.alert_views import AlertView, TargetView
 from hostler.model.artifacts import ReplicationRules
 from hostler.model.commands import Command, Fit, NodeCommand, Solve
 from hostler.model.disks import CleanView, DoomedFile, Keeping, RetentionView, TombView
-from hostler.model.errors import FilesError, LinkError, LinkLost, NotFound, StoreError
+from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError
 from hostler.model.events import AttemptEnded, Entry, job_of
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
@@ -32,10 +32,9 @@ from hostler.model.views import (
     LogChunk,
 )
 from hostler.model.work import FINAL_STATES, HELD_STATES, JobState, StagePayload
-from hostler.policy.leadership import Tenure
 from hostler.runtime.artifacts import Artifacts
 from hostler.runtime.broadcast import Broadcast
-from hostler.runtime.clock import Clock, monotonic
+from hostler.runtime.clock import Clock
 from hostler.runtime.contents import Contents
 from hostler.runtime.disks.cleaning import Cleaner
 from hostler.runtime.disks.needs import Orders, is_full, needed_on, needs
@@ -46,7 +45,7 @@ from hostler.runtime.gathering import Gatherer
 from hostler.runtime.hearing import Hearing
 from hostler.runtime.inheriting import inherit
 from hostler.runtime.keptlogs import KeptLogs
-from hostler.runtime.link import Link
+from hostler.runtime.link import Link, hang_up_in_time
 from hostler.runtime.looking import Looks
 from hostler.runtime.loops import every
 from hostler.runtime.notifying import Notifier
@@ -151,19 +150,7 @@ class Controller(Looks):
         self._stock = Stock(self._journal, self._places, copies, clock, trouble)
         self._artifacts = Artifacts(self._journal, self._places, copies, clock)
         self._contents = Contents(self._artifacts, self._places, directory.fetched, clock, verdicts)
-        self._cleaner = Cleaner(
-            self._journal,
-            self._places,
-            directory.kept,
-            copies,
-            keeping,
-            clock,
-            now=self._now,
-            needs=partial(needs, self._core.state, Orders()),
-            targets=lambda: self._core.state.rules.targets,
-            tell=self.tell,
-            trouble=partial(self.record, "disk"),
-        )
+        self._cleaner = self._cleaner_here(keeping, copies)
         old = {} if retired is None else dict(self._retired(retired))
         self._links = {name: self._linked(name, each) for name, each in {**backends, **old}.items()}
         self._node_cleaner = self._cleaner_of_nodes(keeping, copies)
@@ -416,7 +403,7 @@ class Controller(Looks):
             tasks.create_task(self._scrubber.run(), name="scrubber")
             tasks.create_task(self._clean(), name="disks")
             if self._term.tenure is not None:
-                tasks.create_task(self._watch_tenure(self._term.tenure), name="tenure")
+                tasks.create_task(hang_up_in_time(self._term.tenure, self._links, self._clock), name="tenure")
             for link in self._links.values():
                 tasks.create_task(link.run(self._term.epoch), name=f"link {link.name}")
             snapshots = every(
@@ -429,26 +416,11 @@ class Controller(Looks):
             )
             tasks.create_task(snapshots, name="snapshots")
 
-    async def _watch_tenure(self, tenure: Tenure) -> None:
-        """Keep no link while another controller may lead: a node that hears of an old one would keep what it has for
-        it beyond its lease, and the new one gives that to others."""
-        while True:
-            await self._clock.sleep(TENURE_LOOK_S)
-            if not tenure.holds(monotonic()):
-                for link in self._links.values():
-                    link.hang_up()
-
     async def _clean(self) -> None:
         """Nothing is deleted before it is known what of the copies is not here."""
-        while self._term.inherited:
-            try:
-                missing = await inherit(self._journal, self._places, self._verdicts)
-            except (StoreError, FilesError, OSError) as error:
-                self.record("copies", f"what the controller before has left cannot be told: {error}")
-                await self._clock.sleep(INHERIT_S)
-            else:
-                self._term.inherited = False
-                self._log.info("another controller led before", missing=missing)
+        if self._term.inherited:
+            await inherit(self._journal, self._places, self._verdicts, self._clock, partial(self.record, "copies"))
+            self._term.inherited = False
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._cleaner.run(), name="disk")
             tasks.create_task(self._node_cleaner.run(), name="disks of nodes")
@@ -490,6 +462,21 @@ class Controller(Looks):
         for name in self._left_behind():
             node = self._core.state.nodes[name]
             yield name, make(node.spec, node.agent)
+
+    def _cleaner_here(self, keeping: Keeping, copies: ReplicationRules) -> Cleaner:
+        return Cleaner(
+            self._journal,
+            self._places,
+            self._directory.kept,
+            copies,
+            keeping,
+            self._clock,
+            now=self._now,
+            needs=partial(needs, self._core.state, Orders()),
+            targets=lambda: self._core.state.rules.targets,
+            tell=self.tell,
+            trouble=partial(self.record, "disk"),
+        )
 
     def _cleaner_of_nodes(self, keeping: Keeping, copies: ReplicationRules) -> NodeCleaner:
         return NodeCleaner(

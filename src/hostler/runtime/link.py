@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -220,6 +220,18 @@ class Link:
             self._pump.post(*await backend.lend(group[0].worker, [command.chunk for command in group]))
         else:
             await _carry_ends(backend, kind, group)
+
+
+async def hang_up_in_time(tenure: Tenure, links: Mapping[str, Link], clock: Clock) -> None:
+    """Until cancelled: keep no link while another controller may lead.
+
+    A node that hears of an old one would keep what it has beyond its lease, and the new one gives that to others.
+    """
+    while True:
+        await clock.sleep(PERMIT_S)
+        if not tenure.holds(monotonic()):
+            for link in links.values():
+                link.hang_up()
 
 
 async def _carry_ends(backend: RunsChunks, kind: type, group: Sequence[Any]) -> None:

@@ -14,7 +14,7 @@ from hostler.core.readings import readings
 from hostler.model.alert_views import TargetView
 from hostler.model.artifacts import ReplicationRules
 from hostler.model.disks import CleanView, DoomedFile, RetentionView, TombView
-from hostler.model.errors import HostlerError, LinkLost, StandsBy, StoreBusy, StoreError
+from hostler.model.errors import HostlerError, LinkLost, SchemaMismatch, StandsBy, StoreBusy, StoreError
 from hostler.model.events import Entry
 from hostler.model.inputs import Asked, Drain, Input, Trouble
 from hostler.model.readings import LoopReading, Part, Readings
@@ -83,10 +83,11 @@ class Standby(Looks):
         self.lives = False
         """Whether the leader was seen to do something."""
         self.store_trouble: StoreError | None = None
-        trouble = self._trouble
-        verdicts = Verdicts(self._journal, places, clock, self._refuse, trouble)
-        self._replicator = Replicator(self._journal, places, directory.artifacts, copies, clock, verdicts, trouble)
-        self._stock = Stock(self._journal, places, copies, clock, trouble)
+        verdicts = Verdicts(self._journal, places, clock, self._refuse, self._trouble)
+        self._replicator = Replicator(
+            self._journal, places, directory.artifacts, copies, clock, verdicts, self._trouble
+        )
+        self._stock = Stock(self._journal, places, copies, clock, self._trouble)
         self._artifacts = Artifacts(self._journal, places, copies, clock)
         self._contents = Contents(self._artifacts, places, directory.fetched, clock, verdicts)
         self.trails = Trails(self, clock.now)
@@ -109,31 +110,18 @@ class Standby(Looks):
         if not self._is_over:
             await asyncio.to_thread(self._journal.close)
 
-    async def turn(self) -> Term | None:
+    async def turn(self, *, unless_led: bool = False) -> Term | None:
         """Follow the journal until it is our turn to lead; `None`: somebody asked this controller to end.
 
-        Raises `CorruptState`.
+        With `unless_led` also as soon as the leader was seen to live. Raises `CorruptState`, `Conflict` where the
+        journal was taken elsewhere, and `SchemaMismatch` where a newer version has it.
         """
-        while not self._leaving.is_set():
+        while not (self._leaving.is_set() or (unless_led and self.lives)):
             term = await self.look()
             if term is not None:
                 return term
             await self._rest()
         return None
-
-    async def turn_unless_led(self) -> Term | None:
-        """The same, until the leader has been seen to live; `None`: it has, or we are asked to end."""
-        while not self._leaving.is_set() and not self.lives:
-            term = await self.look()
-            if term is not None:
-                return term
-            await self._rest()
-        return None
-
-    @property
-    def is_leaving(self) -> bool:
-        """Whether somebody asked it to end."""
-        return self._leaving.is_set()
 
     async def look(self) -> Term | None:
         """Read what is new, and take over if it is time: then journal and core are the term's."""
@@ -154,6 +142,8 @@ class Standby(Looks):
         except StoreBusy as error:
             self._log.info("another controller was quicker, or lives", why=str(error))
             return None
+        except SchemaMismatch:
+            raise  # no waiting helps: a newer version has changed the tables
         except StoreError as error:
             self._note(error)
             return None

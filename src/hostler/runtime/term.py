@@ -35,10 +35,9 @@ class Term:
     """Shows that we live until there is a writer that does."""
 
     def settled(self) -> None:
-        """There is a writer now."""
+        """There is a writer now. A renewal that is under way is not waited for: the journal takes one at a time."""
         if self.bridge is not None:
-            self.bridge.close()
-            self.bridge = None
+            self.bridge.end()
 
 
 class Bridge:
@@ -51,9 +50,13 @@ class Bridge:
         self._thread = threading.Thread(target=self._run, name="hostler-lead", daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
-        """Renew no more; a renewal that is under way is waited for."""
+    def end(self) -> None:
+        """Begin no more renewals."""
         self._over.set()
+
+    def close(self) -> None:
+        """The same, and wait for one that is under way."""
+        self.end()
         self._thread.join()
 
     def _run(self) -> None:
@@ -121,10 +124,11 @@ def claim(directory: StateDir) -> Claim:
 
 def end(term: Term) -> StoreError | None:
     """Let others take over at once, and let go of the database; what went wrong with that does no harm."""
-    term.settled()
     if term.is_over:
         return None
     term.is_over = True
+    if term.bridge is not None:
+        term.bridge.close()
     try:
         if term.journal.shared:
             term.journal.give_up()

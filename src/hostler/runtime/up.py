@@ -171,11 +171,12 @@ async def _turn(loaded: Loaded, directory: StateDir, clock: Clock, out: TextIO) 
         term = await standby.look()
         if term is not None:
             return term
-        if _local(loaded) is not None:
-            term = await standby.turn_unless_led()
-            if term is not None or standby.is_leaving:
-                return term
-            _refuse_local(loaded, standby.leader)
+        local = _local(loaded)
+        if local is not None:
+            term = await standby.turn(unless_led=True)
+            if term is None:
+                raise _refusal_of_local(loaded, local, standby.leader)
+            return term
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, standby.drain)
@@ -189,13 +190,10 @@ async def _turn(loaded: Loaded, directory: StateDir, clock: Clock, out: TextIO) 
             return term
 
 
-def _refuse_local(loaded: Loaded, leader: Leader) -> None:
-    """Raise `SettingsError` at a node that would be another machine as soon as another controller leads."""
-    index = _local(loaded)
-    if index is None:
-        return
+def _refusal_of_local(loaded: Loaded, index: int, leader: Leader) -> SettingsError:
+    """What is said of a node that would be another machine as soon as another controller leads."""
     place, name = loaded.tree.at(("nodes", index, "backend")), loaded.fleet.nodes[index].name
-    raise SettingsError(
+    return SettingsError(
         f"{place}: {leader.shown} leads, and node {name!r} is local, so it would be another machine once this "
         "controller leads; let all controllers reach it by `backend: ssh`, or give this one a `store` of its own"
     )

@@ -130,11 +130,11 @@ class Writer:
             else:
                 if self._tenure is not None:
                     self._tenure.renewed(asked_at)
+                self._well()
                 break
             if self._giving_up.wait(RETRY_S[min(tries, len(RETRY_S) - 1)]):
                 return False
             tries += 1
-        self._well()
         return True
 
     def _well(self) -> None:

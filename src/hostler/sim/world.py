@@ -20,6 +20,7 @@ from hostler.policy import programme
 from hostler.sim import telemetry
 from hostler.sim.agenda import Agenda
 from hostler.sim.agent import Fact, VirtualAgent
+from hostler.sim.asking import Done, ask_until_answered
 from hostler.sim.controller import VirtualController
 from hostler.sim.faults import Faults, Lives
 from hostler.sim.ground import firm_ground
@@ -255,22 +256,13 @@ class World:
         self.agenda.later(FIT_S, answer)
 
     def _ask(self, given: Submit) -> None:
-        answered = False
+        def ask(done: Done) -> None:
+            self.controller.take(given, done=done)
 
-        def done(answers: Sequence[Any]) -> None:
-            nonlocal answered
-            if isinstance(answers[0], HostlerError):
-                raise answers[0]
-            if not answered:
-                answered = True
-                self._unanswered -= 1
+        ask_until_answered(self.agenda, ask, PATIENCE_S, self._note_answer)
 
-        def ask() -> None:
-            if not answered:
-                self.controller.take(given, done=done)
-                self.agenda.later(PATIENCE_S, ask)
-
-        ask()
+    def _note_answer(self) -> None:
+        self._unanswered -= 1
 
     # The wire.
 

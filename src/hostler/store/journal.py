@@ -85,9 +85,8 @@ class Journal:
     def hold(self) -> None:
         """Keep a connection open by which others see that the leader is connected."""
         with self._translating("the lead cannot be held"):
-            held = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-            leading.hold(held, self._leading)
-            self._held = held
+            self._held = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            leading.hold(self._held, self._leading)
         if self._is_closed:
             self._let_go()
 

@@ -43,7 +43,6 @@ class Claim(NamedTuple):
     version: str
     controller: str = ""
     holder: str = ""
-    url: str | None = None
     moved_to: str | None = None
     """Where the journal is being taken: afterwards nobody leads it here."""
 
@@ -155,7 +154,7 @@ def _as_seen(seen: Leader | None) -> ColumnElement[bool]:
 
 
 def _of(claim: Claim) -> dict[str, Any]:
-    told = {"controller": claim.controller, "holder": claim.holder, "url": claim.url}
+    told = {"controller": claim.controller, "holder": claim.holder, "url": None}
     return told if claim.moved_to is None else {**told, "moved_to": claim.moved_to}
 
 

@@ -8,12 +8,12 @@ from random import Random
 from typing import Any
 
 from hostler.model.commands import Clear, Collect, Command, Fit, Keep, NodeCommand, Solve
-from hostler.model.errors import HostlerError
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Ended, Fetched, LinkDown, Started, Submit
 from hostler.model.work import JobSpec
 from hostler.sim.agenda import Agenda
 from hostler.sim.agent import Fact, VirtualAgent
+from hostler.sim.asking import Done, ask_until_answered
 from hostler.sim.cluster.contender import LEADER, Contender
 from hostler.sim.cluster.mishaps import Misfortune
 from hostler.sim.cluster.process import Clocks, Hazard
@@ -346,23 +346,14 @@ class Cluster:
     # The rest.
 
     def _ask(self, given: Submit) -> None:
-        answered = False
+        def ask(done: Done) -> None:
+            contender = self.random.choice(list(self.contenders.values()))
+            contender.process.do(0.0, lambda: contender.take(given, done=done))
 
-        def done(answers: Sequence[Any]) -> None:
-            nonlocal answered
-            if isinstance(answers[0], HostlerError):
-                raise answers[0]
-            if not answered:
-                answered = True
-                self._unanswered -= 1
+        ask_until_answered(self.agenda, ask, PATIENCE_S / 2, self._note_answer)
 
-        def ask() -> None:
-            if not answered:
-                contender = self.random.choice(list(self.contenders.values()))
-                contender.process.do(0.0, lambda: contender.take(given, done=done))
-                self.agenda.later(PATIENCE_S / 2, ask)
-
-        ask()
+    def _note_answer(self) -> None:
+        self._unanswered -= 1
 
     def _watch(self) -> None:
         self.proof.look(self.agents.values(), leaps=self.troubles.leaps)
