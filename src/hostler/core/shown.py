@@ -281,7 +281,8 @@ def _made(state: State, work: WorkKind, whom: str) -> Mapping[str, float | None]
 def _made_for(work: WorkKind, config: Config) -> Mapping[str, float | None]:
     match work:
         case WorkKind.SELFPLAY:
-            return {"game": sum(each.games for each in config.segments.values() if each.player != RECORDED)}
+            here = sum(each.games for each in config.segments.values() if each.player != RECORDED)
+            return {"game": config.past_games + here}
         case WorkKind.TRAINING:
             return {"sample": sum(each.training.samples for each in config.models.values())}
         case WorkKind.EXPORT:

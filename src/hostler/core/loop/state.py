@@ -175,6 +175,9 @@ class Config:
     jobs: dict[str, WorkKind] = field(default_factory=dict)
     """Its jobs that are not over."""
     segments: dict[str, Segment] = field(default_factory=dict)
+    """Those of jobs that have not left the state."""
+    past_games: int = 0
+    """Games of self-play of those that have."""
     closing: dict[str, Closing] = field(default_factory=dict)
     """By attempt."""
     datasets: dict[str, Dataset] = field(default_factory=dict)
