@@ -10,7 +10,7 @@ from hostler.core import accounts, cordons, forecast
 from hostler.core.alerting import views as alerting
 from hostler.core.care import views as care
 from hostler.core.index import Index
-from hostler.core.loop import pausing
+from hostler.core.loop import matches, pausing
 from hostler.core.loop.claims import idle_s
 from hostler.core.loop.ranking import targets
 from hostler.core.loop.state import RECORDED, Config
@@ -288,7 +288,7 @@ def _made_for(work: WorkKind, config: Config) -> Mapping[str, float | None]:
         case WorkKind.EXPORT:
             return {"position": sum(each.ref.positions for each in config.datasets.values())}
         case WorkKind.EVALUATION:
-            return {"game": sum(len(group) for match in config.matches for group in match.groups)}
+            return {"game": config.past_match_games + sum(map(matches.games, config.matches))}
     return {}
 
 
