@@ -156,9 +156,11 @@ def test_a_leader_that_stands_still_in_the_middle_is_not_waited_for_for_ever(
     server: postgres.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It holds the row in an open transaction; PostgreSQL ends that, and what it had written with it."""
-    monkeypatch.setattr(connecting, "IDLE_MS", 300)
     place = server.database()
-    first, second = open_journal(place), open_journal(place)
+    with monkeypatch.context() as impatient:
+        impatient.setattr(connecting, "IDLE_MS", 300)
+        first = open_journal(place)
+    second = open_journal(place)
     first.begin_epoch(1.0, A)
     begun = time.monotonic()
 

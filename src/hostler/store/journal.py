@@ -143,7 +143,7 @@ class Journal:
         hit_rows = [row for entry in entries for row in _hit_rows(entry)]
         asked = [{"seq": entry.seq} for entry in entries if isinstance(entry.event, RequestAccepted)]
         with self._writing("the journal cannot be written") as connection:
-            with self._fenced(connection):
+            with self._fenced(connection, entries[0].seq - 1 if entries else None):
                 if entries:
                     insert_rows(connection, tables.journal, [_journal_row(entry, self._epoch) for entry in entries])
                 if newest:
@@ -240,9 +240,9 @@ class Journal:
         assert self._epoch is not None, "no epoch was begun"
         return self._epoch
 
-    def _fenced(self, connection: Connection) -> AbstractContextManager[None]:
-        """What the block writes in one go is refused where another leads."""
-        return together(connection) if self._epoch is None else leading.fenced(connection, self._epoch)
+    def _fenced(self, connection: Connection, after: int | None) -> AbstractContextManager[None]:
+        """What the block writes in one go is refused where another leads, or does not follow what is there."""
+        return together(connection) if self._epoch is None else leading.fenced(connection, self._epoch, after)
 
     def _are_there(self, entries: Sequence[Entry]) -> bool:
         """Whether these entries were written after all, by this controller. Raises `CorruptState`, `StoreFenced`."""

@@ -104,30 +104,38 @@ def fence(connection: Connection, epoch: int) -> None:
 
 
 @contextmanager
-def fenced(connection: Connection, epoch: int) -> Iterator[None]:
+def fenced(connection: Connection, epoch: int, after: int | None = None) -> Iterator[None]:
     """The same, together with what the block writes (`dialect.together`): two waits less for each commit.
 
-    Raises `StoreFenced` at its end, before anything is committed.
+    With `after`, that has to be the newest entry of the journal. Raises `StoreFenced` at its end, before anything is
+    committed.
     """
     held: Any = None
     try:
         with together(connection):
-            held = _hold(connection, epoch)
+            held = _hold(connection, epoch, after)
             yield
     except DBAPIError as error:
         if held is not None and held.rowcount == 0:
             raise _refused(epoch, None) from error  # what another has written is in the way of what we write
         raise
-    if held.rowcount != 1:
-        raise _refused(epoch, _newest(connection))
+    if held.rowcount == 1:
+        return
+    newest = _newest(connection)
+    raise _refused(epoch, newest) if newest != epoch else _lost(connection, after)
 
 
-def _hold(connection: Connection, epoch: int) -> Any:
+def _hold(connection: Connection, epoch: int, after: int | None) -> Any:
     """A cursor whose `rowcount`, once it is known, says whether the row is held."""
-    if connection.dialect.name != POSTGRESQL:
+    if connection.dialect.name == POSTGRESQL:
+        # SQLAlchemy would look at the answer at once, and then never again.
+        driven = driver_of(connection)
+        if after is None:
+            return driven.execute(_PLAIN_FENCE, (epoch, LEADER))
+        return driven.execute(_PLAIN_FENCE + _PLAIN_AFTER, (epoch, LEADER, after))
+    if after is None:
         return connection.execute(_FENCE, {"own": epoch})
-    # SQLAlchemy would look at the answer at once, and then never again.
-    return driver_of(connection).execute(_PLAIN_FENCE, (epoch, LEADER))
+    return connection.execute(_FENCE_AFTER, {"own": epoch, "after": after})
 
 
 def _newest(connection: Connection) -> int | None:
@@ -140,13 +148,27 @@ def _refused(epoch: int, newest: int | None) -> StoreFenced:
     return StoreFenced(f"controller {epoch} leads no more: {by} has taken over. What it had not written is not done")
 
 
+def _lost(connection: Connection, after: int | None) -> StoreFenced:
+    """A fail-over to a replica that lagged behind does that, and so does a backup put in place of the database."""
+    seq = tables.journal.c.seq
+    found = connection.execute(select(func.max(seq)).where(seq <= after)).scalar() or 0  # behind it is what is refused
+    return StoreFenced(
+        f"the journal ends at entry {found}, and this controller has written up to {after}: the database has lost what "
+        "it had confirmed. Whoever leads next goes on from what there is; let its replicas be synchronous"
+    )
+
+
 _FENCE = (
     update(tables.leader)
     .where(tables.leader.c.id == LEADER, tables.leader.c.epoch == bindparam("own"))
     .values(beat=tables.leader.c.beat + 1)
 )
 """Made once: it is part of every write."""
+_FENCE_AFTER = _FENCE.where(
+    select(func.coalesce(func.max(tables.journal.c.seq), 0)).scalar_subquery() == bindparam("after")
+)
 _PLAIN_FENCE = "update leader set beat = beat + 1 where epoch = %s and id = %s"
+_PLAIN_AFTER = " and (select coalesce(max(seq), 0) from journal) = %s"
 """The same in PostgreSQL's words."""
 
 
