@@ -17,7 +17,6 @@ No peer is measured: none of those at hand keeps what is over.
 from __future__ import annotations
 
 import shutil
-import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -35,10 +34,10 @@ from tests import postgres
 from tests.integration.conftest import Fleet, a_fleet
 
 from common import Bar, Row, command_line, report
-from history_rows import Made, System, all_rows, ran_of, snapshot_of, spec_of
+from history_rows import Made, System, adder, all_rows, ran_of, snapshot_of, spec_of
 from hostler.core import Core
 from hostler.model import codec
-from hostler.store import Place, open_journal, tables
+from hostler.store import Place, open_journal
 from hostler.store.dialect import FILE, engine_of
 from hostler.store.past import find
 
@@ -117,7 +116,7 @@ def fill(place: Place, jobs: int) -> tuple[float, str]:
     with journal.catalogue() as connection:
         (sample,) = find(connection, (f"j{RUN}",))
     made = Made(sample)
-    add = _into_sqlite(place) if isinstance(place, Path) else _into_postgres(place)
+    add = adder(place)
     for past, rows in all_rows(made, RUN + 1, jobs - KEEP + 1, SOME):
         add("past", past)
         add("jobs", rows)
@@ -183,36 +182,6 @@ def _times(count: int, call: Callable[[], Any]) -> list[float]:
         call()
         taken.append(time.perf_counter() - began)
     return taken
-
-
-def _into_sqlite(place: Path) -> Callable[[str, list[dict[str, Any]]], None]:
-    connection = sqlite3.connect(place / FILE)
-    connection.execute("pragma synchronous = off")
-
-    def add(table: str, rows: list[dict[str, Any]]) -> None:
-        columns = [column.name for column in tables.metadata.tables[table].columns]
-        marks = ", ".join("?" * len(columns))
-        with connection:
-            connection.executemany(
-                f"insert into {table} ({', '.join(columns)}) values ({marks})",
-                [tuple(row[name] for name in columns) for row in rows],
-            )
-
-    return add
-
-
-def _into_postgres(place: str) -> Callable[[str, list[dict[str, Any]]], None]:
-    engine = engine_of(place)
-
-    def add(table: str, rows: list[dict[str, Any]]) -> None:
-        columns = [column.name for column in tables.metadata.tables[table].columns]
-        with engine.begin() as connection:
-            raw: Any = connection.connection.driver_connection
-            with raw.cursor().copy(f"copy {table} ({', '.join(columns)}) from stdin") as copy:
-                for row in rows:
-                    copy.write_row([row[name] for name in columns])
-
-    return add
 
 
 def _size(place: Place) -> str:

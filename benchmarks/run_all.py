@@ -26,6 +26,7 @@ NAMES = (
     "scale",
     "store",
     "history",
+    "compaction",
     "sweeps",
     "gavel",
     "providers",

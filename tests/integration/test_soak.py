@@ -33,8 +33,17 @@ MINUTES = float(os.environ.get("SOAK_MINUTES", "0"))
 SPAN_S = MINUTES * 60 or 30.0
 EVERY_S = 5.0
 BATCH, MOST_WAITING = 20, 60
-KEPT = {"keep_finished": 500, "keep_finished_s": 60}
-"""Finished jobs in memory: few, so that what grows with them cannot be told from none by its size."""
+KEPT = {
+    "keep_finished": 500,
+    "keep_finished_s": 60,
+    "snapshot_every": 10_000,
+    "compact_after_s": 60,
+    "keep_entries": 1000,
+}
+"""Finished jobs in memory: few, so that what grows with them cannot be told from none by its size. Entries are packed
+as soon as two snapshots cover them, so that the rows of the journal have an end."""
+JOURNAL_PER_H = 0.1
+"""How much the rows of the journal may grow by in an hour, on the disk, in the second half."""
 MEMORY_PER_H = 0.05
 """How much of its memory it may grow by in an hour, in the second half of the time."""
 FILES_PER_H = 4.0
@@ -54,7 +63,9 @@ class Sample:
     entries: int
     done: int
     journal: int
-    """Bytes of its table with indexes."""
+    """Bytes of its table with indexes,"""
+    segments: int
+    """and those of what is packed."""
     wal: int
 
 
@@ -108,7 +119,8 @@ def sampled(seat: Seat, database: Connection) -> Iterator[Sample]:
             files=process.num_fds(),
             entries=_asked(database, "select max(seq) from journal"),
             done=_asked(database, "select count(*) from jobs where state = 'done'"),
-            journal=_asked(database, _SIZE),
+            journal=_asked(database, _SIZE.format("journal")),
+            segments=_asked(database, _SIZE.format("segment")),
             wal=_asked(database, "select sum(size) from pg_ls_waldir()"),
         )
         time.sleep(max(0.0, EVERY_S - (time.monotonic() - began) % EVERY_S))
@@ -126,7 +138,10 @@ def judged(samples: Sequence[Sample]) -> Iterator[str]:
         yield f"open files grow by {files:.1f} an hour; {FILES_PER_H:g} are allowed"
     if (wal := max(each.wal for each in samples)) > WAL_BYTES:
         yield f"the WAL has {wal >> 20} MB; {WAL_BYTES >> 20} are allowed"
-    for what, of in (("entries", lambda each: each.entries), ("bytes of the journal", lambda each: each.journal)):
+    journal = slope(late, lambda each: each.journal) * 3600 / median(each.journal for each in late)
+    if journal > JOURNAL_PER_H:
+        yield f"the journal's rows grow by {journal:.1%} an hour; {JOURNAL_PER_H:.0%} is allowed"
+    for what, of in (("entries", lambda each: each.entries), ("bytes of segments", lambda each: each.segments)):
         first, second = per_job(early, of), per_job(late, of)
         if second > UNEVEN * first:
             yield f"{what} per job: {first:.1f} at first, {second:.1f} later"
@@ -155,13 +170,15 @@ def report(samples: Sequence[Sample]) -> str:
         memory, files = slope(late, lambda each: each.memory), slope(late, lambda each: each.files)
         lines.append(f"second half: memory {memory * 3600 / 2**20:+.2f} MB/h, files {files * 3600:+.2f}/h")
         lines.append(f"entries per job {per_job(late, lambda each: each.entries):.2f}")
-        lines.append(f"bytes of the journal per job {per_job(late, lambda each: each.journal):.0f}")
+        journal = slope(late, lambda each: each.journal)
+        lines.append(f"the journal's rows {journal * 3600 / 2**20:+.2f} MB/h")
+        lines.append(f"bytes of segments per job {per_job(late, lambda each: each.segments):.0f}")
     return "\n".join(lines)
 
 
 _SIZE = """
 select coalesce(sum(pg_total_relation_size(c.oid)), 0) from pg_class c
-where c.relname like 'journal%' and c.relkind in ('r', 'p')
+where c.relname like '{}%' and c.relkind in ('r', 'p')
 """
 
 
@@ -176,7 +193,16 @@ def _job() -> dict[str, object]:
 def test_the_trends_are_seen() -> None:
     """What grows is told, whatever single samples say; what stays is not."""
     flat = [
-        Sample(at_s=5.0 * at, memory=10**8 + (at % 7) * 10**5, files=30, entries=8 * at, done=at, journal=at, wal=1)
+        Sample(
+            at_s=5.0 * at,
+            memory=10**8 + (at % 7) * 10**5,
+            files=30,
+            entries=8 * at,
+            done=at,
+            journal=10**7 + (at % 9) * 10**5,
+            segments=90 * at,
+            wal=1,
+        )
         for at in range(720)
     ]
     assert list(judged(flat)) == []
@@ -186,5 +212,7 @@ def test_the_trends_are_seen() -> None:
     assert "open files grow by" in "".join(judged(opened))
     kept = [Sample(**{**vars(each), "wal": 2 << 30 if at == 9 else 1}) for at, each in enumerate(flat)]
     assert "the WAL has 2048 MB" in "".join(judged(kept))
+    unpacked = [Sample(**{**vars(each), "journal": each.journal + 2000 * at}) for at, each in enumerate(flat)]
+    assert "the journal's rows grow by" in "".join(judged(unpacked))
     idle = [Sample(**{**vars(each), "entries": 8 * at + max(at - 400, 0) * 20}) for at, each in enumerate(flat)]
     assert "entries per job" in "".join(judged(idle))

@@ -20,12 +20,13 @@ from hostler.model.artifacts import HUB, SUFFIXES, ArtifactKind, Standing, Wante
 from hostler.model.errors import Conflict, CorruptState, HostlerError, NotFound, StoreBusy, StoreFull
 from hostler.model.events import CopiesGone, JournalRestored
 from hostler.model.inputs import CopiesTold, GivePlaceUp
+from hostler.model.rules import CompactRules
 from hostler.runtime import holding, restoring
 from hostler.runtime.backing import Backup, create
 from hostler.runtime.pacing import Bandwidth
 from hostler.runtime.places import Located, located
 from hostler.runtime.statedir import StateDir
-from hostler.store import Batch, Claim, catalogue, open_journal
+from hostler.store import Batch, Claim, Snapshot, catalogue, compacting, open_journal
 from hostler.store.opening import FILE
 from hostler.store.settling import Marks, Rules
 from hostler.stores.base import ObjectName, Pace, at_once
@@ -79,6 +80,51 @@ def restore(
     """Go on from it, an hour after it was made."""
     tell = [].append if tells is None else tells.append
     return restoring.restore(backup.path, directory, {}, NOW + 3600.0, tell, fetch=fetch)
+
+
+def compacted(directory: StateDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of its journal is in segments."""
+    monkeypatch.setattr(compacting, "ENTRIES", 20)
+    with closing(open_journal(directory.path)) as journal:
+        journal.save_snapshot(Snapshot(seq=journal.newest_seq(), at=1.0, data=b"x"))
+        while journal.compact(CompactRules(after_s=0.0, keep_entries=5), 1e12):
+            pass
+        assert journal.sizes().packed.segments > 2
+
+
+def test_a_backup_of_segments_is_proved_and_gone_on_from(
+    directory: StateDir, tmp_path: Path, told: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compacted(directory, monkeypatch)
+    backup = create(directory, tmp_path, NOW)
+    assert backup.manifest["journal"]["seq"] == told.state.seq
+    assert restoring.verify(backup.path, directory, {}).manifest == backup.manifest
+    restore(backup, StateDir(tmp_path / "other"))
+    with closing(open_journal(tmp_path / "other")) as journal:
+        assert list(journal.read(limit=told.state.seq)) == told.entries
+        assert journal.sizes().packed.segments > 2
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        (
+            "update segments set data = cast(substr(data, 1, 50) || substr(data, 52) as blob)",
+            "entries 1 to 20 is damaged",
+        ),
+        ("delete from segments where first = 21", "gap"),
+        ("delete from segment_jobs", "segment_jobs says"),
+    ],
+)
+def test_segments_of_a_backup_that_do_not_agree_are_found(
+    directory: StateDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, why: str
+) -> None:
+    compacted(directory, monkeypatch)
+    with closing(sqlite3.connect(directory.path / FILE)) as connection, connection:
+        connection.execute(statement)
+    backup = create(directory, tmp_path, NOW)
+    with pytest.raises(CorruptState, match=why):
+        restoring.verify(backup.path, directory, {})
 
 
 def test_a_backup_is_proved_and_gone_on_from(directory: StateDir, tmp_path: Path, told: Loop) -> None:

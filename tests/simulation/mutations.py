@@ -24,7 +24,7 @@ from hostler.sim.agent import Process, VirtualAgent
 from hostler.sim.cluster.contender import Contender
 from hostler.sim.cluster.desk import Journal
 from hostler.sim.cluster.shelf import Errand, Sent, Shelf
-from hostler.sim.cluster.store import Line, Log, Mark, Part, Saved, VirtualStore
+from hostler.sim.cluster.store import Gone, Line, Log, Mark, Packed, Part, Row, Saved, VirtualStore
 from hostler.sim.cluster.wire import Wire
 from hostler.sim.cluster.world import Cluster
 
@@ -143,6 +143,28 @@ def another_writers_lines_taken_for_ones_own(patch: pytest.MonkeyPatch) -> None:
         self._desk.ask(work, lambda _: done(), failed)
 
     patch.setattr(Journal, "append", append)
+
+
+@planted
+def rows_deleted_before_the_segment_is_durable(patch: pytest.MonkeyPatch) -> None:
+    """Old lines go in one transaction, and their segment comes in another one behind it."""
+
+    def replace_apart(self: VirtualStore, row: Row, packed: Packed, gone: Gone) -> None:
+        self._commit([row, gone], self._compacting)
+        self._commit([packed], self._compacting)
+
+    patch.setattr(VirtualStore, "_replace", replace_apart)
+
+
+@planted
+def segment_written_and_rows_kept(patch: pytest.MonkeyPatch) -> None:
+    """The segment is there before its lines are gone."""
+
+    def replace_apart(self: VirtualStore, row: Row, packed: Packed, gone: Gone) -> None:
+        self._commit([row, packed], self._compacting)
+        self._commit([gone], self._compacting)
+
+    patch.setattr(VirtualStore, "_replace", replace_apart)
 
 
 # Leading.

@@ -43,7 +43,7 @@ def filled(place: Place) -> None:
 def test_everything_is_taken_there_and_back(
     place: Place, other: Place, new_place: Callable[[], Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moving, "ROWS", 7)
+    monkeypatch.setattr("hostler.store.copying.ROWS", 7)
     filled(place)
     there = move(place, other, 5.0, "v")
     assert (there.rows["journal"], there.rows["snapshots"], there.seq) == (25, 1, 25)

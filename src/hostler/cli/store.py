@@ -10,9 +10,10 @@ import typer
 
 from hostler import __version__
 from hostler.cli.common import Json, StateDir, directory
-from hostler.cli.show import Column, say, say_json, table
+from hostler.cli.show import Column, plural, quantity, say, say_json, table
 
 if TYPE_CHECKING:
+    from hostler.store.journal import Sizes
     from hostler.store.leading import Leader
     from hostler.store.moving import Moved
 
@@ -26,7 +27,7 @@ TABLES = (Column("TABLE"), Column("ROWS", right=True), Column("SHA-256", yields=
 
 @store.command()
 def show(as_json: Json = False, state_dir: StateDir = None) -> None:
-    """Show which database has the journal, its newest entry, and who leads.
+    """Show which database has the journal, its newest entry, what is packed of it, and who leads.
 
     \b
     Example:
@@ -38,7 +39,7 @@ def show(as_json: Json = False, state_dir: StateDir = None) -> None:
     place = Directory(directory(state_dir)).place
     journal = read_journal(place)
     try:
-        leader, newest = journal.leader(), journal.newest_seq()
+        leader, newest, sizes = journal.leader(), journal.newest_seq(), journal.sizes()
     finally:
         journal.close()
     told = {
@@ -48,13 +49,38 @@ def show(as_json: Json = False, state_dir: StateDir = None) -> None:
         "holder": leader.holder or None,
         "url": leader.url,
         "beat": leader.beat,
+        "rows": sizes.rows,
+        "rows_bytes": sizes.row_bytes,
+        "segments": sizes.packed.segments,
+        "segment_entries": sizes.packed.entries,
+        "segments_bytes": sizes.packed_disk_bytes,
+        "content_bytes": sizes.packed.content_bytes,
+        "packed_bytes": sizes.packed.packed_bytes,
     }
     if as_json:
         say_json(told)
         return
     print(f"journal  {told['store']}")
     print(f"entries  {newest}")
+    print(f"rows     {_rows(sizes)}")
+    print(f"packed   {_segments(sizes)}")
     print(f"leader   {_led(leader)}")
+
+
+def _rows(sizes: Sizes) -> str:
+    return f"{sizes.rows} entries{_taking(sizes.row_bytes)}"
+
+
+def _segments(sizes: Sizes) -> str:
+    packed = sizes.packed
+    if not packed.segments:
+        return "none; entries go there when they are old, many, and covered by snapshots"
+    of = f"{plural(packed.segments, 'segment')} with {packed.entries} entries"
+    return f"{of}{_taking(sizes.packed_disk_bytes)}; unpacked {quantity(packed.content_bytes)}B"
+
+
+def _taking(size: int | None) -> str:
+    return "" if size is None else f", {quantity(size)}B on the disk"
 
 
 def _led(leader: Leader) -> str:

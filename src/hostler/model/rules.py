@@ -155,6 +155,16 @@ class PastRules:
 
 
 @record
+class CompactRules:
+    """Which entries of the journal go into segments: packed, and as good to read as others, only slower."""
+
+    after_s: Rest = 7 * 86_400.0
+    """How old they are."""
+    keep_entries: Annotated[int, Field(ge=0)] = 100_000
+    """The newest that stay, however old they are."""
+
+
+@record
 class Rules:
     """Everything the policies are told by the fleet's owner."""
 

@@ -16,9 +16,7 @@ from hostler.core import cordons
 from hostler.core.alerting import learners, views as alerting
 from hostler.core.readings import readings
 from hostler.core.stuck import is_stuck
-from hostler.core.views import (
-    find_job,
-)
+from hostler.core.views import find_job
 from hostler.model.alert_views import AlertView, TargetView
 from hostler.model.artifacts import ReplicationRules
 from hostler.model.commands import Command, Fit, NodeCommand, Solve
@@ -28,13 +26,13 @@ from hostler.model.events import AttemptEnded, Entry, job_of
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
 from hostler.model.readings import LoopReading, Part, Readings
-from hostler.model.views import (
-    LogChunk,
-)
+from hostler.model.rules import CompactRules
+from hostler.model.views import LogChunk
 from hostler.model.work import FINAL_STATES, HELD_STATES, JobState, StagePayload
 from hostler.runtime.artifacts import Artifacts
 from hostler.runtime.broadcast import Broadcast
 from hostler.runtime.clock import Clock
+from hostler.runtime.compacting import Compactor
 from hostler.runtime.contents import Contents
 from hostler.runtime.disks.cleaning import Cleaner
 from hostler.runtime.disks.needs import Orders, is_full, needed_on, needs
@@ -49,7 +47,7 @@ from hostler.runtime.link import Link, hang_up_in_time
 from hostler.runtime.looking import Looks
 from hostler.runtime.loops import every
 from hostler.runtime.notifying import Notifier
-from hostler.runtime.parts import COMMANDS, JOURNAL, PLANS, RATINGS, SNAPSHOTS, parts
+from hostler.runtime.parts import COMMANDS, COMPACTION, JOURNAL, PLANS, RATINGS, SNAPSHOTS, parts
 from hostler.runtime.past import PastJobs
 from hostler.runtime.places import Places, located, recall, troubles
 from hostler.runtime.planner import Planner
@@ -74,6 +72,7 @@ WRITER_PATIENCE_S = 5.0
 RELEASE_S = 30.0
 """How long a controller that leaves waits for its nodes, all together, to let go of what idles there."""
 USUAL = ReplicationRules()
+COMPACT = CompactRules()
 DRY_RUN = Keeping()
 INHERIT_S = 10.0
 ANSWER_AGAIN_S = 1.0
@@ -107,6 +106,7 @@ class Controller(Looks):
         places: Places | None = None,
         copies: ReplicationRules = USUAL,
         keeping: Keeping = DRY_RUN,
+        compact: CompactRules = COMPACT,
         term: Term | None = None,
     ) -> None:
         self._directory = directory
@@ -126,6 +126,8 @@ class Controller(Looks):
         self._term.settled()
         self._vitals = vitals = Vitals(clock)
         execute, publish = vitals.beside(COMMANDS, self._execute), vitals.beside(JOURNAL, self._publish)
+        beat = partial(vitals.beat, COMPACTION)
+        self._compactor = Compactor(self._journal, compact, clock, self.record, beat)
         self._pump = Pump(self._core, self._writer, clock, execute, publish)
         self._fleet_nodes = frozenset(backends)
         self._logs = KeptLogs(directory.logs)
@@ -402,6 +404,7 @@ class Controller(Looks):
             tasks.create_task(self._stock.run(), name="stock")
             tasks.create_task(self._scrubber.run(), name="scrubber")
             tasks.create_task(self._clean(), name="disks")
+            tasks.create_task(self._compactor.run(), name="compaction")
             if self._term.tenure is not None:
                 tasks.create_task(hang_up_in_time(self._term.tenure, self._links, self._clock), name="tenure")
             for link in self._links.values():

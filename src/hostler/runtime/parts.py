@@ -12,12 +12,14 @@ from hostler.model.readings import Part
 from hostler.runtime.vitals import Vitals
 
 JOURNAL, COMMANDS, RATINGS, PLANS, SNAPSHOTS = "journal", "commands", "ratings", "plans", "snapshots"
+COMPACTION = "compaction"
 DOES = {
     JOURNAL: "makes entries durable before anything follows from them",
     COMMANDS: "hands commands to the nodes",
     RATINGS: "fits ratings, in a process of its own",
     PLANS: "solves the fleet's programme, in a thread",
     SNAPSHOTS: "folds the journal for the next start, in a process of its own",
+    COMPACTION: "packs the journal's old entries into segments",
 }
 LATE_S = 1.0
 """An event loop that was so late is worth a word."""

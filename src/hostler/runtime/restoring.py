@@ -32,7 +32,7 @@ from hostler.runtime.places import Places
 from hostler.runtime.pump import refused
 from hostler.runtime.snapshots import snapshot_of
 from hostler.runtime.statedir import StateDir
-from hostler.store import Batch, Claim, Journal, archive, open_journal, tables
+from hostler.store import Batch, Claim, Journal, archive, open_journal, segments, tables
 from hostler.store.archive import Archive
 from hostler.store.copying import copy_in, rows_of
 from hostler.store.opening import FILE
@@ -198,7 +198,12 @@ def _folded(made: Archive, folder: Path) -> tuple[Journal, Core]:
             core.replay(entries)
             rebuilt.append([Batch(entries=entries, jobs=())])
         core.validate()
-        faults = [*_other_end(made, core), *_other_rows(journal, rebuilt), *_other_jobs(journal, core)]
+        faults = [
+            *_other_end(made, core),
+            *_other_rows(journal, rebuilt),
+            *_other_jobs(journal, core),
+            *_astray(journal),
+        ]
         if faults:
             raise CorruptState(f"the backup contradicts itself: {'; '.join(islice(faults, DIFFERENCES))}")
     except BaseException:
@@ -270,6 +275,12 @@ def _other_jobs(journal: Journal, core: Core) -> Iterator[str]:
             should |= {"state": str(job.state), "ended_at": job.ended_at}
         if any(told[column] != value for column, value in should.items()):
             yield f"{name} is {told}, its journal says {should}"
+
+
+def _astray(journal: Journal) -> Iterator[str]:
+    """Jobs that would not be found in segments; what segments hold was read by now."""
+    with journal.catalogue() as connection:
+        yield from segments.faults(connection)
 
 
 @contextmanager

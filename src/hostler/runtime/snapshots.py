@@ -16,8 +16,8 @@ from hostler.store import Journal, Place, Snapshot, open_journal
 def recovered(journal: Journal, on_damage: Callable[[str], None]) -> Core:
     """The core as the journal has it: newest snapshot that can be read, then every entry after it.
 
-    The journal is the truth and is kept whole, so a damaged snapshot, or one of another version, only costs time;
-    `on_damage` hears of it. Raises `CorruptState` if the journal itself lacks entries.
+    The journal is the truth and is kept whole, its old entries in segments, so a damaged snapshot, or one of another
+    version, only costs time; `on_damage` hears of it. Raises `CorruptState` if the journal itself lacks entries.
     """
     core = Core(_newest_state(journal, on_damage))
     core.replay(journal.read(after=core.state.seq))

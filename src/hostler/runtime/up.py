@@ -238,6 +238,7 @@ async def _lead(
             places=_places(loaded, directory, reached.nodes),
             copies=replication_rules(loaded),
             keeping=loaded.fleet.retention.keeping(),
+            compact=loaded.fleet.journal.compacting(),
             term=term,
         ) as controller,
         answering(loaded, directory, calls, controller.record) as called,

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from hostler.model.rules import CompactRules
 from hostler.model.work import (
     DEFAULT_BUDGETS,
     GIGABYTES_MAX,
@@ -226,6 +227,15 @@ class Journal(Section):
     the store."""
     keep_finished_s: Annotated[float, Field(ge=60, le=SECONDS_MAX)] = 86_400.0
     """For how many seconds all finished jobs stay in memory, however many they are."""
+    compact_after_s: Rest = 7 * 86_400.0
+    """For how many seconds entries stay rows of their own; older ones are packed, some fifteen times smaller, and are
+    read as before, only slower."""
+    keep_entries: Annotated[int, Field(ge=1000)] = 100_000
+    """The newest entries that stay rows of their own, however old they are."""
+
+    def compacting(self) -> CompactRules:
+        """What goes into segments, as the store has it."""
+        return CompactRules(after_s=self.compact_after_s, keep_entries=self.keep_entries)
 
 
 class Limits(Section):

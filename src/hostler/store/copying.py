@@ -6,14 +6,15 @@ the writer does not wait. Snapshots are left out: they say nothing that the jour
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, MetaData, Table, insert, inspect, select
+from sqlalchemy import Connection, LargeBinary, MetaData, Table, insert, inspect, select
 from sqlalchemy.exc import DBAPIError
 
 from hostler.model.errors import CorruptState, NotFound
@@ -24,6 +25,8 @@ from hostler.store.opening import schema_of
 
 ROWS = 10_000
 """Rows of a member; they are in memory at once."""
+LARGE_ROWS = 100
+"""The same of tables with bytes, whose rows are larger."""
 LEFT_OUT = frozenset({"snapshots", "alembic_version"})
 LEVEL = 1
 
@@ -87,8 +90,13 @@ def copy_in(archive: Archive, place: Place) -> None:
 def rows_of(connection: Connection, table: Table) -> Iterator[tuple[Any, ...]]:
     """All rows of a table, in order of its primary key."""
     query = select(table).order_by(*table.primary_key.columns)
-    for row in connection.execute(query, execution_options={"yield_per": ROWS}):
+    for row in connection.execute(query, execution_options={"yield_per": rows_at_once(table)}):
         yield tuple(row)
+
+
+def rows_at_once(table: Table) -> int:
+    """How many rows of a table may be in memory."""
+    return LARGE_ROWS if _bytes_of(table) else ROWS
 
 
 def _copy_all(connection: Connection, archive: ArchiveWriter, name: str) -> Copied:
@@ -98,14 +106,23 @@ def _copy_all(connection: Connection, archive: ArchiveWriter, name: str) -> Copi
     rows, last = {}, {}
     for table in _tables(connection):
         rows[table.name], last[table.name] = _copy(connection, table, archive)
-    entry, controller = last["journal"], last["controllers"]
+    controller, (seq, at) = last["controllers"], _end(last)
     return Copied(
         schema=schema,
-        seq=0 if entry is None else int(entry["seq"]),
-        at=None if entry is None else float(entry["at"]),
+        seq=seq,
+        at=at,
         epoch=0 if controller is None else int(controller["epoch"]),
         rows=rows,
     )
+
+
+def _end(last: Mapping[str, dict[str, Any] | None]) -> tuple[int, float | None]:
+    """The newest entry and its time, be it a row or in a segment; older schemas have none of these."""
+    if (entry := last["journal"]) is not None:
+        return int(entry["seq"]), float(entry["at"])
+    if (segment := last.get("segments")) is not None:
+        return int(segment["last"]), float(segment["last_at"])
+    return 0, None
 
 
 def _tables(connection: Connection) -> list[Table]:
@@ -123,14 +140,15 @@ def _copy(connection: Connection, table: Table, archive: ArchiveWriter) -> tuple
         [_line(column.name for column in table.columns)],
     )
     row: tuple[Any, ...] | None = None
+    size = rows_at_once(table)
     for row in rows_of(connection, table):
         some.append(_line(row))
         count += 1
-        if count % ROWS == 0:
-            archive.add(_member(table.name, count // ROWS - 1), _packed(some))
+        if count % size == 0:
+            archive.add(_member(table.name, count // size - 1), _packed(some))
             some = [_line(columns)]
     if len(some) > 1:
-        archive.add(_member(table.name, count // ROWS), _packed(some))
+        archive.add(_member(table.name, count // size), _packed(some))
     return count, None if row is None else dict(zip(columns, row, strict=True))
 
 
@@ -140,11 +158,24 @@ def _fill(connection: Connection, table: Table, archive: Archive) -> None:
         columns, *rows = _unpacked(name, archive.read(name))
         if set(columns) != {column.name for column in table.columns}:
             raise CorruptState(f"{name} of the backup has other columns than its schema: {columns}")
-        connection.execute(insert(table), [dict(zip(columns, row, strict=True)) for row in rows])
+        connection.execute(insert(table), [_row(columns, row, _bytes_of(table), name) for row in rows])
         count += len(rows)
     told = archive.manifest["rows"][table.name]
     if count != told:
         raise CorruptState(f"the backup has {count} rows of {table.name}, and its manifest says {told}")
+
+
+def _bytes_of(table: Table) -> frozenset[str]:
+    """Columns of bytes."""
+    return frozenset(column.name for column in table.columns if isinstance(column.type, LargeBinary))
+
+
+def _row(columns: Sequence[str], values: Sequence[Any], in_bytes: frozenset[str], name: str) -> dict[str, Any]:
+    row = dict(zip(columns, values, strict=True))
+    try:
+        return {**row, **{column: base64.b64decode(row[column], validate=True) for column in in_bytes}}
+    except (ValueError, TypeError) as error:
+        raise CorruptState(f"{name} of the backup cannot be understood: {error}") from error
 
 
 def _member(table: str, number: int) -> str:
@@ -152,7 +183,11 @@ def _member(table: str, number: int) -> str:
 
 
 def _line(values: Any) -> str:
-    return json.dumps(list(values), separators=(",", ":"))
+    return json.dumps(list(values), separators=(",", ":"), default=_in_base64)
+
+
+def _in_base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
 
 
 def _unpacked(name: str, data: bytes) -> list[Any]:

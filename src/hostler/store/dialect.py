@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Dialect, Engine, Executable, Table, create_engine, event, insert
+from sqlalchemy import Connection, Dialect, Engine, Executable, Table, create_engine, event, insert, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
@@ -155,6 +155,12 @@ def ignore_known(connection: Connection, table: Table) -> Executable:
     return _ignore_known_in(table, connection.dialect.name)
 
 
+def table_bytes(connection: Connection, *of: Table) -> int | None:
+    """What tables take on the disk, with their indexes; `None`: this database does not say."""
+    sizes = [_table_bytes(connection, table.name) for table in of]
+    return None if None in sizes else sum(size or 0 for size in sizes)
+
+
 def translated(error: DBAPIError, what: str) -> StoreError:
     """A database's own error as one of ours, saying what to do."""
     text, kind = " ".join(str(error.orig).split()), _kind(error)
@@ -169,6 +175,22 @@ def translated(error: DBAPIError, what: str) -> StoreError:
     if "malformed" in text or "not a database" in text:
         return StoreError(f"{what}: the file is damaged ({text}). Restore it from a copy")
     return StoreError(f"{what}: {text}")
+
+
+def _table_bytes(connection: Connection, table: str) -> int | None:
+    if connection.dialect.name == POSTGRESQL:
+        asked = text("select pg_total_relation_size(cast(:name as regclass))")
+        return int(connection.execute(asked, {"name": table}).scalar_one())
+    parts = text("select name from sqlite_schema where tbl_name = :name and rootpage > 0")
+    names = connection.execute(parts, {"name": table}).scalars().all()
+    # One question for each: of several names at once it reads the whole file.
+    asked = text("select pgsize from dbstat where aggregate = 1 and name = :name")
+    try:
+        return sum(int(connection.execute(asked, {"name": name}).scalar_one()) for name in names)
+    except DBAPIError as error:
+        if "dbstat" in str(error.orig):
+            return None  # this SQLite was built without it
+        raise
 
 
 def _kind(error: DBAPIError) -> str | None:

@@ -1,4 +1,7 @@
-"""The journal: append facts, read them back, keep snapshots beside them. One writer; every call here blocks."""
+"""The journal: append facts, read them back, keep snapshots beside them. One writer; every call here blocks.
+
+Old entries are in segments (`store.segments`); whoever reads does not know the difference.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ from hostler.model.errors import CorruptState, StoreBusy, StoreFenced
 from hostler.model.events import ChunkDone, ChunkReturned, ChunkTaken, Entry, RequestAccepted, job_of, subject
 from hostler.model.past import PastJob
 from hostler.model.record import record
+from hostler.model.rules import CompactRules
 from hostler.model.views import HitView, JobView
-from hostler.store import catalogue, leading, past, tables
-from hostler.store.dialect import POSTGRESQL, insert_rows, together, translated, upsert
+from hostler.store import catalogue, compacting, leading, past, segments, tables
+from hostler.store.dialect import POSTGRESQL, insert_rows, table_bytes, together, translated, upsert
 from hostler.store.leading import Claim, Leader
 
 SNAPSHOTS_KEPT = 2
@@ -42,6 +46,20 @@ class Snapshot:
     seq: int
     at: float
     data: bytes
+
+
+@record
+class Sizes:
+    """How much there is of the journal."""
+
+    rows: int
+    """Entries that are rows,"""
+    row_bytes: int | None
+    """and what they take on the disk, with their indexes; `None`: this database does not say."""
+    packed: segments.Sums
+    """What is in segments,"""
+    packed_disk_bytes: int | None
+    """and what they take on the disk, with what finds jobs in them."""
 
 
 class Journal:
@@ -169,7 +187,10 @@ class Journal:
         table = tables.journal
         query = select(table.c.seq, table.c.at, table.c.data).where(table.c.job == job).order_by(table.c.seq)
         with self._reading() as connection:
-            return [_entry(row) for row in connection.execute(query)]
+            rows = {row.seq: row for row in connection.execute(query)}
+            # Looked at last: what has left the rows meanwhile is here, at worst twice.
+            old = {row.seq: row for row in segments.of_job(connection, job)}
+        return [_entry(row) for _, row in sorted({**rows, **old}.items())]
 
     def hits(self, job: str, after: int, limit: int) -> list[HitView]:
         """Accepted hits of a sweep in order of acceptance, beyond the first `after`."""
@@ -182,11 +203,16 @@ class Journal:
     def requests(self, before: int | None, limit: int) -> list[Entry]:
         """What was asked for (`RequestAccepted`), newest first, before entry number `before`."""
         table, asked = tables.journal, tables.requests
-        query = select(table.c.seq, table.c.at, table.c.data).join(asked, asked.c.seq == table.c.seq)
+        query = select(asked.c.seq, table.c.at, table.c.data).outerjoin(table, asked.c.seq == table.c.seq)
         if before is not None:
             query = query.where(asked.c.seq < before)
         with self._reading() as connection:
-            return [_entry(row) for row in connection.execute(query.order_by(asked.c.seq.desc()).limit(limit))]
+            rows = connection.execute(query.order_by(asked.c.seq.desc()).limit(limit)).all()
+            old = segments.at(connection, [row.seq for row in rows if row.data is None])
+        missing = [row.seq for row in rows if row.data is None and row.seq not in old]
+        if missing:
+            raise CorruptState(f"entries {missing[:5]} say what was asked for, and the journal does not have them")
+        return [_entry(old.get(row.seq, row)) for row in rows]
 
     @contextmanager
     def catalogue(self) -> Iterator[Connection]:
@@ -198,14 +224,41 @@ class Journal:
     def marking(self) -> Iterator[Connection]:
         """To write marks of the catalogue that no fact says (`store.settling`), while no fact is written."""
         with self._writing("what lacks copies cannot be marked") as connection:
-            if self._epoch is not None:
-                leading.fence(connection, self._epoch)
+            self._fence(connection)
             yield connection
 
     def newest_seq(self) -> int:
         """The number of the last entry; 0 in an empty journal."""
         with self._reading() as connection:
-            return connection.execute(select(func.max(tables.journal.c.seq))).scalar() or 0
+            newest = connection.execute(select(func.max(tables.journal.c.seq))).scalar()
+            return newest or segments.last_seq(connection)
+
+    def compact(self, rules: CompactRules, now: float) -> segments.Segment | None:
+        """Put the oldest entries into a segment, if enough of them may go: a step, for which no append waits long.
+
+        `None`: nothing was to be done. Raises `StoreFenced` where another leads by now, `CorruptState` where entries
+        are missing or would not come back as they are; nothing has changed then.
+        """
+        with self._reading() as connection:
+            step = compacting.next_step(connection, rules, now)
+        if step is None:
+            return None
+        with self._writing("the journal cannot be compacted") as connection:
+            self._fence(connection)
+            compacting.replace(connection, step)
+        return step.segment
+
+    def sizes(self) -> Sizes:
+        """How much there is."""
+        table = tables.journal
+        with self._reading() as connection:
+            first, newest = connection.execute(select(func.min(table.c.seq), func.max(table.c.seq))).one()
+            return Sizes(
+                rows=0 if first is None else newest - first + 1,
+                row_bytes=table_bytes(connection, tables.journal),
+                packed=segments.sums(connection),
+                packed_disk_bytes=table_bytes(connection, tables.segments, tables.segment_jobs),
+            )
 
     def snapshots(self) -> Iterator[Snapshot]:
         """The snapshots to start from, newest first."""
@@ -215,7 +268,7 @@ class Journal:
                 yield Snapshot(seq=row.seq, at=row.at, data=row.data)
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot, and drop all but the newest few. The journal itself stays whole."""
+        """Keep a snapshot, and drop all but the newest few. Entries stay, be it in segments."""
         row = {"seq": snapshot.seq, "at": snapshot.at, "data": snapshot.data}
         table = tables.snapshots
         with self._writing("the snapshot cannot be written") as connection:
@@ -240,6 +293,10 @@ class Journal:
         assert self._epoch is not None, "no epoch was begun"
         return self._epoch
 
+    def _fence(self, connection: Connection) -> None:
+        if self._epoch is not None:
+            leading.fence(connection, self._epoch)
+
     def _fenced(self, connection: Connection, after: int | None) -> AbstractContextManager[None]:
         """What the block writes in one go is refused where another leads, or does not follow what is there."""
         return together(connection) if self._epoch is None else leading.fenced(connection, self._epoch, after)
@@ -248,7 +305,8 @@ class Journal:
         """Whether these entries were written after all, by this controller. Raises `CorruptState`, `StoreFenced`."""
         table, last = tables.journal, entries[-1]
         with self._reading() as connection:
-            found = connection.execute(select(table).where(table.c.seq == last.seq)).one_or_none()
+            row = connection.execute(select(table).where(table.c.seq == last.seq)).one_or_none()
+            found: Any = row or segments.at(connection, [last.seq]).get(last.seq)
         if found is None:
             return False
         if found.epoch != self._epoch:
@@ -260,16 +318,14 @@ class Journal:
         return True
 
     def _pages(self, after: int, limit: int | None) -> Iterator[Entry]:
-        table = tables.journal
-        query = select(table.c.seq, table.c.at, table.c.data).order_by(table.c.seq)
         left = limit
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
             with self._reading() as connection:
-                rows = connection.execute(query.where(table.c.seq > after).limit(size)).all()
-            yield from (_entry(row) for row in rows)
-            if len(rows) < size:
+                rows = _page(connection, after, size)
+            if not rows:
                 return
+            yield from map(_entry, rows)
             after = rows[-1].seq
             left = None if left is None else left - len(rows)
 
@@ -299,6 +355,27 @@ class Journal:
             yield connection
             if self._is_closed:
                 connection.invalidate()  # it would go back to a pool that nobody empties any more
+
+
+def _page(connection: Connection, after: int, size: int) -> Sequence[Any]:
+    """The entries after number `after`, in order, as many as come together; none: there are no more."""
+    table = tables.journal
+    query = select(table.c.seq, table.c.at, table.c.data).order_by(table.c.seq)
+    # Numbers have no gaps: none of these means that they are in a segment, or not there yet. In this order: entries
+    # that leave the rows while somebody looks have been seen, or are in a segment by then.
+    rows = connection.execute(query.where(table.c.seq.between(after + 1, after + size))).all()
+    if rows and rows[0].seq == after + 1:
+        return rows
+    content = segments.covering(connection, after + 1)
+    if content is not None:
+        return content.rows(after, size)
+    rows = connection.execute(query.where(table.c.seq > after).limit(size)).all()
+    if not rows and segments.last_seq(connection) > after:
+        content = segments.covering(connection, after + 1)  # it may have come while we looked
+        if content is None:
+            raise CorruptState(f"the journal has a gap: there is no entry {after + 1}, and there are later ones")
+        return content.rows(after, size)
+    return rows
 
 
 def _journal_row(entry: Entry, epoch: int | None) -> dict[str, Any]:

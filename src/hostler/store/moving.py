@@ -20,8 +20,8 @@ from sqlalchemy.exc import DBAPIError
 
 from hostler.model.errors import Conflict, CorruptState
 from hostler.model.record import record
-from hostler.store import leading
-from hostler.store.copying import ROWS, rows_of
+from hostler.store import leading, segments
+from hostler.store.copying import rows_at_once, rows_of
 from hostler.store.dialect import FILE, Place, engine_of, named, patiently, reading_once, translated
 from hostler.store.leading import Claim
 from hostler.store.opening import SCHEMA, open_journal, schema_of
@@ -125,13 +125,13 @@ def _copy_all(theirs: Connection, ours: Connection) -> Moved:
                 "other ones; nothing was taken over"
             )
     newest = ours.execute(select(func.max(metadata.tables["journal"].c.seq))).scalar()
-    return Moved(rows=rows, sha256=hashes, seq=newest or 0)
+    return Moved(rows=rows, sha256=hashes, seq=newest or segments.last_seq(ours))
 
 
 def _copy(theirs: Connection, ours: Connection, table: Table) -> tuple[int, str]:
     hashed, names = _Hashed(), [column.name for column in table.columns]
     rows = hashed.through(rows_of(theirs, table))
-    while some := list(islice(rows, ROWS)):
+    while some := list(islice(rows, rows_at_once(table))):
         ours.execute(insert(table), [dict(zip(names, row, strict=True)) for row in some])
     return hashed.count, hashed.hexdigest()
 

@@ -1,5 +1,5 @@
-"""The tables. The journal is the truth; `jobs`, `hits`, `requests`, and what is known of artifacts, are
-projections of it, written in the same transaction.
+"""The tables. The journal is the truth, its old entries in `segments`; `jobs`, `hits`, `requests`, and what is known of
+artifacts, are projections of it, written in the same transaction.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA = "0007"
+SCHEMA = "0009"
 """The newest migration; what this version writes."""
 metadata = MetaData()
 
@@ -33,6 +33,34 @@ journal = Table(
     # The controller that wrote it; null where that was not noted yet. It never falls with `seq`.
     Column("epoch", BigInteger, nullable=True),
     Index("journal_by_job", "job", "seq"),
+)
+
+segments = Table(
+    "segments",
+    metadata,
+    # Entries `first` to `last`, which `journal` has no more (`store.segments`).
+    Column("first", BigInteger, primary_key=True, autoincrement=False),
+    Column("last", BigInteger, nullable=False),
+    Column("entries", BigInteger, nullable=False),
+    Column("first_at", Double, nullable=False),
+    Column("last_at", Double, nullable=False),
+    Column("first_epoch", BigInteger, nullable=True),
+    Column("last_epoch", BigInteger, nullable=True),
+    # Of the content, and its length; `data` is the content deflated.
+    Column("sha256", String(64), nullable=False),
+    Column("content_bytes", BigInteger, nullable=False),
+    Column("packed_bytes", BigInteger, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
+segment_jobs = Table(
+    "segment_jobs",
+    metadata,
+    # Which jobs a segment has entries of: a bit of `members` for each job of a block of them.
+    Column("block", BigInteger, primary_key=True, autoincrement=False),
+    Column("first", BigInteger, primary_key=True, autoincrement=False),
+    Column("members", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 snapshots = Table(

@@ -95,6 +95,7 @@ class Journal:
         def work(store: VirtualStore) -> None:
             is_there = was_in_doubt and bool(lines) and self._are_there(store, lines)
             store.append(self._who, self.epoch, [] if is_there else lines)
+            store.compact(self._who, self.epoch)
 
         def written(_: None) -> None:
             self._in_doubt = False

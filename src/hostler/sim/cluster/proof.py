@@ -108,6 +108,11 @@ class Proof:
             raise Broken("what was answered is durable", f"epoch {max(self._writers)} is forgotten")
         self._read(lines)
 
+    def compacted(self, lines: Sequence[Line]) -> None:
+        """Old lines are in a segment now: who reads finds the same."""
+        if list(lines) != self.lines:
+            raise Broken("who reads finds the same after compaction", f"{len(lines)} lines of {len(self.lines)}")
+
     def promised(self, who: str, lines: Sequence[Line]) -> None:
         """A controller believes that these are durable."""
         for line in lines:

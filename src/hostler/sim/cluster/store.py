@@ -46,11 +46,27 @@ class Saved:
 
 
 @record
+class Packed:
+    """Old lines in one piece: a segment."""
+
+    lines: tuple[Line, ...]
+
+
+@record
+class Gone:
+    """Lines up to number `last` are rows no more."""
+
+    last: int
+
+
+@record
 class Mark:
     """The end of a transaction: what stands before it counts."""
 
 
-Part: TypeAlias = Line | Row | Saved | Mark
+Part: TypeAlias = Line | Row | Saved | Packed | Gone | Mark
+SEGMENT, KEEP = 20, 20
+"""Lines of a segment, and the newest that stay rows."""
 
 
 class Log:
@@ -90,7 +106,8 @@ class VirtualStore:
     """
 
     def __init__(self, random: Random, proof: Proof) -> None:
-        self.lines: list[Line] = []
+        self.rows: list[Line] = []
+        self.packed: list[Line] = []
         self.row = Row()
         self.saved: Saved | None = None
         self.up = True
@@ -100,6 +117,16 @@ class VirtualStore:
         self._random = random
         self._proof = proof
         self._log = Log()
+        self._lines: list[Line] | None = None
+        # Of its own: worlds with known seeds stay what they are.
+        self._compacting = Random(str(random.getstate()[1][:8]))  # noqa: S311 - a world's, by its seed
+
+    @property
+    def lines(self) -> Sequence[Line]:
+        """The journal, as whoever reads finds it."""
+        if self._lines is None:
+            self._lines = [*self.packed, *self.rows]
+        return self._lines
 
     def look(self) -> Row:
         """Who may write."""
@@ -143,6 +170,19 @@ class VirtualStore:
         finally:
             self._proof.written(who, epoch, self.lines)
 
+    def compact(self, who: str, epoch: int) -> None:
+        """Put the oldest lines into a segment, if enough of them may go. Raises as `append`."""
+        self._expect_up()
+        covered = 0 if self.saved is None else self.saved.seq
+        old = self.rows[:SEGMENT]
+        if len(old) < SEGMENT or old[-1].seq > min(covered, self.rows[-1].seq - KEEP):
+            return
+        self._fence(epoch)
+        row = Row(epoch=self.row.epoch, beat=self.row.beat + 1, holder=self.row.holder)
+        self._replace(row, Packed(lines=tuple(old)), Gone(last=old[-1].seq))
+        self._proof.passed(who, epoch)
+        self._proof.compacted(self.lines)
+
     def resign(self, epoch: int) -> None:
         """Let others take over at once."""
         self._expect_up()
@@ -162,7 +202,8 @@ class VirtualStore:
 
     def recover(self) -> None:
         """It is there again, with what its disk has."""
-        self.lines, self.row, self.saved, self.up = [], Row(), None, True
+        self.rows, self.packed, self._lines = [], [], None
+        self.row, self.saved, self.up = Row(), None, True
         for part in self._log.recover():
             self._take(part)
         self._proof.recovered(self.lines, self.row)
@@ -181,11 +222,15 @@ class VirtualStore:
         if self.row.epoch != epoch:
             raise StoreFenced(f"controller {epoch} leads no more: {self.row.epoch} has taken over")
 
-    def _commit(self, parts: Sequence[Part]) -> None:
+    def _replace(self, row: Row, packed: Packed, gone: Gone) -> None:
+        """One transaction: the segment is there and its lines are gone, or neither."""
+        self._commit([row, packed, gone], self._compacting)
+
+    def _commit(self, parts: Sequence[Part], random: Random | None = None) -> None:
         if self.full:
             raise StoreFull("the disk is full")
         self._log.write([*parts, Mark()])
-        if self._random.random() < self.tears:
+        if (random or self._random).random() < self.tears:
             self.lose_power()
             self.recover()  # it takes a while to come back; whoever asks meanwhile hears nothing, as now
             raise StoreLost("the power went in the middle of it")
@@ -196,7 +241,15 @@ class VirtualStore:
     def _take(self, part: Part) -> None:
         match part:
             case Line():
-                self.lines.append(part)
+                self.rows.append(part)
+                if self._lines is not None:
+                    self._lines.append(part)
+            case Packed():
+                self.packed.extend(part.lines)
+                self._lines = None
+            case Gone():
+                self.rows = [line for line in self.rows if line.seq > part.last]
+                self._lines = None
             case Row():
                 self.row = part
             case Saved():
