@@ -75,7 +75,6 @@ PRIVATE: dict[str, Callable[[StateDir], object]] = {
     "token of a node that calls": lambda made: made.make_call_token("rig"),
     "certificate": lambda made: made.make_certificate("a key and its certificate"),
     "where it answers": lambda made: made.announce({"url": "http://127.0.0.1:1"}),
-    "who has been told": lambda made: made.note_notified({"phone": 3}),
     "which stores are away": lambda made: made.note_away({"shelf": {"since": 1.0, "suspect": False}}),
     "ended sessions": lambda made: made.note_ended("[]"),
     "fleet file": lambda made: made.note_fleet(Path(__file__)),
@@ -92,9 +91,9 @@ def test_files_of_the_state_directory(what: str, of: str, room: Path) -> None:
 
 def test_what_was_noted_before_stays(room: Path) -> None:
     made = StateDir(room)
-    made.note_notified({"phone": 1})
-    said(lambda: made.note_notified({"phone": 2}), StoreFull, "notified.json cannot be written", room)
-    assert made.notified() == {"phone": 2}
+    made.note_ended("[1]")
+    said(lambda: made.note_ended("[2]"), StoreFull, "ended.json cannot be written", room)
+    assert made.ended_file.read_text() == "[2]"
 
 
 class Speaking:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from email import message_from_bytes
@@ -88,15 +88,33 @@ class Journal:
             await asyncio.sleep(0.005)
 
 
+class Kept:
+    """How far targets have been told, for as long as a test lasts."""
+
+    def __init__(self) -> None:
+        self.through: dict[str, int] = {}
+
+    def told(self) -> dict[str, int]:
+        return dict(self.through)
+
+    def note_told(self, through: Mapping[str, int]) -> None:
+        self.through = dict(through)
+
+
+@pytest.fixture
+def kept() -> Kept:
+    return Kept()
+
+
 @asynccontextmanager
 async def notifying(
-    directory: StateDir, journal: Journal, clock: Any, *targets: Target, newest: int = 0, **settings: Any
+    kept: Kept, journal: Journal, clock: Any, *targets: Target, newest: int = 0, **settings: Any
 ) -> AsyncIterator[tuple[Notifier, list[str]]]:
     """A notifier at work, and the troubles that it records."""
     troubles: list[str] = []
     told = Telling(targets=targets, **{"group_s": 0.0, "per_hour": 3600, **settings})
     made = Notifier(
-        told, "lab", directory, newest, clock, journal.read, lambda _: None,
+        told, "lab", kept, newest, clock, journal.read, lambda _: None,
         lambda where, what: troubles.append(f"{where}: {what}"),
     )  # fmt: skip
     task = asyncio.create_task(made.run())
@@ -233,32 +251,32 @@ class TestRefusals:
 
 
 class TestDelivery:
-    async def test_it_comes_again_until_it_is_taken_and_once_then(self, directory: StateDir) -> None:
+    async def test_it_comes_again_until_it_is_taken_and_once_then(self, kept: Kept) -> None:
         driver, entries = some_alerts()
         clock = Hours()
         with http_sink(500, 500, (503, 30)) as sink:
-            async with notifying(directory, Journal(entries), clock, aimed(sink.url)) as (notifier, troubles):
+            async with notifying(kept, Journal(entries), clock, aimed(sink.url)) as (notifier, troubles):
                 await until(lambda: notifier.targets()[0].sent == 1)
         bodies = {post.body for post in sink.posts}
         assert (len(sink.posts), len(bodies)) == (4, 1)
         assert [rest for rest in clock.slept if rest not in (60.0,)][:3] == [1.0, 2.0, 30.0]
         assert len(troubles) == 1
         assert "status 500; it is tried again" in troubles[0]
-        assert directory.notified() == {"ops": driver.state.seq}
+        assert kept.told() == {"ops": driver.state.seq}
 
-    async def test_what_is_refused_for_good_is_given_up_and_the_next_one_goes(self, directory: StateDir) -> None:
+    async def test_what_is_refused_for_good_is_given_up_and_the_next_one_goes(self, kept: Kept) -> None:
         _, entries = some_alerts(3)
         with http_sink(404) as sink:
-            async with notifying(directory, Journal(entries), Hours(), aimed(sink.url)) as (notifier, troubles):
+            async with notifying(kept, Journal(entries), Hours(), aimed(sink.url)) as (notifier, troubles):
                 await until(lambda: notifier.targets()[0].sent == 1)
                 (view,) = notifier.targets()
         assert (view.given_up, view.trouble) == (1, None)
         assert "given up: it answered with status 404" in troubles[0]
 
-    async def test_after_its_time_it_is_given_up(self, directory: StateDir) -> None:
+    async def test_after_its_time_it_is_given_up(self, kept: Kept) -> None:
         _, entries = some_alerts()
         with http_sink(*[500] * 1000) as sink:
-            async with notifying(directory, Journal(entries), Hours(), aimed(sink.url), give_up_s=3600.0) as (
+            async with notifying(kept, Journal(entries), Hours(), aimed(sink.url), give_up_s=3600.0) as (
                 notifier,
                 troubles,
             ):
@@ -266,54 +284,54 @@ class TestDelivery:
         assert len(sink.posts) < 40
         assert len(troubles) == 2, "the first failure and the last are recorded, not those between"
 
-    async def test_what_comes_together_is_told_together(self, directory: StateDir) -> None:
+    async def test_what_comes_together_is_told_together(self, kept: Kept) -> None:
         _, entries = some_alerts(4)
         with http_sink() as sink:
-            async with notifying(directory, Journal(entries), Hours(), aimed(sink.url), group_s=10.0) as (notifier, _):
+            async with notifying(kept, Journal(entries), Hours(), aimed(sink.url), group_s=10.0) as (notifier, _):
                 await until(lambda: notifier.targets()[0].sent == 3)
         groups = [json.loads(post.body) for post in sink.posts]
         assert [(each["group"], len(each["alerts"])) for each in groups] == [
             ("gpu_idle", 2), ("selfplay_slow", 1), ("training_queue_long", 1),
         ]  # fmt: skip
 
-    async def test_a_target_that_is_dead_keeps_no_other_waiting(self, directory: StateDir) -> None:
+    async def test_a_target_that_is_dead_keeps_no_other_waiting(self, kept: Kept) -> None:
         _, entries = some_alerts(2)
         with http_sink("hang") as dead, http_sink() as alive:
             targets = aimed(dead.url, name="dead"), aimed(alive.url, name="alive")
-            async with notifying(directory, Journal(entries), Hours(), *targets) as (notifier, _):
+            async with notifying(kept, Journal(entries), Hours(), *targets) as (notifier, _):
                 await until(lambda: notifier.targets()[1].sent >= 1)
                 assert notifier.targets()[0].sent == 0
-        assert directory.notified()["dead"] == 0
-        assert directory.notified()["alive"] == entries[-1].seq
+        assert kept.told()["dead"] == 0
+        assert kept.told()["alive"] == entries[-1].seq
 
-    async def test_where_a_new_target_begins_is_kept_from_the_start(self, directory: StateDir) -> None:
+    async def test_where_a_new_target_begins_is_kept_from_the_start(self, kept: Kept) -> None:
         """Of a controller that is killed before its first minute is over the next one knows what was not told."""
         driver, entries = some_alerts()
-        kept: list[dict[str, int]] = []
+        noted: list[dict[str, int]] = []
         with http_sink(*[500] * 1000) as sink:
-            async with notifying(directory, Journal(entries), SteadyClock(), aimed(sink.url)) as (notifier, _):
+            async with notifying(kept, Journal(entries), SteadyClock(), aimed(sink.url)) as (notifier, _):
                 await until(lambda: len(sink.posts) > 0)
-                kept.append(directory.notified())
-        assert kept == [{"ops": 0}]
-        directory.note_notified(kept[0])
+                noted.append(kept.told())
+        assert noted == [{"ops": 0}]
+        kept.note_told(noted[0])
         with http_sink() as sink:
-            async with notifying(directory, Journal(entries), Hours(), aimed(sink.url), newest=driver.state.seq) as (
+            async with notifying(kept, Journal(entries), Hours(), aimed(sink.url), newest=driver.state.seq) as (
                 notifier,
                 _,
             ):
                 await until(lambda: notifier.targets()[0].sent == 1)
         assert json.loads(sink.posts[0].body)["alerts"][0]["id"] == "a1"
 
-    async def test_only_what_is_severe_enough_is_told(self, directory: StateDir) -> None:
+    async def test_only_what_is_severe_enough_is_told(self, kept: Kept) -> None:
         driver = watched(fleet(), "gpu_idle", "node_unreachable")
         driver.tell(ProbeAlert(rule="gpu_idle"), ProbeAlert(rule="node_unreachable"))
         with http_sink() as sink:
             picky = aimed(sink.url, least=Severity.CRITICAL)
-            async with notifying(directory, Journal(driver.entries), Hours(), picky) as (notifier, _):
+            async with notifying(kept, Journal(driver.entries), Hours(), picky) as (notifier, _):
                 await until(lambda: notifier.targets()[0].through == driver.state.seq)
         assert [json.loads(post.body)["group"] for post in sink.posts] == ["node_unreachable"]
 
-    async def test_a_target_that_breaks_is_taken_up_again_and_its_secret_stays_one(self, directory: StateDir) -> None:
+    async def test_a_target_that_breaks_is_taken_up_again_and_its_secret_stays_one(self, kept: Kept) -> None:
         _, entries = some_alerts()
         target, breaks = aimed("http://127.0.0.1/verysecret"), [True, True]
 
@@ -327,7 +345,7 @@ class TestDelivery:
 
         troubles: list[str] = []
         notifier = Notifier(
-            Telling(targets=(target,), group_s=0.0), "lab", directory, 0, Hours(), Journal(entries).read,
+            Telling(targets=(target,), group_s=0.0), "lab", kept, 0, Hours(), Journal(entries).read,
             lambda _: None, lambda where, what: troubles.append(f"{where}: {what}"), lambda _: Brittle(),
         )  # fmt: skip
         task = asyncio.create_task(notifier.run())
@@ -402,10 +420,3 @@ class TestController:
                 await until(lambda: controller.targets()[0].given_up == 1)
                 assert "verysecret" not in repr(controller.targets())
         assert not [path for path in directory.path.rglob("*") if path.is_file() and b"verysecret" in path.read_bytes()]
-
-
-def test_a_damaged_note_of_what_was_told_says_nothing(directory: StateDir) -> None:
-    directory.notified_file.write_text("[1, 2")
-    assert directory.notified() == {}
-    directory.note_notified({"ops": 7})
-    assert directory.notified() == {"ops": 7}

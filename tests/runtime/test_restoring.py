@@ -66,7 +66,7 @@ def directory(tmp_path: Path, told: Loop) -> StateDir:
     made.token(), made.session_key(), made.identity(), made.make_call_token("far")
     made.make_certificate("a key and its certificate\n")
     made.known_hosts.write_text("rig ssh-ed25519 AAAA\n")
-    made.note_notified({"phone": 12})
+    made.note_ended("[12]")
     fleet = tmp_path / "fleet.yaml"
     shelf = {"name": "shelf", "kind": "directory", "path": "shelf"}
     fleet.write_text(yaml.safe_dump({"nodes": [{"name": "here"}], "stores": [shelf]}))
@@ -138,7 +138,7 @@ def test_a_backup_is_proved_and_gone_on_from(directory: StateDir, tmp_path: Path
     for name in SECRETS:
         assert (other.path / name).read_bytes() == (directory.path / name).read_bytes()
         assert stat.S_IMODE((other.path / name).stat().st_mode) == 0o600
-    assert (other.notified(), other.fleet_path()) == ({"phone": 12}, str(tmp_path / "fleet.yaml"))
+    assert (other.ended_file.read_text(), other.fleet_path()) == ("[12]", str(tmp_path / "fleet.yaml"))
     assert stat.S_IMODE(other.path.stat().st_mode) == 0o700
     assert not other.restoring.exists()
     assert done.epoch == 1 + 1000 + 3600 + 1

@@ -153,6 +153,7 @@ def test_a_store_of_the_version_before_is_brought_to_this_one(place: Place) -> N
             "past",
             "segments",
             "segment_jobs",
+            "told",
         ):
             connection.execute(text(f"drop table {table}"))
         connection.execute(text("alter table journal drop column epoch"))
@@ -208,6 +209,21 @@ def test_what_the_database_has_lost_is_not_written_beyond(place: Place) -> None:
     journal.append([batch(trouble(2, "anew"))])
     assert list(journal.read()) == [trouble(1), trouble(2, "anew")]
     journal.close()
+
+
+def test_how_far_people_were_told_is_kept_for_whoever_leads_next(place: Place) -> None:
+    first, second = open_journal(place), open_journal(place)
+    first.begin_epoch(1.0, Claim("v"))
+    assert first.told() == {}
+    first.note_told({"phone": 7, "mail": 5})
+    first.note_told({"phone": 9})
+    second.begin_epoch(2.0, Claim("v"))
+    assert second.told() == {"phone": 9}, "a target that is none any more is forgotten"
+    with pytest.raises(StoreFenced):
+        first.note_told({"phone": 10})
+    assert second.told() == {"phone": 9}
+    first.close()
+    second.close()
 
 
 def test_what_was_written_although_nobody_said_so_is_written_once(

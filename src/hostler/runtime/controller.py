@@ -135,7 +135,7 @@ class Controller(Looks):
         self._planner = Planner(vitals.beside(PLANS, self._pump.post))
         self._alert_origins = alert_origins or {}
         self._notifier = Notifier(
-            telling, fleet, directory, self._core.state.seq, clock, self.entries, self._find_alert, self.record
+            telling, fleet, self._journal, self._core.state.seq, clock, self.entries, self._find_alert, self.record
         )
         self.trails = Trails(self, clock.now)
         self._hearing = Hearing(self.trails, self._learning, self.tell, clock, self.record)

@@ -1,7 +1,7 @@
 """Telling people of alerts: each target reads the journal from where it was told last, at its own pace.
 
-Nothing is lost: what a target has been told up to stands in a small file of the state directory, and is written after
-it was taken. After a crash the end of it is told once more. Nobody waits for a target: its entries wait in the journal.
+Nothing is lost: what a target has been told up to stands beside the journal, and is written after it was taken. After a
+crash the end of it is told once more, by whoever leads then. Nobody waits for a target: entries wait in the journal.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 import structlog
 
 from hostler.model.alert_views import AlertView, TargetView
 from hostler.model.alerts import AlertMessage
-from hostler.model.errors import StoreFull
+from hostler.model.errors import StoreError, StoreFenced
 from hostler.model.events import Entry
 from hostler.runtime.clock import Clock
 from hostler.runtime.senders import NotTaken, Sender, redacted, sender
-from hostler.runtime.statedir import StateDir
 from hostler.runtime.telling import concerns, messages, notices
 from hostler.settings import Target, Telling
 
@@ -34,6 +34,18 @@ NEARLY = 1e-9
 """How often it is noted how far the journal was read where nothing was told."""
 
 
+class Progress(Protocol):
+    """Where it is kept how far each target has been told; calls block. `Journal` is one."""
+
+    def told(self) -> dict[str, int]:
+        """By target: up to which entry. Raises `StoreError`."""
+        ...
+
+    def note_told(self, through: Mapping[str, int]) -> None:
+        """Keep that. Raises `StoreError`, `StoreFenced` where another leads by now."""
+        ...
+
+
 class Notifier:
     """All targets. `entries` reads the journal beyond a number, `find` looks an alert up, `trouble` records a fault."""
 
@@ -41,7 +53,7 @@ class Notifier:
         self,
         telling: Telling | None,
         fleet: str,
-        directory: StateDir,
+        kept: Progress,
         newest: int,
         clock: Clock,
         entries: Callable[[int], AsyncIterator[Entry]],
@@ -50,15 +62,13 @@ class Notifier:
         make: Callable[[Target], Sender] = sender,
     ) -> None:
         """`newest` is where a target begins that has never been told anything. Raises `SettingsError`."""
-        before, given = directory.notified(), telling or Telling()
-        self._directory = directory
+        given = telling or Telling()
+        self._kept = kept
+        self._noted: Mapping[str, int] = {}
         self._trouble = trouble
         self._clock = clock
         self._writing = threading.Lock()
-        self._outlets = [
-            Outlet(target, make(target), given, fleet, min(before.get(target.name, newest), newest), self)
-            for target in given.targets
-        ]
+        self._outlets = [Outlet(target, make(target), given, fleet, newest, self) for target in given.targets]
         self.entries = entries
         self.find = find
 
@@ -73,6 +83,7 @@ class Notifier:
 
     async def run(self) -> None:
         """Tell until cancelled. A target that breaks is taken up again, and nobody else notices."""
+        await self._go_on()
         # Where a new one begins is kept before anything is told: what fires before a crash is told after it.
         await asyncio.to_thread(self.note, self.progress())
         try:
@@ -81,7 +92,7 @@ class Notifier:
                     tasks.create_task(self._keep(outlet), name=f"target {outlet.name}")
                 tasks.create_task(self._note_now_and_then(), name="notified")
         finally:
-            self.note(self.progress())
+            await asyncio.to_thread(self.note, self.progress())
             for outlet in self._outlets:
                 await outlet.close()
 
@@ -93,14 +104,30 @@ class Notifier:
         """Write that down. What cannot be written is told once more after a restart."""
         try:
             with self._writing:
-                if through and through != self._directory.notified():
-                    self._directory.note_notified(through)
-        except (StoreFull, OSError) as error:
-            self.record("notified", f"how far alerts have been told cannot be noted: {error}")
+                if through != self._noted:
+                    self._kept.note_told(through)
+                    self._noted = through
+        except StoreFenced:
+            return  # another leads by now, which the writer finds out and tells
+        except StoreError as error:
+            self.record("told", str(error))
 
     def record(self, where: str, what: str) -> None:
         """Put a failure on record."""
         self._trouble(where, what)
+
+    async def _go_on(self) -> None:
+        """From where each target was told last; the store is waited for."""
+        while self._outlets:
+            try:
+                self._noted = await asyncio.to_thread(self._kept.told)
+            except StoreError as error:
+                self.record("told", f"alerts wait: {error}")
+                await self._clock.sleep(BROKEN_S)
+                continue
+            for outlet in self._outlets:
+                outlet.go_on(self._noted.get(outlet.name))
+            return
 
     async def _keep(self, outlet: Outlet) -> None:
         while True:
@@ -147,6 +174,11 @@ class Outlet:
     def through(self) -> int:
         """Up to which entry nothing is left to tell; while nothing waits, all that was read."""
         return self._told if self._batch or not self._waiting.empty() else max(self._told, self._read)
+
+    def go_on(self, through: int | None) -> None:
+        """Begin where it was told last; `None`: it is a new one."""
+        if through is not None:
+            self._told = min(through, self._told)
 
     def view(self) -> TargetView:
         """How it goes."""

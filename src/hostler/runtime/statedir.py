@@ -16,7 +16,7 @@ from hostler.model.errors import Conflict, StoreBusy, StoreFull
 from hostler.store.dialect import FILE, Place
 
 TOKEN_LENGTH = 32
-KEPT = ("token", "session.key", "identity", "known_hosts", "notified.json", "ended.json", "fleet.yaml", "fleet.json")
+KEPT = ("token", "session.key", "identity", "known_hosts", "ended.json", "fleet.yaml", "fleet.json")
 """What a backup has of a state directory besides its journal, and all of the folder `dialin`: without them nodes and
 people would not know the controller again."""
 LEFT_AS_IT_IS = ("lock", "artifacts", "results", "logs", "restoring")
@@ -115,23 +115,6 @@ class StateDir:
     def kept(self) -> Mapping[str, Path]:
         """What retention looks through, by the names that it has below the state directory."""
         return {folder.name: folder for folder in (self.artifacts, self.logs)}
-
-    @property
-    def notified_file(self) -> Path:
-        """Up to which journal entry each target has been told of alerts."""
-        return self.path / "notified.json"
-
-    def notified(self) -> dict[str, int]:
-        """By target: up to which journal entry it has been told; a file that cannot be understood says nothing."""
-        try:
-            told = json.loads(self.notified_file.read_text())
-            return {str(name): int(seq) for name, seq in told.items()}
-        except (FileNotFoundError, ValueError, AttributeError, TypeError):
-            return {}
-
-    def note_notified(self, through: Mapping[str, int]) -> None:
-        """Keep that. Raises `StoreFull`."""
-        self._publish(self.notified_file, json.dumps(dict(through)) + "\n")
 
     @property
     def away_file(self) -> Path:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -275,6 +275,19 @@ class Journal:
             upsert(connection, table, [row])
             kept = select(table.c.seq).order_by(table.c.seq.desc()).limit(SNAPSHOTS_KEPT).scalar_subquery()
             connection.execute(delete(table).where(table.c.seq.not_in(kept)))
+
+    def told(self) -> dict[str, int]:
+        """By target of alerts: up to which entry it has been told."""
+        with self._reading() as connection:
+            return {row.target: row.through for row in connection.execute(select(tables.told))}
+
+    def note_told(self, through: Mapping[str, int]) -> None:
+        """Keep that for these targets, and forget others."""
+        table = tables.told
+        with self._writing("how far alerts have been told cannot be noted") as connection:
+            self._fence(connection)
+            connection.execute(delete(table).where(table.c.target.not_in(list(through))))
+            upsert(connection, table, [{"target": target, "through": seq} for target, seq in through.items()])
 
     def close(self) -> None:
         """Let go of the database; a thread that still reads lets go of its connection at the end of that."""

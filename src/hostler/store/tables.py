@@ -19,7 +19,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA = "0009"
+SCHEMA = "0010"
 """The newest migration; what this version writes."""
 metadata = MetaData()
 
@@ -192,6 +192,14 @@ copies = Table(
     Column("damaged", Boolean, nullable=False),
     # What is to be read next in a place.
     Index("copies_by_age", "place", "verified_at"),
+)
+
+told = Table(
+    "told",
+    metadata,
+    # By target of alerts: up to which journal entry it has been told.
+    Column("target", Text, primary_key=True),
+    Column("through", BigInteger, nullable=False),
 )
 
 controllers = Table(
