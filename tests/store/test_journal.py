@@ -143,7 +143,17 @@ def test_a_store_of_the_version_before_is_brought_to_this_one(place: Place) -> N
     opened.append([batch(trouble(1))])
     opened.close()
     with asked(place) as connection:
-        for table in ("requests", "artifacts", "lineage", "copies", "settling", "leader", "past"):
+        for table in (
+            "requests",
+            "artifacts",
+            "lineage",
+            "copies",
+            "settling",
+            "leader",
+            "past",
+            "usage_of",
+            "usage_hours",
+        ):
             connection.execute(text(f"drop table {table}"))
         connection.execute(text("alter table journal drop column epoch"))
         connection.execute(text("update alembic_version set version_num = '0001'"))

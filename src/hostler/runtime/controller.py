@@ -60,6 +60,7 @@ from hostler.runtime.snapshots import fold_in_background, snapshot_of
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.stock import Stock
 from hostler.runtime.term import Term, begin, end
+from hostler.runtime.usage import LOOK_S, YEAR_S, Hours
 from hostler.runtime.verdicts import Verdicts
 from hostler.runtime.vitals import Vitals
 from hostler.runtime.writer import Writer
@@ -70,6 +71,7 @@ from hostler.web.rl.trails import Trails
 
 SNAPSHOT_CHECK_S = 5.0
 SNAPSHOT_TIMEOUT_S = 600.0
+HOURS_TIMEOUT_S = 60.0
 WRITER_PATIENCE_S = 5.0
 RELEASE_S = 30.0
 """How long a controller that leaves waits for its nodes, all together, to let go of what idles there."""
@@ -87,6 +89,8 @@ class Controller(Looks):
 
     `retired` makes the backend of a node that is no part of the fleet any more but still holds work, or has something
     in the queue of its cluster: what it has is awaited, nothing new is put on it. It is given the node and its agent.
+
+    How devices were used is kept for `keep_usage_s`, by the hour.
 
     `async with Controller(...) as controller` recovers the state and starts everything; leaving the block stops it.
     What runs on the nodes runs on. `places` is where artifacts lie, by default the state directory alone, and `copies`
@@ -107,6 +111,7 @@ class Controller(Looks):
         places: Places | None = None,
         copies: ReplicationRules = USUAL,
         keeping: Keeping = DRY_RUN,
+        keep_usage_s: float = YEAR_S,
         term: Term | None = None,
     ) -> None:
         self._directory = directory
@@ -154,6 +159,7 @@ class Controller(Looks):
         old = {} if retired is None else dict(self._retired(retired))
         self._links = {name: self._linked(name, each) for name, each in {**backends, **old}.items()}
         self._node_cleaner = self._cleaner_of_nodes(keeping, copies)
+        self._hours = Hours(self._core, self._journal, self._now, self.tell, keep_usage_s)
         self._writer_death: asyncio.Future[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
@@ -415,6 +421,15 @@ class Controller(Looks):
                 on_failure=self.record,
             )
             tasks.create_task(snapshots, name="snapshots")
+            hours = every(
+                LOOK_S,
+                "hours",
+                self._hours.look,
+                clock=self._clock,
+                timeout_s=HOURS_TIMEOUT_S,
+                on_failure=self.record,
+            )
+            tasks.create_task(hours, name="hours")
 
     async def _clean(self) -> None:
         """Nothing is deleted before it is known what of the copies is not here."""

@@ -238,6 +238,7 @@ async def _lead(
             places=_places(loaded, directory, reached.nodes),
             copies=replication_rules(loaded),
             keeping=loaded.fleet.retention.keeping(),
+            keep_usage_s=loaded.fleet.journal.keep_usage_s,
             term=term,
         ) as controller,
         answering(loaded, directory, calls, controller.record) as called,

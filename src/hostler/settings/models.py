@@ -226,6 +226,9 @@ class Journal(Section):
     the store."""
     keep_finished_s: Annotated[float, Field(ge=60, le=SECONDS_MAX)] = 86_400.0
     """For how many seconds all finished jobs stay in memory, however many they are."""
+    keep_usage_s: Annotated[float, Field(ge=86_400, le=SECONDS_MAX)] = 366 * 86_400.0
+    """For how many seconds the store keeps how each device was used, by the hour: what `hostler usage` can tell. A year
+    of 1,000 devices is about a gigabyte."""
 
 
 class Limits(Section):

@@ -16,8 +16,9 @@ from hostler.model.errors import CorruptState, StoreBusy, StoreFenced
 from hostler.model.events import ChunkDone, ChunkReturned, ChunkTaken, Entry, RequestAccepted, job_of, subject
 from hostler.model.past import PastJob
 from hostler.model.record import record
+from hostler.model.usage import HourRow
 from hostler.model.views import HitView, JobView
-from hostler.store import catalogue, leading, past, tables
+from hostler.store import catalogue, leading, past, tables, usage
 from hostler.store.dialect import POSTGRESQL, insert_rows, translated, upsert
 from hostler.store.leading import Claim, Leader
 
@@ -33,6 +34,8 @@ class Batch:
     jobs: Sequence[JobView]
     left: Sequence[PastJob] = ()
     """Jobs that have left the state."""
+    hours: Sequence[HourRow] = ()
+    """How devices were used in hours that are over."""
 
 
 @record
@@ -154,6 +157,7 @@ class Journal:
                 insert_rows(connection, tables.requests, asked)
             catalogue.note(connection, entries)
             past.write(connection, [job for batch in batches for job in batch.left])
+            usage.write(connection, [row for batch in batches for row in batch.hours])
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
         """Entries beyond number `after`, in order. Raises `CorruptState` at a gap."""
