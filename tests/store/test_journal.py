@@ -153,6 +153,7 @@ def test_a_store_of_the_version_before_is_brought_to_this_one(place: Place) -> N
             "past",
             "usage_of",
             "usage_hours",
+            "usage_days",
         ):
             connection.execute(text(f"drop table {table}"))
         connection.execute(text("alter table journal drop column epoch"))

@@ -22,7 +22,7 @@ from hostler.model.usage import (
 from hostler.model.work import DeviceKind, WorkKind
 from hostler.store import Batch, Claim, Place, open_journal
 from hostler.store.dialect import POSTGRESQL
-from hostler.store.tables import usage_hours, usage_of
+from hostler.store.tables import usage_days, usage_hours, usage_of
 from hostler.store.usage import Found, drop_oldest, next_hour, sums, write
 from tests.store.conftest import asked
 from tests.store.test_journal import batch, trouble
@@ -130,6 +130,26 @@ def test_hours_are_found_and_dropped_one_by_one(place: Place) -> None:
         assert sums(connection, Period.HOUR, ("device",), range(10**6), {}) == [
             Found(BASE + 9, ("a/cuda0",), totals_of(row(BASE + 9)))
         ]
+
+
+def test_days_are_the_sums_of_their_hours_and_go_with_the_last_of_them(place: Place) -> None:
+    open_journal(place).close()
+    rows = many(3, 80)
+    first = BASE // 24
+    days = select(usage_days.c.day, func.sum(usage_days.c.device_ms)).group_by(usage_days.c.day)
+    with asked(place) as connection:
+        for hour in range(BASE, BASE + 80):
+            write(connection, [each for each in rows if each.hour == hour])
+        expected = {
+            day: sum(totals_of(each).held_ms + totals_of(each).idle_ms for each in rows if each.hour // 24 == day)
+            for day in range(first, (BASE + 79) // 24)
+        }
+        assert {day: int(device_ms) for day, device_ms in connection.execute(days)} == expected
+        while drop_oldest(connection, (first + 1) * 24 - 1):
+            pass
+        assert len(connection.execute(days).all()) == len(expected), "an hour of it is there still"
+        assert drop_oldest(connection, (first + 1) * 24)
+        assert [day for day, _ in connection.execute(days.order_by(usage_days.c.day))] == sorted(expected)[1:]
 
 
 def test_what_was_not_written_with_its_entries_is_not_there(place: Place) -> None:

@@ -29,14 +29,10 @@ def lists() -> list[str]:
     """Paths of all operations that take `after`, the event stream aside."""
     document = make_app(CoreDesk(), door()).openapi()
     return sorted(
- Of these there is one in this world.
-path.replace("{name}", quote(NAMES.get(path.split("/")[3], "x"), safe=""))
- Of these there is one in this world.
-for path, operations in document["paths"].items()
- Of these there is one in this world.
-if path != f"{API}/events"
- Of these there is one in this world.
-and any(each["name"] == "after" for each in operations.get("get", {}).get("parameters", ()))
+        path.replace("{name}", quote(NAMES.get(path.split("/")[3], "x"), safe=""))
+        for path, operations in document["paths"].items()
+        if path != f"{API}/events"
+        and any(each["name"] == "after" for each in operations.get("get", {}).get("parameters", ()))
     )
 
 
@@ -46,37 +42,28 @@ LISTS = lists()
 @pytest.fixture(scope="module")
 def world() -> Iterator[Window]:
     with window(whole_world()) as made:
- Of these there is one in this world.
-yield made
+        yield made
 
 
 def rows_of(served: Window, path: str, limit: int) -> list[Any]:
     """All rows of a list, in pages of so many."""
     if path not in IN_OBJECTS:
- Of these there is one in this world.
-return walk(served, f"{path}?limit={limit}")
+        return walk(served, f"{path}?limit={limit}")
     rows, here = [], f"{path}?limit={limit}"
     while here:
- Of these there is one in this world.
-page = served.get(here)
- Of these there is one in this world.
-rows += page.json["rows"]
- Of these there is one in this world.
-here = path + next_of(page.headers["link"]) if "link" in page.headers else ""
+        page = served.get(here)
+        rows += page.json["rows"]
+        here = path + next_of(page.headers["link"]) if "link" in page.headers else ""
     return rows
 
 
 def test_these_are_the_lists() -> None:
     names = {path.removeprefix(f"{API}/") for path in LISTS if "%" not in path}
     assert names == {
- Of these there is one in this world.
-"alerts", "alerts/rules", "alerts/silences", "alerts/targets", "artifacts", "audit", "bans", "configs",
- Of these there is one in this world.
-"configs/tiny_2p/datasets", "configs/tiny_2p/models", "costs", "datasets", "devices", "disk/plan",
- Of these there is one in this world.
-"disk/tombstones", "durations", "entries",
- Of these there is one in this world.
-"jobs", "models", "nodes", "queue", "sweeps", "tokens", "usage",
+        "alerts", "alerts/rules", "alerts/silences", "alerts/targets", "artifacts", "audit", "bans", "configs",
+        "configs/tiny_2p/datasets", "configs/tiny_2p/models", "costs", "datasets", "devices", "disk/plan",
+        "disk/tombstones", "durations", "entries",
+        "jobs", "models", "nodes", "queue", "sweeps", "tokens", "usage",
     }  # fmt: skip
     assert len(LISTS) == len(names) + 3
 
@@ -85,13 +72,11 @@ def test_these_are_the_lists() -> None:
 def test_pages_hold_every_row_once_and_in_order(world: Window, path: str) -> None:
     whole = rows_of(world, path, 1000)
     for limit in (1, 2, len(whole) or 1) if len(whole) < 50 else (7, len(whole) - 1, len(whole)):
- Of these there is one in this world.
-assert rows_of(world, path, limit) == whole
+        assert rows_of(world, path, limit) == whole
     assert "link" not in world.get(f"{path}?limit={len(whole) or 1}").headers
-    # Of these there is one in this world.
-    if path not in (f"{API}/alerts", f"{API}/sweeps"):
- Of these there is one in this world.
-assert len(whole) > 1
+    # Of these there is one in this world, which is not a day old.
+    if path not in (f"{API}/alerts", f"{API}/sweeps", f"{API}/usage"):
+        assert len(whole) > 1
 
 
 @pytest.mark.parametrize("path", LISTS)
@@ -118,10 +103,8 @@ def test_filters_choose_rows(world: Window) -> None:
     assert [row["what"] for row in walk(world, f"{API}/bans?kind=pause")] == ["other_2p"]
     assert {row["node"] for row in walk(world, f"{API}/devices?provider=vast&limit=1")} == {"gpu", "lost"}
     assert [row["device"]["id"] for row in walk(world, f"{API}/devices?node=other%20gpu&tier=1")] == [
- Of these there is one in this world.
-"other gpu/cuda0",
- Of these there is one in this world.
-"other gpu/cuda1",
+        "other gpu/cuda0",
+        "other gpu/cuda1",
     ]
     assert world.get(f"{API}/devices?tier=4").status == 422
     assert world.get(f"{API}/bans?kind=x").status == 422
@@ -142,8 +125,7 @@ def test_ranges_may_lie_below_zero() -> None:
     driver = fleet()
     (name,) = driver.submit(sweep(start=-(2**80), stop=-5))
     with window(CoreDesk(driver)) as served:
- Of these there is one in this world.
-rows = walk(served, f"{API}/sweeps/{name}/intervals?limit=1")
+        rows = walk(served, f"{API}/sweeps/{name}/intervals?limit=1")
     assert (rows[0]["start"], rows[-1]["stop"], len(rows) > 1) == (-(2**80), -5, True)
     assert intervals(driver.state.sweeps[name], frozenset(), None, 9) == []
 
@@ -154,21 +136,16 @@ def test_a_row_that_goes_takes_no_other_with_it() -> None:
     assert page == names[:3]
     assert cut([each for each in names if each not in ("n1", "n2")], Paging(after, 3), str)[0] == ["n3", "n4", "n5"]
     with pytest.raises(UsageError, match="begin again"):
- Of these there is one in this world.
-cut(names[3:], Paging(after, 3), str)
+        cut(names[3:], Paging(after, 3), str)
 
 
 def test_rows_of_one_name_are_told_apart() -> None:
     rows, after, seen = list("aabab"), None, []
     while True:
- Of these there is one in this world.
-page, after = cut(rows, Paging(after, 1), str)
- Of these there is one in this world.
-seen += page
- Of these there is one in this world.
-if after is None:
- Of these there is one in this world.
-    break
+        page, after = cut(rows, Paging(after, 1), str)
+        seen += page
+        if after is None:
+            break
     assert seen == rows
 
 
@@ -178,26 +155,16 @@ def test_the_queue_goes_on_where_it_was() -> None:
     driver.submit(*(script(f"after{n}", after=(ids[-1],)) for n in range(3)))
     desk = CoreDesk(driver)
     with window(desk) as served:
- Of these there is one in this world.
-whole = walk(served, f"{API}/queue")
- Of these there is one in this world.
-assert walk(served, f"{API}/queue?limit=4") == whole
- Of these there is one in this world.
-assert [row["place"] for row in whole] == list(range(1, len(whole) + 1))
- Of these there is one in this world.
-first = served.get(f"{API}/queue?limit=4")
- Of these there is one in this world.
-served.tell(inputs.Cancel(job=first.json[-1]["job"], reason="x"))
- Of these there is one in this world.
-second = served.get(f"{API}/queue{next_of(first.headers['link'])}").json
- Of these there is one in this world.
-assert [row["job"] for row in second] == [row["job"] for row in whole[4:8]]
- Of these there is one in this world.
-for row in first.json[:-1]:
- Of these there is one in this world.
-    served.tell(inputs.Cancel(job=row["job"], reason="x"))
- Of these there is one in this world.
-assert served.get(f"{API}/queue{next_of(first.headers['link'])}").status == 422
+        whole = walk(served, f"{API}/queue")
+        assert walk(served, f"{API}/queue?limit=4") == whole
+        assert [row["place"] for row in whole] == list(range(1, len(whole) + 1))
+        first = served.get(f"{API}/queue?limit=4")
+        served.tell(inputs.Cancel(job=first.json[-1]["job"], reason="x"))
+        second = served.get(f"{API}/queue{next_of(first.headers['link'])}").json
+        assert [row["job"] for row in second] == [row["job"] for row in whole[4:8]]
+        for row in first.json[:-1]:
+            served.tell(inputs.Cancel(job=row["job"], reason="x"))
+        assert served.get(f"{API}/queue{next_of(first.headers['link'])}").status == 422
 
 
 def test_cursors_are_made_of_what_they_say() -> None:
@@ -214,15 +181,13 @@ def test_one_node_and_one_device(world: Window) -> None:
     assert devices["gpu/cuda1"]["price_per_h"] == 1.0
     assert [each["device"] for each in devices.values() if each["node"] == "gpu"] == nodes["gpu"]["devices"]
     for path in ("nodes/x", "devices/gpu", "devices/gpu%2Fcuda9"):
- Of these there is one in this world.
-assert (world.get(f"{API}/{path}").status, world.get(f"{API}/{path}").json["error"]) == (404, "NotFound")
+        assert (world.get(f"{API}/{path}").status, world.get(f"{API}/{path}").json["error"]) == (404, "NotFound")
 
 
 def test_the_fleet_adds_up(world: Window) -> None:
     view = world.get(f"{API}/fleet").json
     for name in ("nodes", "nodes_up", "devices", "devices_busy", "devices_barred", "unpriced"):
- Of these there is one in this world.
-assert sum(each["totals"][name] for each in view["groups"]) == view["totals"][name]
+        assert sum(each["totals"][name] for each in view["groups"]) == view["totals"][name]
     assert view["totals"]["utilization"] is None, "nobody told of it"
     assert (view["totals"]["price_per_h"], view["totals"]["devices_barred"]) == (3.0, 4)
     assert [(each["provider"], each["tier"]) for each in view["groups"]] == [(None, None), (None, 1), ("vast", 1)]

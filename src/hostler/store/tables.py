@@ -134,6 +134,21 @@ usage_hours = Table(
     sqlite_with_rowid=False,
 )
 
+usage_days = Table(
+    "usage_days",
+    metadata,
+    # Unix time // 86400. The sums of its hours, once it is over: a year is asked for by days.
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    Column("of", Integer, primary_key=True, autoincrement=False),
+    Column("device_ms", Integer, nullable=False),
+    Column("up_ms", Integer, nullable=False),
+    Column("measured_ms", Integer, nullable=False),
+    Column("busy_ms", Integer, nullable=False),
+    Column("done", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 requests = Table(
     "requests",
     metadata,

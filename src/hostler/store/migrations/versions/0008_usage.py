@@ -33,22 +33,24 @@ def upgrade() -> None:
         sa.Column("work", sa.String, nullable=False),
     )
     op.create_index("usage_of_by_device", "usage_of", ["device"])
-    op.create_table(
-        "usage_hours",
-        sa.Column("hour", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("of", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("device_ms", sa.Integer, nullable=False),
-        sa.Column("up_ms", sa.Integer, nullable=False),
-        sa.Column("measured_ms", sa.Integer, nullable=False),
-        sa.Column("busy_ms", sa.Integer, nullable=False),
-        sa.Column("done", sa.Integer, nullable=False),
-        sa.Column("failed", sa.Integer, nullable=False),
-        sqlite_with_rowid=False,
-    )
-    if op.get_bind().dialect.name == "postgresql":
-        op.execute(f"alter table usage_hours set ({', '.join(f'{name} = {value}' for name, value in WRITTEN.items())})")
+    for name, key in (("usage_hours", "hour"), ("usage_days", "day")):
+        op.create_table(
+            name,
+            sa.Column(key, sa.Integer, primary_key=True, autoincrement=False),
+            sa.Column("of", sa.Integer, primary_key=True, autoincrement=False),
+            sa.Column("device_ms", sa.Integer, nullable=False),
+            sa.Column("up_ms", sa.Integer, nullable=False),
+            sa.Column("measured_ms", sa.Integer, nullable=False),
+            sa.Column("busy_ms", sa.Integer, nullable=False),
+            sa.Column("done", sa.Integer, nullable=False),
+            sa.Column("failed", sa.Integer, nullable=False),
+            sqlite_with_rowid=False,
+        )
+        if op.get_bind().dialect.name == "postgresql":
+            op.execute(f"alter table {name} set ({', '.join(f'{each} = {value}' for each, value in WRITTEN.items())})")
 
 
 def downgrade() -> None:
+    op.drop_table("usage_days")
     op.drop_table("usage_hours")
     op.drop_table("usage_of")
