@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -21,7 +22,10 @@ from hostler.model.usage import (
 )
 from hostler.model.work import DeviceKind, WorkKind
 from hostler.store import Batch, Claim, Place, open_journal
+from hostler.store.archive import opened, writing
+from hostler.store.copying import copy_in, copy_out
 from hostler.store.dialect import POSTGRESQL
+from hostler.store.moving import move
 from hostler.store.tables import usage_days, usage_hours, usage_of
 from hostler.store.usage import Found, drop_oldest, next_hour, sums, write
 from tests.store.conftest import asked
@@ -29,6 +33,7 @@ from tests.store.test_journal import batch, trouble
 
 BASE = 490_000
 """An hour of November 2025."""
+ALL = range(10**6)
 
 
 def row(
@@ -150,6 +155,29 @@ def test_days_are_the_sums_of_their_hours_and_go_with_the_last_of_them(place: Pl
         assert len(connection.execute(days).all()) == len(expected), "an hour of it is there still"
         assert drop_oldest(connection, (first + 1) * 24)
         assert [day for day, _ in connection.execute(days.order_by(usage_days.c.day))] == sorted(expected)[1:]
+
+
+def test_they_are_taken_to_other_databases_and_back(new_place: Callable[[], Place], tmp_path: Path) -> None:
+    here, there, again, elsewhere = new_place(), tmp_path / "there", new_place(), tmp_path / "elsewhere"
+    for folder in (there, elsewhere):
+        folder.mkdir()
+    journal = open_journal(here)
+    journal.append([batch(trouble(1)), Batch(entries=(), jobs=(), hours=many(4, 60))])
+    journal.close()
+    with asked(here) as connection:
+        before = sorted(sums(connection, Period.DAY, ("device", "work"), ALL, {}), key=str)
+    moved = move(here, there, 1.0, "test")
+    assert moved.rows["usage_hours"] == 60 * 12
+    assert moved.rows["usage_days"] > 0
+    move(there, again, 2.0, "test")
+    with writing(tmp_path / "packed", 1.0) as out:
+        copied = copy_out(again, out)
+        out.seal({"schema": copied.schema, "rows": copied.rows})
+    with opened(tmp_path / "packed") as made:
+        copy_in(made, elsewhere)
+    for place in (there, again, elsewhere):
+        with asked(place) as connection:
+            assert sorted(sums(connection, Period.DAY, ("device", "work"), ALL, {}), key=str) == before
 
 
 def test_what_was_not_written_with_its_entries_is_not_there(place: Place) -> None:
