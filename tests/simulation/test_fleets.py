@@ -93,17 +93,21 @@ def check_nothing_counts_twice(world: World) -> None:
     """Every job is done once, every segment told once, and what is done has one accepted attempt."""
     done: Counter[str] = Counter()
     segments: Counter[str] = Counter()
+    told: dict[str, str] = {}
     for event in world.journal():
         if isinstance(event, events.JobDone):
             done[event.job] += 1
         elif isinstance(event, events.SegmentsMade):
             segments.update(each.sha256 for each in event.segments)
+            told |= {each.sha256: event.job for each in event.segments}
     assert set(done.values()) <= {1}
     assert set(segments.values()) <= {1}
     core = world.controller.core
     assert core is not None
-    known = sum(len(config.segments) for config in core.state.configs.values())
-    assert known == len(segments), "segments that were told are not known any more"
+    known = {name for config in core.state.configs.values() for name in config.segments}
+    assert known <= segments.keys(), "segments are known that nobody told"
+    gone = [name for name, job in told.items() if job in core.state.jobs and name not in known]
+    assert not gone, "segments have left before their jobs"
 
 
 def check_nobody_starved(scenario: Scenario, found: Measures, outage_s: float) -> None:

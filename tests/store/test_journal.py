@@ -196,6 +196,21 @@ def test_who_was_overtaken_writes_nothing_more(place: Place) -> None:
     second.close()
 
 
+def test_what_the_database_has_lost_is_not_written_beyond(place: Place) -> None:
+    """As after a fail-over to a replica that lagged behind: whoever leads next goes on from what there is."""
+    journal = open_journal(place)
+    journal.begin_epoch(1.0, Claim("v"))
+    journal.append([batch(trouble(1)), batch(trouble(2))])
+    with asked(place) as connection:
+        connection.execute(text("delete from journal where seq = 2"))
+    with pytest.raises(StoreFenced, match="ends at entry 1, and this controller has written up to 2: the database has"):
+        journal.append([batch(trouble(3))])
+    assert journal.begin_epoch(2.0, Claim("v")) == 2
+    journal.append([batch(trouble(2, "anew"))])
+    assert list(journal.read()) == [trouble(1), trouble(2, "anew")]
+    journal.close()
+
+
 def test_what_was_written_although_nobody_said_so_is_written_once(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from hostler.model.errors import Conflict, SchemaMismatch, StoreBusy, StoreFenced, StoreLost
-from hostler.store import Claim, Journal, Leader, migrating, open_journal, postgres as connecting
+from hostler.store import Claim, Journal, Leader, leading, migrating, open_journal, postgres as connecting
 from hostler.store.dialect import Place
 from tests import postgres
 from tests.store.conftest import asked
@@ -156,15 +156,17 @@ def test_a_leader_that_stands_still_in_the_middle_is_not_waited_for_for_ever(
     server: postgres.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It holds the row in an open transaction; PostgreSQL ends that, and what it had written with it."""
-    monkeypatch.setattr(connecting, "IDLE_MS", 300)
     place = server.database()
-    first, second = open_journal(place), open_journal(place)
+    with monkeypatch.context() as impatient:
+        impatient.setattr(connecting, "IDLE_MS", 300)
+        first = open_journal(place)
+    second = open_journal(place)
     first.begin_epoch(1.0, A)
     begun = time.monotonic()
 
     def stand_still() -> None:
         with first._writing("it stands still") as connection:
-            first._fence(connection)
+            leading.fence(connection, 1)
             assert second.begin_epoch(2.0, B, seen=second.leader()) == 2
             connection.execute(text("select 1"))
 

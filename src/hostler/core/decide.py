@@ -168,6 +168,8 @@ def _serve_or_close(state: State, index: Index, device: Device, emit: Emit) -> b
 
 def _serve(state: State, index: Index, device: Device, emit: Emit) -> bool:
     """Give the device one more piece of work; whether there was one."""
+    if not (index.ready or index.active or index.movable or device.spec.id in index.reserved):
+        return False  # devices that come free one after the other mostly find nothing
     held = occupied(index, device)
     every = offers_for(state, index, device, lambda job, group: moving.holds_out(state, index, job, group, device))
     able = [offer for offer in every if offer.others is not None]

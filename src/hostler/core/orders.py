@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 from hostler.core import cordons, pools
 from hostler.core.forecast import prediction
 from hostler.core.index import Index
-from hostler.core.loop import closing
-from hostler.core.loop.state import Config
+from hostler.core.loop import closing, matches
 from hostler.core.state import Attempt, Device, Job, State, Sweep, sweep_payload
 from hostler.core.trust import decide as trust
 from hostler.model import events
@@ -48,9 +47,6 @@ from hostler.policy.placement import LEAD_S
 
 Derive: TypeAlias = Callable[[State, Index, Any], Iterator[Command]]
 
-FITTED_MODELS = 50
-"""Newest models, and models that were current, whose ratings are fitted."""
-
 TOLD_AT_ONCE_S, TOLD_S = 1.0, 60.0
 """How often self-play tells what it has closed, on ephemeral nodes and elsewhere."""
 PYTHON = "{python}"
@@ -75,7 +71,7 @@ def still_wanted(state: State, command: Command) -> bool:
         case Trim(chunk=name):
             return _leased(state, name)
         case Fit(config=name, through=through):
-            return through == len(state.configs[name].matches)
+            return through == state.configs[name].played
     return True
 
 
@@ -245,8 +241,8 @@ def _controller_started(state: State, index: Index, event: events.ControllerStar
     And what was not wanted any more: nodes that are linked are told then, of those that never will be it is given up.
     """
     for config in state.configs.values():
-        if config.rated_matches < len(config.matches) or config.unrated_why is not None:
-            yield _fit(config)
+        if config.rated_matches < config.played or config.unrated_why is not None:
+            yield matches.fit(config)
     held = (name for device in state.devices.values() for name in (*device.attempts, *device.chunks))
     for name in sorted({job_of(each) for each in held}):
         if state.jobs[name].cancelling is not None:
@@ -254,7 +250,7 @@ def _controller_started(state: State, index: Index, event: events.ControllerStar
 
 
 def _matches_played(state: State, index: Index, event: events.MatchesPlayed) -> Iterator[Command]:
-    yield _fit(state.configs[event.config])
+    yield matches.fit(state.configs[event.config])
 
 
 DERIVES: dict[type, Derive] = {
@@ -313,20 +309,6 @@ def _close_workers(state: State, sweep: Sweep, node: str | None = None) -> Itera
         device = state.devices[name]
         if node in (None, device.spec.node):
             yield CloseWorker(node=device.spec.node, worker=worker_id(sweep.job, device))
-
-
-def _fit(config: Config) -> Fit:
-    """Of the models that take part still; others keep the rating they had, or a fit would take ever longer."""
-    kept = {config.evaluated_as(name) for name in list(config.models)[-FITTED_MODELS:]}
-    kept |= {config.evaluated_as(switch.model) for switch in config.switches[-FITTED_MODELS:]}
-    kept |= config.spec.game.anchors.keys()
-    return Fit(
-        config=config.spec.name,
-        anchors=config.spec.game.anchors,
-        frozen={name: known.elo for name, known in config.ratings.items() if known is not None and name not in kept},
-        matches=tuple(match for match in config.matches if match.a in kept or match.b in kept),
-        through=len(config.matches),
-    )
 
 
 def _launch(state: State, index: Index, job: Job, attempt: Attempt) -> Launch:

@@ -2,7 +2,8 @@
 
 What a job was goes into the store beside the fact that it left, in one transaction (`Outcome.left`). Sums stay: counts
 by state, device time, what it cost. Nothing leaves that something in the state may still ask for: what a job
-comes after as long as that is not done, and sweeps with workers on nodes that nobody could tell to end them.
+comes after as long as that is not done, sweeps with workers on nodes that nobody could tell to end them, and what
+made segments that a loop may look at (`loop.leaving`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from hostler.core.index import AGAIN, Index
+from hostler.core.loop import leaving
 from hostler.core.roll import without
 from hostler.core.state import Job, Spent, State, Sweep
 from hostler.model import events, inputs
@@ -126,11 +128,14 @@ def review(state: State, index: Index, emit: Emit) -> None:
         return
     over = sum(index.counts[each] for each in FINAL_STATES) - state.past.total
     gone: list[str] = []
+    by_loops: set[str] | None = None
     for job in _aged(state, index):
         if over - len(gone) <= rule.keep_finished or len(gone) == PIECE:
             roll.ended(job.number, job.ended_at or 0.0)
             break
-        if _is_needed(state, index, job):
+        if by_loops is None and isinstance(job.spec.payload, StagePayload):
+            by_loops = leaving.needed(state)
+        if job.id in (by_loops or ()) or _is_needed(state, index, job):
             roll.ended(job.number, index.now)
         else:
             gone.append(job.id)
@@ -225,6 +230,7 @@ def _left(state: State, index: Index, event: events.JobsLeft) -> None:
         if not job.state.final or index.dependents.get(job.id):
             raise IllegalTransition(f"{job.id} cannot leave: it is {job.state}, or something comes after it")
         _drop(state, index, job)
+    leaving.leave(state, set(event.jobs))
     state.past.seq = state.seq
     index.roll.drop({job.number for job in jobs})
     _forget(state, index, {job.id for job in jobs})

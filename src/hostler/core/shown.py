@@ -10,7 +10,7 @@ from hostler.core import accounts, cordons, forecast
 from hostler.core.alerting import views as alerting
 from hostler.core.care import views as care
 from hostler.core.index import Index
-from hostler.core.loop import pausing
+from hostler.core.loop import matches, pausing
 from hostler.core.loop.claims import idle_s
 from hostler.core.loop.ranking import targets
 from hostler.core.loop.state import RECORDED, Config
@@ -281,13 +281,14 @@ def _made(state: State, work: WorkKind, whom: str) -> Mapping[str, float | None]
 def _made_for(work: WorkKind, config: Config) -> Mapping[str, float | None]:
     match work:
         case WorkKind.SELFPLAY:
-            return {"game": sum(each.games for each in config.segments.values() if each.player != RECORDED)}
+            here = sum(each.games for each in config.segments.values() if each.player != RECORDED)
+            return {"game": config.past_games + here}
         case WorkKind.TRAINING:
             return {"sample": sum(each.training.samples for each in config.models.values())}
         case WorkKind.EXPORT:
             return {"position": sum(each.ref.positions for each in config.datasets.values())}
         case WorkKind.EVALUATION:
-            return {"game": sum(len(group) for match in config.matches for group in match.groups)}
+            return {"game": config.past_match_games + sum(map(matches.games, config.matches))}
     return {}
 
 

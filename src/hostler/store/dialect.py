@@ -95,6 +95,33 @@ def reading_once(engine: Engine) -> Iterator[Connection]:
             connection.exec_driver_sql("rollback")
 
 
+@contextmanager
+def together(connection: Connection) -> Iterator[None]:
+    """Statements of this block go to the database in one go: none of their answers is known before its end.
+
+    So nothing may be read in it. Errors of the database come as `DBAPIError`. SQLite, to which nothing travels, has
+    them one by one.
+    """
+    if connection.dialect.name != POSTGRESQL:
+        yield
+        return
+    driven, errors = driver_of(connection), connection.dialect.loaded_dbapi
+    assert errors is not None
+    try:
+        with driven.pipeline():
+            yield
+    except errors.Error as error:
+        is_lost = bool(driven.broken)
+        if is_lost:
+            connection.invalidate(error)
+        raise DBAPIError(None, None, error, connection_invalidated=is_lost) from error
+
+
+def driver_of(connection: Connection) -> Any:
+    """The driver's own connection."""
+    return connection.connection.driver_connection
+
+
 def patiently(connection: Connection) -> None:
     """This transaction may stand still for longer than those of a leader, for whose row others wait."""
     if connection.dialect.name == POSTGRESQL:

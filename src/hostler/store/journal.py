@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, select
@@ -19,7 +19,7 @@ from hostler.model.record import record
 from hostler.model.usage import HourRow
 from hostler.model.views import HitView, JobView
 from hostler.store import catalogue, leading, past, tables, usage
-from hostler.store.dialect import POSTGRESQL, insert_rows, translated, upsert
+from hostler.store.dialect import POSTGRESQL, insert_rows, together, translated, upsert
 from hostler.store.leading import Claim, Leader
 
 SNAPSHOTS_KEPT = 2
@@ -101,7 +101,7 @@ class Journal:
     def renew(self) -> None:
         """Show that the leader lives, though it has nothing to write. Raises `StoreFenced` where it leads no more."""
         with self._writing("the lead cannot be renewed") as connection:
-            self._fence(connection)
+            leading.fence(connection, self._leading)
 
     def answer_at(self, url: str) -> None:
         """Say where the leader answers."""
@@ -146,15 +146,15 @@ class Journal:
         hit_rows = [row for entry in entries for row in _hit_rows(entry)]
         asked = [{"seq": entry.seq} for entry in entries if isinstance(entry.event, RequestAccepted)]
         with self._writing("the journal cannot be written") as connection:
-            self._fence(connection)
-            if entries:
-                insert_rows(connection, tables.journal, [_journal_row(entry, self._epoch) for entry in entries])
-            if newest:
-                insert_rows(connection, tables.jobs, [_job_row(job) for job in newest.values()], replacing=True)
-            if hit_rows:
-                insert_rows(connection, tables.hits, hit_rows)
-            if asked:
-                insert_rows(connection, tables.requests, asked)
+            with self._fenced(connection, entries[0].seq - 1 if entries else None):
+                if entries:
+                    insert_rows(connection, tables.journal, [_journal_row(entry, self._epoch) for entry in entries])
+                if newest:
+                    insert_rows(connection, tables.jobs, [_job_row(job) for job in newest.values()], replacing=True)
+                if hit_rows:
+                    insert_rows(connection, tables.hits, hit_rows)
+                if asked:
+                    insert_rows(connection, tables.requests, asked)
             catalogue.note(connection, entries)
             past.write(connection, [job for batch in batches for job in batch.left])
             usage.write(connection, [row for batch in batches for row in batch.hours])
@@ -202,7 +202,8 @@ class Journal:
     def marking(self) -> Iterator[Connection]:
         """To write marks of the catalogue that no fact says (`store.settling`), while no fact is written."""
         with self._writing("what lacks copies cannot be marked") as connection:
-            self._fence(connection)
+            if self._epoch is not None:
+                leading.fence(connection, self._epoch)
             yield connection
 
     def newest_seq(self) -> int:
@@ -243,9 +244,9 @@ class Journal:
         assert self._epoch is not None, "no epoch was begun"
         return self._epoch
 
-    def _fence(self, connection: Connection) -> None:
-        if self._epoch is not None:
-            leading.fence(connection, self._epoch)
+    def _fenced(self, connection: Connection, after: int | None) -> AbstractContextManager[None]:
+        """What the block writes in one go is refused where another leads, or does not follow what is there."""
+        return together(connection) if self._epoch is None else leading.fenced(connection, self._epoch, after)
 
     def _are_there(self, entries: Sequence[Entry]) -> bool:
         """Whether these entries were written after all, by this controller. Raises `CorruptState`, `StoreFenced`."""

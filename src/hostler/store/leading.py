@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, insert, select, text, update
+from sqlalchemy.exc import DBAPIError
 
 from hostler.model.errors import Conflict, SchemaMismatch, StoreBusy, StoreFenced
 from hostler.store import tables
-from hostler.store.dialect import ignore_known
+from hostler.store.dialect import POSTGRESQL, driver_of, ignore_known, together
 
 LEADING = 0x686F7375
 """The first number of the advisory locks of leaders; the second one is the epoch."""
@@ -97,10 +100,62 @@ def fence(connection: Connection, epoch: int) -> None:
     """
     # An update, not a look: whoever takes over waits for what is being written, or this waits and is refused.
     if connection.execute(_FENCE, {"own": epoch}).rowcount != 1:
-        newest = connection.execute(select(tables.leader.c.epoch)).scalar()
-        raise StoreFenced(
-            f"controller {epoch} leads no more: {newest} has taken over. What it had not written is not done"
-        )
+        raise _refused(epoch, _newest(connection))
+
+
+@contextmanager
+def fenced(connection: Connection, epoch: int, after: int | None = None) -> Iterator[None]:
+    """The same, together with what the block writes (`dialect.together`): two waits less for each commit.
+
+    With `after`, that has to be the newest entry of the journal. Raises `StoreFenced` at its end, before anything is
+    committed.
+    """
+    held: Any = None
+    try:
+        with together(connection):
+            held = _hold(connection, epoch, after)
+            yield
+    except DBAPIError as error:
+        if held is not None and held.rowcount == 0:
+            raise _refused(epoch, None) from error  # what another has written is in the way of what we write
+        raise
+    if held.rowcount == 1:
+        return
+    newest = _newest(connection)
+    raise _refused(epoch, newest) if newest != epoch else _lost(connection, after)
+
+
+def _hold(connection: Connection, epoch: int, after: int | None) -> Any:
+    """A cursor whose `rowcount`, once it is known, says whether the row is held."""
+    if connection.dialect.name == POSTGRESQL:
+        # SQLAlchemy would look at the answer at once, and then never again.
+        driven = driver_of(connection)
+        if after is None:
+            return driven.execute(_PLAIN_FENCE, (epoch, LEADER))
+        return driven.execute(_PLAIN_FENCE + _PLAIN_AFTER, (epoch, LEADER, after))
+    if after is None:
+        return connection.execute(_FENCE, {"own": epoch})
+    return connection.execute(_FENCE_AFTER, {"own": epoch, "after": after})
+
+
+def _newest(connection: Connection) -> int | None:
+    found: int | None = connection.execute(select(tables.leader.c.epoch)).scalar()
+    return found
+
+
+def _refused(epoch: int, newest: int | None) -> StoreFenced:
+    by = "another" if newest is None else newest
+    return StoreFenced(f"controller {epoch} leads no more: {by} has taken over. What it had not written is not done")
+
+
+def _lost(connection: Connection, after: int | None) -> StoreFenced:
+    """A fail-over to a replica that lagged behind does that, and so does a backup put in place of the database."""
+    seq = tables.journal.c.seq
+    found = connection.execute(select(func.max(seq)).where(seq <= after)).scalar() or 0  # behind it is what is refused
+    return StoreFenced(
+        f"the journal ends at entry {found}, and this controller has written up to {after}: the database has lost what "
+        "it had confirmed. Whoever leads next goes on from what there is; let its replicas be synchronous"
+    )
 
 
 _FENCE = (
@@ -109,6 +164,12 @@ _FENCE = (
     .values(beat=tables.leader.c.beat + 1)
 )
 """Made once: it is part of every write."""
+_FENCE_AFTER = _FENCE.where(
+    select(func.coalesce(func.max(tables.journal.c.seq), 0)).scalar_subquery() == bindparam("after")
+)
+_PLAIN_FENCE = "update leader set beat = beat + 1 where epoch = %s and id = %s"
+_PLAIN_AFTER = " and (select coalesce(max(seq), 0) from journal) = %s"
+"""The same in PostgreSQL's words."""
 
 
 def answer_at(connection: Connection, epoch: int, url: str) -> None:

@@ -205,7 +205,7 @@ def _told(rest: Rest) -> str:
 
 def _is_fitting(config: Config) -> bool:
     """Whether ratings of the newest matches are still to come; what to play next is decided with them."""
-    return config.rated_matches < len(config.matches) and config.unrated_why is None
+    return config.rated_matches < config.played and config.unrated_why is None
 
 
 def _look_at(state: State, index: Index, config: Config, emit: Emit) -> None:

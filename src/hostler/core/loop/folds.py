@@ -9,7 +9,7 @@ from typing import Any
 
 from hostler.core import nearness
 from hostler.core.index import Index
-from hostler.core.loop import closing, pausing, spawning
+from hostler.core.loop import closing, matches, pausing, spawning
 from hostler.core.loop.state import (
     Config,
     Dataset,
@@ -177,6 +177,7 @@ def matches_played(state: State, index: Index, event: events.MatchesPlayed) -> N
         config.matches.append(match)
         if not _count_for_trial(config, match):
             _count_for_ladder(config, match)
+    matches.leave_out(config)
     config.unrated_why = None
     index.loops_due.add(event.config)
 

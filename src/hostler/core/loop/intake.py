@@ -64,7 +64,7 @@ def fitted(state: State, index: Index, given: inputs.Fitted, emit: Emit) -> None
     So does a failure where there are more matches by now: another fit is under way.
     """
     config = find_config(state, given.config)
-    newest = len(config.matches)
+    newest = config.played
     missing = config.rated_matches < given.matches or (config.unrated_why is not None and given.matches == newest)
     if not missing or given.matches > newest or (given.error is not None and given.matches < newest):
         return

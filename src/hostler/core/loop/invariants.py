@@ -73,8 +73,8 @@ def _games(config: Config) -> Iterator[str]:
     fresh = sum(segment.games for segment in fresh_segments(config))
     if fresh != config.fresh_games:
         yield f"fresh games are {config.fresh_games}, should be {fresh}"
-    if config.rated_matches > len(config.matches):
-        yield f"rated by {config.rated_matches} matches of {len(config.matches)}"
+    if config.rated_matches > config.played:
+        yield f"rated by {config.rated_matches} matches of {config.played}"
 
 
 def _segments(config: Config) -> Iterator[str]:

@@ -175,6 +175,9 @@ class Config:
     jobs: dict[str, WorkKind] = field(default_factory=dict)
     """Its jobs that are not over."""
     segments: dict[str, Segment] = field(default_factory=dict)
+    """Those of jobs that have not left the state."""
+    past_games: int = 0
+    """Games of self-play of those that have."""
     closing: dict[str, Closing] = field(default_factory=dict)
     """By attempt."""
     datasets: dict[str, Dataset] = field(default_factory=dict)
@@ -183,6 +186,10 @@ class Config:
     switches: list[Switch] = field(default_factory=list)
     trial: Trial | None = None
     matches: list[Match] = field(default_factory=list)
+    """Those that ratings can still change by."""
+    past_matches: int = 0
+    past_match_games: int = 0
+    """Of those by which they cannot any more."""
     ladder_groups: dict[str, int] = field(default_factory=dict)
     """Groups spent on rating each player."""
     rated_matches: int = 0
@@ -207,6 +214,11 @@ class Config:
     def current(self) -> str | None:
         """SHA-256 of the current model."""
         return self.switches[-1].model if self.switches else None
+
+    @property
+    def played(self) -> int:
+        """Matches that there were."""
+        return self.past_matches + len(self.matches)
 
     @property
     def promotions(self) -> int:
