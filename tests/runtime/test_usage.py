@@ -193,7 +193,7 @@ async def test_a_standby_tells_the_same_and_goes_on_with_it(tmp_path: Path, serv
 
 
 async def test_an_hour_ends_although_nothing_happens(directory: StateDir, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hostler.runtime.controller.LOOK_S", 0.01)
+    monkeypatch.setattr("hostler.runtime.usage.LOOK_S", 0.01)
     clock = Moved()
     async with keeping(directory, FakeNode(), clock) as controller:
         clock.ahead_s += HOUR_S

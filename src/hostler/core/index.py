@@ -15,7 +15,7 @@ from itertools import islice
 from hostler.core.alerting.state import Watching
 from hostler.core.care.state import Heard
 from hostler.core.kinds import Kinds
-from hostler.core.metering.state import Measured
+from hostler.core.metering.state import Metered
 from hostler.core.poolsight import PoolSight
 from hostler.core.roll import Roll, ascending
 from hostler.core.state import Attempt, Device, Job, Node, State
@@ -24,7 +24,6 @@ from hostler.model.commands import WorkerOrder
 from hostler.model.fleet import NodeSpec
 from hostler.model.planning import Plan
 from hostler.model.record import entity
-from hostler.model.usage import HourRow
 from hostler.model.work import DeviceKind, JobState, Resources, ScriptPayload, SweepPayload, WorkKind, disk_need
 from hostler.policy import duration, fit
 from hostler.policy.fit import Refusal, Site
@@ -217,10 +216,7 @@ class Index:
     """When a device was last given a chunk."""
     telemetry: dict[str, Heard] = field(default_factory=dict)
     """By node: what it told last of how it is. Volatile: a controller that begins knows nothing."""
-    measured: dict[str, dict[str, Measured]] = field(default_factory=dict)
-    """By device and kind of work: how busy drivers said that it was in this hour. Volatile."""
-    hours: list[HourRow] = field(default_factory=list)
-    """Rows of hours that are over, until whoever writes them has taken them. Volatile: a replay drops them."""
+    metered: Metered = field(default_factory=Metered)
     watching: Watching = field(default_factory=Watching)
     """What the rules of alerts measured last. Volatile."""
     pools: PoolSight = field(default_factory=PoolSight)

@@ -89,14 +89,14 @@ class Core:
         if question is not None:
             commands.append(question)
         wanted = [each for each in commands if orders.still_wanted(self.state, each)]
-        hours, self.index.hours = self.index.hours, []
+        hours, self.index.metered.rows = self.index.metered.rows, []
         return Outcome(entries=entries, commands=wanted, answers=answers, left=left, hours=hours)
 
     def replay(self, entries: Iterable[Entry]) -> None:
         """Fold journal entries into the state. Nothing is decided anew."""
         for entry in entries:
             self._apply(entry)
-            self.index.hours.clear()  # they were written beside the entry
+            self.index.metered.rows.clear()  # they were written beside the entry
         self.index.wake(self.state, self.state.at)
 
     def wake_at(self) -> float | None:

@@ -60,7 +60,7 @@ from hostler.runtime.snapshots import fold_in_background, snapshot_of
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.stock import Stock
 from hostler.runtime.term import Term, begin, end
-from hostler.runtime.usage import LOOK_S, YEAR_S, Hours
+from hostler.runtime.usage import YEAR_S, Hours
 from hostler.runtime.verdicts import Verdicts
 from hostler.runtime.vitals import Vitals
 from hostler.runtime.writer import Writer
@@ -71,7 +71,6 @@ from hostler.web.rl.trails import Trails
 
 SNAPSHOT_CHECK_S = 5.0
 SNAPSHOT_TIMEOUT_S = 600.0
-HOURS_TIMEOUT_S = 60.0
 WRITER_PATIENCE_S = 5.0
 RELEASE_S = 30.0
 """How long a controller that leaves waits for its nodes, all together, to let go of what idles there."""
@@ -421,15 +420,7 @@ class Controller(Looks):
                 on_failure=self.record,
             )
             tasks.create_task(snapshots, name="snapshots")
-            hours = every(
-                LOOK_S,
-                "hours",
-                self._hours.look,
-                clock=self._clock,
-                timeout_s=HOURS_TIMEOUT_S,
-                on_failure=self.record,
-            )
-            tasks.create_task(hours, name="hours")
+            tasks.create_task(self._hours.run(self._clock, self.record), name="hours")
 
     async def _clean(self) -> None:
         """Nothing is deleted before it is known what of the copies is not here."""

@@ -17,6 +17,7 @@ from hostler.model.usage import (
     HOUR_S,
     USUAL_S,
     HourRow,
+    Period,
     Totals,
     UsageAsked,
     UsageView,
@@ -29,6 +30,7 @@ from hostler.model.usage import (
     view_of,
 )
 from hostler.runtime.clock import Clock
+from hostler.runtime.loops import every
 from hostler.runtime.past import PastJobs
 from hostler.store import Journal
 from hostler.store.usage import Found, drop_oldest, next_hour, sums
@@ -38,10 +40,10 @@ Place: TypeAlias = tuple[int, tuple[str, ...]]
 """Where a group of a period stands in the list: what has no name, first."""
 
 WINDOW = 64
-"""Periods that are summed up at once, where each may have many groups."""
+"""Periods that are summed up at once, where each may have many groups, or is a case of its own."""
 STEPS = 48
 """Hours that are dropped at one look, each in a transaction of its own: the writer waits for none of them long."""
-LOOK_S = 60.0
+LOOK_S, TURN_S = 60.0, 60.0
 YEAR_S = 366 * 86_400.0
 
 
@@ -54,6 +56,10 @@ class Hours:
         self._now = now
         self._tell: Callable[[Input], Any] = tell
         self._keep_s = keep_s
+
+    async def run(self, clock: Clock, on_failure: Callable[[str, str], None]) -> None:
+        """Look now and then, until cancelled."""
+        await every(LOOK_S, "hours", self.look, clock=clock, timeout_s=TURN_S, on_failure=on_failure)
 
     async def look(self) -> None:
         """One turn of it."""
@@ -117,7 +123,7 @@ def gathered(
     behind = _place_of(asked, after)
     here = hours if behind is None else range(max(hours.start, first_hour(asked.per, behind[0])), hours.stop)
     made: list[tuple[Place, UsageView]] = []
-    size = limit if not asked.by else 1
+    size = 1 if asked.by or asked.per is Period.MONTH else limit
     while here and len(made) < limit:
         here = _from_first(here, unwritten, stored)
         window = _window(asked, here, size)

@@ -12,7 +12,19 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Connection, FromClause, case, delete, func, insert, literal, select
 
-from hostler.model.usage import DAY_H, IDLE, Dimension, HourRow, Period, Totals, first_hour, milliseconds, period_of
+from hostler.model.usage import (
+    DAY_H,
+    IDLE,
+    MONDAY_H,
+    WEEK_H,
+    Dimension,
+    HourRow,
+    Period,
+    Totals,
+    first_hour,
+    milliseconds,
+    period_of,
+)
 from hostler.store.dialect import insert_rows
 from hostler.store.tables import usage_days, usage_hours, usage_of
 
@@ -20,7 +32,7 @@ ASKED = 500
 """Devices in one question."""
 OF = ("node", "device", "kind", "model", "pool", "provider", "price_per_h", "work")
 SUMMED = ("device_ms", "up_ms", "measured_ms", "busy_ms", "done", "failed")
-MS_PER_H = 3_600_000
+MS_PER_H = 3.6e6
 
 
 class Found(NamedTuple):
@@ -144,9 +156,11 @@ def _number(column: Column[Any], scale: int, per: Period, hours: range) -> Colum
     first, last = period_of(per, hours.start), period_of(per, hours.stop - 1)
     if first == last:
         return literal(first)
-    if per is Period.HOUR:
-        return column
-    # Cases and not a division: months have no equal length, and periods are few beside their hours.
+    if per is Period.WEEK:
+        return (column + MONDAY_H // scale) // (WEEK_H // scale)
+    if per is not Period.MONTH:
+        return column // (DAY_H // scale) if per is Period.DAY else column
+    # Months have no equal length.
     ends = [(column < first_hour(per, each + 1) // scale, literal(each)) for each in range(first, last)]
     return case(*ends, else_=literal(last))
 

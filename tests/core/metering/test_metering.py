@@ -30,7 +30,7 @@ def by_replay(entries: Sequence[Entry], core: Core | None = None) -> list[HourRo
     core = core or Core()
     for entry in through_json(entries):
         apply(core.state, core.index, entry)
-    return core.index.hours
+    return core.index.metered.rows
 
 
 def now_rows(driver: Driver) -> list[HourRow]:
@@ -280,6 +280,6 @@ def test_the_journal_gives_the_same_rows_from_its_begin_and_from_any_snapshot(
     at = data.draw(st.integers(0, len(driver.entries)))
     first = Core()
     first.replay(through_json(driver.entries[:at]))
-    assert first.index.hours == [], "a replay keeps none of them"
+    assert first.index.metered.rows == [], "a replay keeps none of them"
     earlier = by_replay(driver.entries[:at])
     assert earlier + by_replay(driver.entries[at:], Core(snapshot(first.state))) == driver.hours

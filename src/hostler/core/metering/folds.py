@@ -26,7 +26,7 @@ DARK = (events.ControllerStarted, events.JournalRestored)
 def note(state: State, index: Index, event: Event) -> None:
     """Count up to now what an event is about to change.
 
-    Rows of hours that are over by then are added to `index.hours`, for whoever writes them beside the event.
+    Rows of hours that are over by then are added to `index.metered.rows`, for whoever writes them beside the event.
     """
     if state.metering.hour is None:
         state.metering.hour, state.metering.begun_at = hour_of(state.at), state.at
@@ -49,8 +49,8 @@ def _end_hours(state: State, index: Index, *, dark: bool) -> None:
     assert metering.hour is not None
     for hour in range(metering.hour, min(now, metering.hour + MOST_HOURS)):
         ends_at = float((hour + 1) * HOUR_S)
-        index.hours += rows(state, index, hour, metering.meters, ends_at, dark=dark)
-        index.measured.clear()
+        index.metered.rows += rows(state, index, hour, metering.meters, ends_at, dark=dark)
+        index.metered.told.clear()
         metering.hour, metering.begun_at, metering.meters, metering.seq = hour + 1, ends_at, {}, state.seq
     if metering.hour < now:
         metering.hour, metering.begun_at = now, float(now * HOUR_S)

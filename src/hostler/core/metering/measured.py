@@ -20,7 +20,7 @@ def measure(state: State, index: Index, device: Device, utilization: float | Non
     if utilization is None or hour is None or hour != hour_of(index.now):
         return  # the hour before is not written yet: these seconds are of neither
     told_s = min(since_s, state.rules.targets.telemetry_max_age_s, index.now - hour * HOUR_S)
-    kinds = index.measured.setdefault(device.spec.id, {})
+    kinds = index.metered.told.setdefault(device.spec.id, {})
     for work, part in (occupants(state, device) or {IDLE: 1.0}).items():
         each = kinds.setdefault(work, Measured())
         each.measured_s += told_s * part

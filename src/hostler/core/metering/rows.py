@@ -46,7 +46,7 @@ def rows(
         meter = meters.get(name) or Meter(at=begun_at)
         sums = {work: replace(each) for work, each in meter.sums.items()}
         count(state, index, device, sums, to - meter.at, dark=dark)
-        told = index.measured.get(name, NOTHING) if hour == state.metering.hour else NOTHING
+        told = index.metered.told.get(name, NOTHING) if hour == state.metering.hour else NOTHING
         for work, each in sums.items():
             if each.device_s > 0 or each.done or each.failed:
                 yield _row(state, device, hour, work, each, told.get(work) or Measured())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from hostler.model.record import entity
+from hostler.model.usage import HourRow
 
 
 @entity
@@ -41,7 +42,17 @@ class Metering:
 
 @entity
 class Measured:
-    """What drivers told of a device in this hour, by kind of work. Volatile."""
+    """What drivers told of a device in this hour, while it had one kind of work."""
 
     measured_s: float = 0.0
     busy_s: float = 0.0
+
+
+@entity
+class Metered:
+    """What is beside the state. Volatile."""
+
+    told: dict[str, dict[str, Measured]] = field(default_factory=dict)
+    """By device and kind of work: what drivers told in this hour."""
+    rows: list[HourRow] = field(default_factory=list)
+    """Of hours that are over, until whoever writes them has taken them; a replay drops them."""
