@@ -58,6 +58,7 @@ READS: Mapping[str, tuple[Any, ...]] = {
     "quotas": (),
     "durations": (),
     "costs": (),
+    "usage": ("hour", ["device", "work"], 0.0, None, {"work": "script"}),
     "bans": (["pause"],),
     "alerts": (),
     "alert_rules": (),

@@ -23,7 +23,7 @@ from tests.web.core_desk import Window
 HOSTILE = "x\x1b[2J\n[bold]\u202e; rm -rf ~"
 LISTINGS = [
     *["status", "jobs", "queue", "nodes", "nodes n", "job j1", "explain j1", "explain j3", "explain n/cpu0"],
-    *["ledger show j2", "ledger verify j2", "hits j2", "quota", "history", "costs"],
+    *["ledger show j2", "ledger verify j2", "hits j2", "quota", "history", "costs", "usage", "usage --by work"],
 ]
 
 

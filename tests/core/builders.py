@@ -13,6 +13,7 @@ from hostler.model.commands import Command
 from hostler.model.events import Entry, Event
 from hostler.model.fleet import DeviceSpec, NodeSpec
 from hostler.model.inputs import Input
+from hostler.model.usage import HourRow
 from hostler.model.work import DeviceKind, JobSpec, JobState, ScriptPayload, SweepPayload
 
 EventT = TypeVar("EventT")
@@ -71,6 +72,7 @@ class Driver:
         self.events: list[Event] = []
         self.commands: list[Command] = []
         self.answers: list[Any] = []
+        self.hours: list[HourRow] = []
 
     @property
     def state(self) -> State:
@@ -86,6 +88,7 @@ class Driver:
         self.events = [entry.event for entry in outcome.entries]
         self.commands = list(outcome.commands)
         self.answers = list(outcome.answers)
+        self.hours += outcome.hours
         return self.events
 
     def submit(self, *specs: JobSpec) -> tuple[str, ...]:

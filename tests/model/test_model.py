@@ -27,6 +27,7 @@ from hostler.model import (
     loop_events,
     past_events,
     pool_events,
+    usage_events,
     work,
 )
 from hostler.model.codec import load_specs
@@ -93,6 +94,7 @@ def test_unions_leave_nothing_out() -> None:
         backup_events,
         disk_events,
         past_events,
+        usage_events,
     )
     facts = {each for module in modules for each in classes(module)} - {events.Entry}
     assert set(typing.get_args(typing.get_args(events.Event)[0])) == facts

@@ -476,7 +476,7 @@ def test_the_migration_goes_back_and_every_entry_is_a_row_again(journal: Journal
     with asked(place) as connection:
         config = _config()
         config.attributes["connection"] = connection
-        command.downgrade(config, "-1")
+        command.downgrade(config, "0008")
         assert list(connection.execute(text("select seq from journal order by seq")).scalars()) == list(range(1, 58))
     again = open_journal(place)
     expect(again, entries)

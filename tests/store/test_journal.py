@@ -154,6 +154,9 @@ def test_a_store_of_the_version_before_is_brought_to_this_one(place: Place) -> N
             "segments",
             "segment_jobs",
             "told",
+            "usage_of",
+            "usage_hours",
+            "usage_days",
         ):
             connection.execute(text(f"drop table {table}"))
         connection.execute(text("alter table journal drop column epoch"))

@@ -23,6 +23,7 @@ from hostler.core.loop.intake import find_config
 from hostler.core.loop.state import Config
 from hostler.core.loop.views import config_view, dataset_views, history_view, model_views
 from hostler.core.machine import story
+from hostler.core.metering.rows import present
 from hostler.core.readings import gist, readings
 from hostler.core.views import (
     find_job,
@@ -62,6 +63,7 @@ from hostler.model.listed import FleetView, IntervalView, PlacedDevice
 from hostler.model.readings import Gist, Part, Readings
 from hostler.model.steering import CostView, Durations, QuotaView
 from hostler.model.telemetry import Level
+from hostler.model.usage import UsageAsked, UsageView
 from hostler.model.views import (
     BanView,
     ConfigHistory,
@@ -83,6 +85,7 @@ from hostler.model.views import (
 )
 from hostler.model.work import JobState, WorkKind
 from hostler.runtime.past import JobLooks
+from hostler.runtime.usage import gathered, hours_of
 from hostler.web.app import make_app
 from hostler.web.desk import Content, Piece
 from hostler.web.door import Door
@@ -204,6 +207,12 @@ class CoreDesk:
 
     def costs(self) -> CostView:
         return shown.costs(self._state)
+
+    async def usage(self, asked: UsageAsked, limit: int, after: Sequence[str] = ()) -> Sequence[UsageView]:
+        _, unwritten = present(self._state, self._index, self._index.now)
+        hours = hours_of(asked, self._index.now)
+        rows = [row for row in (*self.driver.hours, *unwritten) if row.hour in hours]
+        return gathered(asked, hours, rows, limit, after, (range(0), lambda _: [], lambda _: None))
 
     def bans(self) -> Sequence[BanView]:
         return shown.bans(self._state, self._index)

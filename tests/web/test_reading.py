@@ -37,6 +37,8 @@ READERS = [
     "quotas",
     "durations",
     "costs",
+    "usage",
+    "usage?per=hour&by=device&by=work",
     "bans",
     "models",
     "datasets",

@@ -43,6 +43,7 @@ from hostler.cli import (
     sweeps,
     top,
     training,
+    usage,
 )
 from hostler.cli.show import clean
 from hostler.model.errors import ControllerAbsent, HostlerError, UsageError
@@ -63,6 +64,7 @@ GROUPS = (
     kuberay,
     agent,
     steering,
+    usage,
     alerts,
     submitting,
     sweeps,

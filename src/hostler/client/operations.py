@@ -299,6 +299,19 @@ class Operations:
         return whole("/durations", "rows")
 
     @operation
+    def usage(
+        self,
+        per: str = "day",
+        by: Sequence[str] = (),
+        since: float | None = None,
+        until: float | None = None,
+        only: Mapping[str, str] | None = None,
+    ) -> Answer[Rows[shapes.UsageView]]:
+        """How devices were used in each `hour`, `day`, `week` or `month`, told apart `by` `node`, `device`, `model`,
+        `pool`, `provider` and `work`, or `only` of some: `{"node": "rig-1"}`. Times are Unix seconds."""
+        return rows("/usage", None, **{**(only or {}), "per": per, "by": list(by), "since": since, "until": until})
+
+    @operation
     def costs(self) -> Answer[shapes.CostView]:
         """What work that is over has used up."""
         return whole("/costs", "rows")

@@ -76,6 +76,9 @@ Measure: TypeAlias = Literal[
 ModelStatus: TypeAlias = Literal["candidate", "promoted", "rejected", "dropped", "rolled back"]
 
 
+Period: TypeAlias = Literal["hour", "day", "week", "month"]
+
+
 Process: TypeAlias = Literal["unknown", "queued", "alive", "ended"]
 
 
@@ -1751,6 +1754,24 @@ class UnitCost(TypedDict):
     count: float
     device_s: float | None
     cost: float | None
+
+
+class UsageView(TypedDict):
+    """How devices were used in one period: all of them, or those of one group. Device seconds are of all together."""
+
+    begins: float
+    ends: float
+    of: dict[str, str | None]
+    held_s: float
+    idle_s: float
+    up_s: float
+    utilization: float | None
+    measured_s: float
+    cost: float | None
+    unpriced_s: float
+    idle_cost: float | None
+    done: int
+    failed: int
 
 
 class VelocityView(TypedDict):

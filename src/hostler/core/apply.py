@@ -29,6 +29,7 @@ from hostler.core.care import folds as care
 from hostler.core.index import Index
 from hostler.core.ledger import new_ledger
 from hostler.core.loop import folds as loop
+from hostler.core.metering import folds as metering
 from hostler.core.state import RESTARTED, Attempt, ChunkLease, Device, Job, Node, State, Sweep, speed_key, sweep_payload
 from hostler.core.trust import folds as trust
 from hostler.model import events
@@ -55,6 +56,7 @@ def apply(state: State, index: Index, entry: Entry) -> None:
     index.now = max(index.now, state.at)
     trust.note(state, index, entry.event)
     tally.note(state, entry.event)
+    metering.note(state, index, entry.event)
     FOLDS[type(entry.event)](state, index, entry.event)
 
 
@@ -387,6 +389,10 @@ def _rules_set(state: State, index: Index, event: events.RulesSet) -> None:
     index.new_work = index.room_changed = True
 
 
+def _hour_ended(state: State, index: Index, event: events.HourEnded) -> None:
+    """That it happened has been counted (`core.metering`)."""
+
+
 def _trouble_recorded(state: State, index: Index, event: events.TroubleRecorded) -> None:
     state.troubles += 1
 
@@ -421,6 +427,7 @@ FOLDS: dict[type, Fold] = {
     events.NodeJoined: _node_joined,
     events.NodeLinked: _node_linked,
     events.NodeUnreachable: _node_unreachable,
+    events.HourEnded: _hour_ended,
     events.TroubleRecorded: _trouble_recorded,
     **loop.FOLDS,
     **trust.FOLDS,

@@ -15,6 +15,7 @@ from itertools import islice
 from hostler.core.alerting.state import Watching
 from hostler.core.care.state import Heard
 from hostler.core.kinds import Kinds
+from hostler.core.metering.state import Metered
 from hostler.core.poolsight import PoolSight
 from hostler.core.roll import Roll, ascending
 from hostler.core.state import Attempt, Device, Job, Node, State
@@ -215,6 +216,7 @@ class Index:
     """When a device was last given a chunk."""
     telemetry: dict[str, Heard] = field(default_factory=dict)
     """By node: what it told last of how it is. Volatile: a controller that begins knows nothing."""
+    metered: Metered = field(default_factory=Metered)
     watching: Watching = field(default_factory=Watching)
     """What the rules of alerts measured last. Volatile."""
     pools: PoolSight = field(default_factory=PoolSight)

@@ -294,6 +294,10 @@ def _drain(state: State, index: Index, given: inputs.Drain, emit: Emit) -> None:
     index.draining = True
 
 
+def _end_hour(state: State, index: Index, given: inputs.EndHour, emit: Emit) -> None:
+    emit(events.HourEnded())
+
+
 def _tick(state: State, index: Index, given: inputs.Tick, emit: Emit) -> None:
     """Time is looked at after every batch of inputs anyway."""
 
@@ -337,6 +341,7 @@ TAKES: dict[type, Take] = {
     inputs.RevokeToken: access.revoke_token,
     inputs.Asked: _asked,
     inputs.Knowing: past.knowing(take),
+    inputs.EndHour: _end_hour,
     inputs.Tick: _tick,
     **pools.TAKES,
     **alerting.TAKES,

@@ -23,6 +23,7 @@ from hostler.model.events import Entry, Event, JobsLeft, subject
 from hostler.model.inputs import Input
 from hostler.model.past import PastJob
 from hostler.model.record import record
+from hostler.model.usage import HourRow
 
 PASSES_MOST = 5
 """How often devices that came free while others were given away are looked at again, in one step."""
@@ -42,6 +43,8 @@ class Outcome:
     answers: Sequence[Any]
     left: Sequence[PastJob] = ()
     """Jobs that have left the state, to be written with the entries."""
+    hours: Sequence[HourRow] = ()
+    """How devices were used in hours that are over now, to be written with them, too."""
 
 
 class Core:
@@ -86,12 +89,14 @@ class Core:
         if question is not None:
             commands.append(question)
         wanted = [each for each in commands if orders.still_wanted(self.state, each)]
-        return Outcome(entries=entries, commands=wanted, answers=answers, left=left)
+        hours, self.index.metered.rows = self.index.metered.rows, []
+        return Outcome(entries=entries, commands=wanted, answers=answers, left=left, hours=hours)
 
     def replay(self, entries: Iterable[Entry]) -> None:
         """Fold journal entries into the state. Nothing is decided anew."""
         for entry in entries:
             self._apply(entry)
+            self.index.metered.rows.clear()  # they were written beside the entry
         self.index.wake(self.state, self.state.at)
 
     def wake_at(self) -> float | None:

@@ -14,6 +14,7 @@ from hostler.core.alerting.state import Alerts
 from hostler.core.care.state import Care
 from hostler.core.ledger import Ledger
 from hostler.core.loop.state import Config
+from hostler.core.metering.state import Metering
 from hostler.core.tally import Tally
 from hostler.core.trust.state import Trust
 from hostler.model.events import AttemptEnded
@@ -277,6 +278,7 @@ class State:
     access: Access = field(default_factory=Access)
     alerts: Alerts = field(default_factory=Alerts)
     past: Past = field(default_factory=Past)
+    metering: Metering = field(default_factory=Metering)
     refused: int = 0
     troubles: int = 0
 

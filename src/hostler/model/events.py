@@ -78,6 +78,7 @@ from hostler.model.pool_events import (
 from hostler.model.record import record
 from hostler.model.rules import Rules
 from hostler.model.telemetry import Level, Signal
+from hostler.model.usage_events import HourEnded as HourEnded, UsageEvent as UsageEvent
 from hostler.model.work import FailureClass, JobSpec, Priority
 
 
@@ -547,7 +548,8 @@ Event = Annotated[
     | AlertEvent
     | AccessEvent
     | ArtifactEvent
-    | PastEvent,
+    | PastEvent
+    | UsageEvent,
     Field(discriminator="kind"),
 ]
 

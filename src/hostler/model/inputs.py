@@ -521,6 +521,11 @@ class Knowing:
 
 
 @record
+class EndHour:
+    """An hour is over, and the controller lives: what devices had in it is to be written, if it was not yet."""
+
+
+@record
 class Tick:
     """Nothing but time has passed."""
 
@@ -580,6 +585,7 @@ Input = (
     | DropTold
     | CleanDisk
     | UndoDisk
+    | EndHour
     | Tick
 )
 """Everything `core.handle` understands."""

@@ -58,6 +58,7 @@ from hostler.runtime.snapshots import fold_in_background, snapshot_of
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.stock import Stock
 from hostler.runtime.term import Term, begin, end
+from hostler.runtime.usage import YEAR_S, Hours
 from hostler.runtime.verdicts import Verdicts
 from hostler.runtime.vitals import Vitals
 from hostler.runtime.writer import Writer
@@ -76,7 +77,6 @@ COMPACT = CompactRules()
 DRY_RUN = Keeping()
 INHERIT_S = 10.0
 ANSWER_AGAIN_S = 1.0
-TENURE_LOOK_S = 0.2
 AWAY_S = 3.0
 """A node that is out of reach for less than this is not worth a word."""
 
@@ -89,7 +89,8 @@ class Controller(Looks):
 
     `async with Controller(...) as controller` recovers the state and starts everything; leaving the block stops it.
     What runs on the nodes runs on. `places` is where artifacts lie, by default the state directory alone, and `copies`
-    how many of them there should be. `term` is the right to lead; without one the controller takes it, whoever leads.
+    how many of them there should be. `keep_usage_s` is how long hours of usage stay. `term` is the right to lead; without
+    one the controller takes it, whoever leads.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class Controller(Looks):
         copies: ReplicationRules = USUAL,
         keeping: Keeping = DRY_RUN,
         compact: CompactRules = COMPACT,
+        keep_usage_s: float = YEAR_S,
         term: Term | None = None,
     ) -> None:
         self._directory = directory
@@ -126,8 +128,7 @@ class Controller(Looks):
         self._term.settled()
         self._vitals = vitals = Vitals(clock)
         execute, publish = vitals.beside(COMMANDS, self._execute), vitals.beside(JOURNAL, self._publish)
-        beat = partial(vitals.beat, COMPACTION)
-        self._compactor = Compactor(self._journal, compact, clock, self.record, beat)
+        self._compactor = Compactor(self._journal, compact, clock, self.record, partial(vitals.beat, COMPACTION))
         self._pump = Pump(self._core, self._writer, clock, execute, publish)
         self._fleet_nodes = frozenset(backends)
         self._logs = KeptLogs(directory.logs)
@@ -156,6 +157,7 @@ class Controller(Looks):
         old = {} if retired is None else dict(self._retired(retired))
         self._links = {name: self._linked(name, each) for name, each in {**backends, **old}.items()}
         self._node_cleaner = self._cleaner_of_nodes(keeping, copies)
+        self._hours = Hours(self._core, self._journal, self._now, self.tell, keep_usage_s)
         self._writer_death: asyncio.Future[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
@@ -418,6 +420,7 @@ class Controller(Looks):
                 on_failure=self.record,
             )
             tasks.create_task(snapshots, name="snapshots")
+            tasks.create_task(self._hours.run(self._clock, self.record), name="hours")
 
     async def _clean(self) -> None:
         """Nothing is deleted before it is known what of the copies is not here."""

@@ -42,6 +42,7 @@ from hostler.model.events import Entry
 from hostler.model.listed import FleetView, IntervalView, PlacedDevice
 from hostler.model.readings import Gist
 from hostler.model.steering import CostView, Durations, QuotaView
+from hostler.model.usage import UsageAsked, UsageView
 from hostler.model.views import (
     BanView,
     ConfigHistory,
@@ -69,6 +70,7 @@ from hostler.runtime.past import JobLooks, PastJobs
 from hostler.runtime.proof import proof_of
 from hostler.runtime.replicating import Replicator
 from hostler.runtime.stock import Stock
+from hostler.runtime.usage import Usage
 from hostler.store import Journal
 from hostler.web.desk import Content
 
@@ -165,6 +167,10 @@ class Looks:
     def costs(self) -> CostView:
         """What work that is over has used up."""
         return shown.costs(self._core.state)
+
+    async def usage(self, asked: UsageAsked, limit: int, after: Sequence[str] = ()) -> Sequence[UsageView]:
+        """How devices were used."""
+        return await Usage(self._core, self._journal, self._past, self._clock).page(asked, limit, after)
 
     def bans(self) -> Sequence[BanView]:
         """Everything that is held back or put first for a while."""

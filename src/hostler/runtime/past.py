@@ -159,16 +159,18 @@ class PastJobs:
         return [(state, each.number) for each in found]
 
     async def _asked(self, ask: Callable[..., AnswerT], *how: Any) -> AnswerT:
-        await self._settled()
+        await self.settled(self._core.state.past.seq)
         return await asyncio.to_thread(self._ask, ask, *how)
 
     def _ask(self, ask: Callable[..., AnswerT], *how: Any) -> AnswerT:
         with self._journal.catalogue() as connection:
             return ask(connection, *how)
 
-    async def _settled(self) -> None:
-        """Wait until everything that has left the state is in the store."""
-        wanted = self._core.state.past.seq
+    async def settled(self, wanted: int) -> None:
+        """Wait until everything up to this entry, and what left the state beside it, is in the store.
+
+        Raises `StoreFull` where that takes too long.
+        """
         try:
             async with asyncio.timeout(PATIENCE_S):
                 while self._written < wanted:
@@ -176,6 +178,6 @@ class PastJobs:
                     await self._more.wait()
         except TimeoutError as error:
             raise StoreFull(
-                f"jobs have left the controller's memory, and could not be written within {PATIENCE_S:g} s; free some "
-                "disk space, and ask again"
+                f"what has left the controller's memory could not be written within {PATIENCE_S:g} s; free some disk "
+                "space, and ask again"
             ) from error

@@ -117,7 +117,8 @@ class Pump:
 
     def _write(self, outcome: Outcome, deliveries: Sequence[Delivery]) -> None:
         loop = asyncio.get_running_loop()
-        batch = Batch(entries=outcome.entries, jobs=self._projected(outcome.entries), left=outcome.left)
+        jobs = self._projected(outcome.entries)
+        batch = Batch(entries=outcome.entries, jobs=jobs, left=outcome.left, hours=outcome.hours)
 
         def durable() -> None:
             loop.call_soon_threadsafe(self._durable, outcome, deliveries)

@@ -239,6 +239,7 @@ async def _lead(
             copies=replication_rules(loaded),
             keeping=loaded.fleet.retention.keeping(),
             compact=loaded.fleet.journal.compacting(),
+            keep_usage_s=loaded.fleet.journal.keep_usage_s,
             term=term,
         ) as controller,
         answering(loaded, directory, calls, controller.record) as called,

@@ -232,6 +232,9 @@ class Journal(Section):
     read as before, only slower."""
     keep_entries: Annotated[int, Field(ge=1000)] = 100_000
     """The newest entries that stay rows of their own, however old they are."""
+    keep_usage_s: Annotated[float, Field(ge=86_400, le=SECONDS_MAX)] = 366 * 86_400.0
+    """For how many seconds the store keeps how each device was used, by the hour: what `hostler usage` can tell. A year
+    of 1,000 devices is about a gigabyte."""
 
     def compacting(self) -> CompactRules:
         """What goes into segments, as the store has it."""

@@ -20,8 +20,9 @@ from hostler.model.events import ChunkDone, ChunkReturned, ChunkTaken, Entry, Re
 from hostler.model.past import PastJob
 from hostler.model.record import record
 from hostler.model.rules import CompactRules
+from hostler.model.usage import HourRow
 from hostler.model.views import HitView, JobView
-from hostler.store import catalogue, compacting, leading, past, segments, tables
+from hostler.store import catalogue, compacting, leading, past, segments, tables, usage
 from hostler.store.dialect import POSTGRESQL, insert_rows, table_bytes, together, translated, upsert
 from hostler.store.leading import Claim, Leader
 
@@ -37,6 +38,8 @@ class Batch:
     jobs: Sequence[JobView]
     left: Sequence[PastJob] = ()
     """Jobs that have left the state."""
+    hours: Sequence[HourRow] = ()
+    """How devices were used in hours that are over."""
 
 
 @record
@@ -172,6 +175,7 @@ class Journal:
                     insert_rows(connection, tables.requests, asked)
             catalogue.note(connection, entries)
             past.write(connection, [job for batch in batches for job in batch.left])
+            usage.write(connection, [row for batch in batches for row in batch.hours])
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
         """Entries beyond number `after`, in order. Raises `CorruptState` at a gap."""

@@ -1,5 +1,5 @@
-"""The tables. The journal is the truth, its old entries in `segments`; `jobs`, `hits`, `requests`, and what is known of
-artifacts, are projections of it, written in the same transaction.
+"""The tables. The journal is the truth, its old entries in `segments`; `jobs`, `hits`, `requests`, hours of usage, and
+what is known of artifacts, are projections of it, written in the same transaction.
 """
 
 from __future__ import annotations
@@ -125,6 +125,56 @@ hits = Table(
     Column("item", Text, nullable=False),
     Column("data", Text, nullable=False),
     Index("hits_by_job", "job", "seq", "place"),
+)
+
+usage_of = Table(
+    "usage_of",
+    metadata,
+    # What an hour is of: a device as it was then, and a kind of work. Told once, and not in each of its hours.
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("node", Text, nullable=False),
+    Column("device", Text, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("model", Text, nullable=True),
+    Column("pool", Text, nullable=True),
+    Column("provider", Text, nullable=True),
+    # Of the device; null where nobody knows it.
+    Column("price_per_h", Double, nullable=True),
+    # `idle`: none.
+    Column("work", String, nullable=False),
+    Index("usage_of_by_device", "device"),
+)
+
+usage_hours = Table(
+    "usage_hours",
+    metadata,
+    # Unix time // 3600.
+    Column("hour", Integer, primary_key=True, autoincrement=False),
+    Column("of", Integer, primary_key=True, autoincrement=False),
+    # Whole numbers, small and the same in every database: milliseconds, and what came to an end.
+    Column("device_ms", Integer, nullable=False),
+    Column("up_ms", Integer, nullable=False),
+    Column("measured_ms", Integer, nullable=False),
+    Column("busy_ms", Integer, nullable=False),
+    Column("done", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    # The rows are the index: half the size.
+    sqlite_with_rowid=False,
+)
+
+usage_days = Table(
+    "usage_days",
+    metadata,
+    # Unix time // 86400. The sums of its hours, once it is over: a year is asked for by days.
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    Column("of", Integer, primary_key=True, autoincrement=False),
+    Column("device_ms", Integer, nullable=False),
+    Column("up_ms", Integer, nullable=False),
+    Column("measured_ms", Integer, nullable=False),
+    Column("busy_ms", Integer, nullable=False),
+    Column("done", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 requests = Table(

@@ -22,6 +22,7 @@ from hostler.model.inputs import Input
 from hostler.model.listed import FleetView, IntervalView, PlacedDevice
 from hostler.model.readings import Gist, Part, Readings
 from hostler.model.steering import CostView, Durations, QuotaView
+from hostler.model.usage import UsageAsked, UsageView
 from hostler.model.views import (
     BanView,
     ConfigHistory,
@@ -156,6 +157,10 @@ class Desk(Protocol):
 
     def costs(self) -> CostView:
         """What work that is over has used up."""
+
+    async def usage(self, asked: UsageAsked, limit: int, after: Sequence[str] = ()) -> Sequence[UsageView]:
+        """How devices were used in each period that is asked for, by group, the oldest first: at most `limit` rows,
+        behind the last of those that `model.usage.name_of` calls `after`. Raises `UsageError`, `StoreError`."""
 
     def bans(self) -> Sequence[BanView]:
         """Everything that is held back or put first for a while."""

@@ -1,21 +1,34 @@
-"""How the fleet is steered: shares, learnt durations, costs, and what is held back."""
+"""How the fleet is steered: shares, learnt durations, costs, how devices were used, and what is held back."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hostler.model.errors import UsageError
 from hostler.model.steering import CostView, Durations, QuotaView
+from hostler.model.usage import Dimension, Period, UsageAsked, UsageView, name_of
 from hostler.model.views import BanKind, BanView
+from hostler.model.work import WorkKind
 from hostler.web.answers import TheDesk, answer
-from hostler.web.paging import Paged, answer_page, cut
+from hostler.web.paging import Paged, answer_page, cut, headed
 from hostler.web.routing import Routes
 
 router = Routes(tags=["steering"])
+
+LATEST = 1e11
+"""Unix seconds; what is later is a mistake, milliseconds as often as not."""
+Since = Annotated[
+    float | None, Query(ge=0, le=LATEST, description="Unix seconds in the first period; by default some while ago")
+]
+Until = Annotated[
+    float | None, Query(ge=0, le=LATEST, description="Unix seconds: periods that begin before; by default now")
+]
+Only = Annotated[str | None, Query(min_length=1, max_length=512, description="only what is called so")]
 
 
 @router.get("/quotas", response_model=QuotaView)
@@ -38,6 +51,36 @@ async def show_costs(request: Request, desk: TheDesk, paging: Paged) -> Response
     view = desk.costs()
     rows, more = cut(view.rows, paging, lambda each: f"{each.work} {each.of}")
     return answer_page(request, CostView, replace(view, rows=tuple(rows)), more)
+
+
+@router.get("/usage", response_model=list[UsageView])
+async def list_usage(
+    request: Request,
+    desk: TheDesk,
+    paging: Paged,
+    per: Annotated[Period, Query(description="what hours are summed up to; of UTC, weeks from Monday on")] = Period.DAY,
+    by: Annotated[list[Dimension] | None, Query(description="repeat for several; none: all in one")] = None,
+    since: Since = None,
+    until: Until = None,
+    node: Only = None,
+    device: Only = None,
+    model: Only = None,
+    pool: Only = None,
+    provider: Only = None,
+    work: Annotated[WorkKind | Literal["idle"] | None, Query(description="a kind of work, or `idle`: none")] = None,
+) -> Response:
+    """How devices were used in each period, the oldest first: device time, how busy they were, cost, what was done.
+
+    Kept by the hour, for a year unless the fleet file says otherwise (`journal.keep_usage_s`); the present hour is told
+    as far as it has come. A group without anything in a period has no row there.
+    """
+    named = {"node": node, "device": device, "model": model, "pool": pool, "provider": provider, "work": work}
+    if by is not None and len(set(by)) < len(by):
+        raise UsageError(f"`by` names {', '.join(by)}; name each once")
+    only = {name: str(value) for name, value in named.items() if value is not None}
+    asked = UsageAsked(per=per, by=tuple(by or ()), since=since, until=until, only=only)  # type: ignore[arg-type]
+    found = await desk.usage(asked, paging.limit + 1, paging.anchors())
+    return answer_page(request, list[UsageView], *headed(found, paging.limit, name_of))
 
 
 @router.get("/bans", response_model=list[BanView])

@@ -10,6 +10,7 @@ from hostler.core import gates
 from hostler.core.care import effects
 from hostler.core.care.state import HeardDevice
 from hostler.core.index import Index
+from hostler.core.metering import measured
 from hostler.core.state import Device, Job, State
 from hostler.model.events import ConcurrencySet, Event, IdleResourceDetected, job_of
 from hostler.model.telemetry import DeviceTelemetry
@@ -32,6 +33,7 @@ def steer(state: State, index: Index, device: Device, heard: HeardDevice, told: 
     heard.vram_used_gb, heard.temperature_c = told.vram_used_gb, told.temperature_c
     if heard.utilization is not None:
         heard.known_at = index.now
+    measured.measure(state, index, device, heard.utilization, dt_s)
     business = _business(state, device)
     if business != heard.business:
         heard.business, heard.watch = business, Watch()
