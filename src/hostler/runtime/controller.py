@@ -75,7 +75,6 @@ RELEASE_S = 30.0
 USUAL = ReplicationRules()
 COMPACT = CompactRules()
 DRY_RUN = Keeping()
-INHERIT_S = 10.0
 ANSWER_AGAIN_S = 1.0
 AWAY_S = 3.0
 """A node that is out of reach for less than this is not worth a word."""
@@ -89,8 +88,8 @@ class Controller(Looks):
 
     `async with Controller(...) as controller` recovers the state and starts everything; leaving the block stops it.
     What runs on the nodes runs on. `places` is where artifacts lie, by default the state directory alone, and `copies`
-    how many of them there should be. `keep_usage_s` is how long hours of usage stay. `term` is the right to lead; without
-    one the controller takes it, whoever leads.
+    how many of them there should be. Hours of usage stay for `keep_usage_s`. `term` is the right to lead; without one the
+    controller takes it, whoever leads.
     """
 
     def __init__(
