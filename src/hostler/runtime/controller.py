@@ -88,8 +88,8 @@ class Controller(Looks):
 
     `async with Controller(...) as controller` recovers the state and starts everything; leaving the block stops it.
     What runs on the nodes runs on. `places` is where artifacts lie, by default the state directory alone, and `copies`
-    how many of them there should be. Hours of usage stay for `keep_usage_s`. `term` is the right to lead; without one the
-    controller takes it, whoever leads.
+    how many of them there should be. Hours of usage stay for `keep_usage_s`. `term` is the right to lead; without one
+    the controller takes it, whoever leads.
     """
 
     def __init__(
