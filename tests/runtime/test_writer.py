@@ -106,6 +106,10 @@ class Led(FakeJournal):
         super().__init__()
         self.renewals = 0
         self.overtaken = False
+        self.hinted = threading.Event()
+
+    def hold(self) -> None:
+        self.hinted.set()
 
     def renew(self) -> None:
         if self.broken.is_set():
@@ -143,6 +147,7 @@ def test_a_leader_with_nothing_to_write_shows_that_it_lives(monkeypatch: pytest.
     while told[-1] is not None:
         time.sleep(0.001)
     assert isinstance(told[0], StoreLost)
+    assert journal.hinted.wait(10), "a database that was started anew knows of no hint"
     heard.clear()
     journal.overtaken = True
     assert heard.wait(10)

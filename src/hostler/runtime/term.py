@@ -6,7 +6,6 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from hostler import __version__
@@ -14,6 +13,7 @@ from hostler.core import Core
 from hostler.model.errors import StoreError, StoreFenced
 from hostler.policy.leadership import RENEW_S, Tenure
 from hostler.runtime.clock import Clock, monotonic
+from hostler.runtime.hint import give_hint
 from hostler.runtime.snapshots import recovered
 from hostler.runtime.statedir import StateDir
 from hostler.store import Claim, Journal, Leader, open_journal
@@ -97,14 +97,8 @@ def take(
     if not journal.shared:
         return Term(journal, core, epoch, None, others)
     tenure = Tenure(asked_at)
-    # Beside everything else: a connection may take long to be made, and nobody needs to wait for a hint.
-    threading.Thread(target=_hold, args=(journal,), name="hostler-hint", daemon=True).start()
+    give_hint(journal)
     return Term(journal, core, epoch, tenure, others, bridge=Bridge(journal, tenure))
-
-
-def _hold(journal: Journal) -> None:
-    with suppress(StoreError):  # without it others wait a little longer
-        journal.hold()
 
 
 def adopt_identity(directory: StateDir) -> None:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from hostler.model.errors import StoreError, StoreFenced
 from hostler.policy.leadership import RENEW_S, Tenure
 from hostler.runtime.clock import monotonic
+from hostler.runtime.hint import give_hint
 from hostler.store import Batch, Journal
 
 Durable: TypeAlias = Callable[[], None]
@@ -140,4 +141,6 @@ class Writer:
     def _well(self) -> None:
         if self._in_trouble:
             self._in_trouble = False
+            if self._tenure is not None:
+                give_hint(self._journal)  # the database may have been started anew, and know of none
             self._on_trouble(None)

@@ -104,7 +104,8 @@ class Journal:
             return leading.leader(connection)
 
     def hold(self) -> None:
-        """Keep a connection open by which others see that the leader is connected."""
+        """Keep a connection open by which others see that the leader is connected; a new one, where there was one."""
+        self._let_go()
         with self._translating("the lead cannot be held"):
             self._held = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
             leading.hold(self._held, self._leading)
