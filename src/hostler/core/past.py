@@ -230,7 +230,7 @@ def _left(state: State, index: Index, event: events.JobsLeft) -> None:
         if not job.state.final or index.dependents.get(job.id):
             raise IllegalTransition(f"{job.id} cannot leave: it is {job.state}, or something comes after it")
         _drop(state, index, job)
-    leaving.leave(state, set(event.jobs))
+    leaving.leave(state, jobs)
     state.past.seq = state.seq
     index.roll.drop({job.number for job in jobs})
     _forget(state, index, {job.id for job in jobs})

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from hostler.core import Core
+from hostler.core.snapshot import dump_state, load_state
 from hostler.model.codec import dump_event, load_event
 from hostler.model.commands import Command
 from hostler.model.events import Entry
@@ -24,6 +25,9 @@ TICK_S = 0.001
 
 ALL_EVERY = 500
 """Steps between two at which invariants are asserted of everything, whether or not it can have changed."""
+
+SNAPSHOT_EVERY = 10_000
+"""Entries that a start has to replay before a snapshot is made."""
 
 
 @record
@@ -63,14 +67,15 @@ class VirtualController:
         self._act = act
         self._crashed = crashed
         self._quick = quick
+        self._snapshot: bytes | None = None
         self._timer = 0
         self._steps = 0
 
     def start(self) -> None:
-        """A new life: replay the journal, through JSON, and take it up."""
+        """A new life: replay the journal, through JSON, and go on."""
         self.life += 1
         self.past.lost()
-        self.core = replayed(self.journal)
+        self.core = self._recovered()
         self.take(Begin(version="sim", epoch=self.life))
 
     def die(self) -> None:
@@ -102,7 +107,16 @@ class VirtualController:
 
     def entries(self) -> list[Entry]:
         """Everything that was written, read again."""
-        return [each if isinstance(each, Entry) else _entry(each) for each in self.journal]
+        return list(map(_read, self.journal))
+
+    def _recovered(self) -> Core:
+        """From the newest snapshot on, as a controller is; of what had much to replay a new one is made."""
+        core = Core() if self._snapshot is None else Core(load_state(self._snapshot))
+        fresh = self.journal[core.state.seq :]
+        core.replay(map(_read, fresh))
+        if len(fresh) >= SNAPSHOT_EVERY:
+            self._snapshot = dump_state(core.state)
+        return core
 
     def _assert_invariants(self, core: Core, *, changed: bool) -> None:
         """After every step that became history what could have changed; everything now and then, whatever happened."""
@@ -144,7 +158,7 @@ class VirtualController:
 def replayed(journal: Sequence[Line] | Sequence[Entry]) -> Core:
     """A core made from the journal alone."""
     core = Core()
-    core.replay(each if isinstance(each, Entry) else _entry(each) for each in journal)
+    core.replay(map(_read, journal))
     return core
 
 
@@ -152,5 +166,5 @@ def _line(entry: Entry) -> Line:
     return Line(seq=entry.seq, at=entry.at, event=dump_event(entry.event))
 
 
-def _entry(line: Line) -> Entry:
-    return Entry(seq=line.seq, at=line.at, event=load_event(line.event))
+def _read(line: Line | Entry) -> Entry:
+    return line if isinstance(line, Entry) else Entry(seq=line.seq, at=line.at, event=load_event(line.event))

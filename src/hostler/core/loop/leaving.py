@@ -14,6 +14,8 @@ from hostler.core.loop.state import RECORDED, Config, Segment
 from hostler.core.state import Job, State
 from hostler.model.work import StagePayload, WorkKind
 
+PLAYING = frozenset({WorkKind.SELFPLAY, WorkKind.EVALUATION})
+"""Whose games become segments."""
 UNTRAINED = 10 * WINDOW_SEGMENTS
 """Segments that no training has had, of which not even the longest training would want more."""
 
@@ -23,10 +25,12 @@ def needed(state: State) -> set[str]:
     return {segment.job for config in state.configs.values() for segment in _needed(state, config)}
 
 
-def leave(state: State, jobs: Collection[str]) -> None:
+def leave(state: State, jobs: Collection[Job]) -> None:
     """These jobs have left, and what they made does, too."""
-    for config in state.configs.values():
-        gone = [each for each in config.segments.values() if each.job in jobs]
+    names = {job.id for job in jobs if job.spec.work in PLAYING}
+    for name in {job.spec.payload.config for job in jobs if isinstance(job.spec.payload, StagePayload)}:
+        config = state.configs[name]
+        gone = [each for each in config.segments.values() if each.job in names] if names else []
         if not gone:
             continue
         for each in gone:
