@@ -16,7 +16,7 @@ from hostler.model.work import StagePayload, WorkKind
 def loop_faults(state: State, jobs: Collection[Job], known: Counter[str]) -> Iterator[str]:
     """Everything that is wrong with the loops, in words.
 
-    `known` has the judgements of each config whose segments were looked at before; it is brought up to date.
+    `known` has what each config had when its segments and models were looked at before; it is brought up to date.
     """
     alive = {
         job.id: (job.spec.payload.config, job.spec.work)
@@ -28,8 +28,9 @@ def loop_faults(state: State, jobs: Collection[Job], known: Counter[str]) -> Ite
         yield f"jobs of loops are {alive}, the configs say {told}"
     for config in state.configs.values():
         asked = (*pausing.faults(state, config), *spawning.faults(config))
-        faults = (*_closing(state, config), *_jobs(config), *_models(config), *_games(config), *asked)
+        faults = (*_closing(state, config), *_jobs(config), *_games(config), *asked)
         yield from (f"{config.spec.name}: {fault}" for fault in faults)
+        yield from (f"{config.spec.name}: {fault}" for fault in _changed_models(config, known))
         if known[config.spec.name] != len(config.judgements) + 1:
             yield from (f"{config.spec.name}: {fault}" for fault in _segments(config))
             known[config.spec.name] = len(config.judgements) + 1
@@ -51,6 +52,14 @@ def _jobs(config: Config) -> Iterator[str]:
     ]
     if twice:
         yield f"more than one job at once of {twice}"
+
+
+def _changed_models(config: Config, known: Counter[str]) -> Iterator[str]:
+    """What is wrong with models, of which there may be thousands, where one has come or was decided on."""
+    key, mark = f"{config.spec.name} models", 1 + 2 * (len(config.models) + len(config.switches)) + bool(config.trial)
+    if known[key] != mark:
+        yield from _models(config)
+        known[key] = mark
 
 
 def _models(config: Config) -> Iterator[str]:

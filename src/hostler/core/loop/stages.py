@@ -260,7 +260,7 @@ def _strength(config: Config) -> Mapping[str, Any] | None:
     if "greedy" in players:
         # The fast engine draws from what `greedy` takes the best of: where nobody has rated it, that must do.
         players.setdefault("heuristic", players["greedy"])
-    for name in config.models:
+    for name in dict.fromkeys(switch.model for switch in config.switches):  # of all models these alone can be promoted
         rated = config.ratings.get(config.evaluated_as(name))
         if rated is not None and _is_promoted(config, name):
             players[_generator(config, name)] = rated.elo
