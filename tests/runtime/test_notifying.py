@@ -16,7 +16,7 @@ import jsonschema_rs
 import pytest
 
 from hostler.model.alerts import USUAL_ALERTS, AlertMessage, Severity
-from hostler.model.errors import SettingsError
+from hostler.model.errors import SettingsError, StoreLost
 from hostler.model.events import Entry
 from hostler.model.inputs import Configure, ProbeAlert, SilenceAlerts, UnsilenceAlerts
 from hostler.model.rules import USUAL
@@ -420,3 +420,58 @@ class TestController:
                 await until(lambda: controller.targets()[0].given_up == 1)
                 assert "verysecret" not in repr(controller.targets())
         assert not [path for path in directory.path.rglob("*") if path.is_file() and b"verysecret" in path.read_bytes()]
+
+
+async def test_how_far_people_were_told_by_a_version_that_noted_it_in_a_file(directory: StateDir, kept: Kept) -> None:
+    driver, entries = some_alerts()
+    (directory.path / "notified.json").write_text('{"ops": 0}')
+    with http_sink() as sink:
+        notifier = Notifier(
+            Telling(targets=(aimed(sink.url),), group_s=0.0), "lab", kept, driver.state.seq, Hours(),
+            Journal(entries).read, lambda _: None, lambda *_: None, before=directory.told_before(),
+        )  # fmt: skip
+        task = asyncio.create_task(notifier.run())
+        await until(lambda: notifier.targets()[0].sent == 1)
+        task.cancel()
+        await asyncio.wait({task})
+    assert kept.told() == {"ops": driver.state.seq}
+
+
+def test_a_damaged_file_of_what_was_told_says_nothing(directory: StateDir) -> None:
+    (directory.path / "notified.json").write_text("[1, 2")
+    assert directory.told_before() == {}
+
+
+async def test_a_store_that_does_not_answer_is_waited_for_and_holds_up_no_end() -> None:
+    closed, troubles = list[str](), list[str]()
+
+    class Away(Kept):
+        def told(self) -> dict[str, int]:
+            raise StoreLost("it does not answer")
+
+    class Closing:
+        async def send(self, message: AlertMessage) -> None:
+            """Nobody comes to that."""
+
+        async def close(self) -> None:
+            closed.append("ops")
+
+    notifier = Notifier(
+        Telling(targets=(aimed("http://127.0.0.1:1"),)), "lab", Away(), 0, Hours(), Journal([]).read,
+        lambda _: None, lambda where, what: troubles.append(what), lambda _: Closing(),
+    )  # fmt: skip
+    task = asyncio.create_task(notifier.run())
+    await until(lambda: len(troubles) > 2)
+    task.cancel()
+    await asyncio.wait({task})
+    assert closed == ["ops"]
+    assert troubles[0] == "alerts wait: it does not answer"
+
+
+async def test_who_is_no_target_any_more_is_forgotten(kept: Kept) -> None:
+    kept.note_told({"ops": 3})
+    notifier = Notifier(None, "lab", kept, 9, Hours(), Journal([]).read, lambda _: None, lambda *_: None)
+    task = asyncio.create_task(notifier.run())
+    await until(lambda: not kept.told())
+    task.cancel()
+    await asyncio.wait({task})

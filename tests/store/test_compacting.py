@@ -122,6 +122,16 @@ def test_all_of_it_may_be_in_segments(journal: Journal, place: Place) -> None:
     expect(journal, entries + fill(journal, 21, 21))
 
 
+def test_what_is_written_follows_what_is_in_segments(journal: Journal) -> None:
+    fill(journal, 1, 50)
+    cover(journal, 50)
+    compacted(journal)
+    assert journal.sizes().rows == 0
+    journal.begin_epoch(1.0, Claim("v"))
+    fill(journal, 51, 60)
+    assert journal.newest_seq() == 60
+
+
 @pytest.mark.parametrize(
     ("rules", "now", "covered", "last"),
     [

@@ -152,6 +152,19 @@ def test_a_leader_that_is_connected_can_be_seen(server: postgres.Server) -> None
     second.close()
 
 
+def test_hints_that_are_given_at_once_are_one(server: postgres.Server) -> None:
+    journal = open_journal(server.database())
+    journal.begin_epoch(1.0, A)
+    threads = [threading.Thread(target=journal.hold) for _ in range(20)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(10)
+    assert journal._engine.pool.checkedout() == 1  # type: ignore[attr-defined]
+    assert journal.is_held(1)
+    journal.close()
+
+
 def test_a_leader_that_stands_still_in_the_middle_is_not_waited_for_for_ever(
     server: postgres.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

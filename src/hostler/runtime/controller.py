@@ -15,7 +15,6 @@ from hostler.backends.base import Backend, ReadsLogs, Remembers
 from hostler.core import cordons
 from hostler.core.alerting import learners, views as alerting
 from hostler.core.readings import readings
-from hostler.core.stuck import is_stuck
 from hostler.core.views import find_job
 from hostler.model.alert_views import AlertView, TargetView
 from hostler.model.artifacts import ReplicationRules
@@ -28,7 +27,7 @@ from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
 from hostler.model.readings import LoopReading, Part, Readings
 from hostler.model.rules import CompactRules
 from hostler.model.views import LogChunk
-from hostler.model.work import FINAL_STATES, HELD_STATES, JobState, StagePayload
+from hostler.model.work import JobState, StagePayload
 from hostler.runtime.artifacts import Artifacts
 from hostler.runtime.broadcast import Broadcast
 from hostler.runtime.clock import Clock
@@ -38,6 +37,7 @@ from hostler.runtime.disks.cleaning import Cleaner
 from hostler.runtime.disks.needs import Orders, is_full, needed_on, needs
 from hostler.runtime.disks.nodes import NodeCleaner
 from hostler.runtime.disks.surveying import Survey
+from hostler.runtime.ending import is_done, is_drained, left_behind
 from hostler.runtime.fitting import Fitter
 from hostler.runtime.gathering import Gatherer
 from hostler.runtime.hearing import Hearing
@@ -135,13 +135,29 @@ class Controller(Looks):
         self._planner = Planner(vitals.beside(PLANS, self._pump.post))
         self._alert_origins = alert_origins or {}
         self._notifier = Notifier(
-            telling, fleet, self._journal, self._core.state.seq, clock, self.entries, self._find_alert, self.record
-        )
+            telling, fleet, self._journal, self._core.state.seq, clock, self.entries, self._find_alert, self.record,
+            before=directory.told_before(),
+        )  # fmt: skip
         self.trails = Trails(self, clock.now)
         self._hearing = Hearing(self.trails, self._learning, self.tell, clock, self.record)
+        self._keep_artifacts(places or located((), directory.artifacts, "here"), copies, keeping)
+        old = {} if retired is None else dict(self._retired(retired))
+        self._links = {name: self._linked(name, each) for name, each in {**backends, **old}.items()}
+        self._node_cleaner = self._cleaner_of_nodes(keeping, copies)
+        self._hours = Hours(self._core, self._journal, self._now, self.tell, keep_usage_s)
+        self._writer_death: asyncio.Future[None] | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._draining = asyncio.Event()
+        self._until_idle = False
+        self._over = asyncio.Event()
+        self.store_trouble: StoreError | None = None
+
+    def _keep_artifacts(self, places: Places, copies: ReplicationRules, keeping: Keeping) -> None:
+        """Everything that looks after files here and in stores."""
+        directory, clock = self._directory, self._clock
         directory.artifacts.mkdir(parents=True, exist_ok=True)
-        self._places = places or located((), directory.artifacts, "here")
-        recall(self._places, directory.away())
+        self._places = places
+        recall(places, directory.away())
         trouble = partial(self.record, "copies")
         self._verdicts = verdicts = Verdicts(self._journal, self._places, clock, self.tell, trouble)
         self._replicator = Replicator(
@@ -153,16 +169,6 @@ class Controller(Looks):
         self._artifacts = Artifacts(self._journal, self._places, copies, clock)
         self._contents = Contents(self._artifacts, self._places, directory.fetched, clock, verdicts)
         self._cleaner = self._cleaner_here(keeping, copies)
-        old = {} if retired is None else dict(self._retired(retired))
-        self._links = {name: self._linked(name, each) for name, each in {**backends, **old}.items()}
-        self._node_cleaner = self._cleaner_of_nodes(keeping, copies)
-        self._hours = Hours(self._core, self._journal, self._now, self.tell, keep_usage_s)
-        self._writer_death: asyncio.Future[None] | None = None
-        self._running: asyncio.Task[None] | None = None
-        self._draining = asyncio.Event()
-        self._until_idle = False
-        self._over = asyncio.Event()
-        self.store_trouble: StoreError | None = None
 
     async def __aenter__(self) -> Controller:
         loop = asyncio.get_running_loop()
@@ -464,7 +470,7 @@ class Controller(Looks):
             self._over.clear()
 
     def _retired(self, make: Callable[[NodeSpec, str | None], Backend]) -> Iterator[tuple[str, Backend]]:
-        for name in self._left_behind():
+        for name in left_behind(self._core, self._fleet_nodes):
             node = self._core.state.nodes[name]
             yield name, make(node.spec, node.agent)
 
@@ -503,12 +509,6 @@ class Controller(Looks):
             backend.remember([batch for batch in self._core.state.batches.values() if batch.node == name])
         return Link(name, backend, self._pump, self._clock, self._logs, self._gatherer.gather, self._term.tenure)
 
-    def _left_behind(self) -> set[str]:
-        """Nodes that hold work, or have batches that are not over, and are no part of the fleet."""
-        state = self._core.state
-        held = {device.spec.node for device in state.devices.values() if device.attempts or device.chunks}
-        return (held | {batch.node for batch in state.batches.values()}) - self._fleet_nodes
-
     def _unseen_nodes(self) -> Iterator[Input]:
         """Nodes of the fleet that never came up: known from the start, so that what keeps them away can be told."""
         for name, link in self._links.items():
@@ -516,21 +516,9 @@ class Controller(Looks):
                 yield NodeFound(node=NodeSpec(name=name, backend=link.backend.kind, devices=()))
 
     def _is_over(self) -> bool:
-        counts = self._core.index.counts
         if self._draining.is_set():
-            return sum(counts[state] for state in HELD_STATES) == self._sweeps_waiting()
-        if not self._until_idle:
-            return False
-        if all(not counts[state] for state in JobState if state not in FINAL_STATES):
-            return not self._core.index.open_configs
-        return is_stuck(self._core.state, self._core.index, self._fleet_nodes)
-
-    def _sweeps_waiting(self) -> int:
-        """Sweeps that count as running though no chunk of theirs is out."""
-        state = self._core.state
-        return sum(
-            state.jobs[sweep.job].state is JobState.RUNNING and not sweep.leases for sweep in state.sweeps.values()
-        )
+            return is_drained(self._core)
+        return self._until_idle and is_done(self._core, self._fleet_nodes)
 
     def _execute(self, commands: Iterable[Command]) -> None:
         by_node: dict[str, list[NodeCommand]] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import structlog
@@ -29,6 +30,7 @@ RESTS_S = (1.0, 2.0, 5.0, 15.0, 60.0, 300.0)
 BEHIND_S = 1.0
 """A reader that was let go, because its target was slow, rests so long."""
 BROKEN_S = 30.0
+LAST_S = 2.0
 SAVE_S = 60.0
 NEARLY = 1e-9
 """How often it is noted how far the journal was read where nothing was told."""
@@ -60,11 +62,17 @@ class Notifier:
         find: Callable[[str], AlertView | None],
         trouble: Callable[[str, str], None],
         make: Callable[[Target], Sender] = sender,
+        before: Mapping[str, int] | None = None,
     ) -> None:
-        """`newest` is where a target begins that has never been told anything. Raises `SettingsError`."""
+        """`newest` is where a target begins that has never been told anything; `before` is how far they had been told
+        by a version that kept that elsewhere. Raises `SettingsError`.
+        """
         given = telling or Telling()
         self._kept = kept
-        self._noted: Mapping[str, int] = {}
+        self._before = before or {}
+        self._noted: Mapping[str, int] | None = None
+        self._goes_on = False
+        """Whether it is known how far everybody had been told."""
         self._trouble = trouble
         self._clock = clock
         self._writing = threading.Lock()
@@ -83,18 +91,25 @@ class Notifier:
 
     async def run(self) -> None:
         """Tell until cancelled. A target that breaks is taken up again, and nobody else notices."""
-        await self._go_on()
-        # Where a new one begins is kept before anything is told: what fires before a crash is told after it.
-        await asyncio.to_thread(self.note, self.progress())
         try:
+            await self._go_on()
+            # Where a new one begins is kept before anything is told: what fires before a crash is told after it.
+            await asyncio.to_thread(self.note, self.progress())
             async with asyncio.TaskGroup() as tasks:
                 for outlet in self._outlets:
                     tasks.create_task(self._keep(outlet), name=f"target {outlet.name}")
                 tasks.create_task(self._note_now_and_then(), name="notified")
         finally:
-            await asyncio.to_thread(self.note, self.progress())
             for outlet in self._outlets:
                 await outlet.close()
+            if self._goes_on:
+                await self._note_at_the_end()
+
+    async def _note_at_the_end(self) -> None:
+        """A store that does not answer holds up no end: then the newest messages come once more."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_S):
+                await asyncio.to_thread(self.note, self.progress())
 
     def progress(self) -> dict[str, int]:
         """How far everybody has been told; to be asked in the loop's own thread."""
@@ -118,16 +133,16 @@ class Notifier:
 
     async def _go_on(self) -> None:
         """From where each target was told last; the store is waited for."""
-        while self._outlets:
+        while not self._goes_on:
             try:
-                self._noted = await asyncio.to_thread(self._kept.told)
+                self._noted = told = await asyncio.to_thread(self._kept.told)
             except StoreError as error:
                 self.record("told", f"alerts wait: {error}")
                 await self._clock.sleep(BROKEN_S)
                 continue
             for outlet in self._outlets:
-                outlet.go_on(self._noted.get(outlet.name))
-            return
+                outlet.go_on(told.get(outlet.name, self._before.get(outlet.name)))
+            self._goes_on = True
 
     async def _keep(self, outlet: Outlet) -> None:
         while True:

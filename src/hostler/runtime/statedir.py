@@ -16,7 +16,7 @@ from hostler.model.errors import Conflict, StoreBusy, StoreFull
 from hostler.store.dialect import FILE, Place
 
 TOKEN_LENGTH = 32
-KEPT = ("token", "session.key", "identity", "known_hosts", "ended.json", "fleet.yaml", "fleet.json")
+KEPT = ("token", "session.key", "identity", "known_hosts", "notified.json", "ended.json", "fleet.yaml", "fleet.json")
 """What a backup has of a state directory besides its journal, and all of the folder `dialin`: without them nodes and
 people would not know the controller again."""
 LEFT_AS_IT_IS = ("lock", "artifacts", "results", "logs", "restoring")
@@ -115,6 +115,14 @@ class StateDir:
     def kept(self) -> Mapping[str, Path]:
         """What retention looks through, by the names that it has below the state directory."""
         return {folder.name: folder for folder in (self.artifacts, self.logs)}
+
+    def told_before(self) -> dict[str, int]:
+        """By target of alerts: up to which entry versions had told it that kept that in a file here."""
+        try:
+            told = json.loads((self.path / "notified.json").read_text())
+            return {str(name): int(seq) for name, seq in told.items()}
+        except (FileNotFoundError, ValueError, AttributeError, TypeError):
+            return {}  # as if it had never been told anything
 
     @property
     def away_file(self) -> Path:

@@ -78,7 +78,10 @@ class Journal:
         """Facts are written by one thread, marks by another: one after the other, whatever the database does."""
         self._is_closed = False
         self._held: Connection | None = None
+        self._holding = threading.Lock()
         self._epoch: int | None = None
+        self._newest: int | None = None
+        """The last entry that was written here."""
         self._in_doubt = False
         """Whether the last append may have been written although nobody said so."""
 
@@ -105,12 +108,17 @@ class Journal:
 
     def hold(self) -> None:
         """Keep a connection open by which others see that the leader is connected; a new one, where there was one."""
-        self._let_go()
-        with self._translating("the lead cannot be held"):
-            self._held = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-            leading.hold(self._held, self._leading)
-        if self._is_closed:
+        if not self._holding.acquire(blocking=False):
+            return  # another thread is at it
+        try:
             self._let_go()
+            with self._translating("the lead cannot be held"):
+                self._held = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+                leading.hold(self._held, self._leading)
+            if self._is_closed:
+                self._let_go()
+        finally:
+            self._holding.release()
 
     def is_held(self, epoch: int) -> bool:
         """Whether the controller of this epoch keeps such a connection, as far as the database knows."""
@@ -118,9 +126,16 @@ class Journal:
             return leading.is_held(connection, epoch)
 
     def renew(self) -> None:
-        """Show that the leader lives, though it has nothing to write. Raises `StoreFenced` where it leads no more."""
-        with self._writing("the lead cannot be renewed") as connection:
-            leading.fence(connection, self._leading)
+        """Show that the leader lives, though it has nothing to write.
+
+        Raises `StoreFenced` where it leads no more, or what it has written is not there any more.
+        """
+        after = None if self._in_doubt else self._newest
+        with (
+            self._writing("the lead cannot be renewed") as connection,
+            leading.fenced(connection, self._leading, after),
+        ):
+            pass
 
     def answer_at(self, url: str) -> None:
         """Say where the leader answers."""
@@ -154,11 +169,13 @@ class Journal:
         written once. That they are there does not say that nobody has taken over since: it goes through the fence too.
         """
         entries = [entry for batch in batches for entry in batch.entries]
+        last = entries[-1].seq if entries else self._newest
         if self._in_doubt and entries and self._are_there(entries):
             batches, entries = (), []
         self._in_doubt = True
         self._append(batches, entries)
         self._in_doubt = False
+        self._newest = last
 
     def _append(self, batches: Sequence[Batch], entries: Sequence[Entry]) -> None:
         newest = {job.id: job for batch in batches for job in batch.jobs}
@@ -292,7 +309,8 @@ class Journal:
         with self._writing("how far alerts have been told cannot be noted") as connection:
             self._fence(connection)
             connection.execute(delete(table).where(table.c.target.not_in(list(through))))
-            upsert(connection, table, [{"target": target, "through": seq} for target, seq in through.items()])
+            if through:
+                upsert(connection, table, [{"target": target, "through": seq} for target, seq in through.items()])
 
     def close(self) -> None:
         """Let go of the database; a thread that still reads lets go of its connection at the end of that."""

@@ -165,10 +165,15 @@ _FENCE = (
 )
 """Made once: it is part of every write."""
 _FENCE_AFTER = _FENCE.where(
-    select(func.coalesce(func.max(tables.journal.c.seq), 0)).scalar_subquery() == bindparam("after")
+    func.coalesce(
+        select(func.max(tables.journal.c.seq)).scalar_subquery(),
+        select(func.max(tables.segments.c.last)).scalar_subquery(),
+        0,
+    )
+    == bindparam("after")
 )
 _PLAIN_FENCE = "update leader set beat = beat + 1 where epoch = %s and id = %s"
-_PLAIN_AFTER = " and (select coalesce(max(seq), 0) from journal) = %s"
+_PLAIN_AFTER = " and coalesce((select max(seq) from journal), (select max(last) from segments), 0) = %s"
 """The same in PostgreSQL's words."""
 
 

@@ -1,4 +1,7 @@
-"""Matches by which ratings can still change; of others numbers stay, for a fit must not take ever longer."""
+"""Matches that fits ask for; of others a number stays, for a fit must not take ever longer.
+
+Whoever has left the fits keeps the rating it had. A model of long ago that is current again is rated anew.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +37,11 @@ def leave_out(config: Config) -> None:
     """Take out of the config what no fit asks for any more: matches of two players whose ratings are fixed."""
     if len(config.matches) < LOOKED_AT:
         return
-    players = rated(config)
-    gone = [match for match in config.matches if not players & {match.a, match.b}]
-    config.matches = [match for match in config.matches if players & {match.a, match.b}]
+    models = {_model(player) for player in rated(config)}  # by however many simulations they played
+    gone = [match for match in config.matches if models.isdisjoint((_model(match.a), _model(match.b)))]
+    if not gone:
+        return
+    config.matches = [match for match in config.matches if not models.isdisjoint((_model(match.a), _model(match.b)))]
     config.past_matches += len(gone)
     config.past_match_games += sum(map(games, gone))
 
@@ -44,3 +49,7 @@ def leave_out(config: Config) -> None:
 def games(match: Match) -> int:
     """Games of a match."""
     return sum(map(len, match.groups))
+
+
+def _model(player: str) -> str:
+    return player.rpartition("@")[2]

@@ -186,10 +186,10 @@ class Config:
     switches: list[Switch] = field(default_factory=list)
     trial: Trial | None = None
     matches: list[Match] = field(default_factory=list)
-    """Those that ratings can still change by."""
+    """Those that fits ask for."""
     past_matches: int = 0
     past_match_games: int = 0
-    """Of those by which they cannot any more."""
+    """Of those that they ask for no more."""
     ladder_groups: dict[str, int] = field(default_factory=dict)
     """Groups spent on rating each player."""
     rated_matches: int = 0
