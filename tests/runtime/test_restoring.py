@@ -15,20 +15,24 @@ import pytest
 import yaml
 
 from hostler.core import Core
+from hostler.core.metering.rows import present
 from hostler.core.views import job_view
 from hostler.model.artifacts import HUB, SUFFIXES, ArtifactKind, Standing, Wanted
 from hostler.model.errors import Conflict, CorruptState, HostlerError, NotFound, StoreBusy, StoreFull
 from hostler.model.events import CopiesGone, JournalRestored
 from hostler.model.inputs import CopiesTold, GivePlaceUp
 from hostler.model.rules import CompactRules
+from hostler.model.usage import HOUR_S, Period, hour_of
 from hostler.runtime import holding, restoring
 from hostler.runtime.backing import Backup, create
 from hostler.runtime.pacing import Bandwidth
 from hostler.runtime.places import Located, located
+from hostler.runtime.snapshots import recovered
 from hostler.runtime.statedir import StateDir
 from hostler.store import Batch, Claim, Snapshot, catalogue, compacting, open_journal
 from hostler.store.opening import FILE
 from hostler.store.settling import Marks, Rules
+from hostler.store.usage import sums
 from hostler.stores.base import ObjectName, Pace, at_once
 from hostler.stores.directory import DirectoryStore
 from tests.core.builders import script, sweep
@@ -125,6 +129,24 @@ def test_segments_of_a_backup_that_do_not_agree_are_found(
     backup = create(directory, tmp_path, NOW)
     with pytest.raises(CorruptState, match=why):
         restoring.verify(backup.path, directory, {})
+
+
+def test_the_hour_of_the_backup_is_written(directory: StateDir, tmp_path: Path, told: Loop) -> None:
+    """It is over when somebody goes on from it: what the core has handed out is nowhere else."""
+    first, rows = present(told.state, told.core.index, told.state.at)
+    held_s = sum(row.device_s for row in rows if row.work)
+    assert held_s > 0
+    other = tmp_path / "other"
+    restoring.restore(
+        create(directory, tmp_path, NOW).path, StateDir(other), {}, NOW + 3 * HOUR_S, [].append, fetch=False
+    )
+    with closing(open_journal(other)) as journal:
+        core = recovered(journal, pytest.fail)
+        assert core.state.metering.hour == hour_of(NOW + 3 * HOUR_S) > first
+        with journal.catalogue() as connection:
+            found = sums(connection, Period.HOUR, (), range(core.state.metering.hour), {})
+    assert found[0].period == first
+    assert sum(each.sums.held_ms for each in found) >= held_s * 1000
 
 
 def test_a_backup_is_proved_and_gone_on_from(directory: StateDir, tmp_path: Path, told: Loop) -> None:

@@ -159,6 +159,23 @@ async def test_what_is_too_old_is_dropped_some_at_a_time(anywhere: StateDir, mon
         assert [hour - first for hour, _ in stored(anywhere)] == [4, 5]
 
 
+async def test_a_clock_that_jumps_far_ahead_drops_nothing(anywhere: StateDir) -> None:
+    clock = Moved()
+    async with keeping(anywhere, FakeNode(behave=lambda _: None), clock, keep_usage_s=100 * HOUR_S) as controller:
+        await submit(controller, script("a"))
+        await until_state(controller, "a", JobState.RUNNING)
+        first = hour_of(clock.now())
+        for _ in range(3):
+            clock.ahead_s += HOUR_S
+            await controller._hours.look()
+        before = stored(anywhere)
+        assert [hour - first for hour, _ in before] == [0, 1, 2]
+        clock.ahead_s += 10 * 366 * DAY_S
+        for _ in range(3):
+            await controller._hours.look()
+        assert stored(anywhere)[:3] == before
+
+
 async def test_a_standby_tells_the_same_and_goes_on_with_it(tmp_path: Path, server: postgres.Server) -> None:
     address, clock = server.database(), Moved()
     one, other = StateDir(tmp_path / "a"), StateDir(tmp_path / "b")

@@ -71,6 +71,17 @@ def test_nobody_answers_is_said_and_told_apart_from_everything_else() -> None:
         open_journal("postgresql+psycopg://hostler@127.0.0.1:9/none")
 
 
+def test_what_the_driver_does_not_take_is_no_lost_connection(server: postgres.Server) -> None:
+    """A text with a NUL never gets to the server, however often it is tried."""
+    journal = open_journal(server.database())
+    with pytest.raises(StoreError) as told, journal.catalogue() as connection:
+        connection.execute(text("select cast(:name as text)"), {"name": "a\0b"})
+    assert not isinstance(told.value, StoreLost | StoreBusy)
+    assert "does not answer" not in str(told.value)
+    assert journal.newest_seq() == 0
+    journal.close()
+
+
 def test_an_empty_database_has_no_journal_to_read(server: postgres.Server) -> None:
     with pytest.raises(NotFound, match="a controller makes one when it starts"):
         read_journal(server.database())

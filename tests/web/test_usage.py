@@ -65,6 +65,8 @@ def test_groups_are_told_apart_and_picked_out(used: Window) -> None:
         ("after=bm9wZQ", 422, "after"),
         ("work=sleeping", 422, "work"),
         ("node=", 422, "node"),
+        ("device=%00", 422, "NUL"),
+        ("pool=a%00b", 422, "NUL"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_reason(used: Window, query: str, status: int, why: str) -> None:

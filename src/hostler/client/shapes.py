@@ -732,7 +732,7 @@ class HoldView(TypedDict):
 
 
 class HourView(TypedDict):
-    """Self-play of one hour; `at` is its beginning."""
+    """Games of one hour, those that evaluations recorded too; `at` is its beginning."""
 
     at: float
     games: int

@@ -9,8 +9,8 @@ from itertools import islice
 from hostler.core import cordons, readings, tally, views
 from hostler.core.care import views as care
 from hostler.core.index import Index
+from hostler.core.loop import played
 from hostler.core.loop.state import Config
-from hostler.core.loop.views import games_per_h
 from hostler.core.state import Device, Node, State, Sweep
 from hostler.core.trust import views as trust
 from hostler.model.fleet import Link
@@ -123,5 +123,5 @@ def _is_barred(state: State, index: Index, device: Device) -> bool:
 
 
 def _pace(config: Config, now: float) -> ConfigPace:
-    day = sum(each.games for each in config.segments.values() if each.at > now - DAY_S)
-    return ConfigPace(config=config.spec.name, games_per_h=games_per_h(config, now), day=day)
+    day = played.games_since(config, now - DAY_S)
+    return ConfigPace(config=config.spec.name, games_per_h=played.games_per_h(config, now), day=day)

@@ -10,10 +10,10 @@ from hostler.core import accounts, cordons, forecast
 from hostler.core.alerting import views as alerting
 from hostler.core.care import views as care
 from hostler.core.index import Index
-from hostler.core.loop import matches, pausing
+from hostler.core.loop import matches, pausing, played
 from hostler.core.loop.claims import idle_s
 from hostler.core.loop.ranking import targets
-from hostler.core.loop.state import RECORDED, Config
+from hostler.core.loop.state import Config
 from hostler.core.past import EARLIER
 from hostler.core.state import Spent, State
 from hostler.core.trust import views as trust
@@ -281,8 +281,7 @@ def _made(state: State, work: WorkKind, whom: str) -> Mapping[str, float | None]
 def _made_for(work: WorkKind, config: Config) -> Mapping[str, float | None]:
     match work:
         case WorkKind.SELFPLAY:
-            here = sum(each.games for each in config.segments.values() if each.player != RECORDED)
-            return {"game": config.past_games + here}
+            return {"game": played.selfplay_games(config)}
         case WorkKind.TRAINING:
             return {"sample": sum(each.training.samples for each in config.models.values())}
         case WorkKind.EXPORT:

@@ -68,7 +68,7 @@ class ConfigPace:
     games_per_h: float | None
     """Over the last hour, or since the first game if that is less long ago."""
     day: int
-    """Games of the last 24 hours."""
+    """Games of the last 24 hours; of those whose jobs have left the memory, whole hours only."""
 
 
 @record

@@ -552,7 +552,7 @@ class RatingPoint:
 
 @record
 class HourView:
-    """Self-play of one hour; `at` is its beginning."""
+    """Games of one hour, those that evaluations recorded too; `at` is its beginning."""
 
     at: float
     games: int

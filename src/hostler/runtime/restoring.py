@@ -166,7 +166,7 @@ def _tell(core: Core, journal: Journal, now: float, said: Input) -> None:
         raise refusal
     touched = dict.fromkeys(subject(entry.event) for entry in outcome.entries)
     jobs = [job_view(core.state, core.state.jobs[name]) for name in touched if name in core.state.jobs]
-    journal.append([Batch(entries=outcome.entries, jobs=jobs, left=outcome.left)])
+    journal.append([Batch(entries=outcome.entries, jobs=jobs, left=outcome.left, hours=outcome.hours)])
 
 
 def _checked(made: Archive, journal: Journal, held: holding.Holdings, faults: Mapping[str, str]) -> Checked:

@@ -33,7 +33,7 @@ from hostler.runtime.clock import Clock
 from hostler.runtime.loops import every
 from hostler.runtime.past import PastJobs
 from hostler.store import Journal
-from hostler.store.usage import Found, drop_oldest, next_hour, sums
+from hostler.store.usage import Found, drop_oldest, newest_hour, next_hour, sums
 
 Group: TypeAlias = tuple[str | None, ...]
 Place: TypeAlias = tuple[int, tuple[str, ...]]
@@ -48,7 +48,7 @@ YEAR_S = 366 * 86_400.0
 
 
 class Hours:
-    """Ends hours, so that they are written though nothing happens; drops those that are too old."""
+    """Ends hours, so that they are written though nothing happens; drops those too old by the newest of them."""
 
     def __init__(self, core: Core, journal: Journal, now: Callable[[], float], tell: Any, keep_s: float) -> None:
         self._core = core
@@ -66,13 +66,17 @@ class Hours:
         now, hour = self._now(), self._core.state.metering.hour
         if hour is not None and hour < hour_of(now):
             await self._tell(EndHour())
-        before = hour_of(now - self._keep_s)
         for _ in range(STEPS):
-            if not await asyncio.to_thread(self._drop, before):
+            if not await asyncio.to_thread(self._drop, now):
                 return
 
-    def _drop(self, before: int) -> bool:
+    def _drop(self, now: float) -> bool:
         with self._journal.catalogue() as connection:
+            newest = newest_hour(connection)
+            if newest is None:
+                return False
+            # A clock that is far ahead would have all of it dropped: what was written says how far time has come.
+            before = hour_of(min(now, (newest + 1) * HOUR_S) - self._keep_s)
             if next_hour(connection, range(before)) is None:
                 return False
         with self._journal.marking() as connection:

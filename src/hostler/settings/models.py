@@ -228,7 +228,7 @@ class Journal(Section):
     keep_finished_s: Annotated[float, Field(ge=60, le=SECONDS_MAX)] = 86_400.0
     """For how many seconds all finished jobs stay in memory, however many they are."""
     compact_after_s: Rest = 7 * 86_400.0
-    """For how many seconds entries stay rows of their own; older ones are packed, some fifteen times smaller, and are
+    """For how many seconds entries stay rows of their own; older ones are packed, about a tenth as large, and are
     read as before, only slower."""
     keep_entries: Annotated[int, Field(ge=1000)] = 100_000
     """The newest entries that stay rows of their own, however old they are."""

@@ -51,6 +51,9 @@ KINDS = {
 }
 """What PostgreSQL's codes of errors come to (its manual, appendix A); those of class 08 are lost connections."""
 
+UNANSWERED = ("OperationalError", "InterfaceError")
+"""What psycopg, which need not be there, calls errors of the connection."""
+
 
 def engine_of(place: Place) -> Engine:
     """An engine on the database of a place; nothing is asked of it yet."""
@@ -198,8 +201,8 @@ def _kind(error: DBAPIError) -> str | None:
     code = getattr(error.orig, "sqlstate", None)
     if code is not None:
         return LOST if code.startswith("08") else KINDS.get(code)
-    if error.connection_invalidated or type(error.orig).__module__.startswith("psycopg"):
-        return LOST  # a driver has no code where it had no answer, or only servers that take no writes
+    if error.connection_invalidated or _is_unanswered(error.orig):
+        return LOST
     text = str(error.orig)
     if "full" in text or "No space" in text:
         return FULL
@@ -208,6 +211,15 @@ def _kind(error: DBAPIError) -> str | None:
     if "locked" in text:
         return BUSY
     return None
+
+
+def _is_unanswered(error: BaseException | None) -> bool:
+    """Whether the driver had no answer, or only servers that take no writes: those errors have no code.
+
+    Others without one are about what was asked, which it never sent.
+    """
+    kinds = {each.__name__ for each in type(error).__mro__ if each.__module__.startswith("psycopg")}
+    return not kinds.isdisjoint(UNANSWERED)
 
 
 def _writable(error: DBAPIError) -> str:

@@ -88,6 +88,12 @@ def next_hour(connection: Connection, hours: range) -> int | None:
     return found
 
 
+def newest_hour(connection: Connection) -> int | None:
+    """The newest hour that there are rows of; `None`: there are none."""
+    found: int | None = connection.execute(select(func.max(usage_hours.c.hour))).scalar()
+    return found
+
+
 def drop_oldest(connection: Connection, before: int) -> bool:
     """Drop the oldest hour, if it is before that one, and a day with its last hour; `False`: there is none."""
     oldest = connection.execute(select(func.min(usage_hours.c.hour))).scalar()

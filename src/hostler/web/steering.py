@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Annotated, Literal
 
 from fastapi import Query
+from pydantic import AfterValidator
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -28,7 +29,18 @@ Since = Annotated[
 Until = Annotated[
     float | None, Query(ge=0, le=LATEST, description="Unix seconds: periods that begin before; by default now")
 ]
-Only = Annotated[str | None, Query(min_length=1, max_length=512, description="only what is called so")]
+
+
+def _name(given: str | None) -> str | None:
+    """No database takes such a text, nor is anything called so."""
+    if given is not None and "\0" in given:
+        raise ValueError("it has a NUL character, which no name has")
+    return given
+
+
+Only = Annotated[
+    str | None, Query(min_length=1, max_length=512, description="only what is called so"), AfterValidator(_name)
+]
 
 
 @router.get("/quotas", response_model=QuotaView)

@@ -1,6 +1,6 @@
 """Segments leave the state with the jobs that made them, once no stage of their loop can come to look at them.
 
-The journal and the catalogue of artifacts keep what they were; here a sum stays.
+The journal and the catalogue of artifacts keep what they were; here sums stay (`played`).
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from itertools import islice, takewhile
 
+from hostler.core.loop import played
 from hostler.core.loop.folds import fresh_segments
 from hostler.core.loop.stages import WINDOW_SEGMENTS
-from hostler.core.loop.state import RECORDED, Config, Segment
+from hostler.core.loop.state import Config, Segment
 from hostler.core.state import Job, State
 from hostler.model.work import StagePayload, WorkKind
 
@@ -35,7 +36,7 @@ def leave(state: State, jobs: Collection[Job]) -> None:
             continue
         for each in gone:
             del config.segments[each.sha256]
-            config.past_games += each.games if each.player != RECORDED else 0
+        played.keep_sums(config, gone)
         config.fresh_games = sum(each.games for each in fresh_segments(config))
 
 
@@ -43,6 +44,7 @@ def _needed(state: State, config: Config) -> Iterator[Segment]:
     promising = (each for each in reversed(config.segments.values()) if each.refused is None)
     yield from islice(promising, WINDOW_SEGMENTS)
     yield from _untrained(config)
+    yield from played.lately(config, state.at)
     for name in config.jobs:
         yield from _ordered(config, state.jobs[name])
 

@@ -50,6 +50,16 @@ class Segment:
 
 
 @entity
+class Hour:
+    """What came in within an hour."""
+
+    games: int = 0
+    positions: int = 0
+    cpu_s: float | None = 0.0
+    """`None`: of a part of it that is unknown."""
+
+
+@entity
 class Closing:
     """What an attempt has closed on a node with files of its own, and is not here yet."""
 
@@ -178,6 +188,10 @@ class Config:
     """Those of jobs that have not left the state."""
     past_games: int = 0
     """Games of self-play of those that have."""
+    past_recorded: int = 0
+    """Recorded games of those that have."""
+    past_hours: dict[int, Hour] = field(default_factory=dict)
+    """Sums of those that have, by the hour in which they came (Unix time // 3600): of the newest hours."""
     closing: dict[str, Closing] = field(default_factory=dict)
     """By attempt."""
     datasets: dict[str, Dataset] = field(default_factory=dict)

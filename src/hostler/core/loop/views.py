@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from hostler.core.loop import pausing
+from hostler.core.loop import pausing, played
 from hostler.core.loop.claims import velocity_of
 from hostler.core.loop.decide import over, standing, trial_verdict
-from hostler.core.loop.state import Config, Dataset, Model, Segment
+from hostler.core.loop.state import Config, Dataset, Model
 from hostler.model.learning import ModelStatus, Rating
 from hostler.model.views import (
     ConfigHistory,
     ConfigView,
     DatasetView,
-    HourView,
     ModelView,
     RatingPoint,
     RestView,
@@ -22,10 +21,6 @@ from hostler.model.views import (
     VelocityView,
 )
 from hostler.policy import population
-
-HOUR_S = 3600.0
-LEAST_SPAN_S = 60.0
-"""A rate is not told of less time than this."""
 
 
 def config_view(config: Config, now: float) -> ConfigView:
@@ -47,8 +42,8 @@ def config_view(config: Config, now: float) -> ConfigView:
         rating=_rating(config, config.current),
         velocity=_velocity(config),
         trial=_trial(config),
-        games=sum(segment.games for segment in config.segments.values()),
-        games_per_h=games_per_h(config, now),
+        games=played.games(config),
+        games_per_h=played.games_per_h(config, now),
         fresh_games=config.fresh_games,
         data_age_s=None if newest is None else now - newest.at,
         accepted_share=_accepted_share(config),
@@ -63,17 +58,6 @@ def config_view(config: Config, now: float) -> ConfigView:
         paused=pausing.view(config),
         spawned=len(config.spawned),
     )
-
-
-def games_per_h(config: Config, now: float) -> float | None:
-    """Over the last hour or, of a younger config, since its first segment; `None` where that is no time yet."""
-    first = next(iter(config.segments.values()), None)
-    if first is None or now - first.at < LEAST_SPAN_S:
-        return None
-    span_s = min(now - first.at, HOUR_S)
-    # The games of the first segment were played before it came in: they do not count in a younger span.
-    counted = [each for each in config.segments.values() if each.at > now - span_s]
-    return sum(each.games for each in counted) * HOUR_S / span_s
 
 
 def model_views(config: Config) -> Sequence[ModelView]:
@@ -96,7 +80,7 @@ def history_view(config: Config, now: float) -> ConfigHistory:
             RatingPoint(at=each.at, player=each.player, rating=each.rating) for each in config.rating_history
         ),
         players={**config.ratings},
-        hours=tuple(_hours(config.segments.values())),
+        hours=tuple(played.hours(config)),
     )
 
 
@@ -185,26 +169,3 @@ def _dataset(config: Config, dataset: Dataset) -> DatasetView:
         quality=dataset.judgement.quality,
         bootstrap=dataset.judgement.bootstrap,
     )
-
-
-def _hours(segments: Iterable[Segment]) -> Iterator[HourView]:
-    by_hour: dict[float, list[Segment]] = defaultdict(list)
-    for segment in segments:
-        by_hour[segment.at // HOUR_S * HOUR_S].append(segment)
-    for at, group in sorted(by_hour.items()):
-        yield HourView(
-            at=at,
-            games=sum(each.games for each in group),
-            positions=sum(each.positions for each in group),
-            cpu_s=_sum_known(each.cpu_s for each in group),
-        )
-
-
-def _sum_known(values: Iterable[float | None]) -> float | None:
-    """The sum, unknown if one of them is."""
-    total = 0.0
-    for value in values:
-        if value is None:
-            return None
-        total += value
-    return total

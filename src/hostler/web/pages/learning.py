@@ -86,11 +86,13 @@ def _verdict(low: float, high: float) -> str:
 def _curves(history: ConfigHistory) -> Mapping[str, Any]:
     """Only what tells that there is more to draw: the curves themselves come from the API."""
     newest = history.ratings[-1] if history.ratings else None
+    newest_hour = history.hours[-1] if history.hours else None
     losses = [model for model in history.models if model.after is not None]
     return {
         "config": history.config.name,
         "ratings": len(history.ratings),
         "newest": None if newest is None else (newest.at, newest.rating.elo, newest.rating.low, newest.rating.high),
         "losses": len(losses),
-        "hours": (len(history.hours), history.hours[-1].games if history.hours else 0),
+        "hours": len(history.hours),
+        "hour": None if newest_hour is None else (newest_hour.at, newest_hour.games),
     }
