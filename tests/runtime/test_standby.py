@@ -9,21 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
+from hostler.core import Core
 from hostler.model.artifacts import HUB
-from hostler.model.errors import LinkLost, StandsBy, StoreLost
+from hostler.model.errors import LinkLost, StandsBy, StoreFenced, StoreLost
 from hostler.model.events import Entry, TroubleRecorded
-from hostler.model.inputs import Asked, CopiesTold, Drain, Trouble
+from hostler.model.inputs import Asked, Begin, CopiesTold, Drain, Input, Submit, Trouble
 from hostler.model.work import JobState
 from hostler.runtime import controller as controlling, link, pump, standby as standing, term as terms
 from hostler.runtime.clock import SteadyClock, monotonic
 from hostler.runtime.controller import USUAL, Controller
 from hostler.runtime.inheriting import WHY, inherit
 from hostler.runtime.places import located
+from hostler.runtime.snapshots import recovered, snapshot_of
 from hostler.runtime.standby import Standby
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.term import Term, adopt_identity, begin
-from hostler.store import Batch, Journal, Leader, Snapshot, open_journal
+from hostler.store import Batch, Claim, Journal, Leader, Snapshot, open_journal
+from hostler.store.dialect import engine_of
 from tests import postgres
 from tests.backends.fake import FakeNode, succeed
 from tests.core.loop.builders import Loop, loop, small
@@ -159,6 +163,132 @@ async def test_it_takes_over_at_once_from_one_that_gives_up(directories: tuple[S
         await until(lambda: not term.inherited)
         (late,) = await submit(successor, script("b"))
         assert late == "j2"
+
+
+class Seat:
+    """One that leads by hand: a core and its journal, without nodes."""
+
+    def __init__(self, directory: StateDir, now: float) -> None:
+        self.journal = open_journal(directory.place)
+        self.core = recovered(self.journal, print)
+        self.epoch = self.journal.begin_epoch(now, Claim("v", "seat", "seat"))
+        self.tell(now, Begin(version="v", epoch=self.epoch, nodes=()))
+
+    def tell(self, now: float, *inputs: Input) -> None:
+        out = self.core.handle(now, *inputs)
+        self.journal.append([Batch(entries=out.entries, jobs=(), left=out.left, hours=out.hours)])
+
+    def trouble(self, *times: float) -> None:
+        """Entries that say nothing of jobs."""
+        for now in times:
+            self.tell(now, Trouble(where="x", what=str(now)))
+
+
+def lose(directory: StateDir, after: int) -> None:
+    """The database is another one from here on, which lagged behind."""
+    engine = engine_of(directory.place)
+    with engine.begin() as connection:
+        connection.execute(text("delete from journal where seq > :after"), {"after": after})
+    engine.dispose()
+
+
+async def followed(waiting: Standby) -> Core:
+    assert await waiting.look() is None
+    return waiting._core
+
+
+@pytest.mark.parametrize("written", [0, 1, 2, 6], ids=lambda many: f"{many} others instead")
+async def test_it_begins_anew_where_the_journal_has_lost_what_it_was_told(
+    directories: tuple[StateDir, StateDir], written: int
+) -> None:
+    """It once folded what another history went on with onto what was lost, and led with that."""
+    one, other = directories
+    first = Seat(one, 1.0)
+    async with standby(other) as waiting:
+        first.tell(2.0, Submit(specs=(script("lost-1"), script("lost-2"))))
+        assert [*(await followed(waiting)).state.jobs] == ["j1", "j2"]
+        readers = asyncio.create_task(anext(waiting.entries(None), None))
+        await asyncio.sleep(0)
+        lose(one, after=1)
+        with pytest.raises(StoreFenced, match="has lost what it had confirmed"):
+            first.trouble(3.0)
+        second = Seat(one, 4.0)
+        assert second.core.state.jobs == {}, "who was refused begins anew, too"
+        second.trouble(*(5.0 + at for at in range(written)))
+        assert (await followed(waiting)).state == second.core.state
+        assert (list(await waiting.all_jobs(None, 0, 10)), waiting.status().seq) == ([], second.core.state.seq)
+        assert await readers is None, "who listens has heard what is lost, and comes again"
+        second.journal.give_up()
+        term = await waiting.look()
+        assert term is not None
+    async with leading(other, term) as controller:
+        (name,) = await submit(controller, script("after"))
+        assert name == "j1"
+        whole = Core()
+        whole.replay(second.journal.read())
+        assert [job.spec.name for job in whole.state.jobs.values()] == ["after"]
+    for each in (first, second):
+        each.journal.close()
+
+
+async def test_what_is_lost_while_it_takes_over_is_noticed(
+    directories: tuple[StateDir, StateDir], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = directories
+    first = Seat(one, 1.0)
+    first.tell(2.0, Submit(specs=(script("lost"),)))
+    async with standby(other) as waiting:
+        await followed(waiting)
+        first.journal.give_up()
+
+        def taken(*given: Any) -> Term:
+            term = terms.take(*given)
+            lose(one, after=1)
+            return term
+
+        monkeypatch.setattr(standing, "take", taken)
+        term = await waiting.look()
+        assert term is not None
+        assert term.core is waiting._core
+    assert (term.core.state.seq, term.core.state.jobs) == (1, {})
+    terms.end(term)
+    first.journal.close()
+
+
+async def test_a_standby_that_began_with_a_snapshot_notices_it_too(directories: tuple[StateDir, StateDir]) -> None:
+    one, other = directories
+    first = Seat(one, 1.0)
+    first.tell(2.0, Submit(specs=(script("lost"),)))
+    first.journal.save_snapshot(snapshot_of(first.core))
+    async with standby(other) as waiting:
+        assert [*waiting._core.state.jobs] == ["j1"]
+        lose(one, after=1)
+        second = Seat(one, 4.0)
+        second.trouble(5.0, 6.0)
+        assert (await followed(waiting)).state == second.core.state
+    for each in (first, second):
+        each.journal.close()
+
+
+@pytest.mark.parametrize("more", [0, 1, 5])
+def test_a_snapshot_of_what_was_lost_is_passed_over(directories: tuple[StateDir, StateDir], more: int) -> None:
+    """Its maker had read the journal before the fail-over, and wrote it after that."""
+    one, _ = directories
+    first = Seat(one, 1.0)
+    kept = snapshot_of(first.core)
+    first.tell(2.0, Submit(specs=(script("lost"),)))
+    lose(one, after=1)
+    for each in (kept, snapshot_of(first.core)):
+        first.journal.save_snapshot(each)
+    entries = [Entry(seq=2 + at, at=3.0 + at, event=TroubleRecorded(where="", what="")) for at in range(more)]
+    journal = open_journal(one.place)
+    journal.append([Batch(entries=entries, jobs=())])
+    told: list[str] = []
+    core = recovered(journal, told.append)
+    assert (core.state.seq, core.state.jobs) == (1 + more, {})
+    assert told == ["snapshot of entry 2: the journal has lost that entry, or has another one by now"]
+    for each in (first.journal, journal):
+        each.close()
 
 
 async def test_one_that_lives_is_left_alone_and_one_that_is_silent_is_not(

@@ -13,7 +13,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from hostler.core import Core
 from hostler.core.views import job_view
@@ -31,7 +31,7 @@ from hostler.model.events import ChunkDone, ChunkLeased, ControllerStarted, Entr
 from hostler.model.inputs import Submit
 from hostler.model.views import JobView
 from hostler.model.work import JobSpec, ScriptPayload, SweepPayload
-from hostler.store import Batch, Claim, Journal, Snapshot, open_journal
+from hostler.store import Batch, Claim, Journal, Snapshot, journal as journals, open_journal
 from hostler.store.dialect import Place, sqlite_engine
 from hostler.store.migrating import MIGRATIONS, known_schemas
 from hostler.store.opening import FILE, SCHEMA
@@ -212,6 +212,18 @@ def test_what_the_database_has_lost_is_not_written_beyond(place: Place) -> None:
     assert journal.begin_epoch(2.0, Claim("v")) == 2
     journal.append([batch(trouble(2, "anew"))])
     assert list(journal.read()) == [trouble(1), trouble(2, "anew")]
+    journal.close()
+
+
+def test_what_is_read_at_once_comes_over_one_connection(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one may be to a database that has taken over, and has another history."""
+    monkeypatch.setattr(journals, "PAGE", 2)
+    journal = open_journal(place)
+    journal.append([batch(*(trouble(seq) for seq in range(1, 6)))])
+    connections: list[object] = []
+    event.listen(journal._engine, "checkout", lambda connection, *_: connections.append(connection))
+    assert [entry.seq for entry in journal.read(after=1)] == [2, 3, 4, 5]
+    assert len(connections) == 1
     journal.close()
 
 

@@ -51,17 +51,23 @@ class Core:
     """Everything Hostler decides, without clock, I/O, randomness or `await`.
 
     `handle` is the one door for the living world, `replay` the one for the journal. `state` and `index` are for
-    reading; their parts hang together, and changing one by hand breaks the others.
+    reading; their parts hang together, and changing one by hand breaks the others. Whoever gives a state may give the
+    `last` entry of it, too.
     """
 
-    def __init__(self, state: State | None = None) -> None:
+    def __init__(self, state: State | None = None, last: Entry | None = None) -> None:
         self.state = State() if state is None else state
         self.index: Index = rebuilt(self.state)
         accounts.recount(self.state, self.index)
         self._clock: float | None = None
         self._ahead_s = 0.0
-        self._recent: deque[Entry] = deque(maxlen=STORY_LENGTH)
+        self._recent: deque[Entry] = deque([] if last is None else [last], maxlen=STORY_LENGTH)
         self._audit = Audit()
+
+    @property
+    def last(self) -> Entry | None:
+        """The newest entry of the state; `None`: there is none yet, or it was not given with the state."""
+        return self._recent[-1] if self._recent else None
 
     def handle(self, now: float, *inputs: Input) -> Outcome:
         """Take inputs in order at `now` (Unix seconds), then decide once what follows from all of them.

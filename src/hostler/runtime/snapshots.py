@@ -7,9 +7,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from hostler.core import Core, State
+from hostler.core import Core
 from hostler.core.snapshot import dump_state, load_state
 from hostler.model.errors import CorruptState, StoreError
+from hostler.model.events import Entry
 from hostler.store import Journal, Place, Snapshot, open_journal
 
 
@@ -17,26 +18,43 @@ def recovered(journal: Journal, on_damage: Callable[[str], None]) -> Core:
     """The core as the journal has it: newest snapshot that can be read, then every entry after it.
 
     The journal is the truth and is kept whole, its old entries in segments, so a damaged snapshot, or one of another
-    version, only costs time; `on_damage` hears of it. Raises `CorruptState` if the journal itself lacks entries.
+    version or of what a shared database has lost, only costs time; `on_damage` hears of it. Raises `CorruptState` if
+    the journal itself lacks entries.
     """
-    core = Core(_newest_state(journal, on_damage))
-    core.replay(journal.read(after=core.state.seq))
+    for snapshot in journal.snapshots():
+        if not journal.shared:
+            _expect_entry(journal, snapshot.seq)
+        entries = journal.read(after=max(snapshot.seq - 1, 0))
+        core = _core_of(snapshot, next(entries, None), on_damage)
+        if core is not None:
+            core.replay(entries)
+            return core
+    core = Core()
+    core.replay(journal.read())
     return core
 
 
-def _newest_state(journal: Journal, on_damage: Callable[[str], None]) -> State:
+def _expect_entry(journal: Journal, seq: int) -> None:
+    """A file loses nothing by itself. A database that several share does, where a replica takes over that lagged."""
     newest = journal.newest_seq()
-    for snapshot in journal.snapshots():
-        if snapshot.seq > newest:
-            raise CorruptState(
-                f"there is a snapshot of entry {snapshot.seq}, but the journal ends at {newest}: entries are missing. "
-                "Restore the state directory from a copy"
-            )
-        try:
-            return load_state(snapshot.data)
-        except CorruptState as error:
-            on_damage(f"snapshot of entry {snapshot.seq}: {error}")
-    return State()
+    if seq > newest:
+        raise CorruptState(
+            f"there is a snapshot of entry {seq}, but the journal ends at {newest}: entries are missing. "
+            "Restore the state directory from a copy"
+        )
+
+
+def _core_of(snapshot: Snapshot, last: Entry | None, on_damage: Callable[[str], None]) -> Core | None:
+    """What a snapshot holds, where this is the entry that it ends with; `None`: it is of no use."""
+    try:
+        state = load_state(snapshot.data)
+        # Whoever made it may have read the journal before the database lost this entry, and kept it after that.
+        if last is None or (last.seq, last.at) != (state.seq, state.at):
+            raise CorruptState("the journal has lost that entry, or has another one by now")
+    except CorruptState as error:
+        on_damage(f"snapshot of entry {snapshot.seq}: {error}")
+        return None
+    return Core(state, last)
 
 
 def snapshot_of(core: Core) -> Snapshot:

@@ -149,6 +149,7 @@ class Standby(Looks):
             return None
         self._is_over = True
         if await self._catch_up():
+            term.core = self._core  # it may be another one by now
             return term
         await asyncio.to_thread(end, term)
         return None
@@ -178,7 +179,7 @@ class Standby(Looks):
         return False
 
     async def _follow(self) -> None:
-        while entries := await asyncio.to_thread(self._page):
+        while entries := await self._unread():
             self._core.replay(entries)
             self._past.written(self._core.state.seq)
             self._broadcast.publish(entries)
@@ -186,8 +187,29 @@ class Standby(Looks):
             self._vitals.beat(FOLLOWING)
             await asyncio.sleep(0)
 
-    def _page(self) -> list[Entry]:
-        return list(self._journal.read(after=self._core.state.seq, limit=SLICE))
+    async def _unread(self) -> list[Entry]:
+        """What the core has to be told next; a new core, where the journal has lost what the old one was told."""
+        page = await asyncio.to_thread(self._page)
+        if page is None:
+            await self._begin_anew()
+            page = await asyncio.to_thread(self._page)
+        return page or []
+
+    def _page(self) -> list[Entry] | None:
+        """The entries after the last one that was read; `None`: the journal has that one no more."""
+        last = self._core.last
+        if last is None:
+            return list(self._journal.read(limit=SLICE))
+        found = list(self._journal.read(after=last.seq - 1, limit=SLICE + 1))
+        return found[1:] if found and found[0] == last else None
+
+    async def _begin_anew(self) -> None:
+        """A database that fails over to a replica that lagged goes on with another history. Raises `CorruptState`."""
+        self._log.warning("the journal has lost entries that were read", last=self._core.state.seq)
+        self._core = await asyncio.to_thread(recovered, self._journal, self._on_damage)
+        self._past = PastJobs(self._core, self._journal)
+        self._broadcast.close()  # who listens has heard what is no more, and would miss what has its numbers now
+        self._broadcast = Broadcast(self._journal)
 
     async def _rest(self) -> None:
         try:

@@ -355,15 +355,15 @@ class Journal:
 
     def _pages(self, after: int, limit: int | None) -> Iterator[Entry]:
         left = limit
-        while left is None or left > 0:
-            size = PAGE if left is None else min(PAGE, left)
-            with self._reading() as connection:
-                rows = _page(connection, after, size)
-            if not rows:
-                return
-            yield from map(_entry, rows)
-            after = rows[-1].seq
-            left = None if left is None else left - len(rows)
+        # A database that takes over from another one is a new connection: what comes over this one is of one history.
+        with self._reading() as connection:
+            while left is None or left > 0:
+                rows = _page(connection, after, PAGE if left is None else min(PAGE, left))
+                if not rows:
+                    return
+                yield from map(_entry, rows)
+                after = rows[-1].seq
+                left = None if left is None else left - len(rows)
 
     @contextmanager
     def _writing(self, what: str) -> Iterator[Connection]:
