@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 
+from hostler.core import Core
 from hostler.model.errors import LinkError
 from hostler.store import Leader, read_journal
 from tests import postgres
@@ -74,6 +75,29 @@ class Town:
                 return [(row.seq, row.epoch) for row in rows]
         finally:
             engine.dispose()
+
+    def lose(self, after: int) -> None:
+        """Take all entries beyond this one from the database, as one does that takes over without them."""
+        from sqlalchemy import delete
+
+        from hostler.store import tables
+        from hostler.store.dialect import engine_of
+
+        engine = engine_of(self.address)
+        try:
+            with engine.begin() as connection:
+                connection.execute(delete(tables.journal).where(tables.journal.c.seq > after))
+        finally:
+            engine.dispose()
+
+    def replayed(self) -> Core:
+        """What the journal comes to, without snapshots."""
+        journal, core = read_journal(self.address), Core()
+        try:
+            core.replay(journal.read())
+        finally:
+            journal.close()
+        return core
 
     def ran(self, job: str) -> int:
         """How often a job of `counted` was started."""

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hostler.model.errors import HostlerError, StandsBy
+from hostler.model.errors import HostlerError, LinkError, StandsBy
 from tests import postgres
 from tests.backends.ssh import sshd
 from tests.integration.conftest import Hostler, until
-from tests.integration.standbys import Town, a_town, take_over_s, town_log
+from tests.integration.standbys import Seat, Town, a_town, take_over_s, town_log
 
 if _why := postgres.missing() or sshd.MISSING:
     pytest.skip(_why, allow_module_level=True)
@@ -108,6 +108,36 @@ def test_controllers_and_database_die_in_turn(town: Town) -> None:
     for name in confirmed:
         last.state_of(name, "done")
     assert [town.ran(name) for name in confirmed] == [1] * len(confirmed)
+
+
+def test_what_the_database_loses_is_lost_for_all_of_them_alike(town: Town) -> None:
+    """As after a fail-over to a replica that lagged: nobody shows what is no more, or leads with it."""
+    first = town.start("a")
+    until(lambda: town.leading() is first, "the nodes of a", log=first.log)
+    second = town.start("b")
+    kept = first.client.status()["seq"]
+    first.client.create_token("lost")
+    until(lambda: _tokens(second) == ["lost"], "the token at b", log=second.log)
+    town.lose(kept)
+    until(lambda: "has lost what it had confirmed" in first.log(), "that a knows it", log=first.log)
+    leading = until(town.leading, "a leader", log=lambda: town_log(town))
+    leading.client.create_token("after")
+    for each in (first, second):
+        until(lambda each=each: _tokens(each) == ["after"], "what is left", log=each.log)  # type: ignore[misc]
+    leading.kill()
+    assert take_over_s(town, leading) < 20.0
+    last = town.controllers["b" if leading is first else "a"]
+    last.client.create_token("more")
+    assert _tokens(last) == ["after", "more"]
+    assert [each.name for each in town.replayed().state.access.tokens.values()] == ["after", "more"]
+
+
+def _tokens(seat: Seat) -> list[str] | None:
+    """The names of the tokens that it shows; `None`: it does not answer just now."""
+    try:
+        return [each["name"] for each in seat.client.tokens()]
+    except (LinkError, FileNotFoundError):
+        return None
 
 
 def test_a_standby_with_nodes_of_its_own_machine_is_refused(town: Town) -> None:

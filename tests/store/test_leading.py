@@ -59,6 +59,25 @@ def test_who_has_shown_since_that_it_lives_is_not_taken_over_from(two: tuple[Jou
         first.renew()
 
 
+def test_an_epoch_that_was_lost_and_given_again_is_the_last_ones_alone(
+    place: Place, two: tuple[Journal, Journal]
+) -> None:
+    """A fail-over to a replica that lagged loses a take-over, too: two have begun an epoch of the same number then."""
+    lost, led = two
+    lost.begin_epoch(1.0, A)
+    lost.append([batch(trouble(1))])
+    with asked(place) as connection:
+        for table in ("journal", "controllers", "leader"):
+            connection.execute(text(f"delete from {table}"))
+    assert led.begin_epoch(2.0, B) == 1
+    led.append([batch(trouble(1, "of b"))])
+    for call in (lost.renew, lambda: lost.append([batch(trouble(2))]), lambda: lost.note_told({})):
+        with pytest.raises(StoreFenced, match="controller 1 leads no more: another has taken over"):
+            call()
+    led.append([batch(trouble(2, "of b"))])
+    assert list(led.read()) == [trouble(1, "of b"), trouble(2, "of b")]
+
+
 def test_giving_up_and_answering_are_for_the_one_that_leads(two: tuple[Journal, Journal]) -> None:
     first, second = two
     first.begin_epoch(1.0, A)
@@ -179,7 +198,7 @@ def test_a_leader_that_stands_still_in_the_middle_is_not_waited_for_for_ever(
 
     def stand_still() -> None:
         with first._writing("it stands still") as connection:
-            leading.fence(connection, 1)
+            leading.fence(connection, 1, A.controller)
             assert second.begin_epoch(2.0, B, seen=second.leader()) == 2
             connection.execute(text("select 1"))
 

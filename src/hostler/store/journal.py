@@ -80,6 +80,8 @@ class Journal:
         self._held: Connection | None = None
         self._holding = threading.Lock()
         self._epoch: int | None = None
+        self._controller = ""
+        """Who has begun that."""
         self._newest: int | None = None
         """The last entry that was written here."""
         self._in_doubt = False
@@ -98,7 +100,7 @@ class Journal:
         """
         with self._writing("the store cannot be led") as connection:
             epoch = leading.take(connection, claim, at, skipping, seen)
-        self._epoch = epoch
+        self._epoch, self._controller = epoch, claim.controller
         return epoch
 
     def leader(self) -> Leader:
@@ -133,7 +135,7 @@ class Journal:
         after = None if self._in_doubt else self._newest
         with (
             self._writing("the lead cannot be renewed") as connection,
-            leading.fenced(connection, self._leading, after),
+            leading.fenced(connection, self._leading, self._controller, after),
         ):
             pass
 
@@ -331,11 +333,13 @@ class Journal:
 
     def _fence(self, connection: Connection) -> None:
         if self._epoch is not None:
-            leading.fence(connection, self._epoch)
+            leading.fence(connection, self._epoch, self._controller)
 
     def _fenced(self, connection: Connection, after: int | None) -> AbstractContextManager[None]:
         """What the block writes in one go is refused where another leads, or does not follow what is there."""
-        return together(connection) if self._epoch is None else leading.fenced(connection, self._epoch, after)
+        if self._epoch is None:
+            return together(connection)
+        return leading.fenced(connection, self._epoch, self._controller, after)
 
     def _are_there(self, entries: Sequence[Entry]) -> bool:
         """Whether these entries were written after all, by this controller. Raises `CorruptState`, `StoreFenced`."""

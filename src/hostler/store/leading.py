@@ -93,18 +93,18 @@ def is_held(connection: Connection, epoch: int) -> bool:
     return not connection.execute(asked, {"number": LEADING, "epoch": epoch}).scalar_one()
 
 
-def fence(connection: Connection, epoch: int) -> None:
+def fence(connection: Connection, epoch: int, controller: str) -> None:
     """Hold the row until the end of this transaction, and show that we live.
 
     Raises `StoreFenced` where it is another's.
     """
     # An update, not a look: whoever takes over waits for what is being written, or this waits and is refused.
-    if connection.execute(_FENCE, {"own": epoch}).rowcount != 1:
-        raise _refused(epoch, _newest(connection))
+    if connection.execute(_FENCE, {"own": epoch, "by": controller}).rowcount != 1:
+        raise _refused(epoch, _newest(connection)[0])
 
 
 @contextmanager
-def fenced(connection: Connection, epoch: int, after: int | None = None) -> Iterator[None]:
+def fenced(connection: Connection, epoch: int, controller: str, after: int | None = None) -> Iterator[None]:
     """The same, together with what the block writes (`dialect.together`): two waits less for each commit.
 
     With `after`, that has to be the newest entry of the journal. Raises `StoreFenced` at its end, before anything is
@@ -113,7 +113,7 @@ def fenced(connection: Connection, epoch: int, after: int | None = None) -> Iter
     held: Any = None
     try:
         with together(connection):
-            held = _hold(connection, epoch, after)
+            held = _hold(connection, epoch, controller, after)
             yield
     except DBAPIError as error:
         if held is not None and held.rowcount == 0:
@@ -122,29 +122,31 @@ def fenced(connection: Connection, epoch: int, after: int | None = None) -> Iter
     if held.rowcount == 1:
         return
     newest = _newest(connection)
-    raise _refused(epoch, newest) if newest != epoch else _lost(connection, after)
+    # Of this epoch and another's: the database has lost that ours had begun, and the number was given once more.
+    raise _lost(connection, after) if newest == (epoch, controller) else _refused(epoch, newest[0])
 
 
-def _hold(connection: Connection, epoch: int, after: int | None) -> Any:
+def _hold(connection: Connection, epoch: int, controller: str, after: int | None) -> Any:
     """A cursor whose `rowcount`, once it is known, says whether the row is held."""
     if connection.dialect.name == POSTGRESQL:
         # SQLAlchemy would look at the answer at once, and then never again.
         driven = driver_of(connection)
         if after is None:
-            return driven.execute(_PLAIN_FENCE, (epoch, LEADER))
-        return driven.execute(_PLAIN_FENCE + _PLAIN_AFTER, (epoch, LEADER, after))
-    if after is None:
-        return connection.execute(_FENCE, {"own": epoch})
-    return connection.execute(_FENCE_AFTER, {"own": epoch, "after": after})
+            return driven.execute(_PLAIN_FENCE, (epoch, controller, LEADER))
+        return driven.execute(_PLAIN_FENCE + _PLAIN_AFTER, (epoch, controller, LEADER, after))
+    own = {"own": epoch, "by": controller}
+    return (
+        connection.execute(_FENCE, own) if after is None else connection.execute(_FENCE_AFTER, {**own, "after": after})
+    )
 
 
-def _newest(connection: Connection) -> int | None:
-    found: int | None = connection.execute(select(tables.leader.c.epoch)).scalar()
-    return found
+def _newest(connection: Connection) -> tuple[int | None, str | None]:
+    found = connection.execute(select(tables.leader.c.epoch, tables.leader.c.controller)).one_or_none()
+    return (None, None) if found is None else (found.epoch, found.controller)
 
 
 def _refused(epoch: int, newest: int | None) -> StoreFenced:
-    by = "another" if newest is None else newest
+    by = "another" if newest in (None, epoch) else newest
     return StoreFenced(f"controller {epoch} leads no more: {by} has taken over. What it had not written is not done")
 
 
@@ -160,7 +162,11 @@ def _lost(connection: Connection, after: int | None) -> StoreFenced:
 
 _FENCE = (
     update(tables.leader)
-    .where(tables.leader.c.id == LEADER, tables.leader.c.epoch == bindparam("own"))
+    .where(
+        tables.leader.c.id == LEADER,
+        tables.leader.c.epoch == bindparam("own"),
+        tables.leader.c.controller == bindparam("by"),
+    )
     .values(beat=tables.leader.c.beat + 1)
 )
 """Made once: it is part of every write."""
@@ -172,7 +178,7 @@ _FENCE_AFTER = _FENCE.where(
     )
     == bindparam("after")
 )
-_PLAIN_FENCE = "update leader set beat = beat + 1 where epoch = %s and id = %s"
+_PLAIN_FENCE = "update leader set beat = beat + 1 where epoch = %s and controller = %s and id = %s"
 _PLAIN_AFTER = " and coalesce((select max(seq) from journal), (select max(last) from segments), 0) = %s"
 """The same in PostgreSQL's words."""
 
