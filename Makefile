@@ -93,7 +93,8 @@ campaign:
 # 50 worlds.
 fleetdays:
 	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
-	FLEET_DAYS=1000 FAULT_SEEDS=1000 LOOP_SEEDS=200 TWO_SEEDS=500 $(RUN) -m pytest -n $(JOBS) tests/simulation/test_fleets.py \
+	FLEET_DAYS=$${FLEET_DAYS:-1000} FAULT_SEEDS=$${FAULT_SEEDS:-1000} LOOP_SEEDS=$${LOOP_SEEDS:-200} \
+		TWO_SEEDS=$${TWO_SEEDS:-500} $(RUN) -m pytest -n $(JOBS) tests/simulation/test_fleets.py \
 		tests/simulation/test_faults.py::test_nothing_is_lost \
 		tests/simulation/test_loops.py::test_nothing_of_a_loop_is_lost_or_doubled \
 		tests/simulation/test_two_controllers.py $(ARGS)
