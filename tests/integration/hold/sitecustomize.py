@@ -29,7 +29,9 @@ def install() -> None:
 
     def watch(event, arguments):
         for point, (kind, pattern) in POINTS.items():
-            if event == kind and fnmatch.fnmatch(os.fspath(arguments[event == "os.rename"]), pattern):
+            if event != kind or isinstance(arguments[event == "os.rename"], int):
+                continue  # what is opened by its number was opened by name before
+            if fnmatch.fnmatch(os.fspath(arguments[event == "os.rename"]), pattern):
                 hold(folder, f"{stage}.{point}.{came[point]}", stage)
                 came[point] += 1
 
