@@ -132,12 +132,15 @@ class Notifier:
         self._trouble(where, what)
 
     async def _go_on(self) -> None:
-        """From where each target was told last; the store is waited for."""
+        """From where each target was told last; the store is waited for, which is put on record once."""
+        recorded = False
         while not self._goes_on:
             try:
                 self._noted = told = await asyncio.to_thread(self._kept.told)
             except StoreError as error:
-                self.record("told", f"alerts wait: {error}")
+                if not recorded:
+                    self.record("told", f"alerts wait: {error}")
+                recorded = True
                 await self._clock.sleep(BROKEN_S)
                 continue
             for outlet in self._outlets:

@@ -28,12 +28,14 @@ def needed(state: State) -> set[str]:
 
 def leave(state: State, jobs: Collection[Job]) -> None:
     """These jobs have left, and what they made does, too."""
-    names = {job.id for job in jobs if job.spec.work in PLAYING}
-    for name in {job.spec.payload.config for job in jobs if isinstance(job.spec.payload, StagePayload)}:
+    left = {
+        job.id: job.spec.payload.config
+        for job in jobs
+        if job.spec.work in PLAYING and isinstance(job.spec.payload, StagePayload)
+    }
+    for name in set(left.values()):
         config = state.configs[name]
-        gone = [each for each in config.segments.values() if each.job in names] if names else []
-        if not gone:
-            continue
+        gone = [each for each in config.segments.values() if each.job in left]
         for each in gone:
             del config.segments[each.sha256]
         played.keep_sums(config, gone)
