@@ -27,6 +27,7 @@ NAMES = (
     "store",
     "history",
     "compaction",
+    "usage",
     "sweeps",
     "gavel",
     "providers",
