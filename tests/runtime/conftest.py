@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from hostler.model.work import JobSpec, JobState, ScriptPayload
 from hostler.runtime.clock import SteadyClock
 from hostler.runtime.controller import Controller
 from hostler.runtime.statedir import StateDir
+from hostler.runtime.term import adopt_identity
+from tests import postgres
 
 PATIENCE_S = 20.0
 
@@ -27,6 +29,23 @@ def directory(tmp_path: Path) -> StateDir:
     made = StateDir(tmp_path / "state")
     made.take()
     return made
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[postgres.Server]:
+    if why := postgres.missing():
+        pytest.skip(why)
+    with postgres.running() as made:
+        yield made
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def anywhere(request: pytest.FixtureRequest, directory: StateDir) -> StateDir:
+    """A state directory whose journal is in either database."""
+    if request.param == "postgresql":
+        directory.set_store(request.getfixturevalue("server").database())
+        adopt_identity(directory)
+    return directory
 
 
 @asynccontextmanager

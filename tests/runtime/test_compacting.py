@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,14 +43,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compacting, "ENTRIES", 10)
     monkeypatch.setattr(packing, "LOOK_S", 0.02)
     monkeypatch.setattr(packing, "REST_S", 0.0)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[postgres.Server]:
-    if why := postgres.missing():
-        pytest.skip(why)
-    with postgres.running() as made:
-        yield made
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,28 +17,12 @@ from hostler.model.work import FailureClass, JobState, Retry as Budget
 from hostler.runtime import past
 from hostler.runtime.controller import Controller
 from hostler.runtime.statedir import StateDir
-from tests import postgres
 from tests.backends.fake import FakeNode
 from tests.runtime.conftest import running, script, submit, until
 
 pytestmark = pytest.mark.anyio
 
 AT_ONCE = Rules(past=PastRules(keep_finished=0, keep_finished_s=0.0))
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[postgres.Server]:
-    if why := postgres.missing():
-        pytest.skip(why)
-    with postgres.running() as made:
-        yield made
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def anywhere(request: pytest.FixtureRequest, directory: StateDir) -> StateDir:
-    if request.param == "postgresql":
-        directory.set_store(request.getfixturevalue("server").database())
-    return directory
 
 
 @asynccontextmanager

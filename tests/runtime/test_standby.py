@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,14 +34,6 @@ from tests.core.loop.builders import Loop, loop, small
 from tests.runtime.conftest import running, script, submit, until, until_state
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[postgres.Server]:
-    if why := postgres.missing():
-        pytest.skip(why)
-    with postgres.running() as made:
-        yield made
 
 
 @pytest.fixture

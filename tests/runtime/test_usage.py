@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -60,22 +60,6 @@ class Moved(SteadyClock):
 
     def now(self) -> float:
         return super().now() + self.ahead_s
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[postgres.Server]:
-    if why := postgres.missing():
-        pytest.skip(why)
-    with postgres.running() as made:
-        yield made
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def anywhere(request: pytest.FixtureRequest, directory: StateDir) -> StateDir:
-    if request.param == "postgresql":
-        directory.set_store(request.getfixturevalue("server").database())
-        adopt_identity(directory)
-    return directory
 
 
 @asynccontextmanager
