@@ -32,7 +32,8 @@ if _why := postgres.missing() or sshd.MISSING:
 MINUTES = float(os.environ.get("SOAK_MINUTES", "0"))
 SPAN_S = MINUTES * 60 or 30.0
 EVERY_S = 5.0
-BATCH, MOST_WAITING = 20, 60
+WAITING = 300
+"""Jobs that wait after each look, ten times in a second: more than the devices do between two."""
 KEPT = {
     "keep_finished": 500,
     "keep_finished_s": 60,
@@ -49,6 +50,8 @@ MEMORY_PER_H = 0.05
 FILES_PER_H = 4.0
 WAL_BYTES = 1 << 30
 """PostgreSQL's own `max_wal_size`, which nothing of ours may keep it from."""
+IDLE = 0.05
+"""In how large a part of the samples nothing may wait."""
 UNEVEN = 1.3
 """How many times as many entries a job may have in the second half as in the first."""
 
@@ -67,6 +70,8 @@ class Sample:
     segments: int
     """and those of what is packed."""
     wal: int
+    waiting: int
+    """Jobs that could begin if there were room: the load is full while there are some."""
 
 
 def test_nothing_grows_but_by_work(tmp_path: Path) -> None:
@@ -94,10 +99,10 @@ def loaded(town: Town, seat: Seat) -> Iterator[None]:
     over = threading.Event()
 
     def submit() -> None:
-        while not over.wait(0.2):
+        while not over.wait(0.1):
             with suppress(HostlerError, OSError):
-                if seat.client.status()["jobs"].get("pending", 0) < MOST_WAITING:
-                    seat.client.submit([_job() for _ in range(BATCH)])
+                if (missing := WAITING - seat.client.status()["jobs"].get("pending", 0)) > 0:
+                    seat.client.submit([_job() for _ in range(missing)])
 
     thread = threading.Thread(target=submit)
     thread.start()
@@ -113,15 +118,17 @@ def sampled(seat: Seat, database: Connection) -> Iterator[Sample]:
     assert seat.controller is not None
     process, began = psutil.Process(seat.controller.pid), time.monotonic()
     while (at_s := time.monotonic() - began) < SPAN_S:
+        jobs = seat.client.status()["jobs"]  # to count millions of rows each time would be a load of its own
         yield Sample(
             at_s=at_s,
             memory=process.memory_info().rss,
             files=process.num_fds(),
             entries=_asked(database, "select max(seq) from journal"),
-            done=_asked(database, "select count(*) from jobs where state = 'done'"),
+            done=jobs["done"],
             journal=_asked(database, _SIZE.format("journal")),
             segments=_asked(database, _SIZE.format("segment")),
             wal=_asked(database, "select sum(size) from pg_ls_waldir()"),
+            waiting=jobs.get("pending", 0),
         )
         time.sleep(max(0.0, EVERY_S - (time.monotonic() - began) % EVERY_S))
 
@@ -141,6 +148,9 @@ def judged(samples: Sequence[Sample]) -> Iterator[str]:
     journal = slope(late, lambda each: each.journal) * 3600 / median(each.journal for each in late)
     if journal > JOURNAL_PER_H:
         yield f"the journal's rows grow by {journal:.1%} an hour; {JOURNAL_PER_H:.0%} is allowed"
+    idle = sum(not each.waiting for each in samples)
+    if idle > IDLE * len(samples):
+        yield f"nothing waited in {idle} of {len(samples)} samples: that was not full load"
     for what, of in (("entries", lambda each: each.entries), ("bytes of segments", lambda each: each.segments)):
         first, second = per_job(early, of), per_job(late, of)
         if second > UNEVEN * first:
@@ -202,6 +212,7 @@ def test_the_trends_are_seen() -> None:
             journal=10**7 + (at % 9) * 10**5,
             segments=90 * at,
             wal=1,
+            waiting=WAITING,
         )
         for at in range(720)
     ]
@@ -214,5 +225,7 @@ def test_the_trends_are_seen() -> None:
     assert "the WAL has 2048 MB" in "".join(judged(kept))
     unpacked = [Sample(**{**vars(each), "journal": each.journal + 2000 * at}) for at, each in enumerate(flat)]
     assert "the journal's rows grow by" in "".join(judged(unpacked))
-    idle = [Sample(**{**vars(each), "entries": 8 * at + max(at - 400, 0) * 20}) for at, each in enumerate(flat)]
-    assert "entries per job" in "".join(judged(idle))
+    wordy = [Sample(**{**vars(each), "entries": 8 * at + max(at - 400, 0) * 20}) for at, each in enumerate(flat)]
+    assert "entries per job" in "".join(judged(wordy))
+    idle = [Sample(**{**vars(each), "waiting": at % 9}) for at, each in enumerate(flat)]
+    assert "nothing waited in 80 of 720 samples" in "".join(judged(idle))
