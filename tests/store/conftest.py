@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from hostler.store.dialect import POSTGRESQL, Place, engine_of
+from hostler.store.dialect import POSTGRESQL, Place, engine_of, patiently
 from tests import postgres
 
 
@@ -20,6 +20,7 @@ def asked(place: Place) -> Iterator[Connection]:
     engine = engine_of(place)
     try:
         with engine.begin() as connection:
+            patiently(connection)  # a test that computes meanwhile is no leader that stands still
             yield connection
     finally:
         engine.dispose()

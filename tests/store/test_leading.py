@@ -198,7 +198,7 @@ def test_a_leader_that_stands_still_in_the_middle_is_not_waited_for_for_ever(
 
     def stand_still() -> None:
         with first._writing("it stands still") as connection:
-            leading.fence(connection, 1, A.controller)
+            leading.hold_row(connection, leading.Fence(1, A.controller))
             assert second.begin_epoch(2.0, B, seen=second.leader()) == 2
             connection.execute(text("select 1"))
 

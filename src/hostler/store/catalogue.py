@@ -53,6 +53,11 @@ def note(connection: Connection, entries: Iterable[Entry]) -> None:
             noted(connection, entry, entry.event)
 
 
+def says_something(entries: Iterable[Entry]) -> bool:
+    """Whether any of these says something of artifacts."""
+    return any(type(entry.event) in NOTED for entry in entries)
+
+
 def by_name(connection: Connection, names: Sequence[str]) -> dict[str, Artifact]:
     """These artifacts, as far as they are known."""
     parents = _parents(connection, names)

@@ -98,33 +98,6 @@ def reading_once(engine: Engine) -> Iterator[Connection]:
             connection.exec_driver_sql("rollback")
 
 
-@contextmanager
-def together(connection: Connection) -> Iterator[None]:
-    """Statements of this block go to the database in one go: none of their answers is known before its end.
-
-    So nothing may be read in it. Errors of the database come as `DBAPIError`. SQLite, to which nothing travels, has
-    them one by one.
-    """
-    if connection.dialect.name != POSTGRESQL:
-        yield
-        return
-    driven, errors = driver_of(connection), connection.dialect.loaded_dbapi
-    assert errors is not None
-    try:
-        with driven.pipeline():
-            yield
-    except errors.Error as error:
-        is_lost = bool(driven.broken)
-        if is_lost:
-            connection.invalidate(error)
-        raise DBAPIError(None, None, error, connection_invalidated=is_lost) from error
-
-
-def driver_of(connection: Connection) -> Any:
-    """The driver's own connection."""
-    return connection.connection.driver_connection
-
-
 def patiently(connection: Connection) -> None:
     """This transaction may stand still for longer than those of a leader, for whose row others wait."""
     if connection.dialect.name == POSTGRESQL:
@@ -148,9 +121,24 @@ def insert_rows(
         return
     # One parameter with all rows: to hand them over one by one takes five times as long, on both sides.
     for at in range(0, len(rows), ROWS):
-        connection.exec_driver_sql(
-            _from_json(table, replacing, connection.dialect), (json.dumps(rows[at : at + ROWS]),)
-        )
+        statement = insertion(table, connection.dialect, replacing=replacing)
+        connection.exec_driver_sql(statement, (json.dumps(rows[at : at + ROWS]),))
+
+
+@cache
+def insertion(table: Table, of: Dialect, *, replacing: bool, beside: str | None = None) -> str:
+    """The statement, in PostgreSQL's own words, that inserts what its one parameter lists.
+
+    With `beside` once for each row of that other part of the statement it is in.
+    """
+    quoted = {column.name: of.identifier_preparer.format_column(column) for column in table.columns}
+    typed = ", ".join(f"{quoted[column.name]} {column.type.compile(of)}" for column in table.columns)
+    names = ", ".join(quoted.values())
+    source = f"{'' if beside is None else f'{beside}, '}json_to_recordset(%s::json) as given ({typed})"
+    keys = [quoted[column.name] for column in table.primary_key]
+    changed = ", ".join(f"{name} = excluded.{name}" for name in quoted.values() if name not in keys)
+    known = f" on conflict ({', '.join(keys)}) do update set {changed}" if replacing else ""
+    return f"insert into {table.name} ({names}) select {names} from {source}{known}"  # noqa: S608 - names of our own
 
 
 def ignore_known(connection: Connection, table: Table) -> Executable:
@@ -235,19 +223,6 @@ def _upsert_into(table: Table, dialect: str) -> Executable:
     keys = [column.name for column in table.primary_key]
     changed = {column.name: into.excluded[column.name] for column in table.columns if column.name not in keys}
     return into.on_conflict_do_update(index_elements=keys, set_=changed)
-
-
-@cache
-def _from_json(table: Table, replacing: bool, of: Dialect) -> str:
-    """The statement, in PostgreSQL's own words, that inserts what its one parameter lists."""
-    quoted = {column.name: of.identifier_preparer.format_column(column) for column in table.columns}
-    typed = ", ".join(f"{quoted[column.name]} {column.type.compile(of)}" for column in table.columns)
-    names = ", ".join(quoted.values())
-    rows = f"select {names} from json_to_recordset(%s::json) as given ({typed})"  # noqa: S608 - names of our own
-    keys = [quoted[column.name] for column in table.primary_key]
-    changed = ", ".join(f"{name} = excluded.{name}" for name in quoted.values() if name not in keys)
-    known = f" on conflict ({', '.join(keys)}) do update set {changed}" if replacing else ""
-    return f"insert into {table.name} ({names}) {rows}{known}"
 
 
 @cache

@@ -16,15 +16,15 @@ from sqlalchemy.exc import DBAPIError, TimeoutError as PoolTimeout
 
 from hostler.model.codec import dump_event, load_event
 from hostler.model.errors import CorruptState, StoreBusy, StoreFenced
-from hostler.model.events import ChunkDone, ChunkReturned, ChunkTaken, Entry, RequestAccepted, job_of, subject
+from hostler.model.events import Entry
 from hostler.model.past import PastJob
 from hostler.model.record import record
 from hostler.model.rules import CompactRules
 from hostler.model.usage import HourRow
 from hostler.model.views import HitView, JobView
-from hostler.store import catalogue, compacting, leading, past, segments, tables, usage
-from hostler.store.dialect import POSTGRESQL, insert_rows, table_bytes, together, translated, upsert
-from hostler.store.leading import Claim, Leader
+from hostler.store import appending, catalogue, compacting, leading, segments, tables, usage
+from hostler.store.dialect import POSTGRESQL, table_bytes, translated, upsert
+from hostler.store.leading import Claim, Fence, Leader
 
 SNAPSHOTS_KEPT = 2
 PAGE = 10_000
@@ -74,6 +74,8 @@ class Journal:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._alone = engine.execution_options(isolation_level="AUTOCOMMIT")
+        """The same connections; each statement is a transaction."""
         self._lock = threading.Lock()
         """Facts are written by one thread, marks by another: one after the other, whatever the database does."""
         self._is_closed = False
@@ -132,12 +134,9 @@ class Journal:
 
         Raises `StoreFenced` where it leads no more, or what it has written is not there any more.
         """
-        after = None if self._in_doubt else self._newest
-        with (
-            self._writing("the lead cannot be renewed") as connection,
-            leading.fenced(connection, self._leading, self._controller, after),
-        ):
-            pass
+        fence = Fence(self._leading, self._controller, None if self._in_doubt else self._newest)
+        with self._writing("the lead cannot be renewed", at_once=True) as connection:
+            leading.hold_row(connection, fence)
 
     def answer_at(self, url: str) -> None:
         """Say where the leader answers."""
@@ -180,22 +179,15 @@ class Journal:
         self._newest = last
 
     def _append(self, batches: Sequence[Batch], entries: Sequence[Entry]) -> None:
-        newest = {job.id: job for batch in batches for job in batch.jobs}
-        hit_rows = [row for entry in entries for row in _hit_rows(entry)]
-        asked = [{"seq": entry.seq} for entry in entries if isinstance(entry.event, RequestAccepted)]
-        with self._writing("the journal cannot be written") as connection:
-            with self._fenced(connection, entries[0].seq - 1 if entries else None):
-                if entries:
-                    insert_rows(connection, tables.journal, [_journal_row(entry, self._epoch) for entry in entries])
-                if newest:
-                    insert_rows(connection, tables.jobs, [_job_row(job) for job in newest.values()], replacing=True)
-                if hit_rows:
-                    insert_rows(connection, tables.hits, hit_rows)
-                if asked:
-                    insert_rows(connection, tables.requests, asked)
+        jobs = [job for batch in batches for job in batch.jobs]
+        left = [job for batch in batches for job in batch.left]
+        hours = [row for batch in batches for row in batch.hours]
+        rows = appending.rows_of(entries, jobs, left, self._epoch)
+        is_all = not hours and not catalogue.says_something(entries)
+        with self._writing("the journal cannot be written", at_once=is_all) as connection:
+            appending.write(connection, rows, self._fence(entries[0].seq - 1 if entries else None))
             catalogue.note(connection, entries)
-            past.write(connection, [job for batch in batches for job in batch.left])
-            usage.write(connection, [row for batch in batches for row in batch.hours])
+            usage.write(connection, hours)
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
         """Entries beyond number `after`, in order. Raises `CorruptState` at a gap."""
@@ -248,7 +240,7 @@ class Journal:
     def marking(self) -> Iterator[Connection]:
         """To write marks of the catalogue that no fact says (`store.settling`), while no fact is written."""
         with self._writing("what lacks copies cannot be marked") as connection:
-            self._fence(connection)
+            self._hold_row(connection)
             yield connection
 
     def newest_seq(self) -> int:
@@ -268,7 +260,7 @@ class Journal:
         if step is None:
             return None
         with self._writing("the journal cannot be compacted") as connection:
-            self._fence(connection)
+            self._hold_row(connection)
             compacting.replace(connection, step)
         return step.segment
 
@@ -309,7 +301,7 @@ class Journal:
         """Keep that for these targets, and forget others."""
         table = tables.told
         with self._writing("how far alerts have been told cannot be noted") as connection:
-            self._fence(connection)
+            self._hold_row(connection)
             connection.execute(delete(table).where(table.c.target.not_in(list(through))))
             if through:
                 upsert(connection, table, [{"target": target, "through": seq} for target, seq in through.items()])
@@ -331,15 +323,13 @@ class Journal:
         assert self._epoch is not None, "no epoch was begun"
         return self._epoch
 
-    def _fence(self, connection: Connection) -> None:
-        if self._epoch is not None:
-            leading.fence(connection, self._epoch, self._controller)
+    def _fence(self, after: int | None = None) -> Fence | None:
+        return None if self._epoch is None else Fence(self._epoch, self._controller, after)
 
-    def _fenced(self, connection: Connection, after: int | None) -> AbstractContextManager[None]:
-        """What the block writes in one go is refused where another leads, or does not follow what is there."""
-        if self._epoch is None:
-            return together(connection)
-        return leading.fenced(connection, self._epoch, self._controller, after)
+    def _hold_row(self, connection: Connection) -> None:
+        """For what is not only written but looked at before."""
+        if (fence := self._fence()) is not None:
+            leading.hold_row(connection, fence)
 
     def _are_there(self, entries: Sequence[Entry]) -> bool:
         """Whether these entries were written after all, by this controller. Raises `CorruptState`, `StoreFenced`."""
@@ -370,9 +360,13 @@ class Journal:
                 left = None if left is None else left - len(rows)
 
     @contextmanager
-    def _writing(self, what: str) -> Iterator[Connection]:
-        with self._translating(what), self._lock, self._engine.begin() as connection:
+    def _writing(self, what: str, *, at_once: bool = False) -> Iterator[Connection]:
+        """A transaction; `at_once`: of one statement, for which PostgreSQL need not be told when it begins and ends."""
+        with self._translating(what), self._lock, self._begun(at_once and self.shared) as connection:
             yield connection
+
+    def _begun(self, alone: bool) -> AbstractContextManager[Connection]:
+        return self._alone.connect() if alone else self._engine.begin()
 
     @contextmanager
     def _translating(self, what: str) -> Iterator[None]:
@@ -418,39 +412,5 @@ def _page(connection: Connection, after: int, size: int) -> Sequence[Any]:
     return rows
 
 
-def _journal_row(entry: Entry, epoch: int | None) -> dict[str, Any]:
-    event = entry.event
-    return {"seq": entry.seq, "at": entry.at, "job": subject(event), "data": dump_event(event), "epoch": epoch}
-
-
 def _entry(row: Any) -> Entry:
     return Entry(seq=row.seq, at=row.at, event=load_event(row.data))
-
-
-def _job_row(job: JobView) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "number": int(job.id[1:]),
-        "name": job.name,
-        "work": job.work,
-        "state": job.state,
-        "priority": job.priority,
-        "submitted_at": job.submitted_at,
-        "started_at": job.started_at,
-        "ended_at": job.ended_at,
-        "attempts": job.attempts,
-        "why": job.why,
-    }
-
-
-def _hit_rows(entry: Entry) -> Iterator[dict[str, Any]]:
-    if not isinstance(entry.event, ChunkDone | ChunkReturned | ChunkTaken):
-        return
-    for place, hit in enumerate(entry.event.hits):
-        yield {
-            "seq": entry.seq,
-            "place": place,
-            "job": job_of(entry.event.chunk),
-            "item": str(hit["at"]),
-            "data": json.dumps(hit),
-        }

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, insert, select, text, update
-from sqlalchemy.exc import DBAPIError
 
 from hostler.model.errors import Conflict, SchemaMismatch, StoreBusy, StoreFenced
 from hostler.store import tables
-from hostler.store.dialect import POSTGRESQL, driver_of, ignore_known, together
+from hostler.store.dialect import ignore_known
 
 LEADING = 0x686F7375
 """The first number of the advisory locks of leaders; the second one is the epoch."""
@@ -38,6 +36,17 @@ class Leader(NamedTuple):
     def shown(self) -> str:
         """Where or who it is, for people."""
         return self.url or self.holder or f"controller {self.epoch}"
+
+
+class Fence(NamedTuple):
+    """What has to hold while something is written."""
+
+    epoch: int
+    """This is the newest epoch,"""
+    controller: str
+    """this controller has begun it,"""
+    after: int | None = None
+    """and this is the newest entry; `None`: whichever is."""
 
 
 class Claim(NamedTuple):
@@ -93,56 +102,36 @@ def is_held(connection: Connection, epoch: int) -> bool:
     return not connection.execute(asked, {"number": LEADING, "epoch": epoch}).scalar_one()
 
 
-def fence(connection: Connection, epoch: int, controller: str) -> None:
+def hold_row(connection: Connection, fence: Fence) -> None:
     """Hold the row until the end of this transaction, and show that we live.
 
-    Raises `StoreFenced` where it is another's.
+    Raises `StoreFenced` where it is another's, or the journal ends elsewhere than it should.
     """
     # An update, not a look: whoever takes over waits for what is being written, or this waits and is refused.
-    if connection.execute(_FENCE, {"own": epoch, "by": controller}).rowcount != 1:
-        raise _refused(epoch, _newest(connection)[0])
+    statement = _HOLD if fence.after is None else _HOLD_AFTER
+    if connection.execute(statement, {f"own_{name}": each for name, each in fence._asdict().items()}).rowcount != 1:
+        raise refusal(connection, fence)
 
 
-@contextmanager
-def fenced(connection: Connection, epoch: int, controller: str, after: int | None = None) -> Iterator[None]:
-    """The same, together with what the block writes (`dialect.together`): two waits less for each commit.
+def in_sql(fence: Fence | None) -> tuple[str, Sequence[int | str]]:
+    """The same for PostgreSQL, as a part of a statement that has a row where the row is held, and its parameters.
 
-    With `after`, that has to be the newest entry of the journal. Raises `StoreFenced` at its end, before anything is
-    committed.
+    Without a fence it always has one.
     """
-    held: Any = None
-    try:
-        with together(connection):
-            held = _hold(connection, epoch, controller, after)
-            yield
-    except DBAPIError as error:
-        if held is not None and held.rowcount == 0:
-            raise _refused(epoch, None) from error  # what another has written is in the way of what we write
-        raise
-    if held.rowcount == 1:
-        return
-    newest = _newest(connection)
+    if fence is None:
+        return "select 1", ()
+    if fence.after is None:
+        return f"{_PLAIN_HOLD} returning 1", (fence.epoch, fence.controller, LEADER)
+    return f"{_PLAIN_HOLD}{_PLAIN_AFTER} returning 1", (fence.epoch, fence.controller, LEADER, fence.after)
+
+
+def refusal(connection: Connection, fence: Fence) -> StoreFenced:
+    """Why the row could not be held."""
+    newest = connection.execute(select(tables.leader.c.epoch, tables.leader.c.controller)).one_or_none()
+    if newest is None or tuple(newest) != (fence.epoch, fence.controller):
+        return _refused(fence.epoch, None if newest is None else newest.epoch)
     # Of this epoch and another's: the database has lost that ours had begun, and the number was given once more.
-    raise _lost(connection, after) if newest == (epoch, controller) else _refused(epoch, newest[0])
-
-
-def _hold(connection: Connection, epoch: int, controller: str, after: int | None) -> Any:
-    """A cursor whose `rowcount`, once it is known, says whether the row is held."""
-    if connection.dialect.name == POSTGRESQL:
-        # SQLAlchemy would look at the answer at once, and then never again.
-        driven = driver_of(connection)
-        if after is None:
-            return driven.execute(_PLAIN_FENCE, (epoch, controller, LEADER))
-        return driven.execute(_PLAIN_FENCE + _PLAIN_AFTER, (epoch, controller, LEADER, after))
-    own = {"own": epoch, "by": controller}
-    return (
-        connection.execute(_FENCE, own) if after is None else connection.execute(_FENCE_AFTER, {**own, "after": after})
-    )
-
-
-def _newest(connection: Connection) -> tuple[int | None, str | None]:
-    found = connection.execute(select(tables.leader.c.epoch, tables.leader.c.controller)).one_or_none()
-    return (None, None) if found is None else (found.epoch, found.controller)
+    return _lost(connection, fence.after)
 
 
 def _refused(epoch: int, newest: int | None) -> StoreFenced:
@@ -160,25 +149,25 @@ def _lost(connection: Connection, after: int | None) -> StoreFenced:
     )
 
 
-_FENCE = (
+_HOLD = (
     update(tables.leader)
     .where(
         tables.leader.c.id == LEADER,
-        tables.leader.c.epoch == bindparam("own"),
-        tables.leader.c.controller == bindparam("by"),
+        tables.leader.c.epoch == bindparam("own_epoch"),
+        tables.leader.c.controller == bindparam("own_controller"),
     )
     .values(beat=tables.leader.c.beat + 1)
 )
 """Made once: it is part of every write."""
-_FENCE_AFTER = _FENCE.where(
+_HOLD_AFTER = _HOLD.where(
     func.coalesce(
         select(func.max(tables.journal.c.seq)).scalar_subquery(),
         select(func.max(tables.segments.c.last)).scalar_subquery(),
         0,
     )
-    == bindparam("after")
+    == bindparam("own_after")
 )
-_PLAIN_FENCE = "update leader set beat = beat + 1 where epoch = %s and controller = %s and id = %s"
+_PLAIN_HOLD = "update leader set beat = beat + 1 where epoch = %s and controller = %s and id = %s"
 _PLAIN_AFTER = " and coalesce((select max(seq) from journal), (select max(last) from segments), 0) = %s"
 """The same in PostgreSQL's words."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from sqlalchemy import Column, Connection, func, select, text
@@ -17,7 +17,6 @@ from hostler.model.errors import CorruptState
 from hostler.model.past import PastJob
 from hostler.model.work import JOB_ID, JobState, WorkKind
 from hostler.store import tables
-from hostler.store.dialect import upsert
 
 KNOWN = (
     b'"sweep":{"job":"j","ledger":{"start":0,"stop":,"done":[[0,]],"free":[],"leased":{}},"leases":{},"workers":['
@@ -41,11 +40,15 @@ ASKED = 500
 """Names in one question."""
 
 
-def write(connection: Connection, jobs: Iterable[PastJob]) -> None:
-    """Add jobs, or replace what is said of them."""
-    rows = [_row(job) for job in jobs]
-    if rows:
-        upsert(connection, tables.past, rows)
+def row(job: PastJob) -> dict[str, Any]:
+    """A job as a row of the table."""
+    return {
+        "number": job.number,
+        "key": job.key,
+        "work": str(job.work),
+        "state": str(job.state),
+        "data": packed(job.data),
+    }
 
 
 def find(connection: Connection, names: Collection[str]) -> list[PastJob]:
@@ -96,16 +99,6 @@ def _walk(
         query = query.where(table.c.work == str(work))
         query = query if work is WorkKind.SCRIPT else query.where(text(RARE_WORK))
     return (_job(row) for row in connection.execute(query))
-
-
-def _row(job: PastJob) -> dict[str, Any]:
-    return {
-        "number": job.number,
-        "key": job.key,
-        "work": str(job.work),
-        "state": str(job.state),
-        "data": packed(job.data),
-    }
 
 
 def _job(row: Any) -> PastJob:
