@@ -24,3 +24,14 @@ def test_what_is_due_later_stays() -> None:
     assert agenda.now == 0.0
     assert agenda.step(5.0)
     assert seen == [5.0]
+
+
+def test_what_is_due_at_the_same_moment_is_in_order_whenever_it_was_entered() -> None:
+    """`now + (moment - now)` is not always that moment."""
+    agenda, seen = Agenda(), list[int]()
+    moment = 12.265431
+    for number in range(200):
+        agenda.later(number * 0.0613, lambda number=number: agenda.at(moment, lambda: seen.append(number)))  # type: ignore[misc]
+    while agenda.step(100.0):
+        pass
+    assert seen == list(range(200))

@@ -18,8 +18,12 @@ class Agenda:
 
     def later(self, delay_s: float, action: Action) -> None:
         """Do `action` when `delay_s` seconds have passed."""
+        self.at(self.now + delay_s, action)
+
+    def at(self, moment: float, action: Action) -> None:
+        """Do `action` at a time that is not over yet. Two that are given the same are in order, as no two sums are."""
         self._entered += 1
-        heapq.heappush(self._due, (self.now + delay_s, self._entered, action))
+        heapq.heappush(self._due, (moment, self._entered, action))
 
     def step(self, until_s: float) -> bool:
         """Go on to the next action and do it; whether there was one no later than `until_s`."""

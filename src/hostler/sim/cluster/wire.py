@@ -61,7 +61,7 @@ class Wire:
         own = self.connection
         arrives = self._arrival(way)
         self._last[way] = arrives
-        self._agenda.later(arrives - self._agenda.now, lambda: deliver() if own == self.connection else None)
+        self._agenda.at(arrives, lambda: deliver() if own == self.connection else None)
 
     def _arrival(self, way: str) -> float:
         """When a message sent now is there: not before the one sent before it."""

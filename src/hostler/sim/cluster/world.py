@@ -231,7 +231,7 @@ class Cluster:
         self.proof.greeted(agent.identity, peer.epoch)
         if isinstance(before, Peer) and before != peer and self._is_open(name, before):
             self._break(before.who, name)
-        agent.heard()
+        self._hear(name, peer)  # whoever says nothing more after its greeting has said something then
         wire.greeted = True
         inventory, facts = agent.hello(), list(agent.facts)
         wire.to_controller(lambda: contender.process.do(0.0, lambda: contender.take(inventory)))
