@@ -17,7 +17,7 @@ from hostler.model.rules import CompactRules
 from hostler.model.work import JobState
 from hostler.runtime import compacting as packing
 from hostler.runtime.clock import SteadyClock
-from hostler.runtime.compacting import AGAIN_S, SOON_S, Compactor
+from hostler.runtime.compacting import AGAIN_S, MOST, SHARE, SOON_S, Compactor, Pace
 from hostler.runtime.controller import USUAL, Controller
 from hostler.runtime.parts import COMPACTION
 from hostler.runtime.places import located
@@ -25,8 +25,9 @@ from hostler.runtime.snapshots import recovered, snapshot_of
 from hostler.runtime.standby import Standby
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.term import adopt_identity
-from hostler.store import Batch, Claim, Journal, Place, compacting, open_journal
+from hostler.store import Batch, Claim, Journal, Place, compacting, open_journal, segments
 from hostler.store.dialect import engine_of
+from hostler.store.segments import Segment
 from hostler.store.tables import metadata
 from tests import postgres
 from tests.backends.fake import FakeNode
@@ -102,6 +103,33 @@ async def test_it_packs_what_snapshots_cover_and_answers_as_before(directory: St
         assert again.job(names[0]).job.state is JobState.DONE
 
 
+@pytest.mark.parametrize(("per_s", "keeps_up"), [(500.0, True), (2_000.0, True), (4_500.0, True), (20_000.0, False)])
+def test_it_takes_more_time_while_what_is_due_gets_older(per_s: float, keeps_up: bool) -> None:
+    """Steps of 2,000 entries that take 0.3 s: usually that is 1,333 entries a second, and 5,333 at most."""
+    late_s, pace = lateness(per_s, backlog_s=0.0, hours=3.0)
+    assert (late_s < 600.0) == keeps_up
+    assert pace.share <= MOST
+
+
+def test_a_backlog_that_becomes_smaller_is_no_reason_for_haste() -> None:
+    late_s, pace = lateness(100.0, backlog_s=7 * 86_400.0, hours=3.0)
+    assert 5 * 86_400.0 < late_s < 6 * 86_400.0
+    assert pace.share == SHARE
+
+
+def lateness(per_s: float, backlog_s: float, hours: float) -> tuple[float, Pace]:
+    """How late it is after some hours in which so many entries come in a second, and came before."""
+    pace, now, packed_s = Pace(), 0.0, -backlog_s
+    while now < hours * 3600.0:
+        if packed_s + 2_000 / per_s > now:
+            now += packing.LOOK_S
+            continue
+        now, packed_s = now + 0.3, packed_s + 2_000 / per_s
+        pace.stepped(now - packed_s)
+        now += pace.rest_s(0.3)
+    return now - packed_s, pace
+
+
 async def test_a_damaged_segment_is_named_and_keeps_no_controller_from_starting(directory: StateDir) -> None:
     async with packer(directory, FakeNode()) as controller:
         names = await submit(controller, *(script(f"s{number}") for number in range(6)))
@@ -175,17 +203,21 @@ class Told:
         return Compactor(cast(Journal, self), RULES, self, failed, beat)
 
 
+def segment() -> Segment:
+    return segments.pack([segments.Row(seq=1, at=1.0, job=None, data="{}", epoch=1)])
+
+
 async def test_a_turn_goes_on_until_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Told(["a segment", "another", None])
+    told = Told([segment(), segment(), None])
     await told.compactor().turn()
     assert (told.steps, told.beats, len(told.slept)) == ([], 2, 2)
 
 
 async def test_a_turn_ends_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "TURN_S", 0.0)
-    told = Told(["a segment"])
+    told = Told([segment()])
     await told.compactor().turn()
-    assert told.steps == ["a segment"]
+    assert len(told.steps) == 1
 
 
 async def test_one_that_leads_no_more_says_nothing() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from math import inf
 
 from hostler.model.errors import CorruptState, StoreError, StoreFenced
 from hostler.model.rules import CompactRules
@@ -15,12 +16,36 @@ from hostler.store import Journal
 LOOK_S = 30.0
 """How often it is looked whether anything may go."""
 REST_S = 0.1
-SHARE = 0.2
-"""Of the time, at most, a step is under way: whoever writes waits for one."""
+SHARE, MOST = 0.2, 0.8
+"""Of the time a step is under way, usually, and at most: whoever writes waits for one."""
+FASTER, LATE_S = 1.5, 60.0
 TURN_S, TIMEOUT_S = 300.0, 600.0
 SOON_S, AGAIN_S = 300.0, 3600.0
 """After that it is tried again where the store cannot be written, of which the writer tells at once, and where entries
 cannot be compacted, which does not pass by itself."""
+
+
+class Pace:
+    """What share of the time steps may take: more while what is due gets older in spite of them.
+
+    A backlog that becomes smaller, be it slowly, is no reason for haste.
+    """
+
+    def __init__(self) -> None:
+        self.share = SHARE
+        self._late_s = inf
+
+    def stepped(self, late_s: float) -> None:
+        """A step has packed entries that might have gone so long ago."""
+        if late_s <= LATE_S:
+            self.share = max(SHARE, self.share / FASTER)
+        elif late_s > self._late_s:
+            self.share = min(MOST, self.share * FASTER)
+        self._late_s = late_s
+
+    def rest_s(self, took_s: float) -> float:
+        """How long to rest after a step that took so long."""
+        return max(REST_S, took_s * (1 - self.share) / self.share)
 
 
 class Compactor:
@@ -40,6 +65,7 @@ class Compactor:
         self._on_failure = on_failure
         self._beat = beat
         self._rests_until = 0.0
+        self._pace = Pace()
 
     async def run(self) -> None:
         """Go on until cancelled; what goes wrong is told."""
@@ -54,7 +80,7 @@ class Compactor:
             if not await self._step():
                 return
             self._beat()
-            await self._clock.sleep(max(REST_S, (monotonic() - step_at) * (1 - SHARE) / SHARE))
+            await self._clock.sleep(self._pace.rest_s(monotonic() - step_at))
 
     async def _step(self) -> bool:
         try:
@@ -64,4 +90,7 @@ class Compactor:
         except (CorruptState, StoreError) as error:
             self._rests_until = self._clock.now() + (AGAIN_S if isinstance(error, CorruptState) else SOON_S)
             raise
-        return made is not None
+        if made is None:
+            return False
+        self._pace.stepped(self._clock.now() - made.last_at - self._rules.after_s)
+        return True
