@@ -47,7 +47,8 @@ POLL_S = 0.02
 LIMIT_S = 120.0
 ANSWER_S = 5.0
 MOST_S = 10.0
-STOPS = 40
+STOPS, SENT_S = 40, 0.05
+"""Looks for a leader that is met in a transaction; what it had sent before a stop is over after so long."""
 HELD = "select count(*) from pg_locks where relation = 'leader'::regclass and mode = 'RowExclusiveLock' and granted"
 T = TypeVar("T")
 
@@ -265,6 +266,7 @@ def _meet(bench: Bench, leader: Seat) -> None:
     """Stop it inside a transaction, or after some looks wherever it is."""
     for _ in range(STOPS):
         leader.freeze()
+        time.sleep(SENT_S)
         if bench.holds_row():
             return
         leader.thaw()
