@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hostler.model.errors import HostlerError, LinkError, StandsBy
+from hostler.runtime.losing import JOBS
 from tests import postgres
 from tests.backends.ssh import sshd
 from tests.integration.conftest import Hostler, until
@@ -122,6 +123,10 @@ def test_what_the_database_loses_is_lost_for_all_of_them_alike(town: Town) -> No
     until(lambda: "has lost what it had confirmed" in first.log(), "that a knows it", log=first.log)
     leading = until(town.leading, "a leader", log=lambda: town_log(town))
     leading.client.create_token("after")
+    (name,) = leading.client.submit([town.counted("after", 0.01)])
+    assert int(name[1:]) > JOBS, "nodes may know of jobs that were lost"
+    leading.state_of(name, "done")
+    until(lambda: not town.leader().lost, "that no number of those is given", log=leading.log)
     for each in (first, second):
         until(lambda each=each: _tokens(each) == ["after"], "what is left", log=each.log)  # type: ignore[misc]
     leading.kill()

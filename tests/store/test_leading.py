@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 from sqlalchemy import text
 
-from hostler.model.errors import Conflict, SchemaMismatch, StoreBusy, StoreFenced, StoreLost
+from hostler.model.errors import Conflict, SchemaMismatch, StoreBusy, StoreFenced, StoreForked, StoreLost
 from hostler.store import Claim, Journal, Leader, leading, migrating, open_journal, postgres as connecting
 from hostler.store.dialect import Place
 from tests import postgres
@@ -76,6 +76,38 @@ def test_an_epoch_that_was_lost_and_given_again_is_the_last_ones_alone(
             call()
     led.append([batch(trouble(2, "of b"))])
     assert list(led.read()) == [trouble(1, "of b"), trouble(2, "of b")]
+
+
+@pytest.mark.parametrize("call", ["append", "renew"])
+def test_who_finds_that_entries_are_lost_has_the_next_one_know_it(
+    place: Place, two: tuple[Journal, Journal], call: str
+) -> None:
+    first, second = two
+    first.begin_epoch(1.0, A)
+    first.append([batch(trouble(1)), batch(trouble(2))])
+    with asked(place) as connection:
+        connection.execute(text("delete from journal where seq = 2"))
+    with pytest.raises(StoreForked, match="ends at entry 1, and this controller has written up to 2"):
+        first.renew() if call == "renew" else first.append([batch(trouble(3))])
+    assert second.leader().lost
+    assert second.begin_epoch(2.0, B, seen=second.leader()) == 2
+    assert second.leader().lost, "it is not done by taking over"
+    second.left_out()
+    assert not second.leader().lost
+
+
+def test_that_entries_are_lost_is_noted_by_anybody_and_crossed_out_by_the_leader(
+    two: tuple[Journal, Journal],
+) -> None:
+    first, second = two
+    first.begin_epoch(1.0, A)
+    second.note_lost()
+    assert first.leader().lost
+    second.begin_epoch(2.0, B)
+    first.left_out()
+    assert second.leader().lost
+    second.left_out()
+    assert not first.leader().lost
 
 
 def test_giving_up_and_answering_are_for_the_one_that_leads(two: tuple[Journal, Journal]) -> None:

@@ -1,8 +1,10 @@
-"""The journal goes on from a backup. Nodes may know of what was done since, under ids that are in no journal any more.
+"""The journal goes on from a backup, or its database has lost what it had confirmed.
+
+Nodes may know of what was done since, under ids that are in no journal any more.
 
 No id is given twice: jobs, attempts and chunks count on from numbers that nobody can have come to. So whatever a node
 tells of what was done since is told of something unknown, and is put down as everything that is unknown. What was on
-its way to a node when the backup was made, and is not there, may have run there and be forgotten: it is not sent once
+its way to a node then, and is not there, may have run there and be forgotten: it is not sent once
 more, but begun anew, under another id.
 """
 
@@ -21,7 +23,7 @@ from hostler.model.work import JobState
 
 Emit: TypeAlias = Callable[[Event], None]
 
-UNSURE = "the journal was restored from a backup, its node does not have it: it may have run since, or never"
+UNSURE = "the journal was restored, or has lost entries, and its node does not have it: it may have run since, or never"
 
 
 def _restored(state: State, index: Index, given: inputs.Restored, emit: Emit) -> None:

@@ -11,7 +11,8 @@ from hostler.model.record import record
 
 @record
 class JournalRestored:
-    """The journal goes on from a backup: what happened after it is not in here, but nodes may know of it.
+    """The journal goes on from a backup, or from what its database had kept of what was confirmed: what happened after
+    that is not in here, but nodes may know of it.
 
     Numbers that may have been given since are left out: the next job is `next_job`, and attempts and chunks count on
     from `skipped` beyond what they would be.
@@ -19,6 +20,6 @@ class JournalRestored:
 
     kind: Literal["journal.restored"] = "journal.restored"
     made_at: float
-    """When the backup was made."""
+    """When the backup was made; or when the last entry was written that was kept."""
     next_job: Annotated[int, Field(ge=1)]
     skipped: Annotated[int, Field(ge=0)]

@@ -19,6 +19,7 @@
     │   ├── StoreBusy            another controller holds the state directory
     │   ├── StoreLost            the database does not answer
     │   ├── StoreFenced          another controller leads by now
+    │   │   └── StoreForked      the database goes on with another history than the one it had confirmed
     │   ├── StoreFull            no space left, or read-only
     │   └── SchemaMismatch       the store was written by another version
     └── LinkError                a node or the controller cannot be reached
@@ -92,6 +93,10 @@ class StoreLost(StoreError):
 
 class StoreFenced(StoreError):
     """Another controller leads by now: this one may write nothing any more."""
+
+
+class StoreForked(StoreFenced):
+    """The database has lost what this controller had written, and goes on without it: this one may not go on at all."""
 
 
 class StandsBy(HostlerError):

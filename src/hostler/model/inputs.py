@@ -45,10 +45,10 @@ class Begin:
 
 @record
 class Restored:
-    """The journal is one that a backup had: nodes may know of what was done since."""
+    """The journal is what a backup had, or what its database has not lost: nodes may know of what was done since."""
 
     made_at: float
-    """When the backup was made."""
+    """When the backup was made; or when the last entry was written that was kept."""
     jobs: int
     """Numbers of jobs that may have been given since, at most."""
     parts: int

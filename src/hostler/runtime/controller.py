@@ -46,6 +46,7 @@ from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.link import Link, hang_up_in_time
 from hostler.runtime.looking import Looks
 from hostler.runtime.loops import every
+from hostler.runtime.losing import Losses, left_out
 from hostler.runtime.notifying import Notifier
 from hostler.runtime.parts import COMMANDS, COMPACTION, JOURNAL, PLANS, RATINGS, SNAPSHOTS, parts
 from hostler.runtime.past import PastJobs
@@ -138,6 +139,7 @@ class Controller(Looks):
             telling, fleet, self._journal, self._core.state.seq, clock, self.entries, self._find_alert, self.record,
             before=directory.told_before(),
         )  # fmt: skip
+        self._losses = Losses(self._journal, self._core, clock, self.tell, is_told=self._term.lost)
         self.trails = Trails(self, clock.now)
         self._hearing = Hearing(self.trails, self._learning, self.tell, clock, self.record)
         self._keep_artifacts(places or located((), directory.artifacts, "here"), copies, keeping)
@@ -189,7 +191,8 @@ class Controller(Looks):
         self._running = loop.create_task(self._run())
         begin = Begin(version=__version__, epoch=self._term.epoch, nodes=tuple(sorted(self._fleet_nodes)))
         # A database may be started anew just then: ending for it would leave the fleet to nobody.
-        await self.tell(begin, *self._unseen_nodes(), patient=self._journal.shared)
+        gap = (left_out(self._core, self._clock.now()),) if self._term.lost else ()
+        await self.tell(begin, *gap, *self._unseen_nodes(), patient=self._journal.shared)
 
     async def __aexit__(self, *exception: object) -> None:
         await self._end()
@@ -409,6 +412,7 @@ class Controller(Looks):
             tasks.create_task(self._hearing.run(), name="trainings")
             tasks.create_task(self._replicator.run(), name="copies")
             tasks.create_task(self._stock.run(), name="stock")
+            tasks.create_task(self._losses.run(self.record), name="losses")
             tasks.create_task(self._scrubber.run(), name="scrubber")
             tasks.create_task(self._clean(), name="disks")
             tasks.create_task(self._compactor.run(), name="compaction")

@@ -79,6 +79,8 @@ class Standby(Looks):
         self._leaving = asyncio.Event()
         self._beside: list[asyncio.Task[None]] = []
         self._is_over = False
+        self._has_lost = False
+        """Whether it has read what the journal has no more."""
         self.leader = Leader()
         self.lives = False
         """Whether the leader was seen to do something."""
@@ -149,7 +151,7 @@ class Standby(Looks):
             return None
         self._is_over = True
         if await self._catch_up():
-            term.core = self._core  # it may be another one by now
+            term.core, term.lost = self._core, term.lost or self._has_lost  # both may have changed meanwhile
             return term
         await asyncio.to_thread(end, term)
         return None
@@ -206,6 +208,8 @@ class Standby(Looks):
     async def _begin_anew(self) -> None:
         """A database that fails over to a replica that lagged goes on with another history. Raises `CorruptState`."""
         self._log.warning("the journal has lost entries that were read", last=self._core.state.seq)
+        await asyncio.to_thread(self._journal.note_lost)
+        self._has_lost = True
         self._core = await asyncio.to_thread(recovered, self._journal, self._on_damage)
         self._past = PastJobs(self._core, self._journal)
         self._broadcast.close()  # who listens has heard what is no more, and would miss what has its numbers now

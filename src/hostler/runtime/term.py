@@ -30,6 +30,8 @@ class Term:
     """How long it may act on what it has written; `None`: nobody else can come to the journal."""
     inherited: bool
     """Whether the one before had another state directory: what was its own store is not here."""
+    lost: bool = False
+    """Whether the journal has lost entries: nodes may know of jobs and attempts that were in them."""
     is_over: bool = False
     bridge: Bridge | None = None
     """Shows that we live until there is a writer that does."""
@@ -95,10 +97,10 @@ def take(
     epoch = journal.begin_epoch(clock.now(), claim(directory), seen=None if certainly else seen)
     others = seen.epoch > 0 and seen.controller not in ("", directory.own_id())
     if not journal.shared:
-        return Term(journal, core, epoch, None, others)
+        return Term(journal, core, epoch, None, others, lost=seen.lost)
     tenure = Tenure(asked_at)
     give_hint(journal)
-    return Term(journal, core, epoch, tenure, others, bridge=Bridge(journal, tenure))
+    return Term(journal, core, epoch, tenure, others, lost=seen.lost, bridge=Bridge(journal, tenure))
 
 
 def adopt_identity(directory: StateDir) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, delete, func, select
 from sqlalchemy.exc import DBAPIError, TimeoutError as PoolTimeout
 
 from hostler.model.codec import dump_event, load_event
-from hostler.model.errors import CorruptState, StoreBusy, StoreFenced
+from hostler.model.errors import CorruptState, StoreBusy, StoreFenced, StoreForked
 from hostler.model.events import Entry
 from hostler.model.past import PastJob
 from hostler.model.record import record
@@ -135,7 +135,7 @@ class Journal:
         Raises `StoreFenced` where it leads no more, or what it has written is not there any more.
         """
         fence = Fence(self._leading, self._controller, None if self._in_doubt else self._newest)
-        with self._writing("the lead cannot be renewed", at_once=True) as connection:
+        with self._telling_of_loss(), self._writing("the lead cannot be renewed", at_once=True) as connection:
             leading.hold_row(connection, fence)
 
     def answer_at(self, url: str) -> None:
@@ -147,6 +147,16 @@ class Journal:
         """Let others take over at once; nothing is written here after that."""
         with self._writing("the lead cannot be given up") as connection:
             leading.give_up(connection, self._leading)
+
+    def note_lost(self) -> None:
+        """Have whoever leads next know that the journal has lost entries: nodes may know of what was in them."""
+        with self._writing("that entries are lost cannot be noted", at_once=True) as connection:
+            leading.note_lost(connection)
+
+    def left_out(self) -> None:
+        """The numbers that may have been in lost entries are given to nothing any more."""
+        with self._writing("what is left out cannot be noted", at_once=True) as connection:
+            leading.left_out(connection, self._leading)
 
     def arrive(self, identity: str) -> None:
         """This is where a journal was taken to: it may be led here, and keeps its identity."""
@@ -174,7 +184,8 @@ class Journal:
         if self._in_doubt and entries and self._are_there(entries):
             batches, entries = (), []
         self._in_doubt = True
-        self._append(batches, entries)
+        with self._telling_of_loss():
+            self._append(batches, entries)
         self._in_doubt = False
         self._newest = last
 
@@ -330,6 +341,14 @@ class Journal:
         """For what is not only written but looked at before."""
         if (fence := self._fence()) is not None:
             leading.hold_row(connection, fence)
+
+    @contextmanager
+    def _telling_of_loss(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreForked:
+            self.note_lost()  # where that does not work it is found, and told, with the next try
+            raise
 
     def _are_there(self, entries: Sequence[Entry]) -> bool:
         """Whether these entries were written after all, by this controller. Raises `CorruptState`, `StoreFenced`."""

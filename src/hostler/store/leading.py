@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, insert, select, text, update
 
-from hostler.model.errors import Conflict, SchemaMismatch, StoreBusy, StoreFenced
+from hostler.model.errors import Conflict, SchemaMismatch, StoreBusy, StoreFenced, StoreForked
 from hostler.store import tables
 from hostler.store.dialect import ignore_known
 
@@ -31,6 +31,8 @@ class Leader(NamedTuple):
     """Of the journal."""
     moved_to: str | None = None
     """Where the journal was taken; nobody leads it here any more."""
+    lost: bool = False
+    """Whether the journal has lost entries, and nobody has begun yet to leave out the numbers that were in them."""
 
     @property
     def shown(self) -> str:
@@ -139,11 +141,11 @@ def _refused(epoch: int, newest: int | None) -> StoreFenced:
     return StoreFenced(f"controller {epoch} leads no more: {by} has taken over. What it had not written is not done")
 
 
-def _lost(connection: Connection, after: int | None) -> StoreFenced:
+def _lost(connection: Connection, after: int | None) -> StoreForked:
     """A fail-over to a replica that lagged behind does that, and so does a backup put in place of the database."""
     seq = tables.journal.c.seq
     found = connection.execute(select(func.max(seq)).where(seq <= after)).scalar() or 0  # behind it is what is refused
-    return StoreFenced(
+    return StoreForked(
         f"the journal ends at entry {found}, and this controller has written up to {after}: the database has lost what "
         "it had confirmed. Whoever leads next goes on from what there is; let its replicas be synchronous"
     )
@@ -180,6 +182,16 @@ def answer_at(connection: Connection, epoch: int, url: str) -> None:
 def give_up(connection: Connection, epoch: int) -> None:
     """Let others take over at once. Nothing where they have already."""
     connection.execute(update(tables.leader).where(_own(epoch)).values(holder="", url=None))
+
+
+def note_lost(connection: Connection) -> None:
+    """The journal has lost entries; whoever knows of it may say so."""
+    connection.execute(update(tables.leader).values(lost=True))
+
+
+def left_out(connection: Connection, epoch: int) -> None:
+    """What had been given out in these is given no more. Nothing where it leads no more."""
+    connection.execute(update(tables.leader).where(_own(epoch)).values(lost=False))
 
 
 def take_away(connection: Connection) -> None:

@@ -16,10 +16,11 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    false,
     text,
 )
 
-SCHEMA = "0010"
+SCHEMA = "0011"
 """The newest migration; what this version writes."""
 metadata = MetaData()
 
@@ -277,4 +278,6 @@ leader = Table(
     Column("identity", Text, nullable=True),
     # Where the journal was taken: nobody leads it here any more.
     Column("moved_to", Text, nullable=True),
+    # Whether the journal has lost entries that were confirmed: nodes may know of what was in them.
+    Column("lost", Boolean, nullable=False, server_default=false()),
 )
