@@ -49,7 +49,7 @@ ANSWER_S = 5.0
 MOST_S = 10.0
 STOPS, SENT_S = 40, 0.05
 """Looks for a leader that is met in a transaction; what it had sent before a stop is over after so long."""
-HELD = "select count(*) from pg_locks where relation = 'leader'::regclass and mode = 'RowExclusiveLock' and granted"
+FREE = "select count(*) from (select 1 from leader for update skip locked) as free"
 T = TypeVar("T")
 
 
@@ -97,7 +97,7 @@ class Bench:
 
     def holds_row(self) -> bool:
         """Whether somebody stands inside a transaction that holds the leader's row."""
-        return bool(self._database.execute(text(HELD)).scalar_one())
+        return not self._database.execute(text(FREE)).scalar_one()
 
     def leading(self) -> Seat:
         """Whoever leads and has the node."""

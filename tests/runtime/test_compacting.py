@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,31 +103,59 @@ async def test_it_packs_what_snapshots_cover_and_answers_as_before(directory: St
         assert again.job(names[0]).job.state is JobState.DONE
 
 
-@pytest.mark.parametrize(("per_s", "keeps_up"), [(500.0, True), (2_000.0, True), (4_500.0, True), (20_000.0, False)])
-def test_it_takes_more_time_while_what_is_due_gets_older(per_s: float, keeps_up: bool) -> None:
-    """Steps of 2,000 entries that take 0.3 s: usually that is 1,333 entries a second, and 5,333 at most."""
-    late_s, pace = lateness(per_s, backlog_s=0.0, hours=3.0)
+STEP_S, ENTRIES = 0.3, 2_000
+
+
+@pytest.mark.parametrize(("per_s", "keeps_up"), [(500.0, True), (2_000.0, True), (4_000.0, True), (20_000.0, False)])
+def test_it_takes_more_time_while_more_is_due_than_it_packs(per_s: float, keeps_up: bool) -> None:
+    """Usually steps pack 1,333 entries a second, and 5,000 at most."""
+    late_s, shares = packed_for(3.0, lambda _: per_s)
     assert (late_s < 600.0) == keeps_up
-    assert pace.share <= MOST
+    assert max(shares) <= MOST
 
 
 def test_a_backlog_that_becomes_smaller_is_no_reason_for_haste() -> None:
-    late_s, pace = lateness(100.0, backlog_s=7 * 86_400.0, hours=3.0)
+    late_s, shares = packed_for(3.0, lambda _: 100.0, backlog_s=WEEK_S)
     assert 5 * 86_400.0 < late_s < 6 * 86_400.0
+    assert set(shares) == {SHARE}
+
+
+def test_a_crowded_hour_in_a_backlog_makes_haste_for_its_time() -> None:
+    crowded = -6.5 * 86_400.0
+    _, shares = packed_for(3.0, lambda at: 4_000.0 if crowded < at < crowded + 600.0 else 100.0, WEEK_S)
+    assert max(shares) == MOST
+    assert sum(share > SHARE for share in shares) < len(shares) / 4
+    assert shares[-1] == SHARE
+
+
+def test_what_waits_for_a_snapshot_is_late_and_no_reason_for_haste() -> None:
+    """One step at a time is due, of what is old already; then nothing is."""
+    pace = Pace()
+    for turn in range(1000):
+        pace.stepped(turn * 60.0, turn * 60.0 - 86_400.0)
+        pace.is_done()
     assert pace.share == SHARE
 
 
-def lateness(per_s: float, backlog_s: float, hours: float) -> tuple[float, Pace]:
-    """How late it is after some hours in which so many entries come in a second, and came before."""
-    pace, now, packed_s = Pace(), 0.0, -backlog_s
+WEEK_S = 7 * 86_400.0
+
+
+def packed_for(hours: float, per_s: Callable[[float], float], backlog_s: float = 0.0) -> tuple[float, list[float]]:
+    """How late it is after some hours, and the share of each step; so many entries a second were written at a time."""
+    pace, now, packed, shares = Pace(), 0.0, -backlog_s, list[float]()
     while now < hours * 3600.0:
-        if packed_s + 2_000 / per_s > now:
-            now += packing.LOOK_S
-            continue
-        now, packed_s = now + 0.3, packed_s + 2_000 / per_s
-        pace.stepped(now - packed_s)
-        now += pace.rest_s(0.3)
-    return now - packed_s, pace
+        began = now
+        while now - began < packing.TURN_S:
+            due = packed + ENTRIES / per_s(packed)
+            if due > now:
+                pace.is_done()
+                break
+            now, packed = now + STEP_S, due
+            pace.stepped(now, packed)
+            shares.append(pace.share)
+            now += max(0.1, pace.rest_s(STEP_S))
+        now += 30.0
+    return now - packed, shares
 
 
 async def test_a_damaged_segment_is_named_and_keeps_no_controller_from_starting(directory: StateDir) -> None:

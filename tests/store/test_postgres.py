@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, event, text
 
 from hostler.model.errors import NotFound, StoreBusy, StoreError, StoreFull, StoreLost
 from hostler.model.events import Entry, TroubleRecorded
@@ -45,6 +48,65 @@ def again(do: Callable[[], T]) -> T:
             if time.monotonic() > end:
                 raise
             time.sleep(0.1)
+
+
+def test_an_append_that_the_server_ends_after_its_connection_is_gone_is_its_own(
+    own: postgres.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for the leader's row when the connection breaks, and is written after it was looked for in vain."""
+    journal = open_journal(own.database())
+    journal.begin_epoch(1.0, Claim("v"))
+    journal.append([batch(1)])
+    engine = journal._engine
+    taken: list[Any] = []
+    event.listen(engine, "checkout", lambda connection, *_: taken.append(connection))
+    look = journal._are_there
+    with engine.connect() as other, other.begin() as held, ThreadPoolExecutor(1) as threads:
+        other.execute(text("select * from leader for update"))
+        first = threads.submit(journal.append, [batch(2)])
+        until(lambda: _waiting(own, engine.url.database) == 1)
+        _break(taken[-1])
+        with pytest.raises(StoreLost):
+            first.result()
+
+        def looked(entries: Any) -> bool:
+            found = look(entries)
+            if held.is_active:
+                held.commit()
+                until(lambda: journal.newest_seq() == 2)
+            return found
+
+        monkeypatch.setattr(journal, "_are_there", looked)
+        with pytest.raises(StoreBusy, match="an append whose answer was lost came late"):
+            journal.append([batch(2)])
+    again(lambda: journal.append([batch(2)]))
+    journal.append([batch(3)])
+    assert [entry.seq for entry in journal.read()] == [1, 2, 3]
+    journal.close()
+
+
+def until(question: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not question():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def _waiting(own: postgres.Server, database: str | None) -> int:
+    """Statements that wait for a lock."""
+    asked = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = :name"
+    engine = create_engine(own.address())
+    try:
+        with engine.connect() as connection:
+            return int(connection.execute(text(asked), {"name": database}).scalar_one())
+    finally:
+        engine.dispose()
+
+
+def _break(connection: Any) -> None:
+    """As if the network were gone."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.mark.parametrize("address", ["postgres://u@h/n", "postgresql://u@h/n", "postgresql+psycopg://u@h/n"])

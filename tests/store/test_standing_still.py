@@ -18,42 +18,55 @@ from itertools import count
 
 from sqlalchemy import Connection, text
 
-from hostler.model.errors import StoreError
+from hostler.model.errors import StoreError, StoreFenced
 from hostler.model.events import CopiesVerified, Entry, TroubleRecorded
 from hostler.store import Batch, Claim, open_journal
+from hostler.store.dialect import engine_of
 from hostler.store.postgres import IDLE_MS
 from tests import postgres
-from tests.store.conftest import asked
 
 STOPS = 25
 STANDS_S = 0.1
 """What was sent before the stop is over by then."""
-HELD = "select count(*) from pg_locks where relation = 'leader'::regclass and mode = 'RowExclusiveLock' and granted"
+FREE = "select count(*) from (select 1 from leader for update skip locked) as free"
 
 
 def test_it_lets_go_of_its_row(server: postgres.Server) -> None:
     place = server.database()
     open_journal(place).close()
-    held = 0
-    with writing(place) as writer, asked(place) as connection:
+    held, ended = 0, [0]
+    with writing(place) as writer, each_by_itself(place) as connection:
         for turn in range(STOPS):
             time.sleep(0.02 + 0.0007 * turn)
             writer.send_signal(signal.SIGSTOP)
             time.sleep(STANDS_S)
             held += lets_go(connection)
+            ended.append(connection.execute(text("select max(seq) from journal")).scalar_one())
             writer.send_signal(signal.SIGCONT)
             assert writer.poll() is None, "it has ended"
     print(f"stopped {STOPS} times, {held} times while it held its row")
+    assert ended[STOPS // 2] < ended[-1] > STOPS, "it writes no more"
 
 
 def lets_go(connection: Connection) -> bool:
     """Whether the row was held; it is free after a while."""
     deadline, held = time.monotonic() + IDLE_MS / 1000 + 5.0, False
-    while connection.execute(text(HELD)).scalar_one():
+    while not connection.execute(text(FREE)).scalar_one():
         held = True
         assert time.monotonic() < deadline, "a leader that stands still holds its row"
         time.sleep(0.1)
     return held
+
+
+@contextmanager
+def each_by_itself(place: str) -> Iterator[Connection]:
+    """A connection of which each statement is a transaction."""
+    engine = engine_of(place)
+    try:
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            yield connection
+    finally:
+        engine.dispose()
 
 
 @contextmanager
@@ -87,6 +100,8 @@ def again(do: Callable[[], None]) -> None:
     while True:
         try:
             return do()
+        except StoreFenced:
+            raise
         except StoreError:
             time.sleep(0.05)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from math import inf
 
 from hostler.model.errors import CorruptState, StoreError, StoreFenced
 from hostler.model.rules import CompactRules
@@ -18,7 +17,8 @@ LOOK_S = 30.0
 REST_S = 0.1
 SHARE, MOST = 0.2, 0.8
 """Of the time a step is under way, usually, and at most: whoever writes waits for one."""
-FASTER, LATE_S = 1.5, 60.0
+FASTER, LATE_S, JUDGED = 1.5, 60.0, 10
+"""Every so many steps the share is changed by this factor, where what is due is later than that."""
 TURN_S, TIMEOUT_S = 300.0, 600.0
 SOON_S, AGAIN_S = 300.0, 3600.0
 """After that it is tried again where the store cannot be written, of which the writer tells at once, and where entries
@@ -26,22 +26,32 @@ cannot be compacted, which does not pass by itself."""
 
 
 class Pace:
-    """What share of the time steps may take: more while what is due gets older in spite of them.
-
-    A backlog that becomes smaller, be it slowly, is no reason for haste.
+    """What share of the time steps may take: more while entries become due faster than they are packed, and less as
+    soon as less would do. A backlog that becomes smaller, be it slowly, is no reason for haste.
     """
 
     def __init__(self) -> None:
         self.share = SHARE
-        self._late_s = inf
+        self._steps = 0
+        self._began: tuple[float, float] | None = None
 
-    def stepped(self, late_s: float) -> None:
-        """A step has packed entries that might have gone so long ago."""
-        if late_s <= LATE_S:
+    def stepped(self, now: float, due_at: float) -> None:
+        """A step has packed what was due at that time."""
+        if self._began is None:
+            self._began = now, due_at
+        self._steps += 1
+        if self._steps <= JUDGED:
+            return
+        took_s, packed_s = now - self._began[0], due_at - self._began[1]
+        if now - due_at <= LATE_S or packed_s > took_s * FASTER**2:
             self.share = max(SHARE, self.share / FASTER)
-        elif late_s > self._late_s:
+        elif packed_s < took_s:
             self.share = min(MOST, self.share * FASTER)
-        self._late_s = late_s
+        self._steps, self._began = 1, (now, due_at)
+
+    def is_done(self) -> None:
+        """Nothing more is due."""
+        self.share, self._steps, self._began = SHARE, 0, None
 
     def rest_s(self, took_s: float) -> float:
         """How long to rest after a step that took so long."""
@@ -91,6 +101,7 @@ class Compactor:
             self._rests_until = self._clock.now() + (AGAIN_S if isinstance(error, CorruptState) else SOON_S)
             raise
         if made is None:
+            self._pace.is_done()
             return False
-        self._pace.stepped(self._clock.now() - made.last_at - self._rules.after_s)
+        self._pace.stepped(self._clock.now(), made.last_at + self._rules.after_s)
         return True

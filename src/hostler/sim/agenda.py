@@ -21,7 +21,7 @@ class Agenda:
         self.at(self.now + delay_s, action)
 
     def at(self, moment: float, action: Action) -> None:
-        """Do `action` at a time that is not over yet. Two that are given the same are in order, as no two sums are."""
+        """Do `action` at a time that is not over yet; two at the same one in order, as sums of delays need not be."""
         self._entered += 1
         heapq.heappush(self._due, (moment, self._entered, action))
 

@@ -18,7 +18,7 @@ from hostler.model.events import ChunkDone, ChunkReturned, ChunkTaken, Entry, Re
 from hostler.model.past import PastJob
 from hostler.model.views import JobView
 from hostler.store import leading, past, tables
-from hostler.store.dialect import POSTGRESQL, insert_rows, insertion
+from hostler.store.dialect import POSTGRESQL, ROWS, insert_rows, insertion
 from hostler.store.leading import Fence
 
 Rows: TypeAlias = Mapping[str, list[dict[str, Any]]]
@@ -40,14 +40,19 @@ def rows_of(
         tables.jobs.name: [_job(job) for job in {job.id: job for job in jobs}.values()],
         tables.hits.name: [row for entry in entries for row in _hits(entry)],
         tables.requests.name: [{"seq": entry.seq} for entry in entries if isinstance(entry.event, RequestAccepted)],
-        tables.past.name: [past.row(job) for job in {job.number: job for job in left}.values()],
+        tables.past.name: [past.row_of(job) for job in {job.number: job for job in left}.values()],
     }
     return {name: some for name, some in rows.items() if some}
 
 
+def is_one_statement(rows: Rows) -> bool:
+    """Whether `write` needs but one, where the database takes as many: larger ones would take too long."""
+    return all(len(some) <= ROWS for some in rows.values())
+
+
 def write(connection: Connection, rows: Rows, fence: Fence | None) -> None:
     """Write rows if the fence lets them through. Raises `StoreFenced` where it does not, and has written none then."""
-    if connection.dialect.name == POSTGRESQL:
+    if connection.dialect.name == POSTGRESQL and is_one_statement(rows):
         _write_at_once(connection, rows, fence)
         return
     if fence is not None:
@@ -62,12 +67,12 @@ def _write_at_once(connection: Connection, rows: Rows, fence: Fence | None) -> N
     given = (*wanted, *(json.dumps(some) for some in rows.values()))
     if connection.exec_driver_sql(statement, given).scalar_one():
         return
-    assert fence is not None, "nothing stood in the way"
+    assert fence is not None
     raise leading.refusal(connection, fence)
 
 
 @cache
-def _statement(condition: str, names: Sequence[str], of: Dialect) -> str:
+def _statement(condition: str, names: tuple[str, ...], of: Dialect) -> str:
     """Each insert takes its rows only beside the one that shows that the leader's row is held."""
     parts = [f"held as ({condition})"]
     for name in names:

@@ -195,7 +195,8 @@ class Journal:
         hours = [row for batch in batches for row in batch.hours]
         rows = appending.rows_of(entries, jobs, left, self._epoch)
         is_all = not hours and not catalogue.says_something(entries)
-        with self._writing("the journal cannot be written", at_once=is_all) as connection:
+        at_once = is_all and appending.is_one_statement(rows)
+        with self._writing("the journal cannot be written", at_once=at_once) as connection:
             appending.write(connection, rows, self._fence(entries[0].seq - 1 if entries else None))
             catalogue.note(connection, entries)
             usage.write(connection, hours)

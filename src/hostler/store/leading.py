@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, insert, select, text, update
 
-from hostler.model.errors import Conflict, SchemaMismatch, StoreBusy, StoreFenced, StoreForked
+from hostler.model.errors import Conflict, SchemaMismatch, StoreBusy, StoreError, StoreFenced, StoreForked
 from hostler.store import tables
 from hostler.store.dialect import ignore_known
 
@@ -107,7 +107,7 @@ def is_held(connection: Connection, epoch: int) -> bool:
 def hold_row(connection: Connection, fence: Fence) -> None:
     """Hold the row until the end of this transaction, and show that we live.
 
-    Raises `StoreFenced` where it is another's, or the journal ends elsewhere than it should.
+    Raises `StoreFenced` where it is another's, or the journal has lost entries; `StoreBusy` where there are later ones.
     """
     # An update, not a look: whoever takes over waits for what is being written, or this waits and is refused.
     statement = _HOLD if fence.after is None else _HOLD_AFTER
@@ -127,13 +127,17 @@ def in_sql(fence: Fence | None) -> tuple[str, Sequence[int | str]]:
     return f"{_PLAIN_HOLD}{_PLAIN_AFTER} returning 1", (fence.epoch, fence.controller, LEADER, fence.after)
 
 
-def refusal(connection: Connection, fence: Fence) -> StoreFenced:
-    """Why the row could not be held."""
+def refusal(connection: Connection, fence: Fence) -> StoreError:
+    """Why the row could not be held: `StoreFenced`, or `StoreBusy` where it may be tried again."""
     newest = connection.execute(select(tables.leader.c.epoch, tables.leader.c.controller)).one_or_none()
     if newest is None or tuple(newest) != (fence.epoch, fence.controller):
         return _refused(fence.epoch, None if newest is None else newest.epoch)
-    # Of this epoch and another's: the database has lost that ours had begun, and the number was given once more.
-    return _lost(connection, fence.after)
+    assert fence.after is not None, "nothing stood in the way"
+    last = _last(connection)
+    if last < fence.after:
+        return _lost(last, fence.after)
+    # It can only be our own: the database went on with what it had been sent by a connection that is gone.
+    return StoreBusy(f"the journal ends at entry {last} by now: an append whose answer was lost came late")
 
 
 def _refused(epoch: int, newest: int | None) -> StoreFenced:
@@ -141,16 +145,25 @@ def _refused(epoch: int, newest: int | None) -> StoreFenced:
     return StoreFenced(f"controller {epoch} leads no more: {by} has taken over. What it had not written is not done")
 
 
-def _lost(connection: Connection, after: int | None) -> StoreForked:
+def _last(connection: Connection) -> int:
+    """The newest entry."""
+    newest: int = connection.execute(select(_NEWEST)).scalar_one()
+    return newest
+
+
+def _lost(last: int, after: int) -> StoreForked:
     """A fail-over to a replica that lagged behind does that, and so does a backup put in place of the database."""
-    seq = tables.journal.c.seq
-    found = connection.execute(select(func.max(seq)).where(seq <= after)).scalar() or 0  # behind it is what is refused
     return StoreForked(
-        f"the journal ends at entry {found}, and this controller has written up to {after}: the database has lost what "
+        f"the journal ends at entry {last}, and this controller has written up to {after}: the database has lost what "
         "it had confirmed. Whoever leads next goes on from what there is; let its replicas be synchronous"
     )
 
 
+_NEWEST = func.coalesce(
+    select(func.max(tables.journal.c.seq)).scalar_subquery(),
+    select(func.max(tables.segments.c.last)).scalar_subquery(),
+    0,
+)
 _HOLD = (
     update(tables.leader)
     .where(
@@ -161,14 +174,7 @@ _HOLD = (
     .values(beat=tables.leader.c.beat + 1)
 )
 """Made once: it is part of every write."""
-_HOLD_AFTER = _HOLD.where(
-    func.coalesce(
-        select(func.max(tables.journal.c.seq)).scalar_subquery(),
-        select(func.max(tables.segments.c.last)).scalar_subquery(),
-        0,
-    )
-    == bindparam("own_after")
-)
+_HOLD_AFTER = _HOLD.where(bindparam("own_after") == _NEWEST)
 _PLAIN_HOLD = "update leader set beat = beat + 1 where epoch = %s and controller = %s and id = %s"
 _PLAIN_AFTER = " and coalesce((select max(seq) from journal), (select max(last) from segments), 0) = %s"
 """The same in PostgreSQL's words."""

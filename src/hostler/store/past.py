@@ -40,7 +40,7 @@ ASKED = 500
 """Names in one question."""
 
 
-def row(job: PastJob) -> dict[str, Any]:
+def row_of(job: PastJob) -> dict[str, Any]:
     """A job as a row of the table."""
     return {
         "number": job.number,
