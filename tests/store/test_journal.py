@@ -32,7 +32,7 @@ from hostler.model.inputs import Submit
 from hostler.model.views import JobView
 from hostler.model.work import JobSpec, ScriptPayload, SweepPayload
 from hostler.store import Batch, Claim, Journal, Snapshot, journal as journals, open_journal
-from hostler.store.dialect import Place, sqlite_engine
+from hostler.store.dialect import ROWS, Place, sqlite_engine
 from hostler.store.migrating import MIGRATIONS, known_schemas
 from hostler.store.opening import FILE, SCHEMA
 from hostler.store.tables import metadata
@@ -402,3 +402,16 @@ def test_sweep_params_of_any_shape_survive(journal: Journal) -> None:
     _, given = submitted(JobSpec(name="s", payload=payload))
     journal.append([given])
     assert list(journal.read()) == list(given.entries)
+
+
+def test_more_than_one_statement_takes_is_written_whole_or_not_at_all(place: Place) -> None:
+    first, second = open_journal(place), open_journal(place)
+    first.begin_epoch(1.0, Claim("v"))
+    first.append([batch(*(trouble(seq) for seq in range(1, 2 * ROWS + 2)))])
+    assert [entry.seq for entry in second.read()] == list(range(1, 2 * ROWS + 2))
+    second.begin_epoch(2.0, Claim("v"))
+    with pytest.raises(StoreFenced):
+        first.append([batch(*(trouble(seq) for seq in range(2 * ROWS + 2, 4 * ROWS)))])
+    assert second.newest_seq() == 2 * ROWS + 1
+    first.close()
+    second.close()
