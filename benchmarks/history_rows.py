@@ -24,7 +24,7 @@ from hostler.model.rules import PastRules, Rules
 from hostler.model.work import DeviceKind, JobSpec, ScriptPayload
 from hostler.store import Batch, Journal, Place, Snapshot, tables
 from hostler.store.dialect import FILE, engine_of
-from hostler.store.past import _row
+from hostler.store.past import row_of
 
 SLOTS = 8
 STEP_S = 3.0
@@ -124,7 +124,7 @@ class Made:
 
     def past(self, ran: Ran) -> dict[str, Any]:
         """Its row of `past`."""
-        return _row(self.job(ran))
+        return row_of(self.job(ran))
 
     def job(self, ran: Ran) -> PastJob:
         """The same, as the core gives it."""
