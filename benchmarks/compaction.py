@@ -270,9 +270,9 @@ def _timed(journal: Journal, holds: list[float]) -> Iterator[None]:
     inner = journal._writing
 
     @contextmanager
-    def writing(what: str) -> Iterator[Any]:
+    def writing(what: str, *, at_once: bool = False) -> Iterator[Any]:
         began = 0.0
-        with inner(what) as connection:
+        with inner(what, at_once=at_once) as connection:
             began = time.perf_counter()
             yield connection
         if "compacted" in what:

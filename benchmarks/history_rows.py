@@ -179,10 +179,12 @@ class Made:
 
 
 def snapshot_of(core: Core, made: Made, jobs: int, keep: int, seq: int) -> Snapshot:
-    """The state of a controller at the end of the history: the newest `keep` jobs in memory, the others not."""
+    """The state of a controller at the end of the history: the newest `keep` jobs in memory, the others not.
+
+    Its time is that of the last entry, by which a start tells that the journal still has that one.
+    """
     state = core.state
-    last = ran_of(jobs)
-    state.next_job, state.seq, state.at = jobs + 1, seq, last.ended_at
+    state.next_job, state.seq = jobs + 1, seq
     state.past.seq, state.past.counts = seq, {"script done": jobs - keep}
     for number in range(jobs - keep + 1, jobs + 1):
         job = past.loaded(made.data(ran_of(number))).job
