@@ -73,6 +73,16 @@ async def test_who_knew_it_from_the_beginning_only_crosses_it_out() -> None:
     assert (told, row.lost) == ([], False)
 
 
+async def test_who_knew_it_although_another_has_crossed_it_out_is_told_of_the_next_one() -> None:
+    """It stood by when entries were lost, and leads only after somebody else did."""
+    row, told = Row(lost=False), list[Any]()
+    looks = losses(row, told, is_told=True)
+    await looks.look()
+    row.lost = True
+    await looks.look()
+    assert (len(told), row.lost) == (1, False)
+
+
 async def test_a_store_that_is_away_is_the_writers_to_tell() -> None:
     row, told = Row(away=[StoreLost("away")]), list[Any]()
     looks = losses(row, told)

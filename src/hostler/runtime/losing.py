@@ -16,7 +16,7 @@ from hostler.runtime.loops import every
 from hostler.store import Journal
 
 JOBS, PARTS = 1_000_000, 1_000_000
-"""Numbers of jobs, and of attempts of any of them, that may have been given in what was lost."""
+"""Numbers of jobs, and of attempts of any of them or chunks of any sweep, that may have been given in what is lost."""
 LOOK_S = 5.0
 TIMEOUT_S = 120.0
 
@@ -53,6 +53,7 @@ class Losses:
         except StoreError:
             return  # who renews the lead finds that out within a second, and tells
         if not leader.lost:
+            self._is_told = False  # what is noted from here on is another loss
             return
         if not self._is_told:
             await self._tell(left_out(self._core, self._clock.now()), patient=True)

@@ -28,6 +28,7 @@ from hostler.model.record import record
 from hostler.runtime import holding
 from hostler.runtime.backing import STATE
 from hostler.runtime.holding import Named
+from hostler.runtime.losing import JOBS, PARTS
 from hostler.runtime.places import Places
 from hostler.runtime.pump import refused
 from hostler.runtime.snapshots import snapshot_of
@@ -42,10 +43,10 @@ PAGE = 10_000
 DIFFERENCES = 5
 EPOCHS, EPOCHS_PER_S = 1000, 1
 """Controllers that may have been started since a backup was made: so many, and so many in every second."""
-JOBS, JOBS_PER_S = 1_000_000, 10
-"""Jobs that may have been submitted since."""
-PARTS, PARTS_PER_S = 1_000_000, 1000
-"""Attempts that any job may have had since, and chunks of any sweep."""
+JOBS_PER_S, PARTS_PER_S = 10, 1000
+"""Beside what any loss may have had (`losing`): jobs that may have been submitted in each second since, and attempts of
+any job or chunks of any sweep.
+"""
 REBUILT = (tables.hits, tables.requests, tables.artifacts, tables.lineage, tables.copies)
 """Projections of which every row follows from the entries alone,"""
 NOTED = frozenset({tables.artifacts.c.settled_on})
