@@ -35,6 +35,7 @@ STATUS: Mapping[type[errors.HostlerError], HTTPStatus] = {
     errors.StoreFull: HTTPStatus.INSUFFICIENT_STORAGE,
     errors.StoreLost: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.StoreFenced: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.StoreForked: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.StandsBy: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.SchemaMismatch: HTTPStatus.INTERNAL_SERVER_ERROR,
     errors.FilesError: HTTPStatus.BAD_GATEWAY,
