@@ -105,7 +105,9 @@ def _resolve_one(state: State, spec: JobSpec, wrote: str, names: dict[str, str])
     return name
 
 
-def _dependencies_first(fresh: Sequence[JobSubmitted]) -> list[JobSubmitted]:
+def _dependencies_first(fresh: list[JobSubmitted]) -> list[JobSubmitted]:
+    if not any(event.after for event in fresh):
+        return fresh
     by_id = {event.job: event for event in fresh}
     try:
         order = list(TopologicalSorter({event.job: event.after for event in fresh}).static_order())

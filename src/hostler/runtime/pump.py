@@ -23,15 +23,16 @@ from hostler.model.events import (
     Event,
     subject,
 )
-from hostler.model.inputs import Input, Tick
+from hostler.model.inputs import Asked, Input, Knowing, Submit, Tick
 from hostler.model.record import record
 from hostler.model.views import JobView
 from hostler.runtime.clock import Clock
 from hostler.runtime.writer import Writer
 from hostler.store import Batch
 
-MOST_INPUTS = 2000
-"""Inputs taken at once: more would let a GET wait for too long."""
+MOST_AT_ONCE = 500
+"""Inputs taken in one step, of which new jobs count one by one: more would let a GET wait for too long, and the
+journal, which writes the step before meanwhile."""
 MOST_UNWRITTEN = 2
 """Batches that may be on their way to the journal while the core goes on; while it waits, the next one grows."""
 PATIENCE_S = 10.0
@@ -107,8 +108,8 @@ class Pump:
 
     def _collect(self) -> Sequence[Delivery]:
         count = taken = 0
-        while count < len(self._inbox) and taken < MOST_INPUTS:
-            taken += len(self._inbox[count].inputs)
+        while count < len(self._inbox) and taken < MOST_AT_ONCE:
+            taken += sum(map(_weight, self._inbox[count].inputs))
             count += 1
         deliveries, self._inbox = self._inbox[:count], self._inbox[count:]
         if not self._inbox:
@@ -155,6 +156,12 @@ class Pump:
 def refused(answers: Sequence[Any]) -> HostlerError | None:
     """The first refusal among answers."""
     return next((answer for answer in answers if isinstance(answer, HostlerError)), None)
+
+
+def _weight(given: Input) -> int:
+    if isinstance(given, Asked | Knowing):
+        return _weight(given.given)
+    return len(given.specs) if isinstance(given, Submit) else 1
 
 
 def _projects(event: Event) -> bool:

@@ -1,0 +1,80 @@
+"""How much the pump gives to the core in one step."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from hostler.core import Core, Outcome
+from hostler.model.inputs import Asked, Begin, Input, Knowing, Looked, Submit, Tick
+from hostler.runtime.clock import SteadyClock
+from hostler.runtime.pump import MOST_AT_ONCE, Pump
+from hostler.runtime.writer import Writer
+from hostler.store import open_journal
+from hostler.store.leading import Claim
+from tests.runtime.conftest import script
+
+pytestmark = pytest.mark.anyio
+
+
+class Watched(Core):
+    """Knows what it was given, step by step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[Sequence[Input]] = []
+
+    def handle(self, now: float, *inputs: Input) -> Outcome:
+        self.steps.append(inputs)
+        return super().handle(now, *inputs)
+
+
+@asynccontextmanager
+async def pumping(folder: Path) -> AsyncIterator[tuple[Watched, Pump]]:
+    journal, core, clock = open_journal(folder), Watched(), SteadyClock()
+    writer = Writer(journal, lambda error: None, lambda error: None)
+    pump = Pump(core, writer, clock, lambda commands: None, lambda entries: None)
+    epoch = journal.begin_epoch(clock.now(), Claim("test"))
+    running = asyncio.ensure_future(pump.run())
+    try:
+        await pump.tell(Begin(version="test", epoch=epoch))
+        core.steps.clear()
+        yield core, pump
+    finally:
+        running.cancel()
+        assert writer.close(10.0)
+        journal.close()
+
+
+def jobs(first: int, count: int) -> Submit:
+    return Submit(specs=tuple(script(f"job {number}") for number in range(first, first + count)))
+
+
+async def test_what_comes_together_is_one_step_up_to_its_bound(tmp_path: Path) -> None:
+    async with pumping(tmp_path) as (core, pump):
+        await asyncio.gather(*(pump.tell(Tick()) for _ in range(2 * MOST_AT_ONCE + 1)))
+        assert [len(step) for step in core.steps] == [MOST_AT_ONCE, MOST_AT_ONCE, 1]
+
+
+@pytest.mark.parametrize("way", ["plain", "asked", "knowing"])
+async def test_new_jobs_count_one_by_one(tmp_path: Path, way: str) -> None:
+    half = MOST_AT_ONCE // 2
+    wishes = [jobs(number * half, half) for number in range(5)]
+    asked = [Asked(who="me", what="submitted", given=wish) for wish in wishes]
+    known = [Knowing(given=each, looked=Looked(at=0, jobs=())) for each in asked]
+    given: Sequence[Input] = {"plain": wishes, "asked": asked, "knowing": known}[way]  # type: ignore[assignment]
+    async with pumping(tmp_path) as (core, pump):
+        await asyncio.gather(*map(pump.tell, given))
+        assert [len(step) for step in core.steps] == [2, 2, 1]
+        assert len(core.state.jobs) == 5 * half
+
+
+async def test_one_submission_is_one_step_however_long_it_is(tmp_path: Path) -> None:
+    async with pumping(tmp_path) as (core, pump):
+        (names,) = await pump.tell(jobs(0, 2 * MOST_AT_ONCE))
+        assert len(names) == 2 * MOST_AT_ONCE
+        assert len(core.steps) == 1
