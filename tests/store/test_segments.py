@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given, strategies as st
@@ -58,19 +59,26 @@ def test_what_would_not_come_back_is_refused() -> None:
         pack([Row(1, 1.0, None, "{\n}", None), Row(2, 1.0, None, "{}", None)])
 
 
-@given(st.data())
-def test_no_flipped_bit_passes(data: st.DataObject) -> None:
+def test_no_flipped_bit_passes() -> None:
     """But for those that fill the last byte before zlib's checksum, and mean nothing."""
     segment, rows = made()
-    place, bit = data.draw(st.integers(0, len(segment.data) - 1)), data.draw(st.integers(0, 7))
-    flipped = bytearray(segment.data)
-    flipped[place] ^= 1 << bit
-    changed = replace(segment, data=bytes(flipped))
-    if place == len(flipped) - 5 and zlib.decompress(changed.data) == zlib.decompress(segment.data):
-        assert Content(changed).rows() == rows
-        return
-    with pytest.raises(CorruptState, match="the segment of entries 1 to 20 is damaged"):
-        Content(changed)
+    for place, bit in product(range(len(segment.data)), range(8)):
+        flipped = bytearray(segment.data)
+        flipped[place] ^= 1 << bit
+        changed = replace(segment, data=bytes(flipped))
+        if place == len(flipped) - 5 and is_the_same(changed, segment):
+            assert Content(changed).rows() == rows
+            continue
+        with pytest.raises(CorruptState, match="the segment of entries 1 to 20 is damaged"):
+            Content(changed)
+
+
+def is_the_same(one: Segment, two: Segment) -> bool:
+    """Whether zlib reads the same in both."""
+    try:
+        return zlib.decompress(one.data) == zlib.decompress(two.data)
+    except zlib.error:
+        return False
 
 
 @pytest.mark.parametrize(
