@@ -31,8 +31,8 @@ from hostler.runtime.writer import Writer
 from hostler.store import Batch
 
 MOST_AT_ONCE = 500
-"""Inputs taken in one step, of which new jobs count one by one: more would let a GET wait for too long, and the
-journal, which writes the step before meanwhile."""
+"""Once a step has so many inputs, of which new jobs count one by one, the rest waits for the next: more would let a GET
+wait for too long, and the journal, which writes the step before meanwhile. What was given together stays together."""
 MOST_UNWRITTEN = 2
 """Batches that may be on their way to the journal while the core goes on; while it waits, the next one grows."""
 PATIENCE_S = 10.0
