@@ -1,68 +1,160 @@
-# make demo   the main job: real sweeps and scripts on this machine     make test   the whole test suite
-# make static what the dashboard needs from npm; demo and test do it by themselves
-# make lint   format, style, types, layers, documents                   make bench  every benchmark; rewrites docs/performance.md
-# make canary the loop learns, and fails loudly with a defect            make campaign  the long crash tests
-# make slurm  on a real Slurm, brought up on this machine where its packages are installed
-# make ray    on a real Ray cluster, brought up on this machine; installs Ray (400 MB)
-# make fleetdays  1,000 virtual days of fleets with faults, and 1,700 small worlds
-# make nights  10,000 small worlds with several controllers     make mutations  planted bugs, each found within 1,000 of them
-# make faults  hosts behind real SSH servers, cut off, killed and filled up (root); a controller killed at each step of its
-#              fetching, copying and deleting                              make rigs  26 GPUs end together (root)
-# make town    two controllers, their PostgreSQL and four hosts, cut apart, stopped, killed and filled up (root), half an hour
-# make soak  24 simulated months of a fleet, and two hours of a real controller at full load: nothing grows
-# make fuzz  every reader of foreign text under atheris, FUZZ_S seconds each (60)
-# make planted  1,000 planted seeds of all generators are found, and 200 sets of draws by chance hold what chance foretells
+# `make help` lists the targets with their times on 2 idle cores, once `make env` has installed what they need.
 PYTHON ?= python3
 export PYTHON
 RUN := .venv/bin/python
 STATE := build/demo
-# Tests side by side, more than there are cores: for more than half of their time they wait. None depends on speed.
-JOBS ?= 5
+# What the tests need beside the core. Ray (400 MB) is installed only by the targets that use it.
+EXTRAS := kernels,train,eval,report,opt,rl,llm,k8s,dev
+ENV := @scripts/make-env $(EXTRAS)
+# Test processes side by side: more than there are cores, because real servers and agents are waited for.
+JOBS ?= 4
+# A test that hangs ends with the stacks of its threads. No test comes near this bound, however busy the machine is.
+TIMEOUT := --timeout 900
+test-long fleetdays nights mutations faults planted: TIMEOUT := --timeout 3600
+PYTEST = $(RUN) -m pytest -n $(JOBS) $(TIMEOUT)
 # Each of these processes has a Slurm, or hosts, of its own.
-slurm faults: JOBS := 3
+slurm faults test-services: JOBS := 3
 # Tests start Hostler some hundred times: compiled once, whatever the environment says, each start costs a fifth less.
 unexport PYTHONDONTWRITEBYTECODE
+# The three tiers: every test belongs to exactly one of them (tests/README.md).
+QUICK := not services and not long
+SERVICES := services and not long
+LONG := long
 
-.PHONY: fuzz demo static test slurm ray canary api lint format reference bench campaign fleetdays nights mutations faults rigs chaos town soak planted clean
+.PHONY: help env demo static test test-services test-long slurm ray browser canary api lint format reference bench \
+	campaign fleetdays nights mutations faults rigs planted chaos town soak seeds fuzz clean
 .DEFAULT_GOAL := demo
 
-demo:
+help: ## this list, with times on 2 idle cores once installed
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ## real sweeps and scripts on this machine (5 min)
 	@scripts/make-env kernels,train,eval
 	@$(RUN) scripts/make_static.py
 	@rm -rf $(STATE)
 	@.venv/bin/hostler up --until-idle --state-dir $(STATE) --port 0 examples/laptop.yaml
 
-static:
+env: ## the environment of the tests in .venv (3 min)
+	$(ENV)
+
+static: ## the dashboard's scripts from npm (1 min)
 	@scripts/make-env kernels,train,eval
 	@$(RUN) scripts/make_static.py
 
-test:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
+# ---- tests: three tiers ----
+
+# ARGS=tests/core plays a part, and ARGS='-k ledger', which has to collect all tests first.
+test: ## unit, property, main paths end to end (8 min)
+	$(ENV)
 	@$(RUN) scripts/make_static.py --tests
-	$(RUN) -m pytest -n $(JOBS) -m "not slurm and not ray" --ignore tests/canary $(ARGS)
+	$(PYTEST) --hypothesis-profile same-examples -m "$(QUICK)" $(ARGS)
 
-# Everything that wants a real Slurm: faults, a login node, a loop, the guide. Skips, and says so, where there is none.
-slurm:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
-	$(RUN) -m pytest -n $(JOBS) -m slurm --ignore tests/canary $(ARGS)
+# Each part is played, whatever becomes of the others. pytest ends with 5 where a part has none of the tests that ARGS
+# selects: one part must have some.
+test-services: ## PostgreSQL, Slurm, Ray, Prometheus, browser (30 min)
+	@scripts/make-env $(EXTRAS),ray
+	@$(RUN) scripts/make_static.py --tests
+	@$(PYTEST) -m "$(SERVICES) and not ray" --ignore tests/browser $(ARGS); ended=$$?; \
+	scripts/own-network $(RUN) -m pytest $(TIMEOUT) tests/browser $(ARGS); ended="$$ended $$?"; \
+	$(RUN) -m pytest $(TIMEOUT) -m "$(SERVICES) and ray" $(ARGS); ended="$$ended $$?"; \
+	echo "hostler: pytest ended with $$ended (services, browser, Ray)"; \
+	case " $$ended " in *" 0 "*) ;; *) exit 1 ;; esac; \
+	for each in $$ended; do [ $$each = 0 ] || [ $$each = 5 ] || exit 1; done
 
-# Everything that wants a real Ray cluster, some minutes. The controller never imports Ray; trainings do, on its machines.
-ray:
-	@scripts/make-env kernels,train,eval,report,opt,rl,k8s,ray,dev
-	$(RUN) -m pytest -m ray $(ARGS)
+test-long: ## campaigns, simulations, canary, fuzz (over an hour)
+	$(ENV)
+	$(PYTEST) -m "$(LONG)" $(ARGS)
 
-# Whole loops on 19 cells, about 4 minutes on 2 cores: they must learn, and must not with a deliberate defect.
-canary:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
-	$(RUN) -m pytest tests/canary $(ARGS)
+# ---- parts of the tiers ----
 
-# The whole HTTP API against its document, 100 requests for each operation and way: about 10 minutes.
-api:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
-	API_EXAMPLES=100 $(RUN) -m pytest -n $(JOBS) tests/web/test_schema.py $(ARGS)
+slurm: ## a real Slurm, a part of test-services (10 min)
+	$(ENV)
+	$(PYTEST) -m "slurm" $(ARGS)
 
-lint:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
+ray: ## a real Ray cluster, a part of test-services (10 min)
+	@scripts/make-env $(EXTRAS),ray
+	$(RUN) -m pytest $(TIMEOUT) -m "ray" $(ARGS)
+
+browser: ## the dashboard in Chromium, a part of test-services (3 min)
+	$(ENV)
+	@$(RUN) scripts/make_static.py --tests
+	scripts/own-network $(RUN) -m pytest $(TIMEOUT) tests/browser $(ARGS)
+
+canary: ## loops that learn, a part of test-long (6 min)
+	$(ENV)
+	$(RUN) -m pytest $(TIMEOUT) tests/canary $(ARGS)
+
+# ---- campaigns: what test-long plays, longer ----
+
+api: ## the HTTP API against its document (10 min)
+	$(ENV)
+	API_EXAMPLES=100 $(PYTEST) tests/web/test_schema.py $(ARGS)
+
+campaign: ## crash test: 100 kills of each kind (15 min)
+	$(ENV)
+	CHAOS_KILLS=100 $(RUN) -m pytest tests/chaos $(ARGS)
+
+# Every invariant is checked after every step. FLEET_DAYS, FAULT_SEEDS, LOOP_SEEDS, TWO_SEEDS set other numbers.
+fleetdays: ## 1,000 virtual days, 1,700 small worlds (15 min)
+	$(ENV)
+	FLEET_DAYS=$${FLEET_DAYS:-1000} FAULT_SEEDS=$${FAULT_SEEDS:-1000} LOOP_SEEDS=$${LOOP_SEEDS:-200} \
+		TWO_SEEDS=$${TWO_SEEDS:-500} $(PYTEST) tests/simulation/test_fleets.py \
+		tests/simulation/test_faults.py::test_nothing_is_lost \
+		tests/simulation/test_loops.py::test_nothing_of_a_loop_is_lost_or_doubled \
+		tests/simulation/test_two_controllers.py $(ARGS)
+
+# A world that fails prints the command that plays it again.
+nights: ## 10,000 worlds with several controllers (20 min)
+	$(ENV)
+	TWO_SEEDS=10000 $(PYTEST) tests/simulation/test_two_controllers.py $(ARGS)
+
+mutations: ## how soon each planted bug is found (10 min)
+	$(ENV)
+	MUTATION_SEEDS=1000 $(PYTEST) -rP tests/simulation/test_mutations.py $(ARGS)
+
+# Four hosts in namespaces, faults as long as in life; a controller that dies at 85 steps of fetching, copying, deleting.
+faults: ## every fault of hosts, every fault point (15 min, root)
+	$(ENV)
+	LAB_FAULTS=all $(PYTEST) tests/lab/test_faults.py tests/integration/test_fault_points.py $(ARGS)
+
+rigs: ## 26 GPUs on three rigs end together (5 min, root)
+	$(ENV)
+	LAB_RIGS_S=150 $(RUN) -m pytest -s tests/lab/test_rigs.py $(ARGS)
+
+planted: ## 1,000 planted seeds; 200 sets of chance draws (5 min)
+	$(ENV)
+	PLANTED=1000 PLANTED_OPENCL=1 NULL_SETS=200 $(PYTEST) -rP tests/workloads/sieve/campaign $(ARGS)
+
+chaos: ## a host is destroyed every minute (25 min, root)
+	$(ENV)
+	LAB_CHAOS_MIN=20 $(RUN) -m pytest -s tests/lab/test_chaos.py $(ARGS)
+
+# TOWN_SEED, printed by each run, plays the same plan again.
+town: ## controllers, database, hosts under faults (35 min, root)
+	@scripts/make-env $(EXTRAS),postgres
+	TOWN_MINUTES=$${TOWN_MINUTES:-30} TOWN_SEED=$${TOWN_SEED:-1} $(RUN) -m pytest -s tests/lab/test_town.py $(ARGS)
+
+# Memory, open files, journal and WAL of 730 virtual days, and of two real hours at full load on PostgreSQL.
+soak: ## nothing grows but by work (3 h)
+	@scripts/make-env $(EXTRAS),postgres
+	SOAK_DAYS=$${SOAK_DAYS:-730} $(RUN) -m pytest -s tests/simulation/test_soak.py $(ARGS)
+	SOAK_MINUTES=$${SOAK_MINUTES:-120} $(RUN) -m pytest -s tests/integration/test_soak.py $(ARGS)
+
+# The project must not lie below /tmp.
+seeds: ## all 2^32 seeds of CPython's random (6 min, root)
+	$(ENV)
+	LAB_SEEDS=32 $(RUN) -m pytest -s tests/lab/test_seeds.py $(ARGS)
+
+# 13 readers of foreign text under atheris. What breaks one is kept below tests/fuzz/kept, where `make test` tries it again.
+FUZZ_S ?= 60
+fuzz: ## fuzzing, FUZZ_S seconds for each target (15 min)
+	@scripts/make-env $(EXTRAS),fuzz
+	nice $(RUN) -m tests.fuzz.campaign --seconds $(FUZZ_S) $(ARGS)
+
+# ---- code and documents ----
+
+lint: ## format, style, types, layers, documents (2 min)
+	$(ENV)
 	$(RUN) -m ruff format --check src tests benchmarks scripts
 	$(RUN) -m ruff check src tests benchmarks scripts
 	$(RUN) -m mypy
@@ -71,89 +163,24 @@ lint:
 	$(RUN) scripts/make_schema.py --check
 	$(RUN) scripts/check_docs.py
 
-format:
+format: ## corrects format and simple faults of style (1 s)
+	$(ENV)
 	$(RUN) -m ruff format src tests benchmarks scripts
 	$(RUN) -m ruff check --fix src tests benchmarks scripts
 
-reference:
+reference: ## writes the generated reference again (10 s)
+	$(ENV)
 	$(RUN) scripts/make_reference.py
 	$(RUN) scripts/make_schema.py
 
-bench:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
+bench: ## every benchmark; writes docs/performance.md (hours)
+	$(ENV)
 	$(RUN) benchmarks/run_all.py $(ARGS)
 
-# The long version of the crash test: 100 kills of each kind. `make test` runs a short one.
-campaign:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
-	CHAOS_KILLS=100 $(RUN) -m pytest tests/chaos $(ARGS)
-
-# A thousand virtual days of small fleets with faults, every invariant checked after every step; a thousand small worlds
-# in which everything goes wrong, 200 with loops, and 500 with several controllers. `make test` plays 20 days, 150, 30 and
-# 50 worlds.
-fleetdays:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
-	FLEET_DAYS=$${FLEET_DAYS:-1000} FAULT_SEEDS=$${FAULT_SEEDS:-1000} LOOP_SEEDS=$${LOOP_SEEDS:-200} \
-		TWO_SEEDS=$${TWO_SEEDS:-500} $(RUN) -m pytest -n $(JOBS) tests/simulation/test_fleets.py \
-		tests/simulation/test_faults.py::test_nothing_is_lost \
-		tests/simulation/test_loops.py::test_nothing_of_a_loop_is_lost_or_doubled \
-		tests/simulation/test_two_controllers.py $(ARGS)
-
-# The long version of that: about 30 CPU-minutes. A world that fails says by which command it is played again.
-nights:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
-	TWO_SEEDS=10000 $(RUN) -m pytest -n $(JOBS) tests/simulation/test_two_controllers.py $(ARGS)
-
-# Planted bugs, one by one: how many worlds until each is found, and which invariant finds it.
-mutations:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
-	MUTATION_SEEDS=1000 $(RUN) -m pytest -n $(JOBS) -rP tests/simulation/test_mutations.py $(ARGS)
-
-# Four hosts in namespaces, everything that can befall them, for as long as it lasts in life: some 8 minutes. And a
-# controller that dies at every step of fetching, copying and deleting, some 85 times.
-faults:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
-	LAB_FAULTS=all $(RUN) -m pytest -n $(JOBS) tests/lab/test_faults.py tests/integration/test_fault_points.py $(ARGS)
-
-# Three rigs, 26 GPUs, one sweep of two and a half minutes: within 3 % of what the measured speeds allow.
-rigs:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
-	LAB_RIGS_S=150 $(RUN) -m pytest -s tests/lab/test_rigs.py $(ARGS)
-
-# Seeds of all generators and call patterns, each searched by every method that applies, some by OpenCL too: 5 minutes.
-planted:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
-	PLANTED=1000 PLANTED_OPENCL=1 NULL_SETS=200 $(RUN) -m pytest -n $(JOBS) -rP tests/workloads/sieve/campaign $(ARGS)
-
-# Real self-play on four rented hosts, one of which is destroyed each minute, for twenty minutes and what it takes to end.
-chaos:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
-	LAB_CHAOS_MIN=20 $(RUN) -m pytest -s tests/lab/test_chaos.py $(ARGS)
-
-# Controllers, their database and hosts on machines of their own; every few seconds something befalls one of them, by a plan
-# that TOWN_SEED makes. Then everything has to be done, and the journal, the hosts and the files are looked through.
-town:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,postgres,dev
-	TOWN_MINUTES=$${TOWN_MINUTES:-30} TOWN_SEED=$${TOWN_SEED:-1} $(RUN) -m pytest -s tests/lab/test_town.py $(ARGS)
-
-# 730 virtual days of one fleet, and two real hours at full load on PostgreSQL: memory, open files, journal and WAL.
-soak:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,postgres,dev
-	SOAK_DAYS=$${SOAK_DAYS:-730} $(RUN) -m pytest -s tests/simulation/test_soak.py $(ARGS)
-	SOAK_MINUTES=$${SOAK_MINUTES:-120} $(RUN) -m pytest -s tests/integration/test_soak.py $(ARGS)
-
-# All 2^32 seeds of CPython's `random` on this machine and three hosts, much of which is killed every twenty seconds. It
-# says how far from what the measured speeds allow. Some six minutes; the project must not lie below /tmp.
-seeds:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev
-	LAB_SEEDS=32 $(RUN) -m pytest -s tests/lab/test_seeds.py $(ARGS)
-
-# What nodes, controllers, tools and files say that they should not: 13 targets, coverage-guided, one after the other. What
-# breaks one is kept below tests/fuzz/kept, where `make test` tries it again. `make fuzz ARGS=fleet_file` is one alone.
-FUZZ_S ?= 60
-fuzz:
-	@scripts/make-env kernels,train,eval,report,opt,rl,llm,k8s,dev,fuzz
-	nice $(RUN) -m tests.fuzz.campaign --seconds $(FUZZ_S) $(ARGS)
-
-clean:
+clean: ## removes what was made here (1 s)
 	rm -rf .venv build dist src/hostler/web/static/vendor .mypy_cache .ruff_cache .hypothesis
+
+# `tests` is a folder: without this rule `make tests` would call it up to date, and succeed without playing any test.
+.PHONY: tests
+tests:
+	@echo "make: tests is a folder; the target that plays the tests is: make test" >&2; exit 2

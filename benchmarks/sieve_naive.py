@@ -25,7 +25,7 @@ def jumps(gaps: int) -> U64:
     return np.array(made, np.uint64)
 
 
-@numba.njit("int64(int64, int64, uint32[::1], uint64[:,::1], int64, int64[::1])")
+@numba.njit(cache=True)
 def naive_sieve(start: int, stop: int, draws: npt.NDArray[np.uint32], steps: U64, need: int, found: I64) -> int:
     """Writes the seeds for which, in one of the gaps of ``steps``, ``need`` draws fit; returns how many.
 

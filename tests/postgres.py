@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
+import psutil
+import pytest
 from sqlalchemy import create_engine, text
 
+from tests.patience import PATIENCE_S
+from tests.ports import quiet_port
+from tests.tiers import demand_services
+
 USER = "hostler"
-START_S = 30.0
+
+
+def mark_services(items: Sequence[pytest.Item], folder: Path, fixtures: Collection[str]) -> None:
+    """Give tests below a folder that ask for one of these fixtures to `make test-services`."""
+    for item in items:
+        if item.path.is_relative_to(folder) and set(fixtures) & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.services)
 
 
 def missing() -> str | None:
@@ -82,12 +92,15 @@ class Server:
         self._control("stop", "-m", how)
 
     def kill(self) -> None:
-        """`kill -9` the server: all that it had in memory is gone. Its children end by themselves."""
-        pid = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
-        os.kill(pid, 9)
-        end = time.monotonic() + START_S
-        while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
-            time.sleep(0.05)
+        """`kill -9` the server: all that it had in memory is gone.
+
+        Its children end by themselves. They are waited for: a server does not start beside those of the one before.
+        """
+        server = psutil.Process(int((self.folder / "data" / "postmaster.pid").read_text().split()[0]))
+        children = server.children(recursive=True)
+        server.kill()
+        _, alive = psutil.wait_procs([server, *children], timeout=PATIENCE_S)
+        assert not alive, f"PostgreSQL's processes did not end: {alive}"
 
     @property
     def is_up(self) -> bool:
@@ -98,7 +111,7 @@ class Server:
         return subprocess.run([*_as_whom(), *asked], cwd="/", capture_output=True, check=False).returncode == 0
 
     def _control(self, what: str, *words: str) -> None:
-        command = ["pg_ctl", "-D", str(self.folder / "data"), "-w", "-t", f"{START_S:.0f}", what, *words]
+        command = ["pg_ctl", "-D", str(self.folder / "data"), "-w", "-t", f"{PATIENCE_S:.0f}", what, *words]
         _run(command, enter=self.enter)
 
 
@@ -108,12 +121,15 @@ def running(*, durable: bool = False) -> Iterator[Server]:
 
     Not in one of pytest's: each run of it closes those of root to everybody else, and the server runs as another.
     """
+    demand_services("PostgreSQL")
+    if why := missing():
+        pytest.skip(why)
     folder = Path(tempfile.mkdtemp(prefix="hostler-postgres-"))
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres", "postgres")
     try:
         make(folder)
-        server = Server(folder, _free_port(), durable)
+        server = Server(folder, quiet_port(), durable)
         server.start()
         try:
             yield server
@@ -129,12 +145,6 @@ def make(folder: Path, *, anybody_from: str | None = None) -> None:
     if anybody_from is not None:
         with (folder / "data" / "pg_hba.conf").open("a") as file:
             file.write(f"host all all {anybody_from} trust\n")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _as_whom() -> list[str]:

@@ -22,6 +22,7 @@ from hostler.model.errors import Conflict, ControllerAbsent, LinkLost, LinkRefus
 from hostler.model.inputs import Submit, Trouble
 from hostler.web.answers import MAX_BODY_BYTES
 from tests.core.builders import script, sweep
+from tests.patience import PATIENCE_S
 from tests.web.core_desk import TOKEN, CoreDesk, Window, window
 from tests.web.loops import LoopDesk, busy, empty
 
@@ -198,8 +199,8 @@ def test_answers_that_are_none(said: bytes, error: type[Exception]) -> None:
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         with pytest.raises(error):
-            Client(lambda: Address(url, "t"), timeout_s=10).status()
-        thread.join(10)
+            Client(lambda: Address(url, "t"), timeout_s=PATIENCE_S).status()
+        thread.join(PATIENCE_S)
 
 
 def test_events_survive_a_cut_and_a_restart_on_another_port(tmp_path: Path) -> None:
@@ -238,7 +239,7 @@ def test_events_from_now_on_lose_nothing_when_cut_before_the_first(tmp_path: Pat
         while served.call(lambda: desk.readers) == 0:
             assert reader.is_alive()
         served.call(desk.cut_off)
-        reader.join(20)
+        reader.join(PATIENCE_S)
         events.close()  # type: ignore[attr-defined]
     assert [entry["seq"] for entry in entries] == [newest + 1]
 
@@ -301,4 +302,4 @@ def a_bad_line(port: int, cut: str) -> Iterator[tuple[int, list[str]]]:
         thread = threading.Thread(target=pass_on)
         thread.start()
         yield listener.getsockname()[1], keys
-        thread.join(20)
+        thread.join(PATIENCE_S)

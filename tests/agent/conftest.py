@@ -3,7 +3,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,28 @@ from .harness import Agent, until
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Iterator[Agent]:
-    """An agent of its own; whatever it leaves behind is ended, and is a failure."""
-    running = Agent(tmp_path / "agent")
+def agent(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Agent]:
+    """An agent of its own; whatever it leaves behind is ended, and is a failure.
+
+    An indirect parameter is the agent's program, as from `harness.patched`.
+    """
+    yield from _running(tmp_path, getattr(request, "param", ()))
+
+
+@pytest.fixture(scope="module")
+def shared_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    """One for all tests of a module that need none of their own: each has its own names of attempts and workers."""
+    yield from _running(tmp_path_factory.mktemp("shared"))
+
+
+def _running(folder: Path, program: Sequence[str] = ()) -> Iterator[Agent]:
+    running = Agent(folder / "agent", program)
     yield running
     running.stop()
     leftovers = running.leftovers()
     for pid in leftovers:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     until(lambda: not running.leftovers(), "the end of what the agent left behind")
     assert leftovers == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -14,13 +15,16 @@ from typing import Any, TypeVar
 
 from hostler.agent import procs
 from hostler.agent.connection import connect
+from tests.patience import PATIENCE_S
 
 SOURCE = Path(__file__).parents[2] / "src"
 WORKER = Path(__file__).with_name("sweeper.py")
-PATIENCE_S = 20.0
 
 Json = dict[str, Any]
+EXITING = 0x4
+"""PF_EXITING of the kernel, among the flags of proc_pid_stat(5)."""
 T = TypeVar("T")
+_NUMBERS = itertools.count(1)
 
 
 def until(question: Callable[[], T], what: str = "the condition", patience_s: float = PATIENCE_S) -> T:
@@ -40,6 +44,16 @@ def alive(pid: int) -> bool:
     return start is not None and procs.is_running(procs.Identity(pid, start))
 
 
+def patched(patch: str) -> tuple[str, ...]:
+    """The command of an agent that runs this code first, for instance to replace a timeout."""
+    modules = "__main__, connection, contact, farewell, tools"
+    return sys.executable, "-c", f"import sys\nfrom hostler.agent import {modules}\n{patch}\nsys.exit(__main__.main())"
+
+
+PATIENT_WITH_TOOLS = patched(f"tools.Tools.__init__.__defaults__ = ({PATIENCE_S},)")
+"""Vendors' tools have PATIENCE_S to answer."""
+
+
 def fill(path: Path) -> None:
     """Write a file until the disk is full."""
     with path.open("wb", buffering=0) as ballast:
@@ -49,6 +63,22 @@ def fill(path: Path) -> None:
                     ballast.write(b"x" * size)
             except OSError:
                 continue
+
+
+def is_ending(pid: int) -> bool:
+    """Whether a process has been killed and only waits for a processor on which to exit."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        flags = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[6])
+    except OSError:
+        return True
+    pending = [int(line.split()[1], 16) for line in lines if line.startswith(("SigPnd:", "ShdPnd:"))]
+    return bool(flags & EXITING) or any(each >> (signal.SIGKILL - 1) & 1 for each in pending)
+
+
+def fresh_name() -> str:
+    """A name that no other attempt, worker or chunk of this test run has."""
+    return f"fresh{next(_NUMBERS)}.1"
 
 
 class Client:
@@ -91,9 +121,9 @@ class Client:
         """The next message of a kind."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            assert time.monotonic() < deadline, f"no message {kind}"
+            assert time.monotonic() < deadline, f"no message {kind}; the last ones: {self.messages[-3:]}"
             message = self.receive()
-            assert message, f"the agent hung up before a message {kind}"
+            assert message, f"the agent hung up before a message {kind}; the last ones: {self.messages[-3:]}"
             if message["type"] == kind:
                 return message
 
@@ -182,7 +212,7 @@ class Agent:
                 environ = Path(f"/proc/{pid}/environ").read_bytes()
             except OSError:
                 continue
-            if b"=" + os.fsencode(self.directory) + b"/" in environ:
+            if b"=" + os.fsencode(self.directory) + b"/" in environ and not is_ending(pid):
                 found.append(pid)
         return found
 
@@ -195,7 +225,10 @@ class Agent:
 
     def _children(self) -> list[int]:
         """The keeper's children that run its own program: attempts it adopted do not."""
-        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        try:
+            listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        except OSError:  # the keeper has ended
+            return []
         return [pid for pid in map(int, listed) if self._is_supervisor(pid)]
 
     def _is_supervisor(self, pid: int) -> bool:

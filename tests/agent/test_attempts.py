@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .harness import Agent, Client, Json, alive, until
+from .harness import Agent, Client, Json, alive, fresh_name, until
 
 STUBBORN = """
 import os, signal, sys, time
@@ -109,14 +109,15 @@ def test_only_three_descriptors(agent: Agent) -> None:
         (["/dev"], {"memory_bytes": 1 << 30}, "Permission denied"),
     ],
 )
-def test_what_cannot_be_started(agent: Agent, argv: list[str], more: Json, words: str) -> None:
-    client = agent.client()
-    client.launch(attempt("bad.1", *argv, **more), attempt("good.1", "true"))
-    ended = client.ended("bad.1")
+def test_what_cannot_be_started(shared_agent: Agent, argv: list[str], more: Json, words: str) -> None:
+    client = shared_agent.client()
+    bad, good = fresh_name(), fresh_name()
+    client.launch(attempt(bad, *argv, **more), attempt(good, "true"))
+    ended = client.ended(bad)
     assert ended["reason"] == "spawn"
     assert words in ended["error"]
     assert ended["started_at"] is None
-    assert client.ended("good.1")["exit_code"] == 0
+    assert client.ended(good)["exit_code"] == 0
 
 
 def test_program_is_found_through_the_merged_path(agent: Agent, tmp_path: Path) -> None:
@@ -148,10 +149,11 @@ def test_program_is_found_through_the_merged_path(agent: Agent, tmp_path: Path) 
         ("mkdir $HOSTLER_RESULT", None, "result"),
     ],
 )
-def test_result(agent: Agent, script: str, result: Any, words: str | None) -> None:
-    client = agent.client()
-    client.launch(shell("j1.1", script, result_bytes=1000))
-    ended = client.ended("j1.1")
+def test_result(shared_agent: Agent, script: str, result: Any, words: str | None) -> None:
+    client = shared_agent.client()
+    name = fresh_name()
+    client.launch(shell(name, script, result_bytes=1000))
+    ended = client.ended(name)
     assert ended["exit_code"] == 0
     assert ended["result"] == result
     assert (words is None and ended["result_error"] is None) or words in ended["result_error"]
@@ -240,16 +242,26 @@ def test_launch_is_idempotent_until_acknowledged(agent: Agent, tmp_path: Path) -
 
 def test_logs_rotate_and_offsets_count_every_byte(agent: Agent) -> None:
     client = agent.client()
-    program = "import time, sys\nfor n in range(4000): print('%07d' % n, flush=True); time.sleep(0.001)"
-    client.launch(attempt("j1.1", sys.executable, "-u", "-c", program, log_bytes=8000))
+    # The agent loses bytes written between its copy and its truncation (`agent.logs`), so the program writes none then.
+    # Each block is one write, and its first page alone does not reach the size at which the agent rotates.
+    program = """if True:
+        import os, time
+        lines = [b"%07d\\n" % n for n in range(1750)]
+        for start in (0, 750):
+            os.write(1, b"".join(lines[start : start + 750]))
+            while os.fstat(1).st_size:
+                time.sleep(0.01)
+        os.write(1, b"".join(lines[1500:]))
+    """
+    client.launch(attempt("j1.1", sys.executable, "-c", program, log_bytes=10_000))
     client.ended("j1.1")
     folder = agent.directory / "attempts" / "j1.1"
     answer = client.read("j1.1", offset=-80)
     assert (folder / "out.1").exists()
     assert answer["ended"] is True
     data = base64.b64decode(answer["data"])
-    assert data.endswith(b"0003999\n")
-    assert answer["size"] == 4000 * 8
+    assert data.endswith(b"0001749\n")
+    assert answer["size"] == 1750 * 8
     assert answer["offset"] == answer["size"] - len(data)
     oldest = client.read("j1.1")
     assert oldest["offset"] > 0
@@ -307,16 +319,18 @@ def test_a_spare_folder_may_get_its_old_name_again(agent: Agent) -> None:
 def test_folder_is_not_reused_while_an_orphan_lives(agent: Agent, tmp_path: Path) -> None:
     client = agent.client()
     flag = tmp_path / "flag"
-    script = f"setsid sh -c 'touch {flag}; exec sleep 3600' & while ! [ -e {flag} ]; do sleep 0.01; done"
+    # The flag is made without `touch`: that process might still run when the processes are listed.
+    script = f"setsid sh -c ': > {flag}; exec sleep 3600' & while ! [ -e {flag} ]; do sleep 0.01; done"
     client.launch(shell("j1.1", script))
     client.ended("j1.1")
-    orphan = agent.leftovers()
+    orphan = until(agent.leftovers, "the orphan")  # its environment is empty for a moment in its exec
     assert len(orphan) == 1
     client.send(type="discard", attempts=["j1.1"])
     client.sync()
     assert os.listdir(agent.directory / "attempts") == []
     for pid in orphan:
         os.kill(pid, signal.SIGKILL)
+    until(lambda: not any(map(alive, orphan)), "the orphan's end")
 
 
 def test_folder_is_not_reused_where_an_orphan_was(agent: Agent, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from .harness import PATIENCE_S, SOURCE, Json, alive, fill, until
 from .test_attempts import attempt, shell
 from .test_workers import worker
 
-PATIENT = "doubts.DOUBT_S = 60.0"
+PATIENT = f"doubts.DOUBT_S = {PATIENCE_S}"
 HELLO: Json = {"type": "hello", "protocol": 1, "controller": "test", "epoch": 1, "ack": 0}
 
 
@@ -78,6 +78,10 @@ class Berth:
         path = self.folder / "streams" / f"{stream}.out"
         whole = path.read_bytes().rpartition(b"\n")[0] if path.exists() else b""
         return [json.loads(line) for line in whole.splitlines()]
+
+    def output(self, attempt: str) -> str:
+        path = self.root / "attempts" / attempt / "out"
+        return path.read_text() if path.exists() else ""
 
     def facts(self, stream: str = "first") -> list[Json]:
         return [fact for message in self.said(stream) if message["type"] == "facts" for fact in message["facts"]]
@@ -147,13 +151,12 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
     yield start
     for berth in begun:
         berth.close()
-    left = left_by(tmp_path)
-    if left:  # whatever was killed a moment ago needs it
-        time.sleep(0.5)
-        left = left_by(tmp_path)
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
-    assert left == []
+    try:
+        until(lambda: not left_by(tmp_path), "the end of what a killed berth leaves to end by itself")
+    finally:
+        for pid in left_by(tmp_path):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def left_by(folder: Path) -> list[int]:
@@ -198,14 +201,24 @@ def test_what_slurm_says_is_in_the_first_news(begin: Begin) -> None:
     assert begin(task=4).news("began")["ends_at"] is None
 
 
-def test_an_idle_allocation_ends_by_itself_whatever_is_connected_and_unacknowledged(begin: Begin) -> None:
-    berth = begin(idle_s=1).up()
+def idle_from(gate: Path) -> str:
+    """The patch that starts the idle time once the file exists, however long the agent takes to start."""
+    name = "berth.Allocation.say_all_is_said"
+    return f"say = {name}; {name} = lambda self: berth.os.path.exists({str(gate)!r}) and say(self)"
+
+
+def test_an_idle_allocation_ends_by_itself_whatever_is_connected_and_unacknowledged(
+    begin: Begin, tmp_path: Path
+) -> None:
+    berth = begin(idle_s=1, patch=idle_from(tmp_path / "all_said")).up()
     began = time.monotonic()
     berth.say(HELLO, launch(attempt("j1.1", "sleep", "1.5")))
+    berth.fact("started", stream="e1-1", attempt="j1.1")
+    (tmp_path / "all_said").touch()
     berth.fact("ended", stream="e1-1", attempt="j1.1")
     assert time.monotonic() - began > 1.5
     assert berth.ending()["why"] == "idle"
-    assert 2.4 < time.monotonic() - began < 15
+    assert time.monotonic() - began > 2.4
     assert (berth.folder / "streams" / "e1-1.closed").exists()
 
 
@@ -297,23 +310,27 @@ def test_a_signal_ends_everything(begin: Begin, number: int) -> None:
 
 def test_everybody_is_sent_a_signal_at_once(begin: Begin) -> None:
     """As Slurm does it. The agent gets it from its parents, too, and must not take that for a second one."""
-    slow = "trap 'sleep 0.7; exit 3' TERM; while true; do sleep 0.05; done"
+    slow = "trap 'sleep 0.7; exit 3' TERM; echo ready; while true; do sleep 0.05; done"
     berth = begin(HELLO, launch(attempt("j1.1", "sleep", "3600"), shell("j2.1", slow, queue="cpu1")))
     pids = [berth.fact("started", attempt=name)["pid"] for name in ("j1.1", "j2.1")]
-    time.sleep(0.3)
+    until(lambda: berth.output("j2.1") == "ready\n", "the trap")
     for pid in (*pids, berth.supervisor, berth.keeper, berth.process.pid):
-        os.kill(pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):  # the first ones may be through with it before the last one gets it
+            os.kill(pid, signal.SIGTERM)
     assert berth.ending()["why"] == "signal"
     assert [berth.fact("ended", attempt=name)["reason"] for name in ("j1.1", "j2.1")] == ["stopped"] * 2
 
 
 @pytest.mark.parametrize(
-    "script", ["sleep 3600", "sleep 3600; exit $?", "trap 'exit 1' TERM; while :; do sleep 0.02; done"]
+    "script",
+    ["exec sleep 3600", "sleep 3600; exit $?", "while :; do sleep 0.02; done"],
+    ids=["a program", "a shell", "a trap"],
 )
 def test_what_was_ended_a_moment_before_the_agent_was_told_has_not_failed(begin: Begin, script: str) -> None:
-    berth = begin(HELLO, launch(shell("j1.1", script), attempt("j2.1", "true")), patch=PATIENT)
+    trap = "trap 'exit 1' TERM; " if script.startswith("while") else ""
+    berth = begin(HELLO, launch(shell("j1.1", f"{trap}echo ready; {script}"), attempt("j2.1", "true")), patch=PATIENT)
     pid = berth.fact("started", attempt="j1.1")["pid"]
-    time.sleep(0.3)
+    until(lambda: berth.output("j1.1") == "ready\n", "the script")
     os.killpg(pid, signal.SIGTERM)
     until(lambda: not alive(pid), "its end")
     time.sleep(0.3)
@@ -398,11 +415,13 @@ def test_an_agent_that_does_not_come_up_is_a_failure(begin: Begin, tmp_path: Pat
 
 
 @pytest.mark.parametrize("who", ["berth", "supervisor"])
-def test_one_that_stands_still_for_a_while_loses_nothing(begin: Begin, who: str) -> None:
-    berth = begin(HELLO, launch(attempt("j1.1", "sleep", "1")), idle_s=1)
+def test_one_that_stands_still_for_a_while_loses_nothing(begin: Begin, tmp_path: Path, who: str) -> None:
+    waits = shell("j1.1", f"while ! [ -e {tmp_path}/go ]; do sleep 0.02; done")
+    berth = begin(HELLO, launch(waits), idle_s=1)
     berth.fact("started", attempt="j1.1")
     pid = berth.process.pid if who == "berth" else berth.supervisor
     os.kill(pid, signal.SIGSTOP)
+    (tmp_path / "go").touch()
     for number in range(30):  # more than can wait for the agent to answer them
         berth.say({**HELLO, "epoch": 0}, stream=f"e0-{number}")
     time.sleep(2)
@@ -413,17 +432,18 @@ def test_one_that_stands_still_for_a_while_loses_nothing(begin: Begin, who: str)
     assert berth.ending()["why"] == "done"
 
 
-def test_a_launch_that_comes_while_it_leaves_is_answered(begin: Begin) -> None:
-    slow = shell("j1.1", "trap 'sleep 1; exit 0' TERM; while true; do sleep 0.05; done")
+def test_a_launch_that_comes_while_it_leaves_is_answered(begin: Begin, tmp_path: Path) -> None:
+    trap = f"while ! [ -e {tmp_path}/go ]; do sleep 0.02; done; exit 0"
+    slow = shell("j1.1", f"trap '{trap}' TERM; echo ready; while true; do sleep 0.05; done", grace_s=PATIENCE_S)
     berth = begin(HELLO, launch(slow))
-    berth.fact("started", attempt="j1.1")
-    time.sleep(0.3)
+    until(lambda: berth.output("j1.1") == "ready\n", "the trap")
     berth.process.terminate()
     until(lambda: '"op":"stop"' in (berth.folder / "journal.jsonl").read_text(), "the stop")
     with (berth.folder.parent / "first.in").open("ab") as target:
         target.write(lines(launch(attempt("j2.1", "true"))))
-    assert berth.ending()["why"] == "signal"
     ended = berth.fact("ended", attempt="j2.1")
+    (tmp_path / "go").touch()
+    assert berth.ending()["why"] == "signal"
     assert (ended["reason"], ended["started_at"]) == ("stopped", None)
     assert ended["error"].startswith(ALLOCATION_ENDS)
 
@@ -466,20 +486,23 @@ def test_a_folder_that_cannot_be_used(begin: Begin, tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [["--token", "a/b"], ["--token", ".."], ["--token", "b", "--idle-s", "nan"]])
 def test_wrong_usage(tmp_path: Path, arguments: list[str]) -> None:
     command = [sys.executable, "-m", "hostler.agent", "berth", "--root", str(tmp_path), "--idle-s", "1", *arguments]
-    failed = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True, timeout=30)
+    failed = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True, timeout=PATIENCE_S
+    )
     assert failed.returncode == 2
     assert os.listdir(tmp_path) == []
 
 
-def test_a_full_disk_loses_nothing(begin: Begin, small_disk: Path) -> None:
-    berth = begin(idle_s=1, root=small_disk).up()
-    berth.say(HELLO, launch(attempt("j1.1", "sleep", "2")))
-    berth.fact("started", stream="e1-1", attempt="j1.1")
+def test_a_full_disk_loses_nothing(begin: Begin, small_disk: Path, tmp_path: Path) -> None:
+    waits = shell("j1.1", f"while ! [ -e {tmp_path}/go ]; do sleep 0.02; done")
+    berth = begin(HELLO, launch(waits), idle_s=1, root=small_disk)
+    berth.fact("started", attempt="j1.1")
     fill(small_disk / "ballast")
+    (tmp_path / "go").touch()
     time.sleep(3)
     (small_disk / "ballast").unlink()
-    assert berth.fact("ended", stream="e1-1", attempt="j1.1")["exit_code"] == 0
-    assert berth.ending()["why"] == "idle"
+    assert berth.fact("ended", attempt="j1.1")["exit_code"] == 0
+    assert berth.ending()["why"] == "done"
 
 
 def test_streams_are_carried_whole_while_they_are_written(begin: Begin) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from hostler.agent.canary import planted
 from hostler.agent.protocol import VERSION
 
 from .fakegpus import build, needs_compiler
-from .harness import Agent, Client, Json, alive, until
+from .harness import PATIENCE_S, Agent, Client, Json, alive, until
 
 
 @pytest.fixture
@@ -25,8 +24,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "agent"
 
 
+@pytest.fixture(scope="module")
+def agent(shared_agent: Agent) -> Agent:
+    return shared_agent
+
+
 @pytest.fixture
-def agent(folder: Path) -> Iterator[Agent]:
+def own_agent(folder: Path) -> Iterator[Agent]:
     agent = Agent(folder)
     yield agent
     agent.stop()
@@ -43,7 +47,7 @@ def shell(device: str, script: str, **env: str) -> Json:
     return {"device": device, "argv": ["sh", "-c", script], "env": env}
 
 
-def prove(client: Client, *devices: Json, patience_s: float = 20.0, number: int = 7) -> list[Json]:
+def prove(client: Client, *devices: Json, patience_s: float = PATIENCE_S, number: int = 7) -> list[Json]:
     """Have devices proved; returns what is told of each, in order."""
     client.send(type="prove", id=number, devices=list(devices), patience_s=patience_s)
     return [client.message("proved") for _ in devices]
@@ -55,7 +59,7 @@ def test_a_sound_device_finds_what_was_planted(agent: Agent) -> None:
     assert (told["id"], told["device"], told["ok"], told["why"]) == (7, "cpu0", True, None)
     found = json.loads(told["answer"])
     assert (found["hit"], found["version"]) == (answer, VERSION)
-    assert 0 < told["seconds"] < 20
+    assert told["seconds"] > 0
 
 
 def test_the_zipapp_brings_its_program_along(tmp_path: Path) -> None:
@@ -100,22 +104,27 @@ def test_one_that_cannot_be_started_is_told(agent: Agent) -> None:
 
 
 def test_one_that_hangs_is_killed_with_all_it_started(agent: Agent, tmp_path: Path) -> None:
-    script = f"sleep 1000 & echo $! > {tmp_path}/pid; echo half; wait"
-    first, second = prove(agent.client(), shell("cuda0", script), shell("cuda1", "echo well"), patience_s=1.0)
-    assert (first["ok"], second["ok"]) == (False, True)
-    assert first["why"] == "it did not end within 1 s, and was killed: the device hangs"
-    pid = int((tmp_path / "pid").read_text())
+    pid_file, client = tmp_path / "pid", agent.client()
+    script = f"sleep 1000 & echo $! > {pid_file}.new; mv {pid_file}.new {pid_file}; echo half; wait"
+    for patience_s in (1.0, 10.0, PATIENCE_S / 2):  # on a busy machine the script may not get as far as its pid file
+        hanging, sound = shell(f"hangs{patience_s:g}", script), shell("cuda1", "echo well")
+        client.send(type="prove", id=7, devices=[hanging], patience_s=patience_s)
+        client.send(type="prove", id=8, devices=[sound], patience_s=PATIENCE_S)
+        first, second = (client.message("proved") for _ in range(2))
+        assert [(each["id"], each["ok"]) for each in (first, second)] == [(7, False), (8, True)]
+        assert first["why"] == f"it did not end within {patience_s:g} s, and was killed: the device hangs"
+        if pid_file.exists():
+            break
+    pid = int(pid_file.read_text())
     until(lambda: not alive(pid), "the end of what it started")
 
 
 def test_one_that_leaves_something_behind_does_not_hang(agent: Agent) -> None:
-    began = time.monotonic()
     (told,) = prove(agent.client(), shell("cpu0", "sleep 1000 & echo well"))
-    assert (told["ok"], told["answer"]) == (True, "well")
-    assert time.monotonic() - began < 15
+    assert (told["ok"], told["answer"]) == (True, "well"), "whoever waited for its output would call it hanging"
 
 
-def test_they_run_one_after_the_other(agent: Agent, tmp_path: Path) -> None:
+def test_canaries_run_one_at_a_time(agent: Agent, tmp_path: Path) -> None:
     script = f"mkdir {tmp_path}/alone && sleep 0.1 && rmdir {tmp_path}/alone && echo well"
     told = prove(agent.client(), *(shell(f"cuda{at}", script) for at in range(4)))
     assert [each["ok"] for each in told] == [True] * 4
@@ -129,15 +138,15 @@ def test_who_talks_much_is_heard_to_the_end(agent: Agent) -> None:
     assert (told["ok"], told["answer"]) == (True, None)
 
 
-def test_a_new_controller_is_not_told_what_another_one_waited_for(agent: Agent, tmp_path: Path) -> None:
-    first = agent.client()
+def test_a_new_controller_is_not_told_what_another_one_waited_for(own_agent: Agent, tmp_path: Path) -> None:
+    first = own_agent.client()
     wait = f"touch {tmp_path}/begun; while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; echo old"
     listed = [shell("cuda0", wait), shell("cuda1", f"touch {tmp_path}/never; echo old")]
-    first.send(type="prove", id=7, devices=listed, patience_s=20.0)
+    first.send(type="prove", id=7, devices=listed, patience_s=PATIENCE_S)
     until(lambda: (tmp_path / "begun").exists(), "the first canary")
-    second = agent.client(epoch=2)
+    second = own_agent.client(epoch=2)
     (tmp_path / "go").touch()
-    second.send(type="prove", id=8, devices=[shell("cuda1", "echo new")], patience_s=20.0)
+    second.send(type="prove", id=8, devices=[shell("cuda1", "echo new")], patience_s=PATIENCE_S)
     told = [second.message("proved") for _ in range(2)]
     assert [(each["id"], each["answer"]) for each in told] == [(7, "old"), (8, "new")]
     assert not (tmp_path / "never").exists(), "what was queued for the first one is forgotten"
@@ -150,6 +159,8 @@ def test_a_new_controller_is_not_told_what_another_one_waited_for(agent: Agent, 
         {"devices": [{"device": "cuda0"}], "patience_s": 1},
         {"devices": [shell("cuda0", "echo"), {"device": "", "argv": ["true"]}], "patience_s": 1},
         {"devices": [shell("cuda0", "echo")]},
+        {"devices": [shell("cuda0", "echo")], "patience_s": 10**4000},
+        {"devices": [shell("cuda0", "echo")], "patience_s": -1},
     ],
 )
 def test_a_request_that_cannot_be_understood_proves_nothing(agent: Agent, request_: Any) -> None:
@@ -165,12 +176,13 @@ def test_an_agent_that_is_ended_takes_its_canary_along(folder: Path, tmp_path: P
     agent = Agent(folder)
     client = agent.client()
     script = f"echo $$ > {tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; sleep 1000"
-    client.send(type="prove", id=1, devices=[shell("cuda0", script)], patience_s=60.0)
+    client.send(type="prove", id=1, devices=[shell("cuda0", script)], patience_s=PATIENCE_S)
     until(lambda: (tmp_path / "pid").exists(), "the canary")
     assert agent.stop() == 0
     until(lambda: not alive(int((tmp_path / "pid").read_text())), "its end")
 
 
+@pytest.mark.long
 @needs_compiler
 def test_gpus_are_asked_through_their_driver(agent: Agent, tmp_path: Path) -> None:
     drivers = str(build(tmp_path / "drivers"))
@@ -179,7 +191,8 @@ def test_gpus_are_asked_through_their_driver(agent: Agent, tmp_path: Path) -> No
     crash, _ = own("cuda2", "cuda", LD_LIBRARY_PATH=drivers, CUDA_VISIBLE_DEVICES="2", FAULT="crash")
     lying, planted_there = own("cuda3", "cuda", LD_LIBRARY_PATH=drivers, CUDA_VISIBLE_DEVICES="3", FAULT="wrong")
     hanging, _ = own("cuda4", "cuda", LD_LIBRARY_PATH=drivers, CUDA_VISIBLE_DEVICES="4", FAULT="hang")
-    told = prove(agent.client(), sound, dead, crash, lying, hanging, patience_s=3.0)
+    client = agent.client()
+    told = prove(client, sound, dead, crash, lying) + prove(client, hanging, patience_s=3.0)
     assert [each["ok"] for each in told] == [True, False, False, True, False]
     assert json.loads(told[0]["answer"])["hit"] == answer
     assert "cuInit failed with 999 (unknown error)" in told[1]["why"]

@@ -7,15 +7,15 @@ import signal
 import subprocess
 from pathlib import Path
 
-from .harness import Agent, Client, alive, fill, until
+from .harness import PATIENCE_S, Agent, Client, alive, fill, until
 from .test_attempts import attempt, shell
 
 
 def test_detached_agent_outlives_its_starter(agent: Agent, tmp_path: Path) -> None:
     command = [*agent.command("--detach")[:-1], str(tmp_path / "detached")]
-    started = subprocess.run(command, env=agent._env, capture_output=True, text=True, timeout=60)
+    started = subprocess.run(command, env=agent._env, capture_output=True, text=True, timeout=PATIENCE_S)
     assert (started.returncode, started.stdout, started.stderr) == (0, "", "")
-    again = subprocess.run(command, env=agent._env, capture_output=True, text=True, timeout=60)
+    again = subprocess.run(command, env=agent._env, capture_output=True, text=True, timeout=PATIENCE_S)
     assert again.returncode == 3
     client = Client(tmp_path / "detached")
     client.launch(shell("j1.1", "echo $PPID; ps -o sid= -p $PPID"))
@@ -44,7 +44,7 @@ def reconnect(directory: Path) -> Client | None:
 def test_a_folder_that_cannot_be_used(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     command = [*agent.command()[:-1], str(tmp_path / "file" / "agent")]
-    failed = subprocess.run(command, env=agent._env, capture_output=True, text=True, timeout=60)
+    failed = subprocess.run(command, env=agent._env, capture_output=True, text=True, timeout=PATIENCE_S)
     assert failed.returncode == 2
     assert "cannot use the folder" in failed.stderr
 
@@ -55,7 +55,7 @@ def test_term_stops_everything(agent: Agent) -> None:
     pid = client.fact("started")["pid"]
     agent.process.terminate()
     assert client.ended("j1.1")["reason"] == "stopped"
-    assert agent.process.wait(30) == 0
+    assert agent.process.wait(PATIENCE_S) == 0
     assert not alive(pid)
 
 
@@ -67,7 +67,7 @@ def test_second_term_leaves_at_once_and_what_runs_runs_on(agent: Agent) -> None:
     agent.process.terminate()
     until(lambda: '"op":"stop"' in (agent.directory / "journal.jsonl").read_text(), "the stop")
     agent.process.terminate()
-    assert agent.process.wait(30) == 0
+    assert agent.process.wait(PATIENCE_S) == 0
     assert alive(pid)
     os.kill(pid, signal.SIGKILL)
     until(lambda: not alive(pid), "its end")
@@ -111,7 +111,7 @@ def fill_and_free(agent: Agent, small_disk: Path, tmp_path: Path) -> None:
 
 def test_a_full_disk_with_the_log_on_it_ends_nobody(agent: Agent, small_disk: Path) -> None:
     folder = small_disk / "detached"
-    subprocess.run([*agent.command("--detach")[:-1], str(folder)], env=agent._env, check=True, timeout=60)
+    subprocess.run([*agent.command("--detach")[:-1], str(folder)], env=agent._env, check=True, timeout=PATIENCE_S)
     client = Client(folder)
     incarnation = client.hello["incarnation"]
     try:

@@ -13,7 +13,7 @@ from hostler.agent import compiled, shared
 from hostler.agent.build import build_zipapp
 from hostler.agent.protocol import VERSION
 
-from .harness import until
+from .harness import PATIENCE_S, until
 
 TAG = str(sys.implementation.cache_tag)
 
@@ -32,7 +32,9 @@ def beside(zipapp: Path) -> Path:
 
 def said(zipapp: Path, *words: str) -> str:
     command = [sys.executable, "-I", "-S", str(zipapp), *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd="/").stdout.strip()
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, check=True, cwd="/"
+    ).stdout.strip()
 
 
 def test_what_was_compiled_is_what_runs(zipapp: Path) -> None:
@@ -60,7 +62,7 @@ def test_it_is_made_once(zipapp: Path) -> None:
     assert sorted(zipapp.parent.iterdir()) == [zipapp, beside(zipapp)]
 
 
-def test_who_runs_from_a_folder_leaves_nothing(tmp_path: Path) -> None:
+def test_bytecode_cache_is_not_written_for_a_folder(tmp_path: Path) -> None:
     compiled.leave(str(tmp_path))
     assert not beside(tmp_path).exists()
 
@@ -100,4 +102,4 @@ def test_a_desk_leaves_it_before_the_first_allocation(zipapp: Path, tmp_path: Pa
         until(beside(zipapp).exists, "the compiled agent")
         assert post.stdin is not None
         post.stdin.close()
-        assert post.wait(20) == 0
+        assert post.wait(PATIENCE_S) == 0

@@ -16,7 +16,7 @@ import pytest
 
 from hostler.agent.connection import connect
 
-from .harness import Agent, Client, Json, until
+from .harness import PATIENCE_S, PATIENT_WITH_TOOLS, Agent, Client, Json, fresh_name, patched, until
 from .test_attempts import attempt, shell
 
 
@@ -52,16 +52,20 @@ from .test_attempts import attempt, shell
         b'{"type":"shutdown"}',
     ],
 )
-def test_a_bad_line_is_an_error_and_nothing_more(agent: Agent, line: bytes) -> None:
-    client = agent.client()
+def test_a_bad_line_is_an_error_and_nothing_more(shared_agent: Agent, line: bytes) -> None:
+    client = shared_agent.client()
     client.send_raw(line + b"\n")
     error = client.message("error")
     assert error["error"]
     assert "it failed" not in error["error"]
-    client.launch(attempt("j1.1", "true"))
-    assert client.ended("j1.1")["exit_code"] == 0
+    name = fresh_name()
+    client.launch(attempt(name, "true"))
+    assert client.ended(name)["exit_code"] == 0
 
 
+@pytest.mark.parametrize(
+    "agent", [pytest.param(patched(f"connection._REST_WITHIN_S = {PATIENCE_S}"), id="patient")], indirect=True
+)
 def test_a_line_without_end_is_hung_up_on(agent: Agent) -> None:
     client = agent.client()
     piece = b"x" * (1 << 20)
@@ -112,19 +116,20 @@ def test_what_can_be_read_of_a_bad_request_is_carried_out_or_answered(agent: Age
         {"type": "hello", "protocol": 1, "controller": "x", "epoch": "1", "ack": 0},
     ],
 )
-def test_a_bad_hello(agent: Agent, hello: Json) -> None:
-    peer = connect(str(agent.directory), 30.0)
+def test_a_bad_hello(shared_agent: Agent, hello: Json) -> None:
+    peer = connect(str(shared_agent.directory), PATIENCE_S)
     peer.sendall(json.dumps(hello).encode() + b"\n")
-    answer = json.loads(peer.makefile("rb").readline())
+    with peer.makefile("rb") as heard:
+        answer = json.loads(heard.readline())
     assert answer["type"] in ("refused", "error")
     peer.close()
-    agent.client().sync()
+    shared_agent.client().sync()
 
 
 def test_a_controller_that_does_not_read_blocks_nothing(agent: Agent, tmp_path: Path) -> None:
     client = agent.client()
-    fat = "print('{\"x\":\"' + 'y' * 900000 + '\"}', file=open(__import__('os').environ['HOSTLER_RESULT'], 'w'))"
-    client.launch(*[attempt(f"j{n}.1", "python3", "-c", fat) for n in range(12)])
+    fat = """(printf '{"x":"'; head -c 900000 /dev/zero | tr '\\0' y; printf '"}') > $HOSTLER_RESULT"""
+    client.launch(*[shell(f"j{n}.1", fat) for n in range(12)])
     client.launch(shell("last.1", f"touch {tmp_path}/done"))
     until((tmp_path / "done").exists, "the last attempt")
     assert len(client.ended("j11.1")["result"]["x"]) == 900_000
@@ -159,14 +164,14 @@ def test_bridge(agent: Agent) -> None:
         while "ended" not in str(answers):
             answers.append(json.loads(bridge.stdout.readline()))
         bridge.stdin.close()
-        assert bridge.wait(30) == 0
+        assert bridge.wait(PATIENCE_S) == 0
     assert answers[0]["type"] == "hello"
 
 
 def test_bridge_to_nothing(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     command = [*agent.command("connect")[:-1], str(tmp_path / "empty")]
-    failed = subprocess.run(command, env=agent._env, capture_output=True, text=True, timeout=30)
+    failed = subprocess.run(command, env=agent._env, capture_output=True, text=True, timeout=PATIENCE_S)
     assert failed.returncode == 4
     assert "no agent listens" in failed.stderr
 
@@ -192,20 +197,20 @@ def test_files_are_served_by_a_guest_while_its_controller_is_the_newest(agent: A
         assert answers == [{"type": "hello", "protocol": 1}]
         assert say(first, {"op": "find", "sha256": []}) == {"found": {}}
         agent.client(epoch=2)
-        assert first.wait(30) == 1
+        assert first.wait(PATIENCE_S) == 1
     with guest(1) as late:
         assert answers[-1]["type"] == "refused"
-        assert late.wait(30) == 1
+        assert late.wait(PATIENCE_S) == 1
     with guest(2) as second:
         assert answers[-1]["type"] == "hello"
         assert second.stdin is not None
         second.stdin.close()
-        assert second.wait(30) == 0
+        assert second.wait(PATIENCE_S) == 0
 
 
 def test_a_guest_of_nobody_says_so(agent: Agent, tmp_path: Path) -> None:
     command = [sys.executable, "-S", "-m", "hostler.agent.files", "guest", str(tmp_path)]
-    failed = subprocess.run(command, env=agent._env, input="{}\n", capture_output=True, text=True, timeout=30)
+    failed = subprocess.run(command, env=agent._env, input="{}\n", capture_output=True, text=True, timeout=PATIENCE_S)
     assert failed.returncode == 1
     assert "No such file" in failed.stderr
 
@@ -225,7 +230,7 @@ def test_probe_asks_nvidia_smi(tmp_path: Path) -> None:
     tool = tmp_path / "nvidia-smi"
     tool.write_text("#!/bin/sh\necho '0, NVIDIA H200, 143771, GPU-1'\necho '1, NVIDIA H200, [N/A], GPU-2'\n")
     tool.chmod(0o755)
-    agent = Agent(tmp_path / "agent", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    agent = Agent(tmp_path / "agent", PATIENT_WITH_TOOLS, PATH=f"{tmp_path}:{os.environ['PATH']}")
     client = agent.client()
     client.send(type="probe", id=7)
     devices = client.message("probe")["facts"]["devices"]
@@ -244,12 +249,19 @@ def test_telemetry_comes_by_itself(agent: Agent) -> None:
     client = Client(agent.directory)
     telemetry = client.receive()
     assert telemetry["type"] == "telemetry"
-    assert client.message("telemetry")["at"] > telemetry["at"]
     assert telemetry["load"] >= 0
     assert telemetry["cores"] >= 1
     assert 0 < telemetry["disk_free_bytes"] < telemetry["disk_bytes"]
     assert 0 < telemetry["memory_free_bytes"] < telemetry["memory_bytes"]
     assert telemetry["backlog_s"] == 0.0
+    client.close()
+
+
+@pytest.mark.long
+def test_telemetry_comes_again_and_again(agent: Agent) -> None:
+    client = Client(agent.directory)
+    telemetry = client.receive()
+    assert client.message("telemetry")["at"] > telemetry["at"]
     client.close()
 
 
@@ -270,17 +282,17 @@ def is_helper(pid: int, mark: bytes) -> bool:
 def test_who_serves_files_dies_with_the_supervisor_however_that_ends(agent: Agent) -> None:
     """The next one does not know of it, and a slow one may lay out a folder in which somebody works by then."""
     agent.client()
-    with connect(str(agent.directory), 30.0) as peer, peer.makefile("rb") as heard:
+    with connect(str(agent.directory), PATIENCE_S) as peer, peer.makefile("rb") as heard:
         for request in ({"type": "files", "protocol": 1, "epoch": 1}, {"op": "find", "sha256": []}):
             peer.sendall(json.dumps(request).encode() + b"\n")
             assert "error" not in json.loads(heard.readline())
         [helper] = helpers(agent)
         os.kill(agent.supervisor, signal.SIGKILL)
-        until(lambda: helper not in helpers(agent), "the helper's end", 5.0)
+        until(lambda: helper not in helpers(agent), "the helper's end")
         assert heard.readline() == b""
     until(agent._is_up, "the next supervisor")
 
 
 def test_who_serves_files_of_a_supervisor_that_is_gone_never_begins(tmp_path: Path, agent: Agent) -> None:
     command = [sys.executable, "-S", "-m", "hostler.agent.files", "of", "1", str(tmp_path)]
-    assert subprocess.run(command, env=agent._env, input=b"", timeout=30).returncode == -signal.SIGKILL
+    assert subprocess.run(command, env=agent._env, input=b"", timeout=PATIENCE_S).returncode == -signal.SIGKILL

@@ -13,19 +13,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hostler.agent import uplink
+from hostler.agent import dial as dial_module, uplink
 from hostler.agent.bridge import Bridge
 from hostler.agent.build import build_zipapp
 from hostler.agent.dial import LONGEST_REST_S, Dialler, Home, rest_s
 from hostler.agent.uplink import Controller, Impostor, Refused, Uplink, fingerprint_of
 from hostler.backends.dialin import context, fingerprint, self_signed
 
-from .harness import until
+from .harness import PATIENCE_S, alive, until
 
 TOKEN = "the-secret-token"
 
@@ -38,15 +39,33 @@ class Server:
         certificate.write_text(self_signed("test"))
         self.fingerprint = fingerprint(certificate)
         self.heard = bytearray()
-        self.calls = 0
+        self.called: list[float] = []
+        """When, by the monotonic clock."""
         self._serve = serve
+        self._streams: list[ssl.SSLSocket] = []
+        self._threads: list[threading.Thread] = []
         self._context = context(certificate, certificate)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._begin(self._accept)
+
+    @property
+    def calls(self) -> int:
+        return len(self.called)
 
     def close(self) -> None:
+        """Return when no thread of it is left."""
+        for each in (self._listener, *self._streams):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)  # a close alone would leave a thread waiting at it
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
         self._listener.close()
+        assert not any(thread.is_alive() for thread in self._threads)
+
+    def _begin(self, what: Callable[..., None], *given: object) -> None:
+        self._threads.append(threading.Thread(target=what, args=given, daemon=True))
+        self._threads[-1].start()
 
     def _accept(self) -> None:
         while True:
@@ -54,12 +73,14 @@ class Server:
                 plain, _ = self._listener.accept()
             except OSError:
                 return
-            self.calls += 1
-            threading.Thread(target=self._one, args=(plain,), daemon=True).start()
+            self.called.append(time.monotonic())
+            self._begin(self._one, plain)
 
     def _one(self, plain: socket.socket) -> None:
+        plain.settimeout(PATIENCE_S)
         try:
             with self._context.wrap_socket(plain, server_side=True) as stream:
+                self._streams.append(stream)
                 self._serve(stream, self)
         except OSError:
             return
@@ -134,7 +155,7 @@ def test_nothing_is_said_to_whoever_shows_another_certificate(
 ) -> None:
     server = serving(record)
     process = dial(server, print_="0" * 64)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 6
     assert server.fingerprint in said
     assert (bytes(server.heard), server.calls > 0) == (b"", True)
@@ -144,7 +165,7 @@ def test_nothing_is_said_to_whoever_shows_another_certificate(
 def test_whoever_is_refused_says_so_and_goes(serving: Callable[..., Server], dial: Dial) -> None:
     server = serving(refuse)
     process = dial(server)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, "not you" in said) == (5, True)
     assert server.calls <= 2
     assert TOKEN not in said
@@ -153,18 +174,19 @@ def test_whoever_is_refused_says_so_and_goes(serving: Callable[..., Server], dia
 def test_one_that_is_hung_up_on_rests_longer_each_time(serving: Callable[..., Server], dial: Dial) -> None:
     server = serving(hang_up)
     process = dial(server)
-    time.sleep(2.5)
+    until(lambda: server.calls >= 8)
     assert process.poll() is None
-    assert 2 <= server.calls <= 12
+    # Of its two connections one has called four times, and has rested at least half of 0.5, 1 and 2 s between.
+    assert server.called[7] - server.called[0] >= 1.75
     assert [rest_s(tries) for tries in (0, 1, 2, 3, 50)] == [0.5, 0.5, 1.0, 2.0, LONGEST_REST_S]
 
 
 def test_one_folder_has_one_dialler(serving: Callable[..., Server], dial: Dial) -> None:
     server = serving(keep_waiting)
     dial(server)
-    until(lambda: server.calls == 2)
+    until(lambda: server.calls >= 2)
     second = dial(server)
-    _, said = second.communicate(timeout=20)
+    _, said = second.communicate(timeout=PATIENCE_S)
     assert (second.returncode, "another dialler" in said) == (3, True)
 
 
@@ -177,7 +199,7 @@ def test_a_token_that_is_none_or_everybody_s(
         token.touch(0o644 if spoilt == "readable" else 0o600)
         token.write_text("" if spoilt == "empty" else TOKEN)
     process = dial(serving(refuse), "--token-file", str(token))
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 2
     assert str(token) in said
 
@@ -187,12 +209,14 @@ def test_the_token_may_come_through_standard_input(serving: Callable[..., Server
     heard = list[dict[str, Any]]()
 
     def listen(stream: ssl.SSLSocket, _: Server) -> None:
-        heard.append(json.loads(stream.recv(4096)))
-        stream.sendall(b'{"type":"refused","reason":"not you"}\n')
+        said = stream.recv(4096)
+        if said:  # the second call is hung up before it says anything where the first was refused by then
+            heard.append(json.loads(said))
+            stream.sendall(b'{"type":"refused","reason":"not you"}\n')
 
     server._serve = listen
     process = dial(server, "--token-file", "-", token="not this one\n")
-    process.communicate(TOKEN + "\n", timeout=20)
+    process.communicate(TOKEN + "\n", timeout=PATIENCE_S)
     assert heard[0]["token"] == TOKEN
     assert (heard[0]["type"], heard[0]["node"], heard[0]["protocol"]) == ("dial", "far", 1)
 
@@ -201,15 +225,21 @@ def test_in_the_background_it_tells_how_the_first_call_went(
     serving: Callable[..., Server], dial: Dial, tmp_path: Path
 ) -> None:
     process = dial(serving(refuse), "--detach")
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, "not you" in said) == (5, True)
     server = serving(keep_waiting)
     process = dial(server, "--detach")
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, "connected" in said) == (0, True)
-    (running,) = [int(each.name) for each in Path("/proc").glob("[0-9]*") if runs(each, tmp_path / "dial")]
+
+    def diallers() -> list[int]:
+        return [int(each.name) for each in Path("/proc").glob("[0-9]*") if runs(each, tmp_path / "dial")]
+
+    until(lambda: len(diallers()) == 1, "the end of the one that was refused")
+    (running,) = diallers()
     assert os.getsid(running) != os.getsid(0)
     os.kill(running, signal.SIGTERM)
+    until(lambda: not alive(running), "its end")
     assert (tmp_path / "dial" / "dial.log").stat().st_mode & 0o077 == 0
 
 
@@ -233,6 +263,35 @@ def test_a_starter_that_is_gone_and_a_log_that_cannot_be_written_end_nothing(
     assert capfd.readouterr().err.count("hostler dial: ") == 2
 
 
+def test_second_refusal_does_not_end_the_dialler_before_the_first_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two calls that are refused at the same time, and the first of them is slow to write its words."""
+    reading, writing = os.pipe()
+    dialler = Dialler(Home(str(tmp_path)), Controller("127.0.0.1", 1, "0" * 64), "far", TOKEN, writing)
+    logged, begun, go_on = list[str](), threading.Event(), threading.Event()
+
+    def slow(words: str) -> None:
+        begun.set()
+        assert go_on.wait(PATIENCE_S)
+        logged.append(words)
+
+    monkeypatch.setattr(dial_module, "_say", slow)
+    ending = [threading.Thread(target=dialler._end, args=(5, "refused: not you")) for _ in range(2)]
+    ending[0].start()
+    assert begun.wait(PATIENCE_S)
+    ending[1].start()
+    was_over = dialler._over.wait(0.3)
+    go_on.set()
+    assert dialler._over.wait(PATIENCE_S)
+    assert dialler._status == 5
+    assert (was_over, logged) == (False, ["refused: not you"])
+    assert os.read(reading, 4096) == b"5 refused: not you"
+    for thread in ending:
+        thread.join(PATIENCE_S)
+    os.close(reading)
+
+
 def test_a_silent_controller_is_taken_for_dead(serving: Callable[..., Server], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uplink, "PING_S", 0.2)
     server = serving(keep_waiting)
@@ -241,6 +300,7 @@ def test_a_silent_controller_is_taken_for_dead(serving: Callable[..., Server], m
     with pytest.raises(ConnectionError, match="silent"):
         line.wait()
     line.close()
+    until(lambda: server.heard.endswith(b"\n"), "the ping")
     assert json.loads(bytes(server.heard)) == {"type": "ping"}
 
 
@@ -286,6 +346,8 @@ def test_the_bridge_copies_both_ways_at_once_and_to_the_last_byte(serving: Calla
             assert piece, f"{wanted} bytes are missing"
             digest.update(piece)
             wanted -= len(piece)
+        if sending.ident is not None:
+            sending.join(PATIENCE_S)
         came[name] = digest.hexdigest()
 
     server = serving(lambda stream, _: talk(stream, down, "up", len(up)))
@@ -297,7 +359,7 @@ def test_the_bridge_copies_both_ways_at_once_and_to_the_last_byte(serving: Calla
     talk(agent, up, "down", len(down))
     until(lambda: "up" in came)
     agent.close()
-    bridge.join(10)
+    bridge.join(PATIENCE_S)
     assert not bridge.is_alive()
     assert came == {"down": hashlib.sha256(down).hexdigest(), "up": hashlib.sha256(up).hexdigest()}
 
@@ -321,5 +383,5 @@ def test_last_words_come_through(serving: Callable[..., Server]) -> None:
     bridge.start()
     until(lambda: bytes(came) == b"last words")
     agent.close()
-    bridge.join(10)
+    bridge.join(PATIENCE_S)
     assert not bridge.is_alive()

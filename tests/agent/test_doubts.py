@@ -50,11 +50,13 @@ def test_outside_of_an_allocation_every_end_is_what_it_seems_to_be() -> None:
 
 
 def test_a_success_is_doubted_the_longer_the_longer_it_took() -> None:
-    judged, loop = [], Loop()
+    judged, loop, now = [], Loop(), [0.0]
+    loop.monotonic = lambda: now[0]
     doubted = Doubts(loop)
     doubted.settle(0, None, 0.02, lambda: judged.append("short"))
     doubted.settle(0, None, 60.0, lambda: judged.append("long"))
-    loop.turn(0.1)
+    now[0] = 0.1
+    loop.turn(0.0)
     assert judged == ["short"]
     doubted.resolve()
     assert judged == ["short", "long"]

@@ -26,6 +26,7 @@ from hostler.model.artifacts import SUFFIXES
 from .harness import PATIENCE_S, SOURCE, Json
 
 LARGE = os.urandom(700_000)
+ABC = hashlib.sha256(b"abc").hexdigest()
 REST = {"op": "find", "sha256": []}
 FOUND: Json = {"found": {}}
 
@@ -216,6 +217,29 @@ def test_a_put_that_cannot_be_understood_ends_the_connection_before_its_bytes(tm
     assert "is no place for" in told["error"]
     [told] = answers(tmp_path, {**put, "size": "many"}, REST)
     assert "size must be an integer" in told["error"]
+
+
+@pytest.mark.parametrize("number", [10**20, -(10**20), 1 << 63, 10**4000])
+@pytest.mark.parametrize(
+    ("op", "field"),
+    [
+        ({"op": "put", "sha256": ABC, "path": f"blobs/{ABC[:2]}/{ABC}", "size": 3, "offset": 0}, "offset"),
+        ({"op": "put", "sha256": ABC, "path": f"blobs/{ABC[:2]}/{ABC}", "size": 3, "offset": 0}, "size"),
+        ({"op": "stock", "after": "", "limit": 10}, "limit"),
+        ({"op": "drop", "names": [], "unused_s": 0}, "unused_s"),
+    ],
+)
+def test_number_too_large_for_the_system_is_refused(tmp_path: Path, op: Json, field: str, number: int) -> None:
+    (told,) = answers(tmp_path, {**op, field: number}, b"abc")
+    assert f"{field} must be" in told["error"]
+    assert len(told["error"]) < 300
+
+
+def test_offset_too_large_for_the_system_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "blobs/x").write_bytes(LARGE)
+    (told,) = answers(tmp_path, {"op": "get", "files": [["blobs/x", 10**20]]})
+    assert "offset must be" in told["error"]
 
 
 def test_what_cannot_be_deleted_keeps_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

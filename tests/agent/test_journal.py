@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.agent.journal import Journal
 from hostler.agent.protocol import encode
@@ -11,6 +11,7 @@ from hostler.agent.protocol import encode
 ENTRIES = st.lists(st.dictionaries(st.text(), st.integers() | st.text() | st.none(), max_size=3), max_size=8)
 
 
+@settings(max_examples=50)
 @given(entries=ENTRIES, torn=st.binary(max_size=40), cut=st.integers(0, 30))
 def test_replay_gives_what_was_written_whatever_is_torn_off(
     tmp_path_factory: pytest.TempPathFactory, entries: list[dict[str, object]], torn: bytes, cut: int

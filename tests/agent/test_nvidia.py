@@ -96,7 +96,7 @@ def test_without_a_field_that_is_needed_there_is_no_answer() -> None:
     assert answered(Nvidia(Any).samples(), answer) is None  # type: ignore[arg-type]
 
 
-def test_who_uses_a_device(tmp_path: Path) -> None:
+def test_nvidia_sample_lists_processes_of_each_device(tmp_path: Path) -> None:
     shop = Workshop(tmp_path)
     ours = subprocess.Popen(["sleep", "600"])
     try:

@@ -16,7 +16,7 @@ import hostler.agent
 from hostler.agent.build import build_zipapp
 from hostler.agent.protocol import VERSION
 
-from .harness import Agent
+from .harness import PATIENCE_S, Agent
 from .test_attempts import attempt
 from .test_berth import HELLO, launch
 from .test_workers import worker
@@ -30,7 +30,7 @@ def test_python_3_8_is_enough() -> None:
         pytest.skip("vermin is not installed in this environment")
     # pidfd_open is asked for with hasattr before it is used.
     command = [vermin, "--target=3.8-", "--no-tips", "--violations", "--exclude", "os.pidfd_open", str(PACKAGE)]
-    checked = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=10 * PATIENCE_S)
     assert checked.returncode == 0, checked.stdout
 
 
@@ -57,7 +57,7 @@ def test_zipapp_is_reproducible_and_runs_without_anything_else(tmp_path: Path) -
     assert build_zipapp(first) == build_zipapp(second)
     assert first.read_bytes() == second.read_bytes()
     command = [sys.executable, "-I", "-S", str(first), "--version"]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd="/")
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, cwd="/")
     assert answer.stdout.strip() == VERSION
     assert sorted(tmp_path.iterdir()) == [first, second]
 
@@ -102,7 +102,7 @@ def in_allocation(program: list[str], root: Path) -> None:
         first = "".join(json.dumps(each) + "\n" for each in (HELLO, launch(attempt("j1.1", "true"))))
         asked = {"id": 1, "op": "prepare", "token": "b1", "files": {"0/first.in": first}}
         ran = {"id": 2, "op": "run", "argv": [*program, "berth", "--root", str(root), "--token", "b1", "--idle-s", "0"]}
-        for request in (asked, {**ran, "timeout_s": 30}):
+        for request in (asked, {**ran, "timeout_s": PATIENCE_S}):
             print(json.dumps(request), file=post.stdin, flush=True)
             answer = json.loads(post.stdout.readline())
             assert "error" not in answer
@@ -114,6 +114,6 @@ def in_allocation(program: list[str], root: Path) -> None:
 
 def runs(name: str) -> bool:
     try:
-        return subprocess.run([name, "--version"], capture_output=True, timeout=30).returncode == 0
+        return subprocess.run([name, "--version"], capture_output=True, timeout=PATIENCE_S).returncode == 0
     except OSError:
         return False

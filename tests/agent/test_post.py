@@ -35,9 +35,10 @@ class Post:
     def __init__(self, root: Path, **env: str) -> None:
         command = [sys.executable, "-m", "hostler.agent", "post", "--root", str(root)]
         more = {**os.environ, "PYTHONPATH": str(SOURCE), **env}
+        self.started_at = time.time()
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=more, cwd="/")
         self.told: list[Json] = []
-        self.data: dict[int, bytes] = {}
+        self.data: dict[int, bytearray] = {}
         self._ids = 0
         self.hello = self._next()
 
@@ -102,8 +103,7 @@ class Post:
         assert text, "the post has ended"
         message: Json = json.loads(text)
         if message.get("type") == "data":
-            data = self.process.stdout.read(message["size"])
-            self.data[message["stream"]] = self.data.get(message["stream"], b"") + data
+            self.data.setdefault(message["stream"], bytearray()).extend(self.process.stdout.read(message["size"]))
         return message
 
 
@@ -124,14 +124,16 @@ def root(tmp_path: Path) -> Path:
 
 def test_hello(post: Post, root: Path) -> None:
     assert (post.hello["type"], post.hello["protocol"], post.hello["root"]) == ("hello", 1, str(root))
-    assert abs(post.hello["now"] - time.time()) < 60
+    assert post.started_at <= post.hello["now"] <= time.time()
     assert root.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     command = [sys.executable, "-m", "hostler.agent", "post", "--root", str(tmp_path / "file" / "root")]
-    failed = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True, timeout=30)
+    failed = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True, timeout=PATIENCE_S
+    )
     assert failed.returncode == 2
     assert b"cannot use the folder" in failed.stderr
 
@@ -198,7 +200,7 @@ def test_a_line_without_an_end_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPa
 
 
 def run(post: Post, script: str, **more: Any) -> Json:
-    return post.ask("run", argv=["sh", "-c", script], **{"timeout_s": 30, **more})
+    return post.ask("run", argv=["sh", "-c", script], **{"timeout_s": PATIENCE_S, **more})
 
 
 def test_a_command(post: Post) -> None:
@@ -217,18 +219,23 @@ def test_a_program_that_is_missing(post: Post) -> None:
 
 
 def test_one_that_takes_too_long_is_killed_with_all_it_started(post: Post, root: Path) -> None:
-    done = run(post, f"echo before; sleep 3600 & echo $! > {root}/pid; sleep 3600", timeout_s=0.5)
-    assert (done["status"], done["timed_out"], done["out"]) == (None, True, "before\n")
-    assert 0.5 <= done["seconds"] < 5
+    script = f"sleep 3600 & echo $! > {root}/pid; echo before; sleep 3600"
+    for timeout_s in (0.5, 4.0, PATIENCE_S):  # on a crowded machine it has not come to its words in half a second
+        done = run(post, script, timeout_s=timeout_s)
+        assert (done["status"], done["timed_out"]) == (None, True)
+        assert done["seconds"] >= timeout_s
+        if done["out"]:
+            break
+    assert done["out"] == "before\n"
     pid = int((root / "pid").read_text())
     until(lambda: not alive(pid), "its end")
 
 
-def test_one_that_leaves_others_with_its_output_is_not_waited_for(post: Post) -> None:
-    done = run(post, "setsid sh -c 'while :; do echo x; sleep 0.01; done' & echo $!; sleep 0.2")
-    assert done["status"] == 0
-    assert done["seconds"] < 5
-    os.killpg(int(done["out"].split()[0]), signal.SIGKILL)
+def test_one_that_leaves_others_with_its_output_is_not_waited_for(post: Post, root: Path) -> None:
+    other = f"echo $$ > {root}/pid.new; mv {root}/pid.new {root}/pid; while :; do echo x; sleep 0.01; done"
+    done = run(post, f"setsid sh -c '{other}' & while ! [ -e {root}/pid ]; do sleep 0.01; done")
+    assert (done["status"], done["timed_out"]) == (0, False)
+    os.killpg(int((root / "pid").read_text()), signal.SIGKILL)
 
 
 def test_output_is_bounded(post: Post) -> None:
@@ -237,11 +244,14 @@ def test_output_is_bounded(post: Post) -> None:
     assert len(done["out"]) + len(done["err"]) == 16 << 20
 
 
-def test_four_at_a_time(post: Post) -> None:
-    began = time.monotonic()
-    asked = [post.request("run", argv=["sleep", "1"], timeout_s=30) for _ in range(8)]
+def test_post_runs_four_commands_at_a_time(post: Post, tmp_path: Path) -> None:
+    script = f"touch {tmp_path}/$0; while ! [ -e {tmp_path}/go ]; do sleep 0.02; done"
+    asked = [post.request("run", argv=["sh", "-c", script, f"{n}.up"], timeout_s=2 * PATIENCE_S) for n in range(8)]
+    until(lambda: len(list(tmp_path.glob("*.up"))) >= 4, "the first four")
+    time.sleep(0.5)
+    assert len(list(tmp_path.glob("*.up"))) == 4
+    (tmp_path / "go").touch()
     assert [post.answer(number)["status"] for number in asked] == [0] * 8
-    assert 1.95 < time.monotonic() - began < 7
 
 
 @pytest.mark.parametrize(
@@ -476,9 +486,7 @@ def test_news_come_though_the_time_of_the_folder_does_not_change(post: Post, roo
     time.sleep(3)
     publish(root, "a", "0.0.ended", {})
     os.utime(folder, (1, 1))
-    began = time.monotonic()
     assert news(post, "a")[2] == "ended"
-    assert time.monotonic() - began < 15
 
 
 def test_news_that_are_damaged_keep_nobody_waiting(post: Post, root: Path) -> None:
@@ -510,15 +518,17 @@ def test_a_conversation_with_an_agent_in_an_allocation(post: Post, begin: Begin)
 
 
 def test_what_was_to_be_said_first_is_prepared_and_listened_to_before_anybody_is_there(
-    post: Post, begin: Begin
+    post: Post, begin: Begin, tmp_path: Path
 ) -> None:
-    first = lines(HELLO, launch(attempt("j1.1", "sleep", "1"))).decode()
+    runs = shell("j1.1", f"while ! [ -e {tmp_path}/go ]; do sleep 0.02; done")
+    first = lines(HELLO, launch(runs)).decode()
     post.ask("prepare", token="b1", files={"0/first.in": first})
     sid = post.ask("listen", token="b1", task=0, run=0, stream="first", create=False, offset=0)["stream"]
     berth = begin()
     post.heard(sid, "started", attempt="j1.1")
     post.say(sid, launch(attempt("j2.1", "true", queue="cpu1")))
     assert post.heard(sid, "ended", attempt="j2.1")["exit_code"] == 0
+    (tmp_path / "go").touch()
     assert berth.ending()["why"] == "done"
     again = post.ask("listen", token="b1", task=0, run=0, stream="first", create=False, offset=10)["stream"]
     for _ in range(2):

@@ -4,15 +4,18 @@ import contextlib
 import json
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.agent.protocol import (
     LineBuffer,
     LineTooLong,
     RequestError,
     attempt_spec,
+    chunk_specs,
     decode,
     encode,
+    ends,
+    id_list,
     is_id,
     loads,
     worker_spec,
@@ -33,7 +36,7 @@ def test_lines_are_whole_however_the_stream_is_cut(lines: list[bytes], cuts: lis
 
 
 @pytest.mark.parametrize("data", [b"x" * 11, b"ok\n" + b"x" * 11, b"x" * 11 + b"\n"])
-def test_a_line_that_is_too_long(data: bytes) -> None:
+def test_line_that_is_too_long_is_refused(data: bytes) -> None:
     with pytest.raises(LineTooLong, match="10 bytes"):
         LineBuffer(10).feed(data)
 
@@ -46,6 +49,7 @@ def test_an_id_is_a_safe_file_name(text: str) -> None:
         assert text.isascii()
 
 
+@settings(max_examples=50)
 @given(st.recursive(st.none() | st.floats(allow_nan=False) | st.text() | st.integers(), st.lists, max_leaves=20))
 def test_what_was_read_can_be_written(value: object) -> None:
     with contextlib.suppress(RequestError):
@@ -90,3 +94,31 @@ def test_any_attempt_is_a_spec_or_a_request_error(raw: dict[str, object]) -> Non
     with contextlib.suppress(RequestError):
         spec = attempt_spec(raw)
         assert (spec.id, spec.argv) == (raw["id"], raw["argv"])
+
+
+def test_good_chunks_are_taken_beside_bad_ones_which_are_named() -> None:
+    good, bad, error = chunk_specs([["c1", 0, 5], ["empty", 3, 3], ["reversed", 5, 4], ["c4", 0], ["c5", 0, "9"], "c6"])
+    assert good == [("c1", 0, 5), ("empty", 3, 3)]
+    assert bad == ["reversed", "c4", "c5"]
+    assert "integers start <= stop" in str(error)
+
+
+def test_good_ends_and_ids_are_taken_beside_bad_ones() -> None:
+    assert ends([["c1", 5], ["c2", "5"], ["../c3", 1], ["c4", True]])[0] == [("c1", 5)]
+    assert id_list(["j1.1", "..", 5, "j2.1"], "attempts")[0] == ["j1.1", "j2.1"]
+
+
+@pytest.mark.parametrize("raw", [None, {}, "c1", 5])
+def test_list_that_is_none_has_no_good_item(raw: object) -> None:
+    good, bad, error = chunk_specs(raw)
+    assert (good, bad) == ([], [])
+    assert error is not None
+    assert ends(raw)[0] == []
+    assert ends(raw)[1] is not None
+    assert id_list(raw, "attempts")[1] is not None
+
+
+def test_lists_without_a_bad_item_are_no_error() -> None:
+    assert chunk_specs([["c1", -(2**70), 2**70]]) == ([("c1", -(2**70), 2**70)], [], None)
+    assert ends([["c1", 0]]) == ([("c1", 0)], None)
+    assert id_list([], "attempts") == ([], None)

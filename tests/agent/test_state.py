@@ -78,7 +78,7 @@ def parts(state: State) -> dict[str, Any]:
     return copy.deepcopy(vars(state))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(stories())
 def test_compaction_changes_nothing(story: Story) -> None:
     state = State(copy.deepcopy(story))
@@ -87,6 +87,7 @@ def test_compaction_changes_nothing(story: Story) -> None:
     assert list(State(compact).entries()) == compact
 
 
+@settings(max_examples=50)
 @given(stories(), st.integers(0, 40))
 def test_compaction_at_any_moment_changes_nothing_later(story: Story, moment: int) -> None:
     before, after = copy.deepcopy(story[:moment]), copy.deepcopy(story[moment:])
@@ -94,6 +95,7 @@ def test_compaction_at_any_moment_changes_nothing_later(story: Story, moment: in
     assert parts(compacted) == parts(State(copy.deepcopy(story)))
 
 
+@settings(max_examples=50)
 @given(stories())
 def test_nothing_acknowledged_is_kept_and_nothing_else_is_forgotten(story: Story) -> None:
     state = State(copy.deepcopy(story))

@@ -12,9 +12,10 @@ import pytest
 from hostler.agent import procs
 from hostler.agent.queries import Query
 from hostler.agent.tools import Question, Talk
+from tests.patience import PATIENCE_S
 
 from .harness import alive, until
-from .toolbox import Workshop
+from .toolbox import NOTES_HANG, Workshop
 
 
 def digits(text: str) -> str | None:
@@ -36,12 +37,15 @@ def test_a_talk_gets_the_answers_of_real_programs(tmp_path: Path) -> None:
 
 
 def test_a_program_that_hangs_is_killed_with_all_it_started_and_named_once(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path, patience_s=0.3)
+    shop = Workshop(tmp_path)
     pids = tmp_path / "pids"
-    shop.put("tool", f"sleep 600 &\necho $$ $! > {pids}.new; mv {pids}.new {pids}\nwait\n")
+    shop.put("tool", f"sleep 600 &\necho $$ $! > {pids}\n{NOTES_HANG}wait\n")
     assert shop.ask(talk("tool")) == [None]
     until(lambda: not any(alive(int(pid)) for pid in pids.read_text().split()), "their end")
-    words = "tool gave no answer within 0.3 s and was killed; what it knows of its devices is unknown until it answers"
+    words = (
+        f"tool gave no answer within {PATIENCE_S:g} s and was killed; "
+        "what it knows of its devices is unknown until it answers"
+    )
     assert shop.complaints == [words]
     shop.ask(talk("tool"))
     assert shop.complaints == [words], "it is the same bout"
@@ -82,12 +86,20 @@ def test_two_who_ask_the_same_program_wait_for_each_other(tmp_path: Path) -> Non
 
 def test_none_is_started_beside_one_that_cannot_be_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kill that does nothing stands for a process that hangs in the kernel."""
-    shop = Workshop(tmp_path, patience_s=0.3)
+    shop = Workshop(tmp_path)
     starts = tmp_path / "starts"
-    shop.put("tool", f"echo $$ >> {starts}\nexec sleep 600\n")
+    shop.put("tool", f"echo $$ >> {starts}\n{NOTES_HANG}exec sleep 600\n")
     monkeypatch.setattr(Query, "stop", lambda query: None)
     assert shop.ask(talk("tool")) == [None]
-    assert shop.ask(talk("tool", times=2)) == [None, None]
+    ends: list[Any] = []
+
+    def later() -> list[Any]:
+        shop.pass_time(PATIENCE_S)
+        return ends
+
+    shop.tools.converse(talk("tool", times=2), ends.append)
+    shop.until(later)
+    assert ends == [[None, None]]
     (pid,) = starts.read_text().split()
     assert shop.complaints[1:] == [
         "tool was killed and is still there, so it hangs in the kernel; it is not asked again until it is gone"
@@ -109,7 +121,7 @@ def test_stop_ends_what_is_asked(tmp_path: Path) -> None:
     until(lambda: not alive(int(pid.read_text())), "its end")
 
 
-def test_who_belongs_to_an_agent(tmp_path: Path) -> None:
+def test_belongs_to_tells_children_of_an_agent(tmp_path: Path) -> None:
     assert procs.belongs_to(os.getpid(), "/nowhere") is True
     assert procs.belongs_to(os.getppid(), "/nowhere") is False
     assert procs.belongs_to(1 << 30, "/nowhere") is None

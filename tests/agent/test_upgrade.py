@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hostler.agent import compiled
 from hostler.agent.build import build_zipapp
 
 from .harness import PATIENCE_S, Agent, alive, fill, until
@@ -18,14 +19,17 @@ from .test_attempts import attempt, shell
 from .test_workers import opened, worker
 
 
-@pytest.fixture
-def zipapps(tmp_path: Path) -> tuple[Path, Path]:
-    """The agent, and another one that does the same."""
-    old, new = tmp_path / "old.pyz", tmp_path / "new.pyz"
+@pytest.fixture(scope="module")
+def zipapps(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The agent, and another one that does the same; compiled beside them, which saves most of each start."""
+    folder = tmp_path_factory.mktemp("zipapps")
+    old, new = folder / "old.pyz", folder / "new.pyz"
     build_zipapp(old)
     build_zipapp(new)
     with zipfile.ZipFile(new, "a") as archive:
         archive.writestr("later", b"it is another file")
+    for each in (old, new):
+        compiled.leave(str(each))
     return old, new
 
 
@@ -85,17 +89,22 @@ def test_a_program_that_is_not_there_or_another_is_refused(agent: Agent, zipapps
     assert client.ended("j1.1")["exit_code"] == 3
 
 
-def test_a_program_that_cannot_be_started_changes_nothing(agent: Agent, zipapps: tuple[Path, Path]) -> None:
+def test_a_program_that_cannot_be_started_changes_nothing(
+    agent: Agent, zipapps: tuple[Path, Path], tmp_path: Path
+) -> None:
     client = agent.client()
-    zipapps[1].write_bytes(b"no program")
-    client.send(type="upgrade", zipapp=str(zipapps[1]), sha256=digest(zipapps[1]))
+    broken = tmp_path / "broken.pyz"
+    broken.write_bytes(b"no program")
+    client.send(type="upgrade", zipapp=str(broken), sha256=digest(broken))
     until(lambda: client.receive() == {}, "the hang-up")
     until(agent._is_up, "an agent")
     assert agent.process.poll() is None
     assert agent.client().hello["code"] == digest(zipapps[0])
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.05, 0.1, 0.2, 0.3])
+@pytest.mark.parametrize(
+    "after_s", [0.0, *(pytest.param(each, marks=pytest.mark.long) for each in (0.05, 0.2, 0.3)), 0.1]
+)
 def test_a_signal_in_the_midst_of_it_ends_the_agent(agent: Agent, zipapps: tuple[Path, Path], after_s: float) -> None:
     """Whoever of the two it meets: it is neither lost, nor does it kill a keeper that leaves processes behind."""
     client = agent.client()

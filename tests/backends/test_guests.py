@@ -46,6 +46,12 @@ class Node:
             return courier
 
 
+async def settled() -> None:
+    """Everybody has come as far as they can: nothing here takes time."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
 @pytest.fixture
 def node() -> Node:
     return Node()
@@ -68,7 +74,7 @@ async def test_one_that_waits_serves_for_less(node: Node) -> None:
 async def test_what_is_soon_through_is_waited_for(node: Node) -> None:
     go = asyncio.Event()
     users = [asyncio.create_task(node.use(MUCH, go)) for _ in range(5)]
-    await asyncio.sleep(0.01)
+    await settled()
     assert await node.use(MORE) is None, "not worth the wait"
     go.set()
     assert await asyncio.gather(*users) == [node.lines[0]] * 5
@@ -77,7 +83,7 @@ async def test_what_is_soon_through_is_waited_for(node: Node) -> None:
 async def test_what_is_not_has_another_beside_it(node: Node) -> None:
     go = asyncio.Event()
     large = asyncio.create_task(node.use(SOON + 1, go))
-    await asyncio.sleep(0.01)
+    await settled()
     assert await node.use(MUCH) is node.lines[1]
     go.set()
     assert await large is node.lines[0]
@@ -101,9 +107,9 @@ async def test_one_that_was_not_used_to_the_end_is_not_used_again(node: Node) ->
 async def test_who_waits_no_more_leaves_the_others_theirs(node: Node) -> None:
     go = asyncio.Event()
     first = asyncio.create_task(node.use(MUCH, go))
-    await asyncio.sleep(0.01)
+    await settled()
     second, third = (asyncio.create_task(node.use(MUCH)) for _ in range(2))
-    await asyncio.sleep(0.01)
+    await settled()
     second.cancel()
     go.set()
     assert await first is await third is node.lines[0]
@@ -113,9 +119,9 @@ async def test_who_waits_no_more_leaves_the_others_theirs(node: Node) -> None:
 async def test_the_next_in_turn_has_a_new_one_where_the_first_one_broke(node: Node) -> None:
     go = asyncio.Event()
     first = asyncio.create_task(node.use(MUCH, go))
-    await asyncio.sleep(0.01)
+    await settled()
     second = asyncio.create_task(node.use(MUCH))
-    await asyncio.sleep(0.01)
+    await settled()
     first.cancel()
     assert await second is node.lines[1]
     assert node.lines[0].broken
@@ -124,7 +130,7 @@ async def test_the_next_in_turn_has_a_new_one_where_the_first_one_broke(node: No
 async def test_one_that_nothing_more_comes_for_is_hung_up_on(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guests, "KEPT_S", 0.0)
     await node.use(MUCH)
-    await asyncio.sleep(0.01)
+    await settled()
     assert node.lines[0].broken
     assert node.guests._guests == []
 

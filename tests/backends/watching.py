@@ -8,6 +8,7 @@ from typing import TypeVar
 from hostler.backends.remote import RemoteNode
 from hostler.model.errors import LinkError
 from hostler.model.inputs import DeviceProved, Ended, Input, LinkUp, NodeFound, Started, Trouble
+from tests.patience import PATIENCE_S
 
 Told = TypeVar("Told", DeviceProved, Ended, LinkUp, NodeFound, Started, Trouble)
 
@@ -33,7 +34,7 @@ class Watch:
 
     async def first(self, kind: type[Told]) -> Told:
         """The first of its kind; the link must hold until then."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 for each in self.told:
                     if isinstance(each, kind):
@@ -45,7 +46,7 @@ class Watch:
 
     async def broken(self) -> LinkError:
         """Why the link was lost, or refused."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await self._task
         assert self.lost is not None
         return self.lost

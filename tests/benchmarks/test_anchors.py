@@ -35,7 +35,9 @@ def test_a_rung_of_rate_0_is_greedy() -> None:
     assert (Ladder(game, 1.0).choose(states, seeds) != GreedyPlayer(game).choose(states, seeds)).any()
 
 
-def test_a_small_board_is_measured() -> None:
+@pytest.mark.long
+def test_a_small_board_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anchors.RESAMPLES", 40)
     figures = measure(Study(make("hex4", 2), 0.05))
     assert figures["random"] == (0.0, 0.0, 0.0)
     for player in ("greedy", "mc-200"):

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 from history_rows import Made, System, ran_of, snapshot_of
 
-JOBS = 1000
+JOBS = 250
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, System]:
 def test_rows_are_made_as_the_system_writes_them(system: tuple[Path, System]) -> None:
     place, made = system
     with asked(place) as connection:
-        (sample,) = find(connection, ("j500",))
+        (sample,) = find(connection, (f"j{JOBS // 2}",))
         bulk = Made(sample)
         for table, make in ((tables.past, bulk.past), (tables.jobs, bulk.jobs)):
             rows = [dict(row._mapping) for row in connection.execute(table.select().order_by(table.c.number))]

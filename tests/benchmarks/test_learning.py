@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 from scipy.stats import binomtest
+from tests.patience import PATIENCE_S
 
 from learning import bars, draw, final_row, model_rows, stage_rows, sum_row, time_rows
 from learning_final import Final, sign_test, untrained_player
@@ -185,10 +186,12 @@ def test_there_is_no_picture_without_a_rating(story: Story, tmp_path: Path) -> N
     assert not (tmp_path / "none.svg").exists()
 
 
+@pytest.mark.long
 def test_a_fleet_file_that_is_refused_ends_the_benchmark_with_the_reason(tmp_path: Path) -> None:
     assert "nowhere" in _failed("name: x\nnowhere: 1\n", tmp_path)
 
 
+@pytest.mark.long
 def test_a_fleet_file_without_the_one_config_is_refused(tmp_path: Path) -> None:
     assert "has 0 training configs" in _failed("name: x\nnodes: [{name: here, cpu_slots: 1}]\n", tmp_path)
 
@@ -199,7 +202,7 @@ def _failed(fleet: str, folder: Path) -> str:
     file.write_text(fleet)
     command = [sys.executable, str(BENCHMARKS / "learning.py"), "--config", str(file), "--minutes", "1"]
     ended = subprocess.run(command, env={**os.environ, "TMPDIR": str(folder)}, stderr=subprocess.PIPE, text=True,
-                           timeout=120, check=False)  # fmt: skip
+                           timeout=PATIENCE_S, check=False)  # fmt: skip
     assert ended.returncode == 1
     assert [each.name for each in folder.iterdir()] == ["fleet.yaml"], "it leaves nothing"
     return ended.stderr

@@ -44,6 +44,7 @@ def test_no_rule_does_more_than_can_be_done(drawn: Week, rule: Rule) -> None:
     assert len(played.waits) == len(drawn.trainings)
 
 
+@pytest.mark.long
 def test_hostler_plays_the_same_week(drawn: Week) -> None:
     played = providers_ours.play(drawn)
     busy, useful = figures(drawn, played)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
 
 from hostler.model.codec import digest
 from hostler.web.pages.static import Static
@@ -17,9 +17,13 @@ from tests.browser.chromium import OPTIONS, PICTURES, chromium
 from tests.integration.conftest import NODE, WORKER, Fleet, a_fleet, until
 from tests.integration.loops import LOOP_PATIENCE_S
 from tests.integration.test_loop_commands import own
+from tests.patience import PATIENCE_S
+from tests.ports import quiet_port
+from tests.tiers import demand_services
 from tests.web.rl.builders import ADVICE, line, output, told
 
-PATIENCE_MS = 40_000
+PATIENCE_MS = 1000 * PATIENCE_S
+expect.set_options(timeout=PATIENCE_MS)
 HOSTILE = "<img src=x onerror=alert(1)><harm> \"'&{{ 7 * 7 }} \u202e</script> javascript:alert(1)"
 FAILS = """
 import json, os, sys
@@ -91,6 +95,7 @@ class Site:
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """A real Chromium."""
+    demand_services("a browser")
     program = chromium()
     if program is None:
         pytest.skip("there is no chromium; Debian and Ubuntu: sudo apt-get install chromium")
@@ -111,7 +116,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with a_fleet(tmp_path_factory.mktemp("site"), nodes=[node], configs=[own("coins", idle_after=goal)]) as fleet:
         assert fleet.launch("--until-idle").wait(LOOP_PATIENCE_S) == 0, fleet.log()
         fleet.settle(nodes=[node])
-        fleet.start()
+        fleet.start("--port", str(quiet_port()))  # it listens there again after the test in which it ends
         fleet.client.submit([sweep("seeds", 1000, planted=[7, 500])])
         once = {"max_attempts": {"exit": 1}}
         fleet.over(fleet.python(FAILS, HOSTILE, name=HOSTILE, key="fails", config=HOSTILE, retry=once))

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import PATIENCE_MS, Site
+from tests.browser.conftest import Site
 from tests.integration.conftest import WAIT, until
 
+pytestmark = pytest.mark.services
 NOT_AGAIN = "window.stayed = true"
 
 
@@ -48,25 +49,25 @@ def waits(gate: Path) -> tuple[str, ...]:
 def test_a_job_is_submitted_followed_and_seen_to_end(site: Site, page: Page, gate: Path) -> None:
     job = submitted(site, page, "waits for a file", *waits(gate))
     page.evaluate(NOT_AGAIN)
-    expect(page.locator("#head .state")).to_have_text("running", timeout=PATIENCE_MS)
+    expect(page.locator("#head .state")).to_have_text("running")
     gate.touch()
-    expect(page.locator("#head .state")).to_have_text("done", timeout=PATIENCE_MS)
+    expect(page.locator("#head .state")).to_have_text("done")
     expect(page.locator("#attempts")).to_contain_text(f"{job}.1")
     assert page.evaluate("window.stayed"), "it followed by itself"
 
 
 def test_a_job_is_cancelled_and_tried_again(site: Site, page: Page, gate: Path) -> None:
     job = submitted(site, page, "to be cancelled", *waits(gate))
-    expect(page.locator("#head .state")).to_have_text("running", timeout=PATIENCE_MS)
+    expect(page.locator("#head .state")).to_have_text("running")
     page.get_by_label("Reason").fill("wrong <b>data</b>")
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#said")).to_have_text("Cancel: accepted.")
-    expect(page.locator("#head .state")).to_have_text("cancelled", timeout=PATIENCE_MS)
+    expect(page.locator("#head .state")).to_have_text("cancelled")
     expect(page.locator("#story")).to_contain_text("wrong <b>data</b>")
     page.get_by_role("button", name="Retry").click()
-    expect(page.locator("#head .state")).to_have_text("running", timeout=PATIENCE_MS)
+    expect(page.locator("#head .state")).to_have_text("running")
     page.get_by_role("button", name="Cancel").click()
-    expect(page.locator("#head .state")).to_have_text("cancelled", timeout=PATIENCE_MS)
+    expect(page.locator("#head .state")).to_have_text("cancelled")
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#said[data-kind=bad]")).to_contain_text(job)
     site.faults[:] = [fault for fault in site.faults if "409" not in fault]
@@ -85,7 +86,7 @@ def test_what_waits_is_explained_and_ranked(site: Site, page: Page, gate: Path) 
     page.get_by_role("button", name="Set").click()
     expect(page.locator("#head")).to_contain_text("Priority\n7", use_inner_text=True)
     gate.touch()
-    expect(page.locator("#head .state")).to_have_text("done", timeout=PATIENCE_MS)
+    expect(page.locator("#head .state")).to_have_text("done")
 
 
 def test_a_node_is_drained_and_given_work_again(site: Site, page: Page) -> None:
@@ -97,10 +98,10 @@ def test_a_node_is_drained_and_given_work_again(site: Site, page: Page) -> None:
     page.get_by_role("button", name="Drain", exact=True).click()
     expect(page.locator("#held-back")).to_contain_text("a new fan")
     drained = other.locator(".node .tag", has_text="drained")  # others: a disk nearly full, where this runs
-    expect(drained).to_have_count(1, timeout=PATIENCE_MS)
+    expect(drained).to_have_count(1)
     assert site.fleet.client.nodes()[0]["cordon"]["why"] == "a new fan"
     page.get_by_role("button", name="Resume").click()
-    expect(drained).to_have_count(0, timeout=PATIENCE_MS)
+    expect(drained).to_have_count(0)
     assert other.evaluate("window.stayed")
 
 
@@ -108,11 +109,13 @@ def test_an_alert_is_tried_looked_after_and_silenced(site: Site, page: Page) -> 
     site.go(page, "events")
     page.evaluate(NOT_AGAIN)
     page.get_by_text("Rules, and where alerts are told").click()
+    # An alert that is tried is over after a minute; on a crowded machine what follows takes longer.
+    page.route("**/rules/*/test", lambda route: route.continue_(post_data='{"lasts_s": 600}'))
     page.get_by_role("button", name="Try gpu_idle").click()
     expect(page.locator("#said")).to_contain_text("gpu_idle is tried")
     page.locator("#alerts").scroll_into_view_if_needed()
     alert = page.locator("#alerts .alert", has_text="gpu_idle")
-    expect(alert).to_contain_text("test", timeout=PATIENCE_MS)
+    expect(alert).to_contain_text("test")
     expect(page.locator("#strip")).to_contain_text("1 alert")
     alert.get_by_role("button", name="Acknowledge").click()
     page.get_by_label("Note").fill("<b>mine</b>")
@@ -130,12 +133,12 @@ def test_an_alert_is_tried_looked_after_and_silenced(site: Site, page: Page) -> 
     row = page.locator("#silences tr", has_text="the fan")
     assert any(each["why"] == "the fan" for each in site.fleet.client.silences())
     row.get_by_role("button", name="End").click()
-    expect(row).to_have_count(0, timeout=PATIENCE_MS)
+    expect(row).to_have_count(0)
     assert page.evaluate("window.stayed")
 
 
 def test_a_form_that_was_opened_is_closed_by_the_keyboard(site: Site, page: Page) -> None:
-    made = site.fleet.client.test_alert("selfplay_slow", lasts_s=30.0)
+    made = site.fleet.client.test_alert("selfplay_slow", lasts_s=600.0)
     site.go(page, "events")
     button = page.locator("#alerts .alert", has_text="selfplay_slow").get_by_role("button", name="Silence")
     button.focus()
@@ -184,12 +187,12 @@ def test_a_lost_connection_is_seen_and_heals(site: Site, page: Page) -> None:
     port = int(site.url.rpartition(":")[2])
     site.fleet.signal(signal.SIGINT)
     site.fleet.ended()
-    expect(page.locator("#lost")).to_contain_text("has not been heard for", timeout=PATIENCE_MS)
+    expect(page.locator("#lost")).to_contain_text("has not been heard for")
     site.fleet.launch("--port", str(port))
     until(site.fleet._is_up, "the controller's answer", log=site.fleet.log)
-    expect(page.locator("#lost")).to_be_hidden(timeout=PATIENCE_MS)
+    expect(page.locator("#lost")).to_be_hidden()
     job = site.fleet.script("true", name="after the break")
-    expect(page.locator("#newest")).to_contain_text(job, timeout=PATIENCE_MS)
+    expect(page.locator("#newest")).to_contain_text(job)
     assert page.evaluate("window.stayed")
     site.faults[:] = [fault for fault in site.faults if "net::ERR" not in fault]
 

@@ -20,7 +20,7 @@ from hostler.store import open_journal
 
 HERE = Path(__file__).parent
 CONFIG = "hex4_2p"
-LONGEST_S = 600.0
+LONGEST_S = 3600.0
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from hostler.model.learning import ModelStatus
 from hostler.model.work import WorkKind
 from tests.canary.loop import Run, play, run_loop
 
+pytestmark = pytest.mark.long
 SIGNIFICANT = 0.01
 GROUPS = 120
 

@@ -18,6 +18,8 @@ from hostler.workloads.gameboy.spent import Spent
 from tests.workloads.gameboy.conftest import one_thread
 
 __all__ = ["one_thread"]
+
+pytestmark = pytest.mark.long
 SOLVED = 475.0
 """Mean return over 100 episodes at which CartPole-v1 counts as solved (Gymnasium's registry, `reward_threshold`)."""
 STEPS = 100_000

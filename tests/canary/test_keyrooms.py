@@ -16,6 +16,8 @@ from tests.workloads.gameboy.conftest import cart, keyrooms, one_thread
 
 __all__ = ["cart", "keyrooms", "one_thread"]
 
+pytestmark = pytest.mark.long
+
 STEPS_MAX = 400_000
 SEEDS = range(4, 12)
 """Some find the first door at once, some within 800,000 steps not: about every second one has learnt by `STEPS_MAX`.

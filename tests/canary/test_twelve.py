@@ -22,6 +22,7 @@ from hostler.workloads.alphazero import evaluation, export, segments, selfplay, 
 from hostler.workloads.alphazero.artifacts import SEGMENT
 from tests.workloads.alphazero.stages import Node
 
+pytestmark = pytest.mark.long
 BOARDS = {"hex8": 61, "square8": 64, "square19": 361, "hexagonal": 469}
 TWELVE = [f"{board}_{players}p" for board in BOARDS for players in (2, 3, 4)]
 WORKS = {"selfplay": selfplay.run, "export": export.run, "training": training.run, "evaluation": evaluation.run}

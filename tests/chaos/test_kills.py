@@ -1,6 +1,7 @@
 """Real processes, killed at random moments, again and again: nothing is lost and nothing counts twice.
 
-`CHAOS_KILLS` is the number of kills of each kind; `make campaign` sets it to 100.
+`make test` kills one process of each kind, `make test-long` `KILLS` of each. `CHAOS_KILLS` is another number of them;
+`make campaign` sets it to 100.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import sqlite3
 import subprocess
 import sys
 import time
@@ -24,26 +26,35 @@ from hostler.model.work import JobState
 from hostler.runtime.proof import proof_of
 from hostler.runtime.snapshots import recovered
 from hostler.store import open_journal
+from tests.patience import PATIENCE_S
 
 KILLS = int(os.environ.get("CHAOS_KILLS", "8"))
 PER_S = 4000.0
-BETWEEN_KILLS_S = (0.05, 0.9)
+STOP = 10_000_000
+"""Items of the sweep: at that speed twenty minutes of both devices, so that it is never over before the last kill."""
+EARLY = 4000
+"""Items that are searched within the first second."""
+PAUSE_S = 0.9
+"""Kills come at random moments within so long after something has happened."""
+AT_ONCE = 0.3
+"""The share of kills that do not wait for anything to happen: they meet whatever is being started."""
 WORKER = Path(__file__).with_name("worker.py")
-LIMIT_S = 120.0 + 10.0 * KILLS
 
 Victims = Callable[["Ground"], Sequence[psutil.Process]]
 
 
 class Ground:
-    """One fleet file, one state directory, and everything that runs for them."""
+    """One fleet file, one state directory, and everything that runs for them.
 
-    def __init__(self, path: Path, rng: random.Random) -> None:
+    The sweep is not over before `finish`: what is killed is killed at work, however slow this machine is.
+    """
+
+    def __init__(self, path: Path, rng: random.Random, scripts: int) -> None:
         self.path = path
         self.state = path / "state"
-        self.scripts = 3 * KILLS
-        # Two devices; long enough for every kill to hit something.
-        self.stop = int(PER_S * 2 * (KILLS + 2) * sum(BETWEEN_KILLS_S) / 2)
-        self.planted = sorted(rng.sample(range(self.stop), 20))
+        self.scripts = scripts
+        self.gate = path / "gate"
+        self.planted = sorted({*rng.sample(range(EARLY), 5), *rng.sample(range(STOP), 15)})
         self.fleet = path / "fleet.yaml"
         self.fleet.write_text(yaml.safe_dump(self._settings()))
         self.controller: subprocess.Popen[bytes] | None = None
@@ -54,6 +65,32 @@ class Ground:
             self.controller = subprocess.Popen(
                 [*command, self.fleet], stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
             )
+
+    def finish(self) -> None:
+        """Let the sweep come to its end, and the controller with it."""
+        assert self.controller is not None
+        assert self.controller.poll() is None, f"it ended by itself: {self.log()}"
+        self.gate.touch()
+        assert self.controller.wait(5 * PATIENCE_S) == 0, self.log()
+
+    def entries(self) -> int:
+        """How many entries the journal has."""
+        file = self.state / "journal.sqlite"
+        if not file.exists():
+            return 0
+        with contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as journal:
+            try:
+                return int(journal.execute("SELECT coalesce(max(seq), 0) FROM journal").fetchone()[0])
+            except sqlite3.OperationalError:  # its tables are being made
+                return 0
+
+    def chunks(self) -> int:
+        """How many entries tell of a chunk that was finished."""
+        if not self.entries():
+            return 0
+        with contextlib.closing(sqlite3.connect(f"file:{self.state}/journal.sqlite?mode=ro", uri=True)) as journal:
+            asked = "SELECT count(*) FROM journal WHERE json_extract(data, '$.kind') = 'chunk.done'"
+            return int(journal.execute(asked).fetchone()[0])
 
     def ended(self) -> bool:
         return self.controller is not None and self.controller.poll() is not None
@@ -82,8 +119,8 @@ class Ground:
                 {
                     "name": "planted",
                     "worker": [sys.executable, str(WORKER)],
-                    "range": [0, self.stop],
-                    "params": {"planted": self.planted, "per_s": PER_S},
+                    "range": [0, STOP],
+                    "params": {"planted": self.planted, "per_s": PER_S, "gate": str(self.gate)},
                     "target_s": 0.5,
                 }
             ],
@@ -103,17 +140,20 @@ class Ground:
         }
 
 
-@pytest.fixture
-def ground(tmp_path: Path) -> Iterator[Ground]:
-    made = Ground(tmp_path, random.Random(20261121))
-    yield made
-    if made.controller is not None and not made.ended():
-        made.controller.kill()
-        made.controller.wait(10)
-    for process in made.processes():
-        with contextlib.suppress(psutil.Error):
-            process.kill()
-            process.wait(10)
+@contextlib.contextmanager
+def a_ground(path: Path, scripts: int) -> Iterator[Ground]:
+    """A ground on which nothing was started; nothing of it is left running."""
+    made = Ground(path, random.Random(20261121), scripts)
+    try:
+        yield made
+    finally:
+        if made.controller is not None:
+            made.controller.kill()
+            made.controller.wait()
+        for process in made.processes():
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+                process.wait(PATIENCE_S)
 
 
 def controllers(ground: Ground) -> Sequence[psutil.Process]:
@@ -122,51 +162,99 @@ def controllers(ground: Ground) -> Sequence[psutil.Process]:
 
 
 def workers(ground: Ground) -> Sequence[psutil.Process]:
-    return [process for process in ground.processes() if str(WORKER) in process.cmdline()]
+    return [process for process in ground.processes() if str(WORKER) in words(process)]
 
 
 def supervisors(ground: Ground) -> Sequence[psutil.Process]:
-    agents = [process for process in ground.processes() if "agent.pyz" in " ".join(process.cmdline())]
+    agents = whole_agents(ground)
     pids = {process.pid for process in agents}
-    return [process for process in agents if process.ppid() in pids]
+    return [process for process in agents if parent(process) in pids]
 
 
 def whole_agents(ground: Ground) -> Sequence[psutil.Process]:
-    return [process for process in ground.processes() if "agent.pyz" in " ".join(process.cmdline())]
+    return [process for process in ground.processes() if "agent.pyz" in words(process)]
 
 
-@pytest.mark.parametrize("victims", [controllers, workers, supervisors, whole_agents])
-def test_killed_again_and_again_everything_is_done_exactly_once(ground: Ground, victims: Victims) -> None:
-    rng = random.Random(victims.__name__)
-    ground.start()
-    killed = 0
-    deadline = time.monotonic() + LIMIT_S
-    while killed < KILLS and time.monotonic() < deadline:
-        time.sleep(rng.uniform(*BETWEEN_KILLS_S))
-        if ground.ended():
-            break
-        killed += kill_one(ground, victims, rng)
-        if ground.ended():
-            ground.start()
-    assert killed >= KILLS / 2, f"only {killed} kills: {ground.log()}"
-    assert ground.controller is not None
-    assert ground.controller.wait(LIMIT_S) == 0, ground.log()
-    check(ground)
-
-
-def kill_one(ground: Ground, victims: Victims, rng: random.Random) -> int:
-    """`kill -9` one of the victims (all of a whole agent); how many kills that was."""
+def words(process: psutil.Process) -> str:
+    """Its command line; nothing where it has ended meanwhile."""
     with contextlib.suppress(psutil.Error):
-        found = list(victims(ground))
-        if not found:
-            return 0
-        for process in found if victims is whole_agents else [rng.choice(found)]:
+        return " ".join(process.cmdline())
+    return ""
+
+
+def parent(process: psutil.Process) -> int | None:
+    """Who started it; `None` where it has ended meanwhile."""
+    with contextlib.suppress(psutil.Error):
+        return int(process.ppid())
+    return None
+
+
+KINDS: tuple[Victims, ...] = (workers, supervisors, whole_agents, controllers)
+
+
+@pytest.mark.long
+def test_one_kill_of_each_kind_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+    rng = random.Random("one of each")
+    with a_ground(tmp_path, scripts=6) as ground:
+        ground.start()
+        for victims in KINDS:
+            after_progress(ground, ground.chunks, f"a chunk before the end of {victims.__name__}")
+            kill(ground, victims, rng)
+        after_progress(ground, ground.chunks, "a chunk after all of them")
+        ground.finish()
+        check(ground)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("victims", KINDS, ids=lambda victims: str(victims.__name__))
+def test_killed_again_and_again_everything_is_done_exactly_once(tmp_path: Path, victims: Victims) -> None:
+    rng = random.Random(victims.__name__)
+    with a_ground(tmp_path, scripts=3 * KILLS) as ground:
+        ground.start()
+        for number in range(KILLS):
+            if number == 0 or rng.random() >= AT_ONCE:
+                after_progress(ground, ground.entries, f"anything before kill {number + 1}")
+            time.sleep(rng.uniform(0.0, PAUSE_S))
+            kill(ground, victims, rng)
+        ground.finish()
+        check(ground)
+
+
+def after_progress(ground: Ground, count: Callable[[], int], what: str) -> None:
+    """Wait until there is more of something than there is now."""
+    before = count()
+    until(lambda: count() > before, what, ground)
+
+
+def kill(ground: Ground, victims: Victims, rng: random.Random) -> None:
+    """`kill -9` one of the victims (all of a whole agent), once there is one."""
+    until(lambda: killed(ground, victims, rng), f"one of {victims.__name__}", ground)
+    if victims is controllers:
+        assert ground.controller is not None
+        ground.controller.wait()
+        ground.start()
+
+
+def killed(ground: Ground, victims: Victims, rng: random.Random) -> bool:
+    """Whether somebody was."""
+    found = list(victims(ground))
+    if found and victims is not whole_agents:
+        found = [rng.choice(found)]
+    hit = False
+    for process in found:
+        with contextlib.suppress(psutil.Error):
             process.kill()
-        if victims is controllers:
-            assert ground.controller is not None
-            ground.controller.wait(10)
-        return 1
-    return 0
+            hit = True
+    return hit
+
+
+def until(holds: Callable[[], object], what: str, ground: Ground) -> None:
+    """Wait for something; the controller must not end before."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert not ground.ended(), f"the controller ended by itself: {ground.log()}"
+        assert time.monotonic() < deadline, f"{what}: not within {PATIENCE_S:g} s: {ground.log()}"
+        time.sleep(0.05)
 
 
 def check(ground: Ground) -> None:
@@ -187,7 +275,7 @@ def check(ground: Ground) -> None:
 
 
 def check_sweep(ground: Ground, entries: Sequence[Entry], story: Sequence[Entry], hits: Sequence[int]) -> None:
-    proof = proof_of("j1", (0, ground.stop), story)
-    assert (proof.fault, proof.done, proof.complete) == (None, ground.stop, True)
+    proof = proof_of("j1", (0, STOP), story)
+    assert (proof.fault, proof.done, proof.complete) == (None, STOP, True)
     assert sorted(hits) == ground.planted
     assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))

@@ -1,7 +1,11 @@
-"""A sweep worker that takes its time: some items a second, with checkpoints, and a hit at every planted item."""
+"""A sweep worker that takes its time: some items a second, with checkpoints, and a hit at every planted item.
+
+Once the file `params["gate"]` exists it takes no time any more: so a sweep lasts as long as a test needs it.
+"""
 
 import hashlib
 import json
+import os
 import sys
 import time
 
@@ -24,8 +28,11 @@ def main() -> None:
 def search(chunk: dict, params: dict, digest: str) -> None:
     position, hits = chunk["start"], []
     while position < chunk["stop"]:
-        step = min(chunk["stop"], position + max(1, int(params["per_s"] / 50)))
-        time.sleep((step - position) / params["per_s"])
+        if os.path.exists(params["gate"]):
+            step = chunk["stop"]
+        else:
+            step = min(chunk["stop"], position + max(1, int(params["per_s"] / 50)))
+            time.sleep((step - position) / params["per_s"])
         hits += [{"at": at} for at in params["planted"] if position <= at < step]
         position = step
         say({"type": "checkpoint", "id": chunk["id"], "position": position, "hits": hits})

@@ -20,10 +20,9 @@ from hostler.model.alerts import USUAL_ALERTS, Severity
 from hostler.model.errors import UsageError
 from hostler.model.rules import USUAL
 from tests.cli.conftest import Hostler
+from tests.patience import PATIENCE_S
 from tests.runtime.sinks import http_sink
 from tests.web.core_desk import Window
-
-PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -31,7 +30,8 @@ def fires(served: Window) -> Window:
     """A node is out of reach, and an alert tells of it; a target fails."""
     served.tell(inputs.Configure(rules=replace(USUAL, alerts=USUAL_ALERTS)))
     served.tell(inputs.LinkDown(node="n", why="\x1b[2J no route"))
-    for _ in range(400):
+    for _ in range(20):
+        served.desk.driver.now += 19.0
         served.tell(inputs.Tick())
     served.desk.told = [
         TargetView(
@@ -84,6 +84,7 @@ def test_times_as_people_write_them() -> None:
             _seconds(word)
 
 
+@pytest.mark.long
 def test_the_whole_way_with_a_real_controller(tmp_path: Path) -> None:
     """`alerts test` drives the rule, the journal and the webhook; the fleet file's number is known by its place."""
     (tmp_path / "fleet.yaml").write_text(
@@ -104,15 +105,19 @@ def test_the_whole_way_with_a_real_controller(tmp_path: Path) -> None:
         )
         try:
             until = time.monotonic() + PATIENCE_S
-            while not (tmp_path / "state" / "controller.json").exists() and time.monotonic() < until:
+            while not (tmp_path / "state" / "controller.json").exists():
+                assert up.poll() is None, "the controller has ended"
+                assert time.monotonic() < until, "the controller does not answer"
                 time.sleep(0.05)
             assert "ops: told" in hostler("test", "gpu_idle")
             (rule, *_) = json.loads(hostler("rules", "--json"))
             assert rule["rule"]["threshold"] == 0.3
             assert rule["origins"]["threshold"].endswith("fleet.yaml:6:33")
-        finally:
             up.send_signal(signal.SIGTERM)
             assert up.wait(PATIENCE_S) == 0
+        finally:
+            up.kill()
+            up.wait()
     assert [json.loads(post.body)["alerts"][0]["rule"] for post in sink.posts] == ["gpu_idle"] * 2
     left = [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
     assert not [path for path in left if b"verysecret" in path.read_bytes()]

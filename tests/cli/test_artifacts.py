@@ -30,6 +30,21 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Window]:
         yield served
 
 
+@pytest.fixture(scope="module")
+def still_served() -> Iterator[Window]:
+    with window(whole_world()) as served:
+        yield served
+
+
+@pytest.fixture
+def still(still_served: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Window:
+    """The same for all commands that change nothing."""
+    monkeypatch.setenv("HOSTLER_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "80")
+    announce(tmp_path / "state", still_served.port)
+    return still_served
+
+
 def test_lists_fit_a_terminal(kept: Window, hostler: Hostler) -> None:
     kept.tell(CopiesTold(place="a-place-with-a-long-name", verified=(ARTIFACT,)))
     kept.tell(CopiesTold(place="shelf", damaged=(ARTIFACT,), why="bits"))
@@ -49,7 +64,7 @@ def test_lists_fit_a_terminal(kept: Window, hostler: Hostler) -> None:
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
-def test_a_config_that_is_none_is_said(kept: Window, hostler: Hostler, more: tuple[str, ...]) -> None:
+def test_a_config_that_is_none_is_said(still: Window, hostler: Hostler, more: tuple[str, ...]) -> None:
     said, shown = hostler("artifacts", "ls", "--config", "nobody", *more), hostler("loops", "show", "nobody")
     assert (said.status, said.out) == (shown.status, "")
     assert "there is no training config 'nobody'" in said.err
@@ -168,6 +183,7 @@ def test_verifying_tells_each_copy_and_ends_with_what_was_found(kept: Window, ho
     assert (told.status, told.json[0]["copies"][0]["found"]) == (1, "damaged")
 
 
+@pytest.mark.long
 def test_all_are_verified_and_only_what_is_wrong_is_told(kept: Window, hostler: Hostler) -> None:
     said = hostler("artifacts", "verify", "--all")
     every = len(kept.get("/api/v1/artifacts?limit=1000").json)
@@ -186,7 +202,7 @@ def test_all_are_verified_and_only_what_is_wrong_is_told(kept: Window, hostler: 
         ("verify", "--all", "--place", "atic"),
     ],
 )
-def test_what_cannot_be_asked_for_is_said(kept: Window, hostler: Hostler, words: tuple[str, ...]) -> None:
+def test_what_cannot_be_asked_for_is_said(still: Window, hostler: Hostler, words: tuple[str, ...]) -> None:
     said = hostler("artifacts", *words)
     assert (said.status, said.out, said.err.startswith("hostler: error: ")) == (2, "", True)
 

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from hostler.model.inputs import LinkDown, NodeFound, Submit
 from hostler.model.work import JobState
 from tests.cli.conftest import Hostler
 from tests.core.builders import ended, script, sweep
-from tests.web.core_desk import Window
+from tests.patience import PATIENCE_S
+from tests.test_client import announce
+from tests.web.core_desk import Window, window
 
 HOSTILE = "x\x1b[2J\n[bold]\u202e; rm -rf ~"
 LISTINGS = [
@@ -30,6 +33,25 @@ LISTINGS = [
 @pytest.fixture
 def busy(served: Window) -> Window:
     """A script that failed once and bears a hostile name, a sweep with a hit, and a job that waits."""
+    return busied(served)
+
+
+@pytest.fixture(scope="module")
+def still_served() -> Iterator[Window]:
+    with window() as made:
+        yield busied(made)
+
+
+@pytest.fixture
+def still(still_served: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Window:
+    """The same for all commands that change nothing."""
+    monkeypatch.setenv("HOSTLER_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "80")
+    announce(tmp_path / "state", still_served.port)
+    return still_served
+
+
+def busied(served: Window) -> Window:
     driver = served.desk.driver
     served.tell(Submit(specs=(script(HOSTILE, key="a"), sweep("search", stop=2**70), script("last", after=("a",)))))
     served.tell(ended("j1.1", exit_code=3))
@@ -39,7 +61,7 @@ def busy(served: Window) -> Window:
 
 
 @pytest.mark.parametrize("command", [*LISTINGS, "events", "events --after 0"])
-def test_what_is_shown_is_printable_and_fits(busy: Window, hostler: Hostler, command: str) -> None:
+def test_what_is_shown_is_printable_and_fits(still: Window, hostler: Hostler, command: str) -> None:
     said = hostler(*command.split())
     assert (said.status, said.err) == (0, "")
     lines = said.out.splitlines()
@@ -48,7 +70,7 @@ def test_what_is_shown_is_printable_and_fits(busy: Window, hostler: Hostler, com
 
 
 @pytest.mark.parametrize("command", LISTINGS)
-def test_json_is_one_complete_document(busy: Window, hostler: Hostler, command: str) -> None:
+def test_json_is_one_complete_document(still: Window, hostler: Hostler, command: str) -> None:
     said = hostler(*command.split(), "--json")
     assert said.status == 0
     assert said.out.count("\n") == 1
@@ -218,14 +240,14 @@ def test_a_file_of_jobs(served: Window, hostler: Hostler, tmp_path: Path) -> Non
     ],
     ids=lambda words: " ".join(words)[:50].replace("\0", "0"),
 )
-def test_what_cannot_be_is_a_line_of_error_and_status_2(busy: Window, hostler: Hostler, words: list[str]) -> None:
-    before = len(busy.desk.driver.entries)
+def test_what_cannot_be_is_a_line_of_error_and_status_2(still: Window, hostler: Hostler, words: list[str]) -> None:
+    before = len(still.desk.driver.entries)
     said = hostler(*words)
     assert said.status == 2
     assert said.out == ""
     assert said.err.startswith("hostler: error: ")
     assert "Traceback" not in said.err
-    assert len(busy.desk.driver.entries) == before
+    assert len(still.desk.driver.entries) == before
 
 
 def test_a_sweep_by_worker(served: Window, hostler: Hostler, tmp_path: Path) -> None:
@@ -251,7 +273,9 @@ def test_changes_of_mind(busy: Window, hostler: Hostler) -> None:
 def test_output_is_printed_byte_by_byte_into_a_pipe(busy: Window) -> None:
     busy.desk.logs["j1.1", "out"] = bytes(range(256)) * 10_000
     busy.desk.ended.add("j1.1")
-    done = subprocess.run([sys.executable, "-m", "hostler.cli", "logs", "j1.1"], capture_output=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "hostler.cli", "logs", "j1.1"], capture_output=True, timeout=PATIENCE_S
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout == busy.desk.logs["j1.1", "out"]
 

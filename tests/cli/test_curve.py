@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.cli.curve import ABOVE, BELOW, POINT, RIGHT, Point, curve
 from tests.web.loops import HOUR, NOON
@@ -123,6 +123,7 @@ ELO = st.floats(-20_000, 20_000)
 POINTS = st.lists(st.tuples(st.floats(0, 4e9), ELO, st.floats(0, 1e6), st.floats(0, 1e6)), min_size=1, max_size=40)
 
 
+@settings(max_examples=40)
 @given(POINTS, st.dictionaries(st.text("abc-", min_size=1), ELO, max_size=5), st.integers(40, 200))
 def test_every_picture_fits_and_holds_its_last_point(
     drafts: list[tuple[float, float, float, float]], levels: dict[str, float], width: int

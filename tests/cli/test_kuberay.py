@@ -29,13 +29,13 @@ def test_manifests_are_printed_as_a_stream(hostler: Hostler) -> None:
     assert said.out == (GOLDEN / "queued.yaml").read_text(encoding="utf-8")
 
 
-def test_or_as_one_list_of_objects(hostler: Hostler) -> None:
+def test_render_json_is_one_list_of_objects(hostler: Hostler) -> None:
     made = hostler("render", "kuberay", QUEUED, "--json").json
     assert made["kind"] == "List"
     assert made["items"] == list(yaml.safe_load_all((GOLDEN / "queued.yaml").read_text(encoding="utf-8")))
 
 
-def test_or_written_into_a_folder(hostler: Hostler, tmp_path: Path) -> None:
+def test_render_writes_a_file_for_each_manifest(hostler: Hostler, tmp_path: Path) -> None:
     said = hostler("render", "kuberay", SMALLEST, "-o", str(tmp_path))
     assert said.out == f"{tmp_path}: 4 manifests\n"
     assert [yaml.safe_load(path.read_text())["kind"] for path in sorted(tmp_path.iterdir())] == [
@@ -58,6 +58,7 @@ def test_what_cannot_be_is_refused_with_object_and_field(hostler: Hostler, tmp_p
     assert "kuberay.worker: is no setting; did you mean 'workers'?" in said.err
 
 
+@pytest.mark.long
 def test_definitions_are_taken_from_files(hostler: Hostler, crds: tuple[Path, ...]) -> None:
     clusters, jobs = map(str, crds)
     said = hostler("render", "kuberay", SMALLEST, "--crd", clusters, "--crd", jobs)

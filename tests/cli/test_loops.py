@@ -64,6 +64,7 @@ def test_a_roll_back_is_an_event(world: Loop, hostler: Hostler) -> None:
     assert (said.status, "is the current model of tiny_2p already" in said.err) == (1, True)
 
 
+@pytest.mark.long
 def test_a_report_of_real_facts(world: Loop, hostler: Hostler, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the extra report is not installed")
     file = tmp_path / "page.html"

@@ -100,6 +100,7 @@ def test_play_starts_the_program_on_the_current_model(
     assert (chosen["--simulations"], chosen["--seat"]) == ("9", "second")
 
 
+@pytest.mark.long
 def test_the_program_understands_what_play_asks(desk: LoopDesk, hostler: Hostler) -> None:
     """The real one: it reads every word, makes the game, and finds that these made-up models have no weights."""
     pytest.importorskip("torch", reason="the extra train is not installed")

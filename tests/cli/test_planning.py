@@ -136,14 +136,14 @@ ALONE = f"nodes: [{GPU}]\nconfigs: [{{name: hex8_2p}}, {{name: hex8_3p}}]\n"
     ("text", "status"),
     [
         (ALONE, 0),
-        (ALONE + "config_quotas: {'2': {'hex8_*': 1}}", 0),
+        pytest.param(ALONE + "config_quotas: {'2': {'hex8_*': 1}}", 0, marks=pytest.mark.long),
         (ALONE + "config_quotas: {hex8_2p: 1}", 1),
-        (ALONE + "config_quotas: {'2': {hex8_2p: 0.7, hex8_3p: 0.6}}", 1),
-        (ALONE + "config_quotas: {'2': {nope: 0.1}}", 1),
+        pytest.param(ALONE + "config_quotas: {'2': {hex8_2p: 0.7, hex8_3p: 0.6}}", 1, marks=pytest.mark.long),
+        pytest.param(ALONE + "config_quotas: {'2': {nope: 0.1}}", 1, marks=pytest.mark.long),
         (ALONE + "jobs: [{name: big, argv: [x], resources: {device: gpu, vram_gb: 48}}]", 1),
         # Nobody knows yet which tiers there are.
         ("nodes: [{name: here, cpu_slots: 1}]\nconfigs: [{name: hex8_2p}]\nconfig_quotas: {hex8_2p: 1}", 0),
-        (ALONE.replace(", vram_gb: 24", "") + "config_quotas: {hex8_2p: 1}", 0),
+        pytest.param(ALONE.replace(", vram_gb: 24", "") + "config_quotas: {hex8_2p: 1}", 0, marks=pytest.mark.long),
     ],
 )
 def test_a_plan_fails_where_the_check_does(planned: Planned, text: str, status: int) -> None:
@@ -195,16 +195,26 @@ def test_names_reach_the_terminal_harmless(planned: Planned) -> None:
     ("text", "finding"),
     [
         ("config_quotas: {hex8_2p: 0.7, 'hex*': 0.6}", "wrong: quotas of tier 1 sum to 1.3: a tier has no more than 1"),
-        ("config_quotas: {nope: 0.1}", "wrong: quotas of tier 1: 'nope' matches no training config"),
-        (
+        pytest.param(
+            "config_quotas: {nope: 0.1}",
+            "wrong: quotas of tier 1: 'nope' matches no training config",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
             "nodes: [{name: b, backend: virtual, gpus: [{model: T4}]}]",
             "note: video memory unknown: b; what asks for some is not put there (gpus[].vram_gb)",
+            marks=pytest.mark.long,
         ),
-        (
+        pytest.param(
             "nodes: [{name: b, provider: x}]\nscheduling: {cost: {max_price_per_h: {rl: 1}}}",
             "note: price unknown: b; they pass every cap and count as nothing (price_per_h)",
+            marks=pytest.mark.long,
         ),
-        ("nodes: [{name: b, ends_at: 5}]", "note: gone already, by its ends_at: b; nothing is put there"),
+        pytest.param(
+            "nodes: [{name: b, ends_at: 5}]",
+            "note: gone already, by its ends_at: b; nothing is put there",
+            marks=pytest.mark.long,
+        ),
         (
             "stores: [{name: nas, kind: directory, path: /mnt}]\nretention: {read_within_s: 604800}",
             "note: copies are read again once in replication.reread_s = 2592000 s, and prove for "

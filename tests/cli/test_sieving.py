@@ -115,7 +115,7 @@ def test_a_range_is_cut_to_what_there_is_only_where_many_are_asked() -> None:
     assert narrowed(search, (50, 200), "2/3") == Search("x", "next()", PARAMS, (100, 150))
 
 
-def test_who_is_one_or_all() -> None:
+def test_generator_options_that_conflict_are_refused() -> None:
     with pytest.raises(UsageError, match="leave out --generator"):
         Who("php8", None, True, None, 1.0)
     with pytest.raises(UsageError, match="goes with --all-generators"):

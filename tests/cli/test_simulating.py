@@ -70,14 +70,14 @@ def test_json_is_one_document_without_the_long_list(fleet: str, hostler: Hostler
 
 def test_what_if_i_rent_more(fleet: str, hostler: Hostler) -> None:
     said = hostler(
-        "sim", fleet, "--days", "0.1", "--faults", "none", "--add", "2x RTX 4090@vast:0.45", "--remove", "home"
+        "sim", fleet, "--days", "0.03", "--faults", "none", "--add", "2x RTX 4090@vast:0.45", "--remove", "home"
     )
     assert said.status == 0, said.err
     assert all(len(line) <= 80 for line in said.out.splitlines())
     table = said.out[said.out.index("DIFFERENCE") :]
     (gpus,) = [line.split() for line in table.splitlines() if line.startswith("GPUs")]
     assert gpus == ["GPUs", "3", "3", "+0"]
-    both = hostler("sim", fleet, "--days", "0.1", "--add", "H100@runpod", "--json").json
+    both = hostler("sim", fleet, "--days", "0.03", "--add", "H100@runpod", "--json").json
     assert list(both) == ["as it is", "changed"]
     assert len(both["changed"]["devices"]) == len(both["as it is"]["devices"]) + 1
     assert both["changed"]["nodes"][-1]["price_per_h"] is None
@@ -86,21 +86,26 @@ def test_what_if_i_rent_more(fleet: str, hostler: Hostler) -> None:
 def test_a_report_is_a_page_of_its_own(fleet: str, hostler: Hostler, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     page = tmp_path / "week.html"
-    said = hostler("sim", fleet, "--days", "0.1", "--report", str(page))
+    said = hostler("sim", fleet, "--days", "0.02", "--report", str(page))
     assert said.status == 0, said.err
     assert "<svg" in page.read_text()
     assert str(page) in said.out
     assert list(tmp_path.glob(".week*")) == []
 
 
-def test_troubles_come_from_a_level_a_trace_or_a_file(fleet: str, hostler: Hostler, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("days", "cuts", "deaths"), [("0.2", 10, 1), pytest.param("1", 50, 6, marks=pytest.mark.long)], ids=["hours", "day"]
+)
+def test_troubles_come_from_a_level_a_trace_or_a_file(
+    fleet: str, hostler: Hostler, tmp_path: Path, days: str, cuts: int, deaths: int
+) -> None:
     trace, faults = tmp_path / "spot.csv", tmp_path / "faults.json"
     trace.write_text(TRACE)
     faults.write_text(json.dumps({"link_cut_every_s": 600.0, "until_s": 1e9}))
-    found = hostler("sim", fleet, "--days", "1", "--trace", str(trace), "--faults", str(faults), "--json").json
+    found = hostler("sim", fleet, "--days", days, "--trace", str(trace), "--faults", str(faults), "--json").json
     told = found["as it is"]["faults"]
-    assert told["link cut"] > 50
-    assert told["node died"] > 5
+    assert told["link cut"] > cuts
+    assert told["node died"] >= deaths
     assert set(told) == {"link cut", "node died"}
 
 
@@ -149,7 +154,7 @@ def test_files_of_faults_are_read_strictly(fleet: str, hostler: Hostler, tmp_pat
 def test_what_a_file_says_goes_wrong_does_so_until_the_end(fleet: str, hostler: Hostler, tmp_path: Path) -> None:
     faults = tmp_path / "faults.json"
     faults.write_text('{"link_cut_every_s": 600}')
-    told = hostler("sim", fleet, "--days", "0.5", "--faults", str(faults), "--json").json["as it is"]["faults"]
+    told = hostler("sim", fleet, "--days", "0.2", "--faults", str(faults), "--json").json["as it is"]["faults"]
     assert told["link cut"] > 30
 
 
@@ -304,11 +309,12 @@ def test_where_nothing_could_be_placed_the_gates_are_told(hostler: Hostler, tmp_
 LAPTOP = Path(__file__).parents[2] / "examples" / "laptop.yaml"
 
 
+@pytest.mark.long
 def test_the_example_of_one_machine_is_played_on_all_its_cores(
     hostler: Hostler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hostler.agent.probe.cpus", lambda: 3)
-    said = hostler("sim", str(LAPTOP), "--days", "0.02", "--faults", "none")
+    said = hostler("sim", str(LAPTOP), "--days", "0.01", "--faults", "none")
     assert (said.status, said.err) == (0, "")
     assert all(len(line) <= 80 for line in said.out.splitlines())
     text = " ".join(said.out.split())

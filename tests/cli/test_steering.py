@@ -22,11 +22,9 @@ from tests.test_client import announce
 from tests.web.core_desk import CoreDesk, Window, window
 
 
-@pytest.fixture
-def steered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Window]:
+@pytest.fixture(scope="module")
+def steady() -> Iterator[Window]:
     """Two configs that learn on a fleet with quotas and prices, one node of which has a full disk."""
-    monkeypatch.setenv("HOSTLER_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("COLUMNS", "80")
     world = learning("hex_4p", "sq_2p", "sq_4p", price_per_h=1.0)
     for _ in range(60):
         world.step()
@@ -34,8 +32,16 @@ def steered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Window]
     world.tell(told(name="a", at=world.now, disk_free_gb=40.0, busy=0.73))
     world.core.index.gates["a", "VRAM"] += 3
     with window(CoreDesk(world)) as made:
-        announce(tmp_path / "state", made.port)
         yield made
+
+
+@pytest.fixture
+def steered(steady: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Window:
+    """The same, for commands that change nothing."""
+    monkeypatch.setenv("HOSTLER_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "80")
+    announce(tmp_path / "state", steady.port)
+    return steady
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,14 @@ def test_a_report_is_written_as_a_whole(hostler: Hostler, tmp_path: Path) -> Non
     text = file.read_text(encoding="utf-8")
     assert text.index('<section id="square8_2p">') < text.index('<section id="hex8_2p">')
     assert text.count("<section") == 2
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["page.html"]
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("served")
+def test_a_report_of_all_configs_takes_the_place_of_another(hostler: Hostler, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text("another")
     said = hostler("train", "report", "-o", str(file), "--json")
     assert said.json == {"file": str(file), "bytes": file.stat().st_size}
     assert file.read_text(encoding="utf-8").count("<section") == 3

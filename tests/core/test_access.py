@@ -186,7 +186,7 @@ class TestKeys:
         assert holder(back.state, A, back.now) == Holder(name="anna", scope=Scope.ADMIN)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from("abc"), st.sampled_from("fg"), st.sampled_from(["x", "y"]), st.floats(0, DAY)),

@@ -223,8 +223,17 @@ class TestStarvation:
         world.tell(inputs.Declare(configs=(self.big, self.newcomer)))
         return lambda: world.live(SELFPLAY_S)
 
-    @pytest.mark.parametrize("keep_off", [kept_off_by_the_settings, kept_off_by_a_node_that_is_away, paused])
-    @pytest.mark.parametrize(("hours", "first"), [(3.0, "new_2p"), (4.1, "big_2p")])
+    @pytest.mark.parametrize(
+        ("keep_off", "hours", "first"),
+        [
+            (kept_off_by_the_settings, 3.0, "new_2p"),
+            (kept_off_by_a_node_that_is_away, 4.1, "big_2p"),
+            (paused, 4.1, "big_2p"),
+            pytest.param(kept_off_by_the_settings, 4.1, "big_2p", marks=pytest.mark.long),
+            pytest.param(kept_off_by_a_node_that_is_away, 3.0, "new_2p", marks=pytest.mark.long),
+            pytest.param(paused, 3.0, "new_2p", marks=pytest.mark.long),
+        ],
+    )
     def test_who_starves_is_first_when_a_device_frees(
         self, keep_off: Callable[[TestStarvation, Days, float], Callable[[], object]], hours: float, first: str
     ) -> None:

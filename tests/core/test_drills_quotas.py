@@ -60,7 +60,9 @@ def had(world: Days, since: float) -> dict[str, float]:
     return achieved(seconds)
 
 
-@pytest.mark.parametrize("sharded", [None, "large_2p", "middle_2p", "small_2p"])
+@pytest.mark.parametrize(
+    "sharded", [None, "large_2p", *(pytest.param(name, marks=pytest.mark.long) for name in ("middle_2p", "small_2p"))]
+)
 def test_quotas_of_a_tier_are_met_within_a_day(sharded: str | None) -> None:
     world = quiet_fleet(sharded)
     begin = world.now
@@ -74,9 +76,9 @@ def test_quotas_of_a_tier_are_met_within_a_day(sharded: str | None) -> None:
 def test_other_quotas_are_followed() -> None:
     """What was had under the old ones counts for as long as it is remembered: it is made up for, and then forgotten."""
     world = quiet_fleet()
-    world.live(DAY_S)
+    world.live(DAY_S / 4)
     world.tell(inputs.Configure(rules=meant(THEN)))
-    world.live(2 * DAY_S)
+    world.live(1.25 * DAY_S)
     (tier,) = [each for each in quotas(world.state, world.core.index).tiers if each.tier == "1"]
     assert {each.name: each.target for each in tier.configs} == pytest.approx(THEN)
     assert had(world, world.now - DAY_S) == pytest.approx(THEN, abs=POINTS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.core import orders
 from hostler.core.explain import explain_job
@@ -223,6 +223,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=30)
 @given(JSON)
 def test_whatever_a_result_says_what_it_tells_of_is_named_in_it(result: Any) -> None:
     assert told_of(result) <= named_in(result)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
 
 from hostler.core.ledger import Ledger, coverage_fault, new_ledger
@@ -109,7 +109,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 TestLedger = LedgerMachine.TestCase
-TestLedger.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLedger.settings = settings(max_examples=20, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
 
 
 def test_a_ledger_that_contradicts_itself_is_found() -> None:

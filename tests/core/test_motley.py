@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
@@ -216,10 +217,13 @@ class MotleyMachine(RuleBasedStateMachine):
         return self.driver.state.nodes[name].agent or name
 
 
-MotleyMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=30, suppress_health_check=list(HealthCheck)
-)
-TestMotley = MotleyMachine.TestCase
+class TestMotley(MotleyMachine.TestCase):  # type: ignore[misc, name-defined]
+    settings = settings(max_examples=8, stateful_step_count=30, suppress_health_check=list(HealthCheck))
+
+
+@pytest.mark.long
+class TestManyMotley(MotleyMachine.TestCase):  # type: ignore[misc, name-defined]
+    settings = settings(max_examples=300, stateful_step_count=30, suppress_health_check=list(HealthCheck))
 
 
 def test_a_job_is_asked_to_go_from_devices_of_which_one_is_no_more() -> None:

@@ -300,7 +300,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(STEPS)
 def test_nobody_can_tell_whether_jobs_leave(steps: list[Any]) -> None:
     """Two fleets are asked for the same; in one of them jobs leave. Whatever is answered is the same."""

@@ -373,7 +373,7 @@ class TestShares:
         world = fleet(rig("a", count=20))
         world.submit(sweep("big", 0, 10**12))
         halves = []
-        for _ in range(120):
+        for _ in range(60):
             over = [
                 ended(job.attempt.id, started_at=job.attempt.leased_at, ended_at=world.now)
                 for job in world.state.jobs.values()
@@ -389,7 +389,7 @@ class TestShares:
                 world.submit(*[script("s") for _ in range(20)])
             world.tell(*over, *done, after_s=20)
             halves.append(sum(bool(device.attempts) for device in world.state.devices.values()))
-        assert sum(halves[60:]) / 60 > 6, halves
+        assert sum(halves[30:]) / 30 > 6, halves
 
 
 class TestSafety:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.model import commands, inputs
 from hostler.model.codec import load_specs
@@ -54,6 +54,7 @@ def test_a_checkpoint_with_such_hits_is_not_believed() -> None:
     assert replayed(world.entries).state == world.state
 
 
+@settings(max_examples=30)
 @given(st.text(st.characters(), min_size=1))
 def test_texts_of_the_operating_system_are_made_legible(text: str) -> None:
     world = fleet(devices=2)

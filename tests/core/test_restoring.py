@@ -176,7 +176,7 @@ def finish(driver: Driver) -> None:
     raise AssertionError({name: job.state for name, job in driver.state.jobs.items()})
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=20)
 @given(before=STEPS, since=STEPS, after=STEPS, data=st.data())
 def test_two_lives_have_no_id_in_common(
     before: list[str], since: list[str], after: list[str], data: st.DataObject

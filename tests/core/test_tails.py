@@ -288,7 +288,7 @@ class TestTaking:
 ACTIONS = ("done", "done as lent", "progress", "quiet", "down", "up", "died", "restarted")
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     steps=st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 5), st.integers(1, 100)), max_size=40),
     sizes=st.lists(st.integers(100, 200_000), min_size=1, max_size=2),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.core import tally
 from hostler.core.kinds import Kinds
@@ -112,6 +112,7 @@ def test_only_nodes_of_the_fleet_are_read() -> None:
     assert (none.nodes, none.devices) == ((), ())
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.floats(0, 10 * 86_400), st.integers(1, 5)), max_size=60))
 def test_windows_hold_what_happened_in_them(happened: list[tuple[float, int]]) -> None:
     """To whole steps; and no more is kept than a day of them."""
@@ -134,6 +135,7 @@ def test_names_that_begin_alike_are_not_the_same() -> None:
     assert (made.count("games hex8"), made.count("games "), made.count("items")) == (1, 3, 4)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(1, 8), st.sampled_from([JobState.PENDING, JobState.RUNNING])), max_size=50))
 def test_kinds_know_who_waits(moves: list[tuple[int, JobState]]) -> None:
     kinds, states = Kinds(), dict[int, JobState]()

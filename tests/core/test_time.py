@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from hostler.core import Core
 from hostler.core.machine import reaching
@@ -56,6 +56,7 @@ def test_nothing_is_due_in_an_empty_core() -> None:
     assert core.wake_at() is None
 
 
+@settings(max_examples=30)
 @given(st.floats(0.0, 2e9), st.floats(0.0, 1e5))
 @example(due=187836.14320984468, ahead_s=4216.804039717026)
 def test_the_clock_reaches_what_is_due(due: float, ahead_s: float) -> None:
@@ -64,6 +65,7 @@ def test_the_clock_reaches_what_is_due(due: float, ahead_s: float) -> None:
     assert at == pytest.approx(due - ahead_s)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.floats(-5000.0, 5000.0), max_size=5), st.floats(0.001, 100.0), st.floats(0.0, 2e9))
 def test_at_the_time_it_names_the_rest_is_over(jumps: list[float], rest_s: float, start: float) -> None:
     world = fleet()

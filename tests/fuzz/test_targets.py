@@ -16,6 +16,7 @@ from .every import TARGETS
 PEAK = Path("/proc/self/clear_refs")
 KEPT = Path(__file__).parent / "kept"
 LARGE = [(each, name) for each in TARGETS for name in each.large]
+ANYTHING = st.binary(max_size=200) | st.text(max_size=100).map(lambda text: text.encode("utf-8", "surrogatepass"))
 named = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 
 
@@ -31,16 +32,32 @@ def test_what_was_recorded(target: Target) -> None:
 
 
 @named
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(chance=st.randoms(use_true_random=False), at=st.integers(0, 1000))
 def test_what_is_spoilt(target: Target, chance: random.Random, at: int) -> None:
     run(target, spoilt(chance, target.seeds[at % len(target.seeds)], target.seeds))
 
 
+@pytest.mark.long
 @named
-@settings(max_examples=40)
-@given(data=st.binary(max_size=200) | st.text(max_size=100).map(lambda text: text.encode("utf-8", "surrogatepass")))
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
+@given(chance=st.randoms(use_true_random=False), at=st.integers(0, 1000))
+def test_what_is_spoilt_in_many_ways(target: Target, chance: random.Random, at: int) -> None:
+    run(target, spoilt(chance, target.seeds[at % len(target.seeds)], target.seeds))
+
+
+@named
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@given(data=ANYTHING)
 def test_anything(target: Target, data: bytes) -> None:
+    run(target, data)
+
+
+@pytest.mark.long
+@named
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@given(data=ANYTHING)
+def test_much_of_anything(target: Target, data: bytes) -> None:
     run(target, data)
 
 
@@ -50,6 +67,7 @@ def test_what_broke_it_once(target: Target) -> None:
         run(target, path.read_bytes())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("target", "name"), LARGE, ids=[f"{target.name}-{name}" for target, name in LARGE])
 def test_a_megabyte(target: Target, name: str) -> None:
     data = target.large[name]()

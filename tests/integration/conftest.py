@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -22,20 +22,22 @@ import yaml
 from hostler.cli.main import run
 from hostler.client import Client
 from hostler.model.errors import LinkError
+from tests.patience import PATIENCE_S
 
-PATIENCE_S = 40.0
-START_S = 150.0
+START_S = 2 * PATIENCE_S
+WHOLE_RUN_S = 5 * PATIENCE_S
+"""The bound of a controller's run from its start to the end of all its work."""
 NODE = {"name": "here", "cpu_slots": 2, "gpus": "none"}
 WORKER = Path(__file__).with_name("worker.py")
 FINAL = ("done", "failed", "cancelled")
 
 WAIT = """
 import os, sys, time
-end = time.monotonic() + 100
+end = time.monotonic() + 900
 while not os.path.exists(sys.argv[1]) and time.monotonic() < end:
     time.sleep(0.02)
 """
-"""A program that runs until a file appears, and never for ever."""
+"""A program that runs until a file appears; the bound ends it where a test has failed."""
 
 View: TypeAlias = dict[str, Any]
 T = TypeVar("T")
@@ -56,6 +58,8 @@ class Said:
 
 
 Hostler: TypeAlias = Callable[..., Said]
+HostlerIn: TypeAlias = Callable[..., Said]
+"""Called with a folder and the words of a command."""
 
 
 class Fleet:
@@ -85,29 +89,33 @@ class Fleet:
     def start(self, *options: str) -> None:
         """Start a controller and wait until it answers and has its node."""
         self.launch(*options)
-        # One that ends is noticed at once; one that starts beside many others may take its time.
+        # The end of the process is noticed at once, so the bound may be long.
         until(self._is_up, "the controller's answer", START_S, log=self.log)
 
     def ended(self) -> int:
         """The exit status of the controller, once it has ended."""
         assert self.controller is not None
-        return self.controller.wait(PATIENCE_S)
+        return self.controller.wait(WHOLE_RUN_S)
 
     def kill(self) -> None:
         """`kill -9` the controller."""
         assert self.controller is not None
         self.controller.kill()
-        self.controller.wait(10)
+        self.controller.wait(PATIENCE_S)
 
     def signal(self, number: signal.Signals) -> None:
         """Send the controller a signal."""
         assert self.controller is not None
         self.controller.send_signal(number)
 
-    def log(self) -> str:
+    def printed(self) -> str:
         """What the controllers have printed."""
         file = self.path / "up.log"
-        return file.read_text(errors="replace")[-5000:] if file.exists() else ""
+        return file.read_text(errors="replace") if file.exists() else ""
+
+    def log(self) -> str:
+        """The end of it."""
+        return self.printed()[-5000:]
 
     def script(self, *argv: str, **more: Any) -> str:
         """Submit a command; returns its id."""
@@ -127,7 +135,7 @@ class Fleet:
         """A job as it stands."""
         return dict(self.client.job(name)["job"])
 
-    def state_of(self, name: str, *states: str) -> View:
+    def state_of(self, name: str, *states: str, patience_s: float = PATIENCE_S) -> View:
         """A job, once it is in one of these states, and stays so if the controller is killed now.
 
         What is read is ahead of the journal by the batches being written (docs/decisions/0001).
@@ -135,6 +143,7 @@ class Fleet:
         found = until(
             lambda: found if (found := self.job(name))["state"] in states else None,
             f"{name} being {' or '.join(states)}",
+            patience_s,
             log=lambda: f"{self.client.job(name)['job']}\n{self.log()}",
         )
         if not set(states) <= set(FINAL):
@@ -142,9 +151,9 @@ class Fleet:
             until(lambda: self._kept() >= seen, f"entry {seen} in the journal", log=self.log)
         return found
 
-    def over(self, name: str) -> View:
+    def over(self, name: str, patience_s: float = PATIENCE_S) -> View:
         """Everything about a job, once it is over."""
-        self.state_of(name, *FINAL)
+        self.state_of(name, *FINAL, patience_s=patience_s)
         return dict(self.client.job(name))
 
     def pid(self, name: str) -> int:
@@ -158,17 +167,25 @@ class Fleet:
     def processes(self) -> list[psutil.Process]:
         """Everything that was started for this state directory, the controller excepted."""
         own = None if self.controller is None else self.controller.pid
-        return [process for process in psutil.process_iter() if process.pid != own and self._is_ours(process)]
+        return [each for each in psutil.process_iter() if each.pid != own and is_below(each, self.state)]
+
+    def agents(self) -> list[psutil.Process]:
+        """The processes of its agents; one that ends while they are listed is left out."""
+        return [process for process in self.processes() if "agent.pyz" in " ".join(command_line(process))]
+
+    def kill_processes(self) -> None:
+        """`kill -9` everything that was started for this state directory, the controller excepted."""
+        left = self.processes()
+        for process in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(left, PATIENCE_S)
 
     def clean_up(self) -> None:
         """End whatever still runs, by process id."""
         if self.controller is not None and self.controller.poll() is None:
             self.kill()
-        left = self.processes()
-        for process in left:
-            with contextlib.suppress(psutil.Error):
-                process.kill()
-        psutil.wait_procs(left, 10)
+        self.kill_processes()
 
     def _kept(self) -> int:
         reading = sqlite3.connect(f"file:{self.state}/journal.sqlite?mode=ro", uri=True)
@@ -185,23 +202,73 @@ class Fleet:
         except (FileNotFoundError, LinkError):
             return False
 
-    def _is_ours(self, process: psutil.Process) -> bool:
-        try:
-            held = process.environ()
-            places = [held.get("HOSTLER_ATTEMPT_DIR", ""), held.get("HOSTLER_WORKER_DIR", ""), *process.cmdline()]
-        except psutil.Error:
-            return False
-        return any(place.startswith(f"{self.state}/") for place in places)
+
+def asked_for(request: pytest.FixtureRequest, argument: str, values: Collection[T]) -> list[T]:
+    """Those values of a parameter that tests of this module have in this run: for others nothing need be made."""
+    tests = [each for each in request.session.items if isinstance(each, pytest.Function) and each.path == request.path]
+    given = [each.callspec.params.get(argument) for each in tests if hasattr(each, "callspec")]
+    return [each for each in values if each in given]
+
+
+def command_line(process: psutil.Process) -> list[str]:
+    """The words of a process's command; none where it has ended meanwhile."""
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
+
+
+def parent(process: psutil.Process) -> int | None:
+    """The id of a process's parent; none where it has ended meanwhile."""
+    try:
+        return process.ppid()
+    except psutil.Error:
+        return None
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Whether a process has ended, awaited by its parent or not."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def signal_each(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
+    """Send a signal to processes of others; one that has ended meanwhile gets none."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
+
+
+def is_below(process: psutil.Process, folder: Path) -> bool:
+    """Whether a process was started with a file of this folder, or by an agent that has its files there."""
+    try:
+        held = process.environ()
+        places = [held.get("HOSTLER_ATTEMPT_DIR", ""), held.get("HOSTLER_WORKER_DIR", ""), *process.cmdline()]
+    except psutil.Error:
+        return False  # it has ended meanwhile
+    return any(place.startswith(f"{folder}/") for place in places)
+
+
+def kill_below(folder: Path) -> None:
+    """`kill -9` every such process."""
+    left = [process for process in psutil.process_iter() if is_below(process, folder)]
+    for process in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(left, PATIENCE_S)
 
 
 def until(
     question: Callable[[], T | None], what: str, patience_s: float = PATIENCE_S, log: Callable[[], str] = str
 ) -> T:
     """The first true answer to a question, asked again and again for a bounded time."""
-    deadline = time.monotonic() + patience_s
+    deadline, pause_s = time.monotonic() + patience_s, 0.02
     while not (answer := question()):
         assert time.monotonic() < deadline, f"{what} did not come within {patience_s} s\n{log()}"
-        time.sleep(0.03)
+        time.sleep(pause_s)
+        pause_s = min(1.3 * pause_s, 0.25)  # each question costs both sides: long waits would be spent on them
     return answer
 
 
@@ -254,6 +321,27 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with a_fleet(tmp_path_factory.mktemp("running"), limits={"result_bytes": 20_000}) as made:
         made.start()
         yield made
+
+
+@pytest.fixture
+def living(running: Fleet) -> Fleet:
+    """The fleet of the module; a controller that a test has ended is started again."""
+    if running.controller is None or running.controller.poll() is not None:
+        running.start()
+    return running
+
+
+@pytest.fixture
+def hostler_in(capfd: pytest.CaptureFixture[str]) -> HostlerIn:
+    """`hostler` in this process, as somebody calls it in a folder: without the start of an interpreter for each."""
+
+    def call(folder: Path, *words: str) -> Said:
+        capfd.readouterr()
+        with contextlib.chdir(folder):
+            status = run(words)
+        return Said(status, *capfd.readouterr())
+
+    return call
 
 
 @pytest.fixture

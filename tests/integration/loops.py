@@ -15,12 +15,12 @@ from hostler.core.loop.state import Config
 from hostler.model.events import Entry
 from hostler.runtime.snapshots import recovered
 from hostler.store import open_journal
-from tests.integration.conftest import Fleet, View, until
+from tests.integration.conftest import WHOLE_RUN_S, Fleet, View, has_ended, until
 
 CONFIG = "hex4_2p"
 STAGES = ("selfplay", "export", "training", "evaluation")
 HOOK = Path(__file__).parent / "hold"
-LOOP_PATIENCE_S = 150.0
+LOOP_PATIENCE_S = WHOLE_RUN_S
 """A stage imports torch, which takes seconds on a busy machine, and a loop has many of them."""
 
 
@@ -55,7 +55,7 @@ class Holds:
         """`kill -9` a stage where it is held."""
         process = self.held(stage, fleet)
         process.kill()
-        until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, f"the end of {stage}")
+        until(lambda: has_ended(process), f"the end of {stage}")
         self.release(stage)
 
 

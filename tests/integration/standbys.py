@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,13 @@ from typing import Any
 import psutil
 
 from hostler.core import Core
-from hostler.model.errors import LinkError
+from hostler.model.errors import LinkError, StandsBy, StoreError
 from hostler.store import Leader, read_journal
 from tests import postgres
 from tests.backends.ssh import sshd
 from tests.backends.ssh.sshd import Sshd
 from tests.integration.conftest import START_S, Fleet, until
+from tests.patience import PATIENCE_S
 
 CONTROLLERS = ("a", "b")
 
@@ -108,7 +109,7 @@ class Town:
         """A script that notes that it was started, and ends after so long or as soon as `go-NAME` is there."""
         body = f"echo $HOSTLER_ATTEMPT >> {self.folder}/ran-{name}; sleep {seconds}"
         if not seconds:
-            body += f"; n=0; while [ ! -e {self.folder}/go-{name} ] && [ $n -lt 900 ]; do sleep 0.1; n=$((n+1)); done"
+            body += f"; n=0; while [ ! -e {self.folder}/go-{name} ] && [ $n -lt 9000 ]; do sleep 0.1; n=$((n+1)); done"
         payload = {"kind": "script", "schema": 1, "argv": ["sh", "-c", body]}
         return {"name": name, "key": name, "payload": payload, **more}
 
@@ -118,9 +119,9 @@ class Town:
             seat.clean_up()
         left = [each for each in psutil.process_iter() if self._is_ours(each)]
         for process in left:
-            with suppress(psutil.Error):
+            with suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(left, 10)
+        psutil.wait_procs(left, PATIENCE_S)
 
     def _is_ours(self, process: psutil.Process) -> bool:
         try:
@@ -209,6 +210,25 @@ def a_town(folder: Path, names: Sequence[str] = CONTROLLERS, nodes: int = 2) -> 
             yield town
         finally:
             town.clean_up()
+
+
+def submitted(town: Town, jobs: Sequence[Mapping[str, Any]]) -> Seat:
+    """The leader that has taken these jobs, each of which has a key: under it nothing is submitted twice.
+
+    A leader may lose its lease or its database before it answers, so jobs are submitted until one takes them.
+    """
+
+    def taken() -> Seat | None:
+        seat = town.leading()
+        if seat is None:
+            return None
+        try:
+            seat.client.submit(jobs)
+        except (LinkError, StandsBy, StoreError, FileNotFoundError):
+            return None
+        return seat
+
+    return until(taken, "a leader that takes jobs", START_S, log=lambda: town_log(town))
 
 
 def take_over_s(town: Town, dead: Seat) -> float:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
+from hostler.model.artifacts import HUB, Standing
 from hostler.stores.base import ObjectName
 from tests.integration.conftest import Fleet, Hostler, a_fleet, until
-from tests.integration.test_copies import GOAL
+from tests.integration.loops import damaged
+from tests.integration.test_copies import GOAL, copies_by_standing
 from tests.integration.test_loop_commands import own, run
 
 STORES = ("shelf", "attic")
 
 
+Copies: TypeAlias = dict[Standing, set[int]]
+
+
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """A loop has come to a promotion, and a controller goes on that has nothing else to do."""
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Fleet, Copies]]:
+    """A loop has come to a promotion, its controller has ended; and how many copies there were then."""
     path = tmp_path_factory.mktemp("artifacts")
     for name in STORES:
         (path / name).mkdir()
@@ -27,16 +33,36 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         {"name": name, "kind": "directory", "path": str(path / name), "domain": name, "reserve_gb": 0.0}
         for name in STORES
     ]
-    with a_fleet(path, configs=[own("coins", idle_after=GOAL)], stores=stores) as fleet:
+    config = own("coins", idle_after=GOAL)
+    # A dataset takes two jobs of eight segments: with the models there are more artifacts than hexadecimal digits.
+    config["selfplay"]["segment_games"] = 4
+    with a_fleet(path, configs=[config], stores=stores) as fleet:
         assert run(fleet) == 0, fleet.log()
+        roots = {name: path / name for name in STORES}
+        counts = copies_by_standing(fleet, {**roots, HUB: fleet.state / "artifacts"})
         fleet.settle(stores=stores)
-        fleet.start()
-        yield fleet
+        yield fleet, counts
+
+
+@pytest.fixture(scope="module")
+def made(played: tuple[Fleet, Copies]) -> Fleet:
+    """A controller goes on with what was made, and has nothing else to do."""
+    fleet, _ = played
+    fleet.start()
+    return fleet
 
 
 def the(fleet: Fleet, standing: str) -> Any:
     """The newest artifact that is worth this."""
     return fleet.client.artifacts(standing=standing, limit=1)[0]
+
+
+def test_every_artifact_of_a_loop_has_its_copies_at_the_end(played: tuple[Fleet, Copies]) -> None:
+    fleet, counts = played
+    assert damaged(fleet) == []
+    assert counts[Standing.GAMES] == {2}
+    assert counts[Standing.MODEL] == {3}
+    assert counts[Standing.DATASET] == {1}
 
 
 def test_what_there_is_is_listed(made: Fleet, hostler: Hostler) -> None:
@@ -97,16 +123,28 @@ def test_a_flipped_bit_is_found_told_and_mended(made: Fleet, hostler: Hostler, t
     assert hashlib.sha256(stored.read_bytes()).hexdigest() == model
 
 
-def test_a_flipped_bit_is_never_handed_out(made: Fleet, hostler: Hostler, tmp_path: Path) -> None:
-    games = made.client.artifacts("games", limit=1)[0]["sha256"]
+@pytest.fixture(scope="module")
+def scratched(made: Fleet) -> str:
+    """Games of which every copy has another last byte."""
+    games = str(made.client.artifacts("games", limit=1)[0]["sha256"])
     for place in (made.state / "artifacts", made.path / "shelf", made.path / "attic"):
         stored = place / ObjectName(games, ".segment.npz").path
         if stored.exists():
             stored.write_bytes(stored.read_bytes()[:-1] + b"?")
+    return games
+
+
+def test_a_flipped_bit_is_never_handed_out(made: Fleet, scratched: str, hostler: Hostler, tmp_path: Path) -> None:
+    games = scratched
     said = hostler(made, "artifacts", "get", games, "-o", str(tmp_path / "games"))
     assert (said.status, "damaged" in said.err, list(tmp_path.iterdir())) == (1, True, [])
     assert hostler(made, "artifacts", "verify", games).status == 1
     assert made.client.artifact(games)["artifact"]["counted"] == 0
+
+
+@pytest.mark.long
+def test_games_of_which_no_copy_is_right_are_at_risk(made: Fleet, scratched: str, hostler: Hostler) -> None:
+    assert hostler(made, "artifacts", "verify", scratched).status == 1
     until(lambda: (made.client.replication()["backlog"] or {}).get("at_risk") == 1, "its being at risk", log=made.log)
 
 
@@ -116,7 +154,8 @@ def test_who_asks_for_what_is_not_there_is_told(made: Fleet, hostler: Hostler) -
         assert (said.status, "there is no artifact" in said.err) == (2, True), words
     assert hostler(made, "artifacts", "verify").status == 2
     names = [each["sha256"] for each in made.client.all_artifacts()]
-    first = next(name[0] for name in names if sum(each[0] == name[0] for each in names) > 1)
+    ((first, count),) = Counter(name[0] for name in names).most_common(1)
+    assert count > 1, "there are more artifacts than first digits"
     said = hostler(made, "artifacts", "show", first)
     assert (said.status, "several artifacts begin with" in said.err) == (2, True)
 

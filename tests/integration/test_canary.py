@@ -11,6 +11,8 @@ from tests.agent.fakegpus import build, needs_compiler
 
 from .conftest import Fleet, Hostler, until
 
+pytestmark = pytest.mark.long
+
 SMI = """#!/bin/sh
 case "$1" in
 *uuid*) echo "0, Fake 4090, 24564, GPU-0"; echo "1, Fake 4090, 24564, GPU-1" ;;
@@ -51,8 +53,7 @@ def test_a_wrong_device_is_kept_out_until_it_is_mended(rig: Fleet, tmp_path: Pat
     assert "failed its canary: wrong answer" in " ".join(hostler(rig, "explain", waits, "--json").out.split())
     assert "canary" in hostler(rig, "bans").out
     (tmp_path / "fault").unlink()
-    for process in rig.processes():
-        process.kill()  # the agent: the next one proves at once what failed before
+    rig.kill_processes()  # the agent: the next one proves at once what failed before
     until(lambda: not kept_out(rig), "the proof of the mended device", log=rig.log)
     assert rig.over(waits)["job"]["state"] == "done"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hostler.model.artifacts import HUB, SUFFIXES, ArtifactKind, Standing
+from hostler.model.artifacts import SUFFIXES, ArtifactKind, Standing
 from hostler.store import catalogue, open_journal
 from hostler.stores.base import ObjectName
 from tests.integration.conftest import Fleet, a_fleet, until
@@ -41,22 +41,7 @@ def copies_by_standing(fleet: Fleet, roots: dict[str, Path]) -> dict[Standing, s
     return found
 
 
-def test_every_artifact_of_a_loop_has_its_copies_at_the_end(tmp_path: Path) -> None:
-    roots = {name: tmp_path / name for name in ("shelf", "attic")}
-    for root in roots.values():
-        root.mkdir()
-    stores = [
-        {"name": name, "kind": "directory", "path": str(root), "domain": name, "reserve_gb": 0.0}
-        for name, root in roots.items()
-    ]
-    with a_fleet(tmp_path, configs=[own("coins", idle_after=GOAL)], stores=stores) as fleet:
-        assert run(fleet) == 0, fleet.log()
-        found = copies_by_standing(fleet, {**roots, HUB: fleet.state / "artifacts"})
-    assert found[Standing.GAMES] == {2}
-    assert found[Standing.MODEL] == {3}
-    assert found[Standing.DATASET] == {1}
-
-
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "fact"), [("a segment gone", "copies.gone"), ("a segment damaged", "copies.damaged")]
 )
@@ -66,11 +51,12 @@ def test_the_word_of_a_stage_on_this_machine_is_not_taken_for_a_copy(tmp_path: P
     config["export"] |= {"min_games": 20_000, "fresh_games": 20_000, "window_games": 30_000}
     with a_fleet(tmp_path, configs=[config]) as fleet:
         fleet.start()
-        until(lambda: told(fleet, fact), f"what becomes of {fault}", log=fleet.log)
+        until(lambda: told(fleet, "config.segments"), "the first segments", log=fleet.log)
         made = told(fleet, "config.segments")[0]
         wrong, right = (each["sha256"] for each in made["event"]["segments"])
-        found = next(each for each in told(fleet, fact) if wrong in each["event"]["artifacts"])
-        assert found["at"] - made["at"] < 20.0, "it is found in seconds"
+        # Copies are read again after weeks: what comes within this wait was read because it was new.
+        named = lambda: [each for each in told(fleet, fact) if wrong in each["event"]["artifacts"]]  # noqa: E731
+        until(named, f"what becomes of {fault}", log=fleet.log)
         read = lambda: [each for each in told(fleet, "copies.verified") if right in each["event"]["artifacts"]]  # noqa: E731
         until(read, "the reading of the other segment", log=fleet.log)
         (copy,) = fleet.client.artifact(right)["artifact"]["copies"]
@@ -89,6 +75,7 @@ def told(fleet: Fleet, kind: str) -> list[Any]:
     return [entry for entry in fleet.client.entries() if entry["event"]["kind"] == kind]
 
 
+@pytest.mark.long
 def test_work_finds_what_only_another_store_has(tmp_path: Path) -> None:
     attic = tmp_path / "attic"
     attic.mkdir()

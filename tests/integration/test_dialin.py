@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,17 +18,17 @@ import yaml
 
 from hostler.client import Client
 from hostler.model.errors import LinkError
+from tests.integration.conftest import START_S, WHOLE_RUN_S, WORKER, HostlerIn, Said, command, kill_below, until
 
-WITHIN_S = 60.0
-WORKER = Path(__file__).with_name("worker.py")
 HOLD = "echo x >>{0}/ran; while [ ! -e {0}/go ]; do sleep 0.1; done"
 
 
 class Home:
     """A folder with a fleet file of one node that calls; what is done with them is done by their commands."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, hostler_in: HostlerIn) -> None:
         self.folder = folder
+        self._hostler_in = hostler_in
         self.far = folder / "on the far side" / "far"
         self.started: list[subprocess.Popen[str]] = []
         self.client = Client.from_state_dir(folder / "state")
@@ -49,24 +48,26 @@ class Home:
         }
         (self.folder / "fleet.yaml").write_text(yaml.safe_dump(json.loads(json.dumps(fleet))))
 
-    def hostler(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "hostler.cli", *words]
-        return subprocess.run(
-            command,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=WITHIN_S,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+    def hostler(self, *words: str) -> Said:
+        """A command, given in the folder."""
+        return self._hostler_in(self.folder, *words)
 
     def up(self) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "hostler.cli", "up", "fleet.yaml", "--until-idle"]
         streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
-        self.started.append(subprocess.Popen(command, cwd=self.folder, text=True, **streams))
-        self.wait(lambda: (self.folder / "state" / "controller.json").exists())
-        return self.started[-1]
+        started = subprocess.Popen(command, cwd=self.folder, text=True, **streams)
+        self.started.append(started)
+        self.wait(lambda: self._leads(started))
+        return started
+
+    def _leads(self, process: subprocess.Popen[str]) -> bool:
+        """Whether the address that is left in the folder is that of this controller, and not of one before it."""
+        assert process.poll() is None, process.communicate()[0]
+        try:
+            left = json.loads((self.folder / "state" / "controller.json").read_text())
+        except FileNotFoundError:
+            return False
+        return bool(left["pid"] == process.pid)
 
     def port(self) -> str:
         """Where the running controller listens for calls."""
@@ -75,10 +76,10 @@ class Home:
     def call(self, *options: str) -> str:
         """Do on the node what `nodes invite` says."""
         if not (self.folder / "agent.pyz").exists():
-            assert self.hostler("agent", "build", "agent.pyz").returncode == 0
+            assert self.hostler("agent", "build", "agent.pyz").status == 0
         said = self.hostler("nodes", "invite", "fleet.yaml", "far", *options)
-        assert said.returncode == 0, said.stderr
-        script = said.stdout.partition("\n\n")[2]
+        assert said.status == 0, said.err
+        script = said.out.partition("\n\n")[2]
         done = subprocess.run(["sh", "-e"], input=script, cwd=self.folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stderr
@@ -90,14 +91,14 @@ class Home:
         return []
 
     def jobs(self) -> list[str]:
-        """The states of all jobs, in order."""
-        return [str(job["state"]) for job in self.client.all_jobs()]
+        """The states of all jobs, in order; none while there is no controller."""
+        with suppress(LinkError):
+            return [str(job["state"]) for job in self.client.all_jobs()]
+        return []
 
-    def wait(self, until: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + WITHIN_S
-        while not until():
-            assert time.monotonic() < deadline, self.hostler("nodes", "--state-dir", "state").stdout
-            time.sleep(0.2)
+    def wait(self, question: Callable[[], object]) -> None:
+        """Until it is so."""
+        until(question, "that", START_S, log=lambda: f"{self.nodes()}")
 
     def processes(self, *words: str) -> list[int]:
         """What runs on the node, of whose command line these words are."""
@@ -117,20 +118,20 @@ class Home:
 
     def done(self, process: subprocess.Popen[str]) -> str:
         """What a controller has printed, which has done all there was to do."""
-        said, _ = process.communicate(timeout=WITHIN_S)
+        said, _ = process.communicate(timeout=WHOLE_RUN_S)
         assert process.returncode == 0, said
         return said
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    found = Home(tmp_path)
+def home(tmp_path: Path, hostler_in: HostlerIn) -> Iterator[Home]:
+    found = Home(tmp_path, hostler_in)
     yield found
     for process in found.started:
         if process.poll() is None:
             process.kill()
             process.communicate()
-    found.kill()
+    kill_below(tmp_path)
 
 
 def job(name: str, command: str, **more: Any) -> dict[str, Any]:
@@ -168,7 +169,7 @@ def test_a_killed_controller_and_a_killed_dialler_lose_nothing(home: Home) -> No
     up = home.up()
     home.write(jobs=[job("held", HOLD.format(home.folder))], dialin={"listen": f"127.0.0.1:{home.port()}"})
     home.call()
-    home.wait(lambda: (home.folder / "ran").exists())
+    home.wait(lambda: (home.folder / "ran").exists() and home.jobs() == ["running"])
     up.kill()
     up.communicate()
     again = home.up()
@@ -182,18 +183,21 @@ def test_a_killed_controller_and_a_killed_dialler_lose_nothing(home: Home) -> No
     assert (home.folder / "ran").read_text() == "x\n"
 
 
+@pytest.mark.long
 def test_an_old_token_is_worth_nothing(home: Home) -> None:
     home.write(jobs=[job("held", HOLD.format(home.folder))])
     up = home.up()
     home.call()
     home.wait(lambda: (home.folder / "ran").exists())
     old = (home.far / "token").read_text()
-    shown = json.loads(home.hostler("nodes", "invite", "fleet.yaml", "far", "--new", "--json").stdout)
+    shown = json.loads(home.hostler("nodes", "invite", "fleet.yaml", "far", "--new", "--json").out)
     assert shown["token"] != old.strip()
     home.wait(lambda: not home.processes("dial"))
     assert "refused" in (home.far / "dial.log").read_text()
-    told = home.hostler("events", "--state-dir", "state", "--json").stdout
-    assert "was refused" in told or "counts no more" in told, "by whichever sign of life came first"
+    events = lambda: home.hostler("events", "--state-dir", "state", "--json").out  # noqa: E731
+    # By whichever sign of life comes first.
+    home.wait(lambda: "was refused" in events() or "counts no more" in events())
+    told = events()
     assert old.strip() not in told
     (home.folder / "go").touch()
     home.call()
@@ -201,24 +205,25 @@ def test_an_old_token_is_worth_nothing(home: Home) -> None:
     assert "scripts: 1 of 1 done" in home.done(up)
 
 
+@pytest.mark.long
 def test_a_machine_that_has_hostler_calls_by_it(home: Home) -> None:
     home.write(jobs=[job("a", "true")])
     up = home.up()
-    shown = json.loads(home.hostler("nodes", "invite", "fleet.yaml", "far", "--json").stdout)
+    shown = json.loads(home.hostler("nodes", "invite", "fleet.yaml", "far", "--json").out)
     home.far.mkdir(parents=True)
     (home.far / "token").touch(0o600)
     (home.far / "token").write_text(shown["token"])
     given = ["--dir", str(home.far), "--to", shown["to"], "--node", "far", "--fingerprint", shown["fingerprint"]]
-    called = home.hostler("agent", "connect", *given, "--detach")
-    assert (called.returncode, "connected" in called.stderr) == (0, True), called.stderr
+    called = command("agent", "connect", *given, "--detach")  # a process of its own, which it leaves by a fork
+    assert (called.status, "connected" in called.err) == (0, True), called.err
     home.done(up)
 
 
 def test_only_nodes_that_call_are_invited(home: Home) -> None:
     home.write()
-    assert home.hostler("nodes", "invite", "fleet.yaml", "near").returncode == 2
+    assert home.hostler("nodes", "invite", "fleet.yaml", "near").status == 2
     unknown = home.hostler("nodes", "invite", "fleet.yaml", "far")
-    assert (unknown.returncode, "start it first" in unknown.stderr) == (2, True)
+    assert (unknown.status, "start it first" in unknown.err) == (2, True)
     home.write(dialin={})
     unheard = home.hostler("check", "fleet.yaml")
-    assert (unheard.returncode, "nobody would hear it" in unheard.stderr) == (2, True), unheard
+    assert (unheard.status, "nobody would hear it" in unheard.err) == (2, True), unheard

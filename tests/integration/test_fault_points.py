@@ -5,7 +5,7 @@ the next step; the last one brings everything to its end. After each death, and 
 has an artifact's name is hashed. In the end every copy that is told of is hashed again, all that is wanted is there, no
 game counts twice, and nothing half is left anywhere.
 
-One story with a few of the steps is in `make test`, one for each way with all its steps in `make faults`
+One story with a few of the steps is in `make test-long`, one for each way with all its steps in `make faults`
 (`LAB_FAULTS=all`).
 """
 
@@ -40,6 +40,8 @@ from tests.integration.test_node_disks import ANY_DISK_IS_FULL, SEGMENT
 from tests.integration.test_retention import AT_ONCE, FULL, WINDOW
 from tests.stores.conftest import BUCKET, s3
 
+pytestmark = pytest.mark.long
+
 __all__ = ["s3"]
 HOOK = Path(__file__).parent / "points"
 ALL = os.environ.get("LAB_FAULTS") == "all"
@@ -52,8 +54,6 @@ OBJECT = re.compile(r"(?P<sha256>[0-9a-f]{64})(\.[a-z]+)+")
 PAD = 300_000
 """Bytes by which segments are larger than what files hold back before they write."""
 LOOK_S = 0.1
-END_PATIENCE_S = 600.0
-"""Until all copies are made, and read: with rclone that is some processes for each."""
 no_sshd = pytest.mark.skipif(sshd.MISSING is not None, reason=sshd.MISSING or "")
 
 
@@ -92,11 +92,11 @@ class Watch:
 
     def _hash(self, path: Path) -> None:
         try:
-            found = hashlib.sha256(path.read_bytes()).hexdigest()
+            content = path.read_bytes()
         except FileNotFoundError:
             return  # set aside
-        if found != path.name[:64]:
-            self.wrong.append(f"{path}: {path.stat().st_size} bytes")
+        if hashlib.sha256(content).hexdigest() != path.name[:64]:
+            self.wrong.append(f"{path}: {len(content)} bytes")
 
 
 def objects(root: Path) -> list[Path]:
@@ -124,7 +124,7 @@ def dies(fleet: Fleet, point: str, *options: str) -> None:
 
 def ends(fleet: Fleet) -> None:
     """A controller brings everything to its end."""
-    assert fleet.launch("--until-idle").wait(END_PATIENCE_S) == 0, fleet.log()
+    assert fleet.launch("--until-idle").wait(LOOP_PATIENCE_S) == 0, fleet.log()
 
 
 def changes(fleet: Fleet, **settings: object) -> None:

@@ -106,7 +106,7 @@ def test_an_argument_longer_than_the_kernel_takes_is_told_so(running: Fleet) -> 
 
 
 def test_more_than_a_megabyte_is_refused_at_once(running: Fleet, hostler: Hostler, tmp_path: Path) -> None:
-    before = running.client.status()["seq"]
+    before = running.client.status()["jobs"]
     with pytest.raises(SpecError, match="longer than 1048576 bytes; pass data in a file"):
         running.python(RECITE, "x" * (KILOBYTES**2 + 1))
     file = tmp_path / "jobs.yaml"
@@ -115,7 +115,7 @@ def test_more_than_a_megabyte_is_refused_at_once(running: Fleet, hostler: Hostle
     said = hostler(running, "submit", "--jobs-file", str(file))
     assert (said.status, said.out) == (2, "")
     assert "pass data in a file" in said.err
-    assert running.client.status()["seq"] == before, "all or none"
+    assert running.client.status()["jobs"] == before, "all or none"
 
 
 def test_bytes_that_are_no_text_are_refused_with_a_reason(running: Fleet) -> None:

@@ -11,10 +11,14 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hostler.backends.kuberay.sources import render
 from hostler.settings import load
-from tests.integration.conftest import until
+from tests.integration.conftest import PATIENCE_S, until
 from tests.integration.test_access import make_certificate
+
+pytestmark = pytest.mark.services
 
 FLEET = Path(__file__).resolve().parents[1] / "backends/kuberay/fleets/queued.yaml"
 
@@ -40,7 +44,7 @@ def test_it_comes_up_and_answers_to_the_names_of_its_service(tmp_path: Path) -> 
             assert until(lambda: _status(asked, trusted), "an answer", log=log.read_text) == 200
         finally:
             controller.terminate()
-            controller.wait(60)
+            controller.wait(PATIENCE_S)
 
 
 def _here(folder: Path) -> dict[str, str]:
@@ -65,7 +69,7 @@ def _left(folder: Path, controller: subprocess.Popen[bytes]) -> Any:
 
 def _status(asked: urllib.request.Request, trusted: ssl.SSLContext) -> int | None:
     try:
-        with urllib.request.urlopen(asked, context=trusted, timeout=10) as answer:
+        with urllib.request.urlopen(asked, context=trusted, timeout=PATIENCE_S) as answer:
             return int(answer.status)
     except ConnectionError:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from hostler.model.codec import digest
 from hostler.model.events import AttemptLeased, Entry, JobDone, JobSubmitted
 from hostler.model.learning import ModelStatus
 from hostler.model.work import WorkKind
-from tests.integration.conftest import WORKER, Fleet, Hostler, View, a_fleet, small_disk, until
+from tests.integration.conftest import WORKER, Fleet, Hostler, View, a_fleet, parent, small_disk, until
 from tests.integration.loops import (
     CONFIG,
     LOOP_PATIENCE_S,
@@ -35,6 +36,8 @@ from tests.integration.loops import (
     tiny,
 )
 from tests.integration.test_disk import fill
+
+pytestmark = pytest.mark.long
 
 CHECKPOINT_EVERY = 20
 SWEEP: View = {
@@ -93,7 +96,8 @@ class Killed:
         process = self.holds.held("training", self.fleet)
         self.supervisors = supervisors(self.fleet)
         for each in self.supervisors:
-            each.kill()
+            with suppress(psutil.NoSuchProcess):  # a short-lived fork of the agent may be among them
+                each.kill()
         until(lambda: set(supervisors(self.fleet)) - set(self.supervisors), "another supervisor", log=self.fleet.log)
         self.adopted.append(process)
         assert process.is_running()
@@ -107,9 +111,9 @@ class Killed:
 
 def supervisors(fleet: Fleet) -> list[psutil.Process]:
     """The processes of agents that have the stages: each is the child of one that looks after it."""
-    agents = [process for process in fleet.processes() if "agent.pyz" in " ".join(process.cmdline())]
+    agents = fleet.agents()
     pids = {process.pid for process in agents}
-    return [process for process in agents if process.ppid() in pids]
+    return [process for process in agents if parent(process) in pids]
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +190,8 @@ def test_without_a_goal_it_goes_on(later: Killed) -> None:
 def test_a_damaged_segment_is_refused_by_name_and_the_rest_goes_on(later: Killed) -> None:
     fleet = later.fleet
     later.holds.held("export", fleet)
-    (job,) = stage_jobs(fleet, "export", "running")
+    # The controller hears of the start of a process after the process may have come to where it is held.
+    (job,) = soon(lambda: stage_jobs(fleet, "export", "running"), "the export as a running job", fleet)
     offered = [each["sha256"] for each in order_of(fleet, job["id"])["segments"]]
     spoilt = file_of(fleet, offered[-1])
     flip(spoilt)
@@ -236,10 +241,10 @@ def test_sigterm_lets_what_runs_end_and_other_settings_end_a_rest(later: Killed)
     later.holds.at("selfplay", "segment")
     fleet.start()
     process = later.holds.held("selfplay", fleet)
-    running = [job["id"] for job in stage_jobs(fleet, "selfplay", "running")]
-    (job,) = (job for job in running if fleet.client.job(job)["attempt"]["pid"] == process.pid)
+    (job,) = soon(lambda: of_process(fleet, "selfplay", process.pid), "the held job as a running one", fleet)
+    running = [each["id"] for each in stage_jobs(fleet, "selfplay", "running")]
     fleet.signal(signal.SIGTERM)
-    until(lambda: fleet.log().count("draining") == 2, "the word that it drains", log=fleet.log)
+    until(lambda: fleet.printed().count("draining") == 2, "the word that it drains", log=fleet.log)
     assert process.is_running()
     later.holds.release("selfplay")
     assert fleet.controller is not None
@@ -299,6 +304,12 @@ def resting(fleet: Fleet, stage: str) -> View | None:
     """The rest of a stage."""
     rests = fleet.client.config(CONFIG)["resting"]
     return next((rest for rest in rests if rest["stage"] == stage), None)
+
+
+def of_process(fleet: Fleet, stage: str, pid: int) -> list[str]:
+    """The running jobs of a stage whose process this is; a job that ends while it is looked at is left out."""
+    details = [fleet.client.job(job["id"]) for job in stage_jobs(fleet, stage, "running")]
+    return [each["job"]["id"] for each in details if each["attempt"] is not None and each["attempt"]["pid"] == pid]
 
 
 def number(job: View) -> int:

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,11 +16,12 @@ import yaml
 
 from hostler.model.errors import LinkError, NotFound
 from tests.backends.ssh import sshd
-from tests.integration.loops import STAGES
+from tests.integration.conftest import PATIENCE_S, HostlerIn, Said, until
+from tests.integration.loops import LOOP_PATIENCE_S, STAGES
 from tests.integration.test_loop_commands import PROGRAM, own
-from tests.integration.test_ssh import WITHIN_S, Far
+from tests.integration.test_ssh import Far
 
-pytestmark = pytest.mark.skipif(sshd.MISSING is not None, reason=sshd.MISSING or "")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(sshd.MISSING is not None, reason=sshd.MISSING or "")]
 OLD_S = 5 * 3600.0
 ANY_DISK_IS_FULL = {"disk_warning": 1e-6, "disk_clean": 2e-6, "disk_critical": 1.0, "disk_roomy_gb": 1e6}
 SEGMENT, DATASET = ".segment.npz", ".dataset.npz"
@@ -48,7 +48,7 @@ class Rig(Far):
             "name": "far",
             "state_dir": "state",
             "api": {"port": 0},
-            "ssh": {"config": [], "known_hosts": []},
+            "ssh": {"config": [], "known_hosts": [], "connect_s": PATIENCE_S},
             "nodes": [{**node, **own_keys}],
             "stores": stores,
             "configs": [config],
@@ -70,7 +70,7 @@ class Rig(Far):
     def dataset(self, **settings: Any) -> str:
         """A loop that has a dataset, with all of its copies, and may not train on it; a controller runs."""
         self.settle("training", **settings)
-        assert self.hostler("nodes", "trust", "fleet.yaml", "--yes").returncode == 0
+        assert self.hostler("nodes", "trust", "fleet.yaml", "--yes").status == 0
         self.begin()
         self.until(lambda: self.entries("config.model"), "the first model")
         self.stop()
@@ -81,7 +81,7 @@ class Rig(Far):
         self.until(lambda: self.copied(dataset), "its copies")
         return dataset
 
-    def told(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def told(self, *words: str) -> Said:
         """What the controller answers to a command."""
         return self.hostler(*words, "--state-dir", "state")
 
@@ -109,11 +109,7 @@ class Rig(Far):
             os.utime(path, (at, at))
 
     def until(self, true: Callable[[], object], what: str) -> None:
-        deadline = time.monotonic() + 3 * WITHIN_S
-        while not true():
-            log = (self.folder / "up.log").read_text()[-4000:]
-            assert time.monotonic() < deadline, f"{what} did not come: {log}"
-            time.sleep(0.2)
+        until(true, what, LOOP_PATIENCE_S, lambda: (self.folder / "up.log").read_text()[-4000:])
 
     def copied(self, name: str) -> bool:
         """Whether an artifact is wherever it is wanted."""
@@ -123,9 +119,9 @@ class Rig(Far):
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[Rig]:
+def rig(tmp_path: Path, hostler_in: HostlerIn) -> Iterator[Rig]:
     with sshd.running(tmp_path / "sshd-0") as server:
-        found = Rig(tmp_path, [server])
+        found = Rig(tmp_path, [server], hostler_in)
         yield found
         found.end()
 
@@ -133,31 +129,31 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 def test_what_goes_from_a_node_is_sent_again_when_a_training_needs_it(rig: Rig) -> None:
     dataset = rig.dataset()
     rig.until(lambda: all(map(rig.copied, rig.there(SEGMENT))), "copies of all games")
-    assert "nothing may go" in rig.told("disk", "plan", "--node", "rig-0").stdout, "all of it was used of late"
+    assert "nothing may go" in rig.told("disk", "plan", "--node", "rig-0").out, "all of it was used of late"
 
     rig.age()
     shown = rig.told("disk", "plan", "--node", "rig-0")
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert all(len(line) <= 80 for line in shown.stdout.splitlines())
-    assert "cache" in shown.stdout
-    assert "deleted" in rig.told("disk", "clean", "--node", "rig-0").stdout
+    assert (shown.status, shown.err) == (0, "")
+    assert all(len(line) <= 80 for line in shown.out.splitlines())
+    assert "cache" in shown.out
+    assert "deleted" in rig.told("disk", "clean", "--node", "rig-0").out
     assert dataset in rig.there(DATASET), "nothing goes without a yes"
     done = rig.told("disk", "clean", "--node", "rig-0", "--yes")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "undo" not in done.stdout
+    assert (done.status, done.err) == (0, "")
+    assert "undo" not in done.out
     assert rig.there(DATASET) == {}
     (first, *_) = rig.entries("files.dropping")
     assert dataset in {each["path"].rpartition("/")[2] for each in first["files"]}
     assert all(len(each["proof"]) >= 2 for each in first["files"])
     assert rig.entries("files.dropped")[0]["node"] == "rig-0"
-    assert "clean_disk" in rig.told("audit").stdout
+    assert "clean_disk" in rig.told("audit").out
     wrong = rig.told("disk", "plan", "--node", "nobody")
-    assert (wrong.returncode != 0, "hostler nodes" in wrong.stderr) == (True, True)
+    assert (wrong.status != 0, "hostler nodes" in wrong.err) == (True, True)
     rig.stop()
 
     rig.settle(*STAGES)
     rig.begin("--until-idle")
-    assert rig.started[-1].wait(3 * WITHIN_S) == 0, (rig.folder / "up.log").read_text()[-4000:]
+    assert rig.started[-1].wait(LOOP_PATIENCE_S) == 0, (rig.folder / "up.log").read_text()[-4000:]
     assert dataset in rig.there(DATASET), "it was sent again"
     assert "mine reached (1 promotions)" in (rig.folder / "up.log").read_text()
 
@@ -165,11 +161,14 @@ def test_what_goes_from_a_node_is_sent_again_when_a_training_needs_it(rig: Rig) 
 def test_a_node_whose_disk_is_too_full_is_cleaned_by_itself_and_works_on(rig: Rig) -> None:
     full = {"retention": {"mode": "clean"}, "scheduling": {"targets": ANY_DISK_IS_FULL}}
     dataset = rig.dataset(**full)
+    # After a round in which nothing could go a controller rests for ten minutes: so it starts when all is old.
+    rig.stop()
     rig.age()
+    rig.begin()
     rig.until(lambda: rig.entries("files.dropped"), "the end of what was not used for hours")
     rig.until(lambda: not rig.there(DATASET), "the end of the dataset")
     rig.stop()
     rig.settle(*STAGES, **full)
     rig.begin("--until-idle")
-    assert rig.started[-1].wait(3 * WITHIN_S) == 0, (rig.folder / "up.log").read_text()[-4000:]
+    assert rig.started[-1].wait(LOOP_PATIENCE_S) == 0, (rig.folder / "up.log").read_text()[-4000:]
     assert dataset in rig.there(DATASET), "it was sent again"

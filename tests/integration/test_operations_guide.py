@@ -9,25 +9,25 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import psutil
 import pytest
 
 from hostler.model.codec import digest
-from tests.integration.conftest import WORKER, Fleet, Said, View, a_fleet, command, until
+from tests.integration.conftest import PATIENCE_S, WORKER, Fleet, Said, View, a_fleet, command, signal_each, until
+from tests.integration.loops import soon
 from tests.integration.test_loop_commands import own
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs/guides/operations.md"
 BLOCK = re.compile(r"^```(sh|text)[ ]?(.*?)\n(.*?)^```$", re.M | re.S)
-PATIENCE_S = 120.0
 NODE = {"name": "rig-1", "cpu_slots": 2, "gpus": "none"}
 CONFIG = "hex8_2p"
 ASKS = {"status", "nodes", "explain", "bans", "jobs", "top", "queue", "events", "train status", "model list"}
@@ -82,7 +82,7 @@ def stalled(path: Path) -> Made:
     broken["training"]["command"] = [sys.executable, "-c", says]
     with a_fleet(path, nodes=[NODE], configs=[broken]) as fleet:
         fleet.start()
-        failed = until(lambda: list(fleet.client.all_jobs(["failed"])), "a failure", PATIENCE_S, fleet.log)
+        failed = soon(lambda: list(fleet.client.all_jobs(["failed"])), "a failure", fleet)
 
         def mend() -> None:
             fleet.kill()
@@ -98,7 +98,7 @@ def idle(path: Path) -> Made:
     with a_fleet(path, nodes=[NODE]) as fleet:
         fleet.start()
         fleet.client.cordon("rig-1", "new power supply", "anna")
-        job = fleet.script("sleep", "60")
+        job = fleet.script("sleep", "900")
         fleet.script("true", resources={"device": "gpu", "vram_gb": 80})
         yield Situation(fleet, {"JOB": job})
 
@@ -109,7 +109,7 @@ def full(path: Path) -> Made:
     with a_fleet(path, nodes=[NODE], scheduling={"targets": {"disk_free_gb": 1_000_000}}) as fleet:
         fleet.start()
         until(lambda: fleet.client.nodes()[0]["pressures"], "the pressure", PATIENCE_S, fleet.log)
-        job = fleet.script("sleep", "60")
+        job = fleet.script("sleep", "900")
 
         def mend() -> None:
             fleet.kill()
@@ -125,12 +125,13 @@ def away(path: Path) -> Made:
     nodes = [NODE, {"name": "rig-2", "backend": "ssh", "host": "127.0.0.1", "port": 9}]
     with a_fleet(path, nodes=nodes) as fleet:
         fleet.start()
-        job = fleet.script("sleep", "300")
+        job = fleet.script("sleep", "900")
         fleet.pid(job)
-        agents = [process for process in fleet.processes() if "agent.pyz" in " ".join(process.cmdline())]
-        _each(agents, psutil.Process.suspend)
+        agents = fleet.agents()
+        assert agents
+        signal_each(agents, signal.SIGSTOP)
         until(lambda: fleet.client.status()["nodes_up"] == 0, "silence", PATIENCE_S, fleet.log)
-        yield Situation(fleet, {"JOB": job}, lambda: _each(agents, psutil.Process.resume))
+        yield Situation(fleet, {"JOB": job}, lambda: signal_each(agents, signal.SIGCONT))
 
 
 @contextmanager
@@ -138,7 +139,7 @@ def wrong(path: Path) -> Made:
     """A sweep's worker answers for other parameters, twice; and a loop that has promoted a model."""
     with a_fleet(path, nodes=[NODE], configs=[own(CONFIG)]) as fleet:
         fleet.start()
-        until(lambda: fleet.client.config(CONFIG)["promotions"], "a promotion", PATIENCE_S, fleet.log)
+        soon(lambda: fleet.client.config(CONFIG)["promotions"], "a promotion", fleet)
         fleet.client.pause_config(CONFIG, "room for the sweep")
         params = {"planted": [17], "fault": "another digest", "times": 2, "count": str(path / "count")}
         (sweep,) = fleet.client.submit([{"name": "seeds", "payload": _sweep(params)}])
@@ -169,7 +170,15 @@ def test_every_section_has_its_situation() -> None:
     assert {key for blocks in sections().values() for block in blocks for key in block.what} == {"after", "status"}
 
 
-@pytest.mark.parametrize("title", SITUATIONS, ids=lambda title: title or "beginning")
+QUICK = ("",)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "title",
+    [pytest.param(title, marks=() if title in QUICK else pytest.mark.long) for title in SITUATIONS],
+    ids=lambda title: title or "beginning",
+)
 def test_its_commands_do_what_it_says(title: str, tmp_path: Path) -> None:
     with SITUATIONS[title](tmp_path) as now:
         for block in sections()[title]:
@@ -199,7 +208,9 @@ def _run(now: Situation, line: str) -> Said:
     env = {**os.environ, "HOSTLER_STATE_DIR": str(now.fleet.state), "COLUMNS": "100"}
     if words[0] == "hostler":
         return command(*words[1:], env=env, cwd=now.fleet.path)
-    done = subprocess.run(words, capture_output=True, text=True, env=env, cwd=now.fleet.path, timeout=60, check=False)
+    done = subprocess.run(
+        words, capture_output=True, text=True, env=env, cwd=now.fleet.path, timeout=PATIENCE_S, check=False
+    )
     return Said(done.returncode, done.stdout, done.stderr)
 
 
@@ -211,12 +222,6 @@ def _replaced(now: Situation, text: str) -> str:
 
 def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(".*?".join(re.escape(" ".join(part.split())) for part in text.split("…")))
-
-
-def _each(processes: Sequence[psutil.Process], do: Callable[[psutil.Process], Any]) -> None:
-    assert processes
-    for process in processes:
-        do(process)
 
 
 def _sweep(params: View) -> View:

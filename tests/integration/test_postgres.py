@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from hostler.model.errors import LinkError, StoreError
 from hostler.store import open_journal
 from tests import postgres
-from tests.integration.conftest import Hostler, a_fleet
+from tests.integration.conftest import WAIT, Fleet, Hostler, a_fleet, until
+
+pytestmark = pytest.mark.services
 
 if _why := postgres.missing():
     pytest.skip(_why, allow_module_level=True)
@@ -28,13 +31,14 @@ def test_what_was_confirmed_outlives_controller_and_database(server: postgres.Se
         fleet.start()
         first = fleet.script("true")
         fleet.state_of(first, "done")
-        waiting = fleet.python("import time; time.sleep(4)")
+        waiting = fleet.python(WAIT, str(tmp_path / "go"))
         fleet.kill()
         fleet.start()
+        (tmp_path / "go").touch()
         fleet.state_of(waiting, "done")
         server.kill()
         server.start()
-        last = fleet.script("true")
+        last = until(lambda: taken(fleet, "last"), "a job that is taken", log=fleet.log)
         fleet.state_of(last, "done")
         assert [fleet.job(name)["state"] for name in (first, waiting, last)] == ["done"] * 3
     assert not (fleet.state / "journal.sqlite").exists()
@@ -42,6 +46,14 @@ def test_what_was_confirmed_outlives_controller_and_database(server: postgres.Se
     numbers = [entry.seq for entry in journal.read()]
     journal.close()
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def taken(fleet: Fleet, key: str) -> str | None:
+    """The id of a job that was submitted; none while the controller has no word from its database yet."""
+    try:
+        return fleet.script("true", key=key)
+    except (LinkError, StoreError):
+        return None
 
 
 def test_a_journal_goes_there_and_back_and_its_jobs_with_it(

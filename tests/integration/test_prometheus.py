@@ -6,7 +6,6 @@ import contextlib
 import json
 import re
 import shutil
-import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -18,13 +17,18 @@ import pytest
 import yaml
 
 from hostler.web.metrics import described
-from tests.integration.conftest import WAIT, Fleet, until
+from tests.integration.conftest import PATIENCE_S, WAIT, Fleet, until
+from tests.tiers import demand_services
 
 MONITORING = Path(__file__).resolve().parents[2] / "examples" / "monitoring"
 PROMETHEUS = shutil.which("prometheus")
-pytestmark = pytest.mark.skipif(
-    PROMETHEUS is None, reason="there is no prometheus here; Debian has it in the package of that name"
-)
+LISTENS = re.compile(r'Listening on"? address=(127\.0\.0\.1:[1-9]\d*)')
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.skipif(
+        PROMETHEUS is None, reason="there is no prometheus here; Debian has it in the package of that name"
+    ),
+]
 
 
 class Prometheus:
@@ -36,14 +40,16 @@ class Prometheus:
     def ready(self) -> bool:
         """Whether it answers."""
         try:
-            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=5) as reply:
+            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=PATIENCE_S) as reply:
                 return bool(reply.status == 200)
         except (urllib.error.URLError, ConnectionError):
             return False
 
     def value(self, query: str) -> float | None:
         """The one value of an expression now; `None` where there is none."""
-        with urllib.request.urlopen(f"{self.url}/api/v1/query?{urlencode({'query': query})}", timeout=10) as reply:
+        with urllib.request.urlopen(
+            f"{self.url}/api/v1/query?{urlencode({'query': query})}", timeout=PATIENCE_S
+        ) as reply:
             found = json.loads(reply.read())["data"]["result"]
         assert len(found) <= 1, f"{query} has {len(found)} values"
         return float(found[0]["value"][1]) if found else None
@@ -52,8 +58,8 @@ class Prometheus:
 @contextlib.contextmanager
 def prometheus(folder: Path, target: str, token: str) -> Iterator[Prometheus]:
     """Prometheus with the configuration of the examples, but for where the controller is and how often it is asked."""
+    demand_services("Prometheus")
     folder.mkdir()
-    port = free_port()
     config = yaml.safe_load((MONITORING / "prometheus.yml").read_text())
     config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     config["scrape_configs"][0]["static_configs"] = [{"targets": [target]}]
@@ -66,29 +72,26 @@ def prometheus(folder: Path, target: str, token: str) -> Iterator[Prometheus]:
         PROMETHEUS,
         f"--config.file={folder / 'prometheus.yml'}",
         f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address=127.0.0.1:{port}",
+        "--web.listen-address=127.0.0.1:0",
     ]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+    printed = lambda: (folder / "log").read_text(errors="replace")  # noqa: E731
     try:
-        made = Prometheus(f"http://127.0.0.1:{port}")
-        until(made.ready, "Prometheus", log=lambda: (folder / "log").read_text(errors="replace")[-3000:])
+        # It is given no port, since one that was free a moment ago may be taken: it says which one it has found.
+        address = until(lambda: LISTENS.search(printed()), "the address of Prometheus", log=printed)[1]
+        made = Prometheus(f"http://{address}")
+        until(made.ready, "Prometheus", log=printed)
         yield made
     finally:
         process.terminate()
-        process.wait(30)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        process.wait(PATIENCE_S)
 
 
 def text_of(fleet: Fleet) -> str:
     url, token, *_ = fleet.client._locate()
     asked = urllib.request.Request(f"{url}/metrics", headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(asked, timeout=30) as reply:
+    with urllib.request.urlopen(asked, timeout=PATIENCE_S) as reply:
         return str(reply.read().decode())
 
 
@@ -96,7 +99,7 @@ def test_what_a_controller_tells_is_well_formed_and_documented(running: Fleet) -
     running.over(running.script("true"))
     text = text_of(running)
     checked = subprocess.run(
-        ["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=60, check=False
+        ["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
     told = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import signal
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +12,10 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.integration.conftest import WORKER, Fleet, a_fleet, command, until
+from tests.integration.conftest import PATIENCE_S, WORKER, Fleet, a_fleet, command, parent, signal_each, until
 from tests.raytown.town import TOKEN, Town, free_port, gate, town
+
+pytestmark = pytest.mark.services
 
 HOLD = "echo x >>{0}/ran; while [ ! -e {0}/go ]; do sleep 0.1; done; echo over"
 
@@ -25,6 +26,7 @@ def a_share(path: Path, python: str, address: str, sweeps: Sequence[Any] = (), *
     (path / "token").write_text(TOKEN + "\n")
     more = {"address": address, "token_file": "token", "cpus": 2, "poll_s": 0.5, **asked}
     share = {"name": name_of(path), "backend": "ray", "python": python, "dir": str(path / "far"), "ray": more}
+    # The settings refuse port 0 here: pilots call the same port after the controller was started anew.
     with a_fleet(path, nodes=[share], sweeps=list(sweeps), dialin={"listen": f"127.0.0.1:{free_port()}"}) as made:
         yield made
 
@@ -99,7 +101,7 @@ def test_work_that_uses_ray_finds_the_whole_cluster(ray_town: Town, tmp_path: Pa
 
 def test_a_gpu_of_the_cluster_is_shown_to_the_work_that_has_it(ray_python_found: str, tmp_path: Path) -> None:
     with town(ray_python_found, ("2/4",)) as there, a_share(tmp_path, there.python, there.address, gpus=2) as fleet:
-        taken = b'{"submission_id": "taken", "entrypoint": "sleep 600", "entrypoint_num_gpus": 1}'
+        taken = b'{"submission_id": "taken", "entrypoint": "sleep 3600", "entrypoint_num_gpus": 1}'
         there.ask("POST", "/api/jobs/", taken)
         until(lambda: there.jobs("taken")[0]["status"] == "RUNNING", "another's job")
         fleet.start()
@@ -147,7 +149,7 @@ def test_a_controller_that_is_killed_as_it_submits_has_one_job_at_the_end(
         between.hold = where  # type: ignore[assignment]
         fleet.start()
         job = fleet.script("sh", "-c", HOLD.format(tmp_path))
-        assert between.held.wait(60), fleet.log()
+        assert between.held.wait(PATIENCE_S), fleet.log()
         fleet.kill()
         assert len(pilots(ray_town, tmp_path)) == int(where == "answer")
         between.hold = ""
@@ -178,9 +180,7 @@ def test_a_killed_pilot_ends_what_it_ran_and_another_takes_its_place(ray_town: T
         fleet.start()
         job = fleet.script("sh", "-c", HOLD.format(tmp_path), retry={"backoff_s": 0.1})
         pid = fleet.pid(job)
-        mine = {each.pid: each for each in psutil.process_iter() if _is_pilot(each, tmp_path)}
-        (pilot,) = (each for each in mine.values() if each.ppid() not in mine)  # the others are forks of it
-        pilot.send_signal(signal.SIGKILL)
+        until(lambda: _pilot_process(tmp_path), "the process of the pilot", log=fleet.log).kill()
         until(lambda: not psutil.pid_exists(pid), "the end of what it ran", log=fleet.log)
         (tmp_path / "go").touch()
         assert fleet.over(job)["job"]["state"] == "done"
@@ -203,11 +203,8 @@ def test_a_job_that_is_stopped_in_ray_is_seen(ray_town: Town, tmp_path: Path) ->
 def test_more_than_any_machine_has_is_refused_at_once(ray_town: Town, tmp_path: Path) -> None:
     with a_share(tmp_path, ray_town.python, ray_town.address, cpus=4) as fleet:
         fleet.launch()
-        began = time.monotonic()
         until(lambda: _is_there(fleet) and "None" not in trouble(fleet), "a refusal", log=fleet.log)
-        took_s = time.monotonic() - began
         assert "4 CPUs on one node are asked for, and the largest has 2" in trouble(fleet)
-        assert took_s < 60, "the start of a process on a crowded machine included"
         assert pilots(ray_town, tmp_path) == []
 
 
@@ -226,7 +223,7 @@ def test_check_asks_the_cluster(ray_town: Town, tmp_path: Path) -> None:
 
 def test_a_cancelled_job_that_waits_for_the_cluster_leaves_nothing_there(ray_town: Town, tmp_path: Path) -> None:
     with a_share(tmp_path, ray_town.python, ray_town.address) as fleet:
-        taken = b'{"submission_id": "taken-%d", "entrypoint": "sleep 600", "entrypoint_num_cpus": 2}'
+        taken = b'{"submission_id": "taken-%d", "entrypoint": "sleep 3600", "entrypoint_num_cpus": 2}'
         for at in range(2):
             ray_town.ask("POST", "/api/jobs/", taken % at)
         try:
@@ -247,15 +244,13 @@ def test_a_head_that_hangs_disturbs_nothing_that_runs(ray_town: Town, tmp_path: 
         fleet.pid(job)
         head = [each for each in ray_town.head() if "dashboard.py" in " ".join(_words(each))]
         assert head
-        for process in head:
-            process.suspend()
         try:
-            until(lambda: "cannot be asked" in events(fleet), "that it is noticed", 60, log=fleet.log)
+            signal_each(head, signal.SIGSTOP)
+            until(lambda: "cannot be asked" in events(fleet), "that it is noticed", log=fleet.log)
             (tmp_path / "go").touch()
             assert fleet.over(job)["job"]["state"] == "done"
         finally:
-            for process in head:
-                process.resume()
+            signal_each(head, signal.SIGCONT)
         assert len(pilots(ray_town, tmp_path)) == 1
 
 
@@ -267,8 +262,8 @@ def test_a_machine_that_dies_is_told_of_and_its_work_goes_on_elsewhere(ray_pytho
         (pilot,) = jobs(there, tmp_path)
         place = next(node for node in there.nodes() if node["node_id"] == pilot["driver_node_id"])["labels"]["place"]
         there.tell("kill", place[1:])
-        until(lambda: "of the Ray cluster is dead" in events(fleet), "that it is told", 90, log=fleet.log)
-        until(lambda: not psutil.pid_exists(pid), "the end of what ran there", 60, log=fleet.log)
+        until(lambda: "of the Ray cluster is dead" in events(fleet), "that it is told", log=fleet.log)
+        until(lambda: not psutil.pid_exists(pid), "the end of what ran there", log=fleet.log)
         (tmp_path / "go").touch()
         assert fleet.over(job)["job"]["state"] == "done"
         assert len(pilots(there, tmp_path)) == 2
@@ -284,7 +279,7 @@ def test_a_cluster_that_was_started_anew_is_given_its_work_again(ray_python_foun
         assert fleet.job(job)["state"] == "running", "that nobody answers is no end of anything"
         with town(ray_python_found, (2,), before.port) as after:
             (tmp_path / "go").touch()
-            until(lambda: jobs(after, tmp_path), "another pilot", 120, log=fleet.log)
+            until(lambda: jobs(after, tmp_path), "another pilot", log=fleet.log)
             assert fleet.over(job)["job"]["state"] == "done"
             assert "is not known to the Ray cluster any more" in events(fleet)
 
@@ -294,6 +289,14 @@ def _is_there(fleet: Fleet) -> bool:
         return bool(fleet.client.nodes())
     except Exception:  # noqa: BLE001 - it starts
         return False
+
+
+def _pilot_process(path: Path) -> psutil.Process | None:
+    """The one process of the pilot that is no fork of it; none while a fork without its parent is listed as well."""
+    mine = {each.pid: each for each in psutil.process_iter() if _is_pilot(each, path)}
+    parents = {pid: parent(each) for pid, each in mine.items()}
+    found = [mine[pid] for pid, above in parents.items() if above is not None and above not in mine]
+    return found[0] if len(found) == 1 else None
 
 
 def _is_pilot(process: psutil.Process, path: Path) -> bool:

@@ -12,15 +12,16 @@ import pytest
 from hostler.workloads.gameboy.order import order_of
 from hostler.workloads.gameboy.strict import SpecError
 from hostler.workloads.gameboy.training import Training
+from tests.patience import PATIENCE_S
 from tests.workloads.gameboy.advice import stub
 from tests.workloads.gameboy.advice.asking import section
 
 ray = pytest.importorskip("ray", reason="there is no Ray: `make ray` installs it")
 
 # Warnings are Ray's, which leaves sockets to the collector.
-pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.services, pytest.mark.ray, pytest.mark.filterwarnings("ignore")]
 STORE_BYTES = 80 << 20
-PATIENCE_S = 240.0
+TRAINING_S = 5 * PATIENCE_S
 Told = Mapping[str, Any]
 
 
@@ -49,7 +50,7 @@ def learn(cluster: Any, url: str, enough: Callable[[Told], bool], workers: int =
     }  # fmt: skip
     order = order_of({"schema": 1, "game": "keyrooms", "rom": "keyrooms", "training": training}, Path(), {})
     told: list[Told] = []
-    late = time.monotonic() + PATIENCE_S
+    late = time.monotonic() + TRAINING_S
 
     def tell(line: Told) -> None:
         told.append(line)
@@ -80,13 +81,13 @@ class Asked:
 def test_the_budget_is_that_of_all_workers_together(cluster: Any) -> None:
     rate = 2.0
     with stub.serving() as server:
-        asked = Asked(server)
-        learn(cluster, server.url, lambda line: line.get("advice", {}).get("asked", 0) >= 40, calls_per_s=rate)
-    for first in range(len(asked.times)):
-        for last in range(first, len(asked.times)):
-            span = asked.times[last] - asked.times[first]
-            # Each of the four may have saved up a call; what travels takes another time.
-            assert last - first + 1 <= (span + 1.0) * rate + 4, (first, last)
+        asked, began = Asked(server), time.monotonic()
+        learn(cluster, server.url, lambda line: line.get("advice", {}).get("asked", 0) >= 80, calls_per_s=rate)
+    # Each of the four workers may have saved up a call. On a busy machine calls may come late, and never early: so time
+    # is counted from before the start of the workers. Were the budget each worker's own, 80 calls would come within 10
+    # seconds and exceed the bound, unless the start takes half a minute.
+    for count, at in enumerate(sorted(asked.times), 1):
+        assert count <= (at - began) * rate + 4
 
 
 def test_workers_are_handed_the_token_that_only_the_learner_has(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +116,7 @@ def test_a_dead_endpoint_stops_nothing_and_is_told(cluster: Any) -> None:
 
 
 def test_advice_goes_on_when_a_node_dies(cluster: Any) -> None:
-    """Its workers are begun anew where there is room; calls that it had under way are nobody's."""
+    """Its workers start again where there is room. Calls that died with it do not count as failures of the endpoint."""
     seen: list[float] = []
 
     def enough(line: Told) -> bool:
@@ -134,4 +135,4 @@ def test_advice_goes_on_when_a_node_dies(cluster: Any) -> None:
     assert any("worker" in each.get("trouble", "") for each in told)
     steps = [each["steps"] for each in told if "steps" in each]
     assert steps == sorted(steps)
-    assert told[-1]["advice"]["success"] == 1.0
+    assert set(told[-1]["advice"]["calls"]) <= {"answered", "timeout"}  # on a busy machine an answer may come late

@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import pytest
+
 from hostler.model.artifacts import HUB
 from hostler.store import catalogue, open_journal
 from tests.integration.conftest import Fleet, Hostler, a_fleet, until
 from tests.integration.test_loop_commands import own, run
+
+pytestmark = pytest.mark.long
 
 GOAL = {"promotions": 1, "candidates": 5, "failures": 3}
 AT_ONCE = dict.fromkeys(("artifacts_s", "logs_s", "caches_s", "empty_s", "checkpoints_s"), 0.0)

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import Fleet, until
+from tests.integration.conftest import Fleet
+from tests.integration.loops import LOOP_PATIENCE_S, soon
 from tests.workloads.gameboy.advice import stub
+
+pytestmark = pytest.mark.long
 
 ORDER = """
 schema: 1
@@ -28,7 +31,7 @@ def test_what_a_training_tells_is_shown(fleet: Fleet, tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "hostler.workloads.gameboy", "train", str(order)]
     fleet.start()
     job = fleet.script(*argv, name="rooms", work_as="rl")
-    fleet.over(job)
+    fleet.over(job, LOOP_PATIENCE_S)
     told = [json.loads(each) for each in fleet.client.log(f"{job}.1").data.splitlines()]
     assert "note" in told.pop(0), "what playing by chance did not find; it is for the log alone"
     last = told[-2]
@@ -65,8 +68,8 @@ training:
     prompt: "Room {{room_x}}, {{room_y}}; {{taken}} keys were found. Which button?"
     observe: true
     calls_per_s: 20
-    timeout_s: 0.5
-    stale_s: 1
+    timeout_s: 5
+    stale_s: 10
     rests: {{after: 3, first_s: 0.5, longest_s: 1}}
 """
 
@@ -87,12 +90,12 @@ def test_a_dead_endpoint_fires_an_alert_and_its_return_ends_it(fleet: Fleet, tmp
             alerts = fleet.client.alerts()
             return {each["rule"] for each in alerts if each["state"] == "firing" and each["subject"] == job}
 
-        until(lambda: firing() == {"advice_dead", "advice_failing"}, "alerts", 150.0, log=fleet.log)
+        soon(lambda: firing() == {"advice_dead", "advice_failing"}, "alerts", fleet)
         made = fleet.client.metrics()
         assert f'hostler_rl_advice_resting_ratio{{training="{job}"}} 1.0' in made
         assert re.search(rf'hostler_rl_advice_calls_total{{outcome="refused",training="{job}"}} [1-9]', made)
         server.listen()
-        until(lambda: not firing(), "the end of the alerts", 200.0, log=fleet.log)
+        soon(lambda: not firing(), "the end of the alerts", fleet)
         ended = {each["rule"]: each["ended_why"] for each in fleet.client.alerts() if each["subject"] == job}
         assert ended.keys() == {"advice_dead", "advice_failing"}
         assert all("over at" in why for why in ended.values()), ended

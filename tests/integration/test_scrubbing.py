@@ -18,7 +18,7 @@ from tests.integration.conftest import NODE, Fleet, a_fleet, until
 from tests.integration.test_copies import GOAL, copies_by_standing
 from tests.integration.test_loop_commands import own, run
 
-pytestmark = pytest.mark.skipif(sshd.MISSING is not None, reason=sshd.MISSING or "")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(sshd.MISSING is not None, reason=sshd.MISSING or "")]
 
 
 def settings(server: Sshd, stores: dict[str, Path], **replication: Any) -> dict[str, Any]:

@@ -8,7 +8,11 @@ import socket
 import urllib.request
 from urllib.parse import urlsplit
 
-from tests.integration.conftest import WAIT, Fleet, until
+import pytest
+
+from tests.integration.conftest import PATIENCE_S, WAIT, Fleet, until
+
+pytestmark = pytest.mark.long
 
 MANY = 12_000
 """More entries than are kept for a reader."""
@@ -19,7 +23,7 @@ def metric(fleet: Fleet, name: str) -> float:
     """The value of a metric without labels."""
     url, token, *_ = fleet.client._locate()
     asked = urllib.request.Request(f"{url}/metrics", headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(asked, timeout=60) as reply:
+    with urllib.request.urlopen(asked, timeout=PATIENCE_S) as reply:
         (value,) = re.findall(rf"^{name} (\S+)$", reply.read().decode(), re.MULTILINE)
     return float(value)
 
@@ -37,7 +41,7 @@ def test_it_is_cut_off_holds_nothing_and_is_told_what_it_lost(fleet: Fleet) -> N
         until(lambda: metric(fleet, "hostler_event_streams") == 1.0, "the stream")
         holder = fleet.python(WAIT, str(fleet.path / "never"), name="holds the others up")
         payload = {"kind": "script", "schema": 1, "argv": ["true"], "env": {"WEIGHT": "x" * 1000}}
-        reader.settimeout(30)
+        reader.settimeout(PATIENCE_S)
         seen = b""
         for _ in range(MANY // PART):
             fleet.client.submit([{"name": f"n{n}", "payload": payload, "after": [holder]} for n in range(PART)])

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from hostler.model.errors import HostlerError, LinkError, StandsBy
+from hostler.model.errors import LinkError, StandsBy
 from hostler.runtime.losing import JOBS
 from tests import postgres
 from tests.backends.ssh import sshd
 from tests.integration.conftest import Hostler, until
-from tests.integration.standbys import Seat, Town, a_town, take_over_s, town_log
+from tests.integration.standbys import Seat, Town, a_town, submitted, take_over_s, town_log
+
+pytestmark = pytest.mark.services
 
 if _why := postgres.missing() or sshd.MISSING:
     pytest.skip(_why, allow_module_level=True)
@@ -45,7 +47,7 @@ def test_one_leads_and_the_other_shows_and_takes_over(town: Town, hostler: Hostl
     assert first.client.status()["leader"] is None
 
     first.kill()
-    assert take_over_s(town, first) < 20.0
+    take_over_s(town, first)
     assert second.leads()
     (after,) = second.client.submit([town.counted("after", 0.1)])
     second.state_of(after, "done")
@@ -58,7 +60,7 @@ def test_one_leads_and_the_other_shows_and_takes_over(town: Town, hostler: Hostl
     assert not again.leads(), "whoever comes back stands by"
     second.signal(signal.SIGTERM)
     assert second.ended() == 0, second.log()
-    assert take_over_s(town, second) < 20.0
+    take_over_s(town, second)
     assert again.job(after)["state"] == "done"
     epochs = [epoch for _, epoch in town.epochs()]
     assert epochs == sorted(epochs)
@@ -72,7 +74,7 @@ def test_a_leader_that_slept_finds_that_it_leads_no_more(town: Town) -> None:
     town.start("b")
     first.client.submit([town.counted(f"job-{at}", 0.3) for at in range(12)])
     first.freeze()
-    assert take_over_s(town, first) < 20.0
+    take_over_s(town, first)
     second = town.controllers["b"]
     for at in range(12):
         second.state_of(f"job-{at}", "done")
@@ -93,12 +95,9 @@ def test_controllers_and_database_die_in_turn(town: Town) -> None:
     town.start("b")
     confirmed: list[str] = []
     for turn in range(3):
-        leading = until(town.leading, "a leader", log=lambda: town_log(town))
-        try:
-            leading.client.submit([town.counted(f"t{turn}-{at}", 0.2) for at in range(4)])
-            confirmed += [f"t{turn}-{at}" for at in range(4)]
-        except HostlerError as error:
-            pytest.fail(f"the leader did not take it: {error}")
+        names = [f"t{turn}-{at}" for at in range(4)]
+        leading = submitted(town, [town.counted(name, 0.2) for name in names])
+        confirmed += names
         if turn == 1:
             town.database.kill()
             town.database.start()
@@ -121,16 +120,16 @@ def test_what_the_database_loses_is_lost_for_all_of_them_alike(town: Town) -> No
     until(lambda: _tokens(second) == ["lost"], "the token at b", log=second.log)
     town.lose(kept)
     until(lambda: "has lost what it had confirmed" in first.log(), "that a knows it", log=first.log)
-    leading = until(town.leading, "a leader", log=lambda: town_log(town))
+    leading = submitted(town, [town.counted("after", 0.01)])
     leading.client.create_token("after")
-    (name,) = leading.client.submit([town.counted("after", 0.01)])
+    name = leading.job("after")["id"]
     assert int(name[1:]) > JOBS, "nodes may know of jobs that were lost"
     leading.state_of(name, "done")
     until(lambda: not town.leader().lost, "that no number of those is given", log=leading.log)
     for each in (first, second):
         until(lambda each=each: _tokens(each) == ["after"], "what is left", log=each.log)  # type: ignore[misc]
     leading.kill()
-    assert take_over_s(town, leading) < 20.0
+    take_over_s(town, leading)
     last = town.controllers["b" if leading is first else "a"]
     last.client.create_token("more")
     assert _tokens(last) == ["after", "more"]

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import Fleet, Hostler, Said, a_fleet, command, small_disk
+from hostler.cli.main import run
+from tests.integration.conftest import Fleet, Hostler, Said, a_fleet, small_disk
 
 FLEETS = {
     "no YAML": ("name: [unclosed", "fleet.yaml:"),
@@ -28,9 +29,14 @@ FLEETS = {
 }
 
 
-def up(fleet: Fleet, *options: str) -> Said:
-    """`hostler up` that is expected to end by itself."""
-    return command("up", "--state-dir", fleet.state, "--port", "0", *options, fleet.file)
+def up_here(hostler: Hostler, fleet: Fleet, port: int = 0) -> Said:
+    """`hostler up --until-idle` in this process, which saves the start of an interpreter for each case."""
+    return hostler(fleet, "up", "--state-dir", str(fleet.state), "--port", str(port), "--until-idle", str(fleet.file))
+
+
+def refused(hostler: Hostler, fleet: Fleet, *parts: str, port: int = 0) -> None:
+    """`hostler up` does not start."""
+    told(up_here(hostler, fleet, port), *parts)
 
 
 def told(said: Said, *parts: str) -> None:
@@ -50,9 +56,9 @@ def test_a_bad_fleet_file_is_told(fleet: Fleet, hostler: Hostler, name: str) -> 
     assert not (fleet.state / "journal.sqlite").exists()
 
 
-def test_jobs_that_wait_for_each_other_are_told(fleet: Fleet) -> None:
+def test_jobs_that_wait_for_each_other_are_told(fleet: Fleet, hostler: Hostler) -> None:
     fleet.settle(jobs=[{"name": "a", "argv": ["x"], "after": ["b"]}, {"name": "b", "argv": ["x"], "after": ["a"]}])
-    told(up(fleet, "--until-idle"), "ring", "none was submitted")
+    refused(hostler, fleet, "ring", "none was submitted")
 
 
 def test_a_missing_fleet_file_is_told(fleet: Fleet, hostler: Hostler) -> None:
@@ -98,45 +104,43 @@ def test_without_a_controller_each_command_says_how_to_start_one(
     assert "hostler up" in said.err
 
 
-def test_a_killed_controller_is_no_controller(fleet: Fleet, hostler: Hostler) -> None:
-    fleet.start()
-    fleet.kill()
-    said = hostler(fleet, "status")
-    assert said.status == 3
-    assert "hostler up" in said.err
+def test_a_second_controller_is_refused_and_the_first_goes_on(living: Fleet, hostler: Hostler) -> None:
+    refused(hostler, living, "another controller runs", "--state-dir")
+    assert living.over(living.script("true"))["job"]["state"] == "done"
 
 
-def test_a_second_controller_is_refused_and_the_first_goes_on(fleet: Fleet) -> None:
-    fleet.start()
-    told(up(fleet), "another controller runs", "--state-dir")
-    assert fleet.over(fleet.script("true"))["job"]["state"] == "done"
-
-
-def test_a_wrong_token_is_refused_with_a_reason(fleet: Fleet, hostler: Hostler) -> None:
-    fleet.start()
-    token = fleet.state / "token"
+def test_a_wrong_token_is_refused_with_a_reason(living: Fleet, hostler: Hostler) -> None:
+    token = living.state / "token"
     assert token.stat().st_mode & 0o777 == 0o600
-    right = token.read_text()
+    right, before = token.read_text(), list(living.client.all_jobs())
     token.write_text("guessed\n")
     for words in (("status",), ("submit", "--", "true")):
-        told(hostler(fleet, *words), "token")
+        told(hostler(living, *words), "token")
     token.write_text(right)
-    assert hostler(fleet, "jobs", "--json").json == []
+    assert hostler(living, "jobs", "--json").json == before
+
+
+def test_a_killed_controller_is_no_controller(living: Fleet, hostler: Hostler) -> None:
+    living.kill()
+    said = hostler(living, "status")
+    assert said.status == 3
+    assert "hostler up" in said.err
 
 
 def test_a_port_in_use_is_told_and_leaves_nothing_behind(fleet: Fleet, hostler: Hostler) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-        told(up(fleet, "--port", str(port)), str(port), "--port")
+        refused(hostler, fleet, str(port), "--port", port=port)
     assert hostler(fleet, "status").status == 3
-    assert up(fleet, "--until-idle").status == 0
+    assert up_here(hostler, fleet).status == 0
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The journal of a fleet that has done one job."""
     with a_fleet(tmp_path_factory.mktemp("whole"), jobs=[{"name": "one", "argv": ["true"]}]) as fleet:
-        assert up(fleet, "--until-idle").status == 0
+        words = ("--state-dir", str(fleet.state), "--port", "0", "--until-idle", str(fleet.file))
+        assert run(("up", *words)) == 0
         return (fleet.state / "journal.sqlite").read_bytes()
 
 
@@ -149,14 +153,14 @@ def left(fleet: Fleet, content: bytes) -> Path:
 
 
 @pytest.mark.parametrize("damage", ["overwritten", "cut off", "scribbled on"])
-def test_a_damaged_journal_is_told_and_left_as_it_is(fleet: Fleet, whole: bytes, damage: str) -> None:
+def test_a_damaged_journal_is_told_and_left_as_it_is(fleet: Fleet, hostler: Hostler, whole: bytes, damage: str) -> None:
     damaged = {
         "overwritten": b"not a database" * 1000,
         "cut off": whole[: len(whole) // 2],
         "scribbled on": whole[:8192] + b"\xa5" * len(whole[8192:]),
     }[damage]
     file = left(fleet, damaged)
-    told(up(fleet, "--until-idle"), "journal.sqlite")
+    refused(hostler, fleet, "journal.sqlite")
     assert file.read_bytes() == damaged, "evidence must be kept"
 
 
@@ -169,19 +173,21 @@ def test_a_damaged_journal_is_told_and_left_as_it_is(fleet: Fleet, whole: bytes,
         ("update alembic_version set version_num = '9999_tomorrow'", "newer"),
     ],
 )
-def test_a_journal_that_cannot_be_read_is_told(fleet: Fleet, whole: bytes, statement: str, part: str) -> None:
+def test_a_journal_that_cannot_be_read_is_told(
+    fleet: Fleet, hostler: Hostler, whole: bytes, statement: str, part: str
+) -> None:
     with closing(sqlite3.connect(left(fleet, whole))) as connection:
         connection.execute("delete from snapshots")
         connection.execute(statement)
         connection.commit()
-    told(up(fleet, "--until-idle"), part)
+    refused(hostler, fleet, part)
 
 
-def test_a_read_only_state_directory_is_told(tmp_path: Path, whole: bytes) -> None:
+def test_a_read_only_state_directory_is_told(tmp_path: Path, hostler: Hostler, whole: bytes) -> None:
     with small_disk(tmp_path / "disk", "16m") as disk, a_fleet(tmp_path, state=disk / "state") as fleet:
         file = left(fleet, whole)
         subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-        told(up(fleet, "--until-idle"), "cannot be written", "--state-dir")
+        refused(hostler, fleet, "cannot be written", "--state-dir")
         assert file.read_bytes() == whole
         subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
-        assert up(fleet, "--until-idle").status == 0
+        assert up_here(hostler, fleet).status == 0

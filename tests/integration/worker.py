@@ -82,7 +82,7 @@ def misbehave(fault: str, chunk: dict, digest: str) -> None:
     if fault == "dies":
         os.kill(os.getpid(), 9)
     if fault == "hangs":
-        time.sleep(100)
+        time.sleep(900)
     say(answers[fault])
     assert start < stop
 

@@ -22,9 +22,12 @@ from tests.backends.ssh import sshd
 from tests.lab.disks import Disk
 from tests.lab.network import Place, firewall, plug_in
 from tests.lab.tools import command, succeeds, until
+from tests.patience import PATIENCE_S
 
 HERE = Path(__file__).parent
 PORT = 22
+ANSWER_S = 5.0
+"""Until its server says something; then it is asked again."""
 LAB, HOME = "/run/lab", "/mnt/home"
 """What a host calls the folder of its settings, and its user's home."""
 PYTHON = os.path.realpath(sys.executable)
@@ -107,7 +110,7 @@ class Host:
         left = self.processes()
         self._init.kill()  # process 1 dies with it, and the kernel ends the others
         self._init.wait()
-        psutil.wait_procs(left, 10)
+        psutil.wait_procs(left, PATIENCE_S)
         self._init = None
 
     def reboot(self) -> None:
@@ -139,12 +142,23 @@ class Host:
         for process in found:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(found, 10)
+        psutil.wait_procs(found, PATIENCE_S)
         return len(found)
 
     def kill_agent(self) -> int:
         """The keeper and the supervisor, at once."""
         return self.kill("agent-", ".pyz")
+
+    def kill_supervisor(self) -> int:
+        """The supervisor alone, which its keeper starts again; how many that were."""
+        found = self.processes("agent-", ".pyz")
+        keepers = {each.pid for each in found}
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if process.ppid() in keepers:
+                    process.kill()
+                    return 1
+        return 0
 
     @contextmanager
     def unplugged(self) -> Iterator[None]:
@@ -282,7 +296,7 @@ class Host:
     def _answers(self) -> bool:
         assert self._init is not None
         assert self._init.poll() is None, (self.folder / "log").read_text()
-        with contextlib.suppress(OSError), socket.create_connection((self.place.address, PORT), 0.5) as peer:
+        with contextlib.suppress(OSError), socket.create_connection((self.place.address, PORT), ANSWER_S) as peer:
             return peer.recv(4) == b"SSH-"
         return False
 
@@ -291,14 +305,22 @@ class Host:
         for process in found:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(signal.SIGKILL)
-        psutil.wait_procs(found, 10)
+        psutil.wait_procs(found, PATIENCE_S)
 
     def _all(self) -> list[psutil.Process]:
         """Every process of it but the first."""
         assert self._init is not None
-        first = psutil.Process(self._init.pid).children()
+        try:
+            first = psutil.Process(self._init.pid).children()
+        except psutil.NoSuchProcess:
+            return []
         space = _space(first[0].pid) if first else None
-        return [psutil.Process(pid) for pid in psutil.pids() if space and pid != first[0].pid and _space(pid) == space]
+        found = []
+        for pid in psutil.pids() if space else ():
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has ended since it was listed
+                if pid != first[0].pid and _space(pid) == space:
+                    found.append(psutil.Process(pid))
+        return found
 
 
 def no_firewall() -> str | None:

@@ -1,4 +1,4 @@
-"""A script: notes on its host that it has run, takes its time, and leaves a copy of each file it was given."""
+"""A script: notes on its host that it has run, waits until it may end, and leaves a copy of each file it was given."""
 
 import os
 import shutil
@@ -8,10 +8,14 @@ import time
 GIVEN, LEFT = "given", "out"
 
 
-def main(name: str, seconds: str) -> None:
+POLL_S = 0.1
+
+
+def main(name: str, until: str) -> None:
     with open(os.path.expanduser("~/ran"), "a") as file:
         file.write(name + "\n")
-    time.sleep(float(seconds))
+    while not os.path.exists(until):
+        time.sleep(POLL_S)
     shutil.copytree(GIVEN, LEFT)
     with open(os.path.join(LEFT, "name"), "w") as file:
         file.write(name)

@@ -1,7 +1,7 @@
 """Real sweeps and scripts on four hosts, while something befalls them: nothing is lost, and nothing counts twice.
 
-`make test` plays a few faults in one go. `LAB_FAULTS=all` (`make faults`) has every one of them, for as long as they
-last in life.
+`make test` plays one cut between two hosts, `make test-long` a few faults in one go. `LAB_FAULTS=all` (`make faults`)
+has every one of them, for as long as they last in life.
 """
 
 from __future__ import annotations
@@ -23,12 +23,6 @@ from tests.lab.work import Work
 NO_LAB = datacentre.missing() or host.no_firewall()
 pytestmark = pytest.mark.skipif(NO_LAB is not None, reason=NO_LAB or "")
 SHORT_S = 5.0
-SEEN_S = 60.0
-"""Until something is told, on a crowded machine."""
-BACK_S = 90.0
-"""Until a host that can be reached again has been."""
-REST_S = 300.0
-"""Until what is left is done."""
 ALL = os.environ.get("LAB_FAULTS") == "all"
 in_full = pytest.mark.skipif(not ALL, reason="takes minutes: `make faults`")
 
@@ -63,7 +57,7 @@ def no_server(made: Work, at: Host) -> None:
 def other_key(made: Work, at: Host) -> None:
     with at.other_key():
         stay_away(made, [at], SHORT_S)
-        made.wait(lambda: "another host key" in str(made.node(at)["trouble"]), "a refusal", SEEN_S)
+        made.wait(lambda: "another host key" in str(made.node(at)["trouble"]), "a refusal")
         assert made.events("node.unreachable", at.name, "another host key")
         assert "somebody stands in between" in " ".join(made.hostler("nodes").out.split())
     come_back(made, at)
@@ -72,24 +66,22 @@ def other_key(made: Work, at: Host) -> None:
 def no_agent(made: Work, at: Host) -> None:
     links = len(made.events("node.linked", at.name))
     assert at.kill_agent() >= 2, "keeper and supervisor"
-    made.wait(lambda: len(made.events("node.linked", at.name)) > links, "another agent", BACK_S)
+    made.wait(lambda: len(made.events("node.linked", at.name)) > links, "another agent")
     assert len(made.events("node.unreachable", at.name)) >= 1
     come_back(made, at)
 
 
 def no_supervisor(made: Work, at: Host) -> None:
     links = len(made.events("node.linked", at.name))
-    agent = at.processes("agent-", ".pyz")
-    child = next(process for process in agent if process.ppid() in {each.pid for each in agent})
-    child.kill()
-    made.wait(lambda: len(made.events("node.linked", at.name)) > links, "another supervisor", BACK_S)
+    made.wait(at.kill_supervisor, "a supervisor that dies")
+    made.wait(lambda: len(made.events("node.linked", at.name)) > links, "another supervisor")
     come_back(made, at)
 
 
 def no_worker(made: Work, at: Host) -> None:
-    made.wait(lambda: made.has_searched(at), "workers that are up", SEEN_S)
-    made.wait(lambda: at.kill("worker.py"), "a worker that dies", SEEN_S)
-    made.wait(lambda: made.events("chunk.returned", "worker_died", "signal 9"), "its chunk, given back", SEEN_S)
+    made.wait(lambda: made.has_searched(at), "workers that are up")
+    made.wait(lambda: at.kill("worker.py"), "a worker that dies")
+    made.wait(lambda: made.events("chunk.returned", "worker_died", "signal 9"), "its chunk, given back")
     assert made.is_up(at)
 
 
@@ -97,17 +89,17 @@ def reboot(made: Work, at: Host) -> None:
     boots = len(made.events("node.linked", at.name))
     held = made.attempts(at)
     at.reboot()
-    made.wait(lambda: len(made.events("node.linked", at.name)) > boots, "another boot", BACK_S)
+    made.wait(lambda: len(made.events("node.linked", at.name)) > boots, "another boot")
     new = (at.folder / "boot_id").read_text().strip()
     assert new in made.events("node.linked", at.name)[-1]
-    made.wait(lambda: held <= made.over(), f"{held} told to be over", SEEN_S)
+    made.wait(lambda: held <= made.over(), f"{held} told to be over")
     assert not held & made.lost() or made.events("attempt.ended", "the machine was started again while it ran")
     come_back(made, at)
 
 
 def full_disk(made: Work, at: Host) -> None:
     with at.full_disk():
-        made.wait(lambda: made.events("disk.space_low", at.name), "a word of the disk", SEEN_S)
+        made.wait(lambda: made.events("disk.space_low", at.name), "a word of the disk")
         assert f"{at.name}: DISK_SPACE_LOW critical" in made.hostler("nodes").out
         time.sleep(SHORT_S)
         assert made.is_up(at), "a full disk is no reason to be out of reach"
@@ -118,7 +110,7 @@ def together(*faults: Fault) -> Fault:
 
     def strike(made: Work, at: Host) -> None:
         for fault in faults:
-            made.wait(lambda: made.at_work(at), f"work on {at.name}", SEEN_S)
+            made.wait(lambda: made.at_work(at), f"work on {at.name}")
             fault(made, at)
 
     return strike
@@ -129,31 +121,44 @@ def stay_away(made: Work, hosts: list[Host], seconds: float) -> None:
     began = time.monotonic()
     held = set().union(*map(made.attempts, hosts))
     for each in hosts:
-        made.wait(lambda each=each: made.is_down(each), f"{each.name} shown as out of reach", SEEN_S)  # type: ignore[misc]
+        made.wait(lambda each=each: made.is_down(each), f"{each.name} shown as out of reach")  # type: ignore[misc]
         assert made.events("node.unreachable", each.name)
         assert f"{each.name}: " in made.hostler("nodes").out, "why, in words"
     others = [each for each in made.lab.hosts if each not in hosts]
-    assert all(map(made.is_up, others))
-    time.sleep(max(0.0, began + seconds - time.monotonic()))
+    made.wait(lambda: all(map(made.is_up, others)), "all others in reach")
+    with ExitStack() as stack:
+        for each in hosts:  # some of what runs there ends while nobody can be told
+            stack.enter_context(made.scripts_let_go(each))
+        time.sleep(max(SHORT_S, began + seconds - time.monotonic()))
     assert not held & made.lost(), "out of reach is not dead"
 
 
 def come_back(made: Work, at: Host) -> None:
-    made.wait(lambda: made.is_up(at) and made.node(at)["trouble"] is None, f"{at.name} back", BACK_S)
+    made.wait(lambda: made.is_up(at) and made.node(at)["trouble"] is None, f"{at.name} back")
 
 
 def at_once(made: Work, *faults: tuple[Fault, Host]) -> None:
     """Faults on several hosts, each as soon as there is work on its host."""
     for fault, at in faults:
-        made.wait(lambda at=at: made.at_work(at), f"work on {at.name}", SEEN_S)  # type: ignore[misc]
+        made.wait(lambda at=at: made.at_work(at), f"work on {at.name}")  # type: ignore[misc]
         fault(made, at)
 
 
+@pytest.mark.long
+def test_a_cut_link_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+    with datacentre.running([], []) as lab, work.on(lab, tmp_path, scripts=4) as made:
+        made.begin()
+        silence(made, lab.hosts[0])
+        made.end()
+        assert set(made.ran().values()) == {1}
+
+
+@pytest.mark.long
 def test_a_few_faults_after_one_another(lab: Datacentre, tmp_path: Path) -> None:
-    with work.on(lab, tmp_path, scripts=16, sweep_s=25) as made:
+    with work.on(lab, tmp_path, scripts=12) as made:
         made.begin()
         at_once(made, *zip([silence, no_agent, reboot, no_worker], lab.hosts, strict=True))
-        made.end(REST_S)
+        made.end()
 
 
 ONCE: dict[str, Fault] = {
@@ -165,21 +170,23 @@ ONCE: dict[str, Fault] = {
 """Faults of the link alone: whatever ran goes on running, and nothing is begun anew."""
 
 
+@pytest.mark.long
 @in_full
 @pytest.mark.parametrize("fault", ONCE.values(), ids=ONCE)
 def test_what_cannot_be_reached_runs_on_and_runs_once(lab: Datacentre, tmp_path: Path, fault: Fault) -> None:
-    with work.on(lab, tmp_path, scripts=12, sweep_s=10) as made:
+    with work.on(lab, tmp_path, scripts=12) as made:
         made.begin()
         fault(made, lab.hosts[1])
-        made.end(REST_S)
+        made.end()
         assert set(made.ran().values()) == {1}
 
 
+@pytest.mark.long
 @in_full
 @pytest.mark.parametrize("seconds", [60.0, 300.0])
 def test_long_cuts(lab: Datacentre, tmp_path: Path, seconds: float) -> None:
     """Both kinds at once, on a host each; the others go on meanwhile, and take over what can be divided."""
-    with work.on(lab, tmp_path, scripts=12, sweep_s=15) as made:
+    with work.on(lab, tmp_path, scripts=12) as made:
         made.begin()
         away = lab.hosts[:2]
         with ExitStack() as stack:
@@ -188,59 +195,64 @@ def test_long_cuts(lab: Datacentre, tmp_path: Path, seconds: float) -> None:
             stay_away(made, away, seconds)
         for each in away:
             come_back(made, each)
-        made.end(REST_S)
+        made.end()
         assert set(made.ran().values()) == {1}
 
 
+@pytest.mark.long
 @in_full
 @pytest.mark.parametrize(
     "fault", [no_agent, no_supervisor, no_worker, reboot, full_disk], ids=lambda fault: str(fault.__name__)
 )
 def test_what_dies_on_a_host(lab: Datacentre, tmp_path: Path, fault: Fault) -> None:
-    with work.on(lab, tmp_path, scripts=12, sweep_s=15) as made:
+    with work.on(lab, tmp_path, scripts=12) as made:
         made.begin()
         fault(made, lab.hosts[1])
-        made.end(REST_S)
+        made.end()
 
 
+@pytest.mark.long
 @in_full
 def test_one_host_has_all_of_it(lab: Datacentre, tmp_path: Path) -> None:
-    with work.on(lab, tmp_path, scripts=70, sweep_s=70, script_s=4) as made:
+    with work.on(lab, tmp_path, scripts=70) as made:
         made.begin()
         together(no_worker, silence, no_agent, reboot, other_key, no_server)(made, lab.hosts[2])
-        made.end(REST_S)
+        made.end()
 
 
+@pytest.mark.long
 @in_full
 def test_a_lease_that_ends(lab: Datacentre, tmp_path: Path) -> None:
     """What a host has is ended there and done elsewhere, while it is out of reach; it counts once."""
-    with work.on(lab, tmp_path, scripts=12, sweep_s=15, script_s=20, lease_s=10) as made:
+    with work.on(lab, tmp_path, scripts=12, lease_s=10) as made:
         made.begin()
         away = lab.hosts[0]
         held = made.attempts(away)
         with away.silent():
-            made.wait(lambda: held <= made.lost(), "what it held given up", SEEN_S)
-            made.wait(lambda: not away.processes("task.py"), "the scripts there ended", SEEN_S)
-            made.wait(lambda: made.elsewhere(held, away), "the same jobs elsewhere", SEEN_S)
+            made.wait(lambda: held <= made.lost(), "what it held given up")
+            made.wait(lambda: not away.processes("task.py"), "the scripts there ended")
+            made.wait(lambda: made.elsewhere(held, away), "the same jobs elsewhere")
         come_back(made, away)
-        made.end(REST_S)
+        made.end()
 
 
+@pytest.mark.long
 @in_full
 def test_a_slow_line(lab: Datacentre, tmp_path: Path) -> None:
     """1 Mbit/s and 300 ms there and back, from the agent's arrival to the last file fetched."""
-    with work.on(lab, tmp_path, scripts=12, sweep_s=20) as made, lab.hosts[3].slow(1e6, 0.15):
+    with work.on(lab, tmp_path, scripts=12) as made, lab.hosts[3].slow(1e6, 0.15):
         made.begin()
-        made.end(REST_S)
+        made.end()
         assert made.was_never_away()
 
 
+@pytest.mark.long
 @in_full
 def test_wrong_clocks(tmp_path: Path) -> None:
     """One an hour ahead from the start, one an hour behind, one that jumps while it works."""
     with (
         datacentre.running([], [], [], [], clocks=True) as lab,
-        work.on(lab, tmp_path, scripts=12, sweep_s=15) as made,
+        work.on(lab, tmp_path, scripts=12) as made,
         lab.hosts[0].wrong_clock(3600),
         lab.hosts[1].wrong_clock(-3600),
     ):
@@ -250,6 +262,6 @@ def test_wrong_clocks(tmp_path: Path) -> None:
             clocks = {each["node"]: each["health"] for each in found if each["what"] == "clock"}
             assert [clocks[each.name] for each in lab.hosts] == ["slow", "slow", "slow", "good"]
             time.sleep(SHORT_S)
-        made.end(REST_S)
+        made.end()
         assert set(made.ran().values()) == {1}
         assert made.was_never_away()

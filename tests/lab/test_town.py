@@ -48,6 +48,7 @@ def place() -> Iterator[Town]:
         yield made
 
 
+@pytest.mark.long
 @pytest.mark.skipif(NO_TOWN is not None, reason=NO_TOWN or "")
 def test_whatever_befalls_a_town_nothing_is_lost_or_doubled(place: Town, tmp_path: Path) -> None:
     blows = Blows(place)

@@ -6,7 +6,8 @@ import subprocess
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 20.0
+from tests.patience import PATIENCE_S
+
 POLL_S = 0.1
 
 

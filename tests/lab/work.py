@@ -1,4 +1,7 @@
-"""A sweep and scripts on the hosts of a datacentre, by a real `hostler up`; and whether all of it came out right."""
+"""A sweep and scripts on the hosts of a datacentre, by a real `hostler up`; and whether all of it came out right.
+
+What runs on a host runs until it is let go, so that faults meet work however slow this machine is.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +25,22 @@ from hostler.store import open_journal
 from tests.backends.ssh.test_carrier import HOSTILE
 from tests.integration.conftest import Fleet, Said, View, a_fleet, command
 from tests.lab.datacentre import Datacentre
-from tests.lab.host import Host
+from tests.lab.host import LAB, Host
 from tests.lab.tools import until
 
 HERE = Path(__file__).parent
 PER_S = 1000
+SWEEP_S = 3600
+"""How long the sweep would keep all hosts busy that are not let go."""
+EARLY_S = 2
 SLOTS = 2
 KEEPALIVE_S = 1.0
 WIDTH = 10_000
 PLANTED = 20
+SWEEP_GATE, SCRIPT_GATE = "sweep-gate", "script-gate"
+"""Files in the folder of a host, which its programs look for."""
+REST_S = 600.0
+"""Until what is left is done."""
 FREELY = dict.fromkeys(("lost", "signal", "worker", "spawn", "exit", "result"), 1000)
 """What befalls a host must not use up what work may fail by itself."""
 
@@ -38,14 +48,12 @@ FREELY = dict.fromkeys(("lost", "signal", "worker", "spawn", "exit", "result"), 
 class Work:
     """One fleet file for all hosts of a datacentre, and the controller that sees to it."""
 
-    def __init__(
-        self, lab: Datacentre, fleet: Fleet, scripts: int, sweep_s: float, script_s: float, **terms: object
-    ) -> None:
+    def __init__(self, lab: Datacentre, fleet: Fleet, scripts: int, **terms: object) -> None:
         self.lab = lab
         self.fleet = fleet
         self.scripts = [f"script-{at}" for at in range(scripts)]
-        self.stop = int(PER_S * sweep_s * SLOTS * len(lab.hosts))
-        self.planted = sorted(random.Random(7).sample(range(self.stop), PLANTED))
+        self.stop = PER_S * SWEEP_S * SLOTS * len(lab.hosts)
+        self.planted = self._drawn()
         self._lines: list[str] = []
         self._lay_out()
         fleet.settle(
@@ -53,7 +61,7 @@ class Work:
             ssh={"config": [], "known_hosts": [], "keepalive_s": KEEPALIVE_S, "connect_s": 5},
             nodes=lab.fleet(cpu_slots=SLOTS, scripts=1, **terms),
             sweeps=[self._sweep()],
-            jobs=[self._script(name, script_s) for name in self.scripts],
+            jobs=[self._script(name) for name in self.scripts],
         )
 
     def begin(self) -> None:
@@ -61,22 +69,35 @@ class Work:
         said = self.hostler("nodes", "trust", self.fleet.file, "--yes")
         assert said.status == 0, said.err
         self.fleet.launch("--until-idle")
-        self.wait(lambda: all(self.at_work(host) for host in self.lab.hosts), "work on every host", 60)
+        self.wait(lambda: all(self.at_work(host) for host in self.lab.hosts), "work on every host")
 
-    def end(self, within_s: float) -> None:
-        """Wait until the controller says that all is done, and see whether it is."""
+    def end(self) -> None:
+        """Let everything go, wait until the controller says that all is done, and see whether it is."""
+        for host in self.lab.hosts:
+            for gate in (SWEEP_GATE, SCRIPT_GATE):
+                (host.folder / gate).touch()
         assert self.fleet.controller is not None
-        assert self.fleet.controller.wait(within_s) == 0, self.fleet.log()
+        assert self.fleet.controller.wait(REST_S) == 0, self.fleet.log()
         self._check()
+
+    @contextmanager
+    def scripts_let_go(self, host: Host) -> Iterator[None]:
+        """Scripts on a host come to their ends meanwhile."""
+        gate = host.folder / SCRIPT_GATE
+        gate.touch()
+        try:
+            yield
+        finally:
+            gate.unlink()
 
     def hostler(self, *words: str | Path) -> Said:
         """A command line for this fleet."""
         env = {**os.environ, "HOSTLER_STATE_DIR": str(self.fleet.state), "COLUMNS": "200"}
         return command(*words, env=env)
 
-    def wait(self, holds: Callable[[], object], what: str, patience_s: float) -> None:
+    def wait(self, holds: Callable[[], object], what: str) -> None:
         """Until something holds; the controller must not end before."""
-        until(lambda: self._asked(holds), what, patience_s, log=self.story)
+        until(lambda: self._asked(holds), what, log=self.story)
 
     def node(self, host: Host) -> View:
         """What the controller says of a host."""
@@ -176,21 +197,27 @@ class Work:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(os.fsencode(name) * 100)
 
+    def _drawn(self) -> list[int]:
+        """Items to be found: half of them soon, and half wherever chance has them."""
+        chance = random.Random(7)
+        early = PER_S * EARLY_S * SLOTS * len(self.lab.hosts)
+        return sorted({*chance.sample(range(early), PLANTED // 2), *chance.sample(range(self.stop), PLANTED // 2)})
+
     def _sweep(self) -> View:
         return {
             "name": "search",
             "worker": ["{python}", "worker.py"],
             "cwd": "search",
             "range": [0, self.stop],
-            "params": {"planted": self.planted, "per_s": PER_S},
+            "params": {"planted": self.planted, "per_s": PER_S, "until": f"{LAB}/{SWEEP_GATE}"},
             "target_s": 2,
             "retry": {"max_attempts": FREELY},
         }
 
-    def _script(self, name: str, seconds: float) -> View:
+    def _script(self, name: str) -> View:
         return {
             "name": name,
-            "argv": ["{python}", "task.py", name, str(seconds)],
+            "argv": ["{python}", "task.py", name, f"{LAB}/{SCRIPT_GATE}"],
             "cwd": "project",
             "outputs": ["out"],
             "require_result": True,
@@ -233,15 +260,10 @@ class Work:
 
 
 @contextmanager
-def on(
-    lab: Datacentre, folder: Path, *, scripts: int, sweep_s: float, script_s: float = 5.0, **terms: object
-) -> Iterator[Work]:
-    """Work for all hosts, laid out: a sweep that keeps all of them busy for `sweep_s`, and scripts of `script_s`.
-
-    `terms` are settings of every node.
-    """
+def on(lab: Datacentre, folder: Path, *, scripts: int, **terms: object) -> Iterator[Work]:
+    """Work for all hosts, laid out: a sweep and scripts. `terms` are settings of every node."""
     with a_fleet(folder) as fleet:
-        yield Work(lab, fleet, scripts, sweep_s, script_s, **terms)
+        yield Work(lab, fleet, scripts, **terms)
 
 
 def _contents(folder: Path) -> dict[bytes, bytes]:

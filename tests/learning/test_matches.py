@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.learning.matches import Game, games, group_score, scores
 from hostler.model import codec
@@ -37,6 +37,7 @@ def test_a_tie_is_half_a_win() -> None:
     assert group_score(((1, 0, 1), (0, 0, 0), (1, 1, 0))) == pytest.approx((0.5 + 1 + 2) / 6)
 
 
+@settings(max_examples=40)
 @given(_groups())
 def test_reversed_places_give_the_opposite_score(group: Group) -> None:
     opposite = tuple(tuple(len(places) - 1 - place for place in places) for places in group)
@@ -44,6 +45,7 @@ def test_reversed_places_give_the_opposite_score(group: Group) -> None:
     assert 0 <= group_score(group) <= 1
 
 
+@settings(max_examples=40)
 @given(_groups(), st.integers(0, 2**32))
 def test_only_the_place_of_a_counts(group: Group, seed: int) -> None:
     assert group_score(tuple(_shuffled(places, seat, seed) for seat, places in enumerate(group))) == group_score(group)

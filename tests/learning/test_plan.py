@@ -7,7 +7,7 @@ import math
 from random import Random
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.learning.elo import PRIOR_SD
 from hostler.learning.plan import SPREAD_MAX, Planned, best_opponents
@@ -101,6 +101,7 @@ def test_an_anchor_needs_no_match() -> None:
 OPPONENTS = st.lists(st.tuples(st.floats(-500, 500), st.sampled_from([0.0, 30.0, 100.0])), min_size=1, max_size=3)
 
 
+@settings(max_examples=40)
 @given(OPPONENTS, st.integers(1, 6), st.sampled_from([2, 3, 4]), st.floats(20, 400))
 def test_no_other_way_to_spend_the_groups_is_better(
     opponents: list[tuple[float, float]], groups: int, players: int, sd: float
@@ -123,6 +124,7 @@ def test_no_other_way_to_spend_the_groups_is_better(
     assert (INTERVAL_SD / plan[-1].half_width) ** 2 == pytest.approx(best + 1 / sd**2, rel=1e-9)
 
 
+@settings(max_examples=40)
 @given(OPPONENTS, st.integers(1, 30))
 def test_more_groups_are_never_expected_to_widen_the_interval(opponents: list[tuple[float, float]], n: int) -> None:
     ratings: dict[str, Rating | None] = {f"o{at}": _rating(elo, sd) for at, (elo, sd) in enumerate(opponents)}

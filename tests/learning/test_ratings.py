@@ -125,7 +125,7 @@ def test_the_better_the_longer_it_never_lost() -> None:
     assert [each.low for each in rated] == sorted(each.low for each in rated)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(MATCHES, st.randoms(use_true_random=False))
 def test_order_and_orientation_cannot_change_a_bit(matches: list[Match], random: Random) -> None:
     single = [replace(each, groups=(group,)) for each in matches for group in each.groups]
@@ -141,14 +141,14 @@ def _turned(given: Match) -> Match:
     return Match(a=given.b, b=given.a, groups=tuple(tuple(reversed(group)) for group in given.groups))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(MATCHES, st.floats(-1e4, 1e4), st.floats(-1e4, 1e4))
 def test_every_fit_settles_within_its_interval(matches: list[Match], random_elo: float, mc_elo: float) -> None:
     for rating in fit(matches, {"random": random_elo, "mc-64": mc_elo}, []).values():
         assert rating is None or rating.low <= rating.elo <= rating.high
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(MATCHES, st.floats(-2000, 2000))
 def test_moved_anchors_move_everybody_along(matches: list[Match], by: float) -> None:
     there = fit(matches, {name: elo + by for name, elo in ANCHORS.items()}, [])
@@ -204,8 +204,23 @@ def test_games_of_openings_that_suit_somebody_count_less() -> None:
 REPEATS = 150
 
 
-@pytest.mark.parametrize("openings", [EVEN, SEATED, SUITED], ids=["even", "seated", "suited"])
-@pytest.mark.parametrize("players", [2, 4])
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("players", "openings"),
+    [
+        pytest.param(2, EVEN, id="2-even"),
+        *(
+            pytest.param(players, openings, id=f"{players}-{name}", marks=pytest.mark.long)
+            for players, openings, name in [
+                (4, EVEN, "even"),
+                (2, SEATED, "seated"),
+                (4, SEATED, "seated"),
+                (2, SUITED, "suited"),
+                (4, SUITED, "suited"),
+            ]
+        ),
+    ],
+)
 def test_intervals_hold_the_truth_in_95_of_100(players: int, openings: Openings) -> None:
     """All free players of a ladder together: 750 intervals, of five that depend on each other 150 times."""
     held: Counter[str] = Counter()

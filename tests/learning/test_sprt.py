@@ -7,7 +7,7 @@ from functools import reduce
 from random import Random
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.learning.matches import group_score
 from hostler.learning.sprt import MIN_GROUPS, Evidence, Hypotheses, log_likelihood_ratio, score_at, verdict
@@ -33,6 +33,7 @@ def _hypotheses(elo0: float, elo1: float) -> Hypotheses:
     return Hypotheses(elo0=elo0, elo1=elo1, alpha=0.05, beta=0.05)
 
 
+@settings(max_examples=40)
 @given(SCORES, ELOS, st.floats(1, 300))
 def test_seen_from_the_other_side_the_evidence_is_the_opposite(scores: list[float], elo: float, more: float) -> None:
     ours = _llr(_evidence(scores), _hypotheses(elo, elo + more))
@@ -40,6 +41,7 @@ def test_seen_from_the_other_side_the_evidence_is_the_opposite(scores: list[floa
     assert ours == pytest.approx(-theirs, abs=1e-9)
 
 
+@settings(max_examples=40)
 @given(SCORES)
 def test_the_order_of_groups_does_not_matter(scores: list[float]) -> None:
     assert _llr(_evidence(scores), HYPOTHESES) == pytest.approx(_llr(_evidence(scores[::-1]), HYPOTHESES), abs=1e-9)
@@ -141,8 +143,20 @@ def _share(decision: str, players: int, elo: float, openings: Openings) -> float
     return sum(_run(random, players, elo, openings)[0] == decision for _ in range(TESTS)) / TESTS
 
 
-@pytest.mark.parametrize("openings", [EVEN, SEATED, Openings(suits=200.0)], ids=["even", "seated", "suited"])
-@pytest.mark.parametrize("players", [2, 3, 4])
+OPENINGS = {"even": EVEN, "seated": SEATED, "suited": Openings(suits=200.0)}
+QUICK = {(2, "even")}
+
+
+@pytest.mark.parametrize(
+    ("players", "openings"),
+    [
+        pytest.param(
+            players, openings, id=f"{players}-{name}", marks=() if (players, name) in QUICK else pytest.mark.long
+        )
+        for players in (2, 3, 4)
+        for name, openings in OPENINGS.items()
+    ],
+)
 def test_error_rates_are_those_stated(players: int, openings: Openings) -> None:
     """Standard error of a rate of 0.05 in 800 tests: 0.008."""
     assert _share("promote", players, HYPOTHESES.elo0, openings) <= 0.06

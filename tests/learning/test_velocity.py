@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import assume, given, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from hostler.learning.velocity import DAY_S, Point, gain, velocity
 from hostler.model.learning import INTERVAL_SD, Rating
@@ -60,6 +60,7 @@ def test_anchors_do_not_divide_by_zero() -> None:
     assert found.elo_per_day == pytest.approx(10, abs=0.1)
 
 
+@settings(max_examples=40)
 @given(POINTS, st.floats(-1e3, 1e3), st.floats(-100, 100))
 def test_it_does_not_matter_where_time_and_elo_begin(points: list[Point], elo: float, day: float) -> None:
     found = velocity(points)

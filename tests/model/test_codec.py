@@ -23,7 +23,7 @@ COMMANDS: tuple[Any, ...] = typing.get_args(commands.Command)
 INPUTS = [shape for shape in typing.get_args(inputs.Input) if shape not in (inputs.Asked, inputs.Knowing)]
 SCRIPT = {"name": "a", "payload": {"kind": "script", "schema": 1, "argv": ["true"]}}
 
-broad = settings(max_examples=25, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+broad = settings(max_examples=4, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 
 
 @pytest.mark.parametrize("shape", EVENTS, ids=lambda shape: shape.__name__)
@@ -59,7 +59,7 @@ def test_kinds_are_unique() -> None:
 
 
 @pytest.mark.parametrize("shape", EVENTS, ids=lambda shape: shape.__name__)
-@settings(max_examples=3, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=1, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_unknown_and_missing_fields_are_refused_by_name(shape: Any, data: st.DataObject) -> None:
     values = codec.plain(data.draw(records(shape)))

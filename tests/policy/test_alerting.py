@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.model.alerts import MEASURES, USUAL_ALERTS, AlertRule, Measure
 from hostler.policy import alerting
@@ -95,6 +95,7 @@ class TestExamples:
 
 
 class TestWhatever:
+    @settings(max_examples=30)
     @given(samples)
     def test_it_never_fires_before_it_was_known_to_be_crossed_for_long_enough(self, told: list[Any]) -> None:
         crossed_s, before, fires = 0.0, None, False
@@ -111,6 +112,7 @@ class TestWhatever:
             fires, before = watch.stage.fires, (at, value)
         assert fires == watch.stage.fires
 
+    @settings(max_examples=30)
     @given(st.lists(gaps, min_size=1, max_size=60))
     def test_it_fires_at_the_first_look_after_its_time_however_often_it_looks(self, apart: list[float]) -> None:
         told = times([(gap, 0.2) for gap in apart])
@@ -118,6 +120,7 @@ class TestWhatever:
         late = [at for at, _ in told if at - begun >= LOW.for_s - 1e-9]
         assert [at for at, _ in played(LOW, *told)] == late[:1]
 
+    @settings(max_examples=30)
     @given(st.lists(st.tuples(gaps, st.none() | st.floats(0.5, 0.6, exclude_max=True)), max_size=40), st.booleans())
     def test_between_the_thresholds_nothing_changes(self, told: list[Any], fires: bool) -> None:
         watch = Watch(stage=Stage.FIRING) if fires else Watch()
@@ -126,11 +129,13 @@ class TestWhatever:
             assert change is None
         assert watch.stage.fires == fires
 
+    @settings(max_examples=30)
     @given(samples)
     def test_fired_and_ended_take_turns(self, told: list[Any]) -> None:
         changes = [change.to for _, change in played(BLIND, *times(told))]
         assert changes == (["fired", "ended"] * len(changes))[: len(changes)]
 
+    @settings(max_examples=30)
     @given(samples, st.lists(st.floats(0.0, 1.0), min_size=60, max_size=60))
     def test_worse_values_fire_no_later(self, told: list[Any], shares: list[float]) -> None:
         """Monotone: where everything known is as bad or worse, an alert has come by then, too."""
@@ -143,10 +148,12 @@ class TestWhatever:
             assert earlier
             assert earlier[0] <= first
 
+    @settings(max_examples=30)
     @given(samples)
     def test_the_same_measurements_say_the_same(self, told: list[Any]) -> None:
         assert played(BLIND, *times(told)) == played(BLIND, *times(told))
 
+    @settings(max_examples=30)
     @given(samples)
     def test_unknown_alone_fires_nothing(self, told: list[Any]) -> None:
         assert played(LOW, *((at, None) for at, _ in times(told))) == []
@@ -178,6 +185,7 @@ class TestRules:
         with pytest.raises(ValueError, match="no value can be below"):
             alerting.crossing(replace(LOW, threshold=0.0))
 
+    @settings(max_examples=30)
     @given(st.sampled_from(list(Measure)), st.sampled_from(["below", "above"]), st.floats(-1e6, 1e6), st.floats(0, 1e6))
     def test_a_rule_without_fault_has_values_on_both_sides(
         self, measure: Measure, comparison: Any, threshold: float, apart: float
@@ -190,6 +198,7 @@ class TestRules:
 
 
 class TestMeans:
+    @settings(max_examples=30)
     @given(st.floats(0, 1), st.lists(st.tuples(st.floats(0.1, 1000.0), st.floats(0, 1)), max_size=20))
     def test_a_mean_lies_among_its_values(self, first: float, told: list[tuple[float, float]]) -> None:
         mean, at, seen = Smoothed(value=first, at=0.0), 0.0, [first]

@@ -6,7 +6,7 @@ import heapq
 import itertools
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.policy import chunking
 from hostler.policy.chunking import Bounds, Speed
@@ -17,6 +17,7 @@ SPEEDS = st.builds(
 )  # fmt: skip
 
 
+@settings(max_examples=30)
 @given(
     bounds=st.builds(
         Bounds, target_s=st.floats(1e-3, 1e6), floor=st.integers(1, 2**200), ceiling=st.none() | st.integers(1, 2**200)
@@ -58,6 +59,7 @@ def test_lengths_ramp_up_step_by_step() -> None:
     assert lengths[-1] == pytest.approx(10 * 1e6, rel=0.01)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(1, 10**12), st.floats(0, 1e6)), min_size=1, max_size=30))
 def test_one_sample_moves_the_speed_by_a_bounded_factor(samples: list[tuple[int, float]]) -> None:
     speed: Speed | None = None
@@ -138,6 +140,7 @@ def test_overhead_is_no_part_of_the_speed() -> None:
     assert (speed.per_s, speed.overhead_s) == (1000.0, 4.0)
 
 
+@settings(max_examples=30)
 @given(st.floats(0.1, 1e5), st.floats(1.0, 1e9), st.floats(1.0, 1e9), st.none() | st.floats(0, 60))
 def test_relief_lets_both_end_together_and_earlier(
     left_s: float, owner_per_s: float, per_s: float, overhead_s: float | None
@@ -159,6 +162,7 @@ def test_silence_is_judged_by_what_was_heard_before() -> None:
     assert chunking.is_silent(80.0, speed, 30.0)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.floats(100.0, 1e5), min_size=2, max_size=12), st.integers(10**6, 10**8))
 def test_all_devices_end_together(per_s: list[float], total: int) -> None:
     """Each device takes its next chunk when it is done with one; at the end nobody waits long for the last."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.model.codec import adapter
 from hostler.policy import duration
@@ -29,6 +29,7 @@ def predicted(levels: Sequence[Estimate | None], scale: float = 1.0) -> Predicti
     return prediction
 
 
+@settings(max_examples=30)
 @given(st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=40))
 def test_the_estimate_lies_between_what_was_seen(seconds: list[float]) -> None:
     estimate = learnt(*seconds)
@@ -103,12 +104,14 @@ ESTIMATES = st.lists(st.floats(1e-3, 1e7), min_size=1, max_size=12).map(lambda s
 LEVELS = st.lists(st.none() | ESTIMATES, min_size=1, max_size=4).filter(any)
 
 
+@settings(max_examples=30)
 @given(LEVELS, st.floats(1e-3, 1e3))
 def test_quantiles_are_in_order(levels: list[Estimate | None], scale: float) -> None:
     prediction = predicted(levels, scale)
     assert 0 < prediction.p50_s <= prediction.p90_s
 
 
+@settings(max_examples=30)
 @given(LEVELS, st.floats(1e-2, 1e2), st.floats(1, 10))
 def test_a_slower_device_is_never_predicted_to_be_faster(
     levels: list[Estimate | None], scale: float, slower: float
@@ -116,12 +119,14 @@ def test_a_slower_device_is_never_predicted_to_be_faster(
     assert predicted(levels, scale * slower).p50_s >= predicted(levels, scale).p50_s * 0.999999
 
 
+@settings(max_examples=30)
 @given(LEVELS)
 def test_the_median_lies_between_the_levels(levels: list[Estimate | None]) -> None:
     typical = [level.seconds for level in levels if level is not None]
     assert min(typical) * 0.999 <= predicted(levels).p50_s <= max(typical) * 1.001
 
 
+@settings(max_examples=30)
 @given(ESTIMATES, ESTIMATES)
 def test_with_many_samples_only_the_specific_level_counts(own: Estimate, general: Estimate) -> None:
     many = replace(own, samples=10**6)
@@ -175,6 +180,7 @@ def test_predictions_are_judged() -> None:
     assert judged((0.0, 0.0)).factor == 1.0
 
 
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e6)), min_size=1, max_size=60))
 def test_errors_are_finite_and_shares_are_shares(pairs: list[tuple[float, float]]) -> None:
     accuracy = judged(*pairs)

@@ -333,7 +333,7 @@ def impossible(plan: RlPlan) -> set[str]:
     return {each.code for each in examine(plan).findings if each.level is Level.IMPOSSIBLE}
 
 
-@hypothesis_settings(max_examples=300, deadline=None)
+@hypothesis_settings(max_examples=30, deadline=None)
 @given(plans, more)
 def test_more_machines_never_make_more_contradictions(plan: RlPlan, by: tuple[int, float, float, int]) -> None:
     before = impossible(plan)
@@ -342,7 +342,7 @@ def test_more_machines_never_make_more_contradictions(plan: RlPlan, by: tuple[in
     assert impossible(enlarged(plan, by)) <= before
 
 
-@hypothesis_settings(max_examples=300, deadline=None)
+@hypothesis_settings(max_examples=30, deadline=None)
 @given(plans, more)
 def test_more_machines_never_make_fewer_steps(plan: RlPlan, by: tuple[int, float, float, int]) -> None:
     before, after = estimate(plan).steps_per_s, estimate(enlarged(plan, by)).steps_per_s
@@ -351,7 +351,7 @@ def test_more_machines_never_make_fewer_steps(plan: RlPlan, by: tuple[int, float
     assert before[0] <= before[1] * (1 + 1e-9)
 
 
-@hypothesis_settings(max_examples=200, deadline=None)
+@hypothesis_settings(max_examples=30, deadline=None)
 @given(plans, st.integers(1, 8))
 def test_more_frames_never_make_more_steps(plan: RlPlan, frames: int) -> None:
     before = estimate(plan).steps_per_s
@@ -360,7 +360,7 @@ def test_more_frames_never_make_more_steps(plan: RlPlan, frames: int) -> None:
     assert after[1] <= before[1] * (1 + 1e-9)
 
 
-@hypothesis_settings(max_examples=200, deadline=None)
+@hypothesis_settings(max_examples=30, deadline=None)
 @given(plans)
 def test_every_finding_has_words_and_a_way_out(plan: RlPlan) -> None:
     told = examine(plan)

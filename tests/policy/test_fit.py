@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from hostler.model.fleet import NO_LIMITS, DeviceSpec, NodeLimits, NodeSpec
 from hostler.model.work import DeviceKind, Resources, WorkKind
@@ -149,6 +149,7 @@ NEEDS = st.builds(
 )
 
 
+@settings(max_examples=40)
 @given(NEEDS, st.lists(SIZES, min_size=1, max_size=5), st.floats(0, 100), st.data())
 def test_more_vram_never_loses_a_fit(need: Resources, sizes: list[float], more: float, data: st.DataObject) -> None:
     """As long as the node stays in its tier: whose owner has named some may lose one that grows out of them, by that.
@@ -170,6 +171,7 @@ def test_a_node_may_grow_out_of_the_tiers_that_were_named() -> None:
     assert gate(need, at(rig((48.0,)))) is Gate.TIER
 
 
+@settings(max_examples=40)
 @given(NEEDS, st.lists(SIZES, min_size=1, max_size=5), st.floats(0.1, 64), st.floats(0.1, 256), st.floats(0, 64))
 def test_fit_is_monotone_in_what_the_host_has(
     need: Resources, sizes: list[float], cpus: float, memory_gb: float, more: float
@@ -180,6 +182,7 @@ def test_fit_is_monotone_in_what_the_host_has(
         assert gate(need, at(richer)) is None
 
 
+@settings(max_examples=40)
 @given(NEEDS, st.lists(SIZES | st.none(), min_size=1, max_size=5))
 @example(Resources(vram_gb=18.5, shards=True), [18.0])
 def test_a_fit_has_enough_devices_and_memory(need: Resources, sizes: list[float | None]) -> None:
@@ -281,6 +284,7 @@ def test_nobody_joins_on_a_cpu_slot_or_on_unknown_vram() -> None:
     assert "how much VRAM" in str(crowded(place=at(rig((None,))), device=shared_by(1, 0)))
 
 
+@settings(max_examples=40)
 @given(st.floats(0.1, 24), st.floats(0, 24), st.integers(1, 5), st.integers(0, 5), st.floats(0, 50))
 def test_sharing_is_monotone(need_gb: float, reserved_gb: float, attempts: int, lanes: int, more: float) -> None:
     need = Resources(vram_gb=need_gb, shared=True)
@@ -383,6 +387,7 @@ def test_tiers_of_a_stage(work: WorkKind, board: str | None, search: fit.Search,
     assert fit.stage_need(work, board, search).tiers == tiers
 
 
+@settings(max_examples=40)
 @given(st.sampled_from(WorkKind), st.sampled_from([None, *BOARDS]), st.sampled_from(list(fit.SEARCH_TIERS)), SIZES)
 @example(WorkKind.SELFPLAY, "square19", "gumbel", 15.75)  # a 16 GB card tells a little less
 def test_a_stage_may_run_wherever_its_vram_is(

@@ -82,6 +82,7 @@ def test_a_single_device_is_shared_in_turns_of_equal_length(turn_s: float, slice
     assert first(**held, selfplay_waited_s=slice_s + 0.1)
 
 
+@settings(max_examples=30)
 @given(devices=st.integers(2, 40), start=st.integers(0, 40))
 def test_shares_become_even_and_stay_so(devices: int, start: int) -> None:
     """Whoever has a device gives it up now and then: the difference ends at one device at most."""
@@ -102,7 +103,7 @@ EASY = Market(prices=PRICES, pressure=0.5)
 CROWDED = Market(prices=PRICES, pressure=2.0)
 RULES = PlacementRules()
 ROOM = {"fast": 2, "slow": 2}
-FEW = settings(max_examples=50, deadline=None)
+FEW = settings(max_examples=20, deadline=None)
 MARKETS = st.builds(
     Market,
     prices=st.fixed_dictionaries({}, optional={cls: st.floats(0.0, 1.0) for cls in ROOM}),

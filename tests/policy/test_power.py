@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.policy import power
 from hostler.policy.power import RANKING, Measured
@@ -44,6 +44,7 @@ def test_the_table_is_read_by_whole_names(model: str | None, expected: float | N
     assert power.prior(model) == expected
 
 
+@settings(max_examples=30)
 @given(st.sampled_from(sorted(RANKING)))
 def test_every_row_is_found_under_its_own_name(name: str) -> None:
     assert power.prior(name) == power.prior(f"NVIDIA {name} Ti") == power.prior(name.lower()) == RANKING[name]
@@ -97,6 +98,7 @@ def test_all_unknown_are_equal() -> None:
 MODELS = st.sampled_from([FAST, SLOW, TINY, "H100", "cpu", "cuda"])
 
 
+@settings(max_examples=30)
 @given(
     st.dictionaries(MODELS, st.builds(Measured, per_s=st.floats(1e-6, 1e9), samples=st.integers(1, 50))),
     st.sets(MODELS, min_size=1),
@@ -110,6 +112,7 @@ def test_relative_speeds_are_shares_of_the_best(measured: dict[str, Measured], m
     assert all((rate.source == "measured") == (model in measured) for model, rate in rates.items())
 
 
+@settings(max_examples=30)
 @given(st.builds(Measured, per_s=st.floats(1e-3, 1e6), samples=st.integers(1, 50)), st.floats(1, 100))
 def test_a_faster_measurement_never_slows_a_model(measured: Measured, factor: float) -> None:
     def fast(per_s: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import cycle, islice
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.model.work import WorkKind
 from hostler.policy.preemption import FLOOR, SETTLED_S, YIELDS_TO, may_yield
@@ -66,6 +66,7 @@ def test_time_of_work_without_a_share_counts_as_had_by_others() -> None:
     assert not may_yield(SELFPLAY, {**served_s, SCRIPT: 100_000.0}, SHARES)
 
 
+@settings(max_examples=40)
 @given(times, parts)
 def test_whoever_had_its_share_may_yield(served_s: dict[WorkKind, float], shares: dict[WorkKind, float]) -> None:
     total_s, whole = sum(served_s.values()), sum(shares.values())
@@ -77,6 +78,7 @@ def test_whoever_had_its_share_may_yield(served_s: dict[WorkKind, float], shares
             assert not may_yield(holder, served_s, shares)
 
 
+@settings(max_examples=40)
 @given(times, parts, st.floats(0.0, 1e7))
 def test_having_had_more_never_makes_it_keep_its_devices(
     served_s: dict[WorkKind, float], shares: dict[WorkKind, float], more_s: float
@@ -85,6 +87,7 @@ def test_having_had_more_never_makes_it_keep_its_devices(
     assert may_yield(SELFPLAY, after, shares) >= may_yield(SELFPLAY, served_s, shares)
 
 
+@settings(max_examples=40)
 @given(times, parts, st.floats(0.0, 1e7))
 def test_others_that_had_more_never_make_it_leave(
     served_s: dict[WorkKind, float], shares: dict[WorkKind, float], more_s: float
@@ -93,6 +96,7 @@ def test_others_that_had_more_never_make_it_leave(
     assert may_yield(SELFPLAY, after, shares) <= may_yield(SELFPLAY, served_s, shares)
 
 
+@settings(max_examples=40)
 @given(times, parts, st.sampled_from([0.125, 8.0]))
 def test_only_the_proportions_of_the_shares_matter(
     served_s: dict[WorkKind, float], shares: dict[WorkKind, float], factor: float
@@ -101,6 +105,7 @@ def test_only_the_proportions_of_the_shares_matter(
     assert may_yield(SELFPLAY, served_s, scaled) is may_yield(SELFPLAY, served_s, shares)
 
 
+@settings(max_examples=40)
 @given(parts, st.lists(st.floats(60.0, SETTLED_S), min_size=1, max_size=5))
 def test_work_that_is_always_in_a_hurry_leaves_selfplay_half_of_its_share(
     shares: dict[WorkKind, float], turns_s: list[float]

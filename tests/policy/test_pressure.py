@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.model.rules import Targets
 from hostler.model.telemetry import Level, Signal
@@ -60,6 +60,7 @@ class TestWorstOf:
         assert LIMITS.keys() == UNITS.keys() == MARGINS.keys() == HELD_BACK.keys()
         assert {name for name, held in HELD_BACK.items() if not held} == {STORE}, "it is no node's: it is cleaned"
 
+    @settings(max_examples=40)
     @given(names, st.floats(1, 100), st.dictionaries(names, st.none() | st.just(0.0)), st.data())
     def test_each_fires_alone_whatever_the_others(
         self, name: str, by: float, others: dict[str, float | None], data: st.DataObject
@@ -73,6 +74,7 @@ class TestWorstOf:
         assert (found.name, found.level) == (name, Level.CRITICAL)
         assert pressing(signals) == (found,)
 
+    @settings(max_examples=40)
     @given(st.lists(st.tuples(names, st.floats(0.01, 100)), min_size=1, max_size=7, unique_by=lambda pair: pair[0]))
     def test_more_signals_never_make_it_better(self, pairs: list[tuple[str, float]]) -> None:
         signals = judge([Reading(name=name, value=bad(name, by)) for name, by in pairs], {}, TARGETS)
@@ -80,6 +82,7 @@ class TestWorstOf:
         assert levels == sorted(levels)
         assert levels[-1] == max(each.level for each in signals)
 
+    @settings(max_examples=40)
     @given(st.lists(st.tuples(st.sampled_from(sorted(pressure.UNITS)), st.none() | st.floats(0, 1e7)), max_size=8))
     def test_calm_is_where_nothing_would_be_judged_to_press(self, values: list[tuple[str, float | None]]) -> None:
         readings = [Reading(name=name, value=value) for name, value in values]
@@ -106,11 +109,13 @@ class TestLevels:
     def test_the_disk_has_three(self, used: float, level: Level) -> None:
         assert one("disk", used).level is level
 
+    @settings(max_examples=40)
     @given(names, st.floats(0, 3), st.floats(0, 3))
     def test_worse_is_never_a_lower_level(self, name: str, one_by: float, other_by: float) -> None:
         better, worse = sorted([one_by, other_by])
         assert one(name, bad(name, max(better, 1e-6))).level <= one(name, bad(name, max(worse, 1e-6))).level
 
+    @settings(max_examples=40)
     @given(names)
     def test_it_does_not_flicker_at_the_limit(self, name: str) -> None:
         inside = 1 - MARGINS[name] / 2 if name not in SINKING else 1 / (1 + MARGINS[name] / 2)
@@ -119,6 +124,7 @@ class TestLevels:
         assert one(name, bad(name, inside), Level.CRITICAL).level is Level.CRITICAL
         assert one(name, bad(name, outside), Level.CRITICAL).level < Level.CRITICAL
 
+    @settings(max_examples=40)
     @given(names, st.floats(0, 3), st.sampled_from(Level))
     def test_what_was_never_lowers_what_is(self, name: str, by: float, previous: Level) -> None:
         value = bad(name, max(by, 1e-6))
@@ -136,6 +142,7 @@ class TestLevels:
 
 
 class TestExpiry:
+    @settings(max_examples=40)
     @given(names, st.sampled_from(Level), st.floats(60.001, 359))
     def test_unknown_stays_as_it_was_for_a_while_and_says_so(self, name: str, previous: Level, age_s: float) -> None:
         signal = one(name, bad(name, 10), previous, age_s)
@@ -143,10 +150,12 @@ class TestExpiry:
         assert signal.stale_s == pytest.approx(age_s - 60)
         assert "unknown for" in words(signal)
 
+    @settings(max_examples=40)
     @given(names, st.sampled_from(Level), st.floats(360.01, 1e9))
-    def test_then_it_is_over(self, name: str, previous: Level, age_s: float) -> None:
+    def test_pressure_ends_with_readings_that_are_too_old(self, name: str, previous: Level, age_s: float) -> None:
         assert one(name, bad(name, 10), previous, age_s).level is Level.NONE
 
+    @settings(max_examples=40)
     @given(names, st.sampled_from(Level))
     def test_never_known_never_presses(self, name: str, previous: Level) -> None:
         assert one(name, None, previous).level is Level.NONE
@@ -159,6 +168,7 @@ class TestForecast:
     def test_a_gigabyte_a_minute(self) -> None:
         assert full_in_s(self.points(*(100 - 0.5 * n for n in range(16)))) == pytest.approx(92.5 * 60)
 
+    @settings(max_examples=40)
     @given(st.integers(0, 16), st.floats(0, 100), st.floats(0, 100))
     def test_one_large_file_is_no_trend_wherever_it_comes(self, at: int, before: float, after: float) -> None:
         """The median of all slopes alone took a file that was written halfway for a pace."""
@@ -174,6 +184,7 @@ class TestForecast:
     def test_too_little_to_say(self, points: tuple[pressure.Point, ...]) -> None:
         assert full_in_s(points) is None
 
+    @settings(max_examples=40)
     @given(st.lists(st.floats(0, 1e6), min_size=6, max_size=16), st.floats(30, 3600))
     def test_it_is_a_time_to_come(self, free_gb: list[float], every_s: float) -> None:
         seconds = full_in_s(self.points(*free_gb, every_s=every_s))

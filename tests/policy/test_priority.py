@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.model.rules import PriorityWeights
 from hostler.policy.priority import STARVED_S, TURN_S, Claim, Place, contenders, first, progress, score, starvation
@@ -54,6 +54,7 @@ def claims(draw: st.DrawFn, name: str = "a") -> Claim:
     )
 
 
+@settings(max_examples=30)
 @given(claims(), weights)
 def test_a_score_its_parts_and_what_they_add_lie_between_0_and_1(claim: Claim, given_weights: PriorityWeights) -> None:
     found = score(claim, given_weights)
@@ -85,6 +86,7 @@ def test_each_factor_pulls(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FACTORS)
+@settings(max_examples=30)
 @given(claims())
 def test_no_factor_drowns_the_others(name: str, claim: Claim) -> None:
     """Factors are added, never multiplied: from one end to the other each moves the score by its weight, no more."""
@@ -93,6 +95,7 @@ def test_no_factor_drowns_the_others(name: str, claim: Claim) -> None:
     assert high.total - low.total >= 0.99 * high.weights[name]
 
 
+@settings(max_examples=30)
 @given(claims(), weights, st.sampled_from([0.125, 8.0]))
 def test_only_the_proportions_of_the_weights_matter(claim: Claim, some: PriorityWeights, factor: float) -> None:
     scaled = PriorityWeights(**{f.name: min(getattr(some, f.name) / 8 * factor, 1000.0) for f in fields(some)})
@@ -107,6 +110,7 @@ def test_weights_come_from_the_settings() -> None:
     assert score(CLAIM, nothing).total == score(replace(CLAIM, quality=1.0), nothing).total == 0.0
 
 
+@settings(max_examples=30)
 @given(claims(), st.floats(0, 1e6))
 def test_waiting_never_lowers_a_score(claim: Claim, longer_s: float) -> None:
     later = replace(
@@ -117,6 +121,7 @@ def test_waiting_never_lowers_a_score(claim: Claim, longer_s: float) -> None:
     assert score(later).total >= score(claim).total
 
 
+@settings(max_examples=30)
 @given(st.lists(claims(), min_size=1, max_size=6), st.floats(0, 1e6), st.none() | st.floats(60, 1e6))
 def test_waiting_never_lowers_a_rank(some: list[Claim], longer_s: float, starve_after_s: float | None) -> None:
     some = [replace(claim, name=f"c{number}") for number, claim in enumerate(some)]
@@ -126,6 +131,7 @@ def test_waiting_never_lowers_a_rank(some: list[Claim], longer_s: float, starve_
     assert first([later, *others], starve_after_s=starve_after_s)[0].name == chosen.name
 
 
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.floats(0, 1e6), maybe), min_size=1, max_size=6), st.floats(0, 1e6))
 def test_who_may_come_next_still_may_after_waiting_longer(
     some: list[tuple[float, float | None]], longer_s: float
@@ -139,6 +145,7 @@ def test_who_may_come_next_still_may_after_waiting_longer(
     assert name in contenders(waited, STARVED_S)
 
 
+@settings(max_examples=30)
 @given(claims(), st.sampled_from(["hex8_2p", "hex8_3p", "square19_3p", "hexagonal_4p"]))
 def test_configs_for_three_players_are_like_all_others(claim: Claim, name: str) -> None:
     assert score(replace(claim, name=name)) == score(claim)
@@ -181,7 +188,7 @@ def test_the_starved_are_fed_once_and_do_not_take_everything() -> None:
     assert first([fed, poor], starve_after_s=STARVED_S)[0].name == "poor"
 
 
-def test_those_never_served_take_turns() -> None:
+def test_priority_rotates_among_configs_never_served() -> None:
     some = [replace(CLAIM, name=name, idle_s=None) for name in "abc"]
     chosen = []
     for _ in some:
@@ -205,6 +212,7 @@ def test_a_velocity_has_a_sign() -> None:
     assert back == pytest.approx(1 - fast)
 
 
+@settings(max_examples=30)
 @given(st.floats(-300, 300), st.floats(0, 1e4), st.floats(1, 1e4))
 def test_the_wider_the_interval_the_closer_to_the_middle(velocity: float, half: float, wider: float) -> None:
     sure, unsure = moving(velocity, half), moving(velocity, half + wider)
@@ -219,7 +227,7 @@ def test_a_velocity_without_an_interval_is_not_taken_for_certain() -> None:
     assert 0.5 < (moving(50.0, None) or 0.0) < (moving(50.0, 0.0) or 0.0)
 
 
-def test_who_stalls_gets_no_less_for_ever() -> None:
+def test_priority_of_a_stalled_config_recovers() -> None:
     """A config that gets worse loses less by it than by any one other reason to play: there is no spiral."""
     worst = replace(CLAIM, velocity=-1e6, velocity_low=-1e6, velocity_high=-1e6)
     best = replace(CLAIM, velocity=1e6, velocity_low=1e6, velocity_high=1e6)

@@ -33,12 +33,12 @@ def test_a_family_that_fails_everywhere_is_not_believed() -> None:
     assert quarantine.verdict(RULES, strikes(*"aaaaaa"), {"a": everywhere}) is None
 
 
-def test_nor_is_one_that_never_did_well() -> None:
+def test_quarantine_ignores_work_that_never_succeeded() -> None:
     never = Witness(succeeded_at=None, elsewhere_at=None, failed_at=None)
     assert quarantine.verdict(RULES, strikes(*"aaabbb"), {"a": never, "b": never}) is None
 
 
-def test_of_the_only_device_two_families_tell() -> None:
+def test_quarantine_of_an_only_device_needs_failures_of_two_families() -> None:
     here = Witness(succeeded_at=90.0, elsewhere_at=None, failed_at=None)
     assert quarantine.verdict(RULES, strikes("a", "a", "a"), {"a": here}) is None
     why = quarantine.verdict(RULES, strikes("a", "b", "a"), {"a": here, "b": here})
@@ -46,7 +46,7 @@ def test_of_the_only_device_two_families_tell() -> None:
     assert why.endswith("2 kinds of work that did well before")
 
 
-def test_that_it_did_well_elsewhere_long_ago_proves_nothing() -> None:
+def test_quarantine_ignores_old_successes_elsewhere() -> None:
     old = Witness(succeeded_at=90.0, elsewhere_at=90.0, failed_at=None)
     late = [Strike(at=90.0 + RULES.rest_max_s + n, job="j", family="a", failure=FailureClass.LOST) for n in (1, 2, 3)]
     assert quarantine.verdict(RULES, late, {"a": old}) is None
@@ -77,7 +77,7 @@ def test_what_is_of_the_devices_own_kind() -> None:
     assert quarantine.speaks_against(FailureClass.MEMORY, node_lost=False, small=True)
 
 
-def test_who_is_small() -> None:
+def test_small_need_is_judged_against_device_memory() -> None:
     assert quarantine.is_small(8.0, 24.0)
     assert not quarantine.is_small(16.0, 24.0)
     assert not quarantine.is_small(0.0, 24.0), "its need is unknown"
@@ -97,7 +97,7 @@ def test_what_may_be_the_jobs_fault_counts_once_its_like_did_well_elsewhere_afte
     assert quarantine.verdict(RULES, doubtful("a", "a", "a"), {"a": since}) is not None
 
 
-def test_or_once_other_work_fails_on_the_device_too() -> None:
+def test_quarantine_follows_doubtful_failures_of_several_families() -> None:
     assert quarantine.verdict(RULES, doubtful("a", "b", "a"), {"a": SOUND, "b": SOUND}) is not None
     everywhere = Witness(succeeded_at=90.0, elsewhere_at=90.0, failed_at=95.0)
     assert quarantine.verdict(RULES, doubtful("a", "b", "a"), {"a": everywhere, "b": SOUND}) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.model.artifacts import Copy, Place, ReplicationRules, Standing, Wanted
 from hostler.policy import replication
@@ -115,6 +115,7 @@ def test_what_lies_elsewhere_only_comes_home_before_it_goes_anywhere() -> None:
     assert "own disk" in (shortfall(far, full, AT, RULES).why or "")
 
 
+@settings(max_examples=30)
 @given(st.lists(HELD, max_size=6, unique_by=lambda each: each.sha256), FLEETS)
 def test_a_transfer_goes_from_where_it_is_to_where_it_is_not_and_has_room(
     open_: list[Held], places: dict[str, Place]
@@ -137,6 +138,7 @@ def test_a_transfer_goes_from_where_it_is_to_where_it_is_not_and_has_room(
         assert not shortfall(artifact, places, AT, RULES).is_met
 
 
+@settings(max_examples=30)
 @given(HELD, FLEETS)
 def test_done_as_it_says_there_is_what_is_wanted_or_it_says_why_not(artifact: Held, places: dict[str, Place]) -> None:
     """Every transfer that comes to be brings it nearer, and none is asked for twice."""
@@ -154,6 +156,7 @@ def test_done_as_it_says_there_is_what_is_wanted_or_it_says_why_not(artifact: He
     assert missing.is_met or missing.why is not None
 
 
+@settings(max_examples=30)
 @given(HELD, FLEETS, st.integers(1, 5))
 def test_more_wanted_is_never_less_missing(artifact: Held, places: dict[str, Place], more: int) -> None:
     wanted = RULES.wanted[artifact.standing]

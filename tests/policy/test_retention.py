@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.model.artifacts import Artifact, ArtifactKind, Copy, Place, Standing
 from hostler.policy.retention import (
@@ -204,6 +204,7 @@ FILES = st.lists(
 )
 
 
+@settings(max_examples=30)
 @given(FILES, st.none() | st.integers(0, 500))
 def test_nothing_unproved_is_ever_deleted(files: list[Found], need: int | None) -> None:
     made = plan(files, PLACES, RULES, AT, need)
@@ -233,6 +234,7 @@ NODES = {name: replace(place, node=place.node or name) for name, place in PLACES
 """Each place is on a node."""
 
 
+@settings(max_examples=30)
 @given(FILES, st.integers(0, 500))
 def test_of_a_node_goes_what_was_not_used_for_longest_and_never_what_counts_or_is_needed(
     files: list[Found], need: int
@@ -261,6 +263,7 @@ def test_of_a_node_goes_what_was_not_used_for_longest_and_never_what_counts_or_i
         assert sum(each.found.bytes for each in gone[:-1]) < max(need, 1), "no more than it takes"
 
 
+@settings(max_examples=30)
 @given(FILES)
 def test_the_newest_checkpoints_are_in_no_plan(files: list[Found]) -> None:
     gone = {each.found.path for each in plan(files, PLACES, RULES, AT).deletions}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import dedent
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.model.fleet import DeviceSpec
 from hostler.model.work import DEFAULT_BUDGETS, DeviceKind, FailureClass, Retry
@@ -96,7 +96,7 @@ class TestLastWords:
             ("FileNotFoundError: [Errno 2] No such file or directory: 'data.npz'", EXIT),
         ],
     )  # fmt: skip
-    def test_of_python(self, text: str, failure: FailureClass) -> None:
+    def test_classify_reads_python_tracebacks(self, text: str, failure: FailureClass) -> None:
         for prefix in ("", "[rank3]: ", "(train pid=71, ip=10.0.0.2) "):
             told = "".join(f"{prefix}{line}\n" for line in (TRACE + text).splitlines())
             assert classify(1, None, None, told).failure is failure, told
@@ -146,7 +146,7 @@ class TestLastWords:
             (3, None, "error: --board: no such board", EXIT),
         ],
     )  # fmt: skip
-    def test_of_other_programs(
+    def test_classify_reads_exit_codes_and_output_of_other_programs(
         self, code: int | None, signal: int | None, text: str | None, failure: FailureClass
     ) -> None:
         assert classify(code, signal, None, text).failure is failure
@@ -193,7 +193,7 @@ class TestLastWords:
             ("RuntimeError: CUDA error: uncorrectable ECC error encountered\n" + TORCH_HINTS, DEVICE),
         ],
     )  # fmt: skip
-    def test_of_others_it_is_known_whose_they_are(self, text: str, failure: FailureClass) -> None:
+    def test_classify_leaves_no_doubt_about_known_errors(self, text: str, failure: FailureClass) -> None:
         told = classify(1, None, None, TRACE + text)
         assert (told.failure, told.doubtful) == (failure, False)
 
@@ -245,6 +245,7 @@ class TestLastWords:
         assert classify(None, 9, None, "").why == "ended by signal 9"
         assert classify(1, None, None, "y" * 5000).why == "exit status 1: " + "y" * retry.TOLD
 
+    @settings(max_examples=40)
     @given(st.text(max_size=300), st.sampled_from([None, 6, 9, 11]))
     def test_any_text_is_read(self, text: str, signal: int | None) -> None:
         found = classify(None if signal else 1, signal, None, text)
@@ -257,6 +258,7 @@ class TestLastWords:
 
 
 class TestVerdict:
+    @settings(max_examples=40)
     @given(COUNTS, st.sampled_from(FailureClass), st.integers(1, 100))
     def test_again_until_the_budget_of_the_class_is_used(
         self, failures: dict[FailureClass, int], latest: FailureClass, count: int
@@ -350,6 +352,7 @@ class TestGate:
         assert refused == [True, False, True, False]
         assert retry.refusal({}, 24.0, 100.0, gpu(24.0), 100.0) is None
 
+    @settings(max_examples=40)
     @given(st.dictionaries(st.text("abc", min_size=1, max_size=3), st.floats(0, 100)), st.floats(0, 100))
     def test_few_places_are_remembered_and_none_that_is_over(self, avoid: dict[str, float], now: float) -> None:
         kept = retry.remembered(avoid, "x", 101.0, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import assume, given, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from hostler.policy.scrubbing import AIM, DAY_S, Age, demand, pace, turn, wait_s
 
@@ -17,6 +17,7 @@ ages = st.lists(
 )
 
 
+@settings(max_examples=40)
 @given(ages)
 def test_at_the_rate_that_is_needed_each_is_read_before_it_is_due(copies: list[Age]) -> None:
     """Played through: budget grows, the oldest go first, none before there is budget for all of it."""
@@ -33,6 +34,7 @@ def test_at_the_rate_that_is_needed_each_is_read_before_it_is_due(copies: list[A
         queue = queue[taken:]
 
 
+@settings(max_examples=40)
 @given(ages, st.data())
 def test_no_smaller_rate_would_do(copies: list[Age], data: st.DataObject) -> None:
     rate = demand(copies, 0.0, AIM_S)
@@ -45,6 +47,7 @@ def test_no_smaller_rate_would_do(copies: list[Age], data: st.DataObject) -> Non
     assert late
 
 
+@settings(max_examples=40)
 @given(ages, st.floats(0, 60 * DAY_S), st.floats(1, 1e12))
 def test_nobody_reads_faster_than_the_bound_and_nothing_is_promised_in_vain(
     copies: list[Age], at: float, bound: float
@@ -60,6 +63,7 @@ def test_nobody_reads_faster_than_the_bound_and_nothing_is_promised_in_vain(
         assert "scrub_mb_per_s" in found.why
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 1000), max_size=20), st.floats(0, 5000))
 def test_a_turn_takes_what_there_is_budget_for_in_order(sizes: list[int], budget: float) -> None:
     taken, left = turn(sizes, budget)

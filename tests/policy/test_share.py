@@ -60,6 +60,7 @@ def test_a_clock_set_back_makes_nothing_count_more() -> None:
     assert served(Service(seconds=100.0, at=50.0), now=10.0) == 100.0
 
 
+@settings(max_examples=30)
 @given(st.lists(st.tuples(seconds, times), min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_the_order_of_bookings_does_not_matter(facts: list[tuple[float, float]], random: Random) -> None:
     def booked(order: list[tuple[float, float]]) -> Service:
@@ -127,6 +128,7 @@ def test_who_has_no_share_gets_what_nobody_else_wants() -> None:
     assert deficits([none, less]) == pytest.approx({"none": -0.4, "less": 0.4})
 
 
+@settings(max_examples=30)
 @given(accounts())
 def test_deficits_sum_to_nothing_and_only_who_wants_is_ranked(some: list[Account]) -> None:
     found = deficits(some)
@@ -135,6 +137,7 @@ def test_deficits_sum_to_nothing_and_only_who_wants_is_ranked(some: list[Account
     assert sorted(rank(some)) == sorted(account.name for account in some if account.wants)
 
 
+@settings(max_examples=30)
 @given(accounts(wants=st.just(True)))
 def test_who_is_owed_most_is_behind_and_ranked_first(some: list[Account]) -> None:
     owed = most_owed(some)
@@ -147,6 +150,7 @@ def test_who_is_owed_most_is_behind_and_ranked_first(some: list[Account]) -> Non
         assert all(behind[account.name] <= (TOLERANCE + 1e-9) * account.share / whole for account in some)
 
 
+@settings(max_examples=30)
 @given(accounts(), st.sampled_from([2.0**-10, 0.5, 4.0, 2.0**20]))
 def test_only_proportions_matter(some: list[Account], factor: float) -> None:
     longer = [replace(account, served_s=account.served_s * factor) for account in some]
@@ -156,6 +160,7 @@ def test_only_proportions_matter(some: list[Account], factor: float) -> None:
         assert deficits(scaled) == pytest.approx(deficits(some), abs=1e-9)
 
 
+@settings(max_examples=30)
 @given(accounts(wants=st.just(True)), st.data(), st.floats(0, 1e6), st.floats(0, 1e6))
 def test_waiting_never_lowers_a_rank(some: list[Account], data: st.DataObject, amount: float, after_s: float) -> None:
     """Whoever is served, and however much later one looks: none that was not served falls behind."""
@@ -374,6 +379,7 @@ def test_what_nobody_is_there_to_take_goes_to_the_quotas_in_proportion() -> None
     assert aims((), []) == {}
 
 
+@settings(max_examples=30)
 @given(
     st.lists(st.tuples(st.sampled_from(["*", "hex*", "hex8_?p", "square8_2p", "x"]), st.floats(0, 1)), max_size=5),
     st.lists(st.sampled_from(CONFIGS), min_size=1, unique=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from simple_pid import PID
 
 from hostler.model.rules import Targets
@@ -52,6 +52,7 @@ class TestBand:
         assert falling == sorted(falling, reverse=True)
         assert falling[-1] == 1
 
+    @settings(max_examples=30)
     @given(st.lists(st.floats(TARGETS.gpu_min, TARGETS.gpu_max), max_size=50), st.integers(1, 4))
     def test_inside_it_nothing_changes(self, samples: list[float], lanes: int) -> None:
         assert set(run(begun(lanes, TARGETS), [*samples])) <= {lanes}
@@ -83,10 +84,12 @@ class TestBand:
 
 
 class TestBounds:
+    @settings(max_examples=30)
     @given(st.lists(shares | st.none(), max_size=60), targets)
     def test_lanes_stay_within_what_can_be_ordered(self, samples: list[float | None], given_targets: Targets) -> None:
         assert all(1 <= lanes <= given_targets.lanes_max for lanes in run(Controller(), samples, given_targets))
 
+    @settings(max_examples=30)
     @given(st.integers(0, 20 * 240), st.sampled_from([0.0, 0.3, 1.0]), st.floats(0.85, 1.0))
     def test_it_never_winds_up(self, samples: int, saturated: float, then: float) -> None:
         """Hours at a bound weigh no more than minutes: it reacts as soon as one that was put there just now."""
@@ -124,6 +127,7 @@ class TestBumpless:
         assert step(controller, None, SAMPLE_S, TARGETS) == (controller, controller.lanes)
         assert run(Controller(), [None] * 1000)[-1] == 1
 
+    @settings(max_examples=30)
     @given(st.lists(shares, max_size=100), shares)
     def test_switching_it_on_moves_nothing(self, samples: list[float], first: float) -> None:
         controller = paused(after(samples))
@@ -131,6 +135,7 @@ class TestBumpless:
         assert lanes == controller.lanes
         assert again.output == again.integral == lanes
 
+    @settings(max_examples=30)
     @given(st.lists(shares, max_size=100), shares, targets)
     def test_new_targets_move_nothing_but_into_their_bounds(
         self, samples: list[float], first: float, new: Targets

@@ -35,7 +35,9 @@ def ray_town(_ray_town: Town) -> Iterator[Town]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`-m ray` finds them all."""
+    """`-m ray` finds them all, and so does `-m services`."""
     for item in items:
         if set(FIXTURES) & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.ray)
+        if item.get_closest_marker("ray") is not None:
+            item.add_marker(pytest.mark.services)

@@ -1,14 +1,13 @@
 """A Ray cluster on this machine, run by a Python that has Ray: one head and some nodes. Told by lines what to do.
 
-``machines.py PORT CPUS[/GPUS] ...``, the GPUs made up; commands: ``kill N`` (by SIGKILL), ``add CPUS``,
-``apart CPUS FOLDER`` (a node that has another folder of that path), ``quit``.
+``machines.py PORT AGENT_PORT CPUS[/GPUS] ...``, ports of the dashboard and its agent, the GPUs made up; commands:
+``kill N`` (by SIGKILL), ``add CPUS``, ``apart CPUS FOLDER`` (a node that has another folder of that path), ``quit``.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
-import socket
 import sys
 from typing import Any
 
@@ -21,9 +20,9 @@ def main() -> None:
     """Until told to quit, or until nobody is there to tell."""
     from ray.cluster_utils import Cluster  # type: ignore[import-not-found]
 
-    port, machines = int(sys.argv[1]), sys.argv[2:]
+    port, agent_port, machines = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     head: dict[str, Any] = {"num_cpus": 0, "num_gpus": 0, "object_store_memory": STORE, "include_dashboard": True}
-    dashboard = {"dashboard_host": "127.0.0.1", "dashboard_port": port, "dashboard_agent_listen_port": free_port()}
+    dashboard = {"dashboard_host": "127.0.0.1", "dashboard_port": port, "dashboard_agent_listen_port": agent_port}
     cluster = Cluster(initialize_head=True, head_node_args={**head, **dashboard})
     nodes = [add(cluster, at, count) for at, count in enumerate(machines)]
     say(up=True)
@@ -63,13 +62,6 @@ def add_apart(cluster: Any, at: int, has: str, folder: str) -> Any:
             return add(cluster, at, has)
         finally:
             libc.setns(before.fileno(), 0)
-
-
-def free_port() -> int:
-    """A port that nobody listens on: another cluster of this machine may have the usual one."""
-    with socket.socket() as listener:
-        listener.bind(("", 0))
-        return int(listener.getsockname()[1])
 
 
 def say(**words: Any) -> None:

@@ -9,7 +9,6 @@ import os
 import queue
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,11 +17,16 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Literal
 
 import psutil
+
+from tests.patience import PATIENCE_S
+from tests.ports import quiet_port
+from tests.servers import QuietServer
+from tests.tiers import demand_services
 
 TOKEN = "a-token-of-the-tests-of-hostler-0123456789"
 STARTS_S = 180.0
@@ -48,11 +52,12 @@ class Town:
 
     def __init__(self, python: str, cpus: Sequence[int | str], port: int | None = None) -> None:
         self.python = python
-        self.port = port or free_port()
+        self.port = port or quiet_port()
         self.folder = Path(tempfile.mkdtemp(prefix="r", dir="/tmp"))  # sockets lie below it, whose paths are short
         self._said: queue.Queue[str] = queue.Queue()
         self._process = self._started(cpus)
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
         self._hear(STARTS_S)
 
     @property
@@ -99,8 +104,9 @@ class Town:
         for process in processes:
             with contextlib.suppress(psutil.Error):
                 process.kill()
-        psutil.wait_procs(processes, 10)
-        self._process.wait(10)
+        psutil.wait_procs(processes, PATIENCE_S)
+        self._process.wait(PATIENCE_S)
+        self._listener.join(PATIENCE_S)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):
@@ -111,7 +117,8 @@ class Town:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "PYTHON", "COV_"))}
         own = {"HOME": str(self.folder), "RAY_TMPDIR": str(self.folder), "RAY_USAGE_STATS_ENABLED": "0"}
         own |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN, **QUICK}
-        words = [self.python, str(Path(__file__).with_name("machines.py")), str(self.port), *map(str, cpus)]
+        words = [self.python, str(Path(__file__).with_name("machines.py")), str(self.port), str(quiet_port())]
+        words += map(str, cpus)
         with (self.folder / "log").open("w") as log:
             return subprocess.Popen(
                 words, env={**kept, **own}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
@@ -160,7 +167,11 @@ class Gate:
                     self.close_connection = True
                     return
                 token = self.headers.get("Authorization")
-                status, answer = asked(address, self.command, self.path, body, token)
+                try:
+                    status, answer = asked(address, self.command, self.path, body, token)
+                except OSError:  # the cluster behind it is gone, or killed just now
+                    self.close_connection = True
+                    return
                 if submits and gate.hold == "answer":
                     gate.stand()
                 with contextlib.suppress(OSError):
@@ -174,15 +185,14 @@ class Gate:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = QuietServer(("127.0.0.1", 0), Handler)
         self.address = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def stand(self) -> None:
         """Hold this one until it may go on."""
         self.held.set()
-        self.let_go.wait(60)
+        self.let_go.wait(PATIENCE_S)
 
     def close(self) -> None:
         """Let nobody through any more."""
@@ -197,7 +207,7 @@ def asked(address: str, method: str, path: str, body: bytes | None, token: str |
     request.add_header("Authorization", token or f"Bearer {TOKEN}")
     request.add_header("Content-Type", "application/json")
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -207,6 +217,7 @@ def asked(address: str, method: str, path: str, body: bytes | None, token: str |
 @contextlib.contextmanager
 def town(python: str, cpus: Sequence[int | str], port: int | None = None) -> Iterator[Town]:
     """A cluster of machines with so many CPUs each (`2/1`: two, and a GPU), beside a head that has none."""
+    demand_services("Ray")
     found = Town(python, cpus, port)
     try:
         yield found
@@ -226,12 +237,10 @@ def gate(address: str) -> Iterator[Gate]:
 
 def free_port() -> int:
     """A port of this machine that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    return quiet_port()
 
 
-def until_empty(found: Town, within_s: float = 60.0) -> None:
+def until_empty(found: Town, within_s: float = PATIENCE_S) -> None:
     """Wait until no job of the cluster runs."""
     deadline = time.monotonic() + within_s
     while any(job["status"] in ("PENDING", "RUNNING") for job in found.jobs()):

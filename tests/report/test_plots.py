@@ -44,7 +44,14 @@ def test_nothing_known_is_nothing_drawn(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DRAW)
-@pytest.mark.parametrize("history", [busy("a"), losing("b"), busy("c", 2)], ids=["busy", "losing", "young"])
+@pytest.mark.parametrize(
+    "history",
+    [
+        pytest.param(busy("a"), id="busy", marks=pytest.mark.long),
+        pytest.param(losing("b"), id="losing", marks=pytest.mark.long),
+        pytest.param(busy("c", 2), id="young"),
+    ],
+)
 def test_a_picture_is_one_element_that_fills_its_place(name: str, history: ConfigHistory) -> None:
     svg = DRAW[name](history)
     assert svg is not None
@@ -145,7 +152,7 @@ def _datasets(draw: st.DrawFn) -> DatasetView:
 
 
 @given(histories(), AT)
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_history_can_be_drawn(history: ConfigHistory, now: float) -> None:
     for svg in (plots.rating_plot(history, now), plots.games_plot(history, now), plots.age_plot(history, now)):
         assert svg is None or words(svg)

@@ -62,11 +62,16 @@ def test_the_verdict_is_no_more_than_what_is_known(more: dict[str, Any], said: s
     ("more", "pictures", "said"),
     [
         ({"survivors": []}, 5, "Nobody survived."),
-        ({"done": [], "survivors": []}, 4, "Nothing is searched yet."),
-        ({"curve": []}, 5, "Not worked out"),
-        ({"draws": []}, 4, "no plain numbers"),
-        ({"draws": [1, 2], "known": 2}, 5, "too few draws"),
-        ({"expected": 4e5, "control": None, "survivors": [Survivor(i, 1.0, 8, "", "") for i in range(300)]}, 6, "none"),
+        pytest.param({"done": [], "survivors": []}, 4, "Nothing is searched yet.", marks=pytest.mark.long),
+        pytest.param({"curve": []}, 5, "Not worked out", marks=pytest.mark.long),
+        pytest.param({"draws": []}, 4, "no plain numbers", marks=pytest.mark.long),
+        pytest.param({"draws": [1, 2], "known": 2}, 5, "too few draws", marks=pytest.mark.long),
+        pytest.param(
+            {"expected": 4e5, "control": None, "survivors": [Survivor(i, 1.0, 8, "", "") for i in range(300)]},
+            6,
+            "none",
+            marks=pytest.mark.long,
+        ),
         ({"lowest": -(2**63), "values": 2**64, "draws": [-(2**63), 2**63 - 1, 0] * 5, "known": 15}, 6, "Found"),
     ],
 )
@@ -78,7 +83,7 @@ def test_what_is_not_there_is_said_and_not_drawn(more: dict[str, Any], pictures:
 
 def test_texts_stay_texts_and_several_searches_are_listed() -> None:
     hostile = "<script>alert(1)</script>\u202e$x_1^2$"
-    page = make_sieve_page([search(title=hostile), replace(search(), job="j2")], AT)
+    page = make_sieve_page([search(title=hostile), replace(search(done=[], survivors=[]), job="j2")], AT)
     assert "<script>" not in page
     assert "\u202e" not in page
     assert 'href="#j2"' in page

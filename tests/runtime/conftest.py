@@ -15,8 +15,8 @@ from hostler.runtime.controller import Controller
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.term import adopt_identity
 from tests import postgres
-
-PATIENCE_S = 20.0
+from tests.journals import new_journal
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +28,7 @@ def anyio_backend() -> str:
 def directory(tmp_path: Path) -> StateDir:
     made = StateDir(tmp_path / "state")
     made.take()
+    new_journal(made.path)
     return made
 
 
@@ -39,7 +40,7 @@ def server() -> Iterator[postgres.Server]:
         yield made
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.services)])
 def anywhere(request: pytest.FixtureRequest, directory: StateDir) -> StateDir:
     """A state directory whose journal is in either database."""
     if request.param == "postgresql":
@@ -78,3 +79,8 @@ async def until(condition: Callable[[], bool], what: str = "") -> None:
 
 async def until_state(controller: Controller, name: str, state: JobState) -> None:
     await until(lambda: controller.job(name).job.state is state)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs a PostgreSQL belongs to `make test-services`."""
+    postgres.mark_services(items, Path(__file__).parent, {"server"})

@@ -10,6 +10,9 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from tests.patience import PATIENCE_S
+from tests.servers import QuietServer
+
 
 @dataclass
 class Post:
@@ -49,7 +52,7 @@ def http_sink(*answers: object) -> Iterator[HttpSink]:
             sink.posts.append(Post(self.path, dict(self.headers), body))
             answer = sink.answers.pop(0) if sink.answers else 200
             if answer == "hang":
-                sink.released.wait(60)
+                sink.released.wait(PATIENCE_S)
                 return
             status, after = answer if isinstance(answer, tuple) else (answer, None)
             self.send_response(200 if status == "endless" else int(str(status)))
@@ -66,8 +69,7 @@ def http_sink(*answers: object) -> Iterator[HttpSink]:
         def log_message(self, *arguments: object) -> None:
             """Nothing is printed."""
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = QuietServer(("127.0.0.1", 0), Handler)
     sink.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
@@ -77,7 +79,7 @@ def http_sink(*answers: object) -> Iterator[HttpSink]:
         sink.released.set()
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join()
 
 
 @dataclass
@@ -93,8 +95,11 @@ class SmtpSink:
 async def smtp_sink() -> AsyncIterator[SmtpSink]:
     """A mail server that takes everything, or refuses every recipient."""
     sink = SmtpSink()
+    talks: set[asyncio.Task[object]] = set()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if (own := asyncio.current_task()) is not None:
+            talks.add(own)
         writer.write(b"220 sink\r\n")
         while line := await reader.readline():
             word = line[:4].upper()
@@ -108,8 +113,9 @@ async def smtp_sink() -> AsyncIterator[SmtpSink]:
                 writer.write(b"221 bye\r\n" if word == b"QUIT" else b"250 sink\r\n")
             if word == b"QUIT":
                 break
-        await writer.drain()
         writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
 
     server = await asyncio.start_server(talk, "127.0.0.1", 0)
     sink.port = server.sockets[0].getsockname()[1]
@@ -117,3 +123,6 @@ async def smtp_sink() -> AsyncIterator[SmtpSink]:
         yield sink
     finally:
         server.close()
+        # A connection that is still open when the loop ends would be reported as a leak of some later test.
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.gather(*talks)

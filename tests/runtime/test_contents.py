@@ -17,6 +17,7 @@ from hostler.runtime.pacing import Bandwidth
 from hostler.runtime.places import Located
 from hostler.stores.base import PIECE, Damaged, ObjectName, Pace
 from hostler.stores.directory import DirectoryStore
+from tests.patience import PATIENCE_S
 from tests.web.core_desk import CoreDesk
 from tests.web.kept import SHELF, Kept, made
 
@@ -236,7 +237,7 @@ def test_two_who_ask_at_once_share_what_is_found(desk: CoreDesk, kept: Kept, mon
         return found
 
     def checked(store: DirectoryStore, name: ObjectName, pace: Pace) -> int:
-        assert asked.wait(60)
+        assert asked.wait(PATIENCE_S)
         return check(store, name, pace)
 
     monkeypatch.setattr(kept.artifacts, "view", viewed)

@@ -25,6 +25,7 @@ from hostler.runtime.snapshots import fold_in_background, recovered
 from hostler.runtime.statedir import StateDir
 from hostler.store import Journal, open_journal
 from tests.backends.fake import FakeNode
+from tests.patience import PATIENCE_S
 from tests.runtime.conftest import running, script, submit, until, until_state
 
 pytestmark = pytest.mark.anyio
@@ -162,7 +163,7 @@ async def test_draining_starts_nothing_new_and_waits_for_what_runs(directory: St
         controller.drain()
         ending = asyncio.create_task(controller.ended(until_idle=False))
         node.finish(Ended(attempt="j1.1", started_at=1.0, ended_at=2.0, exit_code=0))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await ending
         assert [controller.job(name).job.state for name in names] == [JobState.DONE, JobState.PENDING]
 
@@ -177,7 +178,7 @@ async def test_an_error_in_the_core_ends_the_controller_and_is_not_swallowed(
         async with running(directory, FakeNode()) as controller:
             monkeypatch.setattr(Core, "handle", broken)
             controller.drain()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 await controller.ended(until_idle=False)
 
     with pytest.raises(ExceptionGroup) as caught:
@@ -195,7 +196,7 @@ async def test_a_broken_journal_thread_ends_the_controller(
         async with running(directory, FakeNode()) as controller:
             monkeypatch.setattr(Journal, "append", broken)
             telling = asyncio.create_task(submit(controller, script("a")))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 await controller.ended(until_idle=False)
             telling.cancel()
 
@@ -377,7 +378,7 @@ async def test_nodes_are_released_side_by_side_and_one_that_hangs_is_not_waited_
     monkeypatch.setattr(runtime_controller, "RELEASE_S", 0.3)
     monkeypatch.setattr(gone, "release", _fails)
     async with running(directory, hangs, fine, gone) as controller:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await controller.release_nodes()
         assert (hangs.let_go, fine.let_go) == (False, True)
 

@@ -55,11 +55,11 @@ def test_sessions_that_were_ended_are_known_to_the_next(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["", "[1]", '{"sessions": [], "until": 0}', '{"sessions": {"a": "x"}, "until": 0}'])
 def test_where_nobody_knows_which_were_ended_all_are_over(tmp_path: Path, damage: str) -> None:
-    (tmp_path / "ended.json").write_text(damage)
-    ended = door.door(loaded(tmp_path), StateDir(tmp_path), SteadyClock()).ended
     sessions = Sessions(b"key", time.time)
     before = Headers({"Cookie": f"{sessions.cookie}={sessions.begin('0' * 64)}"})
     assert sessions.found(before) is not None
+    (tmp_path / "ended.json").write_text(damage)
+    ended = door.door(loaded(tmp_path), StateDir(tmp_path), SteadyClock()).ended
     assert Sessions(b"key", time.time, ended).found(before) is None
     later = Headers({"Cookie": f"{sessions.cookie}={Sessions(b'key', lambda: time.time() + 2).begin('0' * 64)}"})
     assert Sessions(b"key", time.time, ended).found(later) is not None

@@ -23,6 +23,7 @@ from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.statedir import StateDir
 from hostler.store import open_journal
 from tests.backends.fake import FakeNode, succeed
+from tests.patience import PATIENCE_S
 from tests.runtime.conftest import running, submit, until, until_state
 
 pytestmark = pytest.mark.anyio
@@ -152,7 +153,7 @@ async def test_what_is_closed_is_fetched_without_waiting_for_anything(directory:
     assert node.asked == 20
     busy.secure(Secure(node="far", attempt="j0.1", artifacts=("b" * 64,)))
     node.go.set()
-    await busy.over(10.0)
+    await busy.over(PATIENCE_S)
     assert sorted(said, key=str)[:2] == [
         Secured(attempt="j0.1", artifacts=("a" * 64,)),
         Secured(attempt="j0.1", artifacts=("b" * 64,)),

@@ -52,11 +52,13 @@ async def test_the_process_fits_what_the_library_fits() -> None:
     assert set(ratings) == {"one", "two", *ANCHORS}
 
 
+@pytest.mark.long
 async def test_nothing_played_is_no_failure() -> None:
     ratings = await fit_in_background(Fit(config=NAME, anchors={}, frozen={}, matches=(MATCHES[1],), through=1))
     assert ratings == {"one": None, "two": None}
 
 
+@pytest.mark.long
 async def test_without_openskill_it_says_what_to_install(without_openskill: None) -> None:
     with pytest.raises(FitFailed, match=r"ratings need openskill .*: pip install 'hostler\[eval\]'"):
         await fit_in_background(COMMAND)
@@ -85,7 +87,13 @@ async def test_matches_that_cannot_be_fitted_are_an_error_with_its_cause() -> No
         await fit_in_background(Fit(config=NAME, anchors=ANCHORS, frozen={}, matches=(*MATCHES, three), through=3))
 
 
-@pytest.mark.parametrize("told", [b"", b"{", b'{"config": "x"}', b"\xff\x00", b"[" * 10_000])
+@pytest.mark.parametrize(
+    "told",
+    [
+        b"{",
+        *(pytest.param(each, marks=pytest.mark.long) for each in (b"", b'{"config": "x"}', b"\xff\x00", b"[" * 10_000)),
+    ],
+)
 def test_the_process_refuses_garbage(told: bytes) -> None:
     command = [sys.executable, "-m", "hostler.runtime.fitting"]
     process = subprocess.run(command, input=told, capture_output=True, check=False)

@@ -45,12 +45,12 @@ from tests.fulldisks import BYTES, KINDS, NAMES, below, disk as a_disk, full, ro
 from tests.runtime.test_contents import LARGE, cloud_of, desk, kept
 from tests.runtime.test_gathering import lies_elsewhere
 from tests.runtime.test_replicating import Yard, yard
-from tests.runtime.test_restoring import NOW, directory, told
+from tests.runtime.test_restoring import NOW, directory, left_behind, told
 from tests.store.test_journal import batch, trouble
 from tests.web.core_desk import CoreDesk
 from tests.web.kept import Kept
 
-__all__ = ["desk", "directory", "kept", "room", "small", "told", "yard"]
+__all__ = ["desk", "directory", "kept", "left_behind", "room", "small", "told", "yard"]
 CONTENT = os.urandom(200_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 OBJECT = ObjectName(SHA256, ".segment.npz")

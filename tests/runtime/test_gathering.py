@@ -16,6 +16,7 @@ from hostler.runtime.pacing import Bandwidth
 from hostler.runtime.places import Located
 from hostler.stores.base import ObjectName, Pace
 from hostler.stores.directory import DirectoryStore
+from tests.patience import PATIENCE_S
 from tests.runtime.test_replicating import SUFFIX, Yard, forgetting, yard
 
 __all__ = ["yard"]
@@ -31,7 +32,7 @@ class Slow(DirectoryStore):
 
     def get(self, name: ObjectName, target: Path, pace: Pace) -> None:
         self.began.set()
-        assert self.may.wait(30)
+        assert self.may.wait(PATIENCE_S)
         self.got += 1
         super().get(name, target, pace)
 
@@ -121,7 +122,7 @@ async def test_what_two_need_is_fetched_once_even_if_one_gives_up(yard: Yard) ->
     alone_in(yard, "bucket", slow)
     both = gatherer(yard)
     first, second = asyncio.create_task(both.gather([name])), asyncio.create_task(both.gather([name]))
-    await asyncio.to_thread(slow.began.wait, 30)
+    assert await asyncio.to_thread(slow.began.wait, PATIENCE_S)
     first.cancel()
     slow.may.set()
     await second

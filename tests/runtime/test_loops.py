@@ -7,6 +7,7 @@ import pytest
 
 from hostler.runtime.clock import SteadyClock
 from hostler.runtime.loops import every
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +28,7 @@ class Clock:
             raise asyncio.CancelledError
 
 
-async def run(work, clock: Clock, timeout_s: float = 5.0) -> list[tuple[str, str]]:  # type: ignore[no-untyped-def]
+async def run(work, clock: Clock, timeout_s: float = PATIENCE_S) -> list[tuple[str, str]]:  # type: ignore[no-untyped-def]
     failures: list[tuple[str, str]] = []
     with suppress(asyncio.CancelledError):
         await every(7.0, "it", work, clock=clock, timeout_s=timeout_s, on_failure=lambda *told: failures.append(told))
@@ -72,9 +73,10 @@ async def test_it_ends_though_a_turn_ends_in_the_moment_in_which_it_is_told_to()
     async def work() -> None:
         asyncio.get_running_loop().call_soon(loop.cancel)
 
-    loop = asyncio.create_task(
-        every(0.0, "it", work, clock=SteadyClock(), timeout_s=60.0, on_failure=lambda *_: pytest.fail("it failed"))
-    )
-    done, _ = await asyncio.wait({loop}, timeout=5.0)
+    def failed(*told: str) -> None:
+        pytest.fail(f"it failed: {told}")
+
+    loop = asyncio.create_task(every(0.0, "it", work, clock=SteadyClock(), timeout_s=PATIENCE_S, on_failure=failed))
+    done, _ = await asyncio.wait({loop}, timeout=PATIENCE_S)
     assert done
     assert loop.cancelled()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from email import message_from_bytes
 from pathlib import Path
@@ -125,11 +125,12 @@ async def notifying(
         await asyncio.wait({task})
 
 
-def free_port() -> int:
+@contextmanager
+def deaf_port() -> Iterator[int]:
+    """A port on which nobody listens, and that nobody else gets meanwhile."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
+        yield taken.getsockname()[1]
 
 
 class TestForms:
@@ -215,9 +216,8 @@ class TestRefusals:
         assert refused.value.after_s is None
 
     async def test_nobody_listens(self) -> None:
-        url = f"http://127.0.0.1:{free_port()}/verysecret"
-        with pytest.raises(NotTaken) as refused:
-            await sender(aimed(url)).send(message())
+        with deaf_port() as port, pytest.raises(NotTaken) as refused:
+            await sender(aimed(f"http://127.0.0.1:{port}/verysecret")).send(message())
         assert not refused.value.final
         assert "verysecret" not in str(refused.value)
 

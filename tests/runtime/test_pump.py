@@ -16,6 +16,7 @@ from hostler.runtime.pump import MOST_AT_ONCE, Pump
 from hostler.runtime.writer import Writer
 from hostler.store import open_journal
 from hostler.store.leading import Claim
+from tests.patience import PATIENCE_S
 from tests.runtime.conftest import script
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +47,7 @@ async def pumping(folder: Path) -> AsyncIterator[tuple[Watched, Pump]]:
         yield core, pump
     finally:
         running.cancel()
-        assert writer.close(10.0)
+        assert writer.close(PATIENCE_S)
         journal.close()
 
 

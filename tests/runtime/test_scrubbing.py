@@ -22,12 +22,14 @@ from hostler.runtime.verdicts import Verdicts
 from hostler.store import open_journal
 from hostler.stores.base import LABEL, ObjectName
 from hostler.stores.directory import DirectoryStore
+from tests.journals import new_journal
+from tests.patience import PATIENCE_S
 from tests.runtime.test_replicating import SUFFIX, Yard
 from tests.stores.conftest import SHOPS, Shop, s3
 
 __all__ = ["s3"]
 
-PROMISE_S = 5 * DAY_S
+PROMISE_S = DAY_S / 2
 
 
 class Time:
@@ -97,7 +99,7 @@ class Keeper:
 
 @pytest.fixture
 async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
-    journal = open_journal(tmp_path)
+    journal = open_journal(new_journal(tmp_path))
     made = Yard(tmp_path, journal)
     yield made
     assert made.troubles == []
@@ -112,7 +114,7 @@ def flip(path: Path) -> None:
 
 async def test_every_copy_is_read_in_time_the_longest_unread_first(yard: Yard) -> None:
     keeper = Keeper(yard, ReplicationRules(verified_within_s=PROMISE_S))
-    names = [yard.segment(bytes([number]) * 1000) for number in range(40)]
+    names = [yard.segment(bytes([number]) * 1000) for number in range(6)]
     await keeper.replicator.settled()
     began = yard.clock.at
     await keeper.pass_time(PROMISE_S)
@@ -126,10 +128,10 @@ async def test_every_copy_is_read_in_time_the_longest_unread_first(yard: Yard) -
 @pytest.mark.parametrize("where", [HUB, "bucket"])
 async def test_a_flipped_bit_is_found_in_time_and_mended(yard: Yard, where: str) -> None:
     keeper = Keeper(yard, ReplicationRules(verified_within_s=PROMISE_S))
-    names = [yard.segment(bytes([number]) * 1000) for number in range(20)]
+    names = [yard.segment(bytes([number]) * 1000) for number in range(6)]
     await keeper.replicator.settled()
     began = yard.clock.at
-    for name in names[3::5]:
+    for name in names[1::3]:
         flip(yard.file(where, name))
     found = await keeper.pass_time(
         PROMISE_S, lambda: all(yard.file(where, each).read_bytes()[:1] * 1000 == yard.file(where, each).read_bytes()
@@ -139,7 +141,7 @@ async def test_a_flipped_bit_is_found_in_time_and_mended(yard: Yard, where: str)
     for name in names:
         assert not any(copy.damaged for copy in yard.copies(name).values())
         assert len(set(yard.file(where, name).read_bytes())) == 1
-    assert len(list((yard.stores[where].root / "quarantine").iterdir())) == len(names[3::5])
+    assert len(list((yard.stores[where].root / "quarantine").iterdir())) == len(names[1::3])
 
 
 @pytest.mark.parametrize("kind", SHOPS)
@@ -154,7 +156,7 @@ async def test_it_is_found_in_every_kind_of_store(
         store=shop.store, domain="s3", bandwidth=Bandwidth(None), label=label("f", "bucket")
     )
     keeper = Keeper(yard, ReplicationRules(verified_within_s=DAY_S / 12))
-    names = [yard.segment(bytes([number]) * 1000) for number in range(3)]
+    names = [yard.segment(bytes([number]) * 1000) for number in range(2)]
     await keeper.replicator.settled()
     assert shop.read(LABEL) == label("f", "bucket").encode()
     wrong, path = names[1], ObjectName(names[1], SUFFIX).path
@@ -168,13 +170,13 @@ async def test_it_is_found_in_every_kind_of_store(
 
 
 async def test_a_restart_does_not_begin_anew(yard: Yard) -> None:
-    """Restarted each day, it still reads all of it once in the time, and each copy about once."""
+    """Restarted every hour, it still reads all of it once in the time, and each copy about once."""
     keeper = Keeper(yard, ReplicationRules(verified_within_s=PROMISE_S))
-    names = [yard.segment(bytes([number]) * 1000) for number in range(60)]
+    names = [yard.segment(bytes([number]) * 1000) for number in range(8)]
     await keeper.replicator.settled()
     before = {place: yard.stores[place].checks for place in yard.stores}
-    for _ in range(30):
-        await keeper.pass_time(DAY_S / 6)
+    for _ in range(12):
+        await keeper.pass_time(PROMISE_S / 12)
         keeper.begin_anew()
     for name in names:
         for copy in yard.copies(name).values():
@@ -269,7 +271,7 @@ async def test_it_runs_by_itself_and_ends_when_it_is_told_to(yard: Yard) -> None
     name = yard.segment(b"games")
     await keeper.replicator.settled()
     running = asyncio.create_task(keeper.scrubber.run())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while (yard.copies(name)["bucket"].verified_at or 0) <= 1000.0:
             await asyncio.sleep(0.001)
             if len(time._sleepers) == 4:  # three places, and who counts strangers
@@ -286,13 +288,13 @@ def labelled(yard: Yard) -> None:
 
 async def test_an_empty_mount_point_is_not_an_empty_store(yard: Yard) -> None:
     labelled(yard)
-    keeper = Keeper(yard, ReplicationRules(verified_within_s=PROMISE_S))
-    names = [yard.segment(bytes([number]) * 1000) for number in range(5)]
+    keeper = Keeper(yard, ReplicationRules(verified_within_s=2 * DAY_S))
+    names = [yard.segment(bytes([number]) * 1000) for number in range(3)]
     await keeper.replicator.settled()
     root, elsewhere = yard.stores["bucket"].root, yard.path / "unmounted"
     root.rename(elsewhere)
     root.mkdir()
-    await keeper.pass_time(PROMISE_S * 0.9)
+    await keeper.pass_time(2 * DAY_S * 0.9)
     assert all("bucket" in yard.copies(name) for name in names), "nothing is believed gone"
     assert "is what it lies on mounted?" in (yard.located["bucket"].trouble or "")
     assert list(root.iterdir()) == [], "and nothing is put there"
@@ -301,10 +303,11 @@ async def test_an_empty_mount_point_is_not_an_empty_store(yard: Yard) -> None:
     assert all("shelf" in yard.copies(name) for name in names), "and as long as it is away, others have the copies"
 
 
+@pytest.mark.long
 async def test_a_store_that_was_away_for_long_counts_again_after_a_sample(yard: Yard) -> None:
     labelled(yard)
     keeper = Keeper(yard, ReplicationRules(verified_within_s=PROMISE_S))
-    names = [yard.segment(bytes([number]) * 1000) for number in range(5)]
+    names = [yard.segment(bytes([number]) * 1000) for number in range(3)]
     await keeper.replicator.settled()
     root, elsewhere = yard.stores["bucket"].root, yard.path / "unmounted"
     root.rename(elsewhere)

@@ -27,14 +27,23 @@ from hostler.runtime.snapshots import recovered, snapshot_of
 from hostler.runtime.standby import Standby
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.term import Term, adopt_identity, begin
-from hostler.store import Batch, Claim, Journal, Leader, Snapshot, open_journal
+from hostler.store import Batch, Claim, Journal, Leader, Snapshot, open_journal, postgres as connecting
 from hostler.store.dialect import engine_of
 from tests import postgres
 from tests.backends.fake import FakeNode, succeed
 from tests.core.loop.builders import Loop, loop, small
+from tests.patience import PATIENCE_S
 from tests.runtime.conftest import running, script, submit, until, until_state
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader is not taken for dead, and keeps its connection, where this process gets no processor for seconds."""
+    monkeypatch.setattr(standing, "monotonic", lambda: 0.0)
+    for bound in ("IDLE_MS", "LOCK_MS"):
+        monkeypatch.setattr(connecting, bound, int(1000 * PATIENCE_S))
 
 
 @pytest.fixture
@@ -67,7 +76,7 @@ def leading(directory: StateDir, term: Term, *nodes: FakeNode) -> Controller:
 
 
 async def seen(by: Standby, number: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while by.status().seq < number:
             assert await by.look() is None
             await asyncio.sleep(0.01)
@@ -297,7 +306,9 @@ async def test_one_that_lives_is_left_alone_and_one_that_is_silent_is_not(
             first.journal.renew()
             assert await waiting.look() is None
             now[0] += 4.0
-        first.settled()  # it is silent from here on
+        first.settled()  # it is silent from here on, once a renewal under way is over
+        assert first.bridge is not None
+        first.bridge.close()
         assert await waiting.look() is None
         now[0] += 5.0
         term = await waiting.look()
@@ -362,7 +373,7 @@ async def test_a_database_that_is_away_is_told_and_waited_for(
         finally:
             server.start()
         term = None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while term is None:
                 term = await waiting.look()
         assert waiting.store_trouble is None

@@ -10,6 +10,7 @@ import pytest
 from hostler.model.errors import StoreLost
 from hostler.runtime.clock import SteadyClock
 from hostler.runtime.up import _once_back, _unless
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +36,7 @@ async def test_who_leaves_at_once_waits_for_nothing() -> None:
             ended.append(1)
 
     asyncio.get_running_loop().call_later(0.05, leave.set)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await _unless(leave, hangs())
     assert ended == [1]
 

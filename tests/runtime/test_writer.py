@@ -16,6 +16,12 @@ from hostler.runtime import writer as writing
 from hostler.runtime.clock import monotonic
 from hostler.runtime.writer import Writer
 from hostler.store import Batch
+from tests.patience import PATIENCE_S
+
+
+def unrenewed() -> Tenure:
+    """A tenure that is over, and that one renewal makes good for longer than any test takes."""
+    return Tenure(-1e9, lease_s=1e6)
 
 
 class FakeJournal:
@@ -28,7 +34,7 @@ class FakeJournal:
         self.gate.set()
 
     def append(self, batches: Sequence[Batch]) -> None:
-        self.gate.wait(10)
+        assert self.gate.wait(PATIENCE_S)
         if self.broken.is_set():
             raise StoreFull("the disk is full")
         self.transactions.append([entry.seq for batch in batches for entry in batch.entries])
@@ -54,7 +60,7 @@ def test_batches_that_come_together_share_a_transaction_and_keep_their_order() -
     for seq in range(1, 101):
         writer.write(batch(seq), lambda seq=seq: done.append(seq))  # type: ignore[misc]
     journal.gate.set()
-    assert writer.close(10)
+    assert writer.close(PATIENCE_S)
     assert done == list(range(1, 101))
     assert list(chain.from_iterable(journal.transactions)) == done
     assert len(journal.transactions) <= 3
@@ -65,7 +71,7 @@ def test_nothing_to_write_is_durable_in_its_turn_without_a_transaction() -> None
     writer = writer_on(journal)
     writer.write(batch(1), lambda: done.append("first"))
     writer.write(Batch(entries=(), jobs=()), lambda: done.append("second"))
-    assert writer.close(10)
+    assert writer.close(PATIENCE_S)
     assert done == ["first", "second"]
     assert journal.transactions == [[1]]
 
@@ -81,10 +87,10 @@ def test_a_full_disk_is_told_and_waited_out() -> None:
     journal.broken.set()
     writer = writer_on(journal, on_trouble)
     writer.write(batch(1), lambda: done.append(1))
-    assert heard.wait(10)
+    assert heard.wait(PATIENCE_S)
     assert done == []
     journal.broken.clear()
-    assert writer.close(10)
+    assert writer.close(PATIENCE_S)
     assert done == [1]
     assert isinstance(told[0], StoreFull)
     assert told[-1] is None
@@ -119,6 +125,13 @@ class Led(FakeJournal):
         self.renewals += 1
 
 
+def until(condition: Callable[[], bool]) -> None:
+    end = monotonic() + PATIENCE_S
+    while not condition():
+        assert monotonic() < end
+        time.sleep(0.001)
+
+
 def leading_on(
     journal: Led, tenure: Tenure, told: list[StoreError | None], dead: list[Exception], heard: threading.Event
 ) -> Writer:
@@ -137,48 +150,47 @@ def test_a_leader_with_nothing_to_write_shows_that_it_lives(monkeypatch: pytest.
     monkeypatch.setattr(writing, "RENEW_S", 0.001)
     told: list[StoreError | None] = []
     dead: list[Exception] = []
-    journal, tenure, heard = Led(), Tenure(-1e9), threading.Event()
+    journal, tenure, heard = Led(), unrenewed(), threading.Event()
     writer = leading_on(journal, tenure, told, dead, heard)
-    while not tenure.holds(monotonic()):
-        time.sleep(0.001)
+    until(lambda: tenure.holds(monotonic()))
     journal.broken.set()
-    assert heard.wait(10)
+    assert heard.wait(PATIENCE_S)
     journal.broken.clear()
-    while told[-1] is not None:
-        time.sleep(0.001)
+    until(lambda: told[-1] is None)
     assert isinstance(told[0], StoreLost)
-    assert journal.hinted.wait(10), "a database that was started anew knows of no hint"
+    assert journal.hinted.wait(PATIENCE_S), "a database that was started anew knows of no hint"
     heard.clear()
     journal.overtaken = True
-    assert heard.wait(10)
-    assert not writer.close(10)
+    assert heard.wait(PATIENCE_S)
+    assert not writer.close(PATIENCE_S)
     assert isinstance(dead[0], StoreFenced)
 
 
-def test_what_comes_often_and_has_nothing_to_write_keeps_nobody_from_renewing() -> None:
-    journal, tenure = Led(), Tenure(-1e9)
+def test_what_comes_often_and_has_nothing_to_write_keeps_nobody_from_renewing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "RENEW_S", 1e6)  # no pause is long enough for a renewal of its own
+    journal, tenure = Led(), unrenewed()
     writer = leading_on(journal, tenure, [], [], threading.Event())
     writer.write(Batch(entries=(), jobs=()), lambda: None)
-    assert writer.close(10)
+    assert writer.close(PATIENCE_S)
     assert (journal.renewals, tenure.holds(monotonic())) == (1, True)
 
 
 def test_what_has_nothing_to_write_does_not_say_that_all_is_well() -> None:
     journal, told = Led(), list[StoreError | None]()
     journal.broken.set()
-    writer = leading_on(journal, Tenure(-1e9), told, [], threading.Event())
+    writer = leading_on(journal, unrenewed(), told, [], threading.Event())
     for _ in range(3):
         writer.write(Batch(entries=(), jobs=()), lambda: None)
-    assert writer.close(10)
+    assert writer.close(PATIENCE_S)
     assert [type(each) for each in told] == [StoreLost] * len(told)
     assert told
 
 
 def test_what_is_written_renews_as_well() -> None:
     done = threading.Event()
-    tenure = Tenure(-1e9)
+    tenure = unrenewed()
     writer = leading_on(Led(), tenure, [], [], threading.Event())
     writer.write(batch(1), done.set)
-    assert done.wait(10)
+    assert done.wait(PATIENCE_S)
     assert tenure.holds(monotonic())
-    assert writer.close(10)
+    assert writer.close(PATIENCE_S)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.model.errors import SettingsError
 from hostler.settings import Loaded, describe, load, node_env, node_spec
@@ -153,6 +153,7 @@ ANYTHING: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@settings(max_examples=30)
 @given(ANYTHING, ANYTHING)
 def test_whatever_stands_there_is_taken_or_refused(nodes: Any, classes: Any) -> None:
     try:

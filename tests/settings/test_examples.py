@@ -63,6 +63,7 @@ def test_the_rigs_are_of_their_classes_and_their_work_brings_its_files() -> None
     assert left.exists()
 
 
+@pytest.mark.long
 def test_the_pipeline_finds_what_was_planted(tmp_path: Path) -> None:
     """The scripts, run in order with the files that Hostler would give them; the flaky one fails just once."""
     results: dict[str, Any] = {}

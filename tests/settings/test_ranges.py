@@ -3,7 +3,7 @@
 import ast
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.settings.ranges import MAX_BITS, parse_integer
 
@@ -23,18 +23,21 @@ def sums(draw: st.DrawFn) -> str:
     return text + draw(st.sampled_from(["", " "]))
 
 
+@settings(max_examples=40)
 @given(sums())
 def test_means_what_python_means(text: str) -> None:
     # The texts come from the grammar above, so Python's own arithmetic may judge them.
     assert parse_integer(text) == eval(compile(ast.parse(text.strip(), mode="eval"), "text", "eval"))
 
 
+@settings(max_examples=40)
 @given(st.integers(-(2**MAX_BITS) + 1, 2**MAX_BITS - 1))
 def test_is_exact_for_numbers_of_any_size(number: int) -> None:
     assert parse_integer(number) == number
     assert parse_integer(hex(number)) == number
 
 
+@settings(max_examples=40)
 @given(st.text(alphabet="0123456789abxo_*+-() .e^\n", max_size=12))
 def test_never_gives_anything_but_a_number_or_a_value_error(text: str) -> None:
     try:

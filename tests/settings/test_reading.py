@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.model.errors import SettingsError
 from hostler.settings.reading import MAX_DEPTH, Origin, grafted, read_file, read_text, show, uniform
@@ -22,12 +22,14 @@ JSON_VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(JSON_VALUES)
 def test_json_is_read_as_json(value: Any) -> None:
     assert read_text(json.dumps(value), "x").value == value
     assert read_text(json.dumps(value, indent="\t"), "x").value == value
 
 
+@settings(max_examples=40)
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_refused_with_its_source(text: str) -> None:
     try:

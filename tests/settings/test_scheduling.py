@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.model.alerts import USUAL_ALERTS
 from hostler.model.codec import record_fault
@@ -208,6 +208,7 @@ def test_nothing_is_described_that_is_not_there() -> None:
     }
 
 
+@settings(max_examples=25)
 @given(
     st.dictionaries(st.text("ab*?_", min_size=1, max_size=5), st.floats(0, 1), max_size=5), st.sampled_from([1, 2, 3])
 )

@@ -76,7 +76,7 @@ def test_no_quota_is_promised_devices_that_are_too_dear_for_it() -> None:
         assert quota.best == pytest.approx(best)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(sorted(MODELS)), st.integers(1, 4)), max_size=6))
 def test_any_fleet_has_a_preview(gpus: list[tuple[str, int]]) -> None:
     made = found(*gpus) if gpus else preview(Asked(nodes=(), rules=Rules()), NOW)

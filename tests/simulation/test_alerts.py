@@ -76,7 +76,7 @@ def test_idle_gpus_of_a_virtual_fleet_are_told_of_at_the_right_minute() -> None:
         assert entry.event.value >= 0.6
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [3, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3))])
 def test_through_all_faults_alerts_take_turns_and_come_back_from_the_journal(seed: int) -> None:
     world = World(
         seed, rigs(2), Lazy({}), replace(all_kinds(scale=8.0, until_s=2 * HOUR_S)), rules=RULES,

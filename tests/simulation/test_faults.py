@@ -1,6 +1,7 @@
 """Small worlds in which everything goes wrong: nothing is lost, nothing counts twice, everything ends.
 
-`FAULT_SEEDS` is how many are played; `make fleetdays`, which CI runs too, plays a thousand (a second of work for six).
+`make test` plays the first `QUICK` seeds, `make test-long` the others. `FAULT_SEEDS` is how many there are;
+`make fleetdays` plays a thousand (a second of work for six).
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from hostler.sim.controller import replayed
 from hostler.sim.faults import Faults, all_kinds
 from hostler.sim.report import Report
 from hostler.sim.world import World
-from tests.simulation.worlds import Plan, small_world
+from tests.simulation.worlds import Plan, _name_of, in_blocks, small_world
 
 SEEDS = int(os.environ.get("FAULT_SEEDS", "150"))
+QUICK = 5
 BLOCK = 50
 MAX_VIRTUAL_S = 3600.0
 LONG_S = 200.0
@@ -29,9 +31,9 @@ Run: TypeAlias = Callable[[int], tuple[World, Plan, Report]]
 Check: TypeAlias = Callable[[World, Plan, Report], None]
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
-def test_nothing_is_lost(first: int) -> None:
-    play(range(first, first + BLOCK), run, check)
+@pytest.mark.parametrize("seeds", in_blocks(QUICK, SEEDS, BLOCK))
+def test_nothing_is_lost(seeds: range) -> None:
+    play(seeds, run, check)
 
 
 def play(seeds: range, run: Run, check: Check) -> None:
@@ -82,6 +84,7 @@ def check_nothing_is_left(world: World, rest_s: float = LONG_S) -> None:
         assert agent.workers() == frozenset(), name
 
 
+@pytest.mark.long
 def test_bad_devices_cost_no_sweep() -> None:
     bad = frozenset({"n0/cpu0", "n1/cpu1"})
     barred: set[str] = set()
@@ -94,10 +97,11 @@ def test_bad_devices_cost_no_sweep() -> None:
     assert barred == bad
 
 
-def test_nodes_out_of_reach_for_longer_than_their_lease_lose_and_double_nothing() -> None:
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 60), marks=pytest.mark.long)], ids=_name_of)
+def test_nodes_out_of_reach_for_longer_than_their_lease_lose_and_double_nothing(seeds: range) -> None:
     faults = replace(all_kinds(until_s=150.0), partition_every_s=20.0, partition_s=120.0)
     happened: Counter[str | None] = Counter()
-    for seed in range(60):
+    for seed in seeds:
         world, plan = small_world(seed, faults, lease_s=20.0)
         try:
             check(world, plan, world.run(MAX_VIRTUAL_S))
@@ -109,6 +113,7 @@ def test_nodes_out_of_reach_for_longer_than_their_lease_lose_and_double_nothing(
     assert min(happened[each] for each in ("lost", "taken", "ended", "refused")) > 0, happened
 
 
+@pytest.mark.long
 def test_no_job_runs_twice_at_the_same_time() -> None:
     """Without leaps of clocks: the node ends what it has before others get it."""
     faults = Faults(partition_every_s=15.0, partition_s=120.0, controller_crash_every_s=60.0, until_s=150.0)

@@ -1,6 +1,7 @@
 """Days of small rented fleets in which everything goes wrong: the invariants hold after every step, and all gets done.
 
-`FLEET_DAYS` is how many fleet-days are played; a long campaign sets it to a thousand and more.
+`make test` plays one fleet, `make test-long` all of them. `FLEET_DAYS` is how many fleet-days there are;
+a long campaign sets it to a thousand and more.
 """
 
 from __future__ import annotations
@@ -22,18 +23,21 @@ from hostler.sim.fleet import Scenario, added, build, measured, prior
 from hostler.sim.nature import REFERENCE_POWER, game_seconds
 from hostler.sim.world import World
 from tests.simulation.fleets import DAYS, GPU, QUIET_S, fleet
+from tests.simulation.worlds import in_blocks
 
 FLEET_DAYS = float(os.environ.get("FLEET_DAYS", "20"))
 BLOCKS = 10
+QUICK = range(1, 2)
+"""A fleet with work for several devices at once; half of all have it."""
 FLEETS = max(round(FLEET_DAYS / DAYS), 1)
 LONGEST_S = (DAYS + 3.0) * 86_400
 STARVED_S = 4 * 3600.0
 
 
-@pytest.mark.parametrize("block", range(BLOCKS))
-def test_days_of_a_fleet(block: int) -> None:
-    """Every tenth fleet; the error names the one in which something was wrong."""
-    for seed in range(block, FLEETS, BLOCKS):
+@pytest.mark.parametrize("seeds", [pytest.param(QUICK, id="1"), *in_blocks(0, FLEETS, -(-FLEETS // BLOCKS))])
+def test_days_of_a_fleet(seeds: range) -> None:
+    """The error names the fleet in which something was wrong."""
+    for seed in seeds:
         try:
             check(*run(seed))
         except Exception as error:
@@ -152,6 +156,7 @@ def games_of(seconds: float) -> int:
     )
 
 
+@pytest.mark.long
 def test_the_fleets_do_have_work_for_several_devices() -> None:
     """What is said of them in docs/reliability.md: of half of them, scripts and self-play, and it runs on several."""
     asked = {seed: several(fleet(seed)) for seed in range(40)}

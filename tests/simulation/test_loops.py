@@ -1,7 +1,7 @@
 """Small worlds with training configs in which everything goes wrong: nothing of a loop is lost, nothing counts twice.
 
-`LOOP_SEEDS` is the number of worlds with every fault at once (three take a second of work); `make fleetdays`, which CI
-runs too, plays 200, a long campaign thousands.
+`make test` plays the first `QUICK` worlds with every fault at once, `make test-long` the others. `LOOP_SEEDS` is how
+many there are (three take a second of work); `make fleetdays` plays 200, a long campaign thousands.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from hostler.sim.lab import Lab
 from hostler.sim.report import Report
 from tests.simulation.loops import ANCHORS, LoopPlan, config, loop_world
 from tests.simulation.test_faults import check_nothing_is_left
-from tests.simulation.worlds import _node
+from tests.simulation.worlds import _name_of, _node, in_blocks
 
 SEEDS = int(os.environ.get("LOOP_SEEDS", "30"))
+QUICK = 2
 BLOCKS = 10
 MAX_VIRTUAL_S = 40_000.0
 
@@ -43,9 +44,9 @@ def run(seed: int) -> tuple[World, LoopPlan, Lab, Report]:
     return world, plan, lab, world.run(MAX_VIRTUAL_S)
 
 
-@pytest.mark.parametrize("block", range(BLOCKS))
-def test_nothing_of_a_loop_is_lost_or_doubled(block: int) -> None:
-    for seed in range(block, SEEDS, BLOCKS):
+@pytest.mark.parametrize("seeds", in_blocks(QUICK, SEEDS, -(-SEEDS // BLOCKS)))
+def test_nothing_of_a_loop_is_lost_or_doubled(seeds: range) -> None:
+    for seed in seeds:
         try:
             world, plan, lab, report = run(seed)
             check(world, plan, lab, report)
@@ -155,6 +156,7 @@ def quiet(number: int, promotions: int, **fields: Any) -> tuple[World, Lab]:
     return world, lab
 
 
+@pytest.mark.long
 def test_what_is_promoted_is_stronger_and_ratings_tell_how_strong() -> None:
     gains, covered, asked = [], 0, 0
     for seed in range(9):
@@ -197,15 +199,16 @@ def test_after_the_goal_everything_is_idle() -> None:
     ],
     ids=str,
 )
-def test_each_fault_is_survived_alone(change: dict[str, float]) -> None:
-    for seed in range(2):
-        world, plan, lab = loop_world(seed, replace(Faults(until_s=240.0), **change))  # type: ignore[arg-type]
-        check(world, plan, lab, world.run(MAX_VIRTUAL_S))
+@pytest.mark.parametrize("seed", [12, *(pytest.param(seed, marks=pytest.mark.long) for seed in (0, 1))])
+def test_each_fault_is_survived_alone(change: dict[str, float], seed: int) -> None:
+    world, plan, lab = loop_world(seed, replace(Faults(until_s=240.0), **change))  # type: ignore[arg-type]
+    check(world, plan, lab, world.run(MAX_VIRTUAL_S))
 
 
-def test_killed_selfplay_leaves_what_it_had_closed() -> None:
+@pytest.mark.parametrize("seeds", [range(7, 9), pytest.param(range(4), marks=pytest.mark.long)], ids=_name_of)
+def test_killed_selfplay_leaves_what_it_had_closed(seeds: range) -> None:
     left = 0
-    for seed in range(4):
+    for seed in seeds:
         world, plan, lab = loop_world(seed, Faults(until_s=240.0, process_killed_every_s=10.0))
         report = world.run(MAX_VIRTUAL_S)
         check(world, plan, lab, report)
@@ -215,6 +218,7 @@ def test_killed_selfplay_leaves_what_it_had_closed() -> None:
     assert left > 0, "no job told of its segments in two parts"
 
 
+@pytest.mark.long
 def test_owners_of_loops_change_their_minds() -> None:
     """Rolled back, cancelled, ranked and declared anew amid faults: it ends all the same, and nothing counts twice."""
     rolled_back = 0
@@ -255,6 +259,7 @@ def wish(random: Random, plan: LoopPlan) -> Input:
     return random.choice(wishes)
 
 
+@pytest.mark.long
 def test_a_core_that_believes_any_report_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worlds are worth something: with the contracts left out, lies become facts."""
     monkeypatch.setattr("hostler.core.loop.results.fault", lambda *_: None)

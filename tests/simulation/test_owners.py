@@ -13,15 +13,16 @@ from hostler.sim.faults import all_kinds
 from hostler.sim.report import Report
 from hostler.sim.world import World
 from tests.simulation.test_faults import MAX_VIRTUAL_S, check_nothing_is_left
-from tests.simulation.worlds import Plan, small_world
+from tests.simulation.worlds import Plan, in_blocks, small_world
 
 SEEDS = 100
-BLOCK = 25
+QUICK = 3
+BLOCK = 30
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
-def test_owners_change_their_minds(first: int) -> None:
-    for seed in range(first, first + BLOCK):
+@pytest.mark.parametrize("seeds", in_blocks(QUICK, SEEDS, BLOCK))
+def test_owners_change_their_minds(seeds: range) -> None:
+    for seed in seeds:
         try:
             check(*run(seed))
         except Exception as error:

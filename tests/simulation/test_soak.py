@@ -13,6 +13,8 @@ from copy import copy
 from dataclasses import dataclass, replace
 from statistics import median
 
+import pytest
+
 from hostler.core.snapshot import dump_state
 from hostler.core.state import State
 from hostler.model.rules import PastRules
@@ -47,6 +49,7 @@ class Piece:
     entries: int
 
 
+@pytest.mark.long
 def test_months_of_a_fleet_cost_the_same_all_the_time() -> None:
     scenario = fleet(SEED, DAYS)
     world = build(replace(scenario, rules=replace(scenario.rules, past=KEPT)))

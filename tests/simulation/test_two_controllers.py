@@ -1,6 +1,7 @@
 """Several controllers in one world in which everything goes wrong: one leads, nothing is lost, nothing counts twice.
 
-`TWO_SEEDS` is how many worlds are played; `make fleetdays`, which CI runs too, plays 500, and `make nights` 10,000.
+`make test` plays the first `QUICK` worlds, `make test-long` the others. `TWO_SEEDS` is how many there are;
+`make fleetdays` plays 500, and `make nights` 10,000.
 `python -m tests.simulation.again SEED` plays a failing one again, and tells its story.
 """
 
@@ -16,15 +17,17 @@ from hostler.sim.cluster import Cluster, Troubles, drawn
 from hostler.sim.faults import Faults
 from tests.simulation.clusters import finish, made, play
 from tests.simulation.kept_seeds import KEPT
+from tests.simulation.worlds import in_blocks
 
 SEEDS = int(os.environ.get("TWO_SEEDS", "50"))
 FIRST = int(os.environ.get("TWO_FIRST", "0"))
+QUICK = 5
 BLOCK = 25
 
 
-@pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, BLOCK))
-def test_nothing_is_lost(first: int) -> None:
-    for seed in range(first, min(first + BLOCK, FIRST + SEEDS)):
+@pytest.mark.parametrize("seeds", in_blocks(QUICK, SEEDS, BLOCK, FIRST))
+def test_nothing_is_lost(seeds: range) -> None:
+    for seed in seeds:
         play_noted(seed)
 
 
@@ -42,6 +45,7 @@ def play_noted(seed: int) -> Cluster:
         raise
 
 
+@pytest.mark.long
 def test_every_kind_of_trouble_happens_and_controllers_take_over() -> None:
     happened: Counter[str] = Counter()
     epochs = 0
@@ -82,11 +86,12 @@ def test_a_quiet_world_has_one_leader_from_beginning_to_end() -> None:
     assert {each.epoch for each in cluster.proof.lines} == {1}
 
 
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 12), marks=pytest.mark.long)], ids=["0", "1-11"])
 @pytest.mark.parametrize("way", ["dies", "is stopped", "leaves", "loses the store"])
-def test_a_standby_takes_over_in_time(way: str) -> None:
+def test_a_standby_takes_over_in_time(way: str, seeds: range) -> None:
     """Within a lease, two looks and what the store takes; where the leader says that it goes, at once."""
     waits = []
-    for seed in range(12):
+    for seed in seeds:
         cluster, plan = made(seed, troubles=Troubles(nodes=Faults(until_s=70.0)), keep_story=True)
         cluster.agenda.later(30.0, lambda cluster=cluster: _befall(cluster, way))
         finish(cluster, plan)

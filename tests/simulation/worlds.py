@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from hostler.model.fleet import DeviceSpec, NodeSpec
 from hostler.model.record import record
 from hostler.model.work import DeviceKind, FailureClass, JobSpec, Retry
@@ -11,6 +13,22 @@ from hostler.sim import Faults, Script, World, script_job, sweep_job
 
 PATIENT = Retry(max_attempts={kind: 50 for kind in FailureClass if kind is not FailureClass.EXIT}, backoff_s=0.5)
 """Faults of the world must not use up a budget here: what is looked for is lost work."""
+
+
+def in_blocks(quick: int, seeds: int, size: int, first: int = 0) -> list[pytest.ParameterSet]:
+    """Seeds as parameters: the `quick` first ones for `make test`, all others for `make test-long`, in blocks.
+
+    Blocks are shared out among test processes, so that many worlds are not played by one of them.
+    """
+    known = range(first, first + seeds)
+    quick_ones, others = known[:quick], known[quick:]
+    blocks = [others[at : at + size] for at in range(0, len(others), size)]
+    made = [pytest.param(quick_ones, id=_name_of(quick_ones))] if quick_ones else []
+    return [*made, *(pytest.param(block, id=_name_of(block), marks=pytest.mark.long) for block in blocks)]
+
+
+def _name_of(block: range) -> str:
+    return f"{block[0]}-{block[-1]}"
 
 
 @record

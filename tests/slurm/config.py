@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
+
 CLUSTER = "hostler"
 DATABASE = "slurm_acct"
 PASSWORD = "of-the-lab"
@@ -114,7 +116,7 @@ SlurmdParameters=config_overrides
 
 
 def _scheduling() -> str:
-    return """\
+    return f"""\
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 # Without it a job that says nothing takes all memory of its node.
@@ -122,10 +124,11 @@ DefMemPerCPU=100
 # A pass over the queue every second instead of every minute, and soon after each submission.
 SchedulerParameters=sched_interval=1,bf_interval=1,sched_min_interval=50000,batch_sched_delay=0
 GresTypes=gpu
-# How long commands wait for a slurmctld that is away, and how long a silent node is believed in.
+# How long commands wait for a slurmctld that is away.
 SlurmctldTimeout=5
-SlurmdTimeout=8
 MessageTimeout=5
+# A node that does not answer for so long is down, and its jobs get NODE_FAIL: on a busy machine answers come late.
+SlurmdTimeout={PATIENCE_S:.0f}
 # Between SIGTERM and SIGKILL: half a minute, unless told otherwise.
 KillWait=10
 # `scontrol show job` tells of ended jobs for so long: tests have to see that, and do not want to wait for its end.

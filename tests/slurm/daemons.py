@@ -13,7 +13,10 @@ from pathlib import Path
 
 import psutil
 
-STOP_S = 3.0
+from tests.patience import PATIENCE_S
+
+STOP_S = PATIENCE_S
+"""The bound on the end of a daemon. A slurmctld that is killed sooner loses the jobs that it has not saved."""
 
 
 class Daemon:
@@ -42,7 +45,7 @@ class Daemon:
             )
 
     def stop(self) -> None:
-        """Ask it to go, and make it go: a slurmd that registers with nobody does not hear SIGTERM."""
+        """SIGTERM. Not for a slurmd: one that is registered nowhere ignores it."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
@@ -57,7 +60,7 @@ class Daemon:
             self._process.wait(STOP_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(STOP_S)
+            self._process.wait(PATIENCE_S)
 
 
 def tail(log: Path, lines: int = 30, without: str = "") -> str:
@@ -86,7 +89,7 @@ def marked(mark: str) -> list[psutil.Process]:
     return [process for process in found.values() if _lives(process)]
 
 
-def end_marked(mark: str, patience_s: float = 5.0) -> None:
+def end_marked(mark: str, patience_s: float = PATIENCE_S) -> None:
     """Kill them all, and those that they start meanwhile."""
     deadline = time.monotonic() + patience_s
     while left := marked(mark):

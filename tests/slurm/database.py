@@ -7,12 +7,12 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.patience import PATIENCE_S
 from tests.slurm.config import CLUSTER, DATABASE, DATABASE_PORT, PASSWORD, Place
 
 if TYPE_CHECKING:
     from tests.slurm.lab import Lab
 
-PATIENCE_S = 60.0
 ACCOUNT = "research"
 QOS = "normal,train,scavenger"
 

@@ -53,10 +53,12 @@ def slurm_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`-m slurm` finds them all."""
+    """`-m slurm` finds them all, and so does `-m services`."""
     for item in items:
         if set(FIXTURES) & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slurm)
+        if item.get_closest_marker("slurm") is not None:
+            item.add_marker(pytest.mark.services)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,13 +8,14 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from hostler.model.errors import LinkError
 from tests.backends.ssh.sshd import Sshd
 from tests.integration.conftest import FINAL, Fleet, until
+from tests.patience import PATIENCE_S
 from tests.slurm.lab import Lab
 
 PARTITIONS = ("gpu-train", "cpu-eval")
@@ -104,7 +105,7 @@ class ClusterFleet(Fleet):
 
     def story(self, kind: str) -> list[dict[str, Any]]:
         """Events of a kind in the whole journal, oldest first."""
-        with sqlite3.connect(f"file:{self.state}/journal.sqlite?mode=ro", uri=True) as journal:
+        with closing(sqlite3.connect(f"file:{self.state}/journal.sqlite?mode=ro", uri=True)) as journal:
             found = [json.loads(data) for (data,) in journal.execute("SELECT data FROM journal ORDER BY seq")]
         return [event for event in found if event["kind"] == kind]
 
@@ -128,6 +129,6 @@ def a_cluster_fleet(path: Path, lab: Lab, **more: Any) -> Iterator[ClusterFleet]
         fleet.clean_up()
 
 
-def when(question: Any, what: str, fleet: ClusterFleet, patience_s: float = 60.0) -> Any:
+def when(question: Any, what: str, fleet: ClusterFleet, patience_s: float = PATIENCE_S) -> Any:
     """The first true answer."""
     return until(question, what, patience_s, fleet.log)

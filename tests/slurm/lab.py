@@ -22,10 +22,12 @@ from pathlib import Path
 
 import psutil
 
+from tests.patience import PATIENCE_S
 from tests.slurm import config, database
 from tests.slurm.config import NODES, Place
 from tests.slurm.daemons import Daemon, end_marked, marked, tail, until
 from tests.slurm.ports import Ports
+from tests.tiers import demand_services
 
 PREFIX = "hsl-"  # short: names of sockets below it must stay under 108 characters
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol")
@@ -34,8 +36,7 @@ PACKAGES = "`apt-get install --no-install-recommends slurm-wlm slurmdbd mariadb-
 PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 NOISE = "pmix|MPI|state file|Trying backup|differs from hardware|Unauthorized credential"
 # Plenty: on a machine with nothing else to do everything is there within two seconds.
-PATIENCE_S = 60.0
-COMMAND_S = 60.0
+COMMAND_S = PATIENCE_S
 
 
 def available(accounting: bool = False) -> str | None:
@@ -54,7 +55,8 @@ def available(accounting: bool = False) -> str | None:
 @cache
 def plugins() -> Path | None:
     """Where this Slurm has its plugins."""
-    found = [path.parent for path in Path("/usr").glob("lib*/**/auth_munge.so")]
+    patterns = ("lib*/slurm*/auth_munge.so", "lib*/*/slurm*/auth_munge.so")  # to search all of /usr takes a second
+    found = [path.parent for pattern in patterns for path in Path("/usr").glob(pattern)]
     return found[0] if found else None
 
 
@@ -62,6 +64,7 @@ class Lab:
     """One Slurm. `env` is for whoever calls its commands."""
 
     def __init__(self, accounting: bool = False, cache: Path | None = None, extra: str = "") -> None:
+        demand_services("Slurm")
         clear_abandoned()
         self.cache, self.extra = cache, extra
         # Not below a test's own folder, whose name is too long.

@@ -6,8 +6,8 @@ import contextlib
 import random
 import socket
 
-# Below the ports that the kernel hands out by itself (from 32768): a daemon that is stopped finds its port free again.
-FIRST, LAST = 20000, 32000
+from tests.ports import SLURM
+
 SIZE = 20
 
 
@@ -15,7 +15,7 @@ class Ports:
     """A block of `SIZE` ports that no other lab of this machine takes while this one lives."""
 
     def __init__(self) -> None:
-        blocks = list(range(FIRST, LAST, SIZE))
+        blocks = list(SLURM[::SIZE])
         random.shuffle(blocks)
         for first in blocks:
             claim = _claim(first)
@@ -23,7 +23,7 @@ class Ports:
                 self.first = first
                 self._claim = claim
                 return
-        raise AssertionError(f"no {SIZE} free ports in a row between {FIRST} and {LAST}")
+        raise AssertionError(f"no {SIZE} free ports in a row in {SLURM}")
 
     def __getitem__(self, at: int) -> int:
         if not 0 <= at < SIZE:

@@ -26,6 +26,8 @@ SLEEP = "sleep 600"
 ODD = 'a|b "c" d\'e  %j ü,;$(true)'
 SLOW_S = 1.0
 SETTLED_S = 6.0  # until the accounting has everything
+SOON_DOWN = "SlurmdTimeout=8\n"
+"""A node becomes `down*` within a minute after its slurmd was killed."""
 STRICT = """\
 EnforcePartLimits=ALL
 PrologSlurmctld={slow}
@@ -71,7 +73,7 @@ def main() -> int:
         slow.chmod(0o755)
         with Lab.running(accounting=True, cache=Path(cache), extra=STRICT.format(slow=slow)) as lab:
             _strict(lab, Recorder(lab, folder))
-        with Lab.running(accounting=True, cache=Path(cache)) as lab:
+        with Lab.running(accounting=True, cache=Path(cache), extra=SOON_DOWN) as lab:
             _record(lab, Recorder(lab, folder))
     return 0
 

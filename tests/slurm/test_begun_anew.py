@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from tests.integration.conftest import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tests.slurm.fleets import ClusterFleet, a_cluster_fleet, when
 from tests.slurm.lab import Lab
 
 GPU = {"resources": {"device": "gpu"}}
 UNTIL_TOLD = "while [ ! -e {}/go ]; do sleep 0.1; done"
-LONG_S = 180.0
+LONG_S = 3 * PATIENCE_S
 
 
 def waits(fleet: ClusterFleet, name: str = "ran") -> tuple[str, ...]:
@@ -30,7 +30,7 @@ def given(fleet: ClusterFleet) -> str:
 
 
 def test_a_pilot_that_was_begun_anew_keeps_its_work_when_a_controller_begins(tmp_path: Path, slurm: Lab) -> None:
-    wanted = {"mode": "pilot", "requeue": True, "max_jobs": 1, "pilot_idle_s": 60}
+    wanted = {"mode": "pilot", "requeue": True, "max_jobs": 1, "pilot_idle_s": PATIENCE_S}
     with a_cluster_fleet(tmp_path, slurm, partitions=("gpu-train",), slurm=wanted) as fleet:
         fleet.start()
         job = fleet.script(*waits(fleet), **GPU)

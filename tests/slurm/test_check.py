@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from tests.backends.ssh import sshd
+from tests.patience import PATIENCE_S
+from tests.slurm.daemons import until
 from tests.slurm.lab import Lab
-from tests.slurm.visits import Site
+from tests.slurm.visits import Site, before_first_question, findings
 
 CPU = ("cpu-eval", "job")
 BOTH: list[dict[str, Any]] = [{"name": "gpu-train"}, {"name": "evals", "partition": "cpu-eval", "work": ["evaluation"]}]
@@ -109,9 +111,12 @@ def test_a_limit_that_no_job_can_keep(tmp_path: Path, slurm_accounted: Lab) -> N
         assert (finding["health"], "slurm.resources.evaluation.cpus_least" in finding["fix"]) == ("error", True)
 
 
-def test_a_job_that_never_begins_is_cancelled(site: Site) -> None:
+def test_a_job_that_never_begins_is_cancelled(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     site.write(slurm={"extra": ["--begin=now+1hour"]})
-    finding = site.found("--wait", "2")[CPU]
+    before_first_question(monkeypatch, lambda job: until(lambda: site.waits(job), "its reason", PATIENCE_S))
+    finding = findings(site.hostler_here(monkeypatch, capfd, "check", "--wait", "1", "--json"))[CPU]
     assert finding["health"] == "warning"
     assert "PENDING (BeginTime)" in finding["says"]
     assert "were not looked at" in finding["says"]

@@ -11,7 +11,8 @@ import pytest
 
 from hostler.model.codec import plain
 from hostler.settings import sweep_spec
-from tests.integration.conftest import PATIENCE_S, WORKER
+from tests.integration.conftest import WORKER
+from tests.patience import PATIENCE_S
 from tests.slurm.fleets import ClusterFleet, a_cluster_fleet, when
 from tests.slurm.lab import Lab
 
@@ -217,7 +218,7 @@ def _preempt(fleet: ClusterFleet) -> None:
     job = fleet.script("bash", "-c", command, checkpoints=True, **GPU)
     when(fleet.ran, "the beginning", fleet)
     everything = ("--qos=train", "--account=research", "--partition=gpu-train", "--gres=gpu:h100:2", "--array=0-1")
-    rival = fleet.lab.submit("sleep 5", *everything)
+    rival = fleet.lab.submit("sleep 600", *everything)
     when(lambda: fleet.ran("saved"), "the last words of the preempted one", fleet)
     fleet.lab.run("scancel", rival)
     when(lambda: len(fleet.ran()) == 2, "a second attempt", fleet, 3 * PATIENCE_S)
@@ -242,7 +243,7 @@ def test_what_is_longer_than_the_partition_allows_fails_and_says_so(tmp_path: Pa
     with a_cluster_fleet(tmp_path, slurm, partitions=("short",)) as fleet:
         fleet.start()
         job = fleet.script(*waits(fleet))
-        found = fleet.over_within(job, 180.0)
+        found = fleet.over_within(job, 3 * PATIENCE_S)
         assert (found["job"]["state"], found["job"]["failure"]) == ("failed", "timeout")
         assert "there is no more for it" in found["job"]["why"]
         assert fleet.ran() == ["begun"]
@@ -254,7 +255,7 @@ def test_what_saves_its_work_goes_on_when_its_time_is_over(tmp_path: Path, slurm
         job = fleet.script(
             "sh", "-c", f"echo begun >> {fleet.shared}/ran; {UNTIL_TOLD.format(fleet.shared)}", checkpoints=True
         )
-        when(lambda: len(fleet.ran()) == 2, "a second attempt", fleet, 180.0)
+        when(lambda: len(fleet.ran()) == 2, "a second attempt", fleet, 3 * PATIENCE_S)
         go(fleet)
         assert fleet.over(job)["job"]["state"] == "done"
         assert {event["failure"] for event in fleet.story("job.requeued")} == {None}
@@ -291,7 +292,7 @@ def test_what_is_suspended_and_not_wanted_any_more_is_cancelled_there(fleet: Clu
     fleet.lab.run("scontrol", "suspend", ours, check=True)
     fleet.lab.wait_for(ours, "SUSPENDED")
     fleet.client.cancel(job)
-    assert fleet.over_within(job, 180.0)["job"]["state"] == "cancelled"
+    assert fleet.over_within(job, 3 * PATIENCE_S)["job"]["state"] == "cancelled"
     when(lambda: not fleet.slurm_jobs(), "an empty queue", fleet)
     assert fleet.ran() == ["begun"]
     assert any("SUSPENDED" in event["what"] for event in fleet.story("trouble.recorded"))

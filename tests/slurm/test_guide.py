@@ -23,7 +23,7 @@ from tests.slurm.lab import PATH, Lab, available
 GUIDE = Path(__file__).resolve().parents[2] / "docs/guides/slurm.md"
 BLOCK = re.compile(r"^```(\w+)[ ]?(.*?)\n(.*?)^```$", re.M | re.S)
 LACKING = available(accounting=True)
-WITHIN_S = 120.0
+WITHIN_S = 300.0
 
 LEFT_OUT = {
     "packages": "they are here already, or there is no Slurm and no test",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hostler.backends.slurm.verdicts import UNEXPLAINED_S
-from tests.integration.conftest import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tests.slurm.fleets import ClusterFleet, a_cluster_fleet, when
 from tests.slurm.lab import Lab, available
 
@@ -20,8 +20,9 @@ GPU = {"resources": {"device": "gpu"}}
 def test_tasks_of_an_array_fail_alone(tmp_path: Path, slurm_accounted: Lab) -> None:
     with a_cluster_fleet(tmp_path, slurm_accounted, slurm={"mode": "array"}) as fleet:
         fleet.start()
-        fine = [fleet.script(*fleet.noting(name=f"fine{at}"), **GPU) for at in range(3)]
-        bad = fleet.script(*fleet.noting("exit 7", name="bad"), retry={"max_attempts": {"exit": 2}}, **GPU)
+        fails = {**a_script(*fleet.noting("exit 7", name="bad")), "retry": {"max_attempts": {"exit": 2}}}
+        specs = [*(a_script(*fleet.noting(name=f"fine{at}")) for at in range(3)), fails]
+        *fine, bad = fleet.client.submit(specs)
         assert [fleet.over(job)["job"]["state"] for job in fine] == ["done"] * 3
         found = fleet.over(bad)["job"]
         assert (found["state"], found["failure"], found["attempts"]) == ("failed", "exit", 2)
@@ -55,9 +56,8 @@ def test_an_array_beyond_the_limit_of_submitted_jobs_runs_in_parts(tmp_path: Pat
         go = fleet.shared / "go"
         waits = f"while [ ! -e {go} ]; do sleep 0.1; done"
         jobs = [fleet.script(*fleet.noting(waits, name=f"n{at}"), **GPU) for at in range(4)]
-        rows = when(fleet.client.queue, "what sbatch says", fleet)
-        assert "QOSMaxSubmitJobPerUserLimit" in rows[0]["waits_for"]
-        assert "`slurm.max_pending`" in rows[0]["waits_for"]
+        says = when(lambda: _refusal(fleet), "what sbatch says", fleet)
+        assert "`slurm.max_pending`" in says
         when(lambda: _begun(fleet) == 2, "two of them to begin", fleet)
         go.touch()
         assert [fleet.over_within(job, 2 * PATIENCE_S)["job"]["state"] for job in jobs] == ["done"] * 4
@@ -119,6 +119,12 @@ def a_script(*argv: str) -> dict[str, object]:
 
 def _begun(fleet: ClusterFleet) -> int:
     return sum(bool(fleet.ran(f"n{at}")) for at in range(4))
+
+
+def _refusal(fleet: ClusterFleet) -> str | None:
+    """Why the first job in the queue waits, once that is the refusal of sbatch."""
+    says = [row["waits_for"] or "" for row in fleet.client.queue()[:1]]
+    return next((each for each in says if "QOSMaxSubmitJobPerUserLimit" in each), None)
 
 
 def _waits_for_limit(lab: Lab) -> bool:

@@ -7,22 +7,33 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.slurm import lab as module
 from tests.slurm.daemons import marked, until
 from tests.slurm.lab import Lab, available, clear_abandoned
 
+F = TypeVar("F", bound=Callable[..., None])
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 60.0
 LACKING = available()
-needs_slurm = pytest.mark.skipif(LACKING is not None, reason=LACKING or "")
-needs_accounting = pytest.mark.skipif(available(accounting=True) is not None, reason=available(accounting=True) or "")
+UNACCOUNTED = available(accounting=True)
+
+
+def needs_slurm(test: F) -> F:
+    """A test that brings up a Slurm by itself."""
+    return pytest.mark.slurm(pytest.mark.skipif(LACKING is not None, reason=LACKING or "")(test))
+
+
+def needs_accounting(test: F) -> F:
+    """The same with accounting."""
+    return pytest.mark.slurm(pytest.mark.skipif(UNACCOUNTED is not None, reason=UNACCOUNTED or "")(test))
 
 
 @pytest.mark.parametrize(
@@ -42,13 +53,16 @@ def test_a_job_sees_the_gpus_it_was_given(slurm: Lab, partition: str, gres: str,
     assert node in slurm.said("sinfo", "-h", "-N", "-p", partition, "-o", "%N").split()
 
 
-def test_two_jobs_on_a_node_get_different_gpus(slurm: Lab) -> None:
-    jobs = [slurm.submit("sleep 60", "-p", "gpu-selfplay", "--gres=gpu:a10:2") for _ in range(3)]
+def test_two_jobs_on_a_node_get_different_gpus(slurm: Lab, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    jobs = [slurm.submit(_lasting_until(gate), "-p", "gpu-selfplay", "--gres=gpu:a10:2") for _ in range(3)]
     slurm.wait_for(jobs[0], "RUNNING")
     slurm.wait_for(jobs[1], "RUNNING")
     used = slurm.said("sinfo", "-h", "-p", "gpu-selfplay", "-O", "GresUsed:40").strip()
     assert used == "gpu:a10:4(IDX:0-3)"
     assert slurm.state(jobs[2]) == "PENDING"
+    gate.touch()
+    slurm.wait_for(jobs[2], "COMPLETED")
 
 
 def test_a_job_without_gpus_sees_none(slurm: Lab) -> None:
@@ -95,13 +109,15 @@ def test_a_node_that_is_down_fails_its_jobs(slurm: Lab) -> None:
     until(lambda: "run 1" in slurm.output(again), "it runs again", PATIENCE_S, slurm.logs)
 
 
-def test_jobs_outlive_slurmctld(slurm: Lab) -> None:
-    job = slurm.submit("sleep 3; echo done")
+def test_jobs_outlive_slurmctld(slurm: Lab, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    job = slurm.submit(f"{_lasting_until(gate)}; echo done")
     slurm.wait_for(job, "RUNNING")
     slurm.slurmctld.stop()
     assert slurm.run("scontrol", "ping").returncode == 1
     slurm.start_slurmctld()
-    assert slurm.state(job) in ("RUNNING", "COMPLETED")
+    assert slurm.state(job) == "RUNNING"
+    gate.touch()
     slurm.wait_for(job, "COMPLETED")
     assert slurm.output(job) == "done\n"
 
@@ -134,11 +150,13 @@ def test_a_relapse_gives_an_id_again() -> None:
         assert lab.wait_for(other, "RUNNING")["JobName"] == "other"
 
 
-def test_jobs_outlive_slurmd(slurm: Lab) -> None:
-    job = slurm.submit("sleep 2; echo done", "-w", "cpu-2")
+def test_jobs_outlive_slurmd(slurm: Lab, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    job = slurm.submit(f"{_lasting_until(gate)}; echo done", "-w", "cpu-2")
     slurm.wait_for(job, "RUNNING")
     slurm.slurmds["cpu-2"].kill()
     slurm.start_slurmd("cpu-2")
+    gate.touch()
     slurm.wait_for(job, "COMPLETED")
     assert slurm.output(job) == "done\n"
 
@@ -192,8 +210,8 @@ def test_nothing_is_left() -> None:
     with Lab.running() as lab:
         job = lab.submit("setsid sleep 600 & echo $!; disown; sleep 600", "--export=NONE")
         until(lambda: lab.output(job), "it runs", PATIENCE_S, lab.logs)
-        names = {process.name() for process in lab.processes()}
-        assert {"munged", "slurmctld", "slurmd", "slurmstepd", "sleep"} <= names
+        wanted = {"munged", "slurmctld", "slurmd", "slurmstepd", "sleep"}
+        until(lambda: wanted <= _names(lab), "all kinds of processes are found", PATIENCE_S, lab.logs)
         left = int(lab.output(job))
     assert marked(str(lab.place.conf)) == []
     assert not _lives(left)
@@ -279,6 +297,20 @@ def _closing(lab: Lab) -> Iterator[None]:
         yield
     finally:
         lab.close()
+
+
+def _lasting_until(gate: Path) -> str:
+    """A line of a script that lasts until the file exists."""
+    return f"while [ ! -e {gate} ]; do sleep 0.1; done"
+
+
+def _names(lab: Lab) -> set[str]:
+    """The names of a lab's processes; a process that ends while they are listed is left out."""
+    names = set()
+    for process in lab.processes():
+        with suppress(psutil.Error):
+            names.add(process.name())
+    return names
 
 
 def _lives(pid: int) -> bool:

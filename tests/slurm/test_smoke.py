@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 from hostler.backends.slurm import visiting
-from hostler.cli.main import run
+from tests.patience import PATIENCE_S
 from tests.slurm.daemons import until
 from tests.slurm.fleets import a_cluster_fleet, when
 from tests.slurm.lab import Lab
-from tests.slurm.visits import WITHIN_S, Site
-
-PATIENCE_S = 60.0
+from tests.slurm.visits import WITHIN_S, Site, before_first_question, command
 
 
 @pytest.fixture
@@ -51,11 +47,14 @@ def test_people_get_a_table_that_fits(site: Site) -> None:
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
 
 
-def test_what_does_not_begin_is_cancelled(site: Site) -> None:
+def test_what_does_not_begin_is_cancelled(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     site.write(slurm={"extra": ["--begin=now+1hour"]})
-    done = site.hostler("smoke", "--wait", "2", "--json")
-    (row,) = json.loads(done.stdout)
-    assert (done.returncode, row["result"], row["waited_s"]) == (1, "waited", None)
+    before_first_question(monkeypatch, lambda job: until(lambda: site.waits(job), "its reason", PATIENCE_S))
+    said = site.hostler_here(monkeypatch, capfd, "smoke", "--wait", "1", "--json")
+    (row,) = said.json
+    assert (said.status, row["result"], row["waited_s"]) == (1, "waited", None)
     assert "BeginTime" in row["says"]
     assert site.is_clear()
 
@@ -70,15 +69,15 @@ def test_what_cannot_be_is_a_row_as_well(site: Site) -> None:
 
 @pytest.mark.parametrize(("number", "waiting"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
 def test_nothing_is_left_after_a_signal(site: Site, number: signal.Signals, waiting: bool) -> None:
-    # The tiny jobs of the second are slow because of the first line of their scripts.
+    # The tiny jobs of the second last long because of the first line of their scripts.
     site.write(
         {"name": "cpu-eval", "work": ["evaluation", "selfplay", "export"]},
-        cluster={"setup": [] if waiting else ["sleep 60"]},
+        cluster={"setup": [] if waiting else ["sleep 600"]},
         slurm={"extra": ["--begin=now+1hour"]} if waiting else None,
     )
-    command = site.command("smoke")
+    words = site.command("smoke")
     process = subprocess.Popen(
-        command, env=site.lab.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        words, env=site.lab.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     state = "PENDING" if waiting else "RUNNING"
     try:
@@ -93,6 +92,7 @@ def test_nothing_is_left_after_a_signal(site: Site, number: signal.Signals, wait
 
 
 def test_a_signal_that_comes_at_once(site: Site) -> None:
+    site.write(slurm={"extra": ["--begin=now+1hour"]})  # a late signal meets the command, too
     process = subprocess.Popen(site.command("smoke"), env=site.lab.env, stdout=subprocess.PIPE, start_new_session=True)
     try:
         until(lambda: (site.shared / ".hostler").exists(), "it has begun", PATIENCE_S)
@@ -107,15 +107,16 @@ def test_a_signal_that_comes_at_once(site: Site) -> None:
 
 def test_a_controller_that_runs_is_not_disturbed(tmp_path: Path, slurm: Lab) -> None:
     with a_cluster_fleet(tmp_path, slurm, partitions=("cpu-eval",)) as fleet:
-        job = {"name": "long", "argv": list(fleet.noting("sleep 15")), "resources": {"device": "cpu"}}
+        gate = fleet.shared / "gate"
+        argv = list(fleet.noting(f"while [ ! -e {gate} ]; do sleep 0.1; done"))
+        job = {"name": "long", "argv": argv, "resources": {"device": "cpu"}}
         fleet.settle_more(jobs=[job])
         fleet.launch("--until-idle")
         when(lambda: fleet.ran() == ["begun"], "it runs", fleet)
-        command = (sys.executable, "-m", "hostler", "slurm", "smoke", str(fleet.file), "--json")
-        done = slurm.run(*command, within_s=WITHIN_S)
+        done = slurm.run(*command("smoke", fleet.file, "--json"), within_s=WITHIN_S)
         assert {row["result"] for row in json.loads(done.stdout)} == {"ok"}, done.stderr
-        assert fleet.controller is not None
-        assert fleet.controller.wait(WITHIN_S) == 0, fleet.log()
+        gate.touch()
+        assert fleet.ended() == 0, fleet.log()
         assert fleet.ran() == ["begun", "ended"]
 
 
@@ -123,20 +124,15 @@ def test_a_cluster_that_goes_away_meanwhile(
     site: Site, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(visiting, "LEAVES_S", 1.0)
-    for name, value in site.lab.env.items():
-        monkeypatch.setenv(name, value)
     site.write(slurm={"extra": ["--begin=now+1hour"]})
     jobs: list[str] = []
 
-    def go_away() -> None:
-        until(lambda: site.lab.said("squeue", "-h", "-o", "%A"), "it waits", PATIENCE_S)
-        jobs.extend(site.lab.said("squeue", "-h", "-o", "%A").split())
+    def go_away(job: str) -> None:
+        jobs.append(job)
         site.lab.slurmctld.stop()
 
-    going = threading.Thread(target=go_away)
-    going.start()
-    status = run(["slurm", "smoke", str(site.file), "--wait", "4"])
-    going.join()
-    out, err = capfd.readouterr()
-    assert (status, "0 of 1 job went through" in out) == (1, True)
-    assert f"scancel {jobs[0]}" in err
+    before_first_question(monkeypatch, go_away)
+    said = site.hostler_here(monkeypatch, capfd, "smoke", "--wait", "1")
+    assert (said.status, "0 of 1 job went through" in said.out) == (1, True)
+    (job,) = jobs
+    assert f"scancel {job}" in said.err

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from hostler.backends.slurm.visiting import Host, Tried
+from hostler.cli.main import run
+from tests.integration.conftest import WHOLE_RUN_S, Said
+from tests.patience import PATIENCE_S
 from tests.slurm.lab import Lab
 
-WITHIN_S = 180.0
+WITHIN_S = WHOLE_RUN_S
 
 
 class Site:
@@ -44,19 +49,61 @@ class Site:
         """`hostler slurm` with these words."""
         return self.lab.run(*self.command(*words), within_s=WITHIN_S)
 
+    def hostler_here(self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *words: str) -> Said:
+        """The same in this process, where the patches of a test take effect."""
+        for name, value in self.lab.env.items():
+            monkeypatch.setenv(name, value)
+        status = run(["slurm", words[0], str(self.file), *words[1:]])
+        return Said(status, *capfd.readouterr())
+
     def command(self, *words: str) -> Sequence[str]:
-        return sys.executable, "-m", "hostler", "slurm", words[0], str(self.file), *words[1:]
+        """`hostler slurm` with these words as a process."""
+        return command(words[0], self.file, *words[1:])
+
+    def waits(self, job: str) -> bool:
+        """Whether the time to begin is the reason why a job waits."""
+        return self.lab.fields(job)["Reason"] == "BeginTime"
 
     def found(self, *words: str) -> dict[tuple[str, str], dict[str, str]]:
         """What `hostler slurm check` finds, by node and what; its exit status goes with that."""
         done = self.hostler("check", *words, "--json")
-        assert done.stderr == "", done.stderr
-        findings = json.loads(done.stdout)
-        assert done.returncode == int(any(each["health"] == "error" for each in findings))
-        assert all(each["fix"] for each in findings if each["health"] != "ok")
-        return {(each["node"], each["what"]): each for each in findings}
+        return findings(Said(done.returncode, done.stdout, done.stderr))
 
     def is_clear(self) -> bool:
         """Whether nothing is left: no job, no folder."""
         folder = self.shared / ".hostler"
         return not self.lab.said("squeue", "-h", "-a") and not (folder.exists() and list(folder.iterdir()))
+
+
+def command(name: str, file: Path, *words: str) -> Sequence[str]:
+    """The words of a `hostler slurm` process; `--wait` is `PATIENCE_S` unless it is given."""
+    wait = () if "--wait" in words else ("--wait", f"{PATIENCE_S:g}")
+    return sys.executable, "-m", "hostler", "slurm", name, str(file), *words, *wait
+
+
+def findings(said: Said) -> dict[tuple[str, str], dict[str, str]]:
+    """What `hostler slurm check --json` has printed, by node and what; its exit status goes with that."""
+    assert said.err == "", said.err
+    found = said.json
+    assert said.status == int(any(each["health"] == "error" for each in found))
+    assert all(each["fix"] for each in found if each["health"] != "ok")
+    return {(each["node"], each["what"]): each for each in found}
+
+
+def before_first_question(monkeypatch: pytest.MonkeyPatch, act: Callable[[str], object]) -> None:
+    """Visits of this process call `act` with the id of each job before their first question to Slurm about it.
+
+    A visit asks at least once before it gives up a job: however short `--wait` is, the job is submitted by then.
+    """
+    ask, acted = Host._ask, set[str]()
+
+    async def asked(self: Host, tried: Tried) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while tried.job is None:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.05)
+        if tried.job not in acted:
+            acted.add(tried.job)
+            await asyncio.to_thread(act, tried.job)
+        await ask(self, tried)
+
+    monkeypatch.setattr(Host, "_ask", asked)

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
+from hostler.store import postgres as connecting
 from hostler.store.dialect import POSTGRESQL, Place, engine_of, patiently
 from tests import postgres
+from tests.journals import new_journal
+from tests.patience import PATIENCE_S
 
 
 @contextmanager
@@ -26,6 +29,13 @@ def asked(place: Place) -> Iterator[Connection]:
         engine.dispose()
 
 
+@pytest.fixture(autouse=True)
+def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL ends no transaction of a test that gets no processor for seconds, and no wait for one."""
+    for bound in ("IDLE_MS", "LOCK_MS"):
+        monkeypatch.setattr(connecting, bound, int(1000 * PATIENCE_S))
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[postgres.Server]:
     """A PostgreSQL for all tests of this process."""
@@ -35,7 +45,7 @@ def server() -> Iterator[postgres.Server]:
         yield made
 
 
-@pytest.fixture(params=["sqlite", POSTGRESQL])
+@pytest.fixture(params=["sqlite", pytest.param(POSTGRESQL, marks=pytest.mark.services)])
 def new_place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Place]:
     """Makes places for stores, each empty."""
     if request.param == POSTGRESQL:
@@ -53,5 +63,11 @@ def new_place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Pl
 
 @pytest.fixture
 def place(new_place: Callable[[], Place]) -> Place:
-    """An empty place for a store."""
-    return new_place()
+    """A place for a store without anything in it yet; in SQLite its tables are there."""
+    made = new_place()
+    return new_journal(made) if isinstance(made, Path) else made
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs a PostgreSQL belongs to `make test-services`."""
+    postgres.mark_services(items, Path(__file__).parent, {"server", "own"})

@@ -55,7 +55,7 @@ def test_the_same_content_gives_the_same_bytes(sealed: bytes, tmp_path: Path) ->
     assert stat.S_IMODE((tmp_path / "two").stat().st_mode) == 0o600
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_a_flipped_bit_is_found(sealed: bytes, scratch: Path, data: st.DataObject) -> None:
     at, bit = data.draw(st.integers(0, len(sealed) - 1)), data.draw(st.integers(0, 7))
@@ -66,7 +66,7 @@ def test_a_flipped_bit_is_found(sealed: bytes, scratch: Path, data: st.DataObjec
         read_all(scratch)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_one_that_was_cut_off_is_refused(sealed: bytes, scratch: Path, data: st.DataObject) -> None:
     scratch.write_bytes(sealed[: data.draw(st.integers(0, len(sealed) - 1))])
@@ -74,7 +74,7 @@ def test_one_that_was_cut_off_is_refused(sealed: bytes, scratch: Path, data: st.
         read_all(scratch)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(more=st.binary(min_size=1, max_size=200), content=st.binary(max_size=300))
 def test_anything_else_is_refused(sealed: bytes, scratch: Path, more: bytes, content: bytes) -> None:
     for spoilt in (sealed + more, more + sealed, content):

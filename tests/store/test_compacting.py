@@ -19,6 +19,7 @@ from hostler.store.archive import opened, writing
 from hostler.store.copying import copy_in, copy_out
 from hostler.store.moving import move
 from hostler.store.tables import metadata
+from tests import postgres
 from tests.store.conftest import asked
 
 AT_ONCE = CompactRules(after_s=0.0, keep_entries=0)
@@ -165,7 +166,7 @@ def test_long_entries_make_shorter_segments(journal: Journal, monkeypatch: pytes
     expect(journal, entries)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(
         st.tuples(st.just("append"), st.integers(1, 25))
@@ -300,40 +301,49 @@ from sqlalchemy import event
 from hostler.model.rules import CompactRules
 from hostler.store import Claim, compacting, open_journal
 compacting.ENTRIES = 10
-kind, where, last = sys.argv[1], sys.argv[2], int(sys.argv[3])
-journal = open_journal(Path(where) if kind == "file" else where)
-journal.begin_epoch(1.0, Claim("v"))
-left = last
-def count(*_):
-    global left
-    left -= 1
-    if left == 0:
-        os.kill(os.getpid(), 9)
-event.listen(journal._engine, "after_cursor_execute", count)
-event.listen(journal._engine, "commit", count)
-assert journal.compact(CompactRules(after_s=0.0, keep_entries=0), 1e9)
-print("done", last - left)
+kind, where = sys.argv[1:]
+def compact(left):
+    journal = open_journal(Path(where) if kind == "file" else where)
+    journal.begin_epoch(1.0, Claim("v"))
+    def count(*_):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), 9)
+    event.listen(journal._engine, "after_cursor_execute", count)
+    event.listen(journal._engine, "commit", count)
+    assert journal.compact(CompactRules(after_s=0.0, keep_entries=0), 1e9)
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        compact(int(line))
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
 def test_a_kill_at_any_statement_leaves_rows_or_a_segment(journal: Journal, place: Place) -> None:
-    entries = fill(journal, 1, 200)
-    cover(journal, 200)
+    entries = fill(journal, 1, 60)
+    cover(journal, 60)
     kills = 0
-    while True:
-        before = rows_and_segments(place)
-        where = ["file", str(place)] if isinstance(place, Path) else ["address", place]
-        ran = subprocess.run(
-            [sys.executable, "-c", KILLED, *where, str(kills + 1)], capture_output=True, text=True, timeout=60
-        )
-        rows, there = rows_and_segments(place)
-        assert rows == list(range(there[-1][1] + 1 if there else 1, 201))
-        if ran.returncode == 0:
-            break
-        assert ran.returncode == -9, ran.stderr
-        assert (rows, there) == before
-        kills += 1
-    assert kills >= 8, ran.stdout
+    where = ["file", str(place)] if isinstance(place, Path) else ["address", place]
+    command = [sys.executable, "-c", KILLED, *where]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        while True:
+            before = rows_and_segments(place)
+            program.stdin.write(f"{kills + 1}\n")
+            program.stdin.flush()
+            status = int(program.stdout.readline())
+            rows, there = rows_and_segments(place)
+            assert rows == list(range(there[-1][1] + 1 if there else 1, 61))
+            if status == 0:
+                break
+            assert status == -9
+            assert (rows, there) == before
+            kills += 1
+    assert kills >= 8
     reader = open_journal(place)
     expect(reader, entries)
     reader.close()
@@ -408,6 +418,7 @@ def other(tmp_path: Path, request: pytest.FixtureRequest, place: Place) -> Place
     return folder
 
 
+@pytest.mark.services
 def test_segments_are_taken_to_another_database(
     journal: Journal, place: Place, other: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -422,7 +433,7 @@ def test_segments_are_taken_to_another_database(
     there.close()
 
 
-@pytest.mark.parametrize("last", [50, 57])
+@pytest.mark.parametrize("last", [57, pytest.param(50, marks=pytest.mark.long)])
 def test_backups_have_segments_too(
     journal: Journal, place: Place, new_place: Callable[[], Place], tmp_path: Path, last: int
 ) -> None:
@@ -445,19 +456,20 @@ def test_backups_have_segments_too(
 
 def test_space_of_what_went_is_used_again(journal: Journal, place: Place) -> None:
     """What the rows take stays the same, however much goes through them."""
-    keep = CompactRules(after_s=0.0, keep_entries=500)
+    many = 500 if isinstance(place, str) else 200
+    keep = CompactRules(after_s=0.0, keep_entries=many)
     sizes, seq = [], 0
-    for _ in range(12):
-        for _ in range(5):
-            fill(journal, seq + 1, seq + 500)
-            seq += 500
+    for _ in range(6):
+        for _ in range(3):
+            fill(journal, seq + 1, seq + many)
+            seq += many
             cover(journal, seq)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(compacting, "ENTRIES", 100)
                 compacted(journal, keep)
         vacuum(place)
         found = journal.sizes()
-        assert found.rows < 700
+        assert found.rows < many + 200
         assert found.rows + found.packed.entries == seq
         assert found.row_bytes is not None
         sizes.append(found.row_bytes)
@@ -493,9 +505,9 @@ def test_the_migration_goes_back_and_every_entry_is_a_row_again(journal: Journal
     again.close()
 
 
-def test_postgresql_knows_how_rows_go(journal: Journal, place: Place) -> None:
-    if not isinstance(place, str):
-        pytest.skip("SQLite has no such settings")
+def test_postgresql_knows_how_rows_go(server: postgres.Server) -> None:
+    place = server.database()
+    open_journal(place).close()
     with asked(place) as connection:
         query = text("select relname, reloptions from pg_class where relname in ('journal', 'segments')")
         options = {name: dict(each.split("=") for each in told) for name, told in connection.execute(query)}

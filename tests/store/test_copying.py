@@ -16,6 +16,7 @@ from hostler.store import Batch, Claim, open_journal, read_journal
 from hostler.store.archive import ArchiveWriter, opened, writing
 from hostler.store.copying import Copied, copy_in, copy_out
 from hostler.store.opening import FILE
+from tests.patience import PATIENCE_S
 
 NONE = dict.fromkeys(("artifacts", "controllers", "copies", "hits", "jobs", "lineage", "requests"), 0)
 
@@ -49,7 +50,9 @@ def dump(directory: Path) -> list[str]:
         return sorted(connection.iterdump())
 
 
-@pytest.mark.parametrize("entries", [0, 1, 2, 3, 4, 9])
+@pytest.mark.parametrize(
+    "entries", [0, 1, 9, *(pytest.param(entries, marks=pytest.mark.long) for entries in (2, 3, 4))]
+)
 def test_what_goes_out_comes_back(tmp_path: Path, entries: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hostler.store.copying.ROWS", 3)
     directory = filled(tmp_path / "one", entries)
@@ -78,7 +81,7 @@ def test_entries_that_come_meanwhile_are_not_in_it_and_do_not_wait(
         def add(self, name: str, data: bytes) -> None:
             writer = threading.Thread(target=append, daemon=True)
             writer.start()
-            writer.join(5.0)
+            writer.join(PATIENCE_S)
             assert not writer.is_alive(), "the writer waits for the copy"
             super().add(name, data)
 

@@ -21,10 +21,10 @@ def batch(*numbers: int) -> Batch:
     return Batch(entries=entries, jobs=())
 
 
-@pytest.fixture
-def other(tmp_path: Path, request: pytest.FixtureRequest, place: Place) -> Place:
-    """An empty place in the other database."""
-    if isinstance(place, Path):
+@pytest.fixture(params=["to sqlite", pytest.param("to postgresql", marks=pytest.mark.services)])
+def other(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
+    """Another empty place."""
+    if request.param == "to postgresql":
         server: postgres.Server = request.getfixturevalue("server")
         return server.database()
     folder = tmp_path / "other"

@@ -9,6 +9,7 @@ from hostler.model.errors import CorruptState
 from hostler.model.past import PastJob
 from hostler.model.work import JobState, WorkKind
 from hostler.store import Batch, Place, open_journal, past
+from tests import postgres
 from tests.store.conftest import asked
 
 STATES = [JobState.DONE, JobState.FAILED, JobState.DONE, JobState.CANCELLED, JobState.DONE]
@@ -28,7 +29,7 @@ def filled(place: Place) -> Place:
     return place
 
 
-def test_they_are_found_by_id_and_key(filled: Place) -> None:
+def test_archived_jobs_are_found_by_id_and_key(filled: Place) -> None:
     with asked(filled) as connection:
         found = past.find(connection, ("j2", "k5", "k2", "nobody", "j99"))
         assert {each.id for each in found} == {"j2", "j5"}
@@ -49,7 +50,7 @@ def test_pages_go_by_state_and_kind(filled: Place) -> None:
         assert past.counts(connection)["script failed"] == 2
 
 
-def test_who_leaves_again_has_one_row(filled: Place) -> None:
+def test_archived_job_that_is_archived_again_has_one_row(filled: Place) -> None:
     journal = open_journal(filled)
     journal.append([Batch(entries=(), jobs=(), left=[job(2, data='{"again": true}')])])
     journal.close()
@@ -70,10 +71,10 @@ def test_damage_is_told(damaged: str) -> None:
         past.unpacked(damaged)
 
 
-def test_postgresql_knows_how_tables_are_written(filled: Place) -> None:
-    if not isinstance(filled, str):
-        pytest.skip("SQLite has no such settings")
-    with asked(filled) as connection:
+def test_postgresql_knows_how_tables_are_written(server: postgres.Server) -> None:
+    place = server.database()
+    open_journal(place).close()
+    with asked(place) as connection:
         query = text("select relname, reloptions from pg_class where relname in ('leader', 'jobs', 'past')")
         options = {name: dict(each.split("=") for each in told) for name, told in connection.execute(query)}
     assert int(options["leader"]["fillfactor"]) < int(options["jobs"]["fillfactor"]) < 100

@@ -18,13 +18,12 @@ from hostler.store import Batch, Claim, open_journal, postgres as connecting, re
 from hostler.store.dialect import engine_of, named
 from hostler.store.postgres import parsed, shown
 from tests import postgres
+from tests.patience import PATIENCE_S
 from tests.store.conftest import asked
 
 T = TypeVar("T")
-PATIENCE_S = 20.0
 
-if _why := postgres.missing():
-    pytest.skip(_why, allow_module_level=True)
+pytest.importorskip("psycopg")
 
 
 def batch(seq: int) -> Batch:
@@ -34,6 +33,8 @@ def batch(seq: int) -> Batch:
 @pytest.fixture
 def own() -> Iterator[postgres.Server]:
     """A server that a test may end."""
+    if why := postgres.missing():
+        pytest.skip(why)
     with postgres.running(durable=True) as made:
         yield made
 
@@ -129,8 +130,11 @@ def test_passwords_are_shown_to_nobody() -> None:
 
 
 def test_nobody_answers_is_said_and_told_apart_from_everything_else() -> None:
-    with pytest.raises(StoreLost, match=r"cannot be opened: the database does not answer.*tried again"):
-        open_journal("postgresql+psycopg://hostler@127.0.0.1:9/none")
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        address = f"postgresql+psycopg://hostler@127.0.0.1:{deaf.getsockname()[1]}/none"
+        with pytest.raises(StoreLost, match=r"cannot be opened: the database does not answer.*tried again"):
+            open_journal(address)
 
 
 def test_what_the_driver_does_not_take_is_no_lost_connection(server: postgres.Server) -> None:

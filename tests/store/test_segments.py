@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.model.errors import CorruptState
 from hostler.store import Place, open_journal, segments
@@ -35,6 +35,7 @@ def made(first: int = 1, many: int = 20) -> tuple[Segment, list[Row]]:
     return pack(rows), rows
 
 
+@settings(max_examples=25)
 @given(some_rows())
 def test_what_goes_in_comes_out(rows: list[Row]) -> None:
     content = Content(pack(rows))

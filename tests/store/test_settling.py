@@ -24,6 +24,7 @@ from hostler.store import Batch, Journal, catalogue, open_journal, settling
 from hostler.store.dialect import Place
 from hostler.store.settling import Marks, Rules
 from hostler.store.tables import artifacts
+from tests.journals import new_journal
 from tests.store.test_catalogue import model, promoted, segments
 
 PLACES = {HUB: "home", "shelf": "home", "bucket": "s3"}
@@ -91,11 +92,9 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settling, "PAGES", 2)
 
 
-@settings(max_examples=150, deadline=None)
-@given(steps, st.integers(1, 5))
-def test_both_ways_find_the_same(story: list[Event | Look], limit: int) -> None:
+def both_ways_find_the_same(story: list[Event | Look], limit: int) -> None:
     with TemporaryDirectory() as folder:
-        journal = open_journal(Path(folder))
+        journal = open_journal(new_journal(Path(folder)))
         try:
             marks, seq, now = Marks(journal), 0, 1000.0
             for step in [*story, Look(2, 1, frozenset(PLACES), 1000.0)]:
@@ -108,6 +107,19 @@ def test_both_ways_find_the_same(story: list[Event | Look], limit: int) -> None:
                 journal.append([Batch(entries=[Entry(seq=seq, at=now, event=step)], jobs=())])
         finally:
             journal.close()
+
+
+@settings(max_examples=12, deadline=None)
+@given(steps, st.integers(1, 5))
+def test_both_ways_find_the_same(story: list[Event | Look], limit: int) -> None:
+    both_ways_find_the_same(story, limit)
+
+
+@pytest.mark.long
+@settings(max_examples=400, deadline=None)
+@given(steps, st.integers(1, 5))
+def test_both_ways_find_the_same_in_many_stories(story: list[Event | Look], limit: int) -> None:
+    both_ways_find_the_same(story, limit)
 
 
 @pytest.fixture

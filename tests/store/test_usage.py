@@ -28,11 +28,14 @@ from hostler.store.dialect import POSTGRESQL
 from hostler.store.moving import move
 from hostler.store.tables import usage_days, usage_hours, usage_of
 from hostler.store.usage import Found, drop_oldest, next_hour, sums, write
+from tests import postgres
 from tests.store.conftest import asked
 from tests.store.test_journal import batch, trouble
 
 BASE = 490_000
 """An hour of November 2025."""
+HOURS = 300
+"""From there into another month."""
 ALL = range(10**6)
 
 
@@ -90,15 +93,15 @@ def close(found: Totals, expected: Totals) -> bool:
 
 @pytest.mark.parametrize("per", list(Period))
 def test_sums_are_those_by_hand(place: Place, per: Period) -> None:
-    rows = many(1, 1500)
+    rows = many(1, HOURS)
     journal = open_journal(place)
     journal.append([batch(trouble(1)), Batch(entries=(), jobs=(), hours=rows)])
     ways: list[tuple[tuple[Dimension, ...], range, dict[Dimension, str]]] = [
-        ((), range(BASE, BASE + 1500), {}),
-        (DIMENSIONS, range(BASE, BASE + 400), {}),
-        (("work",), range(BASE + 7, BASE + 900), {"node": "n2"}),
+        ((), range(BASE, BASE + HOURS), {}),
+        (DIMENSIONS, range(BASE, BASE + 80), {}),
+        (("work",), range(BASE + 7, BASE + 200), {"node": "n2"}),
         (("device", "work"), range(BASE, BASE + 30), {"work": "idle"}),
-        (("model",), range(BASE + 1499, BASE + 5000), {"pool": "n1", "work": "rl"}),
+        (("model",), range(BASE + HOURS - 1, BASE + 5000), {"pool": "n1", "work": "rl"}),
         ((), range(BASE - 100, BASE), {}),
     ]
     with asked(place) as connection:
@@ -157,17 +160,17 @@ def test_days_are_the_sums_of_their_hours_and_go_with_the_last_of_them(place: Pl
         assert [day for day, _ in connection.execute(days.order_by(usage_days.c.day))] == sorted(expected)[1:]
 
 
-def test_they_are_taken_to_other_databases_and_back(new_place: Callable[[], Place], tmp_path: Path) -> None:
+def test_usage_rows_move_between_databases(new_place: Callable[[], Place], tmp_path: Path) -> None:
     here, there, again, elsewhere = new_place(), tmp_path / "there", new_place(), tmp_path / "elsewhere"
     for folder in (there, elsewhere):
         folder.mkdir()
     journal = open_journal(here)
-    journal.append([batch(trouble(1)), Batch(entries=(), jobs=(), hours=many(4, 60))])
+    journal.append([batch(trouble(1)), Batch(entries=(), jobs=(), hours=many(4, 30))])
     journal.close()
     with asked(here) as connection:
         before = sorted(sums(connection, Period.DAY, ("device", "work"), ALL, {}), key=str)
     moved = move(here, there, 1.0, "test")
-    assert moved.rows["usage_hours"] == 60 * 12
+    assert moved.rows["usage_hours"] == 30 * 12
     assert moved.rows["usage_days"] > 0
     move(there, again, 2.0, "test")
     with writing(tmp_path / "packed", 1.0) as out:
@@ -177,7 +180,10 @@ def test_they_are_taken_to_other_databases_and_back(new_place: Callable[[], Plac
         copy_in(made, elsewhere)
     for place in (there, again, elsewhere):
         with asked(place) as connection:
-            assert sorted(sums(connection, Period.DAY, ("device", "work"), ALL, {}), key=str) == before
+            after = sorted(sums(connection, Period.DAY, ("device", "work"), ALL, {}), key=str)
+        assert [(each.period, each.group) for each in after] == [(each.period, each.group) for each in before]
+        # A database adds in an order of its own: the last digit of a sum may be another one.
+        assert all(close(one.sums, other.sums) for one, other in zip(after, before, strict=True))
 
 
 def test_what_was_not_written_with_its_entries_is_not_there(place: Place) -> None:
@@ -198,9 +204,8 @@ def test_what_was_not_written_with_its_entries_is_not_there(place: Place) -> Non
     other.close()
 
 
-def test_postgresql_knows_how_hours_are_written(place: Place) -> None:
-    if not isinstance(place, str):
-        pytest.skip("SQLite has no such settings")
+def test_postgresql_knows_how_hours_are_written(server: postgres.Server) -> None:
+    place = server.database()
     open_journal(place).close()
     with asked(place) as connection:
         assert connection.dialect.name == POSTGRESQL

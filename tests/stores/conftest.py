@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from hostler.stores.base import ObjectName, Store
 from hostler.stores.bucket import BucketStore
 from hostler.stores.directory import DirectoryStore
 from hostler.stores.remote import RemoteStore
+from tests.patience import PATIENCE_S
 
 SUFFIX = ".segment.npz"
 BUCKET = "games"
@@ -45,31 +46,26 @@ def s3_server(folder: Path) -> Iterator[str]:
     """The address of a real S3 server on this machine, with one bucket."""
     pytest.importorskip("moto", reason="no S3 server: pip install moto")
     boto3 = pytest.importorskip("boto3", reason="no client for S3: pip install boto3")
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
     with (folder / "moto.log").open("wb") as log:
         server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
-        _answers(server, port, folder / "moto.log")
-        url = f"http://127.0.0.1:{port}"
+        url = _address(server, folder / "moto.log")
         boto3.client("s3", endpoint_url=url, region_name="us-east-1").create_bucket(Bucket=BUCKET)
         yield url
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(PATIENCE_S)
 
 
-def _answers(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        except OSError:
-            assert server.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, "the S3 server did not come up within 60 s"
-            time.sleep(0.05)
+def _address(server: subprocess.Popen[bytes], log: Path) -> str:
+    """What it says, once it listens, of where that is."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (said := re.search(r"Running on (http://127\.0\.0\.1:\d+)", log.read_text())) is None:
+        assert server.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, "the S3 server did not come up"
+        time.sleep(0.05)
+    return said[1]
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,6 +22,7 @@ from hostler.stores.bucket import BucketStore
 from hostler.stores.directory import DirectoryStore
 from hostler.stores.remote import RemoteStore
 from tests.integration.conftest import small_disk
+from tests.servers import QuietServer
 from tests.stores.conftest import BUCKET, named
 
 CONTENT = b"games" * 50_000
@@ -45,16 +46,16 @@ def liar(url: str, *, forgets: bool = False) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def _pass_on(self) -> None:
-            own = HTTPConnection(there.hostname or "", there.port or 80)
             size = int(self.headers.get("Content-Length") or 0)
             if forgets and self.command == "PUT" and "/objects/" in self.path:
                 self.rfile.read(size)
                 self.send_response(200)
                 self.end_headers()
                 return
-            own.request(self.command, self.path, self.rfile.read(size) or None, dict(self.headers))
-            answer = own.getresponse()
-            body = answer.read()
+            with closing(HTTPConnection(there.hostname or "", there.port or 80)) as own:
+                own.request(self.command, self.path, self.rfile.read(size) or None, dict(self.headers))
+                answer = own.getresponse()
+                body = answer.read()
             if self.command == "GET" and "/objects/" in self.path and answer.status == 200 and body:
                 body = bytes([body[0] ^ 1]) + body[1:]
             if self.command == "DELETE":
@@ -70,14 +71,13 @@ def liar(url: str, *, forgets: bool = False) -> Iterator[str]:
                     self.send_header(key, value)
             self.end_headers()
             self.wfile.write(body)
-            own.close()
 
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass_on
 
         def log_message(self, format: str, *args: object) -> None:
             """Nobody reads it."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = QuietServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -197,10 +197,10 @@ def test_a_bucket_that_does_not_answer_holds_who_knows_what(
     s3: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bucket, "TRIES", 1)
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
-    store = BucketStore(BUCKET, endpoint=f"http://127.0.0.1:{port}")
-    every_call_raises(store, LinkLost, source, tmp_path, "does not answer")
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))  # and does not listen
+        store = BucketStore(BUCKET, endpoint=f"http://127.0.0.1:{deaf.getsockname()[1]}")
+        every_call_raises(store, LinkLost, source, tmp_path, "does not answer")
 
 
 def test_a_bucket_that_there_is_not_is_a_refusal(s3: str, source: Path, tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 from urllib.parse import urljoin
 
+import uvicorn.server
+
 from hostler.core import shown
 from hostler.core.access import views as access
 from hostler.core.alerting import views as alerting
@@ -91,6 +93,7 @@ from hostler.web.desk import Content, Piece
 from hostler.web.door import Door
 from hostler.web.server import serve
 from tests.core.builders import Driver, fleet
+from tests.patience import PATIENCE_S
 from tests.web.kept import Kept
 
 TOKEN = "a-token-of-tests"
@@ -479,7 +482,7 @@ class Window:
 
     def ask(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Reply:
         """Send one request, with the token unless `headers` are given."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         with contextlib.closing(connection):
             connection.request(method, path, body, dict(self.headers if headers is None else headers))
             response = connection.getresponse()
@@ -495,11 +498,11 @@ class Window:
 
     def tell(self, *given: Input) -> Sequence[Any]:
         """Let something happen in the world."""
-        return asyncio.run_coroutine_threadsafe(self.desk.tell(*given), self.loop).result(10)
+        return asyncio.run_coroutine_threadsafe(self.desk.tell(*given), self.loop).result(PATIENCE_S)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run something in the server's thread that takes its time."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE_S)
 
     def call(self, what: Callable[[], T]) -> T:
         """Run something in the server's thread."""
@@ -507,7 +510,7 @@ class Window:
         async def inside() -> T:
             return what()
 
-        return asyncio.run_coroutine_threadsafe(inside(), self.loop).result(10)
+        return asyncio.run_coroutine_threadsafe(inside(), self.loop).result(PATIENCE_S)
 
 
 def walk(served: Window, path: str) -> list[Any]:
@@ -530,6 +533,20 @@ def next_of(link: str) -> str:
     return found[1]
 
 
+class _Hasty:
+    """asyncio for uvicorn: it looks every moment, not ten times a second, whether it is to end."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    @staticmethod
+    async def sleep(seconds: float) -> None:
+        await asyncio.sleep(min(seconds, 0.01))
+
+
+vars(uvicorn.server)["asyncio"] = _Hasty()
+
+
 @contextlib.contextmanager
 def window(
     desk: CoreDesk | None = None, port: int = 0, entrance: Mapping[str, Any] | None = None, **options: Any
@@ -542,11 +559,11 @@ def window(
     served = None
     try:
         start = serve(make_app(made, door(made, **(entrance or {})), **options), "127.0.0.1", port)
-        served = asyncio.run_coroutine_threadsafe(start, loop).result(30)
+        served = asyncio.run_coroutine_threadsafe(start, loop).result(PATIENCE_S)
         yield Window(made, served.port, loop)
     finally:
         if served is not None:
-            asyncio.run_coroutine_threadsafe(served.close(), loop).result(30)
+            asyncio.run_coroutine_threadsafe(served.close(), loop).result(PATIENCE_S)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join()
         loop.close()

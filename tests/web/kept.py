@@ -24,6 +24,7 @@ from hostler.store import Batch, Journal, open_journal
 from hostler.stores.base import ObjectName, at_once
 from hostler.stores.directory import DirectoryStore
 from tests.core.builders import Driver
+from tests.journals import new_journal
 
 SHELF = "shelf"
 
@@ -46,7 +47,7 @@ class Kept:
 
     def __init__(self, driver: Driver, tell: Callable[[Input], Awaitable[object]]) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="kept-"))
-        self.journal = open_journal(self.path)
+        self.journal = open_journal(new_journal(self.path))
         self.troubles: list[str] = []
         self.stores = {name: DirectoryStore(self.path / name) for name in (HUB, SHELF)}
         for store in self.stores.values():

@@ -20,6 +20,7 @@ from hostler.web.limits import ADDRESSES_MOST, FAILURES_MOST, WINDOW_S, Failures
 from hostler.web.pages.routes import PATHS
 from hostler.web.scopes import LOOKS, needed
 from tests.core.builders import script
+from tests.patience import PATIENCE_S
 from tests.web.core_desk import TOKEN, CoreDesk, Reply, Window, door, walk, window
 from tests.web.test_writing import submit
 
@@ -64,8 +65,14 @@ def people() -> Iterator[tuple[Window, Mapping[str, Mapping[str, str]]]]:
 
 
 class TestEveryRoute:
-    @pytest.mark.parametrize(("method", "path"), GUARDED)
-    @pytest.mark.parametrize("who", WRONG)
+    @pytest.mark.parametrize(
+        ("who", "method", "path"),
+        [
+            pytest.param(who, *each, marks=pytest.mark.long if who != "none" and at % 8 else ())
+            for who in WRONG
+            for at, each in enumerate(GUARDED)
+        ],
+    )
     def test_lets_in_nobody_who_is_not_known(self, people: Any, method: str, path: str, who: str) -> None:
         served, headers = people
         served.desk.driver.now += WINDOW_S
@@ -87,7 +94,14 @@ class TestEveryRoute:
             assert f"needs the scope {wanted}" in reply.json["message"]
             assert served.desk.status().seq == seq
 
-    @pytest.mark.parametrize(("method", "path"), [each for each in GUARDED if "/events" not in each[1]])
+    @pytest.mark.parametrize(
+        ("method", "path"),
+        [
+            pytest.param(*each, marks=pytest.mark.long if each == ("HEAD", f"{API}/openapi.json") else ())
+            for each in GUARDED
+            if "/events" not in each[1]
+        ],
+    )
     def test_lets_in_whoever_may(self, people: Any, method: str, path: str) -> None:
         served, headers = people
         assert served.ask(method, path, headers=headers[needed(method, path)]).status not in (401, 403)
@@ -133,7 +147,7 @@ class TestEveryRoute:
             ("GET", "/static/../api/v1/jobs", None),
         ],
     )
-    def test_of_those_that_matter(self, method: str, path: str, scope: Scope | None) -> None:
+    def test_scope_needed_by_request(self, method: str, path: str, scope: Scope | None) -> None:
         assert needed(method, path) == scope
 
     @pytest.mark.parametrize("path", ["/static/../api/v1/jobs", "/static/%2e%2e/api/v1/jobs", "//api/v1/jobs"])
@@ -187,7 +201,7 @@ class TestTokens:
 
     def test_an_open_stream_ends_with_its_token(self, served: Window) -> None:
         token = make(served, "ci")
-        connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE_S)
         connection.request("GET", f"{API}/events", headers=bearer(token))
         response = connection.getresponse()
         assert response.readline().startswith(b"id: ")
@@ -303,6 +317,13 @@ class TestFailures:
         assert len(failures._times) == ADDRESSES_MOST
 
 
+@pytest.fixture(scope="module")
+def still() -> Iterator[Window]:
+    """A fleet that questions do not change."""
+    with window() as served:
+        yield served
+
+
 class TestNames:
     """What is named in a path leads nowhere but to what has that name."""
 
@@ -325,10 +346,10 @@ class TestNames:
             "/pages/jobs/{}",
         ],
     )
-    def test_lead_nowhere_else(self, served: Window, path: str, step: str) -> None:
+    def test_lead_nowhere_else(self, still: Window, path: str, step: str) -> None:
         asked: list[str] = []
-        served.desk.log = lambda attempt, *_: asked.append(attempt)  # type: ignore[method-assign, assignment]
-        reply = served.get(path.format(step))
+        still.desk.log = lambda attempt, *_: asked.append(attempt)  # type: ignore[method-assign, assignment]
+        reply = still.get(path.format(step))
         assert reply.status == 404, reply.body
         assert asked == []
 

@@ -28,6 +28,13 @@ def kept() -> Iterator[Window]:
         yield served
 
 
+@pytest.fixture(scope="module")
+def still() -> Iterator[Window]:
+    """The same, for questions that change nothing."""
+    with window(whole_world()) as served:
+        yield served
+
+
 def test_pages_hold_every_artifact_once_newest_first(kept: Window) -> None:
     whole = kept.get(f"{API}/artifacts?limit=1000")
     assert "link" not in whole.headers
@@ -58,8 +65,8 @@ def test_lists_are_narrowed(kept: Window) -> None:
 
 
 @pytest.mark.parametrize("query", ["kind=x", "standing=x", "short=x", "after=x", "after=WyJ4Il0", "limit=0"])
-def test_bad_questions_are_refused(kept: Window, query: str) -> None:
-    reply = kept.get(f"{API}/artifacts?{query}")
+def test_bad_questions_are_refused(still: Window, query: str) -> None:
+    reply = still.get(f"{API}/artifacts?{query}")
     assert (reply.status, reply.json["error"]) == (422, "UsageError")
     assert query.partition("=")[0] in reply.json["message"]
 
@@ -87,8 +94,8 @@ def test_a_beginning_of_several_names_the_candidates(kept: Window) -> None:
 
 @pytest.mark.parametrize("name", ["f" * 64, "0" * 65, "xyz", "%2e%2e", "%00", "..%2f..%2fetc"])
 @pytest.mark.parametrize("what", ["", "/lineage", "/content", "/verify"])
-def test_what_is_not_there_is_not_found(kept: Window, name: str, what: str) -> None:
-    reply = kept.ask("POST" if what == "/verify" else "GET", f"{API}/artifacts/{name}{what}")
+def test_what_is_not_there_is_not_found(still: Window, name: str, what: str) -> None:
+    reply = still.ask("POST" if what == "/verify" else "GET", f"{API}/artifacts/{name}{what}")
     assert (reply.status, reply.json["error"]) == (404, "NotFound")
     assert "there is no artifact" in reply.json["message"]
 

@@ -11,6 +11,7 @@ import pytest
 
 from hostler.web import connections, session
 from hostler.web.connections import most
+from tests.patience import PATIENCE_S
 from tests.web.core_desk import TOKEN, Window
 
 HEAD = f"GET /status HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
@@ -18,9 +19,15 @@ HEAD = f"GET /status HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN
 
 @contextmanager
 def connected(served: Window, *said: bytes) -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", served.port), timeout=20) as made:
+    """A connection; the server's thread makes it, and so cannot see it before what is said is there."""
+
+    def begun() -> socket.socket:
+        made = socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE_S)
         for each in said:
             made.sendall(each)
+        return made
+
+    with served.call(begun) as made:
         yield made
 
 
@@ -48,7 +55,7 @@ class TestSlowOnes:
         with connected(served, *[said] if said else []) as made:
             assert ended(made) == b""
 
-    def test_so_is_one_who_begins_another_and_does_not_end_it(self, served: Window) -> None:
+    def test_connection_with_an_unfinished_second_request_is_closed(self, served: Window) -> None:
         with connected(served, HEAD + b"\r\n") as made:
             assert made.recv(1 << 16).startswith(b"HTTP/1.1 200")
             made.sendall(b"GET /")
@@ -79,6 +86,7 @@ class TestMany:
         self, served: Window, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(connections, "MOST", 5)
+        monkeypatch.setattr(connections, "HEAD_S", PATIENCE_S)
         with ExitStack() as stack:
             crowd = [stack.enter_context(connected(served)) for _ in range(8)]
             assert [ended(each) for each in crowd[5:]] == [b""] * 3

@@ -12,12 +12,17 @@ import pytest
 from hostler.web.app import make_app
 from hostler.web.routing import late
 from tests.web.core_desk import CoreDesk, Window, door
+from tests.web.published import DOCUMENT
 
 
 @pytest.fixture
 def document(served: Window) -> Any:
     """The document as the server hands it out."""
     return served.get("/api/v1/openapi.json").json
+
+
+def test_published_document_is_the_one_that_is_served(document: Any) -> None:
+    assert document == DOCUMENT
 
 
 def test_every_reference_leads_somewhere(document: Any) -> None:

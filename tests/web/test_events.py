@@ -18,6 +18,7 @@ from hostler.model.inputs import Submit, Trouble
 from hostler.web.desk import Piece
 from hostler.web.events import Frames
 from tests.core.builders import script
+from tests.patience import PATIENCE_S
 from tests.web.core_desk import CoreDesk, Window, window
 
 EVENTS = "/api/v1/events"
@@ -27,7 +28,7 @@ class Stream:
     """An open event stream, read a frame at a time."""
 
     def __init__(self, served: Window, query: str, **headers: str) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+        self._connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE_S)
         self._connection.request("GET", EVENTS + query, headers={**served.headers, **headers})
         self.response = self._connection.getresponse()
 
@@ -57,7 +58,7 @@ def stream(served: Window, query: str = "", **headers: str) -> Iterator[Stream]:
         opened.close()
 
 
-def until(condition: Callable[[], bool], what: str, bound_s: float = 20.0) -> None:
+def until(condition: Callable[[], bool], what: str, bound_s: float = PATIENCE_S) -> None:
     end = time.monotonic() + bound_s
     while not condition():
         assert time.monotonic() < end, f"never: {what}"
@@ -158,7 +159,7 @@ def test_a_reader_that_reads_again_too_late_is_told_that_it_lost_entries() -> No
 
 def everything(connection: socket.socket) -> bytes:
     """What comes until the other side ends, chunk marks of HTTP taken out."""
-    connection.settimeout(20)
+    connection.settimeout(PATIENCE_S)
     head, _, body = b"".join(iter(lambda: connection.recv(1 << 16), b"")).partition(b"\r\n\r\n")
     assert b"chunked" in head.lower()
     pieces = []

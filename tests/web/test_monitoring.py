@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from hostler.web.metrics import Fleet, described
 from hostler.web.timing import Timing
+from tests.patience import PATIENCE_S
 from tests.web.readings import FULL
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,7 +55,7 @@ def tool(name: str, *arguments: str | Path) -> str:
     """What a tool of Prometheus or Alertmanager prints; it must be content."""
     if shutil.which(name) is None:
         pytest.skip(f"there is no {name} here; Debian has it in prometheus, or in prometheus-alertmanager")
-    done = subprocess.run([name, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([name, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -167,6 +168,7 @@ def test_panels_have_places_of_their_own() -> None:
     ]
 
 
+@pytest.mark.services
 def test_promtool_accepts_the_configuration_and_the_rules(tmp_path: Path) -> None:
     for path in (MONITORING / "prometheus.yml", RULES):
         shutil.copy(path, tmp_path)
@@ -175,9 +177,11 @@ def test_promtool_accepts_the_configuration_and_the_rules(tmp_path: Path) -> Non
     assert "SUCCESS" in tool("promtool", "check", "rules", RULES)
 
 
+@pytest.mark.services
 def test_the_alerts_fire_when_they_should() -> None:
     assert "SUCCESS" in tool("promtool", "test", "rules", *TESTS)
 
 
+@pytest.mark.services
 def test_amtool_accepts_the_alertmanager() -> None:
     assert "SUCCESS" in tool("amtool", "check-config", MONITORING / "alertmanager.yml")

@@ -14,10 +14,10 @@ import pytest
 from hostler.core.listed import intervals
 from hostler.model import inputs
 from hostler.model.errors import UsageError
-from hostler.web.app import make_app
 from hostler.web.paging import Paging, cursor, cut
 from tests.core.builders import fleet, node, script, sweep
-from tests.web.core_desk import CoreDesk, Window, door, next_of, walk, window
+from tests.web.core_desk import CoreDesk, Window, next_of, walk, window
+from tests.web.published import DOCUMENT
 from tests.web.worlds import SCRIPT, SWEEP, whole_world
 
 API = "/api/v1"
@@ -27,10 +27,9 @@ IN_OBJECTS = {f"{API}/costs", f"{API}/durations"}
 
 def lists() -> list[str]:
     """Paths of all operations that take `after`, the event stream aside."""
-    document = make_app(CoreDesk(), door()).openapi()
     return sorted(
         path.replace("{name}", quote(NAMES.get(path.split("/")[3], "x"), safe=""))
-        for path, operations in document["paths"].items()
+        for path, operations in DOCUMENT["paths"].items()
         if path != f"{API}/events"
         and any(each["name"] == "after" for each in operations.get("get", {}).get("parameters", ()))
     )

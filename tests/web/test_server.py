@@ -11,6 +11,8 @@ import pytest
 from hostler.model.errors import Conflict, UsageError
 from hostler.web.app import make_app
 from hostler.web.server import UNREAD_BYTES, UNREAD_MS, _listener, serve
+from tests.patience import PATIENCE_S
+from tests.ports import quiet_port
 from tests.web.core_desk import TOKEN, CoreDesk, door, window
 
 
@@ -25,8 +27,8 @@ def test_an_address_of_another_machine_is_refused() -> None:
 
 
 def test_the_port_is_free_again_at_once() -> None:
-    with window() as served:
-        port = served.port
+    port = quiet_port()
+    with window(port=port) as served:
         assert served.get("/healthz").status == 200
     with window(port=port) as served:
         assert served.port == port
@@ -37,7 +39,7 @@ def test_it_listens_nowhere_but_where_it_was_told() -> None:
     with (
         window() as served,
         pytest.raises(ConnectionRefusedError),
-        socket.create_connection(("127.0.0.2", served.port), timeout=5),
+        socket.create_connection(("127.0.0.2", served.port), timeout=PATIENCE_S),
     ):
         pass
 
@@ -61,7 +63,7 @@ def test_a_request_that_never_ends_is_broken_off() -> None:
             head = f"POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
             stuck.sendall(f"{head}Content-Length: 9\r\n\r\n[".encode())
             assert served.get("/healthz").status == 200
-        stuck.settimeout(20)
+        stuck.settimeout(PATIENCE_S)
         said = b"".join(iter(lambda: stuck.recv(4096), b""))
     assert b" 201 " not in said
     assert served.desk.driver.state.jobs == {}

@@ -16,6 +16,7 @@ from hostler.web.door import Proxy, digest_of
 from hostler.web.limits import FAILURES_MOST, WINDOW_S
 from hostler.web.sessions import LIFETIME_S, Sessions
 from tests.core.builders import script
+from tests.patience import PATIENCE_S
 from tests.web.core_desk import TOKEN, CoreDesk, Reply, Window, window
 from tests.web.test_access import make
 from tests.web.test_writing import submit
@@ -34,7 +35,7 @@ def cookie_of(reply: Reply) -> str:
 
 
 @pytest.fixture
-def browser(served: Window) -> Mapping[str, str]:
+def logged_in(served: Window) -> Mapping[str, str]:
     """The cookie of somebody who has logged in with the token of the state directory."""
     return {"Cookie": cookie_of(log_in(served))}
 
@@ -77,8 +78,8 @@ class TestLogin:
         assert served.ask("GET", f"{API}/jobs", headers={"Accept": "text/html"}).status == 401
         assert served.ask("GET", "/login", headers={}).status == 200
 
-    def test_whoever_is_known_goes_on(self, served: Window, browser: Mapping[str, str]) -> None:
-        reply = served.ask("GET", "/login?next=/queue", headers=browser)
+    def test_whoever_is_known_goes_on(self, served: Window, logged_in: Mapping[str, str]) -> None:
+        reply = served.ask("GET", "/login?next=/queue", headers=logged_in)
         assert (reply.status, reply.headers["location"]) == (303, "/queue")
 
     def test_another_site_cannot_log_somebody_in(self, served: Window) -> None:
@@ -102,7 +103,9 @@ class TestLogin:
     def test_of_many_at_once_no_more_are_tried(self, served: Window) -> None:
         body = urlencode({"token": "wrong"}).encode()
         head = f"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {FORM['Content-Type']}\r\n"
-        crowd = [socket.create_connection(("127.0.0.1", served.port), timeout=20) for _ in range(2 * FAILURES_MOST)]
+        crowd = [
+            socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE_S) for _ in range(2 * FAILURES_MOST)
+        ]
         for each in crowd:
             each.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode())
         served.get("/status")
@@ -125,33 +128,33 @@ class TestLogin:
 
 
 class TestSession:
-    def test_it_ends_by_itself(self, served: Window, browser: Mapping[str, str]) -> None:
+    def test_it_ends_by_itself(self, served: Window, logged_in: Mapping[str, str]) -> None:
         served.desk.driver.now += LIFETIME_S - 1
-        assert served.ask("GET", "/status", headers=browser).status == 200
+        assert served.ask("GET", "/status", headers=logged_in).status == 200
         served.desk.driver.now += 1
-        assert served.ask("GET", "/status", headers=browser).status == 401
+        assert served.ask("GET", "/status", headers=logged_in).status == 401
 
     def test_it_ends_with_its_token(self, served: Window) -> None:
-        browser = {"Cookie": cookie_of(log_in(served, make(served, "ci", "admin")))}
-        assert served.ask("GET", "/status", headers=browser).status == 200
+        logged_in = {"Cookie": cookie_of(log_in(served, make(served, "ci", "admin")))}
+        assert served.ask("GET", "/status", headers=logged_in).status == 200
         served.ask("DELETE", f"{API}/tokens/ci")
-        assert served.ask("GET", "/status", headers=browser).status == 401
+        assert served.ask("GET", "/status", headers=logged_in).status == 401
 
     def test_it_may_do_what_its_token_may(self, served: Window) -> None:
-        browser = {"Cookie": cookie_of(log_in(served, make(served, "ci", "read")))}
-        headers = {**browser, "X-CSRF-Token": csrf_of(browser)}
+        logged_in = {"Cookie": cookie_of(log_in(served, make(served, "ci", "read")))}
+        headers = {**logged_in, "X-CSRF-Token": csrf_of(logged_in)}
         assert served.ask("GET", f"{API}/jobs", headers=headers).status == 200
         assert served.ask("POST", f"{API}/jobs", b"[]", headers).status == 403
         assert served.ask("POST", "/logout", headers=headers).status == 303
 
-    def test_logging_out_ends_it_wherever_its_cookie_is(self, served: Window, browser: Mapping[str, str]) -> None:
-        reply = served.ask("POST", "/logout", headers={**browser, "X-CSRF-Token": csrf_of(browser)})
+    def test_logging_out_ends_it_wherever_its_cookie_is(self, served: Window, logged_in: Mapping[str, str]) -> None:
+        reply = served.ask("POST", "/logout", headers={**logged_in, "X-CSRF-Token": csrf_of(logged_in)})
         assert (reply.status, reply.headers["location"]) == (303, "/login")
         assert "Max-Age=0" in reply.headers["set-cookie"]
-        assert served.ask("GET", "/status", headers=browser).status == 401
+        assert served.ask("GET", "/status", headers=logged_in).status == 401
 
-    def test_a_cookie_that_was_changed_is_none(self, served: Window, browser: Mapping[str, str]) -> None:
-        name, _, value = browser["Cookie"].partition("=")
+    def test_a_cookie_that_was_changed_is_none(self, served: Window, logged_in: Mapping[str, str]) -> None:
+        name, _, value = logged_in["Cookie"].partition("=")
         digest, ends_at, nonce, signature = value.split(".")
         forged = [
             f"{digest}.{int(ends_at) + 1}.{nonce}.{signature}",
@@ -164,11 +167,11 @@ class TestSession:
         ]
         for value in forged:
             assert served.ask("GET", "/status", headers={"Cookie": f"{name}={value}"}).status == 401
-        twice = f"{browser['Cookie']}; {name}=x"
+        twice = f"{logged_in['Cookie']}; {name}=x"
         assert served.ask("GET", "/status", headers={"Cookie": twice}).status == 401
 
-    def test_a_wrong_bearer_token_is_not_mended_by_a_cookie(self, served: Window, browser: Mapping[str, str]) -> None:
-        headers = {**browser, "Authorization": "Bearer wrong"}
+    def test_a_wrong_bearer_token_is_not_mended_by_a_cookie(self, served: Window, logged_in: Mapping[str, str]) -> None:
+        headers = {**logged_in, "Authorization": "Bearer wrong"}
         assert served.ask("GET", "/status", headers=headers).status == 401
 
     def test_what_is_remembered_of_ended_ones_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,41 +222,42 @@ class TestForgery:
     def cancel(self, served: Window, headers: Mapping[str, str], body: bytes | None = None) -> int:
         return served.ask("POST", f"{API}/jobs/j1/cancel", body, headers).status
 
-    def test_a_cookie_alone_changes_nothing(self, served: Window, browser: Mapping[str, str]) -> None:
+    def test_a_cookie_alone_changes_nothing(self, served: Window, logged_in: Mapping[str, str]) -> None:
         seq = served.desk.status().seq
-        assert self.cancel(served, browser) == 403
-        assert self.cancel(served, {**browser, "X-CSRF-Token": ""}) == 403
-        assert self.cancel(served, {**browser, "X-CSRF-Token": "0" * 64}) == 403
-        assert self.cancel(served, {**browser, **FORM}, b"csrf=") == 403
-        assert self.cancel(served, {**browser, **FORM}, b"x=1") == 403
+        assert self.cancel(served, logged_in) == 403
+        assert self.cancel(served, {**logged_in, "X-CSRF-Token": ""}) == 403
+        assert self.cancel(served, {**logged_in, "X-CSRF-Token": "0" * 64}) == 403
+        assert self.cancel(served, {**logged_in, **FORM}, b"csrf=") == 403
+        assert self.cancel(served, {**logged_in, **FORM}, b"x=1") == 403
         assert (
-            self.cancel(served, {**browser, "Content-Type": "text/plain"}, b"csrf=" + csrf_of(browser).encode()) == 403
+            self.cancel(served, {**logged_in, "Content-Type": "text/plain"}, b"csrf=" + csrf_of(logged_in).encode())
+            == 403
         )
-        assert served.ask("DELETE", f"{API}/tokens/x", headers=browser).status == 403
-        assert served.ask("POST", "/logout", headers=browser).status == 403
+        assert served.ask("DELETE", f"{API}/tokens/x", headers=logged_in).status == 403
+        assert served.ask("POST", "/logout", headers=logged_in).status == 403
         assert served.desk.status().seq == seq
 
-    def test_the_token_of_the_session_proves_it(self, served: Window, browser: Mapping[str, str]) -> None:
-        assert self.cancel(served, {**browser, "X-CSRF-Token": csrf_of(browser)}) == 200
+    def test_the_token_of_the_session_proves_it(self, served: Window, logged_in: Mapping[str, str]) -> None:
+        assert self.cancel(served, {**logged_in, "X-CSRF-Token": csrf_of(logged_in)}) == 200
         assert served.get(f"{API}/audit").json[0]["who"] == "local"
 
-    def test_so_it_does_as_a_field_of_a_form(self, served: Window, browser: Mapping[str, str]) -> None:
-        body = urlencode({"a": "b", "csrf": csrf_of(browser)}).encode()
-        assert served.ask("POST", "/logout", body, {**browser, **FORM}).status == 303
-        assert served.ask("GET", "/status", headers=browser).status == 401
+    def test_csrf_token_is_accepted_as_a_form_field(self, served: Window, logged_in: Mapping[str, str]) -> None:
+        body = urlencode({"a": "b", "csrf": csrf_of(logged_in)}).encode()
+        assert served.ask("POST", "/logout", body, {**logged_in, **FORM}).status == 303
+        assert served.ask("GET", "/status", headers=logged_in).status == 401
 
-    def test_that_of_another_session_does_not(self, served: Window, browser: Mapping[str, str]) -> None:
+    def test_csrf_token_of_another_session_is_refused(self, served: Window, logged_in: Mapping[str, str]) -> None:
         other = {"Cookie": cookie_of(log_in(served))}
-        assert self.cancel(served, {**browser, "X-CSRF-Token": csrf_of(other)}) == 403
+        assert self.cancel(served, {**logged_in, "X-CSRF-Token": csrf_of(other)}) == 403
 
-    def test_another_site_is_refused_even_with_it(self, served: Window, browser: Mapping[str, str]) -> None:
-        headers = {**browser, "X-CSRF-Token": csrf_of(browser)}
+    def test_another_site_is_refused_even_with_it(self, served: Window, logged_in: Mapping[str, str]) -> None:
+        headers = {**logged_in, "X-CSRF-Token": csrf_of(logged_in)}
         for origin in ("https://evil.example", "null", "http://127.0.0.1:1"):
             assert self.cancel(served, {**headers, "Origin": origin}) == 403
         assert self.cancel(served, {**headers, "Origin": f"http://127.0.0.1:{served.port}"}) == 200
 
-    def test_a_form_beyond_all_measure_is_refused(self, served: Window, browser: Mapping[str, str]) -> None:
-        assert self.cancel(served, {**browser, **FORM}, b"x" * 70_000) == 413
+    def test_a_form_beyond_all_measure_is_refused(self, served: Window, logged_in: Mapping[str, str]) -> None:
+        assert self.cancel(served, {**logged_in, **FORM}, b"x" * 70_000) == 413
 
 
 class TestProxy:
@@ -293,7 +297,7 @@ class TestProxy:
         assert behind.ask("GET", "/status", headers={"X-Forwarded-User": user}).status == 401
 
     def test_two_words_are_none(self, behind: Window) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", behind.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", behind.port, timeout=PATIENCE_S)
         connection.putrequest("GET", "/status")
         for user in ("anna", "bob"):
             connection.putheader("X-Forwarded-User", user)

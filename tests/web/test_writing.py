@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from hostler.model import codec
 from hostler.web import answers
 from tests.core.builders import ended, script, sweep
+from tests.patience import PATIENCE_S
 from tests.web.core_desk import Window
 
 JOBS = "/api/v1/jobs"
@@ -133,7 +134,7 @@ def raw(served: Window, header: str, body: bytes, half_close: bool = False) -> b
     """What the server says to a hand-made POST."""
     token = served.headers["Authorization"]
     head = f"POST {JOBS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n{header}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE_S) as connection:
         connection.sendall(head.encode() + body)
         if half_close:
             connection.shutdown(socket.SHUT_WR)
@@ -149,7 +150,7 @@ def test_hostile_names_and_keys_come_back_as_they_were(served: Window, name: str
     assert served.get(f"{JOBS}/{quote(name, safe='')}").json["job"]["name"] == name
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=JSON)
 def test_no_body_breaks_the_server(served: Window, value: Any) -> None:
     reply = served.ask("POST", JOBS, json.dumps(value).encode())

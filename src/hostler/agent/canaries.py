@@ -12,7 +12,7 @@ from . import evidence, procs
 from .loop import Timer
 from .node import Node
 from .procs import Identity, SpawnError, Streams
-from .protocol import CanarySpec, Json, RequestError, canary_spec
+from .protocol import CanarySpec, Json, RequestError, canary_spec, seconds
 
 OWN = "{canary}"
 """First word of a command that stands for the agent's own program."""
@@ -38,12 +38,12 @@ class Canaries:
 
     def prove(self, request: Json) -> None:
         """Queue the devices of a request; raises RequestError, and then none of them is proved."""
-        listed, patience_s = request.get("devices"), request.get("patience_s")
-        if not isinstance(listed, list) or not isinstance(patience_s, (int, float)):
-            raise RequestError("prove needs a list of devices, and patience_s in seconds")
+        listed, patience_s = request.get("devices"), seconds(request.get("patience_s"), "patience_s")
+        if type(listed) is not list:
+            raise RequestError("prove needs a list of devices")
         for spec in [canary_spec(item) for item in listed]:
             argv = self._own + spec.argv[1:] if spec.argv[0] == OWN else spec.argv
-            self._queue.append(Trial(self._node, request.get("id"), spec, argv, float(patience_s), self._on_end))
+            self._queue.append(Trial(self._node, request.get("id"), spec, argv, patience_s, self._on_end))
         self._next()
 
     def exited(self, pid: int, info: Any) -> Optional[Callable[[Any], None]]:

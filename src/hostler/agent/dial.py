@@ -212,18 +212,22 @@ class Dialler:
         self._over.set()
 
     def _note(self, words: str, status: int = 0) -> None:
-        """Into the log, unless it was said last; to whoever waits for the first word, that."""
+        """Log the words, unless they were logged last, and send the first of all to the process that waits.
+
+        All of it inside the mutex: two calls may be refused at the same time, and the second must not end the process
+        before the words of the first are out.
+        """
         with self._mutex:
             is_news, self._noted = words != self._noted, words
             first, self._first = self._first, None
-        # A full disk, and a starter that waited no longer, must not end the calls.
-        with suppress(OSError):
-            if is_news:
-                _say(words)
-                logs.rotate(self._home.log, _LOG_BYTES)
-        if first is not None:
-            with suppress(OSError), os.fdopen(first, "wb") as output:
-                output.write(b"%d %s" % (status, words.encode("utf-8", "replace")))
+            # A full disk, and a starter that waited no longer, must not end the calls.
+            with suppress(OSError):
+                if is_news:
+                    _say(words)
+                    logs.rotate(self._home.log, _LOG_BYTES)
+            if first is not None:
+                with suppress(OSError), os.fdopen(first, "wb") as output:
+                    output.write(b"%d %s" % (status, words.encode("utf-8", "replace")))
 
 
 def is_held(lock: str) -> bool:

@@ -12,7 +12,7 @@ from . import logs
 from .batches import Batch, Run, is_token
 from .journal import entries
 from .paths import inside, relative
-from .protocol import MAX_READ_BYTES, Json, RequestError, id_list, integer, is_id
+from .protocol import MAX_READ_BYTES, Json, RequestError, id_list, integer, is_id, seconds
 from .removal import noted, raise_first, remove
 from .shared import make_folder, names, publish
 from .state import State
@@ -79,7 +79,7 @@ class Estate:
 
     def tidy(self, request: Json) -> Json:
         """Delete the batches that have not changed for so long, but for those that are named."""
-        kept, older_s = set(tokens_of(request.get("keep"), "keep")), integer(request.get("older_s"), "older_s")
+        kept, older_s = set(tokens_of(request.get("keep"), "keep")), seconds(request.get("older_s"), "older_s")
         batches = [Batch(self.root, token) for token in names(self.root + "/jobs") if token not in kept]
         old = [batch for batch in batches if is_token(batch.token) and _age_s(batch) > older_s]
         return {**_removed([batch.folder for batch in old]), "removed": [batch.token for batch in old]}

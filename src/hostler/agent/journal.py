@@ -63,24 +63,29 @@ class Journal:
         Call it after a successful ``flush`` only.
         """
         temporary = self._path + ".new"
+        # The descriptor to append through is opened before the old one is closed: an open that fails in between would
+        # leave the number of a closed file, and the next entries would go into whatever file gets it.
+        rewritten = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            with open(temporary, "w", encoding="ascii") as target:
-                os.fchmod(target.fileno(), 0o600)
+            os.fchmod(rewritten, 0o600)
+            with open(rewritten, "w", encoding="ascii", closefd=False) as target:
                 target.writelines(encode(entry) + "\n" for entry in entries)
-                target.flush()
-                os.fsync(target.fileno())
-        except OSError:
+            os.fsync(rewritten)
+            size = os.fstat(rewritten).st_size
+            os.rename(temporary, self._path)
+        except BaseException:
+            os.close(rewritten)
             with suppress(FileNotFoundError):
                 os.unlink(temporary)  # what is left of it keeps the journal itself from being written
             raise
-        os.rename(temporary, self._path)
-        os.close(self._fd)
-        self._fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-        self.size = os.fstat(self._fd).st_size
+        replaced, self._fd, self.size = self._fd, rewritten, size
+        os.close(replaced)
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._fd)
+        """Close the file; a second call changes nothing. What is appended from then on stays in memory."""
+        if self._fd >= 0:
+            closed, self._fd = self._fd, -1
+            os.close(closed)
 
     def _cut_torn_line(self) -> int:
         size = os.fstat(self._fd).st_size

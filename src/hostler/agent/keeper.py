@@ -21,8 +21,10 @@ EXIT_UPGRADE = 64
 _SHORTEST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0
 _HEALTHY_S = 10.0
-_STEP_S = 0.02
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT)
+_AWAITED = (signal.SIGCHLD, *_PASSED_ON)
+"""Blocked for the whole life of the keeper, and taken where it waits. A handler would run too late for a signal that
+comes after Python has looked for signals and before the system call that waits: nothing would end that call."""
 
 
 class Keeper:
@@ -41,8 +43,8 @@ class Keeper:
     def run(self) -> int:
         """Keep the supervisor running until it ends with exit status 0, or until a signal asked for the end."""
         procs.become_subreaper()
-        for number in _PASSED_ON:
-            signal.signal(number, self._pass_on)
+        signal.signal(signal.SIGCHLD, _never_called)  # where it was ignored, no child would leave a zombie
+        signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
         pause = _SHORTEST_PAUSE_S
         while True:
             began = time.monotonic()
@@ -62,14 +64,11 @@ class Keeper:
 
     def _make_way(self) -> None:
         """Go on as the other program. Signals wait until that, or this one where it cannot be, can deal with them."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
         if not self._stopping:
             self._upgrade()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
 
     def _start(self) -> None:
         """No signal is lost in between: it stays blocked until this process, or the new one, can deal with it."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
         pid = os.fork()
         if pid == 0:
             status = 1
@@ -83,17 +82,21 @@ class Keeper:
         self._supervisor = pid
         if self._stopping:  # its predecessor had left already, with all it ran still there
             os.kill(pid, signal.SIGTERM)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
 
-    def _pass_on(self, number: int, _frame: object) -> None:
+    def _handle(self, number: int) -> None:
+        """Pass SIGTERM and SIGINT on to the supervisor. SIGCHLD only ends a wait: `waitid` finds the child."""
+        if number not in _PASSED_ON:
+            return
         self._stopping = True
         if self._supervisor is not None:
             os.kill(self._supervisor, number)
 
     def _wait_for_supervisor(self) -> int:
         while True:
-            info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
-            assert info is not None
+            info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+            if info is None:
+                self._handle(signal.sigwait(_AWAITED))
+                continue
             if info.si_pid != self._supervisor:
                 self._reap(info)
                 continue
@@ -103,15 +106,20 @@ class Keeper:
             return code if code is not None else 128 + (number or 0)
 
     def _reap_orphans(self, until: float) -> None:
-        while time.monotonic() < until and not self._stopping:
+        while not self._stopping:
+            rest_s = until - time.monotonic()
+            if rest_s <= 0:
+                return
             try:
                 info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
             except ChildProcessError:
                 info = None
-            if info is None:
-                time.sleep(_STEP_S)
-            else:
+            if info is not None:
                 self._reap(info)
+                continue
+            taken = signal.sigtimedwait(_AWAITED, rest_s)
+            if taken is not None:
+                self._handle(taken.si_signo)
 
     def _reap(self, info: Any) -> None:
         """The end is on disk before the zombie, which is its last trace, is gone."""
@@ -122,3 +130,7 @@ class Keeper:
             except OSError as error:
                 log("cannot write %s: %s; the end of %d is not kept" % (self._exits, error.strerror, info.si_pid))
         os.waitpid(info.si_pid, 0)
+
+
+def _never_called(_number: int, _frame: object) -> None:
+    """A handler for SIGCHLD, which the keeper blocks and takes by `sigwait`."""

@@ -8,7 +8,7 @@ import select
 import signal
 import time
 from itertools import count
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
@@ -31,6 +31,13 @@ class Timer:
             self._loop.forget_timer()
 
 
+class _Watch(NamedTuple):
+    """The callback of a descriptor, and the number of its registration."""
+
+    callback: Callable[[int], None]
+    registration: int
+
+
 class Loop:
     """Waits for descriptors, signals and timers. Callbacks run one after the other and must not wait."""
 
@@ -38,7 +45,8 @@ class Loop:
         self.monotonic = time.monotonic
         self.wall = time.time
         self._epoll = select.epoll()
-        self._watched: Dict[int, Callable[[int], None]] = {}
+        self._watched: Dict[int, _Watch] = {}
+        self._registrations = 0
         self._timers: List[Tuple[float, int, Timer]] = []
         self._forgotten = 0
         self._order = count()
@@ -47,11 +55,14 @@ class Loop:
 
     def watch(self, fd: int, callback: Callable[[int], None], events: int = READ) -> None:
         """Call ``callback(events)`` whenever ``fd`` is ready; a second call changes what is waited for."""
-        if fd in self._watched:
+        known = self._watched.get(fd)
+        if known is not None:
             self._epoll.modify(fd, events)
+            self._watched[fd] = _Watch(callback, known.registration)
         else:
             self._epoll.register(fd, events)
-        self._watched[fd] = callback
+            self._registrations += 1
+            self._watched[fd] = _Watch(callback, self._registrations)
 
     def unwatch(self, fd: int) -> None:
         """Forget ``fd``; must be called before it is closed."""
@@ -88,10 +99,14 @@ class Loop:
 
     def turn(self, patience_s: float = _LONGEST_WAIT_S) -> None:
         """Wait for something to happen, at most ``patience_s``, and run what is due."""
-        for fd, events in self._epoll.poll(self._patience(patience_s)):
-            callback = self._watched.get(fd)
-            if callback is not None:
-                callback(events)
+        ready = self._epoll.poll(self._patience(patience_s))
+        newest = self._registrations
+        for fd, events in ready:
+            watch = self._watched.get(fd)
+            # One registered since the poll only has the number of a descriptor that a callback of this turn closed. The
+            # event is not its own, and a read of it could wait for ever.
+            if watch is not None and watch.registration <= newest:
+                watch.callback(events)
         self._run_timers()
 
     def _patience(self, patience_s: float) -> float:

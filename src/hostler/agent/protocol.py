@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, cast
 
 PROTOCOL = 1
 VERSION = "0.1.0"
@@ -27,6 +27,7 @@ ChunkSpec = Tuple[str, int, int]
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _REQUIRED = object()
 _LARGEST_ECHO = 2048
+_FIRST_TOO_LARGE = 1 << 63
 _LONGEST_S = 1e12  # added to the time of day it is still a time; an integer may be too large for any float
 _FIELD_LEVELS = MAX_REQUEST_LEVELS - 3  # a field lies in its object, that in a list, that in the request
 
@@ -202,10 +203,24 @@ def id_list(raw: object, what: str) -> Tuple[List[str], Optional[RequestError]]:
 
 
 def integer(raw: object, what: str) -> int:
-    """A validated integer; raises RequestError."""
-    if type(raw) is not int:
-        raise RequestError("%s must be an integer, not %.80r" % (what, raw))
+    """A validated integer of at most 64 bits, as the system calls take; raises RequestError."""
+    if type(raw) is not int or not -_FIRST_TOO_LARGE <= raw < _FIRST_TOO_LARGE:
+        raise RequestError("%s must be an integer of at most 64 bits, not %s" % (what, _shown(raw)))
     return raw
+
+
+def seconds(raw: object, what: str) -> float:
+    """A validated number of seconds, not negative; raises RequestError."""
+    if not _is_seconds(raw):
+        raise RequestError("%s must be a number of seconds from 0 to %g, not %s" % (what, _LONGEST_S, _shown(raw)))
+    return float(cast(float, raw))
+
+
+def _shown(raw: object) -> str:
+    """A value for a message, shortened; an integer that is too long for Python to print, by its size."""
+    if type(raw) is int and raw.bit_length() > 128:
+        return "one of %d bits" % raw.bit_length()
+    return "%.80r" % (raw,)
 
 
 def _finite(text: str) -> float:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Dict, Iterator, List, Optional, Tuple
 
-from .protocol import Json, RequestError, integer
+from .protocol import Json, RequestError, integer, seconds
 
 NAMES_MAX = 1000
 """Artifacts of one request, whichever it is."""
@@ -37,7 +37,7 @@ def drop(root: str, endings: Tuple[str, ...], request: Json) -> Json:
 
     Raises RequestError, before anything is touched, where one is not called as artifacts are.
     """
-    names, unused_s = [str(name) for name in request["names"]], float(request["unused_s"])
+    names, unused_s = [str(name) for name in request["names"]], seconds(request["unused_s"], "unused_s")
     if len(names) > NAMES_MAX or not all(_is_artifact(name, endings) for name in names):
         raise RequestError("at most %d artifacts, each called <sha256> and one of %s" % (NAMES_MAX, ", ".join(endings)))
     _refuse_store(root)

@@ -6,6 +6,7 @@ import ctypes
 import os
 import re
 import sys
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,6 +25,8 @@ class Volume:
 
     def __init__(self, folders: Iterable[str]) -> None:
         self._folder = _open(folders)
+        self._mutex = threading.Lock()
+        """Held while the descriptor is copied or closed: a thread may `sync` while another one calls `close`."""
 
     @property
     def is_of_use(self) -> bool:
@@ -32,19 +35,32 @@ class Volume:
 
     def sync(self) -> bool:
         """Have everything on the disk. `False`: nothing was done, and each file has to be. Raises `OSError`."""
-        folder = self._folder
-        if folder is None or _waiting_bytes() > FOREIGN_BYTES:
+        if not self.is_of_use or _waiting_bytes() > FOREIGN_BYTES:
             return False
-        if ctypes.CDLL(None, use_errno=True).syncfs(folder):
-            number = ctypes.get_errno()
-            raise OSError(number, f"what came cannot be written: {os.strerror(number)}")
+        with self._mutex:
+            if self._folder is None:
+                return False
+            try:
+                folder = os.dup(self._folder)  # of the same open folder, so that no failure is missed
+            except OSError as error:
+                raise _unwritten(error.errno or 0) from error
+        try:
+            if ctypes.CDLL(None, use_errno=True).syncfs(folder):
+                raise _unwritten(ctypes.get_errno())
+        finally:
+            os.close(folder)
         return True
 
     def close(self) -> None:
-        """Let go of it."""
-        if self._folder is not None:
-            os.close(self._folder)
-            self._folder = None
+        """Let go of it; a call of `sync` in another thread goes on. A second call changes nothing."""
+        with self._mutex:
+            folder, self._folder = self._folder, None
+        if folder is not None:
+            os.close(folder)
+
+
+def _unwritten(number: int) -> OSError:
+    return OSError(number, f"what came cannot be written: {os.strerror(number)}")
 
 
 def _open(folders: Iterable[str]) -> int | None:

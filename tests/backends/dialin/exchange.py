@@ -19,6 +19,8 @@ from typing import Any
 from hostler.agent.build import build_zipapp
 from hostler.backends.dialin import Switchboard, context, fingerprint, self_signed
 from hostler.backends.dialin.switchboard import PROTOCOL
+from tests.backends.precompiled import precompile
+from tests.patience import PATIENCE_S
 
 JOURNAL = "0123456789ab"
 TOKENS = {"far": "a-token-of-its-own", "other": "another-token"}
@@ -47,6 +49,8 @@ class Exchange:
         program = others.get("program") or self.folder / "agent.pyz"
         if not program.exists():
             build_zipapp(program)
+            precompile(program.parent, program.name)
+        precompile(folder)
         (folder / "token").touch(0o600)
         (folder / "token").write_text(others.get("token", TOKENS["far"]) + "\n")
         command = [sys.executable, program, "dial", "--dir", folder, "--node", others.get("node", "far")]
@@ -57,15 +61,17 @@ class Exchange:
         return started
 
     async def end(self) -> None:
-        """Hang up on the switchboard, and end the diallers that still run."""
-        for writer in self.callers:
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+        """End the diallers that still run, and hang up on the switchboard."""
         for process in self.started:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
             process.communicate()
+        for writer in self.callers:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+        for _ in range(50):
+            await asyncio.sleep(0)  # the switchboard meets whoever has called until now, and nobody is half accepted
 
 
 @asynccontextmanager
@@ -78,8 +84,10 @@ async def exchange(folder: Path) -> AsyncIterator[Exchange]:
     try:
         yield made
     finally:
-        await calls.close()
-        await made.end()
+        try:
+            await made.end()
+        finally:
+            await calls.close()
 
 
 def _certificate(folder: Path) -> Path:
@@ -103,7 +111,7 @@ class Caller:
 
     async def hear(self) -> dict[str, Any]:
         """The next line; nothing if it is hung up on."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             with contextlib.suppress(ConnectionError, ssl.SSLError):
                 return dict(json.loads(await self.reader.readline() or b"{}"))
             return {}

@@ -27,10 +27,12 @@ from hostler.runtime.shelf import ShelfStore
 from hostler.stores.base import ObjectName, at_once
 from tests.backends.dialin.exchange import JOURNAL, Exchange, exchange
 from tests.backends.watching import Watch
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
-async def made(tmp_path: Path) -> AsyncIterator[Exchange]:
+async def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Exchange]:
+    monkeypatch.setattr(node, "CALL_S", PATIENCE_S)
     async with exchange(tmp_path / "exchange") as found:
         yield found
 
@@ -246,7 +248,7 @@ async def test_a_switchboard_that_was_away_is_called_again(made: Exchange, tmp_p
 
 
 async def taken(made: Exchange, calls: switchboard.Switchboard) -> asyncio.StreamWriter:
-    call = await calls.take("far", 20.0)
+    call = await calls.take("far", PATIENCE_S)
     call.writer.close()
     return call.writer
 

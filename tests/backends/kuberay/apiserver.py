@@ -14,7 +14,7 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -25,6 +25,8 @@ from lightkube.codecs import resource_registry
 from hostler.backends.kuberay.definitions import Definitions
 from hostler.backends.kuberay.objects import Manifest
 from hostler.backends.kuberay.rules import QUEUE
+from tests.patience import PATIENCE_S
+from tests.servers import QuietServer
 
 Key = tuple[str, str, str, str]
 """Group and version, plural, namespace, name."""
@@ -44,7 +46,6 @@ KINDS = {
     "route.openshift.io/v1": {"routes": "Route"},
     "kueue.x-k8s.io/v1beta1": {"clusterqueues": "ClusterQueue", "localqueues": "LocalQueue", "workloads": "Workload"},
 }
-PATIENCE_S = 30.0
 NO_ROOM = (
     "couldn't assign flavors to pod set workers: insufficient unused quota for cpu in flavor default, 6 more needed"
 )
@@ -87,6 +88,8 @@ class World:
     odd: Callable[[str, str], tuple[int, str, str] | None] = lambda _method, _path: None
     """By method and path with its query: status, kind and text of an answer that is given instead; `None`: none is."""
     changed: threading.Condition = field(default_factory=threading.Condition)
+    over: bool = False
+    """Whether streams of it end, as the server does."""
     version: int = 100
 
     def get(self, plural: str, name: str, namespace: str = "rl") -> Manifest:
@@ -249,15 +252,14 @@ class World:
         return self.store(key, made)
 
 
-def serve(world: World) -> ThreadingHTTPServer:
+def serve(world: World) -> QuietServer:
     """A server of a world, on a free port; `shutdown` ends it."""
 
     class Handler(_Handler):
         pass
 
     Handler.world = world
-    made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made.daemon_threads = True
+    made = QuietServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
     return made
 
@@ -294,6 +296,8 @@ def _bare(kind: Any) -> Any:
 class _Handler(BaseHTTPRequestHandler):
     world: World
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    """Head and body go as two writes: with it, the second would wait 40 ms for word of the first."""
 
     def do_GET(self) -> None:
         self._answer()
@@ -403,7 +407,7 @@ class _Handler(BaseHTTPRequestHandler):
         while True:
             with self.world.changed:
                 new = [each for each in self.world.events if each[0] > seen]
-                if not new and not self.world.changed.wait(PATIENCE_S):
+                if self.world.over or (not new and not self.world.changed.wait(PATIENCE_S)):
                     return self._chunk(b"")
             for version, event, own, manifest in new:
                 seen = version
@@ -419,7 +423,7 @@ class _Handler(BaseHTTPRequestHandler):
         while True:
             with self.world.changed:
                 lines, over = self.world.logs[pod][at:], pod in self.world.ended or query.get("follow") != "true"
-                if not lines and not over and not self.world.changed.wait(PATIENCE_S):
+                if self.world.over or (not lines and not over and not self.world.changed.wait(PATIENCE_S)):
                     over = True
             at += len(lines)
             for line in lines:

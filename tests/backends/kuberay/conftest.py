@@ -83,5 +83,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, f"http://127.0.0.1:{server.server_port}")))
     monkeypatch.setenv("HOME", str(tmp_path))
     yield made
+    with made.changed:
+        made.over = True
+        made.changed.notify_all()
     server.shutdown()
     server.server_close()

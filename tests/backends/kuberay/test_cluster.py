@@ -47,7 +47,9 @@ def did(cluster: Cluster, rendered: Rendered, *, dry_run: bool = False, force: b
     return {each.did for each in cluster.apply(rendered.manifests, dry_run=dry_run, force=force)}
 
 
-@pytest.mark.parametrize("name", ["smallest", "queued", "openshift"])
+@pytest.mark.parametrize(
+    "name", ["smallest", *(pytest.param(each, marks=pytest.mark.long) for each in ("queued", "openshift"))]
+)
 def test_a_server_takes_what_is_rendered_and_takes_it_once(cluster: Cluster, world: World, name: str) -> None:
     rendered = fleet(name)
     assert did(cluster, rendered, dry_run=True) == {"created"}
@@ -124,6 +126,7 @@ def test_a_job_that_waits_in_a_queue_runs_and_ends(cluster: Cluster, world: Worl
     assert list(seen) == []
 
 
+@pytest.mark.long
 def test_a_job_that_fails_says_why(cluster: Cluster, world: World) -> None:
     did(cluster, fleet("smallest"))
     assert cluster.standing(fleet("smallest").main).phase == "new"
@@ -194,9 +197,16 @@ WATCHES = {
     "an event of nothing": event("MODIFIED", None),
     "a bookmark": event("BOOKMARK", SHORT),
 }
+FEW_WATCHES = ("no events", "too old a version, as an event", "a page of a gateway", "in trouble")
 
 
-@pytest.mark.parametrize("said", WATCHES.values(), ids=WATCHES)
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(said, id=name, marks=() if name in FEW_WATCHES else pytest.mark.long)
+        for name, said in WATCHES.items()
+    ],
+)
 def test_a_watch_that_tells_nothing_is_begun_anew_ever_more_rarely(
     cluster: Cluster, world: World, rests: list[float], said: tuple[int, str, str]
 ) -> None:
@@ -238,9 +248,22 @@ ODD = {
     "an odd one": (200, "application/json", json.dumps({**SHORT, "spec": "x", "status": [1]})),
     **{f"{code}": failed(code) for code in (400, 401, 403, 409, 410, 422, 429, 500, 503)},
 }
+FEW_ODD = (
+    "a page",
+    "a failure that says it is JSON",
+    "somewhere else",
+    "a list",
+    "half an object",
+    "403",
+    "410",
+    "503",
+)
 
 
-@pytest.mark.parametrize("said", ODD.values(), ids=ODD)
+@pytest.mark.parametrize(
+    "said",
+    [pytest.param(said, id=name, marks=() if name in FEW_ODD else pytest.mark.long) for name, said in ODD.items()],
+)
 def test_whatever_a_server_answers_is_told_of_and_nothing_is_made_of_it(
     cluster: Cluster, world: World, said: tuple[int, str, str]
 ) -> None:

@@ -14,9 +14,12 @@ import pytest
 from hostler.backends.kuberay.folder import write
 from hostler.backends.kuberay.sources import render
 from hostler.settings import load
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from tests.backends.kuberay.apiserver import World
+
+pytestmark = pytest.mark.services
 
 FLEETS = Path(__file__).parent / "fleets"
 CHECKS_ITSELF = (1, 27)
@@ -38,7 +41,7 @@ def run(kubectl: str, version: tuple[int, int], world: World) -> Run:
 
     def call(*words: str) -> subprocess.CompletedProcess[str]:
         old = ["--validate=false"] if version < CHECKS_ITSELF and words[0] == "apply" else []
-        return subprocess.run([kubectl, *words, *old], capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run([kubectl, *words, *old], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
     return call
 

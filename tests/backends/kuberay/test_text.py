@@ -6,7 +6,7 @@ import re
 
 import pytest
 import yaml
-from hypothesis import example, given, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from hostler.backends.kuberay.text import stream, written
 
@@ -18,6 +18,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=30)
 @given(st.dictionaries(WORDS, VALUES, max_size=5))
 @example({"a": "\n\x85", "b": "\n\u2028", "c": "x\r\ny", "d": "\n\u2029 z"})
 def test_what_is_written_is_read_again(value: dict[str, object]) -> None:

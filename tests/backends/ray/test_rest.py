@@ -182,3 +182,16 @@ def test_certificates_that_are_none_are_an_error_of_the_settings(tmp_path: Path)
     for name in ("empty", "nowhere"):
         with pytest.raises(SettingsError, match=r"ray\.ca"):
             made_by_runtime(Door(address="https://ray:8265", ca=tmp_path / name))
+
+
+@pytest.mark.parametrize("amounts", ["[1.0, -1e999]", "[NaN, 8.0]", f"[0, {10**400}]", "[-1.5e308, 1.5e308]"])
+async def test_free_amounts_that_are_not_finite_are_unknown(amounts: str) -> None:
+    said = f'{{"data": {{"clusterStatus": {{"loadMetricsReport": {{"usage": {{"CPU": {amounts}}}}}}}}}}}'
+    async with dashboard(answer(said)) as rest:
+        assert await rest.free() == {}
+
+
+async def test_machine_with_an_integer_beyond_a_float_is_refused() -> None:
+    async with dashboard(nodes(resources_total={"CPU": 10**400})) as rest:
+        with pytest.raises(RayDown, match="cannot be understood"):
+            await rest.machines()

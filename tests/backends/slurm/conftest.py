@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from hostler.backends.slurm import attending, cancelling, cluster, following, pool, submitting, verdicts
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -16,12 +17,12 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is waited for takes a moment."""
+    """Every wait takes a moment, except the one for a verdict, which the next look at the queue brings."""
     moments: Sequence[tuple[object, str, object]] = (
         (cancelling, "REST_S", 0.03),
         (following, "GRACE_S", 0.1),
         (following, "UNEXPLAINED_S", 0.6),
-        (verdicts, "UNEXPLAINED_S", 0.6),
+        (verdicts, "UNEXPLAINED_S", PATIENCE_S),
         (pool, "SHOW_EVERY_S", 0.02),
         (pool, "READ_RESTS_S", (0.03, 0.03, 0.03)),
         (cluster, "SOON_S", 0.01),

@@ -7,7 +7,7 @@ Installed under their names in a folder for PATH (`install`), it reads and write
      "accounting": "on",                      or "none", "down"
      "modes": {"squeue": ["down", "cut"]},    how the next calls of a command go ("*": of any other), one that ends
                                               with "!" for good: ok, down, slow, cut, lost, noise, garbage, refuse:TEXT
-     "slow_s": 30,
+     "slow_s": 600,                           seconds that a slow command sleeps after its work, marked by a file `slow`
      "user": "me",
      "refuses": {"--account=x": "TEXT"},      submissions with such an option are refused with this text
      "plan": {"NAME": [...]},                 states of jobs of this name ("*": of any other), one for each look at the
@@ -50,8 +50,9 @@ OVER = (
     "BOOT_FAIL",
     "DEADLINE",
 )
+SLOW = "slow"
 EMPTY: dict[str, Any] = {
-    "now": None, "next": 1, "accounting": "on", "modes": {}, "slow_s": 30, "user": "me", "refuses": {}, "plan": {},
+    "now": None, "next": 1, "accounting": "on", "modes": {}, "slow_s": 600, "user": "me", "refuses": {}, "plan": {},
     "run": False, "partitions": [], "jobs": {},
 }  # fmt: skip
 
@@ -98,7 +99,10 @@ def main(folder: Path, command: str, argv: Sequence[str]) -> int:
         mode = _mode(table, command)
         fault = _fault(command, mode, table)
         out, err, status = ("", fault, 1) if fault else _COMMANDS[command](table, list(argv), stdin, folder)
-    return _answer(mode, out, err, status, table["slow_s"])
+    if mode == "slow":
+        (folder / SLOW).touch()
+        time.sleep(table["slow_s"])
+    return _answer(mode, out, err, status)
 
 
 def _mode(table: Json, command: str) -> str:
@@ -121,10 +125,8 @@ def _fault(command: str, mode: str, table: Json) -> str | None:
     return None
 
 
-def _answer(mode: str, out: str, err: str, status: int, slow_s: float) -> int:
+def _answer(mode: str, out: str, err: str, status: int) -> int:
     """What was done is done; what is told of it depends."""
-    if mode == "slow":
-        time.sleep(slow_s)
     if mode == "lost":
         err, status, out = "socket: Socket timed out on send/recv operation\n", 1, ""
     if mode == "noise":

@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import threading
 import time
+from asyncio.base_subprocess import BaseSubprocessTransport
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
+from weakref import WeakSet
 
 from hostler.backends.slurm.commands import NoAccounting, Options, SlurmDown
 from hostler.backends.slurm.desk import Desk, News, OnLost, OnNews, opened
 from hostler.backends.slurm.parsing import AccountingRow, Gres, JobRecord, NodeRow, Parsed, PartitionRecord, QueueRow
 from hostler.backends.slurm.states import read_state
+from tests.patience import PATIENCE_S
 
 Json = dict[str, Any]
-PATIENCE_S = 20.0
 HELLO: Final[Mapping[str, Any]] = {"type": "hello", "protocol": 1, "root": "/shared", "host": "login", "user": "me"}
 
 
@@ -31,10 +32,27 @@ async def until(true: Callable[[], Any]) -> Any:
     return found
 
 
+_STARTED: WeakSet[Any] = WeakSet()
+"""Every process that an event loop has started: to look for them among all objects takes a third of a second."""
+_start = BaseSubprocessTransport.__init__
+
+
+def _noted(self: Any, *given: Any, **more: Any) -> None:
+    _STARTED.add(self)
+    _start(self, *given, **more)
+
+
+BaseSubprocessTransport.__init__ = _noted  # type: ignore[method-assign]
+
+
 async def reaped() -> None:
-    """Wait until every process that this one has started, and let go, is known to have ended."""
-    await until(lambda: not any(thread.name.startswith("waitpid-") for thread in threading.enumerate()))
-    await asyncio.sleep(0.01)
+    """Wait until every process that this event loop has started, and let go, is known to have ended.
+
+    Else the loop is closed before it hears of that, and a later test is charged with a process that still runs.
+    """
+    loop = asyncio.get_running_loop()
+    started = [each for each in _STARTED if each._loop is loop]
+    await until(lambda: all(each.get_returncode() is not None for each in started))
 
 
 @dataclass
@@ -264,6 +282,8 @@ class Table:
         self.accounts: bool | None = True
         """`None`: none are kept; `False`: they cannot be asked now."""
         self.submitted: list[Options] = []
+        self.lists = True
+        """Whether the queue has what is submitted from now on."""
         self.partition, self.max_time_s = "gpu", 86400.0
         self.array_size = "1001"
         self._count = 0
@@ -335,7 +355,7 @@ class Table:
         number = f"{self._count}00"
         self.submitted.append(options)
         tasks: Sequence[int | None] = [None] if options.tasks is None else range(options.tasks)
-        self.known += [Job(id=number, name=options.name, task=task) for task in tasks]
+        self.known += [Job(id=number, name=options.name, task=task, listed=self.lists) for task in tasks]
         return number
 
     def _cancel(self, ids: Sequence[str]) -> None:

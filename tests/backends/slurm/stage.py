@@ -25,16 +25,19 @@ from hostler.model.inputs import Closed, Ended, Input, LinkUp, PoolSeen, Request
 from hostler.model.pools import Mode, SlotSeen
 from hostler.model.work import DeviceKind, WorkKind
 
-from .scripted import Agent, Job, Post, Table, until
+from .scripted import PATIENCE_S, Agent, Job, Post, Table, until
 
 Told = TypeVar("Told")
 
 
 class RealClock:
-    """The time."""
+    """The time of the system plus `ahead_s`, which a test increases where it would have to wait."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
 
     def now(self) -> float:
-        return time.time()
+        return time.time() + self.ahead_s
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -90,7 +93,8 @@ class Stage:
         self.durable = True
         self.lost: list[str] = []
         self.desks: list[Desk] = []
-        self.cluster = Cluster("hpc", RealClock(), open_desk=self._open, slurm_at=self._slurm_at, poll_s=0.03)
+        self.clock = RealClock()
+        self.cluster = Cluster("hpc", self.clock, open_desk=self._open, slurm_at=self._slurm_at, poll_s=0.03)
         self.pool = self.another("gpu", path, use)
         self._epoch = 0
         self._observing: asyncio.Task[None] | None = None
@@ -131,7 +135,7 @@ class Stage:
     async def broken(self) -> None:
         """Wait for the end of the link."""
         assert self._observing is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await self._observing
 
     async def cut(self) -> LinkUp:

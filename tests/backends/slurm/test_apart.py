@@ -23,8 +23,9 @@ from hostler.model.commands import AttemptOrder
 from hostler.model.errors import FilesError, LinkLost
 from hostler.model.files import Fetch
 from hostler.model.inputs import NodeFound, Submitted
+from tests.backends.precompiled import precompile
 
-from .scripted import until
+from .scripted import PATIENCE_S, reaped, until
 from .stage import Stage, chunks, order, terms, worker
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -42,6 +43,7 @@ class Apart(Stage):
         self.store = Store(results=path / "results", artifacts=path / "artifacts")
         self.freight = Freight("login", self._files, Packer(skip=path / "state"), self.store)
         self.project.mkdir()
+        precompile(self.there / opening.CODE)
         (self.project / "words").write_text(SAID)
         super().__init__(path, use)
 
@@ -60,8 +62,9 @@ class Apart(Stage):
         """Hang up, and wait for the processes there to end."""
         self.freight.carrier.close()
         for each in self.processes:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 await each.wait()
+        await reaped()
 
     @property
     def apart(self) -> ApartPool:
@@ -86,8 +89,10 @@ async def apart(path: Path) -> AsyncIterator[Apart]:
     try:
         yield made
     finally:
-        await made.leave()
-        await made.close_files()
+        try:
+            await made.leave()
+        finally:
+            await made.close_files()
 
 
 async def test_the_node_says_that_its_files_are_its_own(tmp_path: Path) -> None:

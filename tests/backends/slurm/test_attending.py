@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
 from hostler.agent.protocol import ALLOCATION_ENDS
+from hostler.backends.slurm import following
 from hostler.backends.slurm.states import STATES, Outcome, Phase
 from hostler.model.inputs import Closed, Ended, Returned, Trouble
 from hostler.model.pools import SlotPhase
+from tests.patience import PATIENCE_S
 
 from .scripted import Agent, until
 from .stage import Stage, an_ask, chunks, order, stage, worker
@@ -19,6 +20,8 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 OVER = [name for name, (_, phase, _) in STATES.items() if phase is Phase.OVER]
 ALIVE = [name for name, (_, phase, _) in STATES.items() if phase is not Phase.OVER]
+FEW_ALIVE = ("PENDING", "RUNNING", "REQUEUED")
+"""Those of which the whole story is played in `make test`; what each word means, tests of `states` say."""
 SHOWN = [*OVER, "CANCELLED by 1000", "COMPLETED+", "OUT_OF_ME+"]
 REASONS = {Outcome.PREEMPTED: "stopped", Outcome.OUT_OF_MEMORY: "memory", Outcome.TIMEOUT: "short"}
 
@@ -102,7 +105,15 @@ async def test_what_it_has_said_itself_wins(tmp_path: Path, state: str) -> None:
         await it.closed()
 
 
-@pytest.mark.parametrize("state", [*ALIVE, "NO_SUCH_STATE", "RUNNING,NEW", "nonsense !"])
+@pytest.mark.parametrize(
+    "state",
+    [
+        *(each if each in FEW_ALIVE else pytest.param(each, marks=pytest.mark.long) for each in ALIVE),
+        "NO_SUCH_STATE",
+        pytest.param("RUNNING,NEW", marks=pytest.mark.long),
+        "nonsense !",
+    ],
+)
 async def test_whatever_else_it_is_it_lives(tmp_path: Path, state: str) -> None:
     async with stage(tmp_path) as it:
         token = await it.submitted(order("j1.1"))
@@ -136,34 +147,43 @@ async def test_time_that_is_up_is_nobodys_fault_where_work_is_saved(tmp_path: Pa
         assert (await it.ended("j1.1")).reason == expected
 
 
-async def test_without_a_trace_it_is_given_up_in_the_end_and_says_so(tmp_path: Path) -> None:
+async def test_without_a_trace_it_is_given_up_in_the_end_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "UNEXPLAINED_S", 3600.0)
     async with stage(tmp_path) as it:
         token = await it.submitted(order("j1.1"))
         job = it.job(token)
         job.listed, job.recorded = False, ""
         await it.looks(5)
         assert it.all(Ended) == []
+        it.clock.ahead_s += 3600.0
         end = await it.ended("j1.1")
         assert end.reason == "lost"
         assert "does not say what became of it" in str(end.error)
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "PENDING"])
-async def test_what_accounting_never_hears_the_end_of_is_given_up(tmp_path: Path, state: str) -> None:
+async def test_what_accounting_never_hears_the_end_of_is_given_up(
+    tmp_path: Path, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A slurmctld that lost its memory has never told it."""
+    monkeypatch.setattr(following, "UNEXPLAINED_S", 3600.0)
     async with stage(tmp_path) as it:
         token = await it.submitted(order("j1.1"))
         await it.running(token, "j1.1")
         it.job(token).listed, it.job(token).recorded = False, state
         await it.looks(3)
         assert it.all(Ended) == []
+        it.clock.ahead_s += 3600.0
         end = await it.ended("j1.1")
         assert end.reason == "lost"
         assert "does not say what became of it" in str(end.error)
         await it.closed()
 
 
-async def test_a_row_that_is_missing_for_a_cycle_means_nothing(tmp_path: Path) -> None:
+async def test_a_row_that_is_missing_for_a_cycle_means_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "GRACE_S", 3600.0)
     async with stage(tmp_path) as it:
         token = await it.submitted(order("j1.1"))
         agent = await it.begun(token)
@@ -178,8 +198,9 @@ async def test_a_row_that_is_missing_for_a_cycle_means_nothing(tmp_path: Path) -
         assert (await it.ended("j1.1")).exit_code == 0
 
 
-async def test_a_verdict_that_comes_late_counts(tmp_path: Path) -> None:
+async def test_a_verdict_that_comes_late_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Accounting writes it down a while after the queue has forgotten it."""
+    monkeypatch.setattr(following, "UNEXPLAINED_S", PATIENCE_S)
     async with stage(tmp_path) as it:
         token = await it.submitted(order("j1.1"))
         await it.running(token, "j1.1")
@@ -214,17 +235,26 @@ async def test_a_journal_that_cannot_be_read_now_is_read_later(tmp_path: Path) -
         await it.closed()
 
 
-async def test_who_still_talks_is_not_gone(tmp_path: Path) -> None:
+async def test_allocation_unknown_to_slurm_lives_while_its_pilot_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As where the cluster's controller came up again with an older state."""
     async with stage(tmp_path) as it:
+        monkeypatch.setattr(following, "UNEXPLAINED_S", 3600.0)
         token = await it.submitted(order("j1.1"))
         await it.running(token, "j1.1")
         it.job(token).name = "somebody-else"
         it.table.of("somebody-else").listed = False
-        for _ in range(40):
+        await it.looks()
+        (berth,) = [each for _, each in it.pool._holdings.berths()]
+        for _ in range(3):
+            it.clock.ahead_s += 2000.0
+            heard_at = it.clock.now()
             it.post.data(next(iter(it.post.streams)), {"type": "telemetry", "devices": []})
-            await asyncio.sleep(0.05)
+            await until(lambda heard_at=heard_at: (berth.heard_at or 0.0) >= heard_at)
+            await it.looks()
         assert not it.all(Ended)
+        it.clock.ahead_s += 4000.0
         await it.ended("j1.1")
 
 

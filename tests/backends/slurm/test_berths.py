@@ -49,7 +49,7 @@ def batch(*berths: Berth, token: str = "t", job: str | None = "820", **more: obj
         (None, HOUR, "lost"),
     ],
 )
-def test_who_is_to_blame(outcome: Outcome | None, time: Span, reason: str) -> None:
+def test_end_reason_of_an_allocation(outcome: Outcome | None, time: Span, reason: str) -> None:
     assert reason_of(outcome, time) == reason
 
 

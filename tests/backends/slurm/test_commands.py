@@ -161,7 +161,7 @@ async def test_where_there_is_no_sacct_the_queue_has_to_do(folder: Path) -> None
 async def test_a_submission_may_have_been_made(folder: Path, mode: str, unknown: bool) -> None:
     with table_of(folder) as table:
         table["modes"] = {"sbatch": [mode]}
-    cluster, _ = slurm(Impatient(folder))
+    cluster, _ = slurm((Impatient if mode == "slow" else Here)(folder))
     with pytest.raises(SlurmDown) as caught:
         await submit(folder, cluster)
     assert caught.value.unknown is unknown
@@ -179,13 +179,13 @@ async def test_a_site_may_talk_before_the_id(folder: Path) -> None:
     assert caught.value.unknown
 
 
-@pytest.mark.parametrize("mode", ["cut", "slow", "down", "lost"])
+@pytest.mark.parametrize("mode", ["cut", pytest.param("slow", marks=pytest.mark.long), "down", "lost"])
 @pytest.mark.parametrize("command", ["squeue", "sinfo", "scontrol", "sacct"])
-async def test_who_cannot_be_asked_has_said_nothing(folder: Path, command: str, mode: str) -> None:
+async def test_slurm_command_that_fails_raises_slurm_down(folder: Path, command: str, mode: str) -> None:
     with table_of(folder) as table:
         table["modes"] = {command: [mode]}
     clock = Wound()
-    cluster, budget = slurm(Impatient(folder), clock)
+    cluster, budget = slurm((Impatient if mode == "slow" else Here)(folder), clock)
     asked = {"squeue": cluster.queue, "sinfo": cluster.nodes, "scontrol": cluster.partitions}
     with pytest.raises(SlurmDown) as caught:
         await (cluster.accounting(["1"], 0.0) if command == "sacct" else asked[command]())

@@ -14,6 +14,7 @@ import pytest
 from hostler.backends.slurm import desk as desks, opening
 from hostler.backends.slurm.desk import Desk, News, opened
 from hostler.model.errors import FilesError, LinkLost, LinkRefused, NotFound
+from tests.backends.precompiled import precompile
 
 from .scripted import HELLO, PATIENCE_S, Agent, Post, desk_at, reaped, until
 
@@ -23,6 +24,7 @@ async def real(root: Path, news: list[News] | None = None) -> AsyncIterator[Desk
     """A desk at a real post on this machine."""
     told = [] if news is None else news
     here = opening.Here(root)
+    precompile(root / opening.CODE)
     desk = await opened(here.open, "this machine", told.append, lambda _why: None, here.ended)
     try:
         yield desk
@@ -38,17 +40,20 @@ async def real(root: Path, news: list[News] | None = None) -> AsyncIterator[Desk
 async def test_it_runs_commands_there_and_tells_how_they_ended(tmp_path: Path) -> None:
     async with real(tmp_path) as desk:
         assert desk.hello["root"] == str(tmp_path)
-        ran = await desk.run(["sh", "-c", "cat; echo bad >&2; exit 3"], stdin="in", env={"L": None}, timeout_s=10)
+        ran = await desk.run(
+            ["sh", "-c", "cat; echo bad >&2; exit 3"], stdin="in", env={"L": None}, timeout_s=PATIENCE_S
+        )
         assert (ran.status, ran.out, ran.err, ran.timed_out, ran.cut) == (3, "in", "bad\n", False, False)
         slow = await desk.run(["sleep", "60"], timeout_s=0.1)
         assert slow.timed_out
-        missing = await desk.run(["no-such-program"], timeout_s=10)
+        missing = await desk.run(["no-such-program"], timeout_s=PATIENCE_S)
         assert missing.status is None
         assert "no-such-program" in missing.err
 
 
-async def test_it_has_ended_when_that_was_waited_for(tmp_path: Path) -> None:
+async def test_it_has_ended_when_that_was_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only its output has: else the loop that ran it closes before it is reaped, and complains to the terminal."""
+    monkeypatch.setattr(opening, "ENDED_S", PATIENCE_S)
     slow = tmp_path / "slow"
     slow.write_text(f'#!/bin/sh\n{sys.executable} "$@"; exec >&-; sleep 0.5; touch {tmp_path}/over\n')
     slow.chmod(0o755)
@@ -160,7 +165,7 @@ async def test_garbage_ends_it_at_once_and_everybody_is_told(bad: bytes) -> None
         await until(lambda: post.ops("prepare"))
         post.send(bad)
         post.hang_up() if not bad.endswith(b"\n") else None
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             with pytest.raises(LinkLost):
                 await asking
         assert len(lost) == 1
@@ -298,13 +303,12 @@ async def _begin(said: bytes | None, lost: list[str]) -> None:
     words = "" if said is None else said.decode()
     end = "sys.exit()" if said == b"" else "sys.stdin.read()"
     program = f"import sys; sys.stdout.write({words!r}); sys.stdout.flush(); {end}"
-    started: list[asyncio.subprocess.Process] = []
+    # Before anybody waits: a start that is given up half way would leave the process behind.
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-S", "-c", program, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
 
     async def open_streams() -> desks.Streams:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-S", "-c", program, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-        )
-        started.append(process)
         assert process.stdout is not None
         assert process.stdin is not None
         return process.stdout, process.stdin
@@ -313,7 +317,7 @@ async def _begin(said: bytes | None, lost: list[str]) -> None:
         await opened(open_streams, "a test", lambda _news: None, lost.append)
     finally:
         async with asyncio.timeout(PATIENCE_S):
-            await started[0].wait()
+            await process.wait()
         await reaped()
 
 

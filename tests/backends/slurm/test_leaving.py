@@ -13,7 +13,7 @@ from hostler.backends.slurm import pool
 from hostler.model.inputs import Closed, Ended
 from hostler.model.pools import Batch, BatchTask, Mode, Span
 
-from .scripted import DOWN, until
+from .scripted import DOWN, PATIENCE_S, until
 from .stage import Stage, order, stage, terms
 
 TIME = Span(seconds=3600.0, longest=False, saves=False)
@@ -37,9 +37,9 @@ def barred(it: Stage) -> dict[str, str]:
 async def _stopped_under_way(it: Stage) -> asyncio.Event:
     """An attempt is stopped while its submission has not answered, nor the queue shown it; the event lets it answer."""
     held = it.table.held["sbatch"] = asyncio.Event()
+    it.table.lists = False  # before a look at the queue can find it there
     await it.pool.launch([order("j1.1")])
     await until(lambda: it.table.submitted)
-    it.table.known[-1].listed = False
     await it.pool.stop(["j1.1"], "why")
     assert (await it.ended("j1.1")).reason == "stopped"
     return held
@@ -79,13 +79,14 @@ async def test_where_nothing_can_be_cancelled_the_job_finds_nothing_to_do(tmp_pa
         assert it.job(token, 0).state == "PENDING"
 
 
-async def test_who_leaves_does_not_wait_for_what_is_wanted(tmp_path: Path) -> None:
+async def test_who_leaves_does_not_wait_for_what_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who comes next finds it by its name."""
+    monkeypatch.setattr(pool, "ANSWERS_S", 3600.0)
     async with stage(tmp_path) as it:
         held = it.table.held["sbatch"] = asyncio.Event()
         await it.pool.launch([order("j1.1")])
         await until(lambda: it.table.submitted)
-        async with asyncio.timeout(0.5):
+        async with asyncio.timeout(PATIENCE_S):
             await it.pool.release()
         assert it.table.cancelled == []
         assert barred(it) == {}

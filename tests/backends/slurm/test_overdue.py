@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from hostler.agent.protocol import ALLOCATION_ENDS
 from hostler.backends.slurm import overdue
 from hostler.backends.slurm.berths import Berth, Stop
 from hostler.model.commands import ChunkOrder
-from hostler.model.inputs import Trouble
+from hostler.model.inputs import Started, Trouble
+from tests.patience import PATIENCE_S
 
 from .scripted import Agent, until
 from .stage import Stage, chunks, order, stage, worker
@@ -81,14 +83,17 @@ async def _hangs(it: Stage, *attempts: str) -> tuple[str, Agent]:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_what_is_suspended_is_cancelled_and_ends_as_it_was_asked_to(tmp_path: Path) -> None:
+async def test_what_is_suspended_is_cancelled_and_ends_as_it_was_asked_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overdue, "AGAIN_S", 3600.0)
     async with stage(tmp_path) as it:
         token, _ = await _hangs(it, "j1.1")
         it.job(token).state = "SUSPENDED"
         await it.pool.stop(["j1.1"], "why")
         await until(lambda: it.table.cancelled)
         assert it.table.cancelled == ["100"]
-        (said,) = it.all(Trouble)
+        said = await it.first(Trouble)
         assert said.what == "j1.1: asked to end, and not heard to have; job 100 (SUSPENDED) is cancelled"
         it.job(token).state = "CANCELLED by 0"
         assert ((await it.ended("j1.1")).reason, (await it.ended("j1.1")).error) == ("stopped", "why")
@@ -101,10 +106,10 @@ async def test_it_is_cancelled_again_while_it_does_not_go(tmp_path: Path) -> Non
     async with stage(tmp_path) as it:
         token, _ = await _hangs(it, "j1.1")
         it.job(token).state = "COMPLETING"
+        began = time.monotonic()
         await it.pool.stop(["j1.1"], "why")
-        await until(lambda: it.table.calls["scancel"] >= 2)
-        await it.looks(3)
-        assert it.table.calls["scancel"] <= 3, "not at every look"
+        await until(lambda: it.table.calls["scancel"] >= 3)
+        assert time.monotonic() - began >= 2 * overdue.AGAIN_S, "not at every look"
 
 
 @pytest.mark.usefixtures("impatient")
@@ -124,17 +129,20 @@ async def test_an_agent_that_comes_to_itself_says_how_it_ended(tmp_path: Path) -
 
 @pytest.mark.usefixtures("impatient")
 async def test_what_else_an_agent_that_talks_has_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overdue, "MARGIN_S", 3.0)  # looks take their time on a busy machine
+    monkeypatch.setattr(overdue, "MARGIN_S", 2 * PATIENCE_S)
     async with stage(tmp_path, "pilot") as it:
         token, agent = await _hangs(it, "j1.1")
         await it.pool.launch([order("j2.1")])
         await until(lambda: len(agent.asked("launch")) == 2)
         await it.pool.stop(["j1.1"], "why")
-        for _ in range(10):
+        for heard in range(1, 6):
+            it.clock.ahead_s += PATIENCE_S
             it.post.tell(agent, "started", attempt="j2.1", pid=1, pid_start=1)
+            await until(lambda heard=heard: len(it.all(Started)) == heard)
             await it.looks(2)
         assert it.table.cancelled == []
-        await until(lambda: it.table.cancelled)  # it says nothing more
+        it.clock.ahead_s += 2 * PATIENCE_S  # it says nothing more
+        await until(lambda: it.table.cancelled)
         it.job(token).state = "CANCELLED by 0"
         assert (await it.ended("j1.1")).reason == "stopped"
         assert (await it.ended("j2.1")).reason == "lost"
@@ -153,8 +161,8 @@ async def test_chunks_that_do_not_come_back_are_fetched_back(tmp_path: Path, mon
         await it.closed()
 
 
-@pytest.mark.usefixtures("impatient")
-async def test_what_ends_in_time_is_not_cancelled(tmp_path: Path) -> None:
+async def test_what_ends_in_time_is_not_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overdue, "MARGIN_S", PATIENCE_S)
     async with stage(tmp_path, "pilot") as it:
         _, agent = await _hangs(it, "j1.1")
         await it.pool.lend(worker(), chunks("j9.1"))
@@ -162,5 +170,6 @@ async def test_what_ends_in_time_is_not_cancelled(tmp_path: Path) -> None:
         it.post.tell(agent, "ended", attempt="j1.1", reason="stopped", error="why")
         await it.ended("j1.1")
         await it.rest()
+        it.clock.ahead_s += 2 * PATIENCE_S
         await it.looks(3)
         assert it.table.cancelled == []

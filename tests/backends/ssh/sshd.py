@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -14,10 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hostler.backends.ssh import Habits, Target
+from tests.patience import PATIENCE_S
+from tests.ports import SSHD
 
 BINARY = shutil.which("sshd") or "/usr/sbin/sshd"
-UP_S = 10.0
 MISSING = None if Path(BINARY).exists() else "there is no sshd here; `apt-get install openssh-server` brings it"
+
+
+class PortTaken(Exception):
+    """Somebody else listens there."""
 
 
 @dataclass
@@ -65,20 +71,37 @@ def running(folder: Path, *options: str, port: int | None = None) -> Iterator[Ss
             subprocess.run(
                 ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name)], check=True
             )
-    port = port or _free_port()
+    server = _started(folder, options, port) if port else _at_a_free_port(folder, options)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.kill()
+
+
+def _at_a_free_port(folder: Path, options: tuple[str, ...]) -> Sshd:
+    """sshd takes no port 0: of a port that somebody else takes in the meantime there is another one."""
+    while True:
+        try:
+            return _started(folder, options, _free_port())
+        except PortTaken:
+            continue
+
+
+def _started(folder: Path, options: tuple[str, ...], port: int) -> Sshd:
     (folder / "sshd.conf").write_text("\n".join([*options, *_lines(folder, port)]) + "\n")
     (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {(folder / 'host.pub').read_text()}")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
-    with (folder / "log").open("ab") as log:
+    with (folder / "log").open("wb") as log:
         process = subprocess.Popen([BINARY, "-D", "-e", "-f", str(folder / "sshd.conf")], stdout=log, stderr=log)
-    server = Sshd(folder=folder, port=port, process=process)
     try:
         _wait_for(port, process, folder / "log")
-        yield server
-    finally:
-        if process.poll() is None:
-            server.kill()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    return Sshd(folder=folder, port=port, process=process)
 
 
 def _lines(folder: Path, port: int) -> list[str]:
@@ -100,16 +123,20 @@ def _lines(folder: Path, port: int) -> list[str]:
 
 
 def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
+    """One that no connection is given by chance while its server is away for a while."""
+    while True:
+        port = random.SystemRandom().choice(SSHD)
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + UP_S
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        assert process.poll() is None, log.read_text()
+        if process.poll() is not None:
+            said = log.read_text()
+            raise PortTaken(said) if "Address already in use" in said else AssertionError(said)
         try:
             socket.create_connection(("127.0.0.1", port), 1.0).close()
             return

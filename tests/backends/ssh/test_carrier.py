@@ -224,7 +224,11 @@ async def test_a_file_that_changes_while_it_is_sent_is_not_taken_for_the_old_one
 
 @pytest.mark.parametrize(
     ("told", "words"),
-    [("../../escape", "no path below"), ("/etc/passwd", "no path below"), ("a/../../b", "no path below")],
+    [
+        ("../../escape", "no path below"),
+        pytest.param("/etc/passwd", "no path below", marks=pytest.mark.long),
+        pytest.param("a/../../b", "no path below", marks=pytest.mark.long),
+    ],
 )
 async def test_a_node_cannot_have_files_put_elsewhere(
     server: Sshd, told: str, words: str, monkeypatch: pytest.MonkeyPatch
@@ -350,6 +354,7 @@ async def test_a_full_disk_is_said_and_leaves_the_connection_of_use(server: Sshd
         await node.supply(in_folder("j1.2", tmp_path, "true", files=("small",)))
 
 
+@pytest.mark.long
 async def test_attempts_that_start_together_do_not_stand_in_each_others_way(server: Sshd, tmp_path: Path) -> None:
     """The same new files, the same new program, the same new model, for all of them at once."""
     for at in range(20):
@@ -371,6 +376,7 @@ async def test_attempts_that_start_together_do_not_stand_in_each_others_way(serv
         assert await asyncio.to_thread(Path(library).joinpath("hostler", "workloads").is_dir)
 
 
+@pytest.mark.long
 async def test_two_connections_may_bring_the_same_file(server: Sshd, tmp_path: Path) -> None:
     """As after a reconnect, while the old connection is not known to be dead."""
     (tmp_path / "big").write_bytes(os.urandom(8 << 20))
@@ -399,7 +405,13 @@ async def test_one_artifact_may_be_fetched_by_several_at_once(server: Sshd) -> N
         assert list((server.folder / "incoming").iterdir()) == []
 
 
-@pytest.mark.parametrize("path", ["artifacts/objects/{other}/{other_sha}.pt", "artifacts/x", "../{sha}", "/etc/{sha}"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "artifacts/objects/{other}/{other_sha}.pt",
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("artifacts/x", "../{sha}", "/etc/{sha}")),
+    ],
+)
 async def test_a_node_cannot_put_one_artifact_in_the_place_of_another(
     server: Sshd, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -447,7 +459,7 @@ async def test_what_has_come_already_needs_no_room_again(
         assert (store.results / "j1.1" / "big").read_bytes() == data
 
 
-@pytest.mark.parametrize("ending", ["given up", "cleared"])
+@pytest.mark.parametrize("ending", ["given up", pytest.param("cleared", marks=pytest.mark.long)])
 async def test_what_came_of_files_that_nobody_waits_for_is_deleted(
     server: Sshd, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:

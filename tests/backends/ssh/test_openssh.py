@@ -27,6 +27,7 @@ from tests.backends.ssh.sshd import Sshd
 from tests.backends.ssh.test_carrier import agent, content, in_folder, linked, project, store_of
 from tests.backends.ssh.test_node import network_to, node_on, server
 from tests.backends.watching import Watch
+from tests.patience import PATIENCE_S
 
 __all__ = ["server"]
 SSH = shutil.which("ssh")
@@ -62,7 +63,7 @@ def program(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
 async def test_large_files_go_there_and_come_back(server: Sshd, tmp_path: Path, clients: list[Client]) -> None:
     mine = tmp_path / "project"
     mine.mkdir()
-    for name, size in (("large", 40 << 20), ("larger", (9 << 20) + 1), ("small", 1), ("empty", 0)):
+    for name, size in (("large", 17 << 20), ("larger", (9 << 20) + 1), ("small", 1), ("empty", 0)):
         (mine / name).write_bytes(os.urandom(size))
     async with linked(server) as (node, watch):
         supplied = await node.supply(in_folder("j1.1", mine, "sh", "-c", "mkdir out; cp * out; true"))
@@ -76,6 +77,7 @@ async def test_large_files_go_there_and_come_back(server: Sshd, tmp_path: Path, 
         assert len(clients) == 1, "it waits for more"
 
 
+@pytest.mark.long
 @with_client
 async def test_many_small_files_go_that_way_too(server: Sshd, tmp_path: Path, clients: list[Client]) -> None:
     """Of any name, empty ones and such as are hardly small any more among them; of every second a half is here."""
@@ -133,6 +135,7 @@ async def test_little_needs_no_client_and_uses_one_that_waits_for_a_while(
         await clients[1].last_words()
 
 
+@pytest.mark.long
 @with_client
 async def test_one_that_nothing_more_comes_for_ends(
     server: Sshd, tmp_path: Path, clients: list[Client], monkeypatch: pytest.MonkeyPatch
@@ -145,6 +148,7 @@ async def test_one_that_nothing_more_comes_for_ends(
         assert node._carrier._guests._guests == []
 
 
+@pytest.mark.long
 @with_client
 async def test_nothing_is_written_any_more_for_who_does_not_wait(
     server: Sshd, tmp_path: Path, clients: list[Client]
@@ -174,6 +178,7 @@ async def test_nothing_is_written_any_more_for_who_does_not_wait(
         assert (tmp_path / "big").read_bytes() == data
 
 
+@pytest.mark.long
 @with_client
 async def test_what_was_cut_goes_on_where_it_broke(
     server: Sshd, tmp_path: Path, clients: list[Client], monkeypatch: pytest.MonkeyPatch
@@ -200,7 +205,9 @@ async def test_what_was_cut_goes_on_where_it_broke(
         assert len(clients) == 2
 
 
-@pytest.mark.parametrize("script", ["echo no way in >&2; exit 255", "echo Welcome; cat"])
+@pytest.mark.parametrize(
+    "script", ["echo no way in >&2; exit 255", pytest.param("echo Welcome; cat", marks=pytest.mark.long)]
+)
 async def test_where_it_does_not_get_there_our_own_connection_serves(
     server: Sshd, tmp_path: Path, clients: list[Client], monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:
@@ -216,7 +223,7 @@ async def test_where_it_does_not_get_there_our_own_connection_serves(
 
 async def asking_on(guest: Courier) -> None:
     """Its process was hung up on, and may take a moment to notice."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             await guest.find([])
 
@@ -260,7 +267,9 @@ def test_it_trusts_no_stranger(server: Sshd, tmp_path: Path) -> None:
     for known, status in ((nobody, 255), (server.known_hosts, 0)):
         words = command(server.target(), Habits(config=(), known_hosts=(known,)), "true")
         assert words is not None
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
         assert done.returncode == status, done.stderr
     assert nobody.read_text() == ""
 
@@ -273,7 +282,9 @@ def test_it_trusts_no_stranger_whatever_is_configured(server: Sshd, tmp_path: Pa
     habits = Habits(config=(tmp_path / "config",), known_hosts=(tmp_path / "nobody",))
     words = command(server.target(), habits, "true")
     assert words is not None
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
     assert (done.returncode, "Host key verification failed" in done.stderr) == (255, True), done.stderr
 
 
@@ -284,7 +295,7 @@ def test_paths_with_blanks_and_the_like_are_understood(server: Sshd, tmp_path: P
     target = replace(server.target(), identity=tmp_path / "my % client")
     words = command(target, Habits(config=(), known_hosts=(tmp_path / "my % known_hosts",)), "true")
     assert words is not None
-    subprocess.run(words, stdin=subprocess.DEVNULL, check=True, timeout=60)
+    subprocess.run(words, stdin=subprocess.DEVNULL, check=True, timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize(

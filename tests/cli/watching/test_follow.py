@@ -48,8 +48,11 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    made.error = LinkLost("the test is over")  # threads that wait for something to happen end
+    made.happened.release(10)
 
 
 def following(world: World, every_s: float = FOREVER_S) -> Follower[int]:

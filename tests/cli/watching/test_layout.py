@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from rich.cells import cell_len
 
 from hostler.cli.watching.layout import Line, Section, arranged
@@ -39,6 +39,7 @@ def test_what_has_no_room_is_counted_and_the_least_important_goes_first() -> Non
     assert texts(sections, 6) == ["A", "a0", "a1", "a2"]
 
 
+@settings(max_examples=40)
 @given(SECTIONS, st.integers(40, 140), st.integers(1, 60))
 def test_it_always_fits(sections: list[Section], width: int, height: int) -> None:
     lines = arranged(sections, width, height)
@@ -46,6 +47,7 @@ def test_it_always_fits(sections: list[Section], width: int, height: int) -> Non
     assert all(line.text.isprintable() and cell_len(line.text) <= width for line in lines)
 
 
+@settings(max_examples=30)
 @given(SECTIONS)
 def test_without_a_bound_nothing_is_left_out(sections: list[Section]) -> None:
     shown = [section for section in sections if section.lines]

@@ -21,10 +21,10 @@ import pytest
 
 from hostler.model.inputs import Submit
 from tests.core.builders import script
+from tests.patience import PATIENCE_S
 from tests.test_client import announce
 from tests.web.core_desk import CoreDesk, Window, window
 
-PATIENCE_S = 60.0
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -61,21 +61,27 @@ class Terminal:
         """Ctrl-C; the exit status."""
         self.process.send_signal(signal.SIGINT)
         deadline = time.monotonic() + PATIENCE_S
-        while self.process.poll() is None and time.monotonic() < deadline:
+        while (status := self.process.poll()) is None:
+            assert time.monotonic() < deadline, f"it does not end:\n{self.screen}\n{self.said[-500:]!r}"
             self._read()
-        self._read()
-        return self.process.wait(1)
+        while self._read():
+            pass
+        return status
 
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait()
         os.close(self.main)
 
-    def _read(self) -> None:
-        if select.select([self.main], [], [], 0.1)[0]:
-            with contextlib.suppress(OSError):  # the other side is closed
-                self.said += os.read(self.main, 1 << 16).decode(errors="replace")
+    def _read(self) -> bool:
+        """Whether there was more, or there may be."""
+        if not select.select([self.main], [], [], 0.1)[0]:
+            return self.process.poll() is None
+        with contextlib.suppress(OSError):  # the other side is closed
+            self.said += os.read(self.main, 1 << 16).decode(errors="replace")
+            return True
+        return False
 
 
 @pytest.fixture
@@ -110,6 +116,7 @@ def test_it_follows_what_happens_and_ends_at_an_interrupt(served: Window, tmp_pa
         assert seen.said.rstrip("\r\n").endswith("\x1b[?1049l"), "the terminal is as it was"
 
 
+@pytest.mark.long
 def test_a_controller_that_is_away_is_waited_for(desk: CoreDesk, tmp_path: Path) -> None:
     with contextlib.ExitStack() as first:
         served = first.enter_context(window(desk))

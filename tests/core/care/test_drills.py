@@ -60,23 +60,23 @@ class TestConcurrency:
     def test_in_the_band_nothing_happens(self) -> None:
         world = ward()
         selfplay(world, 6)
-        assert world.hear(500, busy=0.7) == []
+        assert world.hear(150, busy=0.7) == []
 
     def test_lanes_that_are_free_are_no_reason_for_more(self) -> None:
         world = ward()
         selfplay(world, 1)
-        world.hear(1000, busy=0.3)
+        world.hear(250, busy=0.3)
         assert world.state.care.lanes == {"n": {GPU: 2}}
 
     def test_nothing_is_concluded_from_other_work(self) -> None:
         world = ward()
         world.start(*world.submit(work(TRAINING)))
-        assert world.hear(500, busy=0.2) == []
+        assert world.hear(150, busy=0.2) == []
 
     def test_unknown_utilisation_keeps_one_lane(self) -> None:
         world = ward()
         selfplay(world, 6)
-        assert world.hear(500, busy=None) == []
+        assert world.hear(150, busy=None) == []
         assert effects.lanes(world.state, GPU) == 1
 
     def test_what_cannot_be_a_utilisation_is_unknown(self) -> None:
@@ -145,7 +145,7 @@ class TestIdle:
             world.hear(22, busy=0.02)
             assert len(world.of(events.IdleResourceDetected)) == 1
             world.start(ids[number])
-        world.hear(500, busy=0.02)
+        world.hear(150, busy=0.02)
         (last,) = world.of(events.IdleResourceDetected)
         assert "as many lanes as it may" in last.why
 

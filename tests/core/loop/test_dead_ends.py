@@ -73,7 +73,7 @@ def check(world: Loop) -> None:
 
 
 class TestWindow:
-    @pytest.mark.parametrize("plies", [469, 361, 61])
+    @pytest.mark.parametrize("plies", [469, *(pytest.param(plies, marks=pytest.mark.long) for plies in (361, 61))])
     def test_a_dataset_is_never_more_than_a_training_can_use(self, plies: int) -> None:
         """2000 steps of 256 are 512 000 positions; 500 games of 2 × 469 plies are more."""
         world = loop(usual(), lab=Lab(ANCHORS, plies=plies, lenient=True))
@@ -129,7 +129,7 @@ class TestFreshGames:
         assert world.config().fresh_games == sum(world.config().segments[name].games for name in after)
         check(world)
 
-    @pytest.mark.parametrize("devices", [2, 4])
+    @pytest.mark.parametrize("devices", [pytest.param(2, marks=pytest.mark.long), 4])
     def test_no_window_is_exported_twice(self, devices: int) -> None:
         """Self-play is far ahead, then slow, while the other stages go on: what is there is exported once."""
         world = loop(small(export__window_games=200, training__reuse=(0.01, 8.0)), devices=devices)
@@ -149,8 +149,19 @@ class TestFreshGames:
         assert len(windows) > 2
         assert len(set(windows)) == len(windows)
 
-    @pytest.mark.parametrize("reuse", [(0.1, 0.5), (0.1, 1.0), (0.25, 2.0)], ids=str)
-    @pytest.mark.parametrize("devices", [1, 6])
+    @pytest.mark.parametrize(
+        ("reuse", "devices"),
+        [
+            ((0.1, 0.5), 1),
+            ((0.25, 2.0), 1),
+            ((0.1, 1.0), 6),
+            *(
+                pytest.param(reuse, devices, marks=pytest.mark.long)
+                for reuse, devices in (((0.1, 1.0), 1), ((0.1, 0.5), 6), ((0.25, 2.0), 6))
+            ),
+        ],
+        ids=str,
+    )
     def test_sparing_configs_come_to_their_trainings(self, reuse: tuple[float, float], devices: int) -> None:
         """Where a position may be used once or less, what a dataset leaves out must not stop the next training."""
         world = loop(small(training__reuse=reuse, export__window_games=200), devices=devices, lab=Lab(ANCHORS))

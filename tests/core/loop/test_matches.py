@@ -18,7 +18,7 @@ def test_only_matches_of_whom_is_rated_still_stay(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(matches, "FITTED_MODELS", 2)
     monkeypatch.setattr(matches, "LOOKED_AT", 1)
     world, played = loop(small(goal=Goal(promotions=1000)), devices=2), list[Match]()
-    for _ in range(140):
+    for _ in range(125):
         world.step()
         played += [match for each in world.of(events.MatchesPlayed) for match in each.matches]
     config = world.config()
@@ -39,7 +39,7 @@ def test_only_matches_of_whom_is_rated_still_stay(monkeypatch: pytest.MonkeyPatc
 
 def test_a_few_stay_whoever_played_them() -> None:
     world, played = loop(small(goal=Goal(promotions=1000))), 0
-    for _ in range(60):
+    for _ in range(25):
         world.step()
         played += sum(len(each.matches) for each in world.of(events.MatchesPlayed))
     assert len(world.config().matches) == played < matches.LOOKED_AT

@@ -178,7 +178,7 @@ class TestShown:
         assert load_state(dump_state(world.state)) == world.state
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     steps=st.lists(
         st.one_of(

@@ -61,7 +61,7 @@ def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_games_never_fall() -> None:
     seen, before = Seen(), 0
-    for _ in range(150):
+    for _ in range(130):
         world = seen.step()
         view = config_view(world.config(), world.now)
         assert view.games == seen.games() >= before
@@ -76,7 +76,7 @@ def test_hours_are_told_in_full() -> None:
     seen = Seen()
     other = loop(small(goal=Goal(promotions=1000)), devices=2)
     other.step_s = seen.world.step_s
-    for _ in range(150):
+    for _ in range(100):
         seen.step()
         other.step()
     hours, all_ = (history_view(each.config(), each.now).hours for each in (seen.world, other))
@@ -87,8 +87,8 @@ def test_hours_are_told_in_full() -> None:
 
 def test_only_so_many_hours_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(played, "HOURS_KEPT", 6)
-    seen = Seen()
-    for _ in range(150):
+    seen = Seen(step_s=HOUR_S / 2)
+    for _ in range(70):
         world = seen.step()
         hours = history_view(world.config(), world.now).hours
         newest = sorted(seen.by_hour().items())[-6:]
@@ -124,7 +124,7 @@ def test_processor_time_of_an_hour_is_unknown_where_that_of_a_part_is() -> None:
 
 def test_the_last_hour_is_exact_where_jobs_leave_sooner() -> None:
     seen = Seen(keep_finished_s=60.0, step_s=120.0)
-    for nth in range(150):
+    for nth in range(115):
         world = seen.step()
         if world.now > 3 * HOUR_S and nth % 10 == 0:
             assert played.games_per_h(world.config(), world.now) == seen.games(world.now - HOUR_S)
@@ -132,8 +132,8 @@ def test_the_last_hour_is_exact_where_jobs_leave_sooner() -> None:
 
 
 def test_the_last_day_is_told_to_the_hour_where_jobs_leave_sooner() -> None:
-    seen = Seen()
-    for _ in range(250):
+    seen = Seen(step_s=HOUR_S / 2)
+    for _ in range(110):
         world = seen.step()
         (pace,) = listed.fleet_view(world.state, world.core.index, world.now).configs
         assert seen.games(world.now - DAY_S + HOUR_S) <= pace.day <= seen.games(world.now - DAY_S)
@@ -143,7 +143,7 @@ def test_the_last_day_is_told_to_the_hour_where_jobs_leave_sooner() -> None:
 
 def test_what_rests_for_an_hour_plays_nothing() -> None:
     seen = Seen()
-    for _ in range(100):
+    for _ in range(50):
         world = seen.step()
     config = world.config()
     played.keep_sums(config, list(config.segments.values()))

@@ -80,11 +80,11 @@ class TestReady:
 class TestShares:
     def test_configs_share_by_weight(self) -> None:
         weights = {"a": 1.0, "b": 2.0, "c": 3.0}
-        world = loop(*(small(name, weight=weight) for name, weight in weights.items()), devices=12)
+        world = loop(*(small(name, weight=weight) for name, weight in weights.items()), devices=6)
         world.step_s = 60.0
         world.until(lambda: all(world.config(name).segments for name in weights))
         held: Counter[str] = Counter()
-        for _ in range(400):
+        for _ in range(120):
             world.step()
             held.update({name: sum(len(world.running(stage, name)) for stage in STAGES) for name in weights})
         total = sum(held.values())
@@ -95,17 +95,22 @@ class TestShares:
         world = loop(small("a"), small("b", weight=3.0))
         world.step_s = 60.0
         held: Counter[str] = Counter()
-        for _ in range(250):
+        for _ in range(125):
             world.step()
             held.update({name: sum(len(world.running(stage, name)) for stage in STAGES) for name in "ab"})
         assert held["b"] / held["a"] == pytest.approx(3.0, rel=0.25)
 
     @pytest.mark.parametrize("devices", [1, 2])
-    def test_twelve_configs_on_few_devices_all_get_their_turn(self, devices: int) -> None:
-        names = [f"c{number:02}" for number in range(12)]
+    @pytest.mark.parametrize(
+        ("configs", "steps"),
+        [(4, 120), *(pytest.param(*sizes, marks=pytest.mark.long) for sizes in ((8, 300), (12, 600)))],
+        ids=["four", "eight", "twelve"],
+    )
+    def test_many_configs_on_few_devices_all_get_their_turn(self, devices: int, configs: int, steps: int) -> None:
+        names = [f"c{number:02}" for number in range(configs)]
         world = loop(*(small(name) for name in names), devices=devices)
         world.step_s = 60.0
-        for _ in range(600):
+        for _ in range(steps):
             world.step()
         games = {name: sum(each.games for each in world.config(name).segments.values()) for name in names}
         assert min(games.values()) >= 0.4 * max(games.values()), games
@@ -175,7 +180,12 @@ def finish(world: Loop, name: str, after_s: float) -> None:
 
 @pytest.mark.parametrize(
     ("devices", "sweeps", "least"),
-    [(1, 1, 0.2), (1, 2, 0.2), (2, 1, 0.4), (2, 2, 0.4), (5, 1, 0.3), (5, 3, 0.3)],
+    [
+        (1, 1, 0.2),
+        (1, 2, 0.2),
+        (2, 1, 0.4),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in ((2, 2, 0.4), (5, 1, 0.3), (5, 3, 0.3))),
+    ],
 )
 def test_selfplay_and_sweeps_of_one_priority_share(devices: int, sweeps: int, least: float) -> None:
     """Other stages go before both, and come between chunks rather than between games: sweeps pay for them."""
@@ -299,7 +309,7 @@ class TestWindow:
 
 def test_a_loop_replays_to_the_same_state_wherever_it_stands() -> None:
     world = loop(small("a"), small("b", players=3), devices=3)
-    for _ in range(120):
+    for _ in range(60):
         world.step()
     assert replayed(world.entries).state == world.state
     kinds = {entry.event.kind for entry in world.entries}
@@ -314,7 +324,7 @@ class TestTarget:
         world.until(lambda: not any(world.running(stage) for stage in (S, X, T)))
         games = sum(each.games for each in world.config().segments.values())
         ordered, then = world.config().ordered, world.now
-        for _ in range(400):
+        for _ in range(60):
             world.step()
         gaps = (world.now - then) / EXPLORATION_GAP_S
         # Of what is explored, a training brings evaluations.

@@ -250,7 +250,7 @@ def walked(steps: Sequence[tuple[str, float]]) -> Naive:
     return driver
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=40)
 @given(STEPS)
 def test_hours_add_up_to_what_was_and_none_is_longer_than_an_hour(steps: list[tuple[str, float]]) -> None:
     driver = walked(steps)
@@ -270,7 +270,7 @@ def test_hours_add_up_to_what_was_and_none_is_longer_than_an_hour(steps: list[tu
     assert len(keys) == len(set(keys)), "no hour is told twice"
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 @given(STEPS, st.data())
 def test_the_journal_gives_the_same_rows_from_its_begin_and_from_any_snapshot(
     steps: list[tuple[str, float]], data: st.DataObject

@@ -1,7 +1,7 @@
 """Holds a stage at a chosen moment of its work, so that a test can kill it just then.
 
 A process that finds a file `STAGE.POINT.N` in the folder `$HOLD` when it comes to that point for the N-th time (from 0)
-renames it to `STAGE.PID.held` and goes on only when that is gone, or after two minutes.
+renames it to `STAGE.PID.held` and goes on only when that is gone, or after a quarter of an hour.
 """
 
 import fnmatch
@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 
-LONGEST_S = 120.0
+LONGEST_S = 900.0
 POINTS = {
     # Between the temporary file and its name: the last moment at which nothing may be seen of it.
     "segment": ("os.rename", "*/objects/*.segment.npz"),

@@ -10,8 +10,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
-import psutil
-
 from tests.lab.disks import Disk
 from tests.lab.host import Host
 from tests.lab.network import Place, cut
@@ -152,13 +150,6 @@ def _end_on(blow: Blow, host: Host) -> None:
     if blow.how == "agent":
         host.kill_agent()
     elif blow.how == "supervisor":
-        _kill_supervisor(host)
+        host.kill_supervisor()
     else:
         host.kill({"worker": "worker.py", "script": "task.py"}[blow.how])
-
-
-def _kill_supervisor(host: Host) -> None:
-    found = host.processes("agent-", ".pyz")
-    pids = {each.pid for each in found}
-    with contextlib.suppress(StopIteration, psutil.NoSuchProcess):
-        next(each for each in found if each.ppid() in pids).kill()

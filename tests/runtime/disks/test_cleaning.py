@@ -23,6 +23,7 @@ from hostler.runtime.disks.tombs import LIST
 from hostler.stores.base import LABEL, ObjectName, Pace
 from tests.integration.conftest import small_disk
 from tests.integration.test_disk import fill
+from tests.patience import PATIENCE_S
 from tests.runtime.disks.yard import DAY_S, Ended, Yard
 
 STEPS = ["listed", "opened", "moved"]
@@ -128,7 +129,7 @@ async def test_only_what_is_named_goes_and_comes_back(yard: Yard) -> None:
     assert (again.files, [each.path for each in again.left]) == (("logs/j7.1/out",), ["logs/j7.2/out"])
 
 
-async def test_so_many_at_one_time(yard: Yard) -> None:
+async def test_cleaning_deletes_at_most_so_many_files_a_round(yard: Yard) -> None:
     for number in range(5):
         yard.log(f"j{number}.1/out", age_s=(30 - number) * DAY_S)
     done = await yard.clean(most=2)
@@ -213,13 +214,13 @@ async def test_a_store_that_hangs_keeps_nobody_else_from_threads(yard: Yard, mon
 
     def check(name: ObjectName, pace: Pace) -> int:
         loop.call_soon_threadsafe(hangs.set)
-        goes_on.wait(60)
+        goes_on.wait(PATIENCE_S)
         raise LinkLost("it hung up at last")
 
     monkeypatch.setattr(yard.stores["shelf"], "check", check)
     cleaning = asyncio.create_task(yard.clean())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await hangs.wait()
             assert await asyncio.to_thread(lambda: "somebody else") == "somebody else"
     finally:

@@ -15,7 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hypothesis import settings, strategies as st
+import pytest
+from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from hostler.model.artifacts import HUB
@@ -37,6 +38,7 @@ class Adversary(RuleBasedStateMachine):
 
     @initialize(mode=st.sampled_from(["dry-run", "clean"]))
     def begin(self, mode: str) -> None:
+        self.runner = asyncio.Runner()
         self.folder = Path(tempfile.mkdtemp(prefix="never-"))
         self.yard = Yard(self.folder, mode=mode, targets=FULL)
         self.names: dict[int, str] = {}
@@ -55,6 +57,7 @@ class Adversary(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "yard"):
+            self.runner.close()
             self.yard.journal.close()
             shutil.rmtree(self.folder)
 
@@ -237,8 +240,13 @@ class Adversary(RuleBasedStateMachine):
         self.unknown[path] = SECRET
 
     def do(self, doing: Coroutine[Any, Any, Any]) -> None:
-        asyncio.run(doing)
+        self.runner.run(doing)
 
 
-Adversary.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
-TestNothingUnprovedIsEverDeleted = Adversary.TestCase
+class TestNothingUnprovedIsEverDeleted(Adversary.TestCase):  # type: ignore[misc, name-defined]
+    settings = settings(max_examples=10, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
+
+
+@pytest.mark.long
+class TestNothingUnprovedIsEverDeletedByMany(Adversary.TestCase):  # type: ignore[misc, name-defined]
+    settings = settings(max_examples=200, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])

@@ -23,6 +23,7 @@ from hostler.runtime.places import Located
 from hostler.store import Batch, Journal, catalogue, open_journal
 from hostler.stores.base import ObjectName
 from hostler.stores.directory import DirectoryStore
+from tests.journals import new_journal
 
 SUFFIX = ".segment.npz"
 DAY_S = 86_400.0
@@ -67,7 +68,7 @@ class Yard:
     on_step: Callable[[str], None] = lambda _: None
 
     def __post_init__(self) -> None:
-        self.journal: Journal = open_journal(self.path)
+        self.journal: Journal = open_journal(new_journal(self.path))
         self.roots = {name: self.path / name for name in ("artifacts", "logs")}
         self.stores = {
             HUB: DirectoryStore(self.roots["artifacts"]),

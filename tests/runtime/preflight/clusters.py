@@ -14,6 +14,13 @@ from hostler.model.errors import LinkLost
 from hostler.runtime.preflight import Machine, Ran
 
 
+def skip(seconds: float) -> None:
+    """Let so much time pass at once for all that the running event loop waits for."""
+    loop = asyncio.get_running_loop()
+    passes = loop.time
+    loop.time = lambda: passes() + seconds  # type: ignore[method-assign]
+
+
 @dataclass
 class Local:
     """Programs run, for real, in a process each; a machine may see another folder under the same path."""

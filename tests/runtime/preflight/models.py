@@ -10,6 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.patience import PATIENCE_S
+from tests.servers import QuietServer
+
 
 @dataclass
 class Model:
@@ -58,7 +61,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if does == "answers":
             self._answer(200, completion(json.dumps({"action": self._button(body)})))
         elif does == "hangs":
-            self.model.released.wait(60)
+            self.model.released.wait(PATIENCE_S)
         elif does == "closes":
             self.send_response(200)
             self.send_header("Content-Length", "1000")
@@ -108,8 +111,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 def served(model: Model) -> Iterator[Model]:
     """Listen until the block ends."""
     handler = type("Handler", (_Handler,), {"model": model})
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
+    server = QuietServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     model.port = server.server_address[1]

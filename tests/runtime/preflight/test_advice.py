@@ -5,23 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import time
+from contextlib import suppress
 
 import pytest
 
 from hostler.runtime.preflight import Proof
 from hostler.runtime.preflight.advice import BUTTONS, Asked, probe
+from tests.patience import PATIENCE_S
 from tests.runtime.preflight.models import Model, completion, served
 
 KEY = "very-secret-key"
 
 
-def probed(server: Model, *, timeout_s: float = 20.0, **asked: object) -> Proof:
+def probed(server: Model, *, timeout_s: float = PATIENCE_S, **asked: object) -> Proof:
     with served(server):
         return asyncio.run(probe(_asked(server.url, timeout_s=timeout_s, **asked)))
 
 
-def _asked(endpoint: str, timeout_s: float = 20.0, **asked: object) -> Asked:
+def _asked(endpoint: str, timeout_s: float = PATIENCE_S, **asked: object) -> Asked:
     told = {"model": None, "key": None, "endpoint": endpoint, **asked}
     return Asked(timeout_s=timeout_s, **told)  # type: ignore[arg-type]
 
@@ -111,11 +112,10 @@ def test_whatever_else_it_does_is_told_with_a_fix(does: object, code: str, says:
 
 
 def test_one_that_hangs_is_not_waited_for() -> None:
-    began = time.monotonic()
+    """Whoever waited for its answer would find the connection closed without one, and not that it hangs."""
     found = probed(Model(does="hangs"), timeout_s=0.5)
     assert found.code == "advice-hangs"
     assert "has not answered within 0.5 s" in found.says
-    assert time.monotonic() - began < 30
 
 
 def test_nobody_there_is_told_as_that() -> None:
@@ -129,8 +129,9 @@ def test_nobody_there_is_told_as_that() -> None:
 def test_one_that_speaks_no_http_is_told_as_that() -> None:
     async def babble(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"SSH-2.0-babble\r\n")
-        await writer.drain()
         writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
 
     async def probe_it() -> Proof:
         server = await asyncio.start_server(babble, "127.0.0.1", 0)

@@ -13,7 +13,8 @@ from hostler.runtime.preflight import Proof, Ran, asking, folders
 from hostler.runtime.preflight.folders import prove_folder, prove_folder_here, prove_store
 from hostler.stores.base import ObjectName, Pace
 from hostler.stores.directory import DirectoryStore
-from tests.runtime.preflight.clusters import Local
+from tests.patience import PATIENCE_S
+from tests.runtime.preflight.clusters import Local, skip
 
 MEANT = "/shared/checkpoints"
 
@@ -41,9 +42,20 @@ class Slow(Local):
     async def run(self, machine: str, argv: Sequence[str], timeout_s: float) -> Ran:
         self.now += 1
         self.most = max(self.most, self.now)
-        await asyncio.sleep(timeout_s / 3)
+        skip(timeout_s / 3)
+        await asyncio.sleep(0)
         self.now -= 1
         return Ran(status=0, out="{}", err="")
+
+
+@dataclass
+class Hurried(Local):
+    """Time passes only where a machine has answered: the step of all others is over then."""
+
+    async def run(self, machine: str, argv: Sequence[str], timeout_s: float) -> Ran:
+        ran = await super().run(machine, argv, timeout_s)
+        skip(timeout_s)
+        return ran
 
 
 def proved(cluster: Local) -> Proof:
@@ -80,7 +92,6 @@ def test_only_who_did_not_see_it_all_is_asked_again(tmp_path: Path, monkeypatch:
 
 
 def test_who_waits_for_a_turn_has_its_time_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "STEP_S", 1.0)
     monkeypatch.setattr(asking, "GRACE_S", 0.0)
     monkeypatch.setattr(asking, "AT_ONCE", 2)
     cluster = Slow(folders={f"n{at}": tmp_path for at in range(10)}, meant=MEANT)
@@ -98,11 +109,11 @@ def test_a_node_without_the_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_a_node_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "STEP_S", 3.0)
+    monkeypatch.setattr(asking, "STEP_S", PATIENCE_S)
     monkeypatch.setattr(asking, "GRACE_S", 0.0)
-    found = proved(Local(folders={"head": tmp_path, "w1": tmp_path}, meant=MEANT, hangs=frozenset({"w1"})))
+    found = proved(Hurried(folders={"head": tmp_path, "w1": tmp_path}, meant=MEANT, hangs=frozenset({"w1"})))
     assert found.code == "store-unwritable"
-    assert "w1: did not answer within 3 s" in found.says
+    assert f"w1: did not answer within {PATIENCE_S:g} s" in found.says
 
 
 def test_a_cluster_that_is_away_is_told(tmp_path: Path) -> None:

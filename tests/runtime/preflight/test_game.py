@@ -13,6 +13,7 @@ import pytest
 
 from hostler.runtime.preflight.game import prove_game
 from hostler.workloads.gameboy.homebrew.cartridge import cartridge
+from tests.patience import PATIENCE_S
 
 ORDER = "schema: 1\ngame: keyrooms\nrom: {rom}\n{more}training: {{steps: 1000}}\n"
 
@@ -99,5 +100,5 @@ def test_neither_emulator_nor_learner_is_imported_for_it() -> None:
         "import sys, hostler.cli.rl, hostler.runtime.preflight.proving\n"
         "print([name for name in ('numpy', 'torch', 'pyboy', 'ray', 'gymnasium') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert done.stdout.strip() == "[]"

@@ -7,15 +7,17 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hostler.model.errors import LinkLost
 from hostler.model.rl import RlPlan, Share
-from hostler.runtime.preflight import Allows, Proof, RayCluster, prove, status_of
+from hostler.runtime.preflight import Allows, Proof, RayCluster, prove, proving, status_of
 from hostler.runtime.preflight.clusters import prove_cluster
 from hostler.runtime.preflight.proof import STATUSES, error, ok, unknown
 from hostler.settings import load, rl_plan
+from tests.patience import PATIENCE_S
 from tests.runtime.preflight.clusters import Local
 from tests.runtime.preflight.models import Model, served
 
@@ -30,7 +32,7 @@ def proofs(
     stores: str = "",
     cluster: RayCluster | None = None,
     allows: Allows | None = None,
-    longest_s: float = 60.0,
+    longest_s: float = PATIENCE_S,
 ) -> dict[str, Proof]:
     """By code."""
     (tmp_path / "order.yaml").write_text(ORDER)
@@ -142,12 +144,18 @@ def test_kubernetes_says_what_it_allows(tmp_path: Path) -> None:
 
 def test_a_store_that_hangs_keeps_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hanging = threading.Event()
-    monkeypatch.setattr("hostler.runtime.preflight.proving.prove_folder_here", lambda _: hanging.wait(60))
+    monkeypatch.setattr("hostler.runtime.preflight.proving.prove_folder_here", lambda _: hanging.wait(PATIENCE_S))
+    within = proving._within
+
+    def hasty(way: Any, longest_s: float) -> Any:
+        return within(way, 0.05 if way.check == "store" else longest_s)
+
+    monkeypatch.setattr(proving, "_within", hasty)
     try:
-        told = proofs(tmp_path, "checkpoints: kept", longest_s=2.0)
+        told = proofs(tmp_path, "checkpoints: kept")
     finally:
         hanging.set()
-    assert "the folder of the checkpoints did not answer within 2 s" in told["store-hangs"].says
+    assert "the folder of the checkpoints did not answer within 0.05 s" in told["store-hangs"].says
     assert "game-ok" in told
 
 

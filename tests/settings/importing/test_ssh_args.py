@@ -33,7 +33,7 @@ def test_the_way_over_jump_hosts(line: str, via: tuple[str, ...] | None) -> None
     assert bool(found.remarks) == (via is None and "Proxy" in line)
 
 
-def test_who_where_and_with_which_key() -> None:
+def test_ssh_args_give_port_user_and_identity() -> None:
     found = ssh_args("-p 1 -l me -i ~/k -o Port=2 -o User=you -o IdentityFile=no -o ControlMaster=auto -vvv")
     assert (found.port, found.user, found.identity, found.remarks) == ("1", "me", "~/k", [])
     found = ssh_args("-o Port=2 -o User=you -o IdentityFile=/k")

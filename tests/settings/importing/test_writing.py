@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.settings.importing import Imported, LeftOut, extra_configs, fleet_text
 from hostler.settings.reading import read_text
@@ -13,6 +13,7 @@ from hostler.settings.reading import read_text
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
+@settings(max_examples=40)
 @given(
     st.dictionaries(
         st.sampled_from(["name", "host", "user"]), TEXTS | st.from_regex(r"[0-9.~eExno+-]+", fullmatch=True)

@@ -46,7 +46,7 @@ def test_a_job_from_the_wish_to_the_end() -> None:
     ]
 
 
-def test_who_stopped_it() -> None:
+def test_causes_of_a_cancelled_job_begin_with_its_request() -> None:
     driver = fleet()
     driver.tell(inputs.Submit(specs=(script(),)))
     driver.tell(inputs.Launched(attempts=("j1.1",)), inputs.Started(attempt="j1.1", pid=7, pid_start=1))

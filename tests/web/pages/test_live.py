@@ -11,9 +11,8 @@ from typing import Any
 
 from hostler.model.inputs import Submit, Trouble
 from tests.core.builders import script
+from tests.patience import PATIENCE_S
 from tests.web.core_desk import TOKEN, Window
-
-PATIENCE_S = 30
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def by_hand(game: Game, plies: int) -> int:
     return len(forms)
 
 
-@pytest.mark.parametrize("plies", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("plies", [0, 1, 2, 3, pytest.param(4, marks=pytest.mark.long)])
 def test_the_number_of_openings_is_that_of_all_legal_ones_up_to_symmetry(plies: int) -> None:
     assert openings_possible(PATH, plies) == by_hand(PATH, plies)
 

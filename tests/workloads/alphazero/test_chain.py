@@ -15,6 +15,7 @@ from tests.workloads.alphazero.stages import Node
 
 GAME = {"factory": "hostler.workloads.beacons.game:make", "params": {"board": "hex4", "players": 2}}
 GAMES = 240
+pytestmark = pytest.mark.long
 
 
 class Chain:

@@ -229,8 +229,8 @@ def test_games_whose_model_is_of_no_use_are_refused_not_believed(node: Node, dam
     assert result["segments"][1]["quality"]["provenance"] is None
 
 
-@pytest.mark.parametrize("board", ["hex8", "square8"])
-@pytest.mark.parametrize("players", [2, 3, 4])
+@pytest.mark.parametrize("board", ["hex8", pytest.param("square8", marks=pytest.mark.long)])
+@pytest.mark.parametrize("players", [2, pytest.param(3, marks=pytest.mark.long), 4])
 def test_the_reference_game_is_exported_whole(node: Node, board: str, players: int) -> None:
     game = beacons(board, players)
     reference = {"factory": "hostler.workloads.beacons.game:make", "params": {"board": board, "players": players}}
@@ -249,8 +249,8 @@ def kill() -> None:
     ("holder", "name", "times"),
     [
         (export.gate, "measure", 2),
-        (gathering, "replay", 2),
-        (artifacts_module, "_write_through", 1),
+        pytest.param(gathering, "replay", 2, marks=pytest.mark.long),
+        pytest.param(artifacts_module, "_write_through", 1, marks=pytest.mark.long),
         (artifacts_module, "_hash_of", 1),
     ],
     ids=["measuring", "gathering", "before writing", "before the rename"],

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from hostler.workloads.alphazero.canonical import openings_possible
@@ -141,6 +141,7 @@ def test_games_far_outside_the_configs_own_distribution_are_rejected() -> None:
     assert judgement.quality["length"] == pytest.approx(30 / 33)
 
 
+@pytest.mark.long
 def test_a_window_of_strange_games_only_is_rejected_by_what_was_accepted_before() -> None:
     strange = segment_of([short(number) for number in range(20)], LONG)
     assert judged(strange, game=LONG)[0].accepted.all()
@@ -264,6 +265,7 @@ def test_evaluation_games_enter_only_when_asked() -> None:
     assert judged(segment, include_evaluation=True)[0].accepted.all()
 
 
+@pytest.mark.long
 def test_refused_evaluation_games_do_not_shape_the_distribution_of_lengths() -> None:
     own, strange = games_of(LONG, 20), [short(number) for number in range(20)]
     window = segment_of(strange, LONG, purpose="evaluation"), segment_of(own, LONG)
@@ -352,6 +354,7 @@ def test_the_quality_of_a_window_is_that_of_its_games_and_unknown_where_nothing_
     assert overall([]) == nothing
 
 
+@settings(max_examples=30)
 @given(st.lists(st.sampled_from(["good", "cut", "lie", "copy"]), min_size=1, max_size=20), st.floats(0, 1))
 def test_every_game_is_accepted_or_rejected_for_one_reason(kinds: list[str], quality: float) -> None:
     made = {"cut": lambda g: replace(g, plies=g.plies[:-1]), "lie": lambda g: replace(g, ranking=g.ranking[::-1])}
@@ -366,6 +369,7 @@ def collapsed(number: int) -> Segment:
     return segment_of([finished(list(range(0, 172, 4)), number)], LONG, seed=number)
 
 
+@pytest.mark.long
 def test_a_collapsed_generator_cannot_hide_in_segments_of_one_game() -> None:
     judgements = judged(*(collapsed(number) for number in range(20)), game=LONG)
     assert {judgement.refused for judgement in judgements} == {"its quality is below 0.7: openings 0.00"}

@@ -28,6 +28,7 @@ def learner(how: Hyperparameters = HOW, precision: Precision | None = None) -> L
     return Learner(build(GAME, channels=8, blocks=1, seed=2), how, CPU, precision)
 
 
+@pytest.mark.long
 def test_steps_bring_the_losses_down(batch: Batch) -> None:
     trained = learner()
     before = trained.measure([batch])
@@ -38,6 +39,7 @@ def test_steps_bring_the_losses_down(batch: Batch) -> None:
     assert after.value.mean() < before.value.mean() - 0.1
 
 
+@pytest.mark.long
 def test_measuring_changes_nothing_and_is_the_same_in_parts(batch: Batch) -> None:
     trained = learner()
     parts = [
@@ -147,7 +149,10 @@ def test_a_learner_restored_without_moments_does_not_go_on_the_same(batch: Batch
     assert not all(torch.equal(tensor, ends[name]) for name, tensor in second.weights().items())
 
 
-@pytest.mark.parametrize("precision", [Precision(torch.bfloat16, False), Precision(torch.bfloat16, True)])
+@pytest.mark.parametrize(
+    "precision",
+    [pytest.param(Precision(torch.bfloat16, False), marks=pytest.mark.long), Precision(torch.bfloat16, True)],
+)
 def test_half_precision_learns_too(batch: Batch, precision: Precision) -> None:
     """The code path of a GPU, by the CPU's bfloat16; with scaled gradients as float16 needs them."""
     trained = learner(precision=precision)

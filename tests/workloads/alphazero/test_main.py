@@ -18,6 +18,7 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
+@pytest.mark.long
 def test_a_stage_is_a_process(node: Node) -> None:
     environ = {**os.environ, **node.environ(selfplay_order())}
     command = [sys.executable, "-m", "hostler.workloads.alphazero", "selfplay"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.workloads.alphazero.game import Game
 from hostler.workloads.alphazero.network import Network, absolute_to_relative, build, relative_to_absolute
@@ -48,6 +48,7 @@ class TestBoards:
 
 
 class TestCells:
+    @settings(max_examples=15)
     @given(st.integers(0, 2**32 - 1))
     def test_other_numbers_for_the_cells_are_other_numbers_in_the_policy(self, seed: int) -> None:
         game = beacons("hex4", 2)

@@ -132,6 +132,7 @@ def arguments(held: tuple[Path, str], **changes: str) -> list[str]:
     return [part for name, value in given.items() for part in (f"--{name}", value)]
 
 
+@pytest.mark.long
 def test_it_is_played_through_pipes(model: tuple[Path, str]) -> None:
     moves = [load(GAME).action_name(cell) for cell in range(19)]  # type: ignore[attr-defined]
     done = subprocess.run(

@@ -94,7 +94,7 @@ class TestNames:
             (f"mc-200@{SHA}", "takes no such thing as a model"),
         ],
     )
-    def test_that_are_none_are_refused(self, text: str, message: str) -> None:
+    def test_player_names_that_are_invalid_are_refused(self, text: str, message: str) -> None:
         with pytest.raises(ValueError, match=message) as refused:
             make_player(text, trivial.make(), IgnorantEvaluator)
         assert repr(text) in str(refused.value)
@@ -132,7 +132,7 @@ class TestMoves:
         assert len(set(player_of(name, game).choose(game.initial(50), seeds_of(50)))) > 3
 
     @pytest.mark.parametrize("name", [f"policy@{SHA}", f"gumbel-8@{SHA}"])
-    def test_of_a_model_do_not(self, name: str) -> None:
+    def test_players_of_a_model_choose_without_chance(self, name: str) -> None:
         game = trivial.make(9, 2)
         assert len(set(player_of(name, game).choose(game.initial(50), seeds_of(50)))) == 1
 
@@ -160,6 +160,7 @@ class TestDraws:
         np.testing.assert_allclose(counts, [15_000, 9_000, 6_000], atol=350)
 
 
+@pytest.mark.long
 class TestStrength:
     def test_monte_carlo_beats_random_at_beacons(self) -> None:
         """By the game's own playouts. The chance of 33 of 40 between equals is 2e-5."""

@@ -69,7 +69,7 @@ CASES = st.builds(
 
 
 class TestAgainstReference:
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=20, deadline=None)
     @given(CASES)
     def test_same_visits_q_policy_value_and_action(self, case: Case) -> None:
         game = trivial.make(case.cells, case.players)
@@ -129,8 +129,8 @@ class TestAgainstReference:
 
 class TestAgainstExactSolutions:
     @pytest.mark.parametrize("players", [2, 3])
-    @pytest.mark.parametrize("cells", [4, 6, 8])
-    @pytest.mark.parametrize("spread", [0.0, 2.0])
+    @pytest.mark.parametrize("cells", [4, *(pytest.param(each, marks=pytest.mark.long) for each in (6, 8))])
+    @pytest.mark.parametrize("spread", [pytest.param(0.0, marks=pytest.mark.long), 2.0])
     def test_spacing(self, cells: int, players: int, spread: float) -> None:
         """From every seat's point of view, whatever the policy to begin with."""
         game = trivial.make(cells, players)
@@ -142,6 +142,7 @@ class TestAgainstExactSolutions:
             assert found.action[row] in best
             np.testing.assert_allclose(found.value[row], value, atol=0.1)
 
+    @pytest.mark.long
     def test_beacons_with_five_cells_left(self) -> None:
         """Two players only: with more, a seat may be indifferent, and then there are several solutions."""
         game = beacons("hex4", 2)
@@ -208,7 +209,7 @@ class TestSchedule:
 
 
 class TestBatches:
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=8, deadline=None)
     @given(st.integers(2, 4), st.integers(1, 60), st.integers(0, 2**32))
     def test_a_row_does_not_depend_on_its_company(self, players: int, simulations: int, seed: int) -> None:
         game = trivial.make(8, players)

@@ -154,7 +154,7 @@ def test_a_segment_of_another_kind_is_named(changed: dict[str, Any], told: str) 
     check_game(SEGMENT, CONFIG, GAME)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(0, len(CONTENT) - 1), st.integers(1, 255))
 def test_a_flipped_byte_is_found_out_or_changes_nothing(position: int, flip: int) -> None:
     content = bytearray(CONTENT)
@@ -162,7 +162,7 @@ def test_a_flipped_byte_is_found_out_or_changes_nothing(position: int, flip: int
     assert_refused_or_equal(bytes(content))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, len(CONTENT)), st.integers(0, 200), st.binary(max_size=20))
 def test_cut_or_patched_bytes_are_found_out_or_change_nothing(start: int, length: int, patch: bytes) -> None:
     assert_refused_or_equal(CONTENT[:start] + patch + CONTENT[start + length :])
@@ -192,7 +192,7 @@ def arrays_like(name: str) -> st.SearchStrategy[Any]:
     return st.lists(st.tuples(st.integers(0, array.size - 1), wild | near), min_size=1, max_size=5).map(changed)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(sorted(LAYOUT)).flatmap(lambda name: st.tuples(st.just(name), arrays_like(name))))
 def test_whatever_the_arrays_hold_a_segment_is_refused_or_replays_without_a_crash(changed: tuple[str, Any]) -> None:
     name, array = changed

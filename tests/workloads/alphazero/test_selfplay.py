@@ -92,14 +92,14 @@ def dying(monkeypatch: pytest.MonkeyPatch, times: int, holder: Any, name: str, h
 @pytest.mark.parametrize(
     ("times", "holder", "name", "closed"),
     [
-        (1, Spacing, "apply", 0),
+        pytest.param(1, Spacing, "apply", 0, marks=pytest.mark.long),
         (25, Spacing, "apply", 2),
-        (45, Spacing, "apply", 4),
-        (1, artifacts_module, "_write_through", 0),
+        pytest.param(45, Spacing, "apply", 4, marks=pytest.mark.long),
+        pytest.param(1, artifacts_module, "_write_through", 0, marks=pytest.mark.long),
         (1, artifacts_module, "_hash_of", 0),
-        (2, artifacts_module, "_write_through", 0),
+        pytest.param(2, artifacts_module, "_write_through", 0, marks=pytest.mark.long),
         (3, artifacts_module, "_write_through", 1),
-        (9, artifacts_module, "_fsync_folder", 3),
+        pytest.param(9, artifacts_module, "_fsync_folder", 3, marks=pytest.mark.long),
         (1, shutil, "rmtree", 5),
     ],
     ids=[

@@ -26,7 +26,9 @@ def ended(game: Game, numbers: list[int], parallel: int, seed: int = 17) -> dict
     return dict(found)
 
 
-@pytest.mark.parametrize("game", [GAME, beacons("hex8", 2), beacons("square8", 3)])
+@pytest.mark.parametrize(
+    "game", [GAME, *(pytest.param(beacons(*each), marks=pytest.mark.long) for each in (("hex8", 2), ("square8", 3)))]
+)
 def test_a_game_is_the_same_in_any_company_to_the_last_bit(game: Game) -> None:
     def segment(games: dict[int, Played]) -> bytes:
         return write(segment_of([games[number] for number in range(12)], game))

@@ -120,6 +120,7 @@ def test_a_training_learns_and_says_so(bench: Bench, games: Dataset) -> None:
     assert result["cpu_s"] > 0
 
 
+@pytest.mark.long
 def test_the_model_that_is_published_is_the_best_one_and_not_the_last(bench: Bench, games: Dataset) -> None:
     """Few games, learnt by heart: the weights must have the losses that the result claims."""
     few = only(games, 12)
@@ -134,6 +135,7 @@ def test_the_model_that_is_published_is_the_best_one_and_not_the_last(bench: Ben
     assert again["before"] == pytest.approx(result["after"])
 
 
+@pytest.mark.long
 def test_training_goes_on_from_the_base(bench: Bench, games: Dataset) -> None:
     first = bench.train(games)
     more = heuristic_dataset(GAME, CONFIG, 120, 2)
@@ -143,6 +145,7 @@ def test_training_goes_on_from_the_base(bench: Bench, games: Dataset) -> None:
     assert second["after"]["policy"] < fresh["after"]["policy"]
 
 
+@pytest.mark.long
 def test_the_same_order_gives_the_same_bytes_and_another_seed_others(tmp_path: Path, games: Dataset) -> None:
     first, second = (Bench(tmp_path / name).train(games) for name in "ab")
     assert {**first, "cpu_s": 0} == {**second, "cpu_s": 0}
@@ -150,6 +153,7 @@ def test_the_same_order_gives_the_same_bytes_and_another_seed_others(tmp_path: P
     assert third["model"] != first["model"]
 
 
+@pytest.mark.long
 def test_it_stops_early_when_nothing_improves_but_not_before_all_was_read(bench: Bench, games: Dataset) -> None:
     few = only(games, 30)
     options = {**OPTIONS, "learning_rate": 0.01, "validate_every": 10, "patience": 3, "validation": 0.3}
@@ -161,6 +165,7 @@ def test_it_stops_early_when_nothing_improves_but_not_before_all_was_read(bench:
     assert len(result["curve"]) <= 64
 
 
+@pytest.mark.long
 def test_three_players_and_another_game_train_too(tmp_path: Path) -> None:
     game = spacing(9, 3)
     bench = Bench(tmp_path, order_of(game), "spacing9_3p")
@@ -169,6 +174,7 @@ def test_three_players_and_another_game_train_too(tmp_path: Path) -> None:
     assert result["after"]["value"] < result["before"]["value"]
 
 
+@pytest.mark.long
 def test_values_of_the_search_can_be_learnt_from(bench: Bench, games: Dataset) -> None:
     """Values that contradict the places: with all the weight on them the places are predicted the wrong way round."""
     against = -(1.0 - 2.0 * games.places.astype(np.float32))
@@ -193,8 +199,10 @@ def only(dataset: Dataset, games: int) -> Dataset:
 # ---- nothing learnt ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("trained", [False, True], ids=["untrained base", "trained base"])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2, 3))])
+@pytest.mark.parametrize(
+    "trained", [False, pytest.param(True, marks=pytest.mark.long)], ids=["untrained base", "trained base"]
+)
 def test_policy_targets_shuffled_among_the_legal_actions_fail(
     bench: Bench, games: Dataset, seed: int, trained: bool
 ) -> None:
@@ -212,11 +220,13 @@ def test_policy_targets_of_other_positions_fail(bench: Bench, games: Dataset) ->
         bench.train(shuffled_among_positions(games, 1))
 
 
+@pytest.mark.long
 def test_a_learning_rate_of_nearly_nothing_fails_with_both_losses(bench: Bench, games: Dataset) -> None:
     with pytest.raises(StageError, match=r"the policy loss is \d\.\d{4}, better than the base's by "):
         bench.train(games, options={**OPTIONS, "learning_rate": 1e-8})
 
 
+@pytest.mark.long
 def test_nearly_uniform_policies_are_no_reason_to_fail_when_the_places_are_learnt(bench: Bench) -> None:
     """As the first games of an untrained network have them: its search knows no better."""
     games = heuristic_dataset(GAME, CONFIG, 400, 1, opening=15)
@@ -313,6 +323,7 @@ def test_a_long_curve_is_thinned_evenly_and_keeps_its_ends() -> None:
     assert thinned(curve[:64]) == curve[:64]
 
 
+@pytest.mark.long
 def test_nothing_is_left_in_the_work_folder_but_checkpoints(bench: Bench, games: Dataset) -> None:
     order = bench.order(games)
     run(order, bench.artifacts, bench.report)

@@ -20,6 +20,22 @@ from hostler.workloads.beacons.game import make
 from tests.workloads.alphazero.datasets import heuristic_dataset
 
 STEPS = 150
+HOLDING = """
+import os, runpy, sys
+from hostler.workloads.alphazero import training
+
+tell = training._tell
+
+def tell_and_hold(line):
+    tell(line)
+    if line.startswith(f"step {os.environ['HOLDS_AT']} of"):
+        sys.stdin.read()
+
+training._tell = tell_and_hold
+runpy.run_module("hostler.workloads.alphazero", run_name="__main__", alter_sys=True)
+"""
+"""The program, which after it has told of one step waits for the end of its input: however late its signal comes, it
+comes at that step."""
 CONFIG = "hex4_2p"
 COMMON = {"schema": 1, "stage": "training", "config": CONFIG, "seed": 5,
           "game": {"factory": "hostler.workloads.beacons.game:make",
@@ -50,25 +66,30 @@ class Node:
         self.inputs.write_text(json.dumps(self.order))
         self.result.unlink(missing_ok=True)
 
-    def start(self) -> subprocess.Popen[str]:
+    def start(self, holds_at: int | None) -> subprocess.Popen[str]:
         places = {
             "HOSTLER_INPUTS": self.inputs,
             "HOSTLER_RESULT": self.result,
             "HOSTLER_ARTIFACTS": self.root / "artifacts",
         }
         environ = {**os.environ, "OMP_NUM_THREADS": "1", **{name: str(path) for name, path in places.items()}}
+        program = ["-m", "hostler.workloads.alphazero"]
+        if holds_at is not None:
+            program, environ["HOLDS_AT"] = ["-c", HOLDING], str(holds_at)
         return subprocess.Popen(
-            [sys.executable, "-m", "hostler.workloads.alphazero", "training"],
-            env=environ, stderr=subprocess.PIPE, text=True,
+            [sys.executable, *program, "training"],
+            env=environ, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
     def life(self, ends_at: int | None = None, signum: int = signal.SIGKILL) -> tuple[int, dict[str, Any]]:
-        """Exit status and result; with `ends_at` the process gets the signal as soon as it tells of that step."""
-        with self.start() as process:
+        """Exit status and result; with `ends_at` the process gets the signal at that step."""
+        with self.start(ends_at) as process:
+            assert process.stdin is not None
             assert process.stderr is not None
             for line in process.stderr:
                 if ends_at is not None and line.startswith(f"training: step {ends_at} of"):
                     process.send_signal(signum)
+                    process.stdin.close()
         return process.returncode, json.loads(self.result.read_text()) if self.result.exists() else {}
 
     def steps(self) -> list[int]:
@@ -98,6 +119,21 @@ def same(result: dict[str, Any], expected: dict[str, Any]) -> None:
     }
 
 
+@pytest.mark.long
+def test_a_killed_training_ends_with_the_very_model_of_an_uninterrupted_one(
+    node: Node, uninterrupted: dict[str, Any]
+) -> None:
+    status, result = node.life(ends_at=60)
+    assert (status, result) == (-signal.SIGKILL, {})
+    killed = node.steps()
+    assert 50 <= killed[-1] < STEPS
+    result = dict(run(node.order, node.artifacts, Report(node.result)))
+    assert result["resumed_from"] == killed[-1]
+    assert uninterrupted["resumed_from"] is None
+    same(result, uninterrupted)
+
+
+@pytest.mark.long
 def test_killed_and_then_told_to_stop_it_ends_with_the_very_model_of_an_uninterrupted_training(
     node: Node, uninterrupted: dict[str, Any]
 ) -> None:
@@ -116,6 +152,7 @@ def test_killed_and_then_told_to_stop_it_ends_with_the_very_model_of_an_uninterr
     assert list((node.root / "artifacts" / "work").iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_damaged_checkpoint_is_passed_over_and_told(node: Node, uninterrupted: dict[str, Any]) -> None:
     run(node.order, node.artifacts, Report(node.result))
     _, newest = node.work()
@@ -125,6 +162,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_told(node: Node, uninterrupted:
     same(result, uninterrupted)
 
 
+@pytest.mark.long
 def test_without_a_whole_checkpoint_it_begins_again_and_says_so(node: Node, uninterrupted: dict[str, Any]) -> None:
     run(node.order, node.artifacts, Report(node.result))
     names = [path.name for path in node.work()]

@@ -14,7 +14,7 @@ from hostler.workloads.beacons.game import Beacons
 games = st.builds(Beacons, st.sampled_from(BOARDS), st.sampled_from(PLAYERS))
 small_games = st.builds(Beacons, st.sampled_from(["hex4", "hex6", "square5"]), st.sampled_from(PLAYERS))
 seeds = st.integers(0, 2**32)
-few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def random_actions(game: Beacons, states: NDArray[np.int8], rng: np.random.Generator) -> NDArray[np.int32]:

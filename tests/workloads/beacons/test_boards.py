@@ -47,7 +47,9 @@ def test_symmetries_are_a_group_that_keeps_neighbours_and_beacons(name: str) -> 
         assert {tuple(moved[other].tolist()) for other in shown.symmetries} == known
 
 
-@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=pytest.mark.long if BEACONS[each] > 13 else ()) for each in BOARDS]
+)
 def test_beacons_are_what_the_rule_gives(name: str) -> None:
     shown = board(name)
     assert shown.beacons.sum() == BEACONS[name]

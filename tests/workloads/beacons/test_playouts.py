@@ -1,6 +1,7 @@
 """Random games to the end: from the seed alone, and with the probabilities that uniform play has."""
 
 from collections import Counter
+from collections.abc import Callable
 from math import sqrt
 
 import numba
@@ -16,7 +17,6 @@ from . import oracle
 from .support import few, games, midgame, random_game, seeds
 
 SIGMAS = 5.0
-fill = rules._fill
 
 
 def chances(position: oracle.Position) -> Counter[tuple[int, ...]]:
@@ -49,9 +49,9 @@ def test_a_game_that_is_over_stays_as_it_is(game: Beacons, seed: int) -> None:
     assert (game.playouts(states, np.arange(2, dtype=np.uint64)) == game.ranking(states)).all()
 
 
-@pytest.mark.parametrize("players", [2, 3, 4])
+@pytest.mark.parametrize("players", [2, pytest.param(3, marks=pytest.mark.long), 4])
 @pytest.mark.parametrize("name", ["hex4", "square5"])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(each, marks=pytest.mark.long) for each in (2, 3))])
 def test_rankings_come_as_often_as_uniform_play_makes_them(name: str, players: int, seed: int) -> None:
     game, count = make(name, players), 20_000
     rng = np.random.default_rng(seed)
@@ -68,11 +68,15 @@ def test_rankings_come_as_often_as_uniform_play_makes_them(name: str, players: i
     ("players", "stones", "swapped", "chance"),
     [(2, 0, 0, 1 / 19), (2, 1, 0, 1 / 19), (2, 1, 1, 1.0), (2, 2, 0, 0.0), (3, 1, 0, 0.0), (4, 0, 0, 0.0)],
 )
-def test_the_swap_is_as_likely_as_any_other_action(players: int, stones: int, swapped: int, chance: float) -> None:
-    game, count = make("hex4", players), 500_000
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_the_swap_is_as_likely_as_any_other_action(
+    players: int, stones: int, swapped: int, chance: float, compiled: bool
+) -> None:
+    """In few games as plain Python, for which next to nothing is compiled, and in many as numba compiles them."""
+    game, count = make("hex4", players), 500_000 if compiled else 2000
     state = game.initial(1)[0]
     state[:stones], state[game.cells] = np.arange(1, stones + 1), swapped
-    ends = filled(state, players, count)
+    ends = fast(state, players, count, rules._fill) if compiled else filled(state, players, count, plain)
     assert abs(ends[:, game.cells].mean() - chance) <= SIGMAS * sqrt(chance * (1 - chance) / count)
     assert (ends[:, :stones] == state[:stones]).all()
     for side in range(players):
@@ -82,8 +86,7 @@ def test_the_swap_is_as_likely_as_any_other_action(players: int, stones: int, sw
         assert np.abs(of_side - expected).max() <= SIGMAS * sqrt(expected * (1 - expected) / count)
 
 
-@numba.njit
-def filled(state: NDArray[np.int8], players: int, count: int) -> NDArray[np.int8]:
+def filled(state: NDArray[np.int8], players: int, count: int, fill: Callable[..., None]) -> NDArray[np.int8]:
     """The last positions of random games from `state`, with the seeds from 0 on."""
     ends = np.empty((count, len(state)), np.int8)
     empty, chance = np.empty(len(state) - 1, np.int32), np.empty(1, np.uint64)
@@ -91,6 +94,9 @@ def filled(state: NDArray[np.int8], players: int, count: int) -> NDArray[np.int8
         ends[seed], chance[0] = state, seed
         fill(ends[seed], players, empty, chance)
     return ends
+
+
+plain, fast = getattr(rules._fill, "py_func"), numba.njit(filled)  # noqa: B009 - of numba, which types know nothing of
 
 
 def test_a_seed_for_every_position_is_wanted() -> None:

@@ -32,7 +32,14 @@ def small(tmp_path: Path) -> Iterator[Path]:
         yield made
 
 
-@pytest.mark.parametrize(("of", "left"), [(fulldisks.BYTES, PART), (fulldisks.BYTES, 0), (fulldisks.NAMES, 0)])
+@pytest.mark.parametrize(
+    ("of", "left"),
+    [
+        (fulldisks.BYTES, PART),
+        pytest.param(fulldisks.BYTES, 0, marks=pytest.mark.long),
+        pytest.param(fulldisks.NAMES, 0, marks=pytest.mark.long),
+    ],
+)
 def test_a_training_ends_and_goes_on_once_there_is_room(
     keyrooms: Game, cart: Cartridge, small: Path, of: str, left: int
 ) -> None:
@@ -56,6 +63,7 @@ def test_a_training_ends_and_goes_on_once_there_is_room(
     assert again.run().steps >= asked.steps
 
 
+@pytest.mark.long
 def test_by_hand_its_exit_status_and_its_words_say_so(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = small / "kept"
 

@@ -170,7 +170,7 @@ def test_what_it_can_show_is_taken() -> None:
     assert read_game(shown(1, **{f"x{index}": 2 for index in range(8)})).places == 256
 
 
-@pytest.mark.parametrize("text", ["", "[]", "a: [", "- 1", "a: 2026-99-99", "[" * 5000])
+@pytest.mark.parametrize("text", ["", "[]", "a: [", "- 1", "a: 2026-99-99", "[" * 1000])
 def test_what_is_no_game_at_all(text: str) -> None:
     with pytest.raises(SpecError):
         read_game(text)

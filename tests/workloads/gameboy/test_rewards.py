@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.workloads.gameboy.game import MICRO, Game, read_game
 from hostler.workloads.gameboy.rewards import Rewards, Shares
@@ -82,6 +82,7 @@ def components(draw: st.DrawFn) -> dict[str, Any]:
     return made
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from("uvwxyz"), components(), min_size=1), VALUES, VALUES)
 def test_components_add_up_to_the_reward_exactly_and_keep_their_caps(
     asked: dict[str, Any], one: list[tuple[int, int]], other: list[tuple[int, int]]
@@ -99,6 +100,7 @@ def test_components_add_up_to_the_reward_exactly_and_keep_their_caps(
                 assert (abs(rewards.totals[:, column]) <= round(asked[name]["cap"] * MICRO)).all()
 
 
+@settings(max_examples=40)
 @given(components(), VALUES, VALUES)
 def test_machines_do_not_know_of_each_other(
     component: dict[str, Any], one: list[tuple[int, int]], other: list[tuple[int, int]]

@@ -13,7 +13,7 @@ from hostler.workloads.gameboy import shared
 from hostler.workloads.gameboy.shared import WHOLE, Array, Opened, newest, publish, write
 
 WEIGHTS = {"body": (64, 32), "choice": (7,)}
-ROUNDS = 3000
+ROUNDS = 1000
 
 
 def weights(version: int) -> dict[str, Array]:
@@ -58,6 +58,7 @@ def test_what_is_seen_of_one_in_part_is_not_taken(policy: Opened, seen: str) -> 
     assert all((each == 5).all() for each in found.values())
 
 
+@pytest.mark.long
 def test_who_reads_while_others_write_never_sees_two_in_one(policy: Opened) -> None:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()

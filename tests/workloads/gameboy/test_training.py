@@ -33,6 +33,7 @@ def run(**changes: Any) -> Run:
     return read_run({**small, **changes})
 
 
+@pytest.mark.long
 def test_a_training_makes_its_steps_in_updates_of_its_batch(keyrooms: Game, cart: Cartridge) -> None:
     told: list[Mapping[str, Any]] = []
     training = Training(run(episode_steps=20), keyrooms, cart, told=told.append)
@@ -44,6 +45,7 @@ def test_a_training_makes_its_steps_in_updates_of_its_batch(keyrooms: Game, cart
     assert sum(progress.places.values()) >= progress.episodes
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_policy(keyrooms: Game, cart: Cartridge) -> None:
     ends = []
     for seed in (1, 1, 2):
@@ -54,7 +56,7 @@ def test_the_same_seed_gives_the_same_policy(keyrooms: Game, cart: Cartridge) ->
     assert any(not torch.equal(each, ends[2][name]) for name, each in ends[0].items())
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_game_of_which_only_the_screen_is_seen_is_learnt(keyrooms: Game, cart: Cartridge, workers: int) -> None:
     game = replace(keyrooms, features=(), screen=Screen())
     training = Training(run(steps=256, workers=workers, course={"epochs": 1}), game, cart)
@@ -85,7 +87,7 @@ def test_what_goes_on_has_its_steps_its_optimiser_and_its_counts(
 
 
 def test_a_damaged_checkpoint_is_passed_over(keyrooms: Game, cart: Cartridge, tmp_path: Path) -> None:
-    Training(run(checkpoint_updates=1), keyrooms, cart, Checkpoints(tmp_path, {})).run()
+    Training(run(steps=384, checkpoint_updates=1), keyrooms, cart, Checkpoints(tmp_path, {})).run()
     newest = max(tmp_path.iterdir())
     content = bytearray(newest.read_bytes())
     content[len(content) // 2] ^= 1
@@ -93,13 +95,13 @@ def test_a_damaged_checkpoint_is_passed_over(keyrooms: Game, cart: Cartridge, tm
     checkpoints = Checkpoints(tmp_path, {})
     told: list[Mapping[str, Any]] = []
     again = Training(run(), keyrooms, cart, checkpoints, told=told.append)
-    assert again.progress.steps == 7 * 128
+    assert again.progress.steps == 2 * 128
     assert told == [{"trouble": f"checkpoints that are damaged were passed over: {newest.name}"}]
     assert checkpoints.damaged == (newest.name,)
 
 
 def test_checkpoints_of_another_training_are_refused(keyrooms: Game, cart: Cartridge, tmp_path: Path) -> None:
-    Training(run(), keyrooms, cart, Checkpoints(tmp_path, {"rom": "1", "course": 1})).run()
+    Training(run(steps=128), keyrooms, cart, Checkpoints(tmp_path, {"rom": "1", "course": 1})).run()
     with pytest.raises(ValueError, match="of another training: rom differ"):
         Training(run(), keyrooms, cart, Checkpoints(tmp_path, {"rom": "2", "course": 1}))
 

@@ -19,6 +19,7 @@ from tests.workloads.gameboy import standing
 STEPS = 40
 
 
+@pytest.mark.long
 def test_what_is_found_is_what_is_found_without_a_child(keyrooms: Game, cart: Cartridge) -> None:
     assert tried(keyrooms, cart, steps=STEPS) == check_game(keyrooms, cart, steps=STEPS)
 
@@ -30,6 +31,7 @@ def test_a_cartridge_that_stands_still_at_its_start_is_told_with_its_hash_and_wh
     assert "try another copy" in str(caught.value)
 
 
+@pytest.mark.long
 def test_one_that_stands_still_later_is_told_by_what_it_uses_up(
     keyrooms: Game, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,6 +54,7 @@ def test_a_child_that_dies_is_told(keyrooms: Game, cart: Cartridge, monkeypatch:
         tried(keyrooms, cart, steps=STEPS)
 
 
+@pytest.mark.long
 def test_only_what_is_sound_is_learnt(keyrooms: Game, cart: Cartridge) -> None:
     notes = proved(keyrooms, cart, steps=STEPS)
     assert any(each.startswith("ram.goal: is 0 all the time") for each in notes)
@@ -60,6 +63,7 @@ def test_only_what_is_sound_is_learnt(keyrooms: Game, cart: Cartridge) -> None:
         proved(wrong, cart, steps=STEPS)
 
 
+@pytest.mark.long
 def test_an_episode_that_is_over_where_it_begins_is_wrong(keyrooms: Game, cart: Cartridge) -> None:
     game = replace(keyrooms, ends=(*keyrooms.ends, End("keys", 0)))
     (first, *_) = tried(game, cart, steps=STEPS)
@@ -67,6 +71,7 @@ def test_an_episode_that_is_over_where_it_begins_is_wrong(keyrooms: Game, cart: 
     assert first.words.startswith("end[1]: keys is 0 where episodes begin already")
 
 
+@pytest.mark.long
 def test_a_state_is_tried_without_its_start(keyrooms: Game, cart: Cartridge) -> None:
     from hostler.workloads.gameboy.machine import Machine
 

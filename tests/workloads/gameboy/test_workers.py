@@ -73,6 +73,7 @@ def test_the_same_seed_gives_the_same_fragments_here(keyrooms: Game, cart: Cartr
         assert one.actions.tobytes() == other.actions.tobytes()
 
 
+@pytest.mark.long
 def test_fragments_come_with_the_newest_policy(two: Processes, network: Network) -> None:
     taken(two, lambda found: len(found) > 2)
     with torch.no_grad():
@@ -84,6 +85,7 @@ def test_fragments_come_with_the_newest_policy(two: Processes, network: Network)
     assert last.steps == 32
 
 
+@pytest.mark.long
 def test_a_worker_that_was_killed_is_begun_anew_and_told(two: Processes) -> None:
     taken(two, lambda found: len(found) > 1)
     killed = two.pids[0]
@@ -108,6 +110,7 @@ def presses_a(game: Game) -> Network:
     return made
 
 
+@pytest.mark.long
 def test_a_worker_whose_machine_stands_still_for_ever_is_begun_anew_and_told(keyrooms: Game) -> None:
     """It would be waited for as long as the training lasts."""
     cart = standing.at_a()
@@ -126,6 +129,7 @@ def told_so_far(source: Processes, told: list[str]) -> list[str]:
     return told
 
 
+@pytest.mark.long
 def test_a_learner_whose_own_machine_stands_still_for_ever_ends_and_says_so() -> None:
     program = (
         "from hostler.workloads.gameboy.order import keyrooms\n"
@@ -141,6 +145,7 @@ def test_a_learner_whose_own_machine_stands_still_for_ever_ends_and_says_so() ->
     assert "stands still at 0x01" in json.loads(done.stdout)["trouble"]
 
 
+@pytest.mark.long
 def test_a_worker_that_stands_still_keeps_nobody_waiting(two: Processes) -> None:
     taken(two, lambda found: len(found) > 1)
     os.kill(two.pids[0], signal.SIGSTOP)
@@ -155,6 +160,7 @@ def blocks(pid: int | str = "self") -> int:
     return sum(shared.MEMORY in line for line in maps(pid))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what is mapped is told by Linux alone")
 def test_nothing_is_left_of_workers(keyrooms: Game, cart: Cartridge, network: Network) -> None:
     before, named = blocks(), set(os.listdir("/dev/shm"))
@@ -172,6 +178,7 @@ def test_nothing_is_left_of_workers(keyrooms: Game, cart: Cartridge, network: Ne
     assert blocks() == before
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what is mapped is told by Linux alone")
 def test_nothing_is_left_of_a_group_that_is_killed_at_once(tmp_path: Path) -> None:
     """Learner, workers and whoever tidies up after them: nobody of them does anything any more."""
@@ -244,6 +251,7 @@ def test_all_workers_that_stand_still_are_waited_for_together(kills: bool, longe
     assert not any(each.lives for each in stuck) or not kills
 
 
+@pytest.mark.long
 def test_workers_that_stand_still_are_killed_in_the_end(
     keyrooms: Game, cart: Cartridge, network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,10 +265,11 @@ def test_workers_that_stand_still_are_killed_in_the_end(
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
+@pytest.mark.parametrize("lives", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_workers_that_cannot_live_are_given_up_with_what_they_died_of(
-    keyrooms: Game, cart: Cartridge, network: Network, monkeypatch: pytest.MonkeyPatch
+    keyrooms: Game, cart: Cartridge, network: Network, monkeypatch: pytest.MonkeyPatch, lives: int
 ) -> None:
-    monkeypatch.setattr(workers, "LIVES", 2)
+    monkeypatch.setattr(workers, "LIVES", lives)
     source = Processes(plan(keyrooms, replace(cart, rom=cart.rom[:100]), workers=1), network)
     try:
         with pytest.raises(NoWorker, match=r"no worker is left: .*NoCartridge: PyBoy cannot take the ROM"):
@@ -269,6 +278,7 @@ def test_workers_that_cannot_live_are_given_up_with_what_they_died_of(
         source.close()
 
 
+@pytest.mark.long
 def test_a_value_beyond_its_bound_ends_it_as_it_does_without_workers(
     keyrooms: Game, cart: Cartridge, network: Network
 ) -> None:
@@ -281,6 +291,7 @@ def test_a_value_beyond_its_bound_ends_it_as_it_does_without_workers(
         source.close()
 
 
+@pytest.mark.long
 def test_what_goes_on_begins_with_the_policy_that_it_has(keyrooms: Game, cart: Cartridge, network: Network) -> None:
     source = Processes(replace(plan(keyrooms, cart, workers=1), version=40), network)
     try:

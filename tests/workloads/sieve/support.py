@@ -4,10 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterable
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from hostler.workloads.sieve import spec
 from hostler.workloads.sieve.generators import generator, oracle
@@ -18,13 +21,25 @@ DRAWS = ROOT / "examples" / "draws"
 
 Output = dict[str, Any]
 
+COMMON = frozenset({"java-random", "xorshift64", "lcg:123456789123,77,1000000000000001,3"})
+"""One with words drawn again, one that is linear, one with constants of its own. What makes their words takes about a
+second to compile for each generator, so only these are searched in every test run."""
 
-def vectors() -> Iterator[tuple[str, dict[str, Any]]]:
+
+def tiers(cases: Iterable[str] | Iterable[tuple[Any, ...]], common: Container[str] = COMMON) -> list[Any]:
+    """Names of generators, or tuples that begin with one, for `parametrize`; `long` where none of `common` is named."""
+    made = []
+    for case in cases:
+        values = (case,) if isinstance(case, str) else case
+        made.append(pytest.param(*values, marks=() if values[0] in common else pytest.mark.long))
+    return made
+
+
+@cache
+def vectors() -> tuple[tuple[str, dict[str, Any]], ...]:
     """Every vector recorded from a real runtime, with its generator's name."""
-    for path in sorted((HERE / "vectors").glob("*.json")):
-        content = json.loads(path.read_text())
-        for vector in content["vectors"]:
-            yield content["generator"], vector
+    contents = [json.loads(path.read_text()) for path in sorted((HERE / "vectors").glob("*.json"))]
+    return tuple((content["generator"], vector) for content in contents for vector in content["vectors"])
 
 
 def draws(name: str, output: Output, seed: int | str, count: int, skip: int = 0) -> list[int]:

@@ -30,7 +30,8 @@ def made(of: Candidate, seed: int, count: int, skip: int = 0, gap: int = 0) -> l
     return [value + of.shift for value in islice(outputs, 0, count * (gap + 1), gap + 1)]
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.long
+@settings(max_examples=8, deadline=None)
 @drawn(st.data())
 def test_what_made_the_draws_is_never_excluded(data: st.DataObject) -> None:
     of = data.draw(st.sampled_from(usual(*data.draw(st.sampled_from(SOME_VALUES)))), label="candidate")
@@ -93,6 +94,7 @@ def test_seeds_that_are_alike_are_not_all_told() -> None:
     assert (answer["verdict"], answer["count"], len(answer["survivors"])) == ("found", 64, 4)
 
 
+@pytest.mark.long
 def test_a_state_of_the_twister_without_a_seed() -> None:
     source = random.Random(str(random.Random(3).getrandbits(200)))  # seeded by a text
     draws = [source.getrandbits(32) for _ in range(640)]

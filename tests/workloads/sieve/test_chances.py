@@ -32,7 +32,7 @@ def survivors(name: str, call: dict[str, Any], count: int, *seeds: int) -> list[
     return [often[every[seed]] - 1 for seed in seeds]
 
 
-@pytest.mark.parametrize("modulus", [24, 40, 112])
+@pytest.mark.parametrize("modulus", [*(pytest.param(each, marks=pytest.mark.long) for each in (24, 40)), 112])
 def test_low_bits_that_agree_once_always_do(modulus: int) -> None:
     call = {"kind": "mod", "modulus": modulus}
     found = survivors(SMALL, call, 2, 1, 12345, 60001)
@@ -67,7 +67,7 @@ def test_seeds_that_no_draw_tells_apart_are_told_and_are_no_wrong_ones() -> None
     ("name", "call"),
     [
         ("msvc", {"kind": "mod", "modulus": 20000}),
-        ("msvc", {"kind": "floor", "n": 40000}),
+        pytest.param("msvc", {"kind": "floor", "n": 40000}, marks=pytest.mark.long),
         ("msvc", {"kind": "mod", "modulus": 1000}),
         ("lcg:5,3,50000", {"kind": "bits", "shift": 4, "bits": 12}),
         ("lcg:5,3,50000", {"kind": "bits", "shift": 3, "bits": 10}),

@@ -14,6 +14,7 @@ from hostler.workloads.sieve.spec import output_arguments, parse_output
 from .support import DRAWS, Output, draws, params, run
 
 
+@pytest.mark.long
 def test_search_finds_the_planted_seed() -> None:
     seed = json.loads((DRAWS / "answers.json").read_text())["seeds"]["java.json"]
     done = run("search", str(DRAWS / "java.json"), "--start", str(seed - 10**6), "--stop", str(seed + 10**6))
@@ -111,11 +112,11 @@ def recorded(path: Path, name: str, output: Output, seed: int) -> Path:
 @pytest.mark.parametrize(
     ("name", "output"),
     [
-        ("glibc-rand", {"kind": "mod", "modulus": 100}),
-        ("php8", {"kind": "shuffle", "n": 5}),
-        ("java", {"kind": "double"}),
+        pytest.param("glibc-rand", {"kind": "mod", "modulus": 100}, marks=pytest.mark.long),
+        pytest.param("php8", {"kind": "shuffle", "n": 5}, marks=pytest.mark.long),
+        pytest.param("java", {"kind": "double"}, marks=pytest.mark.long),
         ("lcg:69069,1,4294967296,16", {"kind": "exact"}),
-        ("dotnet", {"kind": "below", "n": 1000}),
+        pytest.param("dotnet", {"kind": "below", "n": 1000}, marks=pytest.mark.long),
     ],
 )
 def test_any_output_of_any_generator_is_searched(

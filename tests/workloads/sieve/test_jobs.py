@@ -32,7 +32,7 @@ def run(*arguments: str, given: str = "", cwd: Path | None = None) -> "subproces
 # ---- parameters ------------------------------------------------------------------------------------------------------
 
 
-def test_they_are_programs_of_sweeps() -> None:
+def test_analysis_and_correlation_are_sweep_programs() -> None:
     assert isinstance(jobs.ANALYSIS, Program)
     assert isinstance(jobs.CORRELATION, Program)
     assert jobs.ANALYSIS.worker[-2:] == ("worker", "analysis")
@@ -191,6 +191,7 @@ def test_results_are_corrected_together() -> None:
     assert (second["holm"], second["says"][:7]) == (0.02, "nothing")
 
 
+@pytest.mark.long
 def test_analyse_by_hand() -> None:
     said = run("analyse", XORSHIFT, "--generator", "xorshift32", "--calls", "next() % 1000", "--skip", "0:2")
     assert said.returncode == 0, said.stderr

@@ -16,6 +16,7 @@ from hostler.workloads.sieve.spec import Spec
 
 from .campaign.planting import planted_question
 from .methods.asking import ask
+from .support import tiers
 
 BOUND = {"kind": "bound", "bound": 1000}
 SHIFT = {"kind": "mod", "modulus": 100}
@@ -39,7 +40,8 @@ def test_one_that_finds_nothing_is_refused_with_what_to_do(monkeypatch: pytest.M
         selftest.check(ask("java", BOUND, [1, None, 3] * 4), "lanes")
 
 
-@pytest.mark.parametrize("name", sorted(GENERATORS))
+@pytest.mark.long
+@pytest.mark.parametrize("name", tiers(sorted(GENERATORS)))
 def test_what_computes_rightly_passes_at_both_ends_of_the_range_and_within(name: str) -> None:
     asked = planted_question(name, 0).spec
     if asked.items == "ends":
@@ -50,12 +52,12 @@ def test_what_computes_rightly_passes_at_both_ends_of_the_range_and_within(name:
 @pytest.mark.parametrize(
     ("more", "method", "asked"),
     [
-        ({"gap": (1, 3), "skip": (5, 9)}, "lanes", 4),
-        ({"share": 0.6, "rate": 0.9, "miss": 1e-3}, "lanes", 4),
-        ({"missing": 2}, "lanes", 4),
+        pytest.param({"gap": (1, 3), "skip": (5, 9)}, "lanes", 4, marks=pytest.mark.long),
+        pytest.param({"share": 0.6, "rate": 0.9, "miss": 1e-3}, "lanes", 4, marks=pytest.mark.long),
+        pytest.param({"missing": 2}, "lanes", 4, marks=pytest.mark.long),
         ({}, "low-bits", 4),
-        ({"items": "ends"}, "lanes", 0),
-        ({"skip": (100_000, 100_000)}, "lanes", 0),
+        pytest.param({"items": "ends"}, "lanes", 0, marks=pytest.mark.long),
+        pytest.param({"skip": (100_000, 100_000)}, "lanes", 0, marks=pytest.mark.long),
         ({}, "opencl", 0),
     ],
 )

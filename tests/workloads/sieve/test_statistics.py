@@ -92,6 +92,7 @@ def test_the_draws_that_are_needed_are_the_least_that_do(size: int, seeds: int, 
     assert all(chance >= 0.01 for chance in chances[:-1])
 
 
+@pytest.mark.long
 def test_more_draws_do_not_help_where_chance_fits_as_many() -> None:
     assert draws_needed(1000, SEEDS, share=0.001) is None
     assert draws_needed(2, SEEDS, share=0.501) is None, "far more than ten thousand"

@@ -11,6 +11,7 @@ import socket
 import ssl
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,6 +91,8 @@ class Switchboard:
         self._listening: asyncio.Task[None] | None = None
         self._strangers: dict[asyncio.Task[None], str] = {}
         """Who has not said yet who it is, oldest first, with its address."""
+        self._unmet: dict[asyncio.Task[None], socket.socket] = {}
+        """Connections whose task has not begun: one that is cancelled before that cannot close its own."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: defaultdict[str, list[Waiting]] = defaultdict(list)
         self._arrived = asyncio.Event()
@@ -103,6 +106,7 @@ class Switchboard:
         self._context, self._tell = context, tell
         listener = _listener(host, port)
         self._listening = asyncio.create_task(self._listen(listener), name="dial-in")
+        self._listening.add_done_callback(lambda _: listener.close())  # also where it is cancelled before it has begun
         return int(listener.getsockname()[1])
 
     async def close(self) -> None:
@@ -184,23 +188,26 @@ class Switchboard:
         raise LinkRefused(f"{line.node} has no agent to offer: {answer.get('reason')}")
 
     async def _listen(self, listener: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        with listener:
-            while True:
-                try:
-                    peer, address = await loop.sock_accept(listener)
-                except OSError as error:  # too many open files, or a caller that is gone already
-                    self._log.warning("a call cannot be taken", why=str(error))
-                    await asyncio.sleep(REFUSAL_REST_S)
-                    continue
-                self._admit(peer, str(address[0]))
-                await asyncio.sleep(0)  # its task must begin before anything can end it
+        while True:
+            await _readable(listener)
+            try:
+                peer, address = listener.accept()
+            except BlockingIOError:  # the caller is gone already
+                continue
+            except OSError as error:  # too many open files, or a caller that is gone already
+                self._log.warning("a call cannot be taken", why=str(error))
+                await asyncio.sleep(REFUSAL_REST_S)
+                continue
+            self._admit(peer, str(address[0]))
 
     def _admit(self, peer: socket.socket, host: str) -> None:
         if len(self._strangers) >= STRANGERS_MAX:
             crowd = Counter(self._strangers.values()).most_common(1)[0][0]
-            next(task for task, each in self._strangers.items() if each == crowd).cancel()
+            oldest = next(task for task, each in self._strangers.items() if each == crowd)
+            del self._strangers[oldest]  # it needs some turns to end, and the next one is to end another
+            oldest.cancel()
         task = asyncio.create_task(self._answer(peer, host))
+        self._unmet[task] = peer
         self._strangers[task] = host
         self._tasks.add(task)
         task.add_done_callback(self._over)
@@ -208,11 +215,14 @@ class Switchboard:
     def _over(self, task: asyncio.Task[None]) -> None:
         self._strangers.pop(task, None)
         self._tasks.discard(task)
+        if (peer := self._unmet.pop(task, None)) is not None:
+            peer.close()
         if not task.cancelled() and (error := task.exception()) is not None:
             self._log.error("a call failed", why=f"{type(error).__name__}: {error}")
 
     async def _answer(self, peer: socket.socket, host: str) -> None:
         """One connection, until it is taken or over."""
+        del self._unmet[_this_task()]
         writer: asyncio.StreamWriter | None = None
         try:
             async with asyncio.timeout(GREET_S):
@@ -234,7 +244,17 @@ class Switchboard:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=LINE_MAX)
         protocol = asyncio.StreamReaderProtocol(reader)
-        transport, _ = await loop.connect_accepted_socket(lambda: protocol, peer, ssl=self._context)
+        securing = asyncio.ensure_future(loop.connect_accepted_socket(lambda: protocol, peer, ssl=self._context))
+        try:
+            transport, _ = await asyncio.shield(securing)
+        except asyncio.CancelledError:
+            # asyncio would go on with a handshake that is cancelled before it has begun, and keep the connection. The
+            # socket is its own from here on: to close it would leave asyncio the number of a closed descriptor.
+            with suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
+            securing.add_done_callback(_hang_up)
+            await asyncio.wait([securing])
+            raise
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
     def _known(self, words: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Waiting:
@@ -307,6 +327,17 @@ class Switchboard:
             raise
 
 
+async def _readable(listener: socket.socket) -> None:
+    """Wait for a connection to accept. `sock_accept` is not used: cancelled, it loses a connection it has accepted."""
+    loop = asyncio.get_running_loop()
+    called = asyncio.Event()
+    loop.add_reader(listener, called.set)
+    try:
+        await called.wait()
+    finally:
+        loop.remove_reader(listener)
+
+
 async def _first_line(reader: asyncio.StreamReader) -> Any:
     """What a stranger says first. Raises `Stranger` where that is too long, no line, or no JSON; `EOFError`."""
     data = b""
@@ -339,8 +370,14 @@ async def _words(reader: asyncio.StreamReader) -> dict[str, Any]:
     return words
 
 
+def _hang_up(securing: asyncio.Task[tuple[asyncio.Transport, asyncio.StreamReaderProtocol]]) -> None:
+    """Abort the transport of an abandoned handshake. Where the handshake failed, asyncio has done so."""
+    if not securing.cancelled() and securing.exception() is None:
+        securing.result()[0].abort()
+
+
 def _abort(writer: asyncio.StreamWriter | None) -> None:
-    """Hang up at once. Where there is no writer yet, asyncio has done so: the handshake failed."""
+    """Hang up at once. Where there is no writer yet, that has been done: the handshake failed, or was cancelled."""
     if writer is not None:
         writer.transport.abort()
 

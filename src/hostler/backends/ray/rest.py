@@ -127,7 +127,7 @@ class RayRest:
         answer = await self._json("GET", "/api/cluster_status")
         try:
             usage = answer["data"]["clusterStatus"]["loadMetricsReport"]["usage"]
-            return {str(name): float(total) - float(used) for name, (used, total) in usage.items()}
+            return {str(name): _amount(_amount(total) - _amount(used)) for name, (used, total) in usage.items()}
         except (KeyError, TypeError, ValueError, AttributeError):
             return {}
 
@@ -281,9 +281,13 @@ def _machine(row: Mapping[str, Any]) -> Machine:
 
 
 def _amount(told: Any) -> float:
-    amount = float(told)
+    """A finite number. Raises `ValueError` for infinity, NaN and integers beyond a float."""
+    try:
+        amount = float(told)
+    except OverflowError as error:
+        raise ValueError("the amount is an integer too large for a float") from error
     if not math.isfinite(amount):
-        raise ValueError(f"{told} is no amount")
+        raise ValueError(f"the amount is not finite: {told}")
     return amount
 
 

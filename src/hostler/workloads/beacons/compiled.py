@@ -1,6 +1,7 @@
 """The one door to numba, which has no types: everything behind it is annotated as if it were plain Python."""
 
 from collections.abc import Callable
+from functools import cache, wraps
 from typing import Any, TypeVar, cast
 
 import numba
@@ -17,10 +18,21 @@ def inlined(function: F) -> F:
 def kernel(*arguments: Any) -> Callable[[F], F]:
     """Compile a function that returns nothing for exactly these arguments, without the GIL, or load it from the cache.
 
-    The cache is where ``NUMBA_CACHE_DIR`` says, by default beside the source file. It notices a change of the
-    kernel's own file only, so all helpers of a kernel belong there.
+    That is done at the first call: importing a module compiles none of its kernels. The cache is
+    where ``NUMBA_CACHE_DIR`` says, by default beside the source file. It notices a change of the kernel's own file
+    only, so all helpers of a kernel belong there.
     """
-    return cast(Callable[[F], F], numba.njit(types.void(*arguments), nogil=True, cache=True))
+
+    def deferred(function: F) -> F:
+        compiled = cache(lambda: numba.njit(types.void(*arguments), nogil=True, cache=True)(function))
+
+        @wraps(function)
+        def call(*given: Any) -> None:
+            compiled()(*given)
+
+        return cast(F, call)
+
+    return deferred
 
 
 def reads(dtype: str, dimensions: int) -> Any:

@@ -48,10 +48,19 @@ BETWEEN_S = 0.0005
 
 
 class Held:
-    """Memory, by a descriptor of this process. Travels to a process that is being begun, and nowhere else."""
+    """Memory, by a descriptor of this process. Travels to a process that is being begun, and nowhere else.
+
+    After `close` the descriptor is -1: no other file's number is used or closed by it.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
+
+    def close(self) -> None:
+        """Close the descriptor; a second call changes nothing."""
+        if self.descriptor >= 0:
+            closed, self.descriptor = self.descriptor, -1
+            os.close(closed)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _handed, (reduction.DupFd(self.descriptor),)
@@ -75,15 +84,17 @@ class Opened:
     """A block that this process sees."""
 
     def __init__(self, block: Block) -> None:
+        if block.held.descriptor < 0:  # `mmap` takes -1 for memory that is shared with nobody
+            raise ValueError("shared memory cannot be opened: it was closed")
         self.block = block
         self._memory = memory = mmap(block.held.descriptor, max(block.bytes * block.copies, 1))
         self.copies = [_arrays(block, memory, copy) for copy in range(block.copies)]
 
     def close(self) -> None:
-        """See it no more; nobody may hold an array of it."""
+        """See it no more; nobody may hold an array of it. A second call changes nothing."""
         self.copies = []
         self._memory.close()
-        os.close(self.block.held.descriptor)
+        self.block.held.close()
 
 
 def made(shapes: Shapes, copies: int) -> Opened:

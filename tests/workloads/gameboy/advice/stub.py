@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import cache
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.servers import QuietServer
 
 Answered = Callable[["Handler"], None]
 
@@ -44,10 +48,8 @@ class Handler(BaseHTTPRequestHandler):
         """Not into the tests."""
 
 
-class Stub(ThreadingHTTPServer):
+class Stub(QuietServer):
     """It; what it was asked lies in `asked`, what it answers with is `answer`."""
-
-    daemon_threads = True
 
     def __init__(self, *, is_dead: bool = False) -> None:
         """`is_dead`: it has its port, and whoever connects is refused until `listen`."""
@@ -70,9 +72,6 @@ class Stub(ThreadingHTTPServer):
         self.server_activate()
         self.is_listening = True
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever asked has gone."""
 
 
 def says(content: Any) -> Answered:
@@ -130,7 +129,7 @@ def serving() -> Iterator[Stub]:
         server.ended.set()
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join()
 
 
 @contextlib.contextmanager
@@ -146,8 +145,10 @@ def reserved() -> Iterator[Stub]:
         server.server_close()
 
 
+@cache
 def closed_port() -> int:
-    """A port that nobody listens at."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    """A port that refuses connections. This process keeps it bound: no other one is given it meanwhile."""
+    bound = socket.socket()
+    atexit.register(bound.close)
+    bound.bind(("127.0.0.1", 0))
+    return int(bound.getsockname()[1])

@@ -95,7 +95,8 @@ def test_a_promise_is_paid_as_a_component_of_its_own(batch_of: Make) -> None:
     assert min(np.diff(paid)) == round(0.99 * 400_000) - 400_000, "and nothing for not knowing a room yet"
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.long
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(st.integers(0, 79), st.builds(Advice, st.integers(0, 6), st.floats(0, 1)), max_size=30),
     st.integers(0, 2**32 - 1),

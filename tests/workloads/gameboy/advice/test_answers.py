@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.workloads.gameboy.advice.answers import PROMISES, Advice, Garbage, read_answer, schema
 from tests.workloads.gameboy.advice.stub import completion
@@ -54,6 +54,7 @@ def test_what_is_no_completion_is_garbage(body: bytes) -> None:
         read_answer(body, ACTIONS)
 
 
+@settings(max_examples=30)
 @given(
     st.binary(max_size=200)
     | st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists).map(

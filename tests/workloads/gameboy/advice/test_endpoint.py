@@ -28,7 +28,7 @@ def server() -> Iterator[Stub]:
 
 def ask(url: str, **changes: Any) -> Said:
     """One call."""
-    endpoint = Endpoint(asking(url=url, **{"timeout_s": 30, **changes}), ACTIONS, KEY, time.monotonic)
+    endpoint = Endpoint(asking(url=url, **{"timeout_s": 60, **changes}), ACTIONS, KEY, time.monotonic)
     try:
         return endpoint.ask("Where to?")
     finally:
@@ -52,7 +52,7 @@ def test_what_is_asked_is_constrained(server: Stub) -> None:
 
 
 def test_a_connection_is_used_again(server: Stub) -> None:
-    endpoint = Endpoint(asking(url=server.url, timeout_s=30), ACTIONS, None, time.monotonic)
+    endpoint = Endpoint(asking(url=server.url, timeout_s=60), ACTIONS, None, time.monotonic)
     assert [endpoint.ask("?").came for _ in range(3)] == [Came.ANSWERED] * 3
     endpoint.close()
     assert not any("authorization" in {key.lower() for key in each["headers"]} for each in server.asked)

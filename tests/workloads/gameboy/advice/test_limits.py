@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.workloads.gameboy.advice.limits import KEEPS_S, Breaker, Bucket
 from hostler.workloads.gameboy.advice.settings import Rests
@@ -48,6 +48,7 @@ def test_many_workers_that_had_nothing_to_ask_do_not_ask_all_at_once(
     assert max(burst(workers, rate, gaps)) <= rate * KEEPS_S + 2
 
 
+@settings(max_examples=15)
 @given(st.integers(4, 30), st.floats(0.1, 4), st.floats(0, 1))
 def test_workers_that_always_ask_have_all_of_the_budget_together(workers: int, rate: float, spread: float) -> None:
     buckets = [Bucket(rate / workers, filled=(spread + each / workers) % 1, shares=True) for each in range(workers)]

@@ -78,6 +78,7 @@ def test_a_path_that_is_wrong_is_told(url: str) -> None:
     assert "404" in said.words
 
 
+@pytest.mark.long
 def test_a_training_is_advised(url: str, keyrooms: Game, cart: Cartridge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLM_TOKEN", KEY)
     advice = section(url=url, model="tiny", key="LLM_TOKEN", timeout_s=TIMEOUT_S, at_once=2, calls_per_s=100)

@@ -28,7 +28,7 @@ STEPS_MAX = 200_000
 def run(url: str, *, advice: Mapping[str, Any] | None = None, **changes: Any) -> Run:
     """A small one."""
     small = {"steps": 2048, "envs_per_worker": 4, "batch_steps": 128, "fragment_steps": 16, "episode_steps": 40}
-    asked = {"calls_per_s": 500, "timeout_s": 30, **(advice or {})}
+    asked = {"calls_per_s": 500, "timeout_s": 60, **(advice or {})}
     return read_run({**small, "seed": 1, "advice": section(url=url, **asked), **changes})
 
 
@@ -52,7 +52,7 @@ def lines(asked: Run, game: Game, cart: Cartridge, enough: Callable[[Told], bool
     return told
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.long)])
 def test_advice_is_seen_paid_and_told(keyrooms: Game, cart: Cartridge, workers: int) -> None:
     with stub.serving() as server:
         asked = run(server.url, workers=workers, steps=STEPS_MAX)
@@ -81,12 +81,13 @@ def test_a_dead_endpoint_is_told_of_and_left_alone(keyrooms: Game, cart: Cartrid
 
 def learnt(game: Game, cart: Cartridge, advice: Mapping[str, Any] | None) -> Training:
     """Some updates of a training with this section, or without any."""
-    asked = {"steps": 4096, "envs_per_worker": 4, "batch_steps": 512, "fragment_steps": 64, "seed": 1}
+    asked = {"steps": 2048, "envs_per_worker": 4, "batch_steps": 512, "fragment_steps": 64, "seed": 1}
     training = Training(read_run({**asked, **({} if advice is None else {"advice": advice})}), game, cart)
     training.run()
     return training
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("observe", [False, True])
 def test_a_dead_endpoint_changes_nothing_of_what_is_learnt(keyrooms: Game, cart: Cartridge, observe: bool) -> None:
     """To the last bit, where advice is only paid; where it is seen, inputs that are 0 move how sums are rounded."""
@@ -102,6 +103,7 @@ def test_a_dead_endpoint_changes_nothing_of_what_is_learnt(keyrooms: Game, cart:
     assert not advised.any(), "nothing was learnt of what was never seen"
 
 
+@pytest.mark.long
 def test_a_training_whose_endpoint_is_dead_still_learns(keyrooms: Game, cart: Cartridge) -> None:
     """By chance it comes to one or two rooms."""
     asked = {"envs_per_worker": 16, "batch_steps": 2048, "seed": 1, "course": {"entropy": 0.02}, "target_places": 3.8}
@@ -114,7 +116,7 @@ def test_a_training_whose_endpoint_is_dead_still_learns(keyrooms: Game, cart: Ca
 
 
 def test_what_became_of_calls_is_kept(keyrooms: Game, cart: Cartridge, tmp_path: Path) -> None:
-    asked = run(f"http://127.0.0.1:{stub.closed_port()}")
+    asked = run(f"http://127.0.0.1:{stub.closed_port()}", steps=512)
     first = Training(asked, keyrooms, cart, Checkpoints(tmp_path, {})).run()
     assert first.advice.asked > 0
     second = Training(asked, keyrooms, cart, Checkpoints(tmp_path, {}))

@@ -30,7 +30,9 @@ def written(command: str) -> tuple[str, bytes]:
     return text, b"\0" if text == "stop" else b""
 
 
-@pytest.mark.parametrize("code", range(512))
+@pytest.mark.parametrize(
+    "code", [pytest.param(code, marks=pytest.mark.long if code % 9 else ()) for code in range(512)]
+)
 def test_every_instruction_is_that_of_the_emulator(code: int) -> None:
     command = opcodes.CPU_COMMANDS[code]
     if command in ("", "PREFIX CB", "Breakpoint/Illegal opcode") or command in LEFT_OUT:

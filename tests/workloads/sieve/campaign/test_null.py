@@ -9,6 +9,8 @@ import os
 import random
 from itertools import cycle, islice
 
+import pytest
+
 from hostler.workloads.sieve.correlation.special import chi_square_tail
 from hostler.workloads.sieve.generators import GENERATORS
 from hostler.workloads.sieve.judge import judge
@@ -18,6 +20,7 @@ from .planting import MOST_S, Planted, null_question, offers
 SETS = int(os.environ.get("NULL_SETS", "40"))
 PARTS = 10
 LEAST = 0.001
+pytestmark = pytest.mark.long
 
 
 def test_chance_survivors_are_as_many_as_foretold() -> None:

@@ -25,6 +25,7 @@ OPENCL = 15
 """Of so many questions one is put to OpenCL on the processor too, where a campaign asks for it: builds take long."""
 FALSE_E = 1e-3
 NEAR = 100
+pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("number", range(EACH))

@@ -29,7 +29,8 @@ STEPS = {"complexity", "profile"}
 KS = math.sqrt(math.log(2 / 1e-4) / (2 * SEQUENCES))
 
 # Size, draws, the share of draws that are unknown.
-SETTINGS = [(60, 600, 0.0), (1000, 600, 0.01), (2**64, 500, 0.0), (2, 1000, 0.0)]
+LARGER = [(1000, 600, 0.01), (2**64, 500, 0.0), (2, 1000, 0.0)]
+SETTINGS = [(60, 600, 0.0), *LARGER]
 
 
 @cache
@@ -52,6 +53,7 @@ def whole(source: "np.random.Generator", count: int) -> "np.typing.NDArray[np.ui
     return source.integers(0, 2**64 - 1, count, dtype=np.uint64, endpoint=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_p_values_are_uniform_where_all_is_chance(setting: tuple[int, int, float]) -> None:
     for (test, part), results in null(*setting).items():
@@ -64,6 +66,7 @@ def test_p_values_are_uniform_where_all_is_chance(setting: tuple[int, int, float
         assert stats.binomtest(sum(p < 0.01 for p in p_values), len(p_values), 0.01, "greater").pvalue > 1e-4
 
 
+@pytest.mark.long
 def test_complexity_follows_its_exact_law() -> None:
     for (test, part), results in null(60, 600, 0.0).items():
         if test != "complexity":
@@ -78,13 +81,14 @@ def test_complexity_follows_its_exact_law() -> None:
         assert stats.chisquare([*(s for s, _ in kept), rest], [*(w for _, w in kept), other]).pvalue > 1e-4, part
 
 
-def test_all_tests_together_seldom_claim_anything() -> None:
-    """Of 300 samples of chance, at most some 1 in 100 may have a test that Holm's correction leaves below 0.01."""
+@pytest.mark.parametrize("samples", [60, pytest.param(300, marks=pytest.mark.long)])
+def test_all_tests_together_seldom_claim_anything(samples: int) -> None:
+    """Of samples of chance, at most some 1 in 100 may have a test that Holm's correction leaves below 0.01."""
     source, claims = np.random.default_rng(11), 0
-    for _ in range(300):
+    for _ in range(samples):
         made = Sample("null", tuple(source.integers(0, 100, 400).tolist()), 100)
         claims += any(result.holm is not None and result.holm < 0.01 for result in corrected(every_test(made)))
-    assert stats.binomtest(claims, 300, 0.01, "greater").pvalue > 1e-4
+    assert stats.binomtest(claims, samples, 0.01, "greater").pvalue > 1e-4
 
 
 def chance(count: int, size: int, seed: int = 5) -> list[int]:

@@ -13,6 +13,8 @@ from hostler.workloads.sieve.generators.base import stream
 from hostler.workloads.sieve.kernels import layout
 from hostler.workloads.sieve.kernels.engines import Filling, address, filling_of
 
+from ..support import tiers
+
 LCGS = [
     "lcg:16807,5,2147483647",
     "lcg:6364136223846793005,1442695040888963407,18446744073709551616,33",
@@ -60,7 +62,7 @@ def seeds_of(made_by: Generator, source: random.Random) -> list[int]:
     return borders + [source.randint(start, top) for _ in range(layout.LANES - len(borders))]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", tiers(NAMES))
 def test_seeds_give_the_words_of_the_oracle(name: str) -> None:
     made_by, source = generator(name), random.Random(name)
     for _ in range(2):
@@ -72,7 +74,7 @@ def test_seeds_give_the_words_of_the_oracle(name: str) -> None:
             assert made[lane] == list(islice(made_by.words(seeds[lane]), 8)), seeds[lane]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", tiers(NAMES))
 def test_words_far_from_the_seed_are_right(name: str) -> None:
     # Beyond the states' sizes, Go's 607 words and MT19937's 624 among them, and through some of V8's caches.
     made_by, source = generator(name), random.Random(name)
@@ -84,7 +86,7 @@ def test_words_far_from_the_seed_are_right(name: str) -> None:
     assert words == list(islice(made_by.words(seeds[7]), len(words)))
 
 
-@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize("name", tiers(SINGLE))
 def test_states_go_on_and_ends_go_back(name: str) -> None:
     made_by, source = generator(name), random.Random(name)
     engine = made_by.engine

@@ -14,6 +14,7 @@ from hostler.workloads.sieve.methods.linear import linear
 from hostler.workloads.sieve.methods.picks import Aim
 from hostler.workloads.sieve.methods.terms import terms_of_aim
 
+from ..support import tiers
 from .questions import end, found, noise, question, survives
 
 MOD = {"kind": "mod", "modulus": 1000}
@@ -31,12 +32,13 @@ CASES = [
     ("xoshiro256starstar", {"kind": "exact"}, 6),
     ("lua-random", {"kind": "integer"}, 6),
 ]
+QUICK = {"xorshift32", "xorshift64", "xorshift128"}
 LINEAR = [name for name in GENERATORS if linear(GENERATORS[name])]
 
 
-@pytest.mark.parametrize(("name", "call", "count"), CASES)
+@pytest.mark.parametrize(("name", "call", "count"), tiers(CASES, QUICK))
 @given(planted=st.integers(1, (1 << 128) - 1), at=st.tuples(st.integers(0, 70), st.integers(0, 1)))
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 def test_planted_seeds_are_found(
     name: str, call: dict[str, object], count: int, planted: int, at: tuple[int, int]
 ) -> None:
@@ -49,7 +51,7 @@ def test_planted_seeds_are_found(
 
 @pytest.mark.parametrize("name", LINEAR)
 @given(st.integers(0, (1 << 128) - 1), st.integers(0, (1 << 128) - 1), st.integers(0, 200))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_words_are_those_of_the_engine_and_linear(name: str, a: int, b: int, position: int) -> None:
     made_by, known = generator(name), linear(generator(name))
     assert known is not None
@@ -111,7 +113,7 @@ def test_states_ends_and_calls_in_turn() -> None:
     assert 99 in found(Gf2(), question("xorshift128", calls, 12, 99, at=(5, 0), skip=(0, 10)))
 
 
-@pytest.mark.parametrize(("name", "call", "count"), [case for case in CASES if case[2] > 20] + CASES[-1:])
+@pytest.mark.parametrize(("name", "call", "count"), tiers([case for case in CASES if case[2] > 20] + CASES[-1:], QUICK))
 def test_draws_by_chance_are_excluded_with_a_certificate(name: str, call: dict[str, object], count: int) -> None:
     spec = noise(question(name, call, count + 40, 5, skip=(0, 3), gap=(0, 2)), seed=count)
     exclusion = exclude(spec)

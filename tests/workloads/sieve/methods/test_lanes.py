@@ -15,10 +15,10 @@ from hostler.workloads.sieve.methods.lanes import MOST_HITS, Lanes, LanesFinder,
 from hostler.workloads.sieve.spec import Spec, parse_output
 
 from ..generators.test_rules import KINDS, outputs
-from ..support import draws, vectors
+from ..support import draws, tiers, vectors
 from .asking import Kind, ask, fits, planted
 
-lanes_settings = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+lanes_settings = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 JAVA = {"kind": "bound", "bound": 7}
 SMALL: list[tuple[str, list[Kind]]] = [
@@ -76,7 +76,8 @@ def agree(spec: Spec, start: int, stop: int) -> None:
     assert LanesFinder(filling, tables).find(start, stop) == wanted
 
 
-@pytest.mark.parametrize(("name", "kind"), KINDS)
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "kind"), tiers(KINDS))
 @given(data=st.data())
 @lanes_settings
 def test_a_planted_seed_is_found_in_every_output_of_every_generator(name: str, kind: str, data: st.DataObject) -> None:
@@ -96,7 +97,8 @@ def test_a_planted_seed_is_found_in_every_output_of_every_generator(name: str, k
         pytest.fail("an interval of 300 items has no more")
 
 
-@pytest.mark.parametrize(("name", "calls"), SMALL)
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "calls"), tiers(SMALL))
 @pytest.mark.parametrize("asked", ["plain", "skips", "gaps", "mistakes", "missing", "states"])
 def test_lanes_and_oracle_agree_on_every_item(name: str, calls: list[Kind], asked: str) -> None:
     if len(calls) > 1 and asked in ("gaps", "missing"):
@@ -121,7 +123,8 @@ def test_lanes_and_oracle_agree_on_every_item(name: str, calls: list[Kind], aske
         agree(spec, *around(spec, item, source, 150))
 
 
-@pytest.mark.parametrize(("name", "calls"), SINGLE)
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "calls"), tiers(SINGLE))
 def test_the_end_of_the_draws_is_found_backwards(name: str, calls: list[Kind]) -> None:
     source = random.Random(name)
     for _ in range(3):
@@ -134,7 +137,8 @@ def test_the_end_of_the_draws_is_found_backwards(name: str, calls: list[Kind]) -
             assert found == [item for item in range(start, stop) if fits(spec, item)]
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _ in vectors()}))
+@pytest.mark.long
+@pytest.mark.parametrize("name", tiers(sorted({name for name, _ in vectors()})))
 def test_the_seed_of_every_vector_is_found(name: str) -> None:
     seeds = generator(name).seeds
     for made_by, vector in vectors():
@@ -150,9 +154,10 @@ def test_the_seed_of_every_vector_is_found(name: str) -> None:
         assert vector["seed"] in finder(spec).find(max(0, vector["seed"] - 3), min(seeds, vector["seed"] + 4)), vector
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "border"),
-    [("python-random", 1 << 32), ("ruby-random", 1 << 33), ("java-random", 1 << 32), ("xorshift128", 1 << 64)],
+    tiers([("python-random", 1 << 32), ("ruby-random", 1 << 33), ("java-random", 1 << 32), ("xorshift128", 1 << 64)]),
 )
 def test_intervals_over_a_change_of_the_upper_words_are_searched_whole(name: str, border: int) -> None:
     call = (
@@ -165,6 +170,7 @@ def test_intervals_over_a_change_of_the_upper_words_are_searched_whole(name: str
     agree(ask(name, call, [5, 3]), border - 40, border + 40)
 
 
+@pytest.mark.long
 def test_borders_of_blocks_and_intervals() -> None:
     for seed in (0, 1, 127, 128, 129, 2**64 - 129, 2**64 - 1):
         spec = ask("splitmix64", {"kind": "exact"}, draws("splitmix64", {"kind": "exact"}, seed, 2))
@@ -174,6 +180,7 @@ def test_borders_of_blocks_and_intervals() -> None:
         assert search.find(max(0, seed - 128), seed) == search.find(seed + 1, top) == []
 
 
+@pytest.mark.long
 def test_many_survivors_of_the_first_stage_are_all_settled() -> None:
     # Each of some thousand items passes the first stage, and the queue between the stages fills again and again.
     spec = ask(
@@ -185,6 +192,7 @@ def test_many_survivors_of_the_first_stage_are_all_settled() -> None:
     assert abs(len(found) - 200_000 / 2**16) < 20
 
 
+@pytest.mark.long
 def test_far_skips_and_long_windows() -> None:
     call = {"kind": "randrange", "stop": 10}
     made = draws("python-random", call, 77, 400, 2000)
@@ -194,6 +202,7 @@ def test_far_skips_and_long_windows() -> None:
     assert finder(ask("python-random", call, wrong, skip=(2000, 2000), share=0.81)).find(0, 200) == []
 
 
+@pytest.mark.long
 def test_giving_up_early_says_what_it_may_miss_and_finds_nearly_all() -> None:
     call, source, found = {"kind": "bound", "bound": 10}, random.Random(5), 0
     for seed in range(100, 200):
@@ -206,6 +215,7 @@ def test_giving_up_early_says_what_it_may_miss_and_finds_nearly_all() -> None:
     assert found >= 95
 
 
+@pytest.mark.long
 def test_too_many_candidates_are_an_error_that_says_what_to_do() -> None:
     for name in ("xorshift32", "xorshift64"):
         with pytest.raises(TooManyHits, match="give more known draws"):
@@ -227,6 +237,7 @@ def test_what_cannot_be_asked_is_refused_with_the_reason() -> None:
     assert "alignments" in refused("splitmix64", exact, [1], skip=(0, 1 << 21))
 
 
+@pytest.mark.long
 def test_special_kernels_serve_what_they_can_and_are_cheaper() -> None:
     plain = ask("php-mt_rand", {"kind": "range", "min": 1, "max": 1000}, [1, 2, 3])
     assert isinstance(finder(plain), SpecialFinder)
@@ -238,6 +249,7 @@ def test_special_kernels_serve_what_they_can_and_are_cheaper() -> None:
     assert "draw" in offered(plain).why or "tries" in offered(plain).why
 
 
+@pytest.mark.long
 def test_where_words_are_drawn_again_before_the_draws_the_special_kernels_do_not_serve() -> None:
     """They walk each such item word by word, which took eight times as long as the lanes for all."""
     for name, kind in [

@@ -21,12 +21,15 @@ CASES = [
     ("glibc-type0", {"kind": "mod", "modulus": 7}),
     ("glibc-type0", {"kind": "bits", "shift": 28, "bits": 3}),
 ]
+QUICK = (CASES[1], CASES[4], CASES[7])
 
 
-@pytest.mark.parametrize(("name", "call"), CASES)
+@pytest.mark.parametrize(
+    ("name", "call"), [pytest.param(*case, marks=() if case in QUICK else pytest.mark.long) for case in CASES]
+)
 @pytest.mark.parametrize("share", [1.0, 0.5])
 @given(planted=st.integers(0, 1 << 62), at=st.tuples(st.integers(0, 2), st.integers(0, 1)))
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 def test_an_interval_is_searched_like_one_by_one(
     name: str, call: dict[str, object], share: float, planted: int, at: tuple[int, int]
 ) -> None:

@@ -13,7 +13,7 @@ from .questions import LCG64, end, found, offered, question, survives
 BOUND = {"kind": "bound", "bound": 1000}
 
 
-@pytest.mark.parametrize("count", [6, 8, 12])
+@pytest.mark.parametrize("count", [6, pytest.param(8, marks=pytest.mark.long), 12])
 def test_all_states_of_java_are_searched(count: int) -> None:
     seed = 0x1234_5678_9ABC + count
     spec = question("java", BOUND, count, seed)
@@ -21,13 +21,14 @@ def test_all_states_of_java_are_searched(count: int) -> None:
     assert [item for item in found(LowBits(), spec) if survives(spec, item)] == [seed]
 
 
+@pytest.mark.long
 @given(
     st.integers(0, (1 << 48) - 1),
     st.integers(200, 4000),
     st.tuples(st.integers(0, 5), st.integers(0, 2)),
     st.booleans(),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_planted_seeds_of_java_are_found(seed: int, half: int, at: tuple[int, int], hides: bool) -> None:
     call = {"kind": "bound", "bound": 2 * half + 2 * (half & (half - 1) == 0)}
     spec = question("java", call, 24, seed, at=at, hide=[1, 23] if hides else [], skip=(0, 5), gap=(0, 2))
@@ -46,7 +47,7 @@ def test_planted_seeds_of_java_are_found(seed: int, half: int, at: tuple[int, in
     ],
 )
 @given(planted=st.integers(0, 1 << 20), skip=st.integers(0, 3), items=st.sampled_from(["seeds", "states"]))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_planted_items_are_found(name: str, call: dict[str, object], planted: int, skip: int, items: str) -> None:
     planted %= generator(name).engine.states
     spec = question(name, call, 40, planted, at=(skip, 0), skip=(0, 3), items=items)
@@ -54,9 +55,9 @@ def test_planted_items_are_found(name: str, call: dict[str, object], planted: in
 
 
 def test_nothing_is_lost_and_little_is_added_over_a_whole_range() -> None:
-    spec = question("lcg:5,3,65536,4", {"kind": "mod", "modulus": 10}, 3, 777, at=(1, 1), skip=(0, 1), gap=(0, 1))
+    spec = question("lcg:5,3,8192,4", {"kind": "mod", "modulus": 10}, 3, 777, at=(1, 1), skip=(0, 1), gap=(0, 1))
     everything = found(LowBits(), spec)
-    assert everything == [item for item in range(65536) if survives(spec, item)]
+    assert everything == [item for item in range(8192) if survives(spec, item)]
     assert found(LowBits(), spec, 700, 800) == [item for item in everything if 700 <= item < 800]
 
 
@@ -76,6 +77,7 @@ def test_what_is_drawn_again_is_followed() -> None:
             assert seed in found(LowBits(), spec)
 
 
+@pytest.mark.long
 def test_calls_of_several_kinds_in_turn() -> None:
     calls = [BOUND, {"kind": "double"}, {"kind": "boolean"}]
     spec = question("java", calls, 18, 987654321, at=(2, 0))

@@ -14,6 +14,7 @@ vectors = st.integers(0, 255)
 
 
 @given(st.integers(3, 400), st.data())
+@settings(max_examples=40)
 def test_windows_are_walked_through_without_missing_a_number(modulus: int, data: st.DataObject) -> None:
     factor, size = data.draw(st.integers(1, modulus - 1)), data.draw(st.integers(1, modulus - 1))
     begin = data.draw(st.integers(0, modulus - 1))

@@ -32,11 +32,11 @@ def test_seedings_are_undone(name: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("name", "call", "count", "seed"),
     [
-        ("python", WHOLE, 624, 0xDEADBEEF_12345678),
-        ("python", {"kind": "random"}, 640, 12345),
-        ("php", {"kind": "range", "min": 0, "max": 255}, 4000, 0xFFFFFFFF),
-        ("php5", {"kind": "exact"}, 1250, 7),
-        ("ruby", [{"kind": "float"}, {"kind": "bytes", "n": 4}], 1000, 1 << 40),
+        pytest.param("python", WHOLE, 624, 0xDEADBEEF_12345678, marks=pytest.mark.long),
+        pytest.param("python", {"kind": "random"}, 640, 12345, marks=pytest.mark.long),
+        pytest.param("php", {"kind": "range", "min": 0, "max": 255}, 4000, 0xFFFFFFFF, marks=pytest.mark.long),
+        pytest.param("php5", {"kind": "exact"}, 1250, 7, marks=pytest.mark.long),
+        pytest.param("ruby", [{"kind": "float"}, {"kind": "bytes", "n": 4}], 1000, 1 << 40, marks=pytest.mark.long),
     ],
 )
 def test_the_seed_is_found_behind_an_unknown_skip(name: str, call: object, count: int, seed: int) -> None:
@@ -49,6 +49,7 @@ def test_the_seed_is_found_behind_an_unknown_skip(name: str, call: object, count
     assert finder.find(0, seed) == []
 
 
+@pytest.mark.long
 def test_the_state_goes_on_as_the_runtime_does() -> None:
     source = random.Random("no seed below 2^64")
     draws = tuple(source.getrandbits(32) for _ in range(700))
@@ -57,6 +58,7 @@ def test_the_state_goes_on_as_the_runtime_does() -> None:
     assert following(spec, recovered, 5) == [source.getrandbits(32) for _ in range(5)]
 
 
+@pytest.mark.long
 def test_draws_by_chance_are_excluded_with_a_certificate() -> None:
     spec = noise(question("numpy-legacy", {"kind": "below", "n": 1 << 16}, 1400, 1), seed=3)
     exclusion = exclude(spec)
@@ -66,6 +68,7 @@ def test_draws_by_chance_are_excluded_with_a_certificate() -> None:
     assert state_from(spec) == []
 
 
+@pytest.mark.long
 def test_one_draw_that_is_wrong_is_enough_to_exclude() -> None:
     spec = question("python", WHOLE, 800, 99)
     assert exclude(spec) is None

@@ -55,7 +55,7 @@ NUMBERS = st.integers(0, WORD - 1)
     items=st.sampled_from(["seeds", "states"]),
     hide=st.sampled_from([[], [0], [1]]),
 )
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_planted_items_are_found(
     name: str, call: Call, count: int, planted: int, at: tuple[int, int], items: str, hide: list[int]
 ) -> None:
@@ -69,7 +69,7 @@ def test_planted_items_are_found(
 
 @pytest.mark.parametrize(("name", "call", "count"), SEEDED)
 @given(planted=SEEDS, at=st.tuples(st.integers(0, 9), st.integers(0, 1)), hide=st.sampled_from([[], [0], [1]]))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_planted_seeds_of_lua_are_found(
     name: str, call: Call, count: int, planted: int, at: tuple[int, int], hide: list[int]
 ) -> None:
@@ -84,6 +84,7 @@ def test_every_place_of_lua_gives_its_seed() -> None:
         assert found(Words(), question("lua", FLOAT, 3, seed, at=(skip, 0))) == [seed]
 
 
+@pytest.mark.long
 def test_far_from_the_seed() -> None:
     for name in ("splitmix64", "xorshift64star", "pcg32"):
         assert 5 in found(Words(), question(name, EXACT, 4, 5, at=(90_000, 0), skip=(89_990, 90_000)))
@@ -93,7 +94,7 @@ def test_far_from_the_seed() -> None:
 
 @pytest.mark.parametrize("call", [EXACT, FLOAT, {"kind": "bits", "shift": 20, "bits": 44}])
 @given(SEEDS)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_the_first_word_of_xoshiro_gives_its_seed(call: Call, seed: int) -> None:
     assert found(Words(), question("xoshiro256starstar", call, 5, seed)) == [seed]
     assert found(Words(), question("xoshiro256starstar", call, 30, seed, hide=range(2, 28))) == [seed]
@@ -101,7 +102,7 @@ def test_the_first_word_of_xoshiro_gives_its_seed(call: Call, seed: int) -> None
 
 @pytest.mark.parametrize("name", ["splitmix64", "xorshift64star", "pcg32", "pcg32-54"])
 @given(SEEDS, st.integers(0, 3), st.booleans())
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_ends_are_found(name: str, seed: int, gap: int, hidden: bool) -> None:
     spec = question(name, EXACT, 6, seed, at=(0, gap), hide=[5] if hidden else [], items="ends")
     assert found(Words(), spec) == [end(spec, seed, gap)]
@@ -243,7 +244,7 @@ FACTORS = st.one_of(
 @given(
     FACTORS, st.integers(1, 12), st.lists(st.tuples(st.integers(0, 4095), st.integers(0, 4095)), max_size=9), NUMBERS
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_near_finds_all(factor: int, bits: int, planted: list[tuple[int, int]], chance: int) -> None:
     factor |= 1
     bound = 1 << bits

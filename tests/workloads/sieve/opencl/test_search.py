@@ -12,6 +12,8 @@ from .support import Question, Search, device, planted
 THOUSAND = {"kind": "mod", "modulus": 1000}
 TEN = {"kind": "mod", "modulus": 10}
 SEED = 123_456
+LONG = pytest.mark.long
+"""Each question is a program of its own, which OpenCL compiles: what differs little is asked in the long tier."""
 
 
 @pytest.fixture(scope="module")
@@ -38,18 +40,18 @@ def alike(search: Search, question: Question, seed: int, around: int = 60) -> No
     "how",
     [
         {},
-        {"skip": 7},
-        {"skip": (0, 5)},
-        {"gap": 2},
+        pytest.param({"skip": 7}, marks=LONG),
+        pytest.param({"skip": (0, 5)}, marks=LONG),
+        pytest.param({"gap": 2}, marks=LONG),
         {"gap": (0, 3), "skip": (2, 4)},
-        {"share": 0.6},
+        pytest.param({"share": 0.6}, marks=LONG),
         {"share": 0.5, "skip": (0, 2), "gap": (0, 1)},
-        {"missing": 2},
+        pytest.param({"missing": 2}, marks=LONG),
         {"missing": 1, "skip": (0, 1), "gap": (0, 1)},
     ],
     ids=str,
 )
-@pytest.mark.parametrize("draws", [2, 9])
+@pytest.mark.parametrize("draws", [2, pytest.param(9, marks=LONG)])
 def test_alignments_shares_and_missing_outputs(search: Search, how: dict[str, Any], draws: int) -> None:
     """Few draws let chance survivors come along."""
     alike(search, planted("xorshift32", [TEN], SEED, draws, **how), SEED)
@@ -57,7 +59,12 @@ def test_alignments_shares_and_missing_outputs(search: Search, how: dict[str, An
 
 @pytest.mark.parametrize("name", ["php-mt_rand", "python-random", "go-rand", "dotnet-random", "numpy-pcg64"])
 @pytest.mark.parametrize(
-    "how", [{"skip": (0, 3), "gap": (1, 2)}, {"skip": 300}, {"share": 0.7}], ids=["ranges", "far", "share"]
+    "how",
+    [
+        pytest.param({"skip": (0, 3), "gap": (1, 2)}, id="ranges"),
+        pytest.param({"skip": 300}, id="far", marks=LONG),
+        pytest.param({"share": 0.7}, id="share", marks=LONG),
+    ],
 )
 def test_engines_with_large_states(search: Search, name: str, how: dict[str, Any]) -> None:
     call = {
@@ -74,6 +81,7 @@ def test_missing_outputs_of_a_large_state(search: Search) -> None:
     alike(search, planted("php-mt_rand", [{"kind": "exact"}], SEED, 4, missing=3), SEED, around=5)
 
 
+@LONG
 def test_missing_outputs_where_words_are_drawn_again(search: Search) -> None:
     alike(search, planted("python-random", [{"kind": "randrange", "stop": 5}], SEED, 6, missing=1, skip=(0, 2)), SEED)
     alike(search, planted("numpy-sfc64", [{"kind": "below", "n": 3 << 30}], SEED, 5, missing=2, gap=1), SEED)
@@ -104,7 +112,10 @@ def test_outputs_of_more_bits_than_a_word_holds(search: Search) -> None:
     alike(search, planted("java-random", [{"kind": "shuffle", "n": 12}], SEED, 2), SEED)
 
 
-@pytest.mark.parametrize("name", ["java-random", "pcg32", "minstd-rand", "xorshift64", "splitmix64"])
+@pytest.mark.parametrize(
+    "name",
+    ["java-random", "xorshift64", *(pytest.param(name, marks=LONG) for name in ("pcg32", "minstd-rand", "splitmix64"))],
+)
 def test_states_are_searched_as_well(search: Search, name: str) -> None:
     call = {"java-random": {"kind": "bound", "bound": 10}}.get(name, TEN)
     asked = spec.parse(planted(name, [call], 5, 3, items="states"))
@@ -115,13 +126,13 @@ def test_states_are_searched_as_well(search: Search, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "seed"),
     [
-        ("splitmix64", (1 << 64) - 1),
+        pytest.param("splitmix64", (1 << 64) - 1, marks=LONG),
         ("xorshift128", (77 << 64) + 5),
-        ("lcg:6364136223846793005,1442695040888963407,18446744073709551616,33", 1 << 63),
+        pytest.param("lcg:6364136223846793005,1442695040888963407,18446744073709551616,33", 1 << 63, marks=LONG),
         ("lcg:1103515245,12345,9223372036854775783", (1 << 63) - 40),
-        ("lcg:25,7,1009", 1008),
+        pytest.param("lcg:25,7,1009", 1008, marks=LONG),
         ("python-random", (1 << 40) + 3),
-        ("ruby-random", (1 << 33) - 5),
+        pytest.param("ruby-random", (1 << 33) - 5, marks=LONG),
     ],
 )
 def test_seeds_of_any_size(search: Search, name: str, seed: int) -> None:
@@ -139,6 +150,7 @@ def test_a_known_draw_that_never_comes_lets_nothing_pass(search: Search) -> None
     assert search(question, SEED - 60, SEED + 60) == survivors(question, SEED - 60, SEED + 60) == []
 
 
+@pytest.mark.long
 def test_giving_up_early_where_the_question_allows_it(search: Search) -> None:
     question = planted("xorshift32", [TEN], SEED, 60, share=0.4, rate=0.9, miss=0.01)
     found = search(question, SEED - 2000, SEED + 2000)

@@ -10,6 +10,7 @@ import pytest
 from hostler.workloads.sieve import spec
 from hostler.workloads.sieve.opencl.source import Program, program_for
 
+from ..support import tiers
 from .support import planted
 
 RX_6600 = ("amdgcn-amd-amdhsa", "-mcpu=gfx1030")
@@ -25,7 +26,9 @@ QUESTIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.skipif(CLANG is None, reason="no clang here to compile for other devices")
-@pytest.mark.parametrize(("name", "call", "how"), QUESTIONS, ids=[name for name, _, _ in QUESTIONS])
+@pytest.mark.parametrize(
+    ("name", "call", "how"), tiers(QUESTIONS, {"xorshift32"}), ids=[name for name, _, _ in QUESTIONS]
+)
 @pytest.mark.parametrize("target", [RX_6600, RTX_3080], ids=["rx6600", "rtx3080"])
 def test_every_gpu_s_compiler_takes_the_programs(
     tmp_path: Path, name: str, call: dict[str, Any], how: dict[str, Any], target: tuple[str, str]

@@ -12,10 +12,12 @@ from hostler.workloads.sieve.opencl.source import Program, program_of
 from hostler.workloads.sieve.opencl.table import Shape, Table, table_of
 from hostler.workloads.sieve.spec import Spec
 
-from ..support import vectors
+from ..support import tiers, vectors
 from .support import SETTING, Search, device
 
 NAMES = sorted({name for name, _ in vectors()})
+COMMON = {"xorshift32"}
+"""Each is a program or two, which OpenCL compiles."""
 
 Asked = tuple[int, Spec, Table]
 
@@ -44,7 +46,7 @@ def widest(shapes: Sequence[Shape]) -> Shape:
     return replace(first, **most)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", tiers(NAMES, COMMON))
 def test_the_seed_of_every_vector_is_found(name: str) -> None:
     device()
     groups: dict[tuple[bool, bool], list[Asked]] = {}
