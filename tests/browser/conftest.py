@@ -64,7 +64,7 @@ class Site:
         context = self.browser.new_context(**{"viewport": {"width": 1366, "height": 850}, **options})
         context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
-        page.on("console", lambda said: self._note(said.type, said.text))
+        page.on("console", lambda said: self._note(said.type, f"{said.text} {said.location['url']}"))
         page.on("pageerror", lambda error: self.faults.append(f"script: {error}"))
         page.on("dialog", self._dismiss)
         return page

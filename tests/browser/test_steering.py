@@ -70,7 +70,7 @@ def test_a_job_is_cancelled_and_tried_again(site: Site, page: Page, gate: Path) 
     expect(page.locator("#head .state")).to_have_text("cancelled")
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#said[data-kind=bad]")).to_contain_text(job)
-    site.faults[:] = [fault for fault in site.faults if "409" not in fault]
+    site.faults[:] = [fault for fault in site.faults if "status of 409" not in fault]
 
 
 def test_what_waits_is_explained_and_ranked(site: Site, page: Page, gate: Path) -> None:
@@ -178,7 +178,7 @@ def test_who_has_no_token_stays_outside(site: Site) -> None:
     page.wait_for_url("**/login*")
     page.goto(f"{site.url}/pages/fleet")
     expect(page.get_by_label("Token")).to_be_visible()
-    site.faults[:] = [fault for fault in site.faults if "401" not in fault]
+    site.faults[:] = [fault for fault in site.faults if "status of 401" not in fault]
 
 
 def test_a_lost_connection_is_seen_and_heals(site: Site, page: Page) -> None:

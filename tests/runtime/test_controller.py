@@ -236,6 +236,50 @@ async def test_output_is_read_through_the_backend(directory: StateDir) -> None:
             await controller.log("j9.1", "out", 0, 100)
 
 
+class SlowToBegin(FakeNode):
+    """Its agent has not begun with an attempt until it is allowed to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_begin = asyncio.Event()
+
+    async def launch(self, orders: Sequence[AttemptOrder]) -> Sequence[Ended]:
+        await self.may_begin.wait()
+        return await super().launch(orders)
+
+
+async def test_output_of_an_attempt_that_its_node_has_not_begun_is_empty(directory: StateDir) -> None:
+    node = SlowToBegin()
+    async with running(directory, node) as controller:
+        await submit(controller, script("a"))
+        await until(lambda: controller.job("j1").job.attempts == 1)
+        piece = await controller.log("j1.1", "out", 0, 100)
+        assert (piece.data, piece.size, piece.ended) == (b"", 0, False)
+        with pytest.raises(NotFound):
+            await controller.log("j1.2", "out", 0, 100)
+        node.may_begin.set()
+        await controller.ended(until_idle=True)
+        assert (await controller.log("j1.1", "out", 0, 100)).data == b"hello"
+
+
+@pytest.mark.parametrize("left", [None, True, False])
+async def test_output_that_its_node_lost_is_not_called_empty(directory: StateDir, left: bool | None) -> None:
+    def ends(order: AttemptOrder) -> Ended:
+        return Ended(attempt=order.id, ended_at=2.0, exit_code=0, left=left)
+
+    node = FakeNode(behave=ends)
+    async with running(directory, node) as controller:
+        await submit(controller, script("a"))
+        await controller.ended(until_idle=True)
+        node.launched.clear()
+        if left is False:
+            piece = await controller.log("j1.1", "out", 0, 100)
+            assert (piece.data, piece.ended) == (b"", True)
+        else:
+            with pytest.raises(NotFound):
+                await controller.log("j1.1", "out", 0, 100)
+
+
 async def test_a_snapshot_folded_beside_the_controller_equals_the_whole_replay(directory: StateDir) -> None:
     async with running(directory, FakeNode()) as controller:
         await submit(controller, *(script(f"s{at}") for at in range(30)), sweep("w", 1000))

@@ -21,7 +21,7 @@ from hostler.model.artifacts import ReplicationRules
 from hostler.model.commands import Command, Fit, NodeCommand, Solve
 from hostler.model.disks import CleanView, DoomedFile, Keeping, RetentionView, TombView
 from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError
-from hostler.model.events import AttemptEnded, Entry, job_of
+from hostler.model.events import AttemptEnded, AttemptLeased, Entry, job_of
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
 from hostler.model.readings import LoopReading, Part, Readings
@@ -242,9 +242,13 @@ class Controller(Looks):
         try:
             return await backend.read_log(attempt, stream, offset, limit)
         except NotFound:
-            if not await self._left_nothing(attempt):
+            events = [entry.event for entry in await self.story(job_of(attempt))]
+            leased = any(isinstance(event, AttemptLeased) and event.attempt == attempt for event in events)
+            end = next((event for event in events if isinstance(event, AttemptEnded) and event.attempt == attempt), None)
+            if not leased or (end is not None and end.left is not False):
                 raise
-            return LogChunk(attempt=attempt, stream=stream, offset=0, data=b"", size=0, ended=True)
+            # The node has not begun with it yet, or its folder was given up because it was empty.
+            return LogChunk(attempt=attempt, stream=stream, offset=0, data=b"", size=0, ended=end is not None)
 
     def retention(self, node: str | None = None) -> RetentionView:
         """How full the state directory's disk is, or a node's, and what may go."""
@@ -548,11 +552,6 @@ class Controller(Looks):
         if node not in self._links:
             raise LinkLost(f"{attempt} ran on {node}, which is no part of this fleet now")
         return node
-
-    async def _left_nothing(self, attempt: str) -> bool:
-        """Whether an attempt is known to have ended without output; its folder is gone then."""
-        ends = [entry.event for entry in await self.story(job_of(attempt)) if isinstance(entry.event, AttemptEnded)]
-        return any(end.attempt == attempt and end.left is False for end in ends)
 
     def record(self, where: str, what: str) -> None:
         """Put something of the controller's own that failed on record."""
