@@ -13,7 +13,7 @@ from hostler.core import Core
 from hostler.model.codec import digest
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import Conflict, LinkRefused, NotFound
-from hostler.model.events import ControllerStarted, JobDone, TroubleRecorded
+from hostler.model.events import AttemptEnded, ControllerStarted, JobDone, TroubleRecorded
 from hostler.model.fleet import Link, Process
 from hostler.model.inputs import Cancel, Ended, Submit, WorkerRefused
 from hostler.model.work import JobSpec, JobState, SweepPayload
@@ -271,6 +271,8 @@ async def test_output_that_its_node_lost_is_not_called_empty(directory: StateDir
     async with running(directory, node) as controller:
         await submit(controller, script("a"))
         await controller.ended(until_idle=True)
+        while not any(isinstance(entry.event, AttemptEnded) for entry in await controller.story("j1")):
+            await asyncio.sleep(0.01)  # the journal is written behind
         node.launched.clear()
         if left is False:
             piece = await controller.log("j1.1", "out", 0, 100)
