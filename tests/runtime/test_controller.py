@@ -271,8 +271,9 @@ async def test_output_that_its_node_lost_is_not_called_empty(directory: StateDir
     async with running(directory, node) as controller:
         await submit(controller, script("a"))
         await controller.ended(until_idle=True)
-        while not any(isinstance(entry.event, AttemptEnded) for entry in await controller.story("j1")):
-            await asyncio.sleep(0.01)  # the journal is written behind
+        journal = open_journal(directory.path)
+        await until(lambda: any(isinstance(entry.event, AttemptEnded) for entry in journal.story("j1")))
+        journal.close()
         node.launched.clear()
         if left is False:
             piece = await controller.log("j1.1", "out", 0, 100)

@@ -244,7 +244,8 @@ class Controller(Looks):
         except NotFound:
             events = [entry.event for entry in await self.story(job_of(attempt))]
             leased = any(isinstance(event, AttemptLeased) and event.attempt == attempt for event in events)
-            end = next((event for event in events if isinstance(event, AttemptEnded) and event.attempt == attempt), None)
+            ends = [event for event in events if isinstance(event, AttemptEnded) and event.attempt == attempt]
+            end = ends[0] if ends else None
             if not leased or (end is not None and end.left is not False):
                 raise
             # The node has not begun with it yet, or its folder was given up because it was empty.
