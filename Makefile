@@ -21,7 +21,7 @@ QUICK := not services and not long
 SERVICES := services and not long
 LONG := long
 
-.PHONY: help env demo static test test-services test-long slurm ray browser canary api lint format reference bench \
+.PHONY: help env demo dist test test-services test-long slurm ray browser canary api lint format reference bench \
 	campaign fleetdays nights mutations faults rigs planted chaos town soak seeds fuzz clean
 .DEFAULT_GOAL := demo
 
@@ -30,30 +30,31 @@ help: ## this list, with times on 2 idle cores once installed
 
 demo: ## real sweeps and scripts on this machine (5 min)
 	@scripts/make-env kernels,train,eval
-	@$(RUN) scripts/make_static.py
 	@rm -rf $(STATE)
 	@.venv/bin/hostler up --until-idle --state-dir $(STATE) --port 0 examples/laptop.yaml
 
 env: ## the environment of the tests in .venv (3 min)
 	$(ENV)
 
-static: ## the dashboard's scripts from npm (1 min)
-	@scripts/make-env kernels,train,eval
-	@$(RUN) scripts/make_static.py
+# `build` makes the wheel from the sdist, so the sdist has every file that a wheel needs.
+dist: ## sdist and wheel in dist/, checked by twine (1 min)
+	@scripts/make-env dev
+	rm -rf dist
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(RUN) -m build
+	$(RUN) -m twine check --strict dist/*
 
 # ---- tests: three tiers ----
 
 # ARGS=tests/core plays a part, and ARGS='-k ledger', which has to collect all tests first.
 test: ## unit, property, main paths end to end (8 min)
 	$(ENV)
-	@$(RUN) scripts/make_static.py --tests
 	$(PYTEST) --hypothesis-profile same-examples -m "$(QUICK)" $(ARGS)
 
 # Each part is played, whatever becomes of the others. pytest ends with 5 where a part has none of the tests that ARGS
 # selects: one part must have some.
 test-services: ## PostgreSQL, Slurm, Ray, Prometheus, browser (30 min)
 	@scripts/make-env $(EXTRAS),ray
-	@$(RUN) scripts/make_static.py --tests
+	@$(RUN) scripts/vendored.py browser
 	@$(PYTEST) -m "$(SERVICES) and not ray" --ignore tests/browser $(ARGS); ended=$$?; \
 	scripts/own-network $(RUN) -m pytest $(TIMEOUT) tests/browser $(ARGS); ended="$$ended $$?"; \
 	$(RUN) -m pytest $(TIMEOUT) -m "$(SERVICES) and ray" $(ARGS); ended="$$ended $$?"; \
@@ -77,7 +78,7 @@ ray: ## a real Ray cluster, a part of test-services (10 min)
 
 browser: ## the dashboard in Chromium, a part of test-services (3 min)
 	$(ENV)
-	@$(RUN) scripts/make_static.py --tests
+	@$(RUN) scripts/vendored.py browser
 	scripts/own-network $(RUN) -m pytest $(TIMEOUT) tests/browser $(ARGS)
 
 canary: ## loops that learn, a part of test-long (6 min)
@@ -178,7 +179,7 @@ bench: ## every benchmark; writes docs/performance.md (hours)
 	$(RUN) benchmarks/run_all.py $(ARGS)
 
 clean: ## removes what was made here (1 s)
-	rm -rf .venv build dist src/hostler/web/static/vendor .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist .mypy_cache .ruff_cache .hypothesis
 
 # `tests` is a folder: without this rule `make tests` would call it up to date, and succeed without playing any test.
 .PHONY: tests

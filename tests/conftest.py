@@ -63,6 +63,7 @@ TOGETHER = frozenset(
         "integration/test_results",
         "integration/test_seeds",
         "integration/test_startup",
+        "integration/test_wheel",
         "lab/test_datacentre",
         "report/test_page",
         "web/test_schema",

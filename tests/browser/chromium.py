@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 PICTURES = Path(__file__).resolve().parents[2] / "build" / "browser"
-"""What the tests leave to be looked at, and where axe-core lies."""
+"""Folder of the pictures that the tests take, and of the tools that scripts/vendored.py fetches for them."""
+AXE_FILE = PICTURES / "axe.js"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 OPTIONS = ("--no-sandbox", "--disable-dev-shm-usage")
 """As root, and in containers with little shared memory, Chromium needs both; it sees nothing here but our own pages."""

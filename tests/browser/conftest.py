@@ -12,7 +12,6 @@ import pytest
 from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
 
 from hostler.model.codec import digest
-from hostler.web.pages.static import Static
 from tests.browser.chromium import OPTIONS, PICTURES, chromium
 from tests.integration.conftest import NODE, WORKER, Fleet, a_fleet, until
 from tests.integration.loops import LOOP_PATIENCE_S
@@ -99,8 +98,6 @@ def browser() -> Iterator[Browser]:
     program = chromium()
     if program is None:
         pytest.skip("there is no chromium; Debian and Ubuntu: sudo apt-get install chromium")
-    if Static().missing:
-        pytest.skip("the pages' scripts are not built; run `make static`")
     PICTURES.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as play:
         started = play.chromium.launch(executable_path=program, args=list(OPTIONS))

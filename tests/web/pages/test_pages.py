@@ -132,11 +132,6 @@ def test_an_invalid_query_is_as_if_it_were_not_there(small: Window) -> None:
         assert small.get(f"/pages/{path}").status == 200
 
 
-def test_without_the_scripts_pages_say_what_to_run(served: Window, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hostler.web.pages.static.NEEDED", ("vendor/never.js",))
-    assert "make static" in page(served, "fleet")
-
-
 def test_reading_pages_changes_nothing(small: Window) -> None:
     before = len(small.desk.driver.entries)
     for path in (*PLAIN, *OF_JOBS):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
 
 import pytest
 
@@ -18,13 +18,13 @@ def test_a_version_is_kept_for_ever_and_a_name_is_not(served: Window) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../app.py", "..%2fapp.py", "%2e%2e/app.py", "/etc/passwd", "vendor/.uplot", "", "vendor"]
+    "name", ["../app.py", "..%2fapp.py", "%2e%2e/app.py", "/etc/passwd", "vendor/vendor.json", "", "vendor"]
 )
 def test_nothing_but_the_files_is_served(served: Window, name: str) -> None:
     assert served.ask("GET", f"/static/{name}", headers={}).status == 404
 
 
-def test_what_is_missing_is_known(tmp_path: Path) -> None:
-    (tmp_path / "own.css").write_text("a{}")
-    found = Static(tmp_path)
-    assert (found.has("own.css"), len(found.missing)) == (True, 3)
+def test_every_script_and_style_of_a_page_is_served(served: Window) -> None:
+    named = re.findall(r'(?:src|href)="(/static/[^"]+)"', served.get("/pages/fleet").body.decode())
+    assert {name.partition("?")[0] for name in named} >= {"/static/vendor/htmx.js", "/static/vendor/uplot.css"}
+    assert {served.ask("GET", name, headers={}).status for name in named} == {200}

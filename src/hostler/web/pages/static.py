@@ -1,6 +1,6 @@
 """Scripts, styles and pictures of the pages: read once, known by their names only, kept by browsers for ever.
 
-What npm brings lies in `static/vendor`, which scripts/make_static.py makes; without it pages say so.
+htmx and uPlot are vendored in `static/vendor`; scripts/vendored.py compares them with their npm packages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from hostler.web import problems
 PREFIX = "/static/"
 FOLDER = Path(__file__).resolve().parent.parent / "static"
 KINDS: Mapping[str, str] = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-NEEDED = ("vendor/htmx.js", "vendor/uplot.js", "vendor/uplot.css")
 
 
 class Static:
@@ -28,15 +27,6 @@ class Static:
         paths = [path for path in sorted(folder.rglob("*")) if path.suffix in KINDS and path.is_file()]
         self._files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
         self._versions = {name: blake2b(data, digest_size=6).hexdigest() for name, data in self._files.items()}
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """What was not built."""
-        return tuple(name for name in NEEDED if name not in self._files)
-
-    def has(self, name: str) -> bool:
-        """Whether there is such a file."""
-        return name in self._files
 
     def url(self, name: str) -> str:
         """Where a file is found; another content has another address."""
