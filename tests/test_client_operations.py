@@ -31,6 +31,7 @@ READS: Mapping[str, tuple[Any, ...]] = {
     "fleet": (),
     "jobs": (["failed", "running"], 3, 2),
     "all_jobs": (["failed", "done"],),
+    "named": ([WAITING, SCRIPT],),
     "job": (SCRIPT,),
     "story": (SWEEP,),
     "explain": (WAITING,),

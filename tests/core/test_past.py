@@ -201,7 +201,7 @@ def test_a_job_may_come_after_one_that_has_left() -> None:
     driver.rest()
     assert driver.ask(inputs.Submit(specs=(script("b", after=("a", "j1")),))) == ("j2",)
     assert driver.job_state("j2").held
-    with pytest.raises(Exception, match="which is no job's key or id"):
+    with pytest.raises(Exception, match="which is no job's id, key or name"):
         driver.ask(inputs.Submit(specs=(script("b", after=("j77",)),)))
 
 

@@ -58,6 +58,7 @@ async def test_nothing_that_has_left_is_unknown(anywhere: StateDir) -> None:
         assert (seen.job.id, seen.job.state, seen.result) == ("j1", JobState.DONE, ["one"])
         assert "j2 is failed" in (await controller.having("j2")).explain().summary
         assert [type(entry.event) for entry in await controller.story("c")][-1] is JobDone
+        assert [job.id for job in await controller.named(["j2", "a", "c", "a"])] == ["j2", "j1", "j3", "j1"]
         assert [job.id for job in await controller.all_jobs(None, 0, 10)] == ["j1", "j2", "j3"]
         assert [job.id for job in await controller.all_jobs(None, 1, 1)] == ["j2"]
         assert [job.id for job in await controller.all_jobs(frozenset({JobState.FAILED}), 0, 10)] == ["j2"]

@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import urljoin
 
@@ -26,11 +27,13 @@ from hostler.core.loop.state import Config
 from hostler.core.loop.views import config_view, dataset_views, history_view, model_views
 from hostler.core.machine import story
 from hostler.core.metering.rows import present
+from hostler.core.naming import find_jobs
 from hostler.core.readings import gist, readings
 from hostler.core.views import (
     find_job,
     find_sweep,
     job_detail,
+    job_view,
     job_views,
     ledger_view,
     node_views,
@@ -163,6 +166,9 @@ class CoreDesk:
     async def having(self, name: str) -> JobLooks:
         find_job(self._state, name)
         return JobLooks(self._state, self._index, name)
+
+    async def named(self, names: Sequence[str]) -> Sequence[JobView]:
+        return [job_view(self._state, job) for job in find_jobs(self._state, names)]
 
     async def all_jobs(
         self, states: frozenset[JobState] | None, after: int, limit: int, work: WorkKind | None = None

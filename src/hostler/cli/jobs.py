@@ -113,7 +113,7 @@ def job(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> Non
 @commands.command()
 def explain(
     name: Annotated[
-        str, typer.Argument(metavar="ID", help="Id or key of a job, or id of a device.", autocompletion=complete_job)
+        str, typer.Argument(metavar="ID", help="Id, key or unique name of a job, or id of a device.", autocompletion=complete_job)
     ],
     as_json: Json = False,
     state_dir: StateDir = None,

@@ -44,6 +44,7 @@ from hostler.cli import (
     top,
     training,
     usage,
+    waiting,
 )
 from hostler.cli.show import clean
 from hostler.model.errors import ControllerAbsent, HostlerError, UsageError
@@ -71,6 +72,7 @@ GROUPS = (
     sieve,
     jobs,
     output,
+    waiting,
     training,
     looping,
     models,

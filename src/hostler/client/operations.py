@@ -15,6 +15,7 @@ from hostler.client.calls import (
     Pages,
     Rows,
     binary,
+    by_name,
     get,
     given,
     listed,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Operations:
-    """The methods that `Client` and `AsyncClient` have in common. Names of jobs may be ids or keys."""
+    """The methods that both clients have in common. A job is named by its id, its key, or its unique name."""
 
     @operation
     def status(self) -> Answer[shapes.Status]:
@@ -65,6 +66,11 @@ class Operations:
     def jobs(self, states: Sequence[str] = (), after: int = 0, limit: int = 100) -> Answer[Rows[shapes.JobView]]:
         """Jobs in order of submission beyond number `after`, at most `limit` of them."""
         return rows("/jobs", limit, state=list(states), after=after)
+
+    @operation
+    def named(self, names: Sequence[str]) -> Answer[Rows[shapes.JobView]]:
+        """The job of each name, in this order. Raises `NotFound`, and `UsageError` where several jobs have a name."""
+        return by_name("/jobs", names)
 
     @walk
     def all_jobs(self, states: Sequence[str] = (), after: int = 0) -> Pages[shapes.JobView]:

@@ -26,7 +26,7 @@ TIMEOUT_S = 60.0
 
 
 class Client(Operations):
-    """A controller, asked over HTTP. Names of jobs may be ids or keys.
+    """A controller, asked over HTTP. A job is named by its id, its key, or its unique name.
 
     Raises the error that the controller answers with, `ControllerAbsent` where none runs, and `LinkLost` where it
     stopped answering: what was asked may have been done then, and under a key may safely be asked again.

@@ -16,6 +16,7 @@ from hostler.core.alerting import intake as alerting
 from hostler.core.care import intake as care
 from hostler.core.index import Index
 from hostler.core.loop import closing, intake as loop, owners, spawning
+from hostler.core.naming import find_job
 from hostler.core.orders import sweep_of_worker, worker_id
 from hostler.core.state import Device, Job, Node, State, Sweep, sweep_payload
 from hostler.core.submission import admit
@@ -69,7 +70,7 @@ def _submit(state: State, index: Index, given: inputs.Submit, emit: Emit) -> tup
 
 
 def _cancel(state: State, index: Index, given: inputs.Cancel, emit: Emit) -> None:
-    job = _job(state, given.job)
+    job = find_job(state, given.job)
     if job.state.final:
         raise Conflict(f"{job.id} is {job.state} already; there is nothing to cancel")
     if job.cancelling is not None:
@@ -87,7 +88,7 @@ def _cancel(state: State, index: Index, given: inputs.Cancel, emit: Emit) -> Non
 
 
 def _retry(state: State, index: Index, given: inputs.Retry, emit: Emit) -> None:
-    job = _job(state, given.job)
+    job = find_job(state, given.job)
     if isinstance(job.spec.payload, StagePayload):
         config = job.spec.payload.config
         raise Conflict(f"{job.id} belongs to the loop of {config}, which orders what it needs anew by itself")
@@ -111,7 +112,7 @@ def _set_priority(state: State, index: Index, given: inputs.SetPriority, emit: E
     fault = record_fault(given)
     if fault is not None:
         raise SpecError(f"{given.job!a} cannot be ranked so: {fault}")
-    job = _job(state, given.job)
+    job = find_job(state, given.job)
     if job.state.final:
         raise Conflict(f"{job.id} is {job.state} already; its priority means nothing any more")
     if job.priority != given.priority:
@@ -477,13 +478,6 @@ def _revive_dependents(state: State, index: Index, job: str, emit: Emit) -> None
             if state.jobs[name].failure is FailureClass.DEPENDENCY and not judging.never_done(state, state.jobs[name]):
                 emit(events.JobRetried(job=name))
                 revived.append(name)
-
-
-def _job(state: State, name: str) -> Job:
-    job = state.jobs.get(name) or state.jobs.get(state.keys.get(name, ""))
-    if job is None:
-        raise NotFound(f"there is no job {name!r}; `hostler jobs` lists them")
-    return job
 
 
 def _node(state: State, name: str) -> Node:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
 
+from hostler.core import naming
 from hostler.core.state import State
 from hostler.model.codec import digest, spec_fault
-from hostler.model.errors import Conflict, SpecError
+from hostler.model.errors import Conflict, NotFound, SpecError, UsageError
 from hostler.model.events import JobSubmitted
 from hostler.model.work import ARGV_MAX_BYTES, JOB_ID, JobSpec, StagePayload, SweepPayload
 
@@ -23,8 +24,9 @@ def admit(state: State, specs: Sequence[JobSpec]) -> tuple[tuple[str, ...], list
     """
     ids = _assign(state, specs)
     names = {spec.key: name for spec, name in zip(specs, ids, strict=True) if spec.key is not None}
+    jobs = _dependencies(state, [spec for spec, name in zip(specs, ids, strict=True) if name not in state.jobs], names)
     fresh = [
-        JobSubmitted(job=name, spec=spec, after=_resolve(state, spec, names))
+        JobSubmitted(job=name, spec=spec, after=_resolve(spec, jobs))
         for spec, name in zip(specs, ids, strict=True)
         if name not in state.jobs
     ]
@@ -93,16 +95,31 @@ def _check_sweep(name: str, payload: SweepPayload) -> None:
         raise SpecError(f"sweep {name!r}: its digest is not that of its params; leave it to `hostler sweep`")
 
 
-def _resolve(state: State, spec: JobSpec, names: dict[str, str]) -> tuple[str, ...]:
-    """The ids of what a spec comes after: a key of the same submission, a key, or an id."""
-    return tuple(_resolve_one(state, spec, wrote, names) for wrote in spec.after)
+def _resolve(spec: JobSpec, jobs: Mapping[str, str]) -> tuple[str, ...]:
+    """The ids of the jobs that a spec comes after."""
+    return tuple(jobs[wrote] for wrote in spec.after)
 
 
-def _resolve_one(state: State, spec: JobSpec, wrote: str, names: dict[str, str]) -> str:
-    name = names.get(wrote) or state.keys.get(wrote) or (wrote if wrote in state.jobs else None)
-    if name is None:
-        raise SpecError(f"job {spec.name!r} comes after {wrote!r}, which is no job's key or id")
-    return name
+def _dependencies(state: State, specs: Sequence[JobSpec], names: Mapping[str, str]) -> dict[str, str]:
+    """The id for each word in `after`: a key of the same submission, a key, an id, or a unique name.
+
+    All words are looked up together, because a name is looked for among all jobs.
+    """
+    writers = {wrote: spec.name for spec in reversed(specs) for wrote in spec.after}
+    others = [wrote for wrote in writers if wrote not in names]
+    called = naming.called(state, others)
+    found = dict(names)
+    for wrote in others:
+        job = naming.by_handle(state, wrote)
+        try:
+            found[wrote] = (job or naming.the_only(wrote, called.get(wrote, ()))).id
+        except NotFound:
+            raise SpecError(
+                f"job {writers[wrote]!r} comes after {wrote!r}, which is no job's id, key or name"
+            ) from None
+        except UsageError as error:
+            raise SpecError(f"job {writers[wrote]!r} comes after {wrote!r}: {error}") from None
+    return found
 
 
 def _dependencies_first(fresh: list[JobSubmitted]) -> list[JobSubmitted]:

@@ -12,6 +12,7 @@ from hostler.core.alerting import views as alerting
 from hostler.core.care import views as care
 from hostler.core.held import holds
 from hostler.core.index import Index
+from hostler.core.naming import find_job as find_job
 from hostler.core.state import Attempt, Device, Job, Node, State, Sweep, sweep_payload
 from hostler.core.trust import views as trust
 from hostler.core.waits import looks_each, waits_for
@@ -34,16 +35,8 @@ from hostler.model.work import JobState, WorkKind
 HOUR_S, DAY_HOURS = 3600, 24
 
 
-def find_job(state: State, name: str) -> Job:
-    """The job of this id or idempotency key. Raises `NotFound`."""
-    job = state.jobs.get(name) or state.jobs.get(state.keys.get(name, ""))
-    if job is None:
-        raise NotFound(f"there is no job {name!r}; `hostler jobs` lists them")
-    return job
-
-
 def find_sweep(state: State, name: str) -> Sweep:
-    """The sweep of this id or key. Raises `NotFound`."""
+    """The sweep of this id, key or unique name. Raises as `find_job`."""
     job = find_job(state, name)
     if job.id not in state.sweeps:
         raise NotFound(f"{job.id} is no sweep but a {job.spec.work} job; only sweeps have a ledger and hits")

@@ -107,6 +107,10 @@ class Looks:
         """One job, wherever it is."""
         return await self._past.having(name)
 
+    async def named(self, names: Sequence[str]) -> Sequence[JobView]:
+        """The job of each name."""
+        return await self._past.named(names)
+
     async def all_jobs(
         self, states: frozenset[JobState] | None, after: int, limit: int, work: WorkKind | None = None
     ) -> Sequence[JobView]:

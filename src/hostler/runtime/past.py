@@ -10,9 +10,9 @@ from hostler.core import Core, past
 from hostler.core.explain import explain_job
 from hostler.core.index import Index
 from hostler.core.listed import intervals
+from hostler.core.naming import by_handle, find_job, find_jobs
 from hostler.core.state import State
 from hostler.core.views import (
-    find_job,
     find_sweep,
     job_detail,
     job_view,
@@ -21,7 +21,7 @@ from hostler.core.views import (
     sweep_view,
     sweep_views,
 )
-from hostler.model.errors import NotFound, Outdated, StoreFull
+from hostler.model.errors import Outdated, StoreFull
 from hostler.model.inputs import Input, Knowing
 from hostler.model.listed import IntervalView
 from hostler.model.past import Looked, PastJob
@@ -81,16 +81,29 @@ class PastJobs:
         self._more.set()
 
     async def having(self, name: str) -> JobLooks:
-        """What can be seen of the job of this id or key, wherever it is. Raises `NotFound`, `StoreError`."""
+        """What can be seen of the job of this id or key, wherever it is, or of this name, if one job of the state has
+        it. Raises `NotFound`, `UsageError` where several jobs have the name, `StoreError`."""
         state = self._core.state
-        if name not in state.jobs and name not in state.keys:
+        if by_handle(state, name) is None:
             found = await self._find((name,))
             if not found:
-                raise NotFound(f"there is no job {name!r}; `hostler jobs` lists them")
+                return JobLooks(state, self._core.index, find_job(state, name).id)
             # It may have come back while it was looked for.
-            if name not in state.jobs and name not in state.keys:
+            if by_handle(state, name) is None:
                 return JobLooks(past.beside(state, found), Index(now=self._core.index.now), name)
         return JobLooks(state, self._core.index, name)
+
+    async def named(self, names: Sequence[str]) -> Sequence[JobView]:
+        """The job of each name, in this order; names are resolved and errors raised as by `having`."""
+        state = self._core.state
+        found = await self._find(past.unknown(state, names))
+        beside = await asyncio.to_thread(past.beside, state, found) if found else State()
+        kept = {name: by_handle(beside, name) for name in names if by_handle(state, name) is None}
+        here = iter(find_jobs(state, [name for name in names if kept.get(name) is None]))
+        return [
+            job_view(state, next(here)) if (away := kept.get(name)) is None else job_view(beside, away)
+            for name in names
+        ]
 
     async def jobs(
         self, states: frozenset[JobState] | None, after: int, limit: int, work: WorkKind | None = None

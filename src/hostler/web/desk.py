@@ -85,7 +85,8 @@ class JobDesk(Protocol):
 class Desk(Protocol):
     """The controller, as seen through the window. Readers answer at once from the state and never change it.
 
-    Names of jobs may be ids or idempotency keys; an unknown one raises `NotFound`, as does an unknown config.
+    A job is named by its id, its idempotency key, or its name if no other job in the controller's memory has that.
+    An unknown name raises `NotFound`, as does an unknown config; a name of several jobs raises `UsageError`.
     """
 
     def status(self) -> Status:
@@ -111,6 +112,9 @@ class Desk(Protocol):
 
     async def having(self, name: str) -> JobDesk:
         """What can be seen of a job, also of one that is long over. Raises `NotFound`, `StoreError`."""
+
+    async def named(self, names: Sequence[str]) -> Sequence[JobView]:
+        """The job of each name, in this order, also those that are long over. Raises as `having`."""
 
     async def all_jobs(
         self, states: frozenset[JobState] | None, after: int, limit: int, work: WorkKind | None = None

@@ -17,7 +17,7 @@ from hostler.model.inputs import Cancel, Retry, SetPriority, Submit
 from hostler.model.record import record
 from hostler.model.views import Explanation, JobDetail, JobView
 from hostler.model.work import JobState, Priority
-from hostler.web.answers import Name, TheDesk, answer, decode, load, read_body, tell
+from hostler.web.answers import MAX_PAGE, Name, TheDesk, answer, decode, load, read_body, tell
 from hostler.web.document import body_of
 from hostler.web.paging import Paged, answer_page, split
 from hostler.web.routing import Routes
@@ -60,15 +60,25 @@ async def list_jobs(
     desk: TheDesk,
     paging: Paged,
     state: Annotated[list[JobState] | None, Query(description="repeat for several; none takes all")] = None,
+    name: Annotated[
+        list[str] | None,
+        Query(max_length=MAX_PAGE, description="only the jobs of these ids, keys or unique names; repeat for several"),
+    ] = None,
 ) -> Response:
-    """Jobs in order of submission. `after` may be the number of any job: 17 begins behind `j17`."""
+    """Jobs in order of submission. `after` may be the number of any job: 17 begins behind `j17`.
+
+    With `name` the answer has one row for each name, in the order of the names, on one page whatever `limit` says.
+    """
+    if name is not None:
+        named = await desk.named(name)
+        return answer_page(request, list[JobView], [each for each in named if not state or each.state in state], None)
     found = await desk.all_jobs(frozenset(state) if state else None, paging.number(), paging.limit + 1)
     page, more = split(found, paging.limit, lambda job: job.id.removeprefix("j"))
     return answer_page(request, list[JobView], page, more)
 
 
 @router.post("/jobs", response_model=Submitted, status_code=201, openapi_extra=body_of("JobSpec", many=True))
-async def submit_jobs(request: Request) -> Response:
+async def submit_jobs(desk: TheDesk, request: Request) -> Response:
     """Submit jobs: all of them or, if one cannot be, none. A known key with an equal spec is the job it was."""
     specs = codec.load_specs(decode(await read_body(request)))
     ids = await tell(request, Submit(specs=specs))
