@@ -177,9 +177,15 @@ def _tail(script: Script) -> Iterator[str]:
 def _stay(agent: str) -> Iterator[str]:
     """For srun, which takes SIGTERM for the end of its step: the script stays, and has Slurm tell the agent instead."""
     yield f'[ "${{#run[@]}}" -gt 0 ] || exec {agent}'
+    yield "child= ended="
+    yield "pass_on() {"
+    yield """    [ -z "$child" ] || scancel --signal=TERM "$SLURM_JOB_ID" || kill -TERM "$child\""""
+    yield "}"
+    yield "# Before the step starts: a signal that comes first is passed on once there is one."
+    yield "trap 'ended=1; pass_on' TERM"
     yield f'"${{run[@]}}" {agent} &'
     yield "child=$!"
-    yield """trap 'scancel --signal=TERM "$SLURM_JOB_ID" || kill -TERM "$child"' TERM"""
+    yield '[ -z "$ended" ] || pass_on'
     yield "while true; do"
     yield "    status=0"
     yield '    wait "$child" || status=$?'

@@ -30,9 +30,15 @@ esac
 
 cd -- /shared/lab || refuse 'there is no /shared/lab; slurm.shared_root is to be the same folder on every node'
 [ "${#run[@]}" -gt 0 ] || exec python3 /shared/lab/.hostler/code/agent.pyz berth --root /shared/lab/.hostler --token hostler-a1 --idle-s 60
+child= ended=
+pass_on() {
+    [ -z "$child" ] || scancel --signal=TERM "$SLURM_JOB_ID" || kill -TERM "$child"
+}
+# Before the step starts: a signal that comes first is passed on once there is one.
+trap 'ended=1; pass_on' TERM
 "${run[@]}" python3 /shared/lab/.hostler/code/agent.pyz berth --root /shared/lab/.hostler --token hostler-a1 --idle-s 60 &
 child=$!
-trap 'scancel --signal=TERM "$SLURM_JOB_ID" || kill -TERM "$child"' TERM
+[ -z "$ended" ] || pass_on
 while true; do
     status=0
     wait "$child" || status=$?
