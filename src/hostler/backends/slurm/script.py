@@ -177,7 +177,8 @@ def _tail(script: Script) -> Iterator[str]:
 def _stay(agent: str) -> Iterator[str]:
     """For srun, which takes SIGTERM for the end of its step: the script stays, and has Slurm tell the agent instead."""
     yield f'[ "${{#run[@]}}" -gt 0 ] || exec {agent}'
-    yield "child= ended="
+    yield "child="
+    yield "ended="
     yield "pass_on() {"
     yield """    [ -z "$child" ] || scancel --signal=TERM "$SLURM_JOB_ID" || kill -TERM "$child\""""
     yield "}"

@@ -30,7 +30,8 @@ esac
 
 cd -- /shared/lab || refuse 'there is no /shared/lab; slurm.shared_root is to be the same folder on every node'
 [ "${#run[@]}" -gt 0 ] || exec python3 /shared/lab/.hostler/code/agent.pyz berth --root /shared/lab/.hostler --token hostler-a1 --idle-s 60
-child= ended=
+child=
+ended=
 pass_on() {
     [ -z "$child" ] || scancel --signal=TERM "$SLURM_JOB_ID" || kill -TERM "$child"
 }
