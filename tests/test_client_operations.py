@@ -9,7 +9,9 @@ import inspect
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from pathlib import Path
 from types import GeneratorType
 from typing import Any
 
@@ -19,10 +21,15 @@ from hostler.client import Address, AsyncClient, Client
 from hostler.client.operations import Operations
 from hostler.model import codec, inputs
 from hostler.model.errors import HostlerError, NotFound
+from hostler.model.files import FileRef
+from hostler.model.work import JobSpec, JobState, ScriptPayload
 from hostler.web.app import make_app
-from tests.core.builders import script
+from tests.core.builders import ended, script
 from tests.web.core_desk import TOKEN, CoreDesk, Window, door, window
 from tests.web.worlds import ARTIFACT, FILES, RL, SCRIPT, SWEEP, WAITING, whole_world
+
+LEFT = "what it left"
+"""The key of a job that is done and left a file."""
 
 READS: Mapping[str, tuple[Any, ...]] = {
     "status": (),
@@ -32,6 +39,7 @@ READS: Mapping[str, tuple[Any, ...]] = {
     "jobs": (["failed", "running"], 3, 2),
     "all_jobs": (["failed", "done"],),
     "named": ([WAITING, SCRIPT],),
+    "files": (LEFT,),
     "job": (SCRIPT,),
     "story": (SWEEP,),
     "explain": (WAITING,),
@@ -103,15 +111,32 @@ WRITES: Mapping[str, Callable[[Any], Any]] = {
 }
 FORGOTTEN = {"retry", "pause_config", "cordon", "test_alert", "unsilence", "revoke_token", "undo_cleaning"}
 """One write of each kind of thing that may be gone or over when it is asked for again."""
-OTHERS = {"metrics", "log"}
+OTHERS = {"metrics", "log", "fetch"}
 BY_HAND = {"events", "content"}
 """What is no request with an answer, but a stream: each client has its own."""
 
 
 @pytest.fixture
-def world() -> Iterator[Window]:
-    with window(whole_world()) as made:
+def world(tmp_path: Path) -> Iterator[Window]:
+    with window(furnished(tmp_path)) as made:
         yield made
+
+
+def furnished(folder: Path) -> CoreDesk:
+    """The world, and in a folder what one more job has left."""
+    desk, content = whole_world(), FILES[0]
+    driver, desk.results = desk.driver, folder / "results"
+    payload = ScriptPayload(schema=1, argv=("true",), outputs=("*.bin",))
+    (job,) = driver.submit(JobSpec(name="leaver", key=LEFT, payload=payload, priority=1000))
+    driver.until(lambda: driver.state.jobs[job].attempt)  # type: ignore[attr-defined]
+    attempt = f"{job}.1"
+    driver.tell(ended(attempt))
+    file = FileRef(path=f"{attempt}/a b.bin", size=len(content), sha256=ARTIFACT)
+    driver.tell(inputs.Fetched(attempt=attempt, files=(file,)))
+    assert driver.state.jobs[job].state is JobState.DONE
+    (desk.results / attempt).mkdir(parents=True)
+    (desk.results / attempt / "a b.bin").write_bytes(content)
+    return desk
 
 
 def address(served: Window) -> Callable[[], Address]:
@@ -141,6 +166,9 @@ def ask_all(client: Client) -> Mapping[str, Any]:
     said["log"] = client.log(f"{client.job(SCRIPT)['job']['id']}.1", offset=-7)
     said |= {name: write(client) for name, write in WRITES.items()}
     assert b"".join(client.content(ARTIFACT)) == FILES[0]
+    with tempfile.TemporaryDirectory() as folder:
+        (row,) = client.fetch(LEFT, folder)
+        assert (row["copied"], Path(row["file"]).read_bytes()) == (True, FILES[0])
     return {**said, "metrics": client.metrics()}
 
 
@@ -152,6 +180,9 @@ async def await_all(client: AsyncClient) -> Mapping[str, Any]:
     for name, write in WRITES.items():
         said[name] = await write(client)
     assert b"".join([each async for each in client.content(ARTIFACT)]) == FILES[0]
+    with tempfile.TemporaryDirectory() as folder:
+        (row,) = await client.fetch(LEFT, folder)
+        assert (row["copied"], Path(row["file"]).read_bytes()) == (True, FILES[0])
     return {**said, "metrics": await client.metrics()}
 
 
@@ -163,13 +194,13 @@ async def _awaited(told: Any) -> Any:
     return await told if isinstance(told, Coroutine) else [each async for each in told]
 
 
-def test_both_say_the_same_of_every_operation(world: Window) -> None:
+def test_both_say_the_same_of_every_operation(world: Window, tmp_path: Path) -> None:
     assert names() == {*READS, *WRITES, *OTHERS}
     said = ask_all(Client(address(world)))
     assert asked(world) >= operations() - {("GET", "/api/v1/events")}
 
     async def other() -> Mapping[str, Any]:
-        with window(whole_world()) as again:
+        with window(furnished(tmp_path / "again")) as again:
             async with AsyncClient(address(again)) as client:
                 told = await await_all(client)
                 assert asked(again) >= operations() - {("GET", "/api/v1/events")}

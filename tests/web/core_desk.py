@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import json
 import re
+import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -63,6 +64,7 @@ from hostler.model.disks import (
 )
 from hostler.model.errors import Conflict, LinkLost, NotFound, UsageError
 from hostler.model.events import Entry
+from hostler.model.files import OutputFile
 from hostler.model.inputs import Input
 from hostler.model.listed import FleetView, IntervalView, PlacedDevice
 from hostler.model.readings import Gist, Part, Readings
@@ -90,9 +92,10 @@ from hostler.model.views import (
 )
 from hostler.model.work import JobState, WorkKind
 from hostler.runtime.past import JobLooks
+from hostler.runtime.results import content_of, files_of
 from hostler.runtime.usage import gathered, hours_of
 from hostler.web.app import make_app
-from hostler.web.desk import Content, Piece
+from hostler.web.desk import Content, FileContent, Piece
 from hostler.web.door import Door
 from hostler.web.server import serve
 from tests.core.builders import Driver, fleet
@@ -115,6 +118,8 @@ class CoreDesk:
         self.broken: Exception | None = None
         self.files: list[bytes] = []
         """What the controller's own store holds."""
+        self.results = Path("/nowhere")
+        """The folder of files that jobs left."""
         self._kept: Kept | None = None
         self.may_go: list[DoomedFile] = []
         self.buried: list[TombView] = []
@@ -368,6 +373,12 @@ class CoreDesk:
 
     async def lineage(self, name: str, depth: int, limit: int) -> LineageView:
         return await self.kept.artifacts.lineage(name, depth, limit)
+
+    async def left_files(self, name: str) -> Sequence[OutputFile]:
+        return files_of(self.job(name))
+
+    async def left_file(self, name: str, path: str) -> FileContent:
+        return await content_of(self.results, self.job(name), path)
 
     async def content(self, name: str) -> Content:
         return await self.kept.contents.content(name)

@@ -43,6 +43,14 @@ def client(chosen: Path | None, **options: float) -> Client:
     return Client.from_state_dir(directory(chosen), **options)
 
 
+def local_results(chosen: Path | None) -> Path | None:
+    """The folder of files that jobs left, if this machine has it; `None`: the controller is on another one."""
+    if os.environ.get("HOSTLER_URL") and not _is_asked_for(chosen):
+        return None
+    folder = directory(chosen) / "results"
+    return folder if folder.is_dir() else None
+
+
 def _is_asked_for(chosen: Path | None) -> bool:
     """Whether a state directory was named by the option, and not by its variable."""
     return chosen is not None and str(chosen) != os.environ.get("HOSTLER_STATE_DIR")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hostler.cli.common import JobName, JobNames, Json, StateDir, client, complete_job
+from hostler.cli.common import JobName, JobNames, Json, StateDir, client, complete_job, local_results
 from hostler.cli.entries import entry_line
 from hostler.cli.explaining import device_lines, job_lines
 from hostler.cli.fleet import SWEEP_COLUMNS, sweep_row
@@ -105,7 +107,7 @@ def job(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> Non
     if as_json:
         say_json({**detail, "story": story})
         return
-    say(_detail_lines(detail, time.time()))
+    say(_detail_lines(detail, time.time(), local_results(state_dir)))
     print()
     say(entry_line(entry, terminal_width()) for entry in story)
 
@@ -113,7 +115,10 @@ def job(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> Non
 @commands.command()
 def explain(
     name: Annotated[
-        str, typer.Argument(metavar="ID", help="Id, key or unique name of a job, or id of a device.", autocompletion=complete_job)
+        str,
+        typer.Argument(
+            metavar="ID", help="Id, key or unique name of a job, or id of a device.", autocompletion=complete_job
+        ),
     ],
     as_json: Json = False,
     state_dir: StateDir = None,
@@ -220,7 +225,7 @@ def _job_row(job: View, now: float) -> Sequence[object]:
     )
 
 
-def _detail_lines(detail: View, now: float) -> Iterator[str]:
+def _detail_lines(detail: View, now: float, results: Path | None) -> Iterator[str]:
     job, payload = detail["job"], detail["spec"]["payload"]
     facts = {
         "job": f"{job['id']} {job['name']}",
@@ -237,7 +242,7 @@ def _detail_lines(detail: View, now: float) -> Iterator[str]:
         "device": job["device"] or "-",
         "process": _process(detail["attempt"]),
         "result": compact(detail["result"]),
-        "files": _files(detail["files"]),
+        "files": _files(detail, results),
     }
     for name, fact in facts.items():
         yield from wrapped(f"{name:<{INDENT}}", clean(fact))
@@ -246,12 +251,19 @@ def _detail_lines(detail: View, now: float) -> Iterator[str]:
         yield from table(SWEEP_COLUMNS, [sweep_row(detail["sweep"])])
 
 
-def _files(files: Sequence[View]) -> str:
+def _files(detail: View, results: Path | None) -> str:
+    """The files that a job left: where they lie here, or how they come here; of a stage, their places by hash."""
+    files = [str(file["path"]) for file in detail["files"]]
     if not files:
         return "-"
-    named = ", ".join(file["path"] for file in files[:FILES_SHOWN])
+    is_script, job = detail["spec"]["payload"]["kind"] == "script", detail["job"]
+    here = [] if results is None or not is_script else [str(results / path) for path in files]
+    is_here = bool(here) and all(map(os.path.lexists, here[:FILES_SHOWN]))
+    shown = here if is_here else [path.partition("/")[2] if is_script else path for path in files]
     more = f" and {len(files) - FILES_SHOWN} more" if len(files) > FILES_SHOWN else ""
-    return f"in results/ of the state directory: {named}{more}"
+    named = ", ".join(shown[:FILES_SHOWN]) + more
+    is_kept = is_script and not is_here and job["state"] == "done"
+    return f"{named}; `hostler fetch {job['id']}` copies them here" if is_kept else named
 
 
 def _process(attempt: View | None) -> str:

@@ -17,7 +17,9 @@ FAILED = 1
 STATUS_MOST = 255
 SIGNALLED = 128
 """A process that signal n ended has the exit status 128 + n, as shells count it."""
-BUDGET = re.compile(r"(?s)(?P<what>.*) \((?P<failure>[\w-]+): (?P<count>\d+) of (?P<budget>\d+) allowed attempts used\)")
+BUDGET = re.compile(
+    r"(?s)(?P<what>.*) \((?P<failure>[\w-]+): (?P<count>\d+) of (?P<budget>\d+) allowed attempts used\)"
+)
 """The end of a failed job's `why`, as `policy.retry` writes it."""
 EXIT = re.compile(r"(?s)exit status (?P<code>\d+)(?:: (?P<line>.*))?")
 

@@ -6,7 +6,7 @@ call has its own. What returns `Rows` has gathered them from all pages of the li
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hostler.client.calls import (
@@ -14,6 +14,7 @@ from hostler.client.calls import (
     LogPiece,
     Pages,
     Rows,
+    View,
     binary,
     by_name,
     get,
@@ -31,6 +32,8 @@ from hostler.client.calls import (
 )
 
 if TYPE_CHECKING:
+    import os
+
     from hostler.client import shapes
 
 
@@ -90,6 +93,33 @@ class Operations:
     def job(self, name: str) -> Answer[shapes.JobDetail]:
         """Everything about one job."""
         return get(f"/jobs/{part(name)}")
+
+    @operation
+    def files(self, name: str) -> Answer[Rows[shapes.OutputFile]]:
+        """The files that the accepted attempt of a job left; none while the job is not done."""
+        return listed(f"/jobs/{part(name)}/files")
+
+    @operation
+    def fetch(
+        self,
+        name: str,
+        directory: str | os.PathLike[str] | None = None,
+        *,
+        force: bool = False,
+        told: Callable[[View], None] | None = None,
+    ) -> Answer[Rows[View]]:
+        """Copy these files to `directory`, by default a folder here with the id of the job as its name.
+
+        A file appears under its name when it is whole and has the right hash; what is there with the same content is
+        not copied again. A cut connection, or call, is taken up where it broke. Returns a row for each file: `path`,
+        `file` (here), `size`, `sha256`, `copied`; `told` is called with each as soon as it is there.
+
+        Raises `UsageError` where the job left no files, or one is there with other content and `force` is not given;
+        `FilesError` where a file is not what the job left, or cannot be written; `Conflict` while the job is not done.
+        """
+        from hostler.client.downloads import fetch  # no other operation needs what it imports
+
+        return fetch(name, directory, force=force, told=told)
 
     @operation
     def story(self, name: str) -> Answer[Rows[shapes.Entry]]:

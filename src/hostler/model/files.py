@@ -33,6 +33,17 @@ class FileRef:
     sha256: str
 
 
+@record
+class OutputFile:
+    """A file that the accepted attempt of a job left, as the controller keeps it."""
+
+    path: str
+    """Relative to the folder in which the attempt ran."""
+    size: int
+    """In bytes."""
+    sha256: str
+
+
 def named_in(order: Any) -> set[str]:
     """The SHA-256s in decoded JSON, wherever they stand: of an order, the artifacts it needs.
 

@@ -39,6 +39,7 @@ from hostler.model.artifact_views import (
     Sought,
 )
 from hostler.model.events import Entry
+from hostler.model.files import OutputFile
 from hostler.model.listed import FleetView, IntervalView, PlacedDevice
 from hostler.model.readings import Gist
 from hostler.model.steering import CostView, Durations, QuotaView
@@ -69,16 +70,19 @@ from hostler.runtime.link import Link
 from hostler.runtime.past import JobLooks, PastJobs
 from hostler.runtime.proof import proof_of
 from hostler.runtime.replicating import Replicator
+from hostler.runtime.results import content_of, files_of
+from hostler.runtime.statedir import StateDir
 from hostler.runtime.stock import Stock
 from hostler.runtime.usage import Usage
 from hostler.store import Journal
-from hostler.web.desk import Content
+from hostler.web.desk import Content, FileContent
 
 
 class Looks:
     """The part of a `Desk` that only reads. Who inherits it has the core, and what is beside it."""
 
     _core: Core
+    _directory: StateDir
     _fleet: str
     """What people call it."""
     _clock: Clock
@@ -256,6 +260,14 @@ class Looks:
     async def lineage(self, name: str, depth: int, limit: int) -> LineageView:
         """What an artifact was made from, and what from it."""
         return await self._artifacts.lineage(name, depth, limit)
+
+    async def left_files(self, name: str) -> Sequence[OutputFile]:
+        """The files that a job left."""
+        return files_of((await self.having(name)).job())
+
+    async def left_file(self, name: str, path: str) -> FileContent:
+        """One of the files that a job left."""
+        return await content_of(self._directory.results, (await self.having(name)).job(), path)
 
     async def content(self, name: str) -> Content:
         """The bytes of an artifact."""

@@ -30,6 +30,7 @@ from hostler.web import (
     jobs,
     metrics,
     problems,
+    results,
     session,
     steering,
     sweeps,
@@ -90,6 +91,7 @@ def make_app(
         app.routes.extend(part.router.below(PREFIX))
     for routes in (configs.everywhere.below(PREFIX), metrics.router.below(), health.router.below(in_document=False)):
         app.routes.extend(routes)
+    app.routes.extend(results.router.below(PREFIX))
     app.routes.extend(fleet.by_hand.below())
     app.add_route("/healthz", _healthz)
     app.add_route("/leader", _leader)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from hostler.model.artifact_views import (
 )
 from hostler.model.disks import CleanView, DoomedFile, RetentionView, TombView
 from hostler.model.events import Entry
+from hostler.model.files import OutputFile
 from hostler.model.inputs import Input
 from hostler.model.listed import FleetView, IntervalView, PlacedDevice
 from hostler.model.readings import Gist, Part, Readings
@@ -64,6 +65,15 @@ class Content:
     """In bytes."""
     pieces: AsyncIterator[bytes]
     """All of them. The last one comes only when all together have the right hash; raises `FilesError` otherwise."""
+
+
+@dataclass(frozen=True, eq=False)
+class FileContent:
+    """A file that a job left, and its bytes."""
+
+    file: OutputFile
+    pieces: Callable[[int, int], AsyncIterator[bytes]]
+    """The bytes from an offset up to another one; raises `FilesError` where they cannot be read."""
 
 
 class JobDesk(Protocol):
@@ -258,6 +268,12 @@ class Desk(Protocol):
 
     async def lineage(self, name: str, depth: int, limit: int) -> LineageView:
         """What an artifact was made from, and what from it: so many steps, and so many artifacts each way, at most."""
+
+    async def left_files(self, name: str) -> Sequence[OutputFile]:
+        """The files that the accepted attempt of a job left. Raises as `having`."""
+
+    async def left_file(self, name: str, path: str) -> FileContent:
+        """One of them. Raises as `having`, `NotFound` where it is none of them, `FilesError` where it cannot be read."""
 
     async def content(self, name: str) -> Content:
         """The bytes of an artifact, wherever they are. Raises `FilesError` and `LinkLost` where they are nowhere."""
