@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from hostler.backends.base import Store
 from hostler.backends.local.outputs import copied
 from hostler.model.errors import FilesError
+from hostler.model.files import Fetch
+
+
+def store(folder: Path) -> Store:
+    return Store(results=folder / "results", artifacts=folder / "artifacts")
 
 
 def test_what_patterns_mean_is_copied(tmp_path: Path) -> None:
@@ -19,7 +25,7 @@ def test_what_patterns_mean_is_copied(tmp_path: Path) -> None:
         (ran / name).write_text(name)
     os.mkfifo(ran / "pipe.csv")
     (ran / "link.csv").symlink_to(ran / "b.txt")
-    files = copied(ran, ["*.csv*", "out"], tmp_path / "results" / "j1.1", tmp_path / "incoming" / "j1.1")
+    files = copied(ran, Fetch(outputs=("*.csv*", "out")), store(tmp_path), "j1.1")
     assert sorted(each.path for each in files) == [
         "j1.1/.a.csv.new", "j1.1/a.csv", "j1.1/new\nline.csv", "j1.1/out/deep/c.bin",
     ]  # fmt: skip
@@ -31,6 +37,6 @@ def test_what_patterns_mean_is_copied(tmp_path: Path) -> None:
 
 def test_nothing_of_that_kind_is_a_failure(tmp_path: Path) -> None:
     with pytest.raises(FilesError, match=r"left no file that `outputs: \*\.csv` means"):
-        copied(tmp_path, ["*.csv"], tmp_path / "results" / "j1.1", tmp_path / "incoming" / "j1.1")
+        copied(tmp_path, Fetch(outputs=("*.csv",)), store(tmp_path), "j1.1")
     with pytest.raises(FilesError, match="cannot be read"):
-        copied(tmp_path / "nowhere", ["*"], tmp_path / "results" / "j1.1", tmp_path / "incoming" / "j1.1")
+        copied(tmp_path / "nowhere", Fetch(outputs=("*",)), store(tmp_path), "j1.1")

@@ -37,6 +37,8 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Window]:
     """A fleet of two devices, announced in the state directory that commands use."""
     monkeypatch.setenv("HOSTLER_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("COLUMNS", "80")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")  # `submit` sends the files of the working folder
     with window() as made:
         announce(tmp_path / "state", made.port)
         yield made

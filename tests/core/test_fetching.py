@@ -118,7 +118,7 @@ def test_one_that_was_asked_to_leave_and_ended_well_is_fetched_after_a_reconnect
     world.tell(inputs.LinkDown(node="n", why="cut"))
     world.commands.clear()
     world.tell(link_up(attempts=()))
-    assert [type(each) for each in world.commands] == [commands.Collect]
+    assert [type(each) for each in world.commands] == [commands.Keep, commands.Collect]
     world.tell(inputs.Fetched(attempt="j1.1", files=(OUT,)))
     assert world.job_state("j1") is JobState.DONE
 
@@ -202,11 +202,11 @@ def test_of_one_that_brought_nothing_and_left_nothing_nothing_is_cleared() -> No
     assert [type(each) for each in world.commands] == [commands.Discard]
 
 
-def test_nodes_that_share_this_machines_files_are_told_nothing_of_the_kind() -> None:
+def test_workspace_of_a_job_without_snapshot_is_not_cleared_on_shared_files() -> None:
     world = fleet()
     world.submit(script())
     world.tell(ended("j1.1", left=True), inputs.LinkDown(node="n", why="cut"), link_up())
-    assert not any(isinstance(each, commands.Clear | commands.Keep) for each in world.commands)
+    assert not any(isinstance(each, commands.Clear) for each in world.commands)
 
 
 def test_the_end_survives_in_the_journal() -> None:

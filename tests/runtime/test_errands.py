@@ -34,6 +34,8 @@ FILE = FileRef(path="j1.1/out", size=1, sha256="a" * 64)
 class FarNode(FakeNode):
     """A fake node whose files are its own. `faults` are raised one after the other, by whatever is asked of it."""
 
+    apart = True
+
     def __init__(self, *faults: Exception, slow: bool = False) -> None:
         super().__init__("far")
         self.faults = list(faults)

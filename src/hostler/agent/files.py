@@ -26,7 +26,7 @@ from .compiled import leave, origin
 from .connection import connect
 from .contents import COPY_BYTES, PLAINLY, called, content, in_words, nothing_but_bytes, pieces, reading, regular_size
 from .paths import inside, relative
-from .patterns import matcher, walk
+from .patterns import changed, matcher, walk
 from .protocol import PROTOCOL, Json, RequestError, decode, integer, is_id, line
 from .removal import noted, raise_first, remove
 
@@ -37,6 +37,8 @@ ENDINGS = (".segment.npz", ".dataset.npz", ".safetensors")
 """What artifacts are called behind their hashes: they are asked for by name, there may be millions of them."""
 OUTPUTS_MAX = 20_000
 """Files of one attempt: the controller takes no more, and no line that is much longer."""
+LAID_AT_NS = 946_684_800 * 10**9
+"""Modification time of laid-out files, 2000-01-01: a file that has another one was written since."""
 CODE = origin(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 """Where ``hostler`` is imported from: the zipapp; asked for while the working directory is still the one it was."""
 _LONGEST_LINE = 16 << 20
@@ -274,6 +276,7 @@ class Files:
                 os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
                 shutil.copyfile(self._place(_blob(digest), digest), target)
                 os.chmod(target, 0o755 if executable else 0o644)
+                os.utime(target, ns=(LAID_AT_NS, LAID_AT_NS))
             self._put_in_place(making, tree, shared=shared)
         except BaseException:
             _delete(making)
@@ -288,7 +291,11 @@ class Files:
         os.rename(making, tree)
 
     def _outputs(self, request: Json) -> Json:
-        """The files that patterns mean where an attempt ran: ``[path, size]``."""
+        """The files that patterns mean where an attempt ran: ``[path, size]``.
+
+        With ``laid``, the paths that were laid out for it: only files that are new or were written since, and none of
+        folders that tools make for themselves.
+        """
         name = str(request["attempt"])
         if not is_id(name):
             raise RequestError("an attempt must have an id, not %.80r" % name)
@@ -297,7 +304,9 @@ class Files:
         folder = self._inside(where)
         wanted = matcher(str(each) for each in request["patterns"])
         found: List[List[Any]] = []
-        for path in filter(wanted.fullmatch, walk(folder)):
+        laid = request.get("laid")
+        paths = walk(folder) if laid is None else changed(folder, {str(each) for each in laid}, LAID_AT_NS)
+        for path in filter(wanted.fullmatch, paths):
             if len(found) == OUTPUTS_MAX:
                 return {"error": "it left more than %d files; pack them into one" % OUTPUTS_MAX}
             found.append([path, os.path.getsize(os.path.join(folder, path))])

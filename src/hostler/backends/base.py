@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from hostler.model.commands import AttemptOrder, CanaryOrder, ChunkOrder, WorkerOrder
+from hostler.model.errors import TooMuchLeft
 from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Ended, Input, WorkerRefused
 from hostler.model.pools import Batch
 from hostler.model.record import record
-from hostler.model.views import LogChunk
+from hostler.model.views import LogChunk, Output
+from hostler.snapshots.store import SnapshotStore
 
 
 @record
@@ -125,6 +127,14 @@ class ReadsLogs(Protocol):
 
 
 @runtime_checkable
+class MergesLogs(ReadsLogs, Protocol):
+    """A backend that knows in which order attempts write to their two streams."""
+
+    async def read_output(self, attempt: str, out: int, err: int, limit: int) -> Output:
+        """A piece of both streams from these offsets on. Raises `NotFound`, `LinkLost`."""
+
+
+@runtime_checkable
 class KeepsFolders(Protocol):
     """A backend whose node keeps a folder of each attempt until told otherwise."""
 
@@ -150,7 +160,10 @@ class Releases(Protocol):
 
 @runtime_checkable
 class SuppliesFiles(Protocol):
-    """A backend whose nodes do not have the files of this machine."""
+    """A backend that brings files to its nodes."""
+
+    apart: bool
+    """Whether its nodes do not see the files of this machine: every order is supplied. Else only one with a snapshot."""
 
     async def supply(self, order: AttemptOrder) -> AttemptOrder:
         """Bring to the node what an order names of this machine; the order in the words of the node. May take long.
@@ -261,9 +274,31 @@ class Store:
     """What scripts leave, in a folder for each attempt."""
     artifacts: Path
 
+    @property
+    def snapshots(self) -> SnapshotStore:
+        """The files that jobs start from."""
+        return SnapshotStore(self.results.with_name("snapshots"))
+
     def incoming(self, attempt: str) -> Path:
         """What of an attempt is on its way: beside the results, so that it only has to get its name."""
         return self.results.with_name("incoming") / attempt
+
+
+CHANGED_FILES_MAX = 1000
+CHANGED_BYTES_MAX = 1 << 30
+"""More than this is fetched only if `outputs` names it."""
+
+
+def expect_few(files: Sequence[tuple[str, int]]) -> None:
+    """Raise `TooMuchLeft` unless new and changed files, as path and size, are few and small enough to be fetched."""
+    total = sum(size for _, size in files)
+    if len(files) > CHANGED_FILES_MAX or total > CHANGED_BYTES_MAX:
+        largest = sorted(files, key=lambda file: -file[1])[:3]
+        raise TooMuchLeft(
+            f"{len(files)} files with {total / 1e9:.1f} GB are new or changed, more than {CHANGED_FILES_MAX} files or "
+            f"{CHANGED_BYTES_MAX / 1e9:.1f} GB; the largest are {', '.join(f'{path} ({size} bytes)' for path, size in largest)}. "
+            "Name what is to be fetched with --output"
+        )
 
 
 Facts = Mapping[str, Any]

@@ -17,18 +17,19 @@ from typing import TypeAlias, TypeVar
 
 from hostler.agent.files import ARTIFACTS, BLOBS, ENDINGS, OUTPUTS_MAX
 from hostler.backends.arriving import Wanted, come, size_of
-from hostler.backends.base import Removed, Stock, Stocked, Store
+from hostler.backends.base import Removed, Stock, Stocked, Store, expect_few
 from hostler.backends.channel import words
 from hostler.backends.courier import Courier, Parcel, understood
 from hostler.backends.guests import DialForMuch, Guests
 from hostler.backends.packing import LIBRARY, Packed, Packer
 from hostler.model.commands import AttemptOrder, WorkerOrder
-from hostler.model.errors import FilesChanged, FilesError
+from hostler.model.errors import FilesChanged, FilesError, NotFound
 from hostler.model.files import SHA256, Fetch, FileRef, named_in
 
 Dial: TypeAlias = Callable[[], Awaitable[Courier]]
 Result = TypeVar("Result")
 OWN = "hostler.workloads"
+EVERYTHING = ("**",)
 SPARE_BYTES = 1 << 30
 """What is left free on this machine for the journal and all else."""
 GROWTH = 256 << 20
@@ -64,7 +65,7 @@ class Carrier:
         """An order whose folder, program and artifacts are on the node."""
         env = await self._environment(order.argv, order.env, folder)
         await self._send_artifacts(order.inputs)
-        return replace(order, env=env, cwd=await self._own_folder(order))
+        return replace(order, env=env, cwd=await self._own_folder(order), snapshot=None)
 
     async def worker(self, order: WorkerOrder, folder: str) -> WorkerOrder:
         """A worker whose folder and program are on the node. Workers of equal files share their folder."""
@@ -78,7 +79,7 @@ class Carrier:
         incoming = self._store.incoming(attempt)
         try:
             artifacts = await self._fetch_artifacts(what.artifacts, incoming) if what.artifacts else []
-            outputs = await self._fetch_outputs(attempt, what.outputs, incoming) if what.outputs else []
+            outputs = await self._fetch_outputs(attempt, what, incoming)
         except FilesError as error:
             if not isinstance(error, FilesChanged):  # nothing more of it comes
                 await _delete(incoming)
@@ -132,9 +133,12 @@ class Carrier:
 
     async def _own_folder(self, order: AttemptOrder) -> str | None:
         """A folder that nobody else writes to, with the files of the one it is to run in."""
-        if order.cwd is None:
+        if order.snapshot is not None:
+            packed = await asyncio.to_thread(self._snapshot, order.snapshot)
+        elif order.cwd is not None:
+            packed = await self._pack(Path(order.cwd), order.files)
+        else:
             return None
-        packed = await self._pack(Path(order.cwd), order.files)
         async with self._sending, self._courier() as courier:
             await self._put(courier, [_parcel(each) for each in packed])
             return await courier.lay(order.id, _listed(packed), shared=False)
@@ -150,6 +154,24 @@ class Carrier:
 
     async def _pack(self, folder: Path, patterns: Sequence[str] | None) -> list[Packed]:
         return await asyncio.to_thread(self._packer.pack, folder, patterns)
+
+    def _snapshot(self, digest: str) -> list[Packed]:
+        """The files of a snapshot. Raises `FilesError` where it is not kept any more."""
+        snapshots = self._store.snapshots
+        try:
+            files = snapshots.manifest(digest).files
+        except NotFound as error:
+            raise FilesError(str(error)) from error
+        return [
+            Packed(
+                path=each.path,
+                source=snapshots.content(each.sha256),
+                size=each.size,
+                sha256=each.sha256,
+                executable=each.executable,
+            )
+            for each in files
+        ]
 
     async def _send_artifacts(self, inputs: object) -> None:
         """Those that an order names and this machine has; what is missing on the node then, its stage tells."""
@@ -177,12 +199,18 @@ class Carrier:
         await self._get(wanted)
         return refs
 
-    async def _fetch_outputs(self, attempt: str, patterns: Sequence[str], incoming: Path) -> list[FileRef]:
+    async def _fetch_outputs(self, attempt: str, what: Fetch, incoming: Path) -> list[FileRef]:
+        if not what.outputs and what.changed_since is None:
+            return []
         async with self._courier() as courier:
-            folder, found = await courier.outputs(attempt, patterns)
-        if not found:
+            folder, found = await courier.outputs(attempt, what.outputs or EVERYTHING, await self._laid(what))
+        if what.changed_since is not None:
+            expect_few(found)
+            if not found:
+                return []
+        elif not found:
             raise FilesError(
-                f"it left no file that `outputs: {', '.join(patterns)}` means; links are not taken for files"
+                f"it left no file that `outputs: {', '.join(what.outputs)}` means; links are not taken for files"
             )
         if len(found) > OUTPUTS_MAX:
             raise FilesError(f"it left {len(found)} files, of which {OUTPUTS_MAX} can be fetched; pack them into one")
@@ -196,6 +224,12 @@ class Carrier:
             FileRef(path=f"{attempt}/{path}", size=size, sha256=digest)
             for (path, size), digest in zip(found, hashes, strict=True)
         ]
+
+    async def _laid(self, what: Fetch) -> list[str] | None:
+        """The paths that were laid out; `None`: all files are asked for."""
+        if what.changed_since is None:
+            return None
+        return [each.path for each in await asyncio.to_thread(self._snapshot, what.changed_since)]
 
     async def _put(self, courier: Courier, parcels: Sequence[Parcel]) -> None:
         missing = await courier.missing(parcels)

@@ -165,9 +165,15 @@ class Courier:
         with understood("a folder"):
             return str(answer["path"])
 
-    async def outputs(self, attempt: str, patterns: Sequence[str]) -> tuple[str, list[tuple[str, int]]]:
-        """The folder in which an attempt ran, and the files below it that patterns mean, with their sizes."""
-        answer = await self.ask({"op": "outputs", "attempt": attempt, "patterns": list(patterns)})
+    async def outputs(
+        self, attempt: str, patterns: Sequence[str], laid: Sequence[str] | None = None
+    ) -> tuple[str, list[tuple[str, int]]]:
+        """The folder in which an attempt ran, and the files below it that patterns mean, with their sizes.
+
+        With `laid`, the paths that were laid out for it: only those that are new or were written since.
+        """
+        request = {"op": "outputs", "attempt": attempt, "patterns": list(patterns)}
+        answer = await self.ask(request if laid is None else {**request, "laid": list(laid)})
         with understood(f"the files of {attempt}"):
             return str(answer["folder"]), [(str(path), int(size)) for path, size in answer["files"]]
 

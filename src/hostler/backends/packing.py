@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -14,15 +13,11 @@ from pathspec import GitIgnoreSpec
 from hostler.agent.patterns import matcher
 from hostler.model.errors import FilesError
 from hostler.model.record import record
+from hostler.snapshots.selection import BUILD, select
 
 FILES_MAX = 20_000
 BYTES_MAX = 1 << 30
 """A folder that holds more is hardly meant to go along as a whole."""
-IGNORES = (".hostlerignore", ".gitignore")
-"""Files that say, as git's do, what stays here; the first that is there counts."""
-NEVER = (".git/", ".hg/", ".svn/", ".venv/", "venv/", "__pycache__/", "*.pyc", "node_modules/", ".mypy_cache/")
-
-
 @record
 class Packed:
     """A file as it was when it was read."""
@@ -33,10 +28,6 @@ class Packed:
     size: int
     sha256: str
     executable: bool
-
-
-PRIVATE = (".ssh/", ".gnupg/", ".aws/", ".netrc", ".env", ".kube/", ".docker/")
-"""What goes along only where it is named: keys are nobody else's business."""
 
 
 class Packer:
@@ -89,11 +80,12 @@ def chosen(folder: Path, patterns: Sequence[str] | None, skip: Path | None) -> l
     """
     if not folder.is_dir():
         raise FilesError(f"{folder} is no folder; `cwd` must name one of this machine, or `{{attempt}}`")
-    never = list(NEVER)
+    if patterns is None:
+        return list(_bounded(folder, select(folder, skip).paths))
+    never = list(BUILD)
     if skip is not None and skip.is_relative_to(folder) and skip != folder:
         never.append(f"/{skip.relative_to(folder)}/")
-    paths = _unignored(folder, never) if patterns is None else _named(folder, patterns, never)
-    return list(_bounded(folder, paths))
+    return list(_bounded(folder, _named(folder, patterns, never)))
 
 
 def _named(folder: Path, patterns: Sequence[str], never: list[str]) -> Iterator[str]:
@@ -126,21 +118,6 @@ def _below(folder: Path, path: str, ignored: GitIgnoreSpec) -> Iterator[str]:
     if path and (folder / path).is_file():
         return iter([path])
     return _walk(folder, ignored, f"{path}/" if path else "")
-
-
-def _unignored(folder: Path, never: list[str]) -> Iterator[str]:
-    if folder == Path.home():
-        raise FilesError(f"{folder} is the home folder, which is not sent along; say what of it is needed in `files:`")
-    said = next((folder / name for name in IGNORES if (folder / name).is_file()), None)
-    lines = [] if said is None else said.read_text(encoding="utf-8-sig", errors="replace").splitlines()
-    return _walk(folder, _ignored([*never, *PRIVATE, *lines], said))
-
-
-def _ignored(lines: list[str], where: Path | None) -> GitIgnoreSpec:
-    try:
-        return GitIgnoreSpec.from_lines(lines)
-    except (ValueError, re.error) as error:
-        raise FilesError(f"{where} cannot be understood: {error}; each line is a pattern of git's") from error
 
 
 def _walk(folder: Path, ignored: GitIgnoreSpec, below: str = "") -> Iterator[str]:

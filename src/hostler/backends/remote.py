@@ -33,6 +33,8 @@ class RemoteNode(AgentedNode):
     Whoever connects sets `_epoch`.
     """
 
+    apart = True
+
     def __init__(self, name: str, *, packer: Packer, python: str = "python3", **others: Unpack[Options]) -> None:
         super().__init__(name, python=python, **others)
         self._carrier = Carrier(self._courier, self._courier_for_much, packer, others["store"])

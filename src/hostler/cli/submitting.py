@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from hostler.cli.common import Json, StateDir, client
+from hostler.cli.common import Json, StateDir, client, directory
 from hostler.cli.show import say_json
+from hostler.cli.snapshotting import print_sent, with_snapshots
 from hostler.cli.words import assignments, whole
 from hostler.model.errors import UsageError
 
@@ -24,16 +25,24 @@ After = Annotated[
 Priority = Annotated[int, typer.Option(help="Higher goes first.")]
 Cwd = Annotated[
     Path,
-    typer.Option(metavar="DIR", help="Where it starts; its files go along to nodes elsewhere.", show_default=False),
+    typer.Option(
+        metavar="DIR",
+        help="The folder whose files it gets, as they are now; by default this one.",
+        show_default=False,
+    ),
 ]
 Env = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Environment variable; repeat for several.")]
 Files = Annotated[
     list[str] | None,
-    typer.Option("--file", metavar="PATTERN", help="Of --cwd, only this goes along; repeat for several."),
+    typer.Option("--file", metavar="PATTERN", help="Of --cwd, only these files; repeat for several."),
 ]
 Outputs = Annotated[
     list[str] | None,
-    typer.Option("--output", metavar="PATTERN", help="A file it leaves, which is fetched; repeat for several."),
+    typer.Option(
+        "--output",
+        metavar="PATTERN",
+        help="A file it leaves, which is fetched; repeat for several. By default all new and changed files.",
+    ),
 ]
 Device = Annotated[Literal["any", "cpu", "gpu"], typer.Option(help="The kind of device it needs.")]
 VramGb = Annotated[float, typer.Option(min=0, help="GPU memory it needs, in GB.")]
@@ -81,7 +90,11 @@ def submit(
     after: After = None,
     priority: Priority = 0,
     cwd: Cwd = Path(),
-    own_dir: Annotated[bool, typer.Option("--own-dir", help="Start in an empty directory of its own.")] = False,
+    own_dir: Annotated[bool, typer.Option("--own-dir", help="Send no files; start in an empty folder.")] = False,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Run in --cwd itself, on nodes that share its file system.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Send more than 1 GB of files without a question.")] = False,
     files: Files = None,
     outputs: Outputs = None,
     env: Env = None,
@@ -116,15 +129,20 @@ def submit(
     if (jobs_file is None) == (not command):
         raise UsageError("give either a command (after `--`) or --jobs-file FILE; `hostler submit --help` shows how")
     if jobs_file is not None:
-        _refuse_others(context, {"jobs_file", "as_json", "state_dir"})
-        submit_specs(_from_file(jobs_file), as_json, state_dir)
+        _refuse_others(context, {"jobs_file", "yes", "as_json", "state_dir"})
+        submit_specs(_from_file(jobs_file), as_json, state_dir, yes=yes)
         return
-    submit_specs([_spec(command or [], context.params)], as_json, state_dir)
+    submit_specs([_spec(command or [], context.params)], as_json, state_dir, yes=yes)
 
 
-def submit_specs(specs: Sequence[Mapping[str, Any]], as_json: bool, state_dir: Path | None) -> None:
-    """Submit specs, all or none, and print their ids."""
-    ids = client(state_dir).submit(specs)
+def submit_specs(
+    specs: Sequence[Mapping[str, Any]], as_json: bool, state_dir: Path | None, *, yes: bool = False
+) -> None:
+    """Send the files of specs, submit them, all or none, and print their ids."""
+    asked = client(state_dir)
+    ready, sent = with_snapshots(asked, specs, directory(state_dir), yes=yes)
+    ids = asked.submit(ready)
+    print_sent(sent)
     if as_json:
         say_json({"ids": ids})
         return
@@ -139,6 +157,8 @@ def attempts(words: Sequence[str] | None) -> dict[str, int]:
 
 def _spec(command: list[str], asked: Mapping[str, Any]) -> dict[str, Any]:
     """The spec of one command, from the options of `submit` by their names."""
+    if sum((asked["own_dir"], asked["in_place"], bool(asked["files"]))) > 1:
+        raise UsageError("--own-dir, --in-place and --file exclude each other; give one of them")
     memory = {name: asked[name] for name in ("vram_gb", "memory_gb", "shards", "shared")}
     devices = {name: asked[name] for name in ("device", "gpus", "cpus")}
     payload = {
@@ -147,7 +167,8 @@ def _spec(command: list[str], asked: Mapping[str, Any]) -> dict[str, Any]:
         "argv": command,
         "env": assignments("--env", asked["env"]),
         "cwd": None if asked["own_dir"] else str(asked["cwd"].absolute()),
-        "files": asked["files"],
+        "in_place": asked["in_place"],
+        "files": asked["files"] or None,
         "outputs": asked["outputs"] or [],
         "require_result": asked["require_result"],
     }

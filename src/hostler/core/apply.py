@@ -263,7 +263,7 @@ def _files_fetched(state: State, index: Index, event: events.FilesFetched) -> No
     job, attempt = _held(state, event.attempt, event)
     _expect(attempt.ended is not None, event, "nothing of it was to be fetched")
     attempt.ended = None
-    job.files = event.files
+    job.files, job.unfetched = event.files, event.unfetched
 
 
 def _attempt_lost(state: State, index: Index, event: events.AttemptLost) -> None:

@@ -25,8 +25,11 @@ def needed(state: State, job: Job, ended: Ended, *, failed: bool) -> Fetch | Non
     if isinstance(payload, StagePayload) and state.nodes[state.devices[attempt.device].spec.node].spec.apart:
         fresh = told_of(ended.result) - named_in(payload.order) - state.configs[payload.config].segments.keys()
         return Fetch(artifacts=tuple(sorted(fresh))) if fresh else None
-    if isinstance(payload, ScriptPayload) and payload.outputs and not failed and ended.reason is None:
-        return Fetch(outputs=payload.outputs)
+    if isinstance(payload, ScriptPayload) and not failed and ended.reason is None:
+        if payload.outputs:
+            return Fetch(outputs=payload.outputs)
+        if payload.snapshot is not None:
+            return Fetch(changed_since=payload.snapshot)
     return None
 
 

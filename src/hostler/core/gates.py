@@ -14,7 +14,7 @@ from hostler.core.stuck import never_on
 from hostler.core.trust import decide as trust
 from hostler.model.fleet import Link, NodeSpec
 from hostler.model.units import duration
-from hostler.model.work import DeviceKind, WorkKind
+from hostler.model.work import DeviceKind, ScriptPayload, WorkKind
 from hostler.policy import cost, fit, placement
 from hostler.policy.fit import DeviceLoad, Gate, NodeLoad, Refusal
 
@@ -71,6 +71,7 @@ def too_long(state: State, index: Index, job: Job, device: Device, node: NodeSpe
         _wall(state, index, job, device, node)
         or _time_limit(state, index, job, device, node)
         or _options(job, node)
+        or _in_place(job, node)
         or _survival(state, index, job, device, node)
     )
 
@@ -209,6 +210,19 @@ def _options(job: Job, node: NodeSpec) -> Refusal | None:
     wants = job.spec.batch
     refused = None if wants is None else fit.too_large(node, wants.cpus, wants.memory_gb)
     return None if refused is None else replace(refused, gate=Gate.OPTIONS)
+
+
+def lacks_folder(job: Job, node: NodeSpec) -> bool:
+    """Whether the job runs in place in a folder that is not on the node."""
+    payload = job.spec.payload
+    return node.apart and isinstance(payload, ScriptPayload) and payload.in_place
+
+
+def _in_place(job: Job, node: NodeSpec) -> Refusal | None:
+    if not lacks_folder(job, node):
+        return None
+    why = f"{job.id} runs in place in {job.spec.payload.cwd}, which is not on {node.name}: it has files of its own"
+    return Refusal(gate=Gate.FOLDER, why=why)
 
 
 def _survival(state: State, index: Index, job: Job, device: Device, node: NodeSpec) -> Refusal | None:

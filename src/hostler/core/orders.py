@@ -41,7 +41,7 @@ from hostler.model.commands import (
 from hostler.model.events import Event, job_of
 from hostler.model.files import Fetch
 from hostler.model.fleet import DeviceSpec, NodeSpec, binding
-from hostler.model.work import JobState, ScriptPayload, StagePayload, SweepPayload, WorkKind, disk_need
+from hostler.model.work import JobState, Payload, ScriptPayload, StagePayload, SweepPayload, WorkKind, disk_need
 from hostler.policy import retry
 from hostler.policy.placement import LEAD_S
 
@@ -124,7 +124,8 @@ def _attempt_ended(state: State, index: Index, event: events.AttemptEnded) -> It
         return
     if event.left is False:
         yield Discard(node=node, attempt=event.attempt)
-    if event.left is not False or state.jobs[job_of(event.attempt)].spec.payload.cwd is not None:
+    payload = state.jobs[job_of(event.attempt)].spec.payload
+    if event.left is not False or payload.cwd is not None or _snapshot(payload) is not None:
         yield from _cleared(state, node, event.attempt)
 
 
@@ -132,7 +133,7 @@ def _files_fetched(state: State, index: Index, event: events.FilesFetched) -> It
     """Where it has not come, what is there is all there is; it stays until the node is linked anew."""
     attempt = state.jobs[job_of(event.attempt)].attempt
     assert attempt is not None
-    if event.error is None:
+    if event.error is None and event.unfetched is None:
         yield from _cleared(state, state.devices[attempt.device].spec.node, event.attempt)
 
 
@@ -143,8 +144,13 @@ def _collect(state: State, node: str, attempt: str, fetch: Fetch) -> Collect:
 
 def _cleared(state: State, node: str, attempt: str) -> Iterator[Clear]:
     """Nothing that it left is needed there any more: what was asked for is here."""
-    if state.nodes[node].spec.apart:
-        yield Clear(node=node, attempt=attempt)
+    apart = state.nodes[node].spec.apart
+    if apart or _snapshot(state.jobs[job_of(attempt)].spec.payload) is not None:
+        yield Clear(node=node, attempt=attempt, output=apart)
+
+
+def _snapshot(payload: Payload) -> str | None:
+    return payload.snapshot if isinstance(payload, ScriptPayload) else None
 
 
 def _chunk_leased(state: State, index: Index, event: events.ChunkLeased) -> Iterator[Command]:
@@ -196,9 +202,8 @@ def _job_over(
 def _node_linked(state: State, index: Index, event: events.NodeLinked) -> Iterator[Command]:
     """Bring the node to what it should hold: send what it never got, end what it should not have."""
     held, chunks = set(event.attempts), set(event.chunks)
-    if state.nodes[event.node].spec.apart:
-        ours = [name for device in _devices(state, index, event.node) for name in device.attempts]
-        yield Keep(node=event.node, attempts=tuple(dict.fromkeys(ours)))
+    ours = [name for device in _devices(state, index, event.node) for name in device.attempts]
+    yield Keep(node=event.node, attempts=tuple(dict.fromkeys(ours)))
     for device in _devices(state, index, event.node):
         for name in device.attempts:
             yield from _reconcile_attempt(state, index, event.node, name, name in held)
@@ -333,6 +338,7 @@ def _launch(state: State, index: Index, job: Job, attempt: Attempt) -> Launch:
         grace_s=job.spec.grace_s,
         inputs=_inputs(state, job),
         files=payload.files if isinstance(payload, ScriptPayload) else None,
+        snapshot=payload.snapshot if isinstance(payload, ScriptPayload) else None,
         lease_s=node.lease_s,
         tell_s=_tell_s(job, node),
         ask=None if node.pool is None else _ask(state, index, job, attempt),

@@ -97,6 +97,8 @@ class Job:
     result: Any = None
     files: tuple[FileRef, ...] = ()
     """What came of its accepted attempt."""
+    unfetched: str | None = None
+    """Why new and changed files of it did not come; `None`: all came."""
     progress: float = 0.0
     """Share of it that attempts have done which were stopped and had saved their work, as far as its estimate tells."""
     cut_off: int = 0

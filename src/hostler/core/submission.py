@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
 from hostler.core import naming
@@ -10,7 +11,7 @@ from hostler.core.state import State
 from hostler.model.codec import digest, spec_fault
 from hostler.model.errors import Conflict, NotFound, SpecError, UsageError
 from hostler.model.events import JobSubmitted
-from hostler.model.work import ARGV_MAX_BYTES, JOB_ID, JobSpec, StagePayload, SweepPayload
+from hostler.model.work import ARGV_MAX_BYTES, JOB_ID, JobSpec, ScriptPayload, StagePayload, SweepPayload
 
 FARTHEST = 1 << 512
 """Bound of a sweep's range, so that lengths and speeds can be floating-point numbers."""
@@ -54,12 +55,20 @@ def _assign(state: State, specs: Sequence[JobSpec]) -> tuple[str, ...]:
 
 def _known(state: State, spec: JobSpec) -> str | None:
     name = state.keys.get(spec.key or "")
-    if name is not None and state.jobs[name].spec != spec:
+    if name is not None and _without_files(state.jobs[name].spec) != _without_files(spec):
         raise Conflict(
             f"the key {spec.key!r} belongs to {name}, which was submitted with other values; "
             "give the changed job another key, or leave it as it was"
         )
     return name
+
+
+def _without_files(spec: JobSpec) -> JobSpec:
+    """The spec without its snapshot: a job that is submitted again under its key keeps the files it had first."""
+    payload = spec.payload
+    if not isinstance(payload, ScriptPayload) or payload.snapshot is None:
+        return spec
+    return replace(spec, payload=replace(payload, snapshot=None))
 
 
 def _check(spec: JobSpec) -> None:
@@ -72,6 +81,8 @@ def _check(spec: JobSpec) -> None:
     payload = spec.payload
     if isinstance(payload, StagePayload):
         raise SpecError(f"job {spec.name!r}: stages of a training config are queued by its loop; declare the config")
+    if isinstance(payload, ScriptPayload):
+        _check_folder(spec.name, payload)
     words = payload.worker if isinstance(payload, SweepPayload) else payload.argv
     if not words[0]:
         raise SpecError(f"job {spec.name!r}: the first word of its command is empty; it names the program")
@@ -81,6 +92,13 @@ def _check(spec: JobSpec) -> None:
         raise SpecError(f"job {spec.name!r}: its command is longer than {ARGV_MAX_BYTES} bytes; pass data in a file")
     if isinstance(payload, SweepPayload):
         _check_sweep(spec.name, payload)
+
+
+def _check_folder(name: str, payload: ScriptPayload) -> None:
+    if payload.snapshot is not None and (payload.cwd is not None or payload.files is not None):
+        raise SpecError(f"job {name!r}: it has a snapshot and a folder (cwd or files); give one of them")
+    if payload.in_place and payload.cwd is None:
+        raise SpecError(f"job {name!r}: in_place needs cwd, the folder that it runs in")
 
 
 def _check_sweep(name: str, payload: SweepPayload) -> None:

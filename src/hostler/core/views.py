@@ -117,6 +117,7 @@ def job_detail(state: State, index: Index, job: Job) -> JobDetail:
         sweep=sweep_view(state, index, sweep) if sweep else None,
         result=job.result,
         files=job.files,
+        unfetched=job.unfetched,
     )
 
 

@@ -22,6 +22,7 @@ class AttemptOrder:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str | None
+    """A folder of this machine, or of the node once its files are there."""
     walltime_s: float | None
     memory_bytes: int | None
     grace_s: float
@@ -29,6 +30,8 @@ class AttemptOrder:
     """Results of the jobs this one comes after, by name and by id; the process finds them in `$HOSTLER_INPUTS`."""
     files: tuple[str, ...] | None = None
     """What of `cwd`, a folder of this machine, goes to nodes elsewhere; `None`: all of it."""
+    snapshot: str | None = None
+    """The digest of the snapshot that is laid out for it; `cwd` is then the folder in which it was."""
     lease_s: float | None = None
     """The node ends it when it has heard nothing from a controller for so long; `None`: never."""
     tell_s: float | None = None
@@ -175,6 +178,8 @@ class Clear:
 
     node: str
     attempt: str
+    output: bool = True
+    """Whether the controller keeps what it said first: its node may be gone tomorrow."""
 
 
 @record

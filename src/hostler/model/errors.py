@@ -13,7 +13,8 @@
     │   └── BrokenInvariant      `validate()` found a contradiction
     ├── Outdated                 what was looked up for it has changed meanwhile: look again
     ├── FilesError               a file cannot be sent or fetched as it should be
-    │   └── FilesChanged         a file became another one on its way; another try may do
+    │   ├── FilesChanged         a file became another one on its way; another try may do
+    │   └── TooMuchLeft          a job left more files than are fetched unless they are named
     ├── StandsBy                 this controller only stands by, and another one leads
     ├── StoreError               the journal cannot be read or written
     │   ├── StoreBusy            another controller holds the state directory
@@ -77,6 +78,10 @@ class FilesError(HostlerError):
 
 class FilesChanged(FilesError):
     """A file became another one on its way, or while it was read; another try may do."""
+
+
+class TooMuchLeft(FilesError):
+    """A job left more new or changed files than are fetched unless they are named as outputs."""
 
 
 class StoreError(HostlerError):

@@ -286,6 +286,8 @@ class FilesFetched:
     attempt: str
     files: tuple[FileRef, ...] = ()
     error: str | None = None
+    unfetched: str | None = None
+    """Why new and changed files stay on the node, though the attempt counts; `None`: none do."""
 
 
 @record

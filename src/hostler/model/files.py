@@ -20,6 +20,8 @@ class Fetch:
     """Patterns of files it was asked to leave, relative to where it ran."""
     artifacts: tuple[str, ...] = ()
     """SHA-256s of what its result tells of."""
+    changed_since: str | None = None
+    """The digest of the snapshot it started from: files that are new or changed since are fetched."""
 
 
 @record

@@ -154,6 +154,8 @@ class Fetched:
     attempt: str
     files: tuple[FileRef, ...] = ()
     error: str | None = None
+    unfetched: str | None = None
+    """Why new and changed files stay on the node, though the attempt counts; `None`: none do."""
 
 
 @record

@@ -139,6 +139,8 @@ class JobDetail:
     result: Any
     files: tuple[FileRef, ...] = ()
     """What it left, as it is kept in `results/` of the state directory."""
+    unfetched: str | None = None
+    """Why new and changed files that it left were not fetched; `None`: all were."""
 
 
 @record
@@ -571,6 +573,46 @@ class ConfigHistory:
     players: Mapping[str, Rating | None]
     """Everybody's rating as fitted last, anchors too."""
     hours: tuple[HourView, ...]
+
+
+@record
+class OutputPiece:
+    """Bytes that an attempt has written to one of its streams, one after the other: `data` in base64."""
+
+    stream: Literal["out", "err"]
+    data: str
+
+
+@record
+class Output:
+    """A piece of both streams of an attempt, in the order in which they were written.
+
+    `out` and `err` are where it begins in each, as bytes ever written; `out_size` and `err_size` how many there are.
+    """
+
+    attempt: str
+    out: int
+    err: int
+    pieces: tuple[OutputPiece, ...]
+    out_size: int
+    err_size: int
+    ended: bool
+    """Whether nothing more will be written."""
+    seen_at: float | None = None
+    """When the node was read last, where it cannot be reached now: there may be more."""
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """How far each stream is told."""
+        sizes = {"out": self.out, "err": self.err}
+        for piece in self.pieces:
+            sizes[piece.stream] += 3 * len(piece.data) // 4 - piece.data[-2:].count("=")
+        return sizes["out"], sizes["err"]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was written up to now is told."""
+        return self.ends == (self.out_size, self.err_size)
 
 
 @record

@@ -178,12 +178,17 @@ class ScriptPayload:
     schema: Literal[1]
     argv: Annotated[tuple[str, ...], Field(min_length=1)]
     env: Mapping[str, str] = field(default_factory=dict)
+    snapshot: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """The digest of the snapshot whose files each attempt starts from, in a folder of its own."""
     cwd: str | None = None
-    """Where the process starts; `None` is a directory of the attempt's own."""
+    """Where the process starts, without a snapshot; `None` is a directory of the attempt's own."""
+    in_place: bool = False
+    """Whether `cwd` is not copied: it runs only where that is the same folder."""
     files: tuple[str, ...] | None = None
     """Patterns of what of `cwd` goes to nodes elsewhere; `None`: all of it, but for what its owner has it ignore."""
     outputs: tuple[str, ...] = ()
-    """Patterns of files it leaves where it ran. They are fetched, and it has not succeeded without them."""
+    """Patterns of files it leaves where it ran. They are fetched, and it has not succeeded without them. None named,
+    with a snapshot: what is new or changed is fetched."""
     require_result: bool = False
     """Whether a missing `$HOSTLER_RESULT` is a failure."""
 

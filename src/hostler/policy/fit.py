@@ -57,6 +57,7 @@ class Gate(StrEnum):
     CORDON = "cordon"
     CLUSTER = "cluster queue"
     OPTIONS = "cluster options"
+    FOLDER = "shared folder"
     TAKEN = "taken"
     RESERVED = "reserved"
     CONFIG = "one per config"

@@ -12,7 +12,7 @@ import structlog
 from hostler.backends.base import Backend, FetchesFiles, ReadsLogs, SuppliesFiles
 from hostler.backends.carrier import unchanged
 from hostler.model.commands import AttemptOrder, Clear, Collect, Keep, Secure
-from hostler.model.errors import FilesError, LinkError
+from hostler.model.errors import FilesError, LinkError, TooMuchLeft
 from hostler.model.files import Fetch, named_in
 from hostler.model.inputs import Ended, Fetched, Input, Launched, Secured
 from hostler.runtime.clock import Clock
@@ -143,7 +143,7 @@ class Errands:
 
     async def _clear(self, backend: SuppliesFiles, command: Clear) -> None:
         """What it has said is kept here first: the node may be gone tomorrow."""
-        if isinstance(backend, ReadsLogs):
+        if command.output and isinstance(backend, ReadsLogs):
             await self._logs.keep(backend, command.attempt)
         await self._permitted()
         await backend.clear(command.attempt)
@@ -180,6 +180,9 @@ class Errands:
             return
         try:
             files = await unchanged(lambda: backend.fetch(name, command.fetch, command.cwd))
+        except TooMuchLeft as error:
+            self._post(Fetched(attempt=name, unfetched=str(error)))
+            return
         except Exception as error:  # recorded; a job must not wait for what nobody does any more
             if _may_pass(error):
                 raise

@@ -204,10 +204,10 @@ class Link:
 
     async def _launch(self, orders: Sequence[AttemptOrder]) -> None:
         """What needs nothing brought goes at once, all together."""
-        supplies = isinstance(self.backend, SuppliesFiles)
+        apart = isinstance(self.backend, SuppliesFiles) and self.backend.apart
         ready = []
         for order in orders:
-            if supplies or named_in(order.inputs):
+            if apart or order.snapshot is not None or named_in(order.inputs):
                 self._errands.launch(order)
             else:
                 ready.append(order)

@@ -99,6 +99,11 @@ class StateDir:
         """Files that scripts left, in a folder for each attempt."""
         return self.path / "results"
 
+    @property
+    def snapshots(self) -> Path:
+        """The files that jobs start from, as they were at submission."""
+        return self.path / "snapshots"
+
     def drop_incoming(self, current: Collection[str]) -> None:
         """Delete what has come of the files of attempts, but for these: it was cancelled, or its node was lost."""
         incoming = Store(results=self.results, artifacts=self.artifacts).incoming("")

@@ -50,6 +50,7 @@ def job_spec(job: Job, base_dir: Path) -> JobSpec:
         argv=_argv(job),
         env=job.env,
         cwd=None if job.cwd == OWN_DIRECTORY else str(base_dir / job.cwd),
+        in_place=job.in_place,
         files=job.files,
         outputs=job.outputs,
         require_result=job.require_result,

@@ -90,6 +90,9 @@ class Job(Section):
     """Arguments of `script`."""
     cwd: Annotated[str, Field(min_length=1)] = "."
     """Where it runs, starting from the folder of this file; `{attempt}` is a fresh directory for each attempt."""
+    in_place: bool = False
+    """Whether it runs in `cwd` itself, on nodes that share its file system. In a jobs file, `hostler submit` otherwise
+    sends the files of `cwd` as they are then."""
     files: tuple[Pattern, ...] | None = None
     """What of `cwd` goes along to nodes behind SSH, as patterns (`*`, `**`, folders); by default all of it, but for
     what its `.hostlerignore` (or else `.gitignore`) names."""

@@ -8,15 +8,17 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Unpack
 
 from hostler.agent.build import archive, build_zipapp
+from hostler.agent.files import TREES
 from hostler.backends.agented import AgentedNode, Options
 from hostler.backends.channel import LINE_MAX, Channel, opened
-from hostler.backends.local.outputs import copied
+from hostler.backends.local.workspaces import Workspaces
+from hostler.model.commands import AttemptOrder
 from hostler.model.errors import LinkLost, LinkRefused
 from hostler.model.files import Fetch, FileRef
 
@@ -33,6 +35,7 @@ class LocalNode(AgentedNode):
     """
 
     kind = "local"
+    apart = False
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class LocalNode(AgentedNode):
     ) -> None:
         super().__init__(name, python=python, **others)
         self._directory = directory
+        self._workspaces = Workspaces(self._store, lambda: directory / TREES)
         self._withheld = {CLIENTS, *withheld}
 
     async def connect(self, epoch: int) -> Channel:
@@ -58,9 +62,19 @@ class LocalNode(AgentedNode):
     async def fetch(self, attempt: str, what: Fetch, cwd: str | None) -> tuple[FileRef, ...]:
         """Copy what an attempt has left from where it ran; artifacts are here already."""
         folder = self._directory / "attempts" / attempt if cwd is None else Path(cwd)
-        return await asyncio.to_thread(
-            copied, folder, what.outputs, self._store.results / attempt, self._store.incoming(attempt)
-        )
+        return await asyncio.to_thread(self._workspaces.copied, attempt, what, folder)
+
+    async def supply(self, order: AttemptOrder) -> AttemptOrder:
+        """Lay out the files of an order's snapshot."""
+        return await asyncio.to_thread(self._workspaces.supplied, order)
+
+    async def clear(self, attempt: str) -> None:
+        """Delete what was laid out for an attempt."""
+        await asyncio.to_thread(self._workspaces.clear, attempt)
+
+    async def keep(self, attempts: Sequence[str]) -> None:
+        """Delete what was laid out for all others."""
+        await asyncio.to_thread(self._workspaces.keep, attempts)
 
     async def _dial(self, epoch: int) -> Channel:
         try:

@@ -79,6 +79,8 @@ async def _none_for_much() -> None:
 class ApartPool(SlurmPool):
     """`SlurmPool` elsewhere."""
 
+    apart = True
+
     def __init__(
         self,
         name: str,

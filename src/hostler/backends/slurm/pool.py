@@ -13,10 +13,11 @@ from typing import Any, Unpack
 
 import structlog
 
+from hostler.agent.files import TREES
 from hostler.backends import wire
 from hostler.backends.agented import Options
 from hostler.backends.base import Facts, Report
-from hostler.backends.local.outputs import copied
+from hostler.backends.local.workspaces import Workspaces
 from hostler.backends.outbox import Outbox
 from hostler.backends.slurm.attending import Attendant
 from hostler.backends.slurm.berths import Batch, Berth, Holdings, Place, Stop, from_journal
@@ -47,7 +48,7 @@ from hostler.model.inputs import (
     Trouble,
     WorkerRefused,
 )
-from hostler.model.views import LogChunk
+from hostler.model.views import LogChunk, Output
 
 LEAST_S = 60.0
 """What must be left of an allocation for work whose duration nobody knows."""
@@ -64,6 +65,7 @@ class SlurmPool:
     """`Backend` and what goes with it (see `backends.base`) for one partition."""
 
     kind = "slurm"
+    apart = False
 
     def __init__(
         self, name: str, cluster: Cluster, use: Terms, *, python: str = "python3", **options: Unpack[Options]
@@ -74,6 +76,7 @@ class SlurmPool:
         self._python = python
         self._controller = options["controller"]
         self._store = options["store"]
+        self._workspaces = Workspaces(self._store, lambda: Path(str(cluster.desk.hello["root"])) / TREES / name)
         self._cpu_slots = options.get("cpu_slots")
         self._spec = options.get("terms") or NodeSpec(name=name, backend=self.kind, devices=())
         self._env = dict(options.get("env") or {})
@@ -214,6 +217,11 @@ class SlurmPool:
         piece = await self._cluster.desk.read_log(attempt, stream, offset, limit)
         return replace(piece, ended=self._holdings.of(attempt) is None)
 
+    async def read_output(self, attempt: str, out: int, err: int, limit: int) -> Output:
+        """A piece of both streams of an attempt, straight from the shared file system."""
+        ended = self._holdings.of(attempt) is None
+        return await self._cluster.desk.read_output(attempt, out, err, limit, ended=ended)
+
     async def discard(self, attempts: Sequence[str]) -> None:
         """Delete what ended attempts have left."""
         try:
@@ -244,8 +252,19 @@ class SlurmPool:
     async def fetch(self, attempt: str, what: Fetch, cwd: str | None) -> tuple[FileRef, ...]:
         """Copy what an attempt has left from the shared file system."""
         folder = Path(str(self._cluster.desk.hello["root"])) / "attempts" / attempt if cwd is None else Path(cwd)
-        results, incoming = self._store.results / attempt, self._store.incoming(attempt)
-        return await asyncio.to_thread(copied, folder, what.outputs, results, incoming)
+        return await asyncio.to_thread(self._workspaces.copied, attempt, what, folder)
+
+    async def supply(self, order: AttemptOrder) -> AttemptOrder:
+        """Lay out the files of an order's snapshot on the shared file system."""
+        return await asyncio.to_thread(self._workspaces.supplied, order)
+
+    async def clear(self, attempt: str) -> None:
+        """Delete what was laid out for an attempt."""
+        await asyncio.to_thread(self._workspaces.clear, attempt)
+
+    async def keep(self, attempts: Sequence[str]) -> None:
+        """Delete what was laid out for all others."""
+        await asyncio.to_thread(self._workspaces.keep, attempts)
 
     # --- what the cluster tells (`cluster.Member`) ----------------------------------------------------------------
 

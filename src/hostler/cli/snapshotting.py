@@ -1,0 +1,116 @@
+"""Snapshots at submission: the folders of jobs are sent, and what was sent and left out is printed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import typer
+
+from hostler.cli.show import clean
+from hostler.model.errors import FilesChanged, FilesError, UsageError
+
+if TYPE_CHECKING:
+    from hostler.client import Client
+    from hostler.snapshots.folder import FolderSnapshot
+
+LARGE_BYTES = 1 << 30
+"""A folder that holds more is sent only if its owner confirms it."""
+LEFT_OUT_SHOWN = 3
+CHANGES_MAX = 3
+"""Times that a snapshot is taken again because a file changed while it was sent."""
+
+
+class Sent(NamedTuple):
+    """A folder whose files were sent."""
+
+    snapshot: FolderSnapshot
+    size: int
+    """Bytes of the requests; 0: the controller had all contents."""
+
+
+def with_snapshots(
+    client: Client, specs: Sequence[Mapping[str, Any]], skip: Path, *, yes: bool
+) -> tuple[list[dict[str, Any]], list[Sent]]:
+    """The specs with a snapshot in place of each folder, which is sent first. Specs without one are left as they are.
+
+    `skip` is the controller's own folder. Raises `UsageError` where a folder cannot be sent, or is not to be.
+    """
+    sent: dict[tuple[str, tuple[str, ...] | None], Sent] = {}
+    made = []
+    for spec in specs:
+        payload = dict(spec["payload"])
+        if payload["kind"] == "script" and payload.get("cwd") is not None and not payload.get("in_place"):
+            patterns = None if payload.get("files") is None else tuple(payload["files"])
+            key = (payload["cwd"], patterns)
+            if key not in sent:
+                sent[key] = _send(client, Path(payload["cwd"]), patterns, skip, yes=yes)
+            payload |= {"snapshot": sent[key].snapshot.digest, "cwd": None, "files": None}
+        made.append({**spec, "payload": payload})
+    return made, list(sent.values())
+
+
+def _send(client: Client, folder: Path, patterns: Sequence[str] | None, skip: Path, *, yes: bool) -> Sent:
+    from hostler.snapshots.folder import take
+
+    try:
+        for left in range(CHANGES_MAX, -1, -1):
+            snapshot = take(folder, patterns, skip)
+            _confirm(snapshot, yes)
+            sizes: list[int] = []
+            try:
+                client.send_snapshot(snapshot, sizes.append)
+            except FilesChanged:
+                if not left:
+                    raise
+                continue
+            return Sent(snapshot, sum(sizes))
+    except FilesError as error:
+        raise UsageError(f"{error}. `--own-dir` sends no files, `--in-place` runs in the folder itself") from error
+    raise AssertionError("unreachable")
+
+
+def _confirm(snapshot: FolderSnapshot, yes: bool) -> None:
+    if yes or snapshot.manifest.size <= LARGE_BYTES:
+        return
+    what = f"{snapshot.folder} has {_count(snapshot)}, {size_words(snapshot.manifest.size)}, that are sent"
+    fix = f"Leave out what the job does not need by {snapshot.folder}/.hostlerignore"
+    if not sys.stdin.isatty():
+        raise UsageError(f"{what}; more than {size_words(LARGE_BYTES)} needs --yes. {fix}")
+    _print_left_out(snapshot)
+    if not typer.confirm(f"{what}. Send them?", err=True):
+        raise UsageError(f"nothing was sent or submitted. {fix}")
+
+
+def print_sent(sent: Sequence[Sent]) -> None:
+    """Print what jobs start from, on standard error: ids alone stand on standard output."""
+    for each in sent:
+        news = f"{size_words(each.size)} sent" if each.size else "nothing new to send"
+        size = size_words(each.snapshot.manifest.size)
+        print(f"files: {_count(each.snapshot)}, {size} ({news})", file=sys.stderr)
+        _print_left_out(each.snapshot)
+
+
+def _print_left_out(snapshot: FolderSnapshot) -> None:
+    largest = sorted(snapshot.left_out, key=lambda each: (-each.size, each.path))[:LEFT_OUT_SHOWN]
+    for each in largest:
+        print(clean(f"left out by {each.reason}: {each.path} {size_words(each.size)}"), file=sys.stderr)
+
+
+def _count(snapshot: FolderSnapshot) -> str:
+    number = len(snapshot.manifest.files)
+    return "1 file" if number == 1 else f"{number} files"
+
+
+def size_words(size: int) -> str:
+    """A number of bytes for people: `512 B`, `3.1 GB`."""
+    if size < 1000:
+        return f"{size} B"
+    value = float(size)
+    for unit in ("kB", "MB", "GB", "TB"):
+        value /= 1000
+        if value < 999.5:
+            break
+    return f"{value:.1f} {unit}" if value < 99.95 else f"{value:.0f} {unit}"

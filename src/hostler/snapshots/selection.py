@@ -1,0 +1,160 @@
+"""The files of a folder that a snapshot takes, and what it leaves out with the reason.
+
+`.hostlerignore` decides or, where there is none, every `.gitignore` of the folder, as git reads them: the last pattern
+that matches counts, and a file deeper in the tree goes before one above it. Build folders, environments and files that
+usually hold secrets are left out unless one of these files takes them back (`!.env`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pathspec import GitIgnoreSpec
+
+from hostler.agent.patterns import BUILD_FOLDERS
+from hostler.model.errors import FilesError
+
+HOSTLERIGNORE = ".hostlerignore"
+GITIGNORE = ".gitignore"
+BUILD = (*(f"{name}/" for name in BUILD_FOLDERS), "*.pyc", "*.egg-info/", ".DS_Store")
+SECRETS = (".ssh/", ".gnupg/", ".aws/", ".netrc", ".env", ".kube/", ".docker/")
+MEASURED_MAX = 50_000
+"""Entries of left-out folders whose sizes are added up; beyond that a size is a lower bound."""
+
+
+class LeftOut(NamedTuple):
+    """A file or folder that the snapshot does not take."""
+
+    path: str
+    """Relative; a folder ends with a slash."""
+    reason: str
+    """What leaves it out: `.gitignore`, `data/.gitignore`, `usual build folders`, `files that may hold secrets`."""
+    size: int
+    """In bytes, at least."""
+
+
+class Selection(NamedTuple):
+    """What a snapshot of a folder takes, and what it leaves out."""
+
+    paths: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def select(folder: Path, skip: Path | None = None) -> Selection:
+    """The files of a folder but for what is ignored. `skip`, a folder below it, is left out without a word.
+
+    Regular files, and those that links lead to; a link to a folder is not followed. Raises `FilesError` where the
+    folder or an ignore file cannot be read.
+    """
+    if not folder.is_dir():
+        raise FilesError(f"{folder} is not a folder")
+    if folder.resolve() == Path.home().resolve():
+        raise FilesError(
+            f"{folder} is the home folder, which is not sent as a whole: change to the folder of the program, "
+            "or name its files with --file"
+        )
+    walk = _Walk(folder, skip)
+    try:
+        paths = tuple(walk.files())
+    except OSError as error:
+        raise FilesError(f"{error.filename or folder} cannot be read: {error.strerror}") from error
+    return Selection(paths, tuple(walk.left_out))
+
+
+class _Rules(NamedTuple):
+    """The patterns of one ignore file, or built-in ones."""
+
+    base: str
+    """The folder whose paths they match, relative, with a slash at its end; empty: the whole folder."""
+    spec: GitIgnoreSpec
+    reasons: tuple[str, ...]
+    """By the number of a pattern."""
+
+
+class _Walk:
+    """One walk through a folder; `left_out` fills while `files` runs."""
+
+    def __init__(self, folder: Path, skip: Path | None) -> None:
+        self._folder = folder
+        self._skip = None if skip is None or not skip.is_relative_to(folder) else str(skip.relative_to(folder)) + "/"
+        self.left_out: list[LeftOut] = []
+        self._measured = 0
+        own = folder / HOSTLERIGNORE
+        self._file = HOSTLERIGNORE if own.is_file() else GITIGNORE
+
+    def files(self) -> Iterator[str]:
+        """The files that are taken, in order of their paths within each folder."""
+        builtin = [*BUILD, *SECRETS]
+        reasons = ("usual build folders",) * len(BUILD) + ("files that may hold secrets",) * len(SECRETS)
+        yield from self._below("", (_Rules("", GitIgnoreSpec.from_lines(builtin), reasons),))
+
+    def _below(self, base: str, rules: tuple[_Rules, ...]) -> Iterator[str]:
+        if not base or self._file == GITIGNORE:
+            rules = self._with_own(base, rules)
+        with os.scandir(self._folder / base) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+        for entry in entries:
+            path = base + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                path += "/"
+                if path == self._skip:
+                    continue
+                reason = _reason(path, rules)
+                if reason is None:
+                    yield from self._below(path, rules)
+                else:
+                    self.left_out.append(LeftOut(path, reason, self._size_below(path)))
+            elif _is_file(entry):
+                reason = _reason(path, rules)
+                if reason is None:
+                    yield path
+                else:
+                    self.left_out.append(LeftOut(path, reason, entry.stat().st_size))
+
+    def _with_own(self, base: str, rules: tuple[_Rules, ...]) -> tuple[_Rules, ...]:
+        """The rules with those of the folder's own ignore file, if it has one."""
+        path = self._folder / base / self._file
+        if not path.is_file():
+            return rules
+        lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+        try:
+            spec = GitIgnoreSpec.from_lines(lines)
+        except (ValueError, re.error) as error:
+            raise FilesError(f"{path} cannot be read: {error}. Each line is a pattern as in .gitignore") from error
+        return (*rules, _Rules(base, spec, (base + self._file,) * len(spec.patterns)))
+
+    def _size_below(self, path: str) -> int:
+        """Bytes of the files of a folder; of a huge one those that were found first."""
+        size, waiting = 0, [self._folder / path]
+        while waiting and self._measured < MEASURED_MAX:
+            try:
+                with os.scandir(waiting.pop()) as found:
+                    for entry in found:
+                        self._measured += 1
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(Path(entry.path))
+                        else:
+                            size += entry.stat(follow_symlinks=False).st_size
+            except OSError:  # nothing of it is sent: that it cannot be read is no fault
+                continue
+        return size
+
+
+def _reason(path: str, rules: Sequence[_Rules]) -> str | None:
+    """What leaves a path out; `None`: it is taken. The rules deepest in the tree that say something count."""
+    for each in reversed(rules):
+        found = each.spec.check_file(path.removeprefix(each.base))
+        if found.include is not None:
+            return each.reasons[found.index or 0] if found.include else None
+    return None
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a link that leads to itself
+        return False

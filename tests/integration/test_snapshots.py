@@ -1,0 +1,244 @@
+"""A folder is submitted, edited and thrown away; every attempt starts from its files as they were, on every backend."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from hostler.snapshots.store import SnapshotStore
+from tests.backends.ssh import sshd
+from tests.integration.conftest import START_S, Fleet, Said, a_fleet, command, until
+
+TRAIN = """
+import pathlib, sys
+text = pathlib.Path("data.txt").read_text()
+print("trained on", text, flush=True)
+pathlib.Path("model.pt").write_text(f"model of {text}")
+pathlib.Path("__pycache__").mkdir(exist_ok=True)
+pathlib.Path("__pycache__/train.pyc").write_text("not an output")
+"""
+
+
+class Site(NamedTuple):
+    """A running fleet of one slot, and a project beside it."""
+
+    fleet: Fleet
+    project: Path
+
+    def hostler(self, *words: str, **more: Any) -> Said:
+        """A command that is typed in the project."""
+        state = {"HOSTLER_STATE_DIR": str(self.fleet.state)}
+        return command(*words, cwd=self.project, env={**os.environ, **state}, **more)
+
+    def occupied(self) -> Callable[[], None]:
+        """The slot is taken by a job; what is returned ends it."""
+        gate = self.fleet.path / "gate"
+        said = self.hostler("submit", "--own-dir", "--", "sh", "-c", f"while [ ! -e {gate} ]; do sleep 0.1; done")
+        assert said.status == 0, said.err
+        self.fleet.state_of(said.out.strip(), "running")
+        return gate.touch
+
+    def output(self, job: str) -> str:
+        """What the first attempt of a job has printed."""
+        return self.fleet.client.log(f"{job}.1").data.decode()
+
+    def results(self, job: str) -> dict[str, str]:
+        """What came of the first attempt of a job."""
+        folder = self.fleet.state / "results" / f"{job}.1"
+        return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def local(stack: ExitStack, folder: Path) -> Fleet:
+    fleet = stack.enter_context(a_fleet(folder, nodes=[{"name": "here", "cpu_slots": 1, "gpus": "none"}]))
+    fleet.start()
+    return fleet
+
+
+def over_ssh(stack: ExitStack, folder: Path) -> Fleet:
+    if sshd.MISSING is not None:
+        pytest.skip(sshd.MISSING)
+    server = stack.enter_context(sshd.running(folder / "sshd"))
+    node = {"name": "rig", "backend": "ssh", "host": "127.0.0.1", "port": server.port, "cpu_slots": 1, "gpus": "none"}
+    node |= {"identity": str(server.folder / "client"), "dir": str(folder / "on-rig")}
+    ssh = {"config": [], "known_hosts": [], "connect_s": 120}
+    fleet = stack.enter_context(a_fleet(folder, nodes=[node], ssh=ssh, state_dir="state"))
+    said = command("nodes", "trust", "fleet.yaml", "--yes", cwd=folder)
+    assert said.status == 0, said.err
+    fleet.start()
+    return fleet
+
+
+def by_dial_in(stack: ExitStack, folder: Path) -> Fleet:
+    node = {"name": "far", "backend": "dialin", "cpu_slots": 1, "gpus": "none", "python": sys.executable}
+    node["dir"] = str(folder / "far side")
+    fleet = stack.enter_context(
+        a_fleet(folder, nodes=[node], dialin={"listen": "127.0.0.1:0"}, state_dir="state", api={"port": 0})
+    )
+    fleet.launch()
+    until((fleet.state / "controller.json").exists, "the controller", START_S, log=fleet.log)
+    assert command("agent", "build", "agent.pyz", cwd=folder).status == 0
+    invited = command("nodes", "invite", "fleet.yaml", "far", cwd=folder)
+    assert invited.status == 0, invited.err
+    script = invited.out.partition("\n\n")[2]
+    done = subprocess.run(["sh", "-e"], input=script, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    until(lambda: fleet.client.status()["nodes_up"] == 1, "the node", START_S, log=fleet.log)
+    return fleet
+
+
+@pytest.fixture(params=[local, over_ssh, by_dial_in], ids=["local", "ssh", "dial-in"])
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
+    with ExitStack() as stack:
+        project = tmp_path / "project"
+        project.mkdir()
+        (project / "train.py").write_text(TRAIN)
+        (project / "data.txt").write_text("old text")
+        folder = tmp_path / "fleet"
+        folder.mkdir()
+        yield Site(request.param(stack, folder), project)
+
+
+def test_job_starts_from_the_files_of_its_submission(site: Site) -> None:
+    (site.project / ".gitignore").write_text("data/\n")
+    (site.project / "data").mkdir()
+    (site.project / "data" / "large.bin").write_bytes(b"x" * 2_000_000)
+    release = site.occupied()
+    said = site.hostler("submit", "--", sys.executable, "train.py")
+    assert (said.status, said.out) == (0, "j2\n"), said.err
+    assert "files: 3 files, " in said.err
+    assert "left out by .gitignore: data/ 2.0 MB" in said.err
+    again = site.hostler("submit", "--output", "*.pt", "--", sys.executable, "train.py")
+    assert (again.out, "nothing new to send" in again.err) == ("j3\n", True)
+    (site.project / "train.py").write_text("raise SystemExit('edited')")
+    (site.project / "data.txt").unlink()
+    release()
+    for job in ("j2", "j3"):
+        assert site.fleet.over(job)["job"]["state"] == "done", site.fleet.log()
+        assert site.output(job) == "trained on old text\n"
+        assert site.results(job) == {"model.pt": "model of old text"}, "new files are the outputs; build folders are not"
+    assert sorted(path.name for path in site.project.iterdir()) == [".gitignore", "data", "train.py"]
+    until(lambda: not list(site.fleet.path.rglob("trees/j*")), "the end of what was laid out")
+
+
+def test_every_attempt_starts_afresh(site: Site) -> None:
+    (site.project / "grows.py").write_text(
+        "import sys\nwith open('data.txt', 'a') as f: f.write('!')\n"
+        "print(open('data.txt').read()); sys.exit(open('data.txt').read().count('!') < 1 or 3)\n"
+    )
+    said = site.hostler("submit", "--max-attempts", "exit=2", "--", sys.executable, "grows.py")
+    site.fleet.over(said.out.strip())
+    outputs = [site.fleet.client.log(f"j1.{number}").data.decode() for number in (1, 2)]
+    assert outputs == ["old text!\n", "old text!\n"]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Site]:
+    with ExitStack() as stack:
+        project = tmp_path / "project"
+        project.mkdir()
+        (project / "train.py").write_text(TRAIN)
+        (project / "data.txt").write_text("old text")
+        folder = tmp_path / "fleet"
+        folder.mkdir()
+        yield Site(local(stack, folder), project)
+
+
+def test_jobs_file_submitted_again_after_edits_adds_only_what_is_new(here: Site) -> None:
+    jobs = [{"name": "one", "argv": [sys.executable, "train.py"], "outputs": ["model.pt"]}]
+    (here.project / "jobs.json").write_text(json.dumps(jobs))
+    assert here.hostler("submit", "--jobs-file", "jobs.json").out == "j1\n"
+    here.fleet.over("j1")
+    (here.project / "data.txt").write_text("new text")
+    (here.project / "jobs.json").write_text(json.dumps([*jobs, {**jobs[0], "name": "two"}]))
+    assert here.hostler("submit", "--jobs-file", "jobs.json").out == "j1\nj2\n"
+    here.fleet.over("j2")
+    assert (here.results("j1"), here.results("j2")) == ({"model.pt": "model of old text"}, {"model.pt": "model of new text"})
+
+
+def test_in_place_runs_in_the_folder_itself(here: Site) -> None:
+    said = here.hostler("submit", "--in-place", "--", sys.executable, "train.py")
+    assert (said.out, said.err) == ("j1\n", "")
+    here.fleet.over("j1")
+    assert (here.project / "model.pt").read_text() == "model of old text"
+
+
+def test_command_line_of_another_machine_shares_no_file_with_the_controller(here: Site, tmp_path: Path) -> None:
+    """The client runs in a mount namespace in which the controller's folder is empty, and it is hidden from that."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], check=False).returncode:
+        pytest.skip("a mount namespace needs root and unshare(1)")
+    home = tmp_path / "client"
+    home.mkdir()
+    (home / "train.py").write_text(TRAIN)
+    (home / "data.txt").write_text("from afar")
+    url = here.fleet.client._locate().url
+    token = (here.fleet.state / "token").read_text().strip()
+    hidden = (
+        f"mount -t tmpfs none {here.fleet.path} && mkdir {tmp_path}/x && mount --bind {home} {tmp_path}/x && "
+        f"mount -t tmpfs none {home} && cd {tmp_path}/x && "
+        f"exec {sys.executable} -m hostler submit -- {sys.executable} train.py"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOSTLER")}
+    environment |= {"HOSTLER_URL": url, "HOSTLER_TOKEN": token, "HOME": "/nowhere"}
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", hidden], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "j1\n"), done.stderr
+    here.fleet.over("j1")
+    assert here.results("j1") == {"model.pt": "model of from afar"}
+
+
+def test_home_folder_is_refused_with_the_remedies(here: Site) -> None:
+    state = {"HOSTLER_STATE_DIR": str(here.fleet.state), "HOME": str(here.project)}
+    said = command("submit", "--", "true", cwd=here.project, env={**os.environ, **state})
+    assert (said.status, said.out) == (2, "")
+    assert "--own-dir" in said.err
+    assert "--in-place" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--in-place", "--own-dir"], "exclude each other"),
+        (["--file", "*.csv"], "has no file that --file *.csv means"),
+        (["--file", "../secret"], "leads out of"),
+        (["--cwd", "nowhere"], "is not a folder"),
+    ],
+)
+def test_submit_with_files_that_cannot_be_sent_is_refused(here: Site, words: list[str], reason: str) -> None:
+    said = here.hostler("submit", *words, "--", "true")
+    assert (said.status, said.out, "hostler: error: " in said.err, reason in said.err) == (2, "", True, True), said.err
+    assert here.fleet.client.jobs() == []
+
+
+def test_more_files_than_are_fetched_unnamed_do_not_fail_the_job(here: Site) -> None:
+    (here.project / "many.py").write_text("for at in range(1001): open(f'f{at}', 'w').write('x')\n")
+    here.hostler("submit", "--", sys.executable, "many.py")
+    done = here.fleet.over("j1")
+    assert (done["job"]["state"], done["files"]) == ("done", [])
+    assert "1001 files" in done["unfetched"]
+    assert "--output" in done["unfetched"]
+
+
+def test_snapshot_that_is_not_there_is_refused(here: Site) -> None:
+    spec = {"name": "x", "payload": {"kind": "script", "schema": 1, "argv": ["true"], "snapshot": "ab" * 32}}
+    with pytest.raises(Exception, match="is not here"):
+        here.fleet.client.submit([spec])
+
+
+def test_contents_shared_by_snapshots_are_kept_once(here: Site) -> None:
+    here.hostler("submit", "--", "true")
+    (here.project / "more.txt").write_text("old text")
+    here.hostler("submit", "--", "true")
+    kept = [path for path in (here.fleet.state / "snapshots" / "contents").rglob("*") if path.is_file()]
+    assert len(kept) == 2
+    store = SnapshotStore(here.fleet.state / "snapshots")
+    assert len(list((here.fleet.state / "snapshots" / "manifests").iterdir())) == 2
+    assert all(store.has(path.name) for path in (here.fleet.state / "snapshots" / "manifests").iterdir())
