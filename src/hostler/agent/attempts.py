@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import re
 import resource
@@ -21,7 +20,9 @@ from .loop import Timer
 from .node import Node
 from .places import Place
 from .procs import Identity, SpawnError, Streams
-from .protocol import MAX_READ_BYTES, AttemptSpec, Json, RequestError, attempt_spec, encode, integer, is_id, loads
+from .protocol import AttemptSpec, Json, RequestError, attempt_spec, encode, is_id, loads
+from .reading import piece_of, wish_of
+from .recording import Recording
 from .room import shortage
 
 _OUT_OF_MEMORY = re.compile(rb"MemoryError|bad_alloc|Cannot allocate memory|[Oo]ut of memory")
@@ -57,6 +58,7 @@ class Attempts:
         self.unannounced: Dict[int, Attempt] = {}
         self._by_pid: Dict[int, Attempt] = {}
         self._folders = Folders(node.path("attempts"))
+        self._recording = Recording(node)
 
     def launch(self, raw: object) -> None:
         """Queue what is new of a list of ATTEMPTs; one that cannot be understood ends at once.
@@ -160,7 +162,7 @@ class Attempts:
         alive = [name for name in ids if name in self.live]
         if alive:
             raise RequestError("cannot discard attempts that have not ended: %s" % ", ".join(alive)[:200])
-        self._folders.discard(ids, self._by_pid.keys() | known_children)
+        self._folders.discard(ids, self._by_pid.keys() | known_children | self._recording.pids)
 
     def result_path(self, name: str) -> str:
         """Where an attempt leaves its result."""
@@ -169,23 +171,18 @@ class Attempts:
     def read(self, request: Json) -> Json:
         """The answer to a request for a piece of an attempt's output. Raises RequestError."""
         answer: Json = {"type": "read", "id": request.get("id")}
-        name, stream = request.get("attempt"), request.get("stream")
-        offset, limit = integer(request.get("offset"), "offset"), integer(request.get("limit"), "limit")
-        if not is_id(name) or stream not in ("out", "err") or limit < 0:
-            raise RequestError("read needs an attempt's id, a stream (out or err), and a limit >= 0")
-        ended = self.has_ended(str(name))
+        wish = wish_of(request)
+        ended = self.has_ended(wish.attempt)
         try:
-            piece = logs.read(self._path(str(name), stream), offset, min(limit, MAX_READ_BYTES))
+            answer.update(piece_of(self._path(wish.attempt), wish, ended), ended=ended)
         except OSError as error:
-            answer["error"] = "cannot read %s of %s: %s" % (stream, name, error.strerror)
-        else:
-            data = base64.b64encode(piece.data).decode("ascii")
-            answer.update(offset=piece.offset, data=data, size=piece.size, ended=ended)
+            answer["error"] = "cannot read %s of %s: %s" % (wish.stream, wish.attempt, error.strerror)
         return answer
 
-    def orphan_reaped(self) -> None:
-        """A child was reaped that is nobody's process: an orphan that some attempt left."""
-        self._folders.orphans_reaped += 1
+    def stranger_reaped(self, pid: int) -> None:
+        """A child was reaped that is no attempt's own process: the recorder, or an orphan that some attempt left."""
+        if not self._recording.reaped(pid):
+            self._folders.orphans_reaped += 1
 
     def has_ended(self, name: str) -> bool:
         """Whether nothing more will be written to this attempt's files."""
@@ -208,6 +205,7 @@ class Attempts:
         if spec.inputs is not None:
             env["HOSTLER_INPUTS"] = folder + "/inputs.json"
             _write(env["HOSTLER_INPUTS"], encode(spec.inputs))
+        self._recording.begin(spec.id, folder)
         streams = Streams(self._node.null, folder + "/out", folder + "/err")
         return procs.spawn(self._node.programs, spec.argv, env, spec.cwd or folder, streams, spec.memory_bytes)
 
@@ -256,7 +254,7 @@ class Attempts:
     def _reaped(self, attempt: Attempt, code: Optional[int], number: Optional[int], usage: Any) -> None:
         """It is gone, and with it its pid; how that is to be understood may have to wait a moment."""
         self._let_go(attempt)
-        judge = partial(self._judge, attempt, code, number, usage)
+        judge = partial(self._recording.settle, attempt.spec.id, partial(self._judge, attempt, code, number, usage))
         if attempt.stop_reason is None:
             lived_s = self._node.loop.wall() - (attempt.started_at or 0.0)
             self._node.doubts.settle(code, number, lived_s, judge)
@@ -302,6 +300,7 @@ class Attempts:
         for timer in attempt.timers:
             timer.cancel()
         del self.live[name]
+        self._recording.forget(name)
         if attempt.process is not None:
             left = self._folders.left_behind(name)
             fields["left"] = bool(left)
@@ -346,6 +345,7 @@ class Attempts:
             attempt.stop_reason, attempt.stop_error = stop["reason"], stop["error"]
         if started is not None:
             attempt.process, attempt.started_at = Identity(started["pid"], started["pid_start"]), started["at"]
+            self._recording.begin(attempt.spec.id, self._path(attempt.spec.id))
         if ended is not None:
             self._reaped(attempt, ended["code"], ended["signal"], None)
         elif not same_boot:

@@ -128,16 +128,19 @@ class Connection:
             self._on_close(self)
 
 
-def connect(directory: str, timeout_s: Optional[float] = None) -> socket.socket:
-    """A socket connected to the agent of ``directory``, however long that path is; raises OSError if none listens."""
+def connect(directory: str, timeout_s: Optional[float] = None, name: str = SOCKET_NAME) -> socket.socket:
+    """A socket connected to the agent of ``directory``, however long that path is; raises OSError if none listens.
+
+    Another ``name`` is that of another socket there.
+    """
     peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     peer.settimeout(timeout_s)
     folder = None
     try:
-        path = os.path.join(directory, SOCKET_NAME)
+        path = os.path.join(directory, name)
         if len(os.fsencode(path)) > _LONGEST_PATH:  # sun_path holds 108 bytes, unix(7)
             folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            path = "/proc/self/fd/%d/%s" % (folder, SOCKET_NAME)
+            path = "/proc/self/fd/%d/%s" % (folder, name)
         peer.connect(path)
     except OSError:
         peer.close()
@@ -148,18 +151,18 @@ def connect(directory: str, timeout_s: Optional[float] = None) -> socket.socket:
     return peer
 
 
-def listen(directory: str) -> socket.socket:
+def listen(directory: str, name: str = SOCKET_NAME) -> socket.socket:
     """A listening socket in ``directory``, for its owner only. The working directory becomes ``directory``.
 
     The lock of the directory must be held: whatever socket lies there is taken for a dead agent's.
     """
     os.chdir(directory)
-    if os.path.lexists(SOCKET_NAME):
-        os.unlink(SOCKET_NAME)
+    if os.path.lexists(name):
+        os.unlink(name)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o177)
     try:
-        listener.bind(SOCKET_NAME)
+        listener.bind(name)
     finally:
         os.umask(mask)
     listener.listen(16)

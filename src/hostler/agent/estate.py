@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import time
 from contextlib import suppress
 from typing import Any, Dict, List
 
-from . import logs
 from .batches import Batch, Run, is_token
 from .journal import entries
 from .paths import inside, relative
-from .protocol import MAX_READ_BYTES, Json, RequestError, id_list, integer, is_id, seconds
+from .protocol import Json, RequestError, id_list, integer, seconds
+from .reading import piece_of, wish_of
 from .removal import noted, raise_first, remove
 from .shared import make_folder, names, publish
 from .state import State
@@ -59,12 +58,8 @@ class Estate:
 
     def read(self, request: Json) -> Json:
         """A piece of what an attempt has written."""
-        name, stream = request.get("attempt"), request.get("stream")
-        offset, limit = integer(request.get("offset"), "offset"), integer(request.get("limit"), "limit")
-        if not is_id(name) or stream not in ("out", "err") or limit < 0:
-            raise RequestError("read needs an attempt's id, a stream (out or err), and a limit >= 0")
-        piece = logs.read("%s/attempts/%s/%s" % (self.root, name, stream), offset, min(limit, MAX_READ_BYTES))
-        return {"offset": piece.offset, "data": base64.b64encode(piece.data).decode("ascii"), "size": piece.size}
+        wish = wish_of(request)
+        return piece_of("%s/attempts/%s" % (self.root, wish.attempt), wish, request.get("ended") is True)
 
     def discard(self, request: Json) -> Json:
         """Delete the folders of attempts."""

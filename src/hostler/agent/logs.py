@@ -12,6 +12,17 @@ import os
 from contextlib import suppress
 from typing import NamedTuple, Optional, Tuple
 
+_OFFSET_DIGITS = 20
+_LARGEST_OFFSET = 1 << 62
+
+
+class Extent(NamedTuple):
+    """What is left of a stream: its first byte, how many were written in all, and when the newest was (Unix s)."""
+
+    first: int
+    size: int
+    written_at: float
+
 
 class Piece(NamedTuple):
     """Bytes of a stream: where they begin, what they are, and how many were written to it in all."""
@@ -43,13 +54,28 @@ def read(path: str, offset: int, limit: int) -> Piece:
     """
     base, size = _extent(path)
     start = min(size, offset if offset >= 0 else max(0, size + offset))
-    older = _size(path + ".1") or 0
+    older = min(size_of(path + ".1") or 0, base)
     start = max(start, base - older)
     if start < base:
         data = _read_at(path + ".1", start - (base - older), min(limit, base - start))
     else:
         data = _read_at(path, start - base, limit)
     return Piece(start, data, size)
+
+
+def extent(path: str) -> Extent:
+    """How much of a stream there is. Raises OSError."""
+    base = base_of(path)
+    found = os.stat(path)
+    return Extent(max(0, base - (size_of(path + ".1") or 0)), base + found.st_size, found.st_mtime)
+
+
+def size_of(path: str) -> Optional[int]:
+    """The size of a file; None where there is none. Raises OSError."""
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return None
 
 
 def tail(path: str, limit: int) -> bytes:
@@ -62,20 +88,20 @@ def tail(path: str, limit: int) -> bytes:
 
 
 def _extent(path: str) -> Tuple[int, int]:
-    base = _base(path)
+    base = base_of(path)
     return base, base + os.stat(path).st_size
 
 
-def _base(path: str) -> int:
+def base_of(path: str) -> int:
+    """How many bytes of a stream came before the first of its file; 0 where that cannot be read. Raises OSError."""
     try:
-        with open(path + ".offset", encoding="ascii") as source:
-            return int(source.read())
-    except FileNotFoundError:
+        return min(max(0, int(_read_at(path + ".offset", 0, _OFFSET_DIGITS))), _LARGEST_OFFSET)
+    except (FileNotFoundError, ValueError):
         return 0
 
 
 def _move(fd: int, path: str, keep: int) -> None:
-    base = _base(path)
+    base = base_of(path)
     position = max(0, os.fstat(fd).st_size - keep)
     try:
         _write_offset(path + ".offset.new", base)  # what comes in its place is as long: there is room for it
@@ -110,13 +136,6 @@ def _write_offset(path: str, offset: int) -> None:
         os.write(fd, b"%020d" % offset)
     finally:
         os.close(fd)
-
-
-def _size(path: str) -> Optional[int]:
-    try:
-        return os.stat(path).st_size
-    except FileNotFoundError:
-        return None
 
 
 def _read_at(path: str, offset: int, limit: int) -> bytes:

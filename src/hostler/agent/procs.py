@@ -7,7 +7,7 @@ import errno
 import os
 import resource
 import signal
-from typing import Any, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Set, Tuple, Union
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -161,6 +161,17 @@ def carriers(variable: str) -> List[Identity]:
     needle = b"\0" + os.fsencode(variable) + b"\0"
     found = [_identity(pid) for pid in _pids() if needle in b"\0" + _environ(pid)]
     return sorted((item for item in found if item is not None), key=lambda item: (item.start, item.pid))
+
+
+def values_of(name: str) -> Set[str]:
+    """What a variable is set to in the environments of all processes. Reads the whole of /proc."""
+    mark = os.fsencode(name) + b"="
+    return {
+        os.fsdecode(each[len(mark) :])
+        for pid in _pids()
+        for each in _environ(pid).split(b"\0")
+        if each.startswith(mark)
+    }
 
 
 def session_leader(variable: str) -> Optional[Identity]:

@@ -272,7 +272,7 @@ class Supervisor:
             if info.si_pid in self._helpers.pids:
                 self._helpers.pids.discard(info.si_pid)
             elif reaped is None:
-                self._attempts.orphan_reaped()
+                self._attempts.stranger_reaped(info.si_pid)
             else:
                 reaped(usage)
 
@@ -370,6 +370,7 @@ class Supervisor:
             "boot": self._boot,
             "version": VERSION,
             "tells": True,
+            "merges": True,
             "leaving": self._goodbye.why,
             "code": self._code,
             "host": socket.gethostname(),
