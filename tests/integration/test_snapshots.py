@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -123,7 +128,9 @@ def test_job_starts_from_the_files_of_its_submission(site: Site) -> None:
     for job in ("j2", "j3"):
         assert site.fleet.over(job)["job"]["state"] == "done", site.fleet.log()
         assert site.output(job) == "trained on old text\n"
-        assert site.results(job) == {"model.pt": "model of old text"}, "new files are the outputs; build folders are not"
+        assert site.results(job) == {"model.pt": "model of old text"}, (
+            "new files are the outputs; build folders are not"
+        )
     assert sorted(path.name for path in site.project.iterdir()) == [".gitignore", "data", "train.py"]
     until(lambda: not list(site.fleet.path.rglob("trees/j*")), "the end of what was laid out")
 
@@ -160,7 +167,10 @@ def test_jobs_file_submitted_again_after_edits_adds_only_what_is_new(here: Site)
     (here.project / "jobs.json").write_text(json.dumps([*jobs, {**jobs[0], "name": "two"}]))
     assert here.hostler("submit", "--jobs-file", "jobs.json").out == "j1\nj2\n"
     here.fleet.over("j2")
-    assert (here.results("j1"), here.results("j2")) == ({"model.pt": "model of old text"}, {"model.pt": "model of new text"})
+    assert (here.results("j1"), here.results("j2")) == (
+        {"model.pt": "model of old text"},
+        {"model.pt": "model of new text"},
+    )
 
 
 def test_in_place_runs_in_the_folder_itself(here: Site) -> None:
@@ -193,6 +203,75 @@ def test_command_line_of_another_machine_shares_no_file_with_the_controller(here
     assert (done.returncode, done.stdout) == (0, "j1\n"), done.stderr
     here.fleet.over("j1")
     assert here.results("j1") == {"model.pt": "model of from afar"}
+
+
+class CuttingProxy:
+    """A TCP proxy to a controller that cuts its first connections after some bytes of their requests."""
+
+    def __init__(self, target: int, cuts: int, after: int) -> None:
+        self.carried = 0
+        """Bytes of requests that reached the controller."""
+        self._target = target
+        self._cuts = cuts
+        self._after = after
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        """End it; connections that are open end with their peers."""
+        self._listener.close()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                threading.Thread(target=self._carry, args=(client,), daemon=True).start()
+
+    def _carry(self, client: socket.socket) -> None:
+        with client, socket.create_connection(("127.0.0.1", self._target)) as server:
+            back = threading.Thread(target=_copy, args=(server, client), daemon=True)
+            back.start()
+            carried = 0
+            with contextlib.suppress(OSError):
+                while data := client.recv(1 << 16):
+                    carried += len(data)
+                    if self._cuts and carried > self._after:
+                        self._cuts -= 1
+                        return
+                    server.sendall(data)
+                    self.carried += len(data)
+            with contextlib.suppress(OSError):
+                server.shutdown(socket.SHUT_WR)
+            back.join()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+
+
+def test_upload_that_is_cut_goes_on_where_it_was(here: Site) -> None:
+    data = os.urandom(30_000_000)
+    (here.project / "large.bin").write_bytes(data)
+    (here.project / "check.py").write_text(
+        "import hashlib; print(hashlib.sha256(open('large.bin', 'rb').read()).hexdigest())\n"
+    )
+    address = urlsplit(here.fleet.client._locate().url)
+    assert address.port is not None
+    proxy = CuttingProxy(address.port, cuts=3, after=6_000_000)
+    token = (here.fleet.state / "token").read_text().strip()
+    client = {"HOSTLER_URL": f"http://127.0.0.1:{proxy.port}", "HOSTLER_TOKEN": token}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOSTLER")} | client
+    said = command("submit", "--", sys.executable, "check.py", cwd=here.project, env=environment)
+    proxy.close()
+    assert (said.status, said.out) == (0, "j1\n"), said.err
+    assert proxy.carried < 2 * len(data), "what had arrived before a cut was not sent again"
+    here.fleet.over("j1")
+    assert here.output("j1").strip() == hashlib.sha256(data).hexdigest()
+    assert not list((here.fleet.state / "snapshots" / "partial").iterdir())
 
 
 def test_home_folder_is_refused_with_the_remedies(here: Site) -> None:

@@ -135,7 +135,9 @@ def test_upload_that_has_no_room_is_refused_before_it_begins(
         store.add(take(folder).data)
 
 
-def test_prune_keeps_what_jobs_need_and_what_was_used_lately(store: SnapshotStore, folder: Path, tmp_path: Path) -> None:
+def test_prune_keeps_what_jobs_need_and_what_was_used_lately(
+    store: SnapshotStore, folder: Path, tmp_path: Path
+) -> None:
     first = send(store, take(folder))
     (folder / "train.py").write_text("another")
     second = send(store, take(folder))

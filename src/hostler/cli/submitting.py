@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from hostler.cli.common import Json, StateDir, client, directory
-from hostler.cli.show import say_json
+from hostler.cli.common import Json, StateDir, client, directory, is_here
+from hostler.cli.environment import variables, with_shells
+from hostler.cli.notes import expect_files, print_notes
+from hostler.cli.show import clean, say_json
 from hostler.cli.snapshotting import print_sent, with_snapshots
 from hostler.cli.words import assignments, whole
 from hostler.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from hostler.client import Client
 
 commands = typer.Typer()
 
@@ -20,7 +26,8 @@ NAME_SHOWN = 60
 
 Key = Annotated[str | None, typer.Option(help="Idempotency key: submitting it again is the same job.")]
 After = Annotated[
-    list[str] | None, typer.Option(metavar="ID", help="Id or key of a job that must be done first; repeat for several.")
+    list[str] | None,
+    typer.Option(metavar="JOB", help="Id, key or unique name of a job that must be done first; repeat for several."),
 ]
 Priority = Annotated[int, typer.Option(help="Higher goes first.")]
 Cwd = Annotated[
@@ -31,7 +38,14 @@ Cwd = Annotated[
         show_default=False,
     ),
 ]
-Env = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Environment variable; repeat for several.")]
+Env = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME[=VALUE]", help="Environment variable; alone, with its value here; repeat for several."),
+]
+EnvFile = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="File of environment variables, a line each; --env counts for more."),
+]
 Files = Annotated[
     list[str] | None,
     typer.Option("--file", metavar="PATTERN", help="Of --cwd, only these files; repeat for several."),
@@ -98,6 +112,7 @@ def submit(
     files: Files = None,
     outputs: Outputs = None,
     env: Env = None,
+    env_file: EnvFile = None,
     walltime_s: Annotated[float | None, typer.Option(help="Longest time an attempt may take, in seconds.")] = None,
     device: Device = "any",
     vram_gb: VramGb = 0.0,
@@ -115,39 +130,81 @@ def submit(
     require_result: Annotated[
         bool, typer.Option("--require-result", help="Fail if it leaves no JSON in $HOSTLER_RESULT.")
     ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Then wait for the jobs, with their exit status, as `hostler wait` does.")
+    ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Then print the output of the job, as `hostler logs -f` does.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Submit nothing if there would be a note on one of the jobs.")
+    ] = False,
     as_json: Json = False,
     state_dir: StateDir = None,
-) -> None:
+) -> int:
     """Submit a command or a file of jobs; print their ids.
+
+    A note is printed to standard error for jobs that no device can take as the fleet is now, and for a program or a
+    script that is missing here.
 
     \b
     Example:
       hostler submit -- python train.py --epochs 3
+      hostler submit --name train --wait -- python train.py && hostler fetch train
       hostler submit --name eval --after j17 --device gpu -- ./evaluate "model 3.pt"
       hostler submit --jobs-file examples/jobs.yaml
     """
     if (jobs_file is None) == (not command):
         raise UsageError("give either a command (after `--`) or --jobs-file FILE; `hostler submit --help` shows how")
+    if wait and follow:
+        raise UsageError("--follow waits for the end, too; leave out --wait")
+    if as_json and (wait or follow):
+        raise UsageError("--json prints one document, the ids; leave out --wait and --follow, or --json")
     if jobs_file is not None:
-        _refuse_others(context, {"jobs_file", "yes", "as_json", "state_dir"})
-        submit_specs(_from_file(jobs_file), as_json, state_dir, yes=yes)
-        return
-    submit_specs([_spec(command or [], context.params)], as_json, state_dir, yes=yes)
+        _refuse_others(context, {"jobs_file", "yes", "wait", "strict", "as_json", "state_dir"})
+    specs = [_spec(command or [], context.params)] if jobs_file is None else _from_file(jobs_file)
+    ids = submit_specs(specs, as_json, state_dir, yes=yes, strict=strict)
+    return _followed(client(state_dir), ids, follow=follow) if wait or follow else 0
 
 
 def submit_specs(
-    specs: Sequence[Mapping[str, Any]], as_json: bool, state_dir: Path | None, *, yes: bool = False
-) -> None:
-    """Send the files of specs, submit them, all or none, and print their ids."""
+    specs: Sequence[Mapping[str, Any]],
+    as_json: bool,
+    state_dir: Path | None,
+    *,
+    yes: bool = False,
+    strict: bool = False,
+) -> Sequence[str]:
+    """Send the files of specs, submit them, all or none, and print their ids and the notes on them."""
+    here = is_here(state_dir)
+    expect_files(specs, strict=strict, here=here)
+    programs: dict[str, str] = {}
+    if here:
+        specs, programs = with_shells(specs)
     asked = client(state_dir)
     ready, sent = with_snapshots(asked, specs, directory(state_dir), yes=yes)
-    ids = asked.submit(ready)
+    ids = asked.submit(ready, strict=strict)
+    for word, program in programs.items():
+        print(clean(f"{word} → {program} (on this machine)"), file=sys.stderr)
     print_sent(sent)
+    print_notes(ids.notes)
     if as_json:
         say_json({"ids": ids})
-        return
+        return ids
     for each in ids:
-        print(each)
+        print(each, flush=True)
+    return ids
+
+
+def _followed(asked: Client, ids: Sequence[str], *, follow: bool) -> int:
+    """Wait for jobs, or print the output of the only one, until they have ended; returns the exit status."""
+    if follow:
+        from hostler.cli.logs import follow_job
+
+        return follow_job(asked, ids[0])
+    from hostler.cli.waiting import wait_for
+
+    return wait_for(asked, asked.named(ids))
 
 
 def attempts(words: Sequence[str] | None) -> dict[str, int]:
@@ -165,7 +222,7 @@ def _spec(command: list[str], asked: Mapping[str, Any]) -> dict[str, Any]:
         "kind": "script",
         "schema": 1,
         "argv": command,
-        "env": assignments("--env", asked["env"]),
+        "env": variables(asked["env"], asked["env_file"]),
         "cwd": None if asked["own_dir"] else str(asked["cwd"].absolute()),
         "in_place": asked["in_place"],
         "files": asked["files"] or None,

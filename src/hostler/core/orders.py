@@ -41,7 +41,16 @@ from hostler.model.commands import (
 from hostler.model.events import Event, job_of
 from hostler.model.files import Fetch
 from hostler.model.fleet import DeviceSpec, NodeSpec, binding
-from hostler.model.work import JobState, Payload, ScriptPayload, StagePayload, SweepPayload, WorkKind, disk_need
+from hostler.model.work import (
+    JobState,
+    Payload,
+    ScriptPayload,
+    StagePayload,
+    SubmitterShell,
+    SweepPayload,
+    WorkKind,
+    disk_need,
+)
 from hostler.policy import retry
 from hostler.policy.placement import LEAD_S
 
@@ -49,6 +58,9 @@ Derive: TypeAlias = Callable[[State, Index, Any], Iterator[Command]]
 
 TOLD_AT_ONCE_S, TOLD_S = 1.0, 60.0
 """How often self-play tells what it has closed, on ephemeral nodes and elsewhere."""
+LOCAL = "local"
+"""The backend of nodes on the controller's own machine."""
+NO_SHELL = SubmitterShell()
 PYTHON = "{python}"
 """Word of a command that stands for the node's interpreter."""
 
@@ -322,12 +334,14 @@ def _launch(state: State, index: Index, job: Job, attempt: Attempt) -> Launch:
     payload = job.spec.payload
     assert not isinstance(payload, SweepPayload)
     memory = job.spec.resources.memory_gb
+    shell = _shell(payload, node)
     order = AttemptOrder(
         id=attempt.id,
         queue=_queue(state, attempt),
-        argv=_resolved(payload.argv, node.python),
+        argv=_resolved(payload.argv, node.python) if shell.program is None else (shell.program, *payload.argv[1:]),
         env={
             **node.env,
+            **shell.env,
             **_bound(node, [state.devices[name].spec for name in attempt.devices]),
             **trust.environment(job, device.spec),
             **payload.env,
@@ -447,6 +461,13 @@ def _inputs(state: State, job: Job) -> Mapping[str, Any] | None:
     by_id = {name: state.jobs[name].result for name in job.after}
     written = zip(job.spec.after, job.after, strict=True)
     return {**by_id, **{wrote: by_id[name] for wrote, name in written}}
+
+
+def _shell(payload: Payload, node: NodeSpec) -> SubmitterShell:
+    """The submitter's shell, on a node of the machine that it was on."""
+    if node.backend != LOCAL or not isinstance(payload, ScriptPayload) or payload.submitter is None:
+        return NO_SHELL
+    return payload.submitter
 
 
 def _resolved(argv: tuple[str, ...], python: str) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ def _assign(state: State, specs: Sequence[JobSpec]) -> tuple[str, ...]:
 
 def _known(state: State, spec: JobSpec) -> str | None:
     name = state.keys.get(spec.key or "")
-    if name is not None and _without_files(state.jobs[name].spec) != _without_files(spec):
+    if name is not None and _identity(state.jobs[name].spec) != _identity(spec):
         raise Conflict(
             f"the key {spec.key!r} belongs to {name}, which was submitted with other values; "
             "give the changed job another key, or leave it as it was"
@@ -63,12 +63,12 @@ def _known(state: State, spec: JobSpec) -> str | None:
     return name
 
 
-def _without_files(spec: JobSpec) -> JobSpec:
-    """The spec without its snapshot: a job that is submitted again under its key keeps the files it had first."""
+def _identity(spec: JobSpec) -> JobSpec:
+    """The spec without snapshot and shell: a job that is submitted again under its key keeps those it had first."""
     payload = spec.payload
-    if not isinstance(payload, ScriptPayload) or payload.snapshot is None:
+    if not isinstance(payload, ScriptPayload) or (payload.snapshot is None and payload.submitter is None):
         return spec
-    return replace(spec, payload=replace(payload, snapshot=None))
+    return replace(spec, payload=replace(payload, snapshot=None, submitter=None))
 
 
 def _check(spec: JobSpec) -> None:

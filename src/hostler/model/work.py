@@ -171,6 +171,16 @@ class Retry:
 
 
 @record
+class SubmitterShell:
+    """How the submitter's shell would run the command. It counts on nodes of the controller's own machine."""
+
+    program: str | None = None
+    """The path of the first word of the command, found by the submitter's PATH; `None`: it is a path, or not found."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """PATH and the variables of the active Python environment."""
+
+
+@record
 class ScriptPayload:
     """Any command. It has succeeded when it exits 0 and, if it left a `$HOSTLER_RESULT`, that is JSON."""
 
@@ -178,6 +188,8 @@ class ScriptPayload:
     schema: Literal[1]
     argv: Annotated[tuple[str, ...], Field(min_length=1)]
     env: Mapping[str, str] = field(default_factory=dict)
+    submitter: SubmitterShell | None = None
+    """The shell it was submitted from, if that was on the controller's machine."""
     snapshot: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     """The digest of the snapshot whose files each attempt starts from, in a folder of its own."""
     cwd: str | None = None

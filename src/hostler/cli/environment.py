@@ -1,0 +1,74 @@
+"""The environment of submitted jobs: variables by name, and the submitter's shell for the controller's own machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hostler.model.errors import UsageError
+
+SHELL = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV")
+"""Variables that say which programs and which Python environment a shell runs."""
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def variables(words: Sequence[str] | None, files: Sequence[Path] | None) -> dict[str, str]:
+    """Variables from files, and from `NAME=VALUE` and `NAME` words, which count for more."""
+    found: dict[str, str] = {}
+    for path in files or ():
+        found |= _of_file(path)
+    named: set[str] = set()
+    for word in words or ():
+        name, value = _assignment("--env", word)
+        if name in named:
+            raise UsageError(f"--env gives {name!r} twice; once is enough")
+        named.add(name)
+        found[name] = value
+    return found
+
+
+def with_shells(specs: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The specs of scripts with this shell's PATH and Python environment; and the programs that it finds, by name."""
+    env = {name: os.environ[name] for name in SHELL if os.environ.get(name)}
+    programs: dict[str, str] = {}
+    made = []
+    for spec in specs:
+        payload = dict(spec["payload"])
+        if payload["kind"] == "script":
+            word = payload["argv"][0]
+            found = None if "/" in word or word.startswith("{") else shutil.which(word)
+            if found is not None:
+                programs[word] = os.path.abspath(found)
+            payload["submitter"] = {"program": programs.get(word), "env": env}
+        made.append({**spec, "payload": payload})
+    return made, programs
+
+
+def _of_file(path: Path) -> dict[str, str]:
+    """The variables of a file as `docker run --env-file` reads it: `NAME=VALUE` or `NAME` lines, `#` comments."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"--env-file {path} cannot be read: {why}") from error
+    return dict(
+        _assignment(f"--env-file {path}, line {number}:", line.lstrip())
+        for number, line in enumerate(lines, 1)
+        if line.strip() and not line.lstrip().startswith("#")
+    )
+
+
+def _assignment(where: str, word: str) -> tuple[str, str]:
+    """Name and value; without a value, the one that the variable has here."""
+    name, sign, value = word.partition("=")
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{where} {word!r} is not a variable; write NAME=VALUE, or NAME for the value it has here")
+    if sign:
+        return name, value
+    if name not in os.environ:
+        raise UsageError(f"{where} {name} is not set here; write {name}=VALUE")
+    return name, os.environ[name]

@@ -1,0 +1,39 @@
+"""Removal of job snapshots that no job needs any more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from hostler.core import Core
+from hostler.model.work import ScriptPayload
+from hostler.runtime.clock import Clock
+from hostler.runtime.loops import every
+from hostler.snapshots.store import SnapshotStore
+
+LOOK_S = 3600.0
+TURN_S = 900.0
+UNUSED_S = 30 * 86_400.0
+"""Snapshots of jobs that are over are kept for so long after their last use: such a job may be tried again."""
+
+
+class SnapshotPruner:
+    """Deletes snapshots once no job that is not over names them and none has used them for `UNUSED_S`."""
+
+    def __init__(self, core: Core, store: SnapshotStore) -> None:
+        self._core = core
+        self._store = store
+
+    async def run(self, clock: Clock, on_failure: Callable[[str, str], None]) -> None:
+        """Look once an hour, until cancelled."""
+        await every(LOOK_S, "snapshots of jobs", self.look, clock=clock, timeout_s=TURN_S, on_failure=on_failure)
+
+    async def look(self) -> None:
+        """One turn of it."""
+        await asyncio.to_thread(self._store.prune, needed(self._core), UNUSED_S)
+
+
+def needed(core: Core) -> set[str]:
+    """The digests of the snapshots that jobs need which are not over."""
+    payloads = (job.spec.payload for job in core.state.jobs.values() if not job.state.final)
+    return {each.snapshot for each in payloads if isinstance(each, ScriptPayload) and each.snapshot is not None}

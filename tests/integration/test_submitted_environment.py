@@ -1,0 +1,91 @@
+"""The interpreter and the variables of submitted jobs: those of the submitter's shell on the controller's machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import Said, command
+from tests.integration.test_snapshots import Site, local, over_ssh
+
+SHOWS = "import os; print(os.environ.get('MARK'), os.environ.get('VIRTUAL_ENV'))"
+
+
+@pytest.fixture(params=[local, over_ssh], ids=["local", "ssh"])
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
+    with ExitStack() as stack:
+        for name in ("fleet", "project"):
+            (tmp_path / name).mkdir()
+        yield Site(request.param(stack, tmp_path / "fleet"), tmp_path / "project")
+
+
+def activated(folder: Path) -> dict[str, str]:
+    """A shell in which an environment is active whose `python3` sets MARK."""
+    bin = folder / "env" / "bin"
+    bin.mkdir(parents=True)
+    (bin / "python3").write_text(f'#!/bin/sh\nMARK=mine exec {sys.executable} "$@"\n')
+    (bin / "python3").chmod(0o755)
+    return {"PATH": f"{bin}:{os.environ['PATH']}", "VIRTUAL_ENV": str(folder / "env"), "SECRET_OF_SHELL": "stays"}
+
+
+def submitted(site: Site, shell: dict[str, str], *words: str) -> Said:
+    state = {"HOSTLER_STATE_DIR": str(site.fleet.state)}
+    return command("submit", "--own-dir", *words, cwd=site.project, env={**os.environ, **state, **shell})
+
+
+def test_job_runs_with_the_python_of_the_submitters_shell_on_its_machine(
+    site: Site, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    shell = activated(tmp_path)
+    said = submitted(site, shell, "--", "python3", "-c", SHOWS)
+    assert (said.status, said.out) == (0, "j1\n"), said.err
+    assert f"python3 → {tmp_path}/env/bin/python3 (on this machine)" in said.err
+    site.fleet.over("j1")
+    there = request.node.callspec.id == "ssh"
+    assert site.output("j1") == ("None None\n" if there else f"mine {tmp_path}/env\n")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Site]:
+    with ExitStack() as stack:
+        for name in ("fleet", "project"):
+            (tmp_path / name).mkdir()
+        yield Site(local(stack, tmp_path / "fleet"), tmp_path / "project")
+
+
+def test_variables_travel_by_name_by_file_and_never_by_themselves(here: Site, tmp_path: Path) -> None:
+    (here.project / "vars").write_text("# tokens\nFROM_FILE=a b=c\n\nTOKEN\nBOTH=file\n")
+    shell = {**activated(tmp_path), "TOKEN": "t0ken", "NAMED": "by name"}
+    words = ["--env-file", "vars", "--env", "NAMED", "--env", "BOTH=option"]
+    code = "import os; print([os.environ.get(n) for n in ('FROM_FILE', 'TOKEN', 'BOTH', 'NAMED', 'SECRET_OF_SHELL')])"
+    submitted(here, shell, *words, "--", sys.executable, "-c", code)
+    here.fleet.over("j1")
+    assert here.output("j1") == "['a b=c', 't0ken', 'option', 'by name', None]\n"
+
+
+def test_key_submitted_from_another_shell_is_the_job_it_was(here: Site, tmp_path: Path) -> None:
+    assert submitted(here, {}, "--key", "k", "--", "python3", "-c", SHOWS).out == "j1\n"
+    said = submitted(here, activated(tmp_path), "--key", "k", "--", "python3", "-c", SHOWS)
+    assert (said.status, said.out) == (0, "j1\n"), said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--env", "NOT_SET_ANYWHERE"], "is not set here"),
+        (["--env", "=x"], "is not a variable"),
+        (["--env", "A B=x"], "is not a variable"),
+        (["--env", "A=1", "--env", "A=2"], "twice"),
+        (["--env-file", "nowhere"], "cannot be read"),
+        (["--env-file", "bad"], "line 2"),
+    ],
+)
+def test_variable_that_cannot_be_is_refused(here: Site, words: list[str], reason: str) -> None:
+    (here.project / "bad").write_text("A=1\nexport B=2\n")
+    said = submitted(here, {}, *words, "--", "true")
+    assert (said.status, said.out, reason in said.err) == (2, "", True), said.err

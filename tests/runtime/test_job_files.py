@@ -1,0 +1,49 @@
+"""Removal of job snapshots by a controller."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hostler.model.inputs import Cancel
+from hostler.model.work import JobSpec, ScriptPayload
+from hostler.runtime.job_files import SnapshotPruner, needed
+from hostler.runtime.statedir import StateDir
+from hostler.snapshots.folder import take
+from hostler.snapshots.store import SnapshotStore
+from hostler.snapshots.upload import bodies, parse
+from tests.backends.fake import FakeNode
+from tests.runtime.conftest import running, submit
+
+pytestmark = pytest.mark.anyio
+
+
+def kept(store: SnapshotStore, folder: Path, text: str) -> str:
+    """The digest of a snapshot with one file, which nothing has used for years."""
+    folder.mkdir(exist_ok=True)
+    (folder / "f").write_text(text)
+    snapshot = take(folder)
+    _, missing = store.add(snapshot.data)
+    for body in bodies(snapshot.sources(missing)):
+        for piece in parse(body):
+            store.write(piece)
+    digest, _ = store.add(snapshot.data)
+    return digest
+
+
+async def test_snapshot_of_a_job_that_waits_is_kept_and_others_go(directory: StateDir, tmp_path: Path) -> None:
+    store = SnapshotStore(directory.snapshots)
+    first, second = (kept(store, tmp_path / "p", text) for text in ("first", "second"))
+    async with running(directory, FakeNode(slots=0)) as controller:
+        payloads = [ScriptPayload(schema=1, argv=("true",), snapshot=digest) for digest in (first, second)]
+        one, two = await submit(controller, *(JobSpec(name="job", payload=each) for each in payloads))
+        await controller.tell(Cancel(job=two))
+        assert needed(controller._core) == {first}
+        for path in directory.snapshots.rglob("*"):
+            os.utime(path, (1e9, 1e9))
+        await SnapshotPruner(controller._core, store).look()
+        names = {path.name for path in (directory.snapshots / "manifests").iterdir()}
+    assert names == {first}
+    assert one != two
