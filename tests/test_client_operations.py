@@ -111,7 +111,7 @@ WRITES: Mapping[str, Callable[[Any], Any]] = {
 }
 FORGOTTEN = {"retry", "pause_config", "cordon", "test_alert", "unsilence", "revoke_token", "undo_cleaning"}
 """One write of each kind of thing that may be gone or over when it is asked for again."""
-OTHERS = {"metrics", "log", "fetch"}
+OTHERS = {"metrics", "log", "output", "fetch"}
 BY_HAND = {"events", "content"}
 """What is no request with an answer, but a stream: each client has its own."""
 
@@ -165,6 +165,7 @@ def ask_all(client: Client) -> Mapping[str, Any]:
     said = {name: _gathered(getattr(client, name)(*args)) for name, args in READS.items()}
     said["log"] = client.log(f"{client.job(SCRIPT)['job']['id']}.1", offset=-7)
     said |= {name: write(client) for name, write in WRITES.items()}
+    said["output"] = client.output(f"{client.job(SCRIPT)['job']['id']}.1", out=2)
     assert b"".join(client.content(ARTIFACT)) == FILES[0]
     with tempfile.TemporaryDirectory() as folder:
         (row,) = client.fetch(LEFT, folder)
@@ -178,6 +179,7 @@ async def await_all(client: AsyncClient) -> Mapping[str, Any]:
     job = await client.job(SCRIPT)
     said["log"] = await client.log(f"{job['job']['id']}.1", offset=-7)
     for name, write in WRITES.items():
+    said["output"] = await client.output(f"{job['job']['id']}.1", out=2)
         said[name] = await write(client)
     assert b"".join([each async for each in client.content(ARTIFACT)]) == FILES[0]
     with tempfile.TemporaryDirectory() as folder:
@@ -212,7 +214,7 @@ def test_both_say_the_same_of_every_operation(world: Window, tmp_path: Path) -> 
 def assert_same(said: Mapping[str, Any], told: Mapping[str, Any]) -> None:
     """What the clients were answered; a token is another each time, and times of requests are."""
     secret = {"create_token": "token"}
-    for name in READS.keys() | WRITES.keys() | {"log"}:
+    for name in READS.keys() | WRITES.keys() | {"log", "output"}:
         one, other = said[name], told[name]
         if name in secret:
             one, other = ({k: v for k, v in each.items() if k != secret[name]} for each in (one, other))

@@ -276,7 +276,7 @@ def test_output_is_printed_byte_by_byte_into_a_pipe(busy: Window) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "hostler.cli", "logs", "j1.1"], capture_output=True, timeout=PATIENCE_S
     )
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, done.stderr) == (0, b"j1.1 failed: exit 3\n")
     assert done.stdout == busy.desk.logs["j1.1", "out"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import http.client
 import json
@@ -85,6 +86,8 @@ from hostler.model.views import (
     LedgerView,
     LogChunk,
     ModelView,
+    Output,
+    OutputPiece,
     NodeView,
     QueueRow,
     Status,
@@ -417,6 +420,20 @@ class CoreDesk:
 
     async def tell(self, *inputs: Input) -> Sequence[Any]:
         before = len(self.driver.entries)
+    async def output(self, attempt: str, out: int, err: int, limit: int) -> Output:
+        if attempt == "unreachable.1":
+            raise LinkLost("the node does not answer")
+        if not {(attempt, "out"), (attempt, "err")} & self.logs.keys():
+            raise NotFound(f"there is no attempt {attempt!r}")
+        first, second = self.logs.get((attempt, "out"), b""), self.logs.get((attempt, "err"), b"")
+        told = (
+            OutputPiece(stream="out", data=base64.b64encode(first[out : out + limit]).decode()),
+            OutputPiece(stream="err", data=base64.b64encode(second[err : err + limit]).decode()),
+        )
+        pieces = tuple(each for each in told if each.data)
+        sizes = {"out_size": len(first), "err_size": len(second)}
+        return Output(attempt=attempt, out=out, err=err, pieces=pieces, **sizes, ended=attempt in self.ended)
+
         self.driver.tell(*inputs)
         if self._kept is not None:
             self._kept.sync()

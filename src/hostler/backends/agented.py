@@ -13,11 +13,12 @@ from hostler.backends.base import Facts, Report, Store
 from hostler.backends.canaries import PATIENCE_S, Canaries
 from hostler.backends.channel import Channel, words
 from hostler.backends.facts import checked, input_of, link_up_of, progress_of, telemetry_of, understood
+from hostler.backends.output import output_of, unmerged
 from hostler.model.commands import AttemptOrder, CanaryOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import LinkLost, NotFound
 from hostler.model.fleet import DeviceSpec, NodeSpec
 from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, NodeGoes, SoFar, Trouble, WorkerRefused
-from hostler.model.views import LogChunk
+from hostler.model.views import LogChunk, Output
 from hostler.model.work import DeviceKind
 
 WORDS_MAX = 500
@@ -191,6 +192,17 @@ class AgentedNode(ABC):
             size=answer["size"],
             ended=answer["ended"],
         )
+
+    async def read_output(self, attempt: str, out: int, err: int, limit: int) -> Output:
+        """A piece of both streams of an attempt; from an agent of before 0.2, in no order."""
+        channel = self._open_channel()
+        if not channel.hello.get("merges"):
+            return await unmerged(self, attempt, out, err, limit)
+        request = {"type": "read", "attempt": attempt, "stream": "both", "offset": [out, err], "limit": limit}
+        answer = await channel.ask(request)
+        if "error" in answer:
+            raise NotFound(f"no output of {attempt} on {self.name}: {words(answer['error'])}")
+        return output_of(self.name, attempt, limit, answer, ended=answer.get("ended") is True)
 
     async def discard(self, attempts: Sequence[str]) -> None:
         """Delete the folders of ended attempts."""

@@ -167,6 +167,11 @@ class Operations:
         return binary(f"/rl/{part(name)}/pictures/{env}")
 
     @operation
+    def output(self, attempt: str, out: int = 0, err: int = 0, limit: int = 1 << 20) -> Answer[shapes.Output]:
+        """Both streams of an attempt in the order of their writing, from these offsets on; at most `limit` bytes."""
+        return get(f"/attempts/{part(attempt)}/output", out=out, err=err, limit=limit)
+
+    @operation
     def sweeps(self) -> Answer[Rows[shapes.SweepView]]:
         """All sweeps, in order of submission."""
         return rows("/sweeps")

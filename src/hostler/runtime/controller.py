@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from hostler import __version__
-from hostler.backends.base import Backend, ReadsLogs, Remembers
+from hostler.backends.base import Backend, Remembers
 from hostler.core import cordons
 from hostler.core.alerting import learners, views as alerting
 from hostler.core.readings import readings
@@ -21,12 +21,12 @@ from hostler.model.artifacts import ReplicationRules
 from hostler.model.commands import Command, Fit, NodeCommand, Solve
 from hostler.model.disks import CleanView, DoomedFile, Keeping, RetentionView, TombView
 from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError
-from hostler.model.events import AttemptEnded, AttemptLeased, Entry, job_of
+from hostler.model.events import AttemptLeased, Entry, job_of
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
 from hostler.model.readings import LoopReading, Part, Readings
 from hostler.model.rules import CompactRules
-from hostler.model.views import LogChunk
+from hostler.model.views import LogChunk, Output
 from hostler.model.work import JobState, StagePayload
 from hostler.runtime.artifacts import Artifacts
 from hostler.runtime.broadcast import Broadcast
@@ -49,6 +49,7 @@ from hostler.runtime.loops import every
 from hostler.runtime.losing import Losses, left_out
 from hostler.runtime.notifying import Notifier
 from hostler.runtime.parts import COMMANDS, COMPACTION, JOURNAL, PLANS, RATINGS, SNAPSHOTS, parts
+from hostler.runtime.outputs import Outputs
 from hostler.runtime.past import PastJobs
 from hostler.runtime.places import Places, located, recall, troubles
 from hostler.runtime.planner import Planner
@@ -150,6 +151,9 @@ class Controller(Looks):
         self._writer_death: asyncio.Future[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
+        self._outputs = Outputs(
+            self._logs, clock, self._backend_of, self.story, self._executing, partial(self.record, "outputs")
+        )
         self._until_idle = False
         self._over = asyncio.Event()
         self.store_trouble: StoreError | None = None
@@ -226,30 +230,12 @@ class Controller(Looks):
         return self._notifier.targets()
 
     async def log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
-        """A piece of an attempt's output: from its node or, where that does not have it any more, as it was kept."""
-        try:
-            return await self._log_there(attempt, stream, offset, limit)
-        except (NotFound, LinkError):
-            kept = await asyncio.to_thread(self._logs.read, attempt, stream, offset, limit)
-            if kept is None:
-                raise
-            return kept
+        """A piece of one stream of an attempt."""
+        return await self._outputs.log(attempt, stream, offset, limit)
 
-    async def _log_there(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
-        backend = self._links[await self._node_of(attempt)].backend
-        if not isinstance(backend, ReadsLogs):
-            raise NotFound(f"the node of {attempt} keeps no output that could be read")
-        try:
-            return await backend.read_log(attempt, stream, offset, limit)
-        except NotFound:
-            events = [entry.event for entry in await self.story(job_of(attempt))]
-            leased = any(isinstance(event, AttemptLeased) and event.attempt == attempt for event in events)
-            ends = [event for event in events if isinstance(event, AttemptEnded) and event.attempt == attempt]
-            end = ends[0] if ends else None
-            if not leased or (end is not None and end.left is not False):
-                raise
-            # The node has not begun with it yet, or its folder was given up because it was empty.
-            return LogChunk(attempt=attempt, stream=stream, offset=0, data=b"", size=0, ended=end is not None)
+    async def output(self, attempt: str, out: int, err: int, limit: int) -> Output:
+        """A piece of both streams of an attempt, in order."""
+        return await self._outputs.output(attempt, out, err, limit)
 
     def retention(self, node: str | None = None) -> RetentionView:
         """How full the state directory's disk is, or a node's, and what may go."""
@@ -428,6 +414,7 @@ class Controller(Looks):
             snapshots = every(
                 SNAPSHOT_CHECK_S,
                 "snapshots",
+            tasks.create_task(self._outputs.run(), name="outputs")
                 self._snapshot_if_due,
                 clock=self._clock,
                 timeout_s=SNAPSHOT_TIMEOUT_S,
@@ -546,12 +533,28 @@ class Controller(Looks):
     async def _node_of(self, attempt: str) -> str:
         state = (await self.having(job_of(attempt))).state
         job = find_job(state, job_of(attempt))
-        device = job.attempt.device if job.attempt else job.last_device
+        if job.attempt is not None and job.attempt.id == attempt:
+            device: str | None = job.attempt.device
+        else:
+            events = [entry.event for entry in await self.story(job.id)]
+            leased = [each.device for each in events if isinstance(each, AttemptLeased) and each.attempt == attempt]
+            device = leased[-1] if leased else job.last_device
+            device = device if device in state.devices else job.last_device
         if device is None:
             raise NotFound(f"{attempt} has not been put on a device yet; there is no output")
         node = state.devices[device].spec.node
         if node not in self._links:
             raise LinkLost(f"{attempt} ran on {node}, which is no part of this fleet now")
+    def _executing(self) -> Iterator[tuple[str, Backend]]:
+        """What runs, and where."""
+        for device in self._core.state.devices.values():
+            link = self._links.get(device.spec.node)
+            if link is not None:
+                yield from ((name, link.backend) for name in device.attempts)
+
+    async def _backend_of(self, attempt: str) -> Backend:
+        return self._links[await self._node_of(attempt)].backend
+
         return node
 
     def record(self, where: str, what: str) -> None:

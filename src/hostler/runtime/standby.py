@@ -18,7 +18,7 @@ from hostler.model.errors import HostlerError, LinkLost, SchemaMismatch, StandsB
 from hostler.model.events import Entry
 from hostler.model.inputs import Asked, Drain, Input, Trouble
 from hostler.model.readings import LoopReading, Part, Readings
-from hostler.model.views import LogChunk, Status
+from hostler.model.views import LogChunk, Output, Status
 from hostler.policy.leadership import LOOK_S, Watch
 from hostler.runtime.artifacts import Artifacts
 from hostler.runtime.broadcast import Broadcast
@@ -300,6 +300,13 @@ class Standby(Looks):
         return [self._answer(each) for each in inputs]
 
     def entries(self, after: int | None) -> AsyncIterator[Entry]:
+    async def output(self, attempt: str, out: int, err: int, limit: int) -> Output:
+        """Likewise, of both streams."""
+        kept = await asyncio.to_thread(self._logs.output, attempt, out, err, limit)
+        if kept is None:
+            raise LinkLost(f"{attempt} is on a node that only the leader reaches; ask {self.leader.shown}")
+        return kept
+
         """Journal entries as they are read."""
         return self._broadcast.entries(after)
 

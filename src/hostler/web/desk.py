@@ -39,6 +39,7 @@ from hostler.model.views import (
     LogChunk,
     ModelView,
     NodeView,
+    Output,
     QueueRow,
     Status,
     SweepView,
@@ -298,6 +299,12 @@ class Desk(Protocol):
 
     def holder(self, digest: str) -> Holder | None:
         """Who has the token with this SHA-256, one that was made; `None` where nobody has, or not any more."""
+    async def output(self, attempt: str, out: int, err: int, limit: int) -> Output:
+        """A piece of both streams of an attempt in the order of their writing, from these offsets on.
+
+        Raises `LinkLost` where its node cannot be reached and nothing is kept here.
+        """
+
 
     def tokens(self) -> Sequence[TokenView]:
         """All tokens that were made and not revoked."""

@@ -15,7 +15,7 @@ from hostler.model.errors import NotFound
 from hostler.model.events import Entry
 from hostler.model.inputs import Cancel, Retry, SetPriority, Submit
 from hostler.model.record import record
-from hostler.model.views import Explanation, JobDetail, JobView
+from hostler.model.views import Explanation, JobDetail, JobView, Output
 from hostler.model.work import JobState, Priority
 from hostler.web.answers import MAX_PAGE, Name, TheDesk, answer, decode, load, read_body, tell
 from hostler.web.document import body_of
@@ -154,3 +154,22 @@ async def read_log(
         "Hostler-Log-Ended": str(piece.ended).lower(),
     }
     return Response(piece.data, headers=headers, media_type="application/octet-stream")
+
+
+@router.get("/attempts/{attempt}/output", response_model=Output)
+async def read_output(
+    desk: TheDesk,
+    attempt: Name,
+    out: Annotated[int, Query(ge=0, le=OFFSET_MAX, description="bytes of `out` ever written before it")] = 0,
+    err: Annotated[int, Query(ge=0, le=OFFSET_MAX, description="bytes of `err` ever written before it")] = 0,
+    limit: Annotated[int, Query(ge=1, le=MAX_LOG_BYTES)] = 1 << 16,
+) -> Response:
+    """A piece of both streams of an attempt, in the order in which they were written.
+
+    The next piece begins where this one ends: at `out` and `err` plus what it has of each. It is the last one when
+    `ended` is true and both streams are told up to their sizes. `seen_at` is set where the node of the attempt cannot
+    be reached: then the piece is from the newest part of what the node had told by that time.
+    """
+    if not ATTEMPT.fullmatch(attempt):
+        raise NotFound(f"there is no attempt {attempt[:100]!r}; `hostler job ID` names the attempts of a job")
+    return answer(Output, await desk.output(attempt, out, err, limit))

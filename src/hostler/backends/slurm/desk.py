@@ -16,10 +16,11 @@ from typing import Any, cast
 
 from hostler.backends.base import Facts
 from hostler.backends.channel import LINE_MAX, encoded
+from hostler.backends.output import output_of
 from hostler.backends.slurm.commands import Ran
 from hostler.model.errors import FilesError, HostlerError, LinkLost, NotFound
 from hostler.model.record import record
-from hostler.model.views import LogChunk
+from hostler.model.views import LogChunk, Output
 
 PROTOCOL = 1
 HELLO_S = 60.0
@@ -141,6 +142,15 @@ class Desk:
             size=told["size"],
             ended=bool(told.get("ended")),
         )
+
+    async def read_output(self, attempt: str, out: int, err: int, limit: int, *, ended: bool) -> Output:
+        """A piece of both streams of an attempt; `ended`: nothing more will be written. Raises `NotFound`."""
+        asked = {"attempt": attempt, "stream": "both", "offset": [out, err], "limit": limit, "ended": ended}
+        try:
+            told = await self._ask("read", asked)
+        except FilesError as error:
+            raise NotFound(f"no output of {attempt}: {error}") from error
+        return output_of("the login node", attempt, limit, told, ended=ended)
 
     async def discard(self, attempts: Sequence[str]) -> None:
         """Delete the folders of attempts."""

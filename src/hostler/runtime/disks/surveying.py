@@ -30,8 +30,10 @@ SOME = 5000
 """Artifacts that are looked up together."""
 PARTIAL = re.compile(r"objects/[0-9a-f]{2}/\.[0-9a-f]{64}\.[a-z.]{1,30}\.[\w.-]{1,300}\.tmp")
 """What is left of a file whose writer was killed; one that is written to is not old enough to go."""
-LOG = re.compile(r"(?P<attempt>[A-Za-z0-9_-]+\.[0-9]+)/(?:out|err)(?:\.offset)?")
-LOG_DRAFT = re.compile(r"\.(?P<attempt>[A-Za-z0-9_-]+\.[0-9]+)\.new/(?:out|err)(?:\.offset)?")
+LOG = re.compile(r"(?P<attempt>[A-Za-z0-9_-]+\.[0-9]+)/(?:(?:out|err)(?:\.offset)?|\.order)")
+LOG_DRAFT = re.compile(
+    r"\.(?P<attempt>[A-Za-z0-9_-]+\.[0-9]+)\.(?:new|seen)/(?:(?:out|err)(?:\.offset|\.1)?|\.order)(?:\.new)?"
+)
 WORKED = "work"
 """The folder of what stages keep for their next life."""
 WORK = re.compile(WORKED + r"/(?P<order>[0-9a-f]{64})/(?P<name>[^/]+)")
