@@ -20,5 +20,6 @@ NAMES = (
     "ray_answers",
     "requests_for_files",
     "slurm_output",
+    "snapshots",
 )
 TARGETS: tuple[Target, ...] = tuple(import_module(f"{__package__}.{name}").TARGET for name in NAMES)

@@ -74,6 +74,7 @@ TARGET = Target(
         said({"op": "get", "files": [["attempts/j1.1/out", 0], [PLACE, 1], ["attempts/j1.1/away/secret", 0]]}),
         said({"op": "missing", "files": {ABC: PUT["path"], "0" * 64: f"blobs/00/{'0' * 64}"}}),
         said({"op": "outputs", "attempt": "j1.1", "patterns": ["*", "**/x"]}, {"op": "find", "sha256": [ABC]}),
+        said({"op": "outputs", "attempt": "j1.1", "patterns": ["**"], "laid": ["a", "b/c"]}),
         said({"op": "stock", "after": "", "limit": 10}, {"op": "drop", "names": [f"{ABC}.segment.npz"], "unused_s": 0}),
         said({"op": "clear", "tree": "t1"}, {"op": "keep", "trees": ["t1"]}),
         said({"op": "at", "root": "/shelf"}, {**PUT, "path": f"{ABC[:2]}/{ABC}.segment.npz"}) + DATA,
@@ -88,6 +89,7 @@ TARGET = Target(
         "many": lambda: said({"op": "find", "sha256": [f"{at:064x}" for at in range(14_000)]}),
         "patterns": lambda: said({"op": "outputs", "attempt": "j1.1", "patterns": ["**/" * 300_000]}),
         "many patterns": lambda: said({"op": "outputs", "attempt": "j1.1", "patterns": ["a*b*c*"] * 100_000}),
+        "laid": lambda: said({"op": "outputs", "attempt": "j1.1", "patterns": ["**"], "laid": ["x" * 9] * 90_000}),
         "stars": lambda: said({"op": "outputs", "attempt": "j1.1", "patterns": ["*" * (1 << 20)]}),
     },
 )  # fmt: skip

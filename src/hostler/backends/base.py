@@ -163,7 +163,7 @@ class SuppliesFiles(Protocol):
     """A backend that brings files to its nodes."""
 
     apart: bool
-    """Whether its nodes do not see the files of this machine: every order is supplied. Else only one with a snapshot."""
+    """Whether its nodes do not see the files of this machine: every order is supplied, else one with a snapshot."""
 
     async def supply(self, order: AttemptOrder) -> AttemptOrder:
         """Bring to the node what an order names of this machine; the order in the words of the node. May take long.
@@ -293,11 +293,10 @@ def expect_few(files: Sequence[tuple[str, int]]) -> None:
     """Raise `TooMuchLeft` unless new and changed files, as path and size, are few and small enough to be fetched."""
     total = sum(size for _, size in files)
     if len(files) > CHANGED_FILES_MAX or total > CHANGED_BYTES_MAX:
-        largest = sorted(files, key=lambda file: -file[1])[:3]
+        largest = ", ".join(f"{path} ({size} bytes)" for path, size in sorted(files, key=lambda file: -file[1])[:3])
         raise TooMuchLeft(
             f"{len(files)} files with {total / 1e9:.1f} GB are new or changed, more than {CHANGED_FILES_MAX} files or "
-            f"{CHANGED_BYTES_MAX / 1e9:.1f} GB; the largest are {', '.join(f'{path} ({size} bytes)' for path, size in largest)}. "
-            "Name what is to be fetched with --output"
+            f"{CHANGED_BYTES_MAX / 1e9:.1f} GB; the largest are {largest}. Name what is to be fetched with --output"
         )
 
 

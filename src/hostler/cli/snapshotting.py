@@ -108,9 +108,8 @@ def size_words(size: int) -> str:
     """A number of bytes for people: `512 B`, `3.1 GB`."""
     if size < 1000:
         return f"{size} B"
-    value = float(size)
-    for unit in ("kB", "MB", "GB", "TB"):
-        value /= 1000
-        if value < 999.5:
-            break
+    units = iter(("kB", "MB", "GB", "TB"))
+    value, unit = size / 1000, next(units)
+    while value >= 999.5 and unit != "TB":
+        value, unit = value / 1000, next(units)
     return f"{value:.1f} {unit}" if value < 99.95 else f"{value:.0f} {unit}"

@@ -10,7 +10,15 @@ from typing import NamedTuple
 
 from hostler.agent.patterns import matcher, walk
 from hostler.model.errors import FilesError
-from hostler.snapshots.manifest import FILES_MAX, MANIFEST_BYTES_MAX, Manifest, SnapshotFile, digest_of, encode, manifest_of
+from hostler.snapshots.manifest import (
+    FILES_MAX,
+    MANIFEST_BYTES_MAX,
+    Manifest,
+    SnapshotFile,
+    digest_of,
+    encode,
+    manifest_of,
+)
 from hostler.snapshots.selection import BUILD, LeftOut, Selection, select
 from hostler.snapshots.upload import Source
 
@@ -48,7 +56,8 @@ def take(folder: Path, patterns: Sequence[str] | None = None, skip: Path | None 
     chosen = select(folder, skip) if patterns is None else _named(folder, patterns)
     if len(chosen.paths) > FILES_MAX:
         raise FilesError(
-            f"{folder} has {len(chosen.paths)} files; a snapshot takes {FILES_MAX}. Leave some out by {folder}/.hostlerignore"
+            f"{folder} has {len(chosen.paths)} files; a snapshot takes {FILES_MAX}. "
+            f"Leave some out by {folder}/.hostlerignore"
         )
     try:
         files = [_file(folder, path) for path in chosen.paths]

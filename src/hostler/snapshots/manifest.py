@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from hostler.model.errors import SpecError
@@ -106,10 +107,10 @@ def is_path(path: str) -> bool:
 
 def _refuse_clashes(manifest: Manifest) -> None:
     """A path is named once, and no file is a folder of another one."""
-    paths = {file.path for file in manifest.files}
-    if len(paths) < len(manifest.files):
-        raise SpecError("the snapshot's manifest names a path twice")
-    for path in paths:
-        parts = path.split("/")
-        if any("/".join(parts[:count]) in paths for count in range(1, len(parts))):
-            raise SpecError(f"the snapshot's path {path!r:.200} runs through a file of the same snapshot")
+    # With NUL for the slash, what is below a path follows it at once.
+    paths = sorted((file.path for file in manifest.files), key=lambda path: path.replace("/", "\0"))
+    for path, following in pairwise(paths):
+        if following == path:
+            raise SpecError("the snapshot's manifest names a path twice")
+        if following.startswith(f"{path}/"):
+            raise SpecError(f"the snapshot's path {following!r:.200} runs through a file of the same snapshot")

@@ -165,7 +165,9 @@ class SnapshotStore:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != sha256:
             partial.unlink()
-            raise FilesChanged(f"a file came with the SHA-256 {found} instead of {sha256}: it changed while it was sent")
+            raise FilesChanged(
+                f"a file came with the SHA-256 {found} instead of {sha256}: it changed while it was sent"
+            )
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         partial.replace(path)
 
@@ -183,8 +185,8 @@ class SnapshotStore:
         free = shutil.disk_usage(self._root).free - SPARE_BYTES
         if size > free:
             raise FilesError(
-                f"{self._root} has no room for {size} bytes: {max(free, 0)} are free beside the {SPARE_BYTES >> 30} GiB "
-                "that are kept free. Make room there, or send less"
+                f"{self._root} has no room for {size} bytes: {max(free, 0)} are free beside the "
+                f"{SPARE_BYTES >> 30} GiB that are kept free. Make room there, or send less"
             )
 
     def _copy(self, sha256: str, size: int, path: Path) -> None:
@@ -196,7 +198,9 @@ class SnapshotStore:
                 raise FilesError(f"{source} of the snapshot is gone. Submit the job again from its folder") from error
             raise
         if path.stat().st_size != size:
-            raise FilesError(f"{source} of the snapshot is damaged: it has not {size} bytes. Delete it and submit again")
+            raise FilesError(
+                f"{source} of the snapshot is damaged: it has not {size} bytes. Delete it and submit again"
+            )
 
     def _named(self, folder: str) -> list[Path]:
         return [path for path in self._root.glob(f"{folder}/*") if SHA256.fullmatch(path.name)]

@@ -27,7 +27,7 @@ class SnapshotView:
 
     digest: str
     missing: Mapping[str, int]
-    """By SHA-256 of a missing content, the bytes of it that are here already. Empty: jobs may start from the snapshot."""
+    """By SHA-256 of a missing content, the bytes of it that are here. Empty: jobs may start from the snapshot."""
 
 
 @record
