@@ -20,7 +20,7 @@ import pytest
 
 from hostler.snapshots.store import SnapshotStore
 from tests.backends.ssh import sshd
-from tests.integration.conftest import START_S, Fleet, Said, a_fleet, command, until
+from tests.integration.conftest import START_S, Fleet, Said, a_fleet, command, kill_below, until
 
 TRAIN = """
 import pathlib, sys
@@ -84,6 +84,7 @@ def over_ssh(stack: ExitStack, folder: Path) -> Fleet:
 def by_dial_in(stack: ExitStack, folder: Path) -> Fleet:
     node = {"name": "far", "backend": "dialin", "cpu_slots": 1, "gpus": "none", "python": sys.executable}
     node["dir"] = str(folder / "far side")
+    stack.callback(kill_below, folder)  # what calls from the node outlives the controller
     fleet = stack.enter_context(
         a_fleet(folder, nodes=[node], dialin={"listen": "127.0.0.1:0"}, state_dir="state", api={"port": 0})
     )

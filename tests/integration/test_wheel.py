@@ -30,6 +30,7 @@ from packaging.utils import canonicalize_name
 
 from hostler.client import Client, address_in
 from hostler.model.errors import LinkError
+from tests.backends.ssh import sshd
 from tests.integration.conftest import kill_below, until
 from tests.patience import PATIENCE_S
 
@@ -154,6 +155,59 @@ def test_wheel_runs_a_submitted_job(controller: Client, installed: Installed) ->
     name = installed.run("hostler", "submit", "--", "python3", "-c", "print(6 * 7)").strip()
     until(lambda: controller.job(name)["job"]["state"] == "done", f"{name} being done", log=installed.log.read_text)
     assert installed.run("hostler", "logs", name) == "42\n"
+
+
+TRAIN = """
+import pathlib
+print("training on", pathlib.Path("data.txt").read_text())
+pathlib.Path("model.pt").write_text("trained")
+"""
+
+
+@pytest.fixture
+def newcomer(installed: Installed, tmp_path: Path) -> Iterator[Installed]:
+    """A home that no Hostler has used, with a project and an SSH host in ~/.ssh/config."""
+    if sshd.MISSING is not None:
+        pytest.skip(sshd.MISSING)
+    made = Installed(installed.bin, tmp_path / "home")
+    (made.home / ".ssh").mkdir(parents=True, mode=0o700)
+    made.project.mkdir()
+    (made.project / "train.py").write_text(TRAIN)
+    (made.project / "data.txt").write_text("four words of text")
+    with sshd.running(tmp_path / "rig") as rig:
+        (made.home / ".ssh" / "config").write_text(
+            f"Host rig\n  HostName 127.0.0.1\n  Port {rig.port}\n  IdentityFile {rig.folder}/client\n"
+        )
+        yield made
+        kill_below(tmp_path)
+
+
+def test_newcomer_fetches_a_model_from_an_ssh_host_in_six_commands(newcomer: Installed) -> None:
+    """The first command, `pip install`, has been typed: its environment is `installed`."""
+    nodes = newcomer.run("hostler", "nodes", "import", str(newcomer.home / ".ssh" / "config"))
+    (newcomer.project / "fleet.yaml").write_text(nodes)
+    newcomer.run("hostler", "nodes", "trust", "fleet.yaml", "--yes")
+    with newcomer.log.open("wb") as log:
+        up = subprocess.Popen(
+            [newcomer.bin / "hostler", "up", "--port", "0", "fleet.yaml"],
+            cwd=newcomer.project,
+            env=newcomer.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        client = Client.from_state_dir(newcomer.state)
+        until(lambda: is_up(up, client, newcomer.log), "the controller", log=newcomer.log.read_text)
+        assert newcomer.run("hostler", "submit", "--follow", "--", "python3", "train.py").splitlines() == [
+            "j1",
+            "training on four words of text",
+        ]
+        newcomer.run("hostler", "fetch", "j1", "results")
+    finally:
+        up.kill()
+        up.wait(PATIENCE_S)
+    assert (newcomer.project / "results" / "model.pt").read_text() == "trained"
 
 
 def test_wheel_contains_the_licences_of_vendored_packages(wheel: Path) -> None:
