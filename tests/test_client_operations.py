@@ -151,7 +151,8 @@ def names() -> set[str]:
 def asked(served: Window) -> set[tuple[str, str]]:
     """Methods and paths that were asked for so far, by the metrics of the server itself."""
     text = served.get("/metrics").body.decode()
-    return set(re.findall(r'hostler_http_request_duration_seconds_count\{method="(\w+)",route="([^"]+)"', text))
+    found = re.findall(r'hostler_http_request_duration_seconds_count\{method="(\w+)",route="([^"]+)"', text)
+    return {(method, route.replace(":path}", "}")) for method, route in found}
 
 
 @functools.cache
@@ -164,8 +165,8 @@ def ask_all(client: Client) -> Mapping[str, Any]:
     """Every reader, then every writer, as a program that waits asks them."""
     said = {name: _gathered(getattr(client, name)(*args)) for name, args in READS.items()}
     said["log"] = client.log(f"{client.job(SCRIPT)['job']['id']}.1", offset=-7)
-    said |= {name: write(client) for name, write in WRITES.items()}
     said["output"] = client.output(f"{client.job(SCRIPT)['job']['id']}.1", out=2)
+    said |= {name: write(client) for name, write in WRITES.items()}
     assert b"".join(client.content(ARTIFACT)) == FILES[0]
     with tempfile.TemporaryDirectory() as folder:
         (row,) = client.fetch(LEFT, folder)
@@ -178,8 +179,8 @@ async def await_all(client: AsyncClient) -> Mapping[str, Any]:
     said = {name: await _awaited(getattr(client, name)(*args)) for name, args in READS.items()}
     job = await client.job(SCRIPT)
     said["log"] = await client.log(f"{job['job']['id']}.1", offset=-7)
-    for name, write in WRITES.items():
     said["output"] = await client.output(f"{job['job']['id']}.1", out=2)
+    for name, write in WRITES.items():
         said[name] = await write(client)
     assert b"".join([each async for each in client.content(ARTIFACT)]) == FILES[0]
     with tempfile.TemporaryDirectory() as folder:

@@ -30,6 +30,7 @@ from hostler.core.loop.views import config_view, dataset_views, history_view, mo
 from hostler.core.machine import story
 from hostler.core.metering.rows import present
 from hostler.core.naming import find_jobs
+from hostler.core.notes import notes_of
 from hostler.core.readings import gist, readings
 from hostler.core.views import (
     find_job,
@@ -85,12 +86,13 @@ from hostler.model.views import (
     LedgerProof,
     LedgerView,
     LogChunk,
-    ModelView,
     Output,
     OutputPiece,
+    ModelView,
     NodeView,
     QueueRow,
     Status,
+    SubmitNote,
     SweepView,
 )
 from hostler.model.work import JobState, WorkKind
@@ -191,6 +193,9 @@ class CoreDesk:
 
     def explain(self, name: str) -> Explanation:
         return explain_job(self._state, self._index, find_job(self._state, name))
+
+    def notes(self, ids: Sequence[str]) -> Sequence[SubmitNote]:
+        return notes_of(self._state, self._index, [self._state.jobs[name] for name in ids])
 
     def queue(self, limit: int, after: Sequence[str] = ()) -> Sequence[QueueRow]:
         return queue_rows(self._state, self._index, limit, after)
@@ -408,18 +413,6 @@ class CoreDesk:
             ended=attempt in self.ended,
         )
 
-    def holder(self, digest: str) -> Holder | None:
-        return access.holder(self._state, digest, self.driver.now)
-
-    def tokens(self) -> Sequence[TokenView]:
-        return access.token_views(self._state, self.driver.now)
-
-    async def audit(self, before: int | None, limit: int) -> Sequence[AuditView]:
-        told = reversed(access.audit_views(self.driver.entries))
-        return [view for view in told if before is None or view.seq < before][:limit]
-
-    async def tell(self, *inputs: Input) -> Sequence[Any]:
-        before = len(self.driver.entries)
     async def output(self, attempt: str, out: int, err: int, limit: int) -> Output:
         if attempt == "unreachable.1":
             raise LinkLost("the node does not answer")
@@ -434,6 +427,18 @@ class CoreDesk:
         sizes = {"out_size": len(first), "err_size": len(second)}
         return Output(attempt=attempt, out=out, err=err, pieces=pieces, **sizes, ended=attempt in self.ended)
 
+    def holder(self, digest: str) -> Holder | None:
+        return access.holder(self._state, digest, self.driver.now)
+
+    def tokens(self) -> Sequence[TokenView]:
+        return access.token_views(self._state, self.driver.now)
+
+    async def audit(self, before: int | None, limit: int) -> Sequence[AuditView]:
+        told = reversed(access.audit_views(self.driver.entries))
+        return [view for view in told if before is None or view.seq < before][:limit]
+
+    async def tell(self, *inputs: Input) -> Sequence[Any]:
+        before = len(self.driver.entries)
         self.driver.tell(*inputs)
         if self._kept is not None:
             self._kept.sync()

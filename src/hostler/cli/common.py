@@ -38,14 +38,19 @@ def client(chosen: Path | None, **options: float) -> Client:
     """The controller that `$HOSTLER_URL` names, or else that of the state directory; `--state-dir` wins over both."""
     from hostler.client import Client
 
-    if os.environ.get("HOSTLER_URL") and not _is_asked_for(chosen):
+    if not is_here(chosen):
         return Client.from_environment(os.environ, **options)
     return Client.from_state_dir(directory(chosen), **options)
 
 
+def is_here(chosen: Path | None) -> bool:
+    """Whether the controller is found by its state directory, and so on this machine."""
+    return not os.environ.get("HOSTLER_URL") or _is_asked_for(chosen)
+
+
 def local_results(chosen: Path | None) -> Path | None:
     """The folder of files that jobs left, if this machine has it; `None`: the controller is on another one."""
-    if os.environ.get("HOSTLER_URL") and not _is_asked_for(chosen):
+    if not is_here(chosen):
         return None
     folder = directory(chosen) / "results"
     return folder if folder.is_dir() else None

@@ -87,6 +87,18 @@ class Rows(list[T]):
         return rows_html(self)
 
 
+class Submitted(tuple[str, ...]):
+    """The ids of submitted jobs."""
+
+    notes: Sequence[Mapping[str, Any]]
+    """Which of them no device can take now: `job`, `count`, `fits`, `why` (`shapes.SubmitNote`)."""
+
+    def __new__(cls, ids: Sequence[str], notes: Sequence[Mapping[str, Any]]) -> Submitted:
+        made = super().__new__(cls, ids)
+        made.notes = notes
+        return made
+
+
 class Page(NamedTuple):
     """An answer that is not the whole of it, and the way to the next part."""
 

@@ -14,6 +14,7 @@ from hostler.client.calls import (
     LogPiece,
     Pages,
     Rows,
+    Submitted,
     View,
     binary,
     by_name,
@@ -81,10 +82,13 @@ class Operations:
         return pages("/jobs", state=list(states), after=after)
 
     @operation
-    def submit(self, specs: Sequence[Mapping[str, Any]], key: str | None = None) -> Answer[tuple[str, ...]]:
+    def submit(
+        self, specs: Sequence[Mapping[str, Any]], key: str | None = None, *, strict: bool = False
+    ) -> Answer[Submitted]:
         """Submit jobs (`shapes.JobSpecInput`), all or none; returns their ids in order.
 
-        Whoever asks the same again under the same idempotency `key`, within a day, gets the ids of the first time.
+        The same request under the same idempotency `key`, within a day, is answered with the ids of the first time.
+        `notes` of the answer has the jobs that no device can take as the fleet is now; `strict` refuses them.
         """
         told = yield from write("POST", "/jobs", list(specs), key)
         return tuple(told["ids"])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import artifacts, draining, fetching, judging, past, pools, restoring, sweeping
+from hostler.core import artifacts, draining, fetching, judging, notes, past, pools, restoring, sweeping
 from hostler.core.access import intake as access
 from hostler.core.alerting import intake as alerting
 from hostler.core.care import intake as care
@@ -62,6 +62,8 @@ def _begin(state: State, index: Index, given: inputs.Begin, emit: Emit) -> None:
 
 def _submit(state: State, index: Index, given: inputs.Submit, emit: Emit) -> tuple[str, ...]:
     ids, fresh = admit(state, given.specs)
+    if given.strict:
+        notes.expect_none(state, index, fresh)
     for event in fresh:
         emit(event)
     for event in fresh:

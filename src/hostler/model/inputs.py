@@ -60,6 +60,8 @@ class Submit:
     """Do these jobs; all of them or, if one cannot be, none."""
 
     specs: tuple[JobSpec, ...]
+    strict: bool = False
+    """Whether it is refused where no device can take one of them as the fleet is now."""
 
 
 @record

@@ -144,6 +144,19 @@ class JobDetail:
 
 
 @record
+class SubmitNote:
+    """Submitted jobs that no device can take as the fleet is now, and why."""
+
+    job: str
+    """The first of them."""
+    count: int
+    """How many there are."""
+    fits: bool
+    """Whether they fit on a device, which is held or out of reach; else they fit on none."""
+    why: str
+
+
+@record
 class PressureView:
     """A signal that presses on a node or on the queue, and what is held back for it."""
 

@@ -15,6 +15,7 @@ from hostler.core.listed import device_ids, fleet_view, intervals, placed_device
 from hostler.core.loop.intake import find_config
 from hostler.core.loop.state import Config
 from hostler.core.loop.views import config_view, dataset_views, history_view, model_views
+from hostler.core.notes import notes_of
 from hostler.core.readings import gist
 from hostler.core.state import sweep_payload
 from hostler.core.views import (
@@ -60,6 +61,7 @@ from hostler.model.views import (
     NodeView,
     QueueRow,
     Status,
+    SubmitNote,
     SweepView,
 )
 from hostler.model.work import JobState, WorkKind
@@ -132,6 +134,11 @@ class Looks:
     def explain(self, name: str) -> Explanation:
         """Why a job waits, or runs where it runs."""
         return explain_job(self._core.state, self._core.index, find_job(self._core.state, name))
+
+    def notes(self, ids: Sequence[str]) -> Sequence[SubmitNote]:
+        """Which of these jobs no device can take now."""
+        jobs = self._core.state.jobs
+        return notes_of(self._core.state, self._core.index, (jobs[name] for name in ids if name in jobs))
 
     def queue(self, limit: int, after: Sequence[str] = ()) -> Sequence[QueueRow]:
         """What goes next."""

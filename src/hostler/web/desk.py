@@ -42,6 +42,7 @@ from hostler.model.views import (
     Output,
     QueueRow,
     Status,
+    SubmitNote,
     SweepView,
 )
 from hostler.model.work import JobState, WorkKind
@@ -137,6 +138,9 @@ class Desk(Protocol):
 
     def explain(self, name: str) -> Explanation:
         """Why a job waits, or runs where it runs."""
+
+    def notes(self, ids: Sequence[str]) -> Sequence[SubmitNote]:
+        """Which of these jobs no device can take as the fleet is now, one note for each reason."""
 
     def queue(self, limit: int, after: Sequence[str] = ()) -> Sequence[QueueRow]:
         """What goes next, in order, behind the last of the jobs `after` that still waits.

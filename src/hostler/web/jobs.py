@@ -15,7 +15,7 @@ from hostler.model.errors import NotFound
 from hostler.model.events import Entry
 from hostler.model.inputs import Cancel, Retry, SetPriority, Submit
 from hostler.model.record import record
-from hostler.model.views import Explanation, JobDetail, JobView, Output
+from hostler.model.views import Explanation, JobDetail, JobView, Output, SubmitNote
 from hostler.model.work import JobState, Priority
 from hostler.web.answers import MAX_PAGE, Name, TheDesk, answer, decode, load, read_body, tell
 from hostler.web.document import body_of
@@ -38,6 +38,8 @@ class Submitted:
     """Ids of submitted jobs, in the order of their specs."""
 
     ids: tuple[str, ...]
+    notes: tuple[SubmitNote, ...] = ()
+    """Those that no device can take as the fleet is now: at most 20 reasons."""
 
 
 @record
@@ -78,7 +80,11 @@ async def list_jobs(
 
 
 @router.post("/jobs", response_model=Submitted, status_code=201, openapi_extra=body_of("JobSpec", many=True))
-async def submit_jobs(desk: TheDesk, request: Request) -> Response:
+async def submit_jobs(
+    desk: TheDesk,
+    request: Request,
+    strict: Annotated[bool, Query(description="submit nothing if no device can take one of them now")] = False,
+) -> Response:
     """Submit jobs: all of them or, if one cannot be, none. A known key with an equal spec is the job it was."""
     specs = codec.load_specs(decode(await read_body(request)))
     ids = await tell(request, Submit(specs=specs))

@@ -1,0 +1,73 @@
+"""Notes at submission: what will not run, as far as the controller and the files here tell."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hostler.cli.show import clean
+from hostler.model.errors import UsageError
+
+NOTES_MOST = 20
+INTERPRETER = re.compile(r"(?:python[\d.]*|pypy[\d.]*|bash|sh|dash|zsh|node|perl|Rscript|julia|ruby)")
+SUFFIXES = (".py", ".sh", ".bash", ".js", ".mjs", ".pl", ".R", ".r", ".jl", ".rb")
+"""How the names of scripts end: the same as in `agent.procs`, which looks on the node."""
+
+
+def expect_files(specs: Sequence[Mapping[str, Any]], *, strict: bool, here: bool) -> None:
+    """Print a note for each program or script that is missing here; with `strict` raise `UsageError` for the first.
+
+    `here`: the controller, and so a node perhaps, is on this machine.
+    """
+    found = dict.fromkeys(why for spec in specs if (why := _missing(spec, here=here)) is not None)
+    for why in list(found)[:NOTES_MOST]:
+        if strict:
+            raise UsageError(f"{why}. Nothing was submitted, as --strict asks")
+        _print(why)
+
+
+def print_notes(notes: Sequence[Mapping[str, Any]]) -> None:
+    """Print what the controller tells of submitted jobs that no device can take."""
+    for note in notes:
+        several = note["count"] > 1
+        jobs = f"{note['job']} and {note['count'] - 1} more" if several else note["job"]
+        fits = "cannot start now" if note["fits"] else "fit on no device" if several else "fits on no device"
+        _print(f"{jobs} {fits}: {note['why']}")
+
+
+def _print(note: str) -> None:
+    print(f"note: {clean(note)}", file=sys.stderr)
+
+
+def _missing(spec: Mapping[str, Any], *, here: bool) -> str | None:
+    """What of a script's command is not in its folder, or, of its program, not in the PATH here."""
+    payload = spec["payload"]
+    if payload["kind"] != "script":
+        return None
+    folder = None if payload.get("cwd") is None else Path(payload["cwd"])
+    return next(_faults(payload["argv"], folder, here=here), None)
+
+
+def _faults(argv: Sequence[str], folder: Path | None, *, here: bool) -> Iterator[str]:
+    program = argv[0]
+    if "/" in program and not os.path.isabs(program):
+        yield from _fault_in(folder, program, "program")
+    elif here and "/" not in program and program != "{python}" and shutil.which(program) is None:
+        yield f"there is no program {program!r} in the PATH here; correct the command unless a node has it"
+    is_script = INTERPRETER.fullmatch(program.rpartition("/")[2]) and len(argv) > 1 and argv[1].endswith(SUFFIXES)
+    if is_script and not argv[1].startswith("-") and not os.path.isabs(argv[1]):
+        yield from _fault_in(folder, argv[1], "file")
+
+
+def _fault_in(folder: Path | None, path: str, what: str) -> Iterator[str]:
+    if folder is None:
+        yield f"there is no {what} {path!r} in the empty folder in which the job starts (--own-dir)"
+    elif not (folder / path).exists():
+        yield f"there is no {what} {path!r} in {folder}; correct the command or --cwd"
+    elif what == "program" and not os.access(folder / path, os.X_OK):
+        yield f"{path!r} in {folder} cannot be executed; `chmod +x {path}` makes it a program"

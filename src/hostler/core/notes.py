@@ -1,0 +1,117 @@
+"""Notes at submission: jobs that no device can take as the fleet is now, and why, one note for each reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from hostler.core import cordons
+from hostler.core.index import Index
+from hostler.core.state import Job, State
+from hostler.core.stuck import never_on
+from hostler.core.trust import decide as trust
+from hostler.model.errors import SpecError
+from hostler.model.events import JobSubmitted
+from hostler.model.fleet import Link, NodeSpec
+from hostler.model.views import SubmitNote
+from hostler.model.work import JobState
+from hostler.policy.fit import Gate, Refusal
+
+NOTES_MOST = 20
+WAYS_MOST = 200
+"""Different needs of one submission that are looked at: each may be asked of every device."""
+REASONS = 3
+KINDS = {"gpu": ("a GPU", "CPU slot"), "cpu": ("a CPU slot", "GPU")}
+
+
+def notes_of(state: State, index: Index, jobs: Iterable[Job]) -> Sequence[SubmitNote]:
+    """Of these jobs, those that wait and that no device can take now; at most `NOTES_MOST` reasons."""
+    known: dict[object, tuple[bool, str] | None] = {}
+    found: dict[tuple[bool, str], list[str]] = {}
+    for job in jobs:
+        if job.state is not JobState.PENDING:
+            continue
+        way = job.spec.work, job.spec.resources, _is_in_place(job)
+        if way not in known and len(known) < WAYS_MOST:
+            known[way] = _fault(state, index, job)
+        fault = known.get(way)
+        if fault is not None:
+            found.setdefault(fault, []).append(job.id)
+    return [
+        SubmitNote(job=names[0], count=len(names), fits=fits, why=why)
+        for (fits, why), names in list(found.items())[:NOTES_MOST]
+    ]
+
+
+def expect_none(state: State, index: Index, fresh: Iterable[JobSubmitted]) -> None:
+    """Raise `SpecError` if there is a note on a job that is about to be submitted."""
+    jobs = [
+        Job(id=each.job, number=int(each.job[1:]), spec=each.spec, priority=each.spec.priority, submitted_at=state.at)
+        for each in fresh
+    ]
+    names = {job.id: job.spec.name for job in jobs}
+    for note in notes_of(state, index, jobs):
+        more = f" and {note.count - 1} more" if note.count > 1 else ""
+        what = "cannot start now" if note.fits else "cannot run on any device"
+        raise SpecError(f"job {names[note.job]!r}{more} {what}: {note.why}. Nothing was submitted, as strict asks")
+
+
+def _fault(state: State, index: Index, job: Job) -> tuple[bool, str] | None:
+    """Whether the job fits on a device, and why none can take it now; `None` where one can, if it is not taken."""
+    members = {cls: names for cls, names in index.members.items() if names}
+    if not members:
+        return False, "the fleet has no devices yet"
+    refused = {cls: never_on(state, index, job.spec.resources, job.spec.work, cls) for cls in members}
+    if all(refused.values()):
+        said = [(each, len(members[cls])) for cls, each in refused.items() if each is not None]
+        return False, _no_such_kind(state, job, said) or _listed(said)
+    held: list[tuple[Refusal, int]] = []
+    for name in (name for cls, names in members.items() if refused[cls] is None for name in names):
+        refusal = _hold(state, index, job, name)
+        if refusal is None:
+            return None
+        held.append((refusal, 1))
+    return True, _listed(held)
+
+
+def _hold(state: State, index: Index, job: Job, name: str) -> Refusal | None:
+    """What keeps everything off a device, or this job off its node, until somebody changes it."""
+    node = state.nodes[state.devices[name].spec.node]
+    if node.link is not Link.UP:
+        why = f"{node.spec.name} is out of reach: {node.trouble or 'it does not answer'}"
+        return Refusal(gate=Gate.LINK, why=why)
+    if _is_in_place(job) and node.spec.apart:
+        return _elsewhere(node.spec)
+    return cordons.gate(state, node.spec.name) or trust.gate(state, name, index.now)
+
+
+def _elsewhere(node: NodeSpec) -> Refusal:
+    return Refusal(gate=Gate.LINK, why=f"the folder that it runs in is not on {node.name}")
+
+
+def _is_in_place(job: Job) -> bool:
+    return bool(getattr(job.spec.payload, "in_place", False))
+
+
+def _no_such_kind(state: State, job: Job, said: Sequence[tuple[Refusal, int]]) -> str | None:
+    """In plain words: there is no GPU where one is needed, or no CPU slot."""
+    known = KINDS.get(job.spec.resources.device)
+    if known is None or any(refusal.gate is not Gate.KIND for refusal, _ in said):
+        return None
+    wanted, other = known
+    count = sum(count for _, count in said)
+    where = next(iter(state.nodes)) if len(state.nodes) == 1 else "the fleet"
+    return f"needs {wanted}, and {where} has none ({count} {other}{'' if count == 1 else 's'})"
+
+
+def _listed(said: Sequence[tuple[Refusal, int]]) -> str:
+    """The most frequent reasons, each in the words about one device, with the number of devices it holds for."""
+    counts: Counter[Gate] = Counter()
+    words: dict[Gate, str] = {}
+    for refusal, count in said:
+        counts[refusal.gate] += count
+        words.setdefault(refusal.gate, refusal.why)
+    return "; ".join(
+        f"{words[gate]} ({gate}, {count} device{'' if count == 1 else 's'})"
+        for gate, count in counts.most_common(REASONS)
+    )
