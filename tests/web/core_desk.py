@@ -99,6 +99,7 @@ from hostler.model.work import JobState, WorkKind
 from hostler.runtime.past import JobLooks
 from hostler.runtime.results import content_of, files_of
 from hostler.runtime.usage import gathered, hours_of
+from hostler.snapshots.store import SnapshotStore
 from hostler.web.app import make_app
 from hostler.web.desk import Content, FileContent, Piece
 from hostler.web.door import Door
@@ -126,6 +127,7 @@ class CoreDesk:
         self.results = Path("/nowhere")
         """The folder of files that jobs left."""
         self._kept: Kept | None = None
+        self._snapshots: SnapshotStore | None = None
         self.may_go: list[DoomedFile] = []
         self.buried: list[TombView] = []
         self._cleaned: dict[str, CleanView] = {}
@@ -396,6 +398,11 @@ class CoreDesk:
 
     def replication(self) -> ReplicationView:
         return self.kept.stock.replication(self.kept.replicator)
+
+    def snapshots(self) -> SnapshotStore:
+        if self._snapshots is None:
+            self._snapshots = SnapshotStore(Path(tempfile.mkdtemp(prefix="snapshots-")))
+        return self._snapshots
 
     async def log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
         if attempt == "unreachable.1":

@@ -31,11 +31,13 @@ from hostler.client.calls import (
     whole,
     write,
 )
+from hostler.client.snapshots import send_snapshot
 
 if TYPE_CHECKING:
     import os
 
     from hostler.client import shapes
+    from hostler.snapshots.folder import FolderSnapshot
 
 
 class Operations:
@@ -90,8 +92,17 @@ class Operations:
         The same request under the same idempotency `key`, within a day, is answered with the ids of the first time.
         `notes` of the answer has the jobs that no device can take as the fleet is now; `strict` refuses them.
         """
-        told = yield from write("POST", "/jobs", list(specs), key)
-        return tuple(told["ids"])
+        told = yield from write("POST", "/jobs", list(specs), key, strict="true" if strict else None)
+        return Submitted(told["ids"], told.get("notes", ()))
+
+    @operation
+    def send_snapshot(self, snapshot: FolderSnapshot, sent: Callable[[int], None] | None = None) -> Answer[str]:
+        """Send what the controller lacks of a folder's files; returns the digest that job specs name.
+
+        `sent` is called with the bytes of each request. A cut connection is taken up where it broke. Raises
+        `FilesChanged` where a file changed since the snapshot was taken.
+        """
+        return send_snapshot(snapshot, sent)
 
     @operation
     def job(self, name: str) -> Answer[shapes.JobDetail]:
@@ -156,6 +167,11 @@ class Operations:
         return log_piece(f"/attempts/{part(attempt)}/log", stream=stream, offset=offset, limit=limit)
 
     @operation
+    def output(self, attempt: str, out: int = 0, err: int = 0, limit: int = 1 << 20) -> Answer[shapes.Output]:
+        """Both streams of an attempt in the order of their writing, from these offsets on; at most `limit` bytes."""
+        return get(f"/attempts/{part(attempt)}/output", out=out, err=err, limit=limit)
+
+    @operation
     def rl(self, name: str) -> Answer[shapes.RlDetail]:
         """What a job that learns by reinforcement told of itself."""
         return get(f"/rl/{part(name)}")
@@ -169,11 +185,6 @@ class Operations:
     def rl_picture(self, name: str, env: int) -> Answer[bytes]:
         """The last picture of one of its environments, a PNG. Raises `NotFound` where there is none yet."""
         return binary(f"/rl/{part(name)}/pictures/{env}")
-
-    @operation
-    def output(self, attempt: str, out: int = 0, err: int = 0, limit: int = 1 << 20) -> Answer[shapes.Output]:
-        """Both streams of an attempt in the order of their writing, from these offsets on; at most `limit` bytes."""
-        return get(f"/attempts/{part(attempt)}/output", out=out, err=err, limit=limit)
 
     @operation
     def sweeps(self) -> Answer[Rows[shapes.SweepView]]:

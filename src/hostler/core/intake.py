@@ -219,9 +219,7 @@ def _fetched(state: State, index: Index, given: inputs.Fetched, emit: Emit) -> N
         return
     ended = fetching.told(job.attempt.ended)
     files = tuple(map(legible, given.files))  # names of files are bytes, and need not be text
-    emit(
-        events.FilesFetched(attempt=given.attempt, files=files, error=given.error, unfetched=given.unfetched)
-    )
+    emit(events.FilesFetched(attempt=given.attempt, files=files, error=given.error, unfetched=given.unfetched))
     if given.error is None or job.cancelling is not None:
         judging.judge(state, index, job, ended, emit)
     else:

@@ -42,14 +42,15 @@ from hostler.runtime.fitting import Fitter
 from hostler.runtime.gathering import Gatherer
 from hostler.runtime.hearing import Hearing
 from hostler.runtime.inheriting import inherit
+from hostler.runtime.job_files import SnapshotPruner
 from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.link import Link, hang_up_in_time
 from hostler.runtime.looking import Looks
 from hostler.runtime.loops import every
 from hostler.runtime.losing import Losses, left_out
 from hostler.runtime.notifying import Notifier
-from hostler.runtime.parts import COMMANDS, COMPACTION, JOURNAL, PLANS, RATINGS, SNAPSHOTS, parts
 from hostler.runtime.outputs import Outputs
+from hostler.runtime.parts import COMMANDS, COMPACTION, JOURNAL, PLANS, RATINGS, SNAPSHOTS, parts
 from hostler.runtime.past import PastJobs
 from hostler.runtime.places import Places, located, recall, troubles
 from hostler.runtime.planner import Planner
@@ -65,6 +66,7 @@ from hostler.runtime.verdicts import Verdicts
 from hostler.runtime.vitals import Vitals
 from hostler.runtime.writer import Writer
 from hostler.settings import Telling
+from hostler.snapshots.store import SnapshotStore
 from hostler.store.catalogue import NOTED
 from hostler.web.desk import Piece
 from hostler.web.rl.trails import Trails
@@ -133,6 +135,7 @@ class Controller(Looks):
         self._pump = Pump(self._core, self._writer, clock, execute, publish)
         self._fleet_nodes = frozenset(backends)
         self._logs = KeptLogs(directory.logs)
+        self._snapshots = SnapshotStore(directory.snapshots)
         self._fitter = Fitter(vitals.beside(RATINGS, self._pump.post))
         self._planner = Planner(vitals.beside(PLANS, self._pump.post))
         self._alert_origins = alert_origins or {}
@@ -148,12 +151,12 @@ class Controller(Looks):
         self._links = {name: self._linked(name, each) for name, each in {**backends, **old}.items()}
         self._node_cleaner = self._cleaner_of_nodes(keeping, copies)
         self._hours = Hours(self._core, self._journal, self._now, self.tell, keep_usage_s)
-        self._writer_death: asyncio.Future[None] | None = None
-        self._running: asyncio.Task[None] | None = None
-        self._draining = asyncio.Event()
         self._outputs = Outputs(
             self._logs, clock, self._backend_of, self.story, self._executing, partial(self.record, "outputs")
         )
+        self._writer_death: asyncio.Future[None] | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._draining = asyncio.Event()
         self._until_idle = False
         self._over = asyncio.Event()
         self.store_trouble: StoreError | None = None
@@ -228,6 +231,10 @@ class Controller(Looks):
     def targets(self) -> Sequence[TargetView]:
         """Where alerts are told, and how that goes."""
         return self._notifier.targets()
+
+    def snapshots(self) -> SnapshotStore:
+        """The files that jobs start from."""
+        return self._snapshots
 
     async def log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
         """A piece of one stream of an attempt."""
@@ -407,6 +414,7 @@ class Controller(Looks):
             tasks.create_task(self._scrubber.run(), name="scrubber")
             tasks.create_task(self._clean(), name="disks")
             tasks.create_task(self._compactor.run(), name="compaction")
+            tasks.create_task(self._outputs.run(), name="outputs")
             if self._term.tenure is not None:
                 tasks.create_task(hang_up_in_time(self._term.tenure, self._links, self._clock), name="tenure")
             for link in self._links.values():
@@ -414,7 +422,6 @@ class Controller(Looks):
             snapshots = every(
                 SNAPSHOT_CHECK_S,
                 "snapshots",
-            tasks.create_task(self._outputs.run(), name="outputs")
                 self._snapshot_if_due,
                 clock=self._clock,
                 timeout_s=SNAPSHOT_TIMEOUT_S,
@@ -422,6 +429,8 @@ class Controller(Looks):
             )
             tasks.create_task(snapshots, name="snapshots")
             tasks.create_task(self._hours.run(self._clock, self.record), name="hours")
+            pruner = SnapshotPruner(self._core, self._snapshots)
+            tasks.create_task(pruner.run(self._clock, self.record), name="snapshots of jobs")
 
     async def _clean(self) -> None:
         """Nothing is deleted before it is known what of the copies is not here."""
@@ -530,6 +539,16 @@ class Controller(Looks):
             if node in self._links:
                 self._links[node].give(group)
 
+    def _executing(self) -> Iterator[tuple[str, Backend]]:
+        """What runs, and where."""
+        for device in self._core.state.devices.values():
+            link = self._links.get(device.spec.node)
+            if link is not None:
+                yield from ((name, link.backend) for name in device.attempts)
+
+    async def _backend_of(self, attempt: str) -> Backend:
+        return self._links[await self._node_of(attempt)].backend
+
     async def _node_of(self, attempt: str) -> str:
         state = (await self.having(job_of(attempt))).state
         job = find_job(state, job_of(attempt))
@@ -545,16 +564,6 @@ class Controller(Looks):
         node = state.devices[device].spec.node
         if node not in self._links:
             raise LinkLost(f"{attempt} ran on {node}, which is no part of this fleet now")
-    def _executing(self) -> Iterator[tuple[str, Backend]]:
-        """What runs, and where."""
-        for device in self._core.state.devices.values():
-            link = self._links.get(device.spec.node)
-            if link is not None:
-                yield from ((name, link.backend) for name in device.attempts)
-
-    async def _backend_of(self, attempt: str) -> Backend:
-        return self._links[await self._node_of(attempt)].backend
-
         return node
 
     def record(self, where: str, what: str) -> None:

@@ -36,6 +36,7 @@ from hostler.runtime.stock import Stock
 from hostler.runtime.term import Term, end, take
 from hostler.runtime.verdicts import Verdicts
 from hostler.runtime.vitals import Vitals
+from hostler.snapshots.store import SnapshotStore
 from hostler.store import Journal, Leader, open_journal
 from hostler.web.desk import Piece
 from hostler.web.rl.trails import Trails
@@ -288,9 +289,20 @@ class Standby(Looks):
         """Only the leader knows."""
         self._refuse_now()
 
+    def snapshots(self) -> SnapshotStore:
+        """Only the leader takes files."""
+        self._refuse_now()
+
     async def log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
         """What was kept here while this controller led; raises `LinkLost` for what only nodes have."""
         kept = await asyncio.to_thread(self._logs.read, attempt, stream, offset, limit)
+        if kept is None:
+            raise LinkLost(f"{attempt} is on a node that only the leader reaches; ask {self.leader.shown}")
+        return kept
+
+    async def output(self, attempt: str, out: int, err: int, limit: int) -> Output:
+        """Likewise, of both streams."""
+        kept = await asyncio.to_thread(self._logs.output, attempt, out, err, limit)
         if kept is None:
             raise LinkLost(f"{attempt} is on a node that only the leader reaches; ask {self.leader.shown}")
         return kept
@@ -300,13 +312,6 @@ class Standby(Looks):
         return [self._answer(each) for each in inputs]
 
     def entries(self, after: int | None) -> AsyncIterator[Entry]:
-    async def output(self, attempt: str, out: int, err: int, limit: int) -> Output:
-        """Likewise, of both streams."""
-        kept = await asyncio.to_thread(self._logs.output, attempt, out, err, limit)
-        if kept is None:
-            raise LinkLost(f"{attempt} is on a node that only the leader reaches; ask {self.leader.shown}")
-        return kept
-
         """Journal entries as they are read."""
         return self._broadcast.entries(after)
 

@@ -32,6 +32,7 @@ from hostler.web import (
     problems,
     results,
     session,
+    snapshots,
     steering,
     sweeps,
 )
@@ -87,7 +88,8 @@ def make_app(
     app.state.timing, app.state.trainings = Timing(timer), Trainings(desk, trails)
     app.state.doorman, app.state.failed_logins = Doorman(door, desk), Failures()
     app.state.login_page = session.plain_page
-    for part in (jobs, sweeps, configs, artifacts, fleet, steering, access, alerts, disk, events, health, rl):
+    work = (jobs, snapshots, sweeps, configs, artifacts, rl)
+    for part in (*work, fleet, steering, access, alerts, disk, events, health):
         app.routes.extend(part.router.below(PREFIX))
     for routes in (configs.everywhere.below(PREFIX), metrics.router.below(), health.router.below(in_document=False)):
         app.routes.extend(routes)

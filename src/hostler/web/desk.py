@@ -46,6 +46,7 @@ from hostler.model.views import (
     SweepView,
 )
 from hostler.model.work import JobState, WorkKind
+from hostler.snapshots.store import SnapshotStore
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,8 +293,17 @@ class Desk(Protocol):
     def replication(self) -> ReplicationView:
         """How far replication has come; costs nothing that grows with the number of artifacts."""
 
+    def snapshots(self) -> SnapshotStore:
+        """The files that jobs start from. Raises `StandsBy` where another controller leads."""
+
     async def log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
         """A piece of an attempt's output (`out` or `err`); raises `LinkLost` where its node cannot be reached."""
+
+    async def output(self, attempt: str, out: int, err: int, limit: int) -> Output:
+        """A piece of both streams of an attempt in the order of their writing, from these offsets on.
+
+        Raises `LinkLost` where its node cannot be reached and nothing is kept here.
+        """
 
     async def tell(self, *inputs: Input) -> Sequence[Any]:
         """Give inputs to the core; returns its answers once what follows from them is durable.
@@ -303,12 +313,6 @@ class Desk(Protocol):
 
     def holder(self, digest: str) -> Holder | None:
         """Who has the token with this SHA-256, one that was made; `None` where nobody has, or not any more."""
-    async def output(self, attempt: str, out: int, err: int, limit: int) -> Output:
-        """A piece of both streams of an attempt in the order of their writing, from these offsets on.
-
-        Raises `LinkLost` where its node cannot be reached and nothing is kept here.
-        """
-
 
     def tokens(self) -> Sequence[TokenView]:
         """All tokens that were made and not revoked."""

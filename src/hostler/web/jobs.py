@@ -21,6 +21,7 @@ from hostler.web.answers import MAX_PAGE, Name, TheDesk, answer, decode, load, r
 from hostler.web.document import body_of
 from hostler.web.paging import Paged, answer_page, split
 from hostler.web.routing import Routes
+from hostler.web.snapshots import expect_snapshots
 
 router = Routes(tags=["jobs"])
 
@@ -87,8 +88,9 @@ async def submit_jobs(
 ) -> Response:
     """Submit jobs: all of them or, if one cannot be, none. A known key with an equal spec is the job it was."""
     specs = codec.load_specs(decode(await read_body(request)))
-    ids = await tell(request, Submit(specs=specs))
-    return answer(Submitted, Submitted(ids=tuple(ids)), HTTPStatus.CREATED)
+    await expect_snapshots(desk, specs)
+    ids = await tell(request, Submit(specs=specs, strict=strict))
+    return answer(Submitted, Submitted(ids=tuple(ids), notes=tuple(desk.notes(ids))), HTTPStatus.CREATED)
 
 
 @router.get("/jobs/{name}", response_model=JobDetail)
