@@ -27,7 +27,7 @@ def kept(store: SnapshotStore, folder: Path, text: str) -> str:
     snapshot = take(folder)
     _, missing = store.add(snapshot.data)
     for body in bodies(snapshot.sources(missing)):
-        for piece in parse(body):
+        for piece in parse(body.data):
             store.write(piece)
     digest, _ = store.add(snapshot.data)
     return digest

@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 def send(store: SnapshotStore, snapshot: FolderSnapshot) -> str:
     _, missing = store.add(snapshot.data)
     for body in upload.bodies(snapshot.sources(missing)):
-        for piece in upload.parse(body):
+        for piece in upload.parse(body.data):
             store.write(piece)
     digest, missing = store.add(snapshot.data)
     assert missing == {}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 LARGE_BYTES = 1 << 30
 """A folder that holds more is sent only if its owner confirms it."""
 LEFT_OUT_SHOWN = 3
+NEWS_BYTES = 1_000_000
 CHANGES_MAX = 3
 """Times that a snapshot is taken again because a file changed while it was sent."""
 
@@ -28,7 +29,7 @@ class Sent(NamedTuple):
 
     snapshot: FolderSnapshot
     size: int
-    """Bytes of the requests; 0: the controller had all contents."""
+    """Bytes of files that were sent; 0: the controller had all contents."""
 
 
 def with_snapshots(
@@ -94,7 +95,11 @@ def print_sent(sent: Sequence[Sent]) -> None:
 
 
 def _print_left_out(snapshot: FolderSnapshot) -> None:
-    largest = sorted(snapshot.left_out, key=lambda each: (-each.size, each.path))[:LEFT_OUT_SHOWN]
+    """Print the largest things that were left out; small folders that tools make for themselves are no news."""
+    from hostler.snapshots.selection import BUILD_REASON
+
+    news = [each for each in snapshot.left_out if each.reason != BUILD_REASON or each.size >= NEWS_BYTES]
+    largest = sorted(news, key=lambda each: (-each.size, each.path))[:LEFT_OUT_SHOWN]
     for each in largest:
         print(clean(f"left out by {each.reason}: {each.path} {size_words(each.size)}"), file=sys.stderr)
 

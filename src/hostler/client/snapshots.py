@@ -32,10 +32,10 @@ def send_snapshot(snapshot: FolderSnapshot, sent: Callable[[int], None] | None) 
             from hostler.snapshots.upload import bodies
 
             for body in bodies(snapshot.sources(missing)):
-                yield Ask("POST", f"{PATH}/contents", body, AS_BYTES)
+                yield Ask("POST", f"{PATH}/contents", body.data, AS_BYTES)
                 failures = 0
                 if sent is not None:
-                    sent(len(body))
+                    sent(body.contents)
         except (LinkLost, ControllerAbsent, Conflict) as error:
             # A conflict: another client sends the same content, and this one's piece does not follow what is there.
             if failures == len(RECONNECT_S):

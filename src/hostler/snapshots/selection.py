@@ -21,6 +21,7 @@ from hostler.model.errors import FilesError
 HOSTLERIGNORE = ".hostlerignore"
 GITIGNORE = ".gitignore"
 BUILD = (*(f"{name}/" for name in BUILD_FOLDERS), "*.pyc", "*.egg-info/", ".DS_Store")
+BUILD_REASON = "usual build folders"
 SECRETS = (".ssh/", ".gnupg/", ".aws/", ".netrc", ".env", ".kube/", ".docker/")
 MEASURED_MAX = 50_000
 """Entries of left-out folders whose sizes are added up; beyond that a size is a lower bound."""
@@ -89,7 +90,7 @@ class _Walk:
     def files(self) -> Iterator[str]:
         """The files that are taken, in order of their paths within each folder."""
         builtin = [*BUILD, *SECRETS]
-        reasons = ("usual build folders",) * len(BUILD) + ("files that may hold secrets",) * len(SECRETS)
+        reasons = (BUILD_REASON,) * len(BUILD) + ("files that may hold secrets",) * len(SECRETS)
         yield from self._below("", (_Rules("", GitIgnoreSpec.from_lines(builtin), reasons),))
 
     def _below(self, base: str, rules: tuple[_Rules, ...]) -> Iterator[str]:

@@ -29,6 +29,13 @@ class Piece(NamedTuple):
     data: bytes
 
 
+class Body(NamedTuple):
+    """The body of a request, and how many bytes of files are in it."""
+
+    data: bytes
+    contents: int
+
+
 class Source(NamedTuple):
     """A file that the controller lacks, here, with the bytes that it has of it already."""
 
@@ -38,17 +45,18 @@ class Source(NamedTuple):
     offset: int
 
 
-def bodies(sources: Iterable[Source]) -> Iterator[bytes]:
+def bodies(sources: Iterable[Source]) -> Iterator[Body]:
     """Bodies of requests that together bring these files. Raises `FilesChanged` for a file that became shorter."""
-    body = bytearray()
+    data, contents = bytearray(), 0
     for source in sources:
         for piece in _pieces(source):
-            body += json.dumps([piece.sha256, piece.size, piece.offset, len(piece.data)]).encode() + b"\n" + piece.data
-            if len(body) >= REQUEST_BYTES:
-                yield bytes(body)
-                body.clear()
-    if body:
-        yield bytes(body)
+            data += json.dumps([piece.sha256, piece.size, piece.offset, len(piece.data)]).encode() + b"\n" + piece.data
+            contents += len(piece.data)
+            if len(data) >= REQUEST_BYTES:
+                yield Body(bytes(data), contents)
+                data, contents = bytearray(), 0
+    if data:
+        yield Body(bytes(data), contents)
 
 
 def _pieces(source: Source) -> Iterator[Piece]:
