@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -273,6 +274,59 @@ def test_upload_that_is_cut_goes_on_where_it_was(here: Site) -> None:
     here.fleet.over("j1")
     assert here.output("j1").strip() == hashlib.sha256(data).hexdigest()
     assert not list((here.fleet.state / "snapshots" / "partial").iterdir())
+
+
+def repository(folder: Path) -> tuple[str, str]:
+    """A repository with two commits, of which the first is tagged `v1`; the hashes of both."""
+    subprocess.run(["git", "init", "-q", "-b", "main", str(folder)], check=True)
+    hashes = []
+    for text in ("first", "second"):
+        (folder / "lib").mkdir(exist_ok=True)
+        (folder / "lib" / "show.py").write_text(f"print('{text}')\n")
+        (folder / ".gitignore").write_text("*.bin\n")
+        (folder / "tracked.bin").write_text("tracked, though ignored")
+        who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+        for words in (["add", "-f", "."], [*who, "commit", "-qm", text], *([["tag", "v1"]] if text == "first" else [])):
+            subprocess.run(["git", "-C", str(folder), *words], check=True)
+        head = subprocess.run(
+            ["git", "-C", str(folder), "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+        )
+        hashes.append(head.stdout.strip())
+    return hashes[0], hashes[1]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_git_revision_is_sent_instead_of_a_folder(here: Site, tmp_path: Path) -> None:
+    first, _ = repository(tmp_path / "repo.git")
+    url = f"file://{tmp_path}/repo.git"
+    show = ["--", sys.executable, "lib/show.py"]
+    revisions = [url, f"{url}@v1", f"{url}@main", f"{url}@{first}"]
+    ids = [here.hostler("submit", "--git", each, *show).out.strip() for each in revisions]
+    assert ids == ["j1", "j2", "j3", "j4"]
+    below = here.hostler("submit", "--git", url, "--cwd", "lib", "--", sys.executable, "show.py")
+    assert below.out == "j5\n", below.err
+    listing = here.hostler("submit", "--git", url, "--", "ls", "tracked.bin")
+    for job in (*ids, "j5", listing.out.strip()):
+        here.fleet.over(job)
+    assert [here.output(job).strip() for job in (*ids, "j5")] == ["second", "first", "second", "first", "second"]
+    assert here.output("j6") == "tracked.bin\n"
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--git", "nowhere/at/all"], "git fetch failed"),
+        (["--git", "--upload-pack=x"], "is not an address"),
+        (["--git", "./x@-f"], "is not an address"),
+        (["--git", "."], "git fetch failed"),
+        (["--git", "x", "--cwd", "/etc"], "is not a folder of the repository"),
+        (["--git", "x", "--in-place"], "leave out --own-dir and --in-place"),
+    ],
+)
+def test_git_revision_that_cannot_be_is_refused(here: Site, words: list[str], reason: str) -> None:
+    said = here.hostler("submit", *words, "--", "true")
+    assert (said.status, said.out, reason in said.err) == (2, "", True), said.err
 
 
 def test_home_folder_is_refused_with_the_remedies(here: Site) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,6 +12,7 @@ import typer
 
 from hostler.cli.common import Json, StateDir, client, directory, is_here
 from hostler.cli.environment import variables, with_shells
+from hostler.cli.git_source import checkout
 from hostler.cli.notes import expect_files, print_notes
 from hostler.cli.show import clean, say_json
 from hostler.cli.snapshotting import print_sent, with_snapshots
@@ -109,6 +111,9 @@ def submit(
         bool, typer.Option("--in-place", help="Run in --cwd itself, on nodes that share its file system.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Send more than 1 GB of files without a question.")] = False,
+    git: Annotated[
+        str | None, typer.Option(metavar="URL@REV", help="Send the files of a git revision instead of a folder.")
+    ] = None,
     files: Files = None,
     outputs: Outputs = None,
     env: Env = None,
@@ -162,8 +167,15 @@ def submit(
         raise UsageError("--json prints one document, the ids; leave out --wait and --follow, or --json")
     if jobs_file is not None:
         _refuse_others(context, {"jobs_file", "yes", "wait", "strict", "as_json", "state_dir"})
-    specs = [_spec(command or [], context.params)] if jobs_file is None else _from_file(jobs_file)
-    ids = submit_specs(specs, as_json, state_dir, yes=yes, strict=strict)
+    with ExitStack() as stack:
+        asked = dict(context.params)
+        if git is not None:
+            _expect_git(asked)
+            folder = stack.enter_context(checkout(git))
+            # All that its owner has put into the repository is sent, ignored or not.
+            asked |= {"cwd": folder / cwd, "files": files or ("**",)}
+        specs = [_spec(command or [], asked)] if jobs_file is None else _from_file(jobs_file)
+        ids = submit_specs(specs, as_json, state_dir, yes=yes, strict=strict)
     return _followed(client(state_dir), ids, follow=follow) if wait or follow else 0
 
 
@@ -210,6 +222,15 @@ def _followed(asked: Client, ids: Sequence[str], *, follow: bool) -> int:
 def attempts(words: Sequence[str] | None) -> dict[str, int]:
     """Budgets by failure class from `CLASS=N`."""
     return {name: whole("--max-attempts", count) for name, count in assignments("--max-attempts", words).items()}
+
+
+def _expect_git(asked: Mapping[str, Any]) -> None:
+    """Raise `UsageError` where other options do not go with `--git`."""
+    if asked["own_dir"] or asked["in_place"]:
+        raise UsageError("--git sends the files of a repository; leave out --own-dir and --in-place")
+    below = asked["cwd"]
+    if below.is_absolute() or ".." in below.parts:
+        raise UsageError(f"--cwd {below} is not a folder of the repository; with --git it is a path below its top")
 
 
 def _spec(command: list[str], asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,63 @@
+"""Files of a git repository instead of a folder: `hostler submit --git URL@REV`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from hostler.model.errors import UsageError
+
+_USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*|[^/:]*")
+"""What stands before an `@` that belongs to the address: a scheme with a user, or a user alone."""
+
+
+def parse(word: str) -> tuple[str, str]:
+    """URL and revision of `URL@REV`; without a revision, `HEAD`. Raises `UsageError`."""
+    url, sign, revision = word.rpartition("@")
+    if not sign or _USER.fullmatch(url):
+        url, revision = word, "HEAD"
+    if not url or not revision or url.startswith("-") or revision.startswith("-"):
+        raise UsageError(f"--git {word!r} is not an address; write URL@REV, as https://example.org/project.git@v1.2")
+    return url, revision
+
+
+@contextmanager
+def checkout(word: str) -> Iterator[Path]:
+    """A temporary folder with the files of a revision. Raises `UsageError` where git cannot bring them."""
+    url, revision = parse(word)
+    if Path(url).exists():  # git runs in another folder
+        url = str(Path(url).absolute())
+    with tempfile.TemporaryDirectory(prefix="hostler-git-") as folder:
+        path = Path(folder)
+        _git(word, path, "init", "--quiet")
+        if _fails(path, "fetch", "--quiet", "--depth=1", "--", url, revision):
+            # Some servers hand out no single commit by its hash.
+            _git(word, path, "fetch", "--quiet", "--tags", "--", url, "+refs/heads/*:refs/remotes/origin/*")
+            _git(word, path, "checkout", "--quiet", "--detach", revision)
+        else:
+            _git(word, path, "checkout", "--quiet", "--detach", "FETCH_HEAD")
+        _git(word, path, "submodule", "--quiet", "update", "--init", "--recursive", "--depth=1")
+        yield path
+
+
+def _fails(folder: Path, *words: str) -> bool:
+    return _run(folder, words).returncode != 0
+
+
+def _git(word: str, folder: Path, *words: str) -> None:
+    done = _run(folder, words)
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        why = next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[-1]).rstrip(".")
+        raise UsageError(f"--git {word}: git {words[0]} failed: {why}. Check the address and the revision")
+
+
+def _run(folder: Path, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(["git", *words], cwd=folder, stderr=subprocess.PIPE, text=True, check=False)
+    except FileNotFoundError as error:
+        raise UsageError("--git needs the program git, which is not installed here") from error
