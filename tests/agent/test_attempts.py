@@ -92,32 +92,63 @@ def test_only_three_descriptors(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "more", "words"),
+    ("argv", "more", "reason", "words"),
     [
-        (["no-such-program"], {}, "no such program in PATH"),
-        (["./missing"], {}, "No such file"),
-        (["/dev"], {}, "Permission denied"),
-        (["true"], {"cwd": "/no/such/folder"}, "working directory"),
-        (["true", "x" * (1 << 20)], {}, "too long"),
-        (["true", "\ud800"], {}, "surrogates"),
-        (["true", "a\0b"], {}, "NUL"),
-        ([], {}, "argv"),
-        (["true"], {"env": {"A": 1}}, "env"),
-        (["true"], {"env": {"A=B": "1"}}, "env"),
-        (["true"], {"colour": "red"}, "colour"),
-        (["no-such-program"], {"memory_bytes": 1 << 30}, "no such program"),
-        (["/dev"], {"memory_bytes": 1 << 30}, "Permission denied"),
+        (["no-such-program"], {}, "command", "no such program in PATH"),
+        (["./missing"], {}, "command", "No such file"),
+        (["/dev"], {}, "command", "Permission denied"),
+        (["true"], {"cwd": "/no/such/folder"}, "command", "working directory"),
+        (["true", "x" * (1 << 20)], {}, "spawn", "too long"),
+        (["true", "\ud800"], {}, "spawn", "surrogates"),
+        (["true", "a\0b"], {}, "spawn", "NUL"),
+        ([], {}, "spawn", "argv"),
+        (["true"], {"env": {"A": 1}}, "spawn", "env"),
+        (["true"], {"env": {"A=B": "1"}}, "spawn", "env"),
+        (["true"], {"colour": "red"}, "spawn", "colour"),
+        (["no-such-program"], {"memory_bytes": 1 << 30}, "command", "no such program"),
+        (["/dev"], {"memory_bytes": 1 << 30}, "command", "Permission denied"),
+        (["/bin/sh", "deep/gone.sh", "x"], {}, "command", "there is no file 'deep/gone.sh' in "),
+        (["/usr/bin/python3.8", "/gone.py"], {}, "command", "there is no file '/gone.py' in "),
+        (["bash", "gone.sh"], {"cwd": "/no/such/folder"}, "command", "working directory"),
     ],
 )
-def test_what_cannot_be_started(shared_agent: Agent, argv: list[str], more: Json, words: str) -> None:
+def test_what_cannot_be_started(shared_agent: Agent, argv: list[str], more: Json, reason: str, words: str) -> None:
     client = shared_agent.client()
     bad, good = fresh_name(), fresh_name()
     client.launch(attempt(bad, *argv, **more), attempt(good, "true"))
     ended = client.ended(bad)
-    assert ended["reason"] == "spawn"
+    assert ended["reason"] == reason
     assert words in ended["error"]
     assert ended["started_at"] is None
     assert client.ended(good)["exit_code"] == 0
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["sh", "-c", "exit 5", "gone.sh"],
+        ["sh", "gone"],
+        ["sh", "-e", "gone.sh"],
+        ["true", "gone.py"],
+        ["sh", "there.sh"],
+    ],
+)
+def test_only_a_script_of_an_interpreter_is_looked_for(shared_agent: Agent, argv: list[str], tmp_path: Path) -> None:
+    (tmp_path / "there.sh").write_text("exit 5")
+    client, name = shared_agent.client(), fresh_name()
+    client.launch(attempt(name, *argv, cwd=str(tmp_path)))
+    ended = client.ended(name)
+    assert (ended["reason"], ended["exit_code"] is None) == (None, False)
+
+
+def test_a_program_without_a_format_never_starts(shared_agent: Agent, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"\x00\x01 neither a binary nor a script")
+    program.chmod(0o755)
+    client, name = shared_agent.client(), fresh_name()
+    client.launch(attempt(name, str(program)))
+    ended = client.ended(name)
+    assert (ended["reason"], "format" in ended["error"]) == ("command", True)
 
 
 def test_program_is_found_through_the_merged_path(agent: Agent, tmp_path: Path) -> None:

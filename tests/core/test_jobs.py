@@ -8,7 +8,7 @@ from hostler.model import commands, events, inputs
 from hostler.model.errors import Conflict, HostlerError, NotFound, SpecError
 from hostler.model.fleet import Process
 from hostler.model.work import FailureClass, JobState, Retry
-from tests.core.builders import Driver, ended, fleet, link_up, replayed, script, sweep
+from tests.core.builders import Driver, ended, fleet, link_up, node, replayed, script, sweep
 
 
 def kinds(given: object) -> list[str]:
@@ -111,6 +111,7 @@ class TestFailure:
             ({"signal": 9, "reason": "walltime"}, FailureClass.TIMEOUT),
             ({"signal": 9, "reason": "memory"}, FailureClass.MEMORY),
             ({"exit_code": None, "reason": "spawn", "error": "no such file"}, FailureClass.SPAWN),
+            ({"exit_code": None, "reason": "command", "error": "no such file"}, FailureClass.SPAWN),
             ({"exit_code": None, "reason": "lost"}, FailureClass.LOST),
             ({"exit_code": None, "reason": "unknown"}, FailureClass.LOST),
             ({"result_error": "not JSON"}, FailureClass.RESULT),
@@ -121,6 +122,40 @@ class TestFailure:
         world.submit(script(retry=Retry(max_attempts={failure: 1})))
         world.tell(ended("j1.1", **fields))
         assert (world.job_state("j1"), world.state.jobs["j1"].failure) == (JobState.FAILED, failure)
+
+    def test_a_command_that_no_node_has_fails_at_its_first_attempt(self) -> None:
+        world = fleet(devices=2)
+        world.submit(script())
+        world.tell(ended("j1.1", exit_code=None, reason="command", error="cannot start 'trian': no such program"))
+        job = world.state.jobs["j1"]
+        assert (job.state, job.failure, job.attempts) == (JobState.FAILED, FailureClass.SPAWN, 1)
+        assert job.why == (
+            "cannot start 'trian': no such program. "
+            "Submit a corrected command, or put there what is missing and `hostler retry j1`"
+        )
+        world.tell(inputs.Retry(job="j1"))
+        assert world.job_state("j1") is JobState.LEASED
+
+    def test_a_command_that_one_node_lacks_runs_on_another(self) -> None:
+        world = fleet(devices=1)
+        world.submit(script())
+        world.tell(inputs.NodeFound(node=node("m")), link_up("m"))
+        world.tell(ended("j1.1", exit_code=None, reason="command", error="there is no file 'x.py' in /n"))
+        for _ in range(30):
+            if world.job_state("j1") is not JobState.PENDING:
+                break
+            world.tell(inputs.Tick())
+        attempt = world.state.jobs["j1"].attempt
+        assert attempt is not None
+        assert attempt.device.startswith("m/")
+        world.tell(ended("j1.2", exit_code=None, reason="command", error="there is no file 'x.py' in /m"))
+        assert (world.job_state("j1"), world.state.jobs["j1"].attempts) == (JobState.FAILED, 2)
+
+    def test_another_failure_to_start_is_tried_again_on_the_same_node(self) -> None:
+        world = fleet(devices=1)
+        world.submit(script())
+        world.tell(ended("j1.1", exit_code=None, reason="spawn", error="No space left on device"))
+        assert world.job_state("j1") is JobState.PENDING
 
     def test_a_required_result_that_is_missing(self) -> None:
         world = fleet()

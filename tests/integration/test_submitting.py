@@ -64,6 +64,26 @@ def test_submit_notes_a_missing_script_and_program(living: Fleet, typed: Hostler
     assert "cannot be executed; `chmod +x ./run` makes it a program. Nothing was submitted" in said.err
 
 
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["trian"], "cannot start 'trian': no such program in PATH "),
+        (["python3", "trian.py"], "there is no file 'trian.py' in "),
+        (["./notes"], "cannot start './notes': Permission denied"),
+    ],
+)
+def test_a_command_that_cannot_run_fails_at_its_first_attempt(
+    living: Fleet, typed: Hostler, tmp_path: Path, argv: list[str], says: str
+) -> None:
+    (tmp_path / "project/notes").write_text("no program")
+    said = typed("submit", "--wait", "--", *argv)
+    job, told = said.out.splitlines()
+    assert said.status == 1
+    assert told.startswith(f"{job} failed: {says}")
+    assert told.endswith(f"Submit a corrected command, or put there what is missing and `hostler retry {job}`")
+    assert living.job(job)["attempts"] == 1
+
+
 def test_submit_and_wait_ends_with_the_exit_status_of_the_job(living: Fleet, typed: Hostler) -> None:
     words = ("submit", "--own-dir", "--max-attempts", "exit=1", "--wait", "--", sys.executable, "-c")
     said = typed(*words, "raise SystemExit(7)")

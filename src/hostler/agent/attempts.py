@@ -107,7 +107,8 @@ class Attempts:
         try:
             pid = self._spawn(attempt)
         except (SpawnError, OSError) as error:
-            self._end(attempt, reason="spawn", error=str(error))
+            reason = "command" if isinstance(error, SpawnError) and error.permanent else "spawn"
+            self._end(attempt, reason=reason, error=str(error))
             return
         attempt.place.running, attempt.started_at = attempt, self._node.loop.wall()
         self._by_pid[pid] = self.unannounced[pid] = attempt
@@ -198,6 +199,7 @@ class Attempts:
     def _spawn(self, attempt: Attempt) -> int:
         spec = attempt.spec
         folder = self._folders.make(spec.id)
+        procs.expect_script(spec.argv, spec.cwd or folder)
         env = self._node.merged_env(spec.env)
         env["HOSTLER_ATTEMPT"] = spec.id
         env["HOSTLER_ATTEMPT_DIR"] = folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 import resource
 import signal
 from typing import Any, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Set, Tuple, Union
@@ -14,10 +15,23 @@ _PR_SET_CHILD_SUBREAPER = 36
 _SIGNALS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _KILL_PASSES = 5
+_PERMANENT = frozenset(
+    (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
+)
+_INTERPRETER = re.compile(r"(?:python[\d.]*|pypy[\d.]*|bash|sh|dash|zsh|node|perl|Rscript|julia|ruby)")
+_SCRIPT_SUFFIXES = (".py", ".sh", ".bash", ".js", ".mjs", ".pl", ".R", ".r", ".jl", ".rb")
 
 
 class SpawnError(Exception):
-    """A program could not be started; the message says which and why."""
+    """A program could not be started; the message says which and why.
+
+    ``permanent``: it never will be on this node as it is, because the program, the script or the folder is not there
+    or may not be used.
+    """
+
+    def __init__(self, message: str, permanent: bool = False) -> None:
+        super().__init__(message)
+        self.permanent = permanent
 
 
 class Identity(NamedTuple):
@@ -140,9 +154,25 @@ def spawn(
         return _posix_spawn(program, argv, env, streams)
     except OSError as error:
         programs.forget()
-        raise SpawnError(what % (subject, error.strerror)) from None
+        # The system says the same of an output that cannot be opened.
+        permanent = error.errno in _PERMANENT and os.path.isdir(os.path.dirname(streams.err))
+        raise SpawnError(what % (subject, error.strerror), permanent) from None
     except ValueError as error:  # text that is no file-system text, as a lone surrogate
         raise SpawnError(what % (subject, error)) from None
+
+
+def expect_script(argv: List[str], cwd: str) -> None:
+    """Raise SpawnError where an interpreter is given a script that is not there.
+
+    A script is the first argument of a known interpreter, if its name ends as scripts do.
+    """
+    if len(argv) < 2 or not _INTERPRETER.fullmatch(argv[0].rpartition("/")[2]):
+        return
+    script = argv[1]
+    if script.startswith("-") or not script.endswith(_SCRIPT_SUFFIXES) or "\0" in script:
+        return
+    if os.path.isdir(cwd) and not os.path.lexists(os.path.join(cwd, script)):
+        raise SpawnError("there is no file %.200r in %.200s" % (script, cwd), permanent=True)
 
 
 def signal_group(leader: int, number: int) -> None:
@@ -244,7 +274,7 @@ def _search(name: str, path: str) -> str:
         candidate = (folder or ".") + "/" + name
         if os.access(candidate, os.X_OK) and os.path.isfile(candidate):
             return candidate
-    raise SpawnError("cannot start %r: no such program in PATH %s" % (name[:200], path))
+    raise SpawnError("cannot start %r: no such program in PATH %s" % (name[:200], path), permanent=True)
 
 
 def _posix_spawn(program: str, argv: List[str], env: Dict[str, str], streams: Streams) -> int:

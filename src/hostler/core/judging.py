@@ -73,9 +73,14 @@ def fail_attempt(
     verdict = retry.verdict(job.spec.retry, failures, failure, trust.where(state, job), vram=vram, doubtful=doubtful)
     why = f"{what} ({verdict.why})"
     against = trust.against(state, job, failure, reported=ended is not None, doubtful=doubtful)
+    is_permanent = ended is not None and ended.reason == retry.COMMAND
+    if is_permanent:
+        why = f"{what}. Submit a corrected command, or put there what is missing and `hostler retry {job.id}`"
     if verdict.again:
-        emit(trust.requeued(state, index, job, failure, verdict, why, against))
-        return
+        requeued = trust.requeued(state, index, job, failure, verdict, why, against)
+        if not is_permanent or requeued.avoid is not None:
+            emit(requeued)
+            return
     emit(events.JobFailed(job=job.id, failure=failure, why=why, against=against))
     fail_dependents(state, index, job.id, emit)
     if isinstance(job.spec.payload, StagePayload):

@@ -52,12 +52,16 @@ FULL = "full"
 FULL_REST_S = 60.0
 """How long the job rests then, and FULL_AVOID_S how long it keeps away from the node, if there is another."""
 FULL_AVOID_S = 300.0
+COMMAND = "command"
+"""What is said of an attempt whose program, script or folder is not on its node, or may not be used: it is tried on
+another node, if there is one, and never again on that one."""
 SHORT_MOST = 10
 """Attempts of one job that may end so and are no failures: so often the time that it is given is doubled."""
 REASONS: Mapping[str, FailureClass] = {
     "walltime": FailureClass.TIMEOUT,
     "memory": FailureClass.MEMORY,
     "spawn": FailureClass.SPAWN,
+    COMMAND: FailureClass.SPAWN,
     "lost": FailureClass.LOST,
     "unknown": FailureClass.LOST,
     "lease": FailureClass.LOST,
