@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from hostler.core import Core, State
 from hostler.model import inputs
 from hostler.model.codec import adapter, digest, dump_event, load_event
-from hostler.model.commands import Command
+from hostler.model.commands import Command, Keep
 from hostler.model.events import Entry, Event
 from hostler.model.fleet import DeviceSpec, NodeSpec
 from hostler.model.inputs import Input
@@ -73,6 +73,11 @@ class Driver:
         self.commands: list[Command] = []
         self.answers: list[Any] = []
         self.hours: list[HourRow] = []
+
+    @property
+    def work(self) -> list[Command]:
+        """The commands of the last step, without `Keep`: every node is given that when it is connected."""
+        return [each for each in self.commands if not isinstance(each, Keep)]
 
     @property
     def state(self) -> State:

@@ -125,7 +125,7 @@ def test_a_node_out_of_reach_is_told_when_it_answers() -> None:
     world.tell(NOW)
     assert world.of(events.NodeDrained) == []
     world.tell(link_up(attempts=["j1.1"], chunks=chunks))
-    assert [type(each).__name__ for each in world.commands] == ["Stop", *["Recall"] * len(chunks)]
+    assert [type(each).__name__ for each in world.work] == ["Stop", *["Recall"] * len(chunks)]
 
 
 def test_what_a_cordoned_node_never_got_it_does_not_get() -> None:
@@ -136,7 +136,7 @@ def test_what_a_cordoned_node_never_got_it_does_not_get() -> None:
     world.tell(CORDON)
     world.tell(link_up(chunks=[first]))
     assert [each.chunk for each in world.commands if isinstance(each, commands.Recall)] == [behind]
-    assert len(world.commands) == 1
+    assert len(world.work) == 1
 
 
 def test_it_survives_restarts_and_new_descriptions() -> None:

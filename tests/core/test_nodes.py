@@ -64,14 +64,14 @@ class TestReconnect:
         world.tell(STARTED)
         world.tell(DOWN)
         world.tell(link_up(attempts=["j1.1"]))
-        assert world.commands == []
+        assert world.work == []
 
     def test_what_it_never_got_is_sent_again(self) -> None:
         world = fleet(devices=2)
         world.submit(script(), sweep())
         world.tell(DOWN)
         world.tell(link_up(chunks=["j2.1"]))
-        sent = [each.order.id if isinstance(each, commands.Launch) else each.chunk.id for each in world.commands]  # type: ignore[union-attr]
+        sent = [each.order.id if isinstance(each, commands.Launch) else each.chunk.id for each in world.work]  # type: ignore[union-attr]
         assert sent == ["j1.1", "j2.2"]
 
     def test_what_it_should_not_have_is_ended(self) -> None:
@@ -89,7 +89,7 @@ class TestReconnect:
         world.tell(DOWN)
         world.tell(inputs.Cancel(job="j1"), inputs.Cancel(job="j2"))
         world.tell(link_up(attempts=["j1.1"], chunks=["j2.1"]))
-        assert [type(each).__name__ for each in world.commands] == ["Stop", "Recall", "Recall"]
+        assert [type(each).__name__ for each in world.work] == ["Stop", "Recall", "Recall"]
 
     def test_what_is_over_within_the_same_step_is_not_sent_again(self) -> None:
         world = fleet(devices=2)
@@ -106,7 +106,7 @@ class TestReconnect:
             world.tell(world.searched(world.chunk(f"j{number}")[0]), after_s=100.0)
         world.tell(DOWN)
         world.tell(link_up())
-        assert world.commands == [commands.CloseWorker(node="n", worker="w-j5-n-cpu0")]
+        assert world.work == [commands.CloseWorker(node="n", worker="w-j5-n-cpu0")]
         assert replayed(world.entries).state == world.state
         again = Driver(replayed(world.entries), now=world.now)
         again.tell(inputs.Begin(version="test", epoch=2), after_s=1000.0)
@@ -124,7 +124,7 @@ class TestReconnect:
         world.tell(result)
         assert world.job_state("j1") is JobState.DONE
         world.tell(link_up())
-        assert world.commands == [commands.CloseWorker(node="n", worker="w-j1-n-cpu0")]
+        assert world.work == [commands.CloseWorker(node="n", worker="w-j1-n-cpu0")]
 
     def test_a_process_that_ran_and_is_not_there_is_lost(self) -> None:
         world = fleet()
@@ -166,7 +166,7 @@ class TestRestart:
         assert again.state.nodes["n"].link is Link.DOWN
         assert again.state.epoch == 2
         again.tell(link_up(attempts=["j1.1"]))
-        assert again.commands == []
+        assert again.work == []
         again.tell(ended("j1.1"))
         assert again.job_state("j1") is JobState.DONE
 
@@ -212,4 +212,4 @@ def test_a_gpu_job_waits_for_a_gpu(when: str) -> None:
     if when == "after":
         world.tell(found, link_up("g"))
     assert [event.device for event in world.of(events.AttemptLeased)] == ["g/cuda0"]
-    assert world.commands[0].order.env["CUDA_VISIBLE_DEVICES"] == "0"  # type: ignore[union-attr]
+    assert world.work[0].order.env["CUDA_VISIBLE_DEVICES"] == "0"  # type: ignore[union-attr]
