@@ -114,7 +114,7 @@ class TestReconnect:
         assert again.commands == world.commands
         again.tell(inputs.LinkDown(node="n", why="cut"), after_s=100.0)
         again.tell(link_up())
-        assert again.commands == []
+        assert again.work == []
 
     def test_a_worker_of_a_finished_sweep_is_closed_again(self) -> None:
         world = fleet()
