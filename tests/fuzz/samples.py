@@ -29,6 +29,8 @@ REQUESTS = (
     said({"type": "trim", "chunks": [["j2.1", 5]]}, {"type": "close", "worker": "w-j2-cpu0"}, {"type": "here"}),
     said({"type": "ack", "seq": 1, "agent": "a"}, {"type": "discard", "attempts": ["j1"]}, {"type": "probe", "id": 1}),
     said({"type": "read", "id": 1, "attempt": "j1.1", "stream": "out", "offset": 0, "limit": 100}, {"type": "bye"}),
+    said({"type": "read", "id": 3, "attempt": "j1.1", "stream": "both", "offset": [0, 7], "limit": 100}),
+    said({"op": "read", "id": 4, "attempt": "j1.1", "stream": "both", "offset": [0, 7], "limit": 9, "ended": True}),
     said(
         {
             "type": "prove", "id": 2, "patience_s": 60.0,

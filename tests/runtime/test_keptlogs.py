@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hostler.agent import logs
 from hostler.model.errors import LinkLost, NotFound
-from hostler.model.views import LogChunk
+from hostler.model.views import LogChunk, Output, OutputPiece
 from hostler.runtime import keptlogs
 from hostler.runtime.keptlogs import KeptLogs
 
@@ -102,3 +104,108 @@ def test_there_are_two_streams(tmp_path: Path, stream: str) -> None:
     (tmp_path / "j1.1").mkdir()
     (tmp_path / "j1.1" / "out.offset").write_bytes(b"7")
     assert KeptLogs(tmp_path).read("j1.1", stream, 0, 10) is None
+
+
+def output(out: int, err: int, *pieces: tuple[str, bytes], ended: bool = False) -> Output:
+    """A piece as a node tells it."""
+    told = Output(
+        attempt="j1.1",
+        out=out,
+        err=err,
+        pieces=tuple(OutputPiece(stream=each, data=base64.b64encode(data).decode()) for each, data in pieces),  # type: ignore[arg-type]
+        out_size=0,
+        err_size=0,
+        ended=ended,
+    )
+    return replace(told, out_size=told.ends[0], err_size=told.ends[1])
+
+
+def told(kept: KeptLogs, out: int = 0, err: int = 0) -> list[tuple[str, bytes]]:
+    """What is kept of both streams."""
+    piece = kept.output("j1.1", out, err, 1 << 20)
+    assert piece is not None
+    return [(each.stream, base64.b64decode(each.data)) for each in piece.pieces]
+
+
+class Merger(Reader):
+    """A node that knows the order: `err` was written first."""
+
+    async def read_output(self, attempt: str, out: int, err: int, limit: int) -> Output:
+        whole = output(0, 0, ("err", b"e1\n"), ("out", b"o1\n"), ("err", b"e2\n"), ended=True)
+        return whole if (out, err) == (0, 0) else replace(whole, out=3, err=6, pieces=())
+
+
+async def test_order_of_the_streams_is_kept(tmp_path: Path) -> None:
+    kept = KeptLogs(tmp_path / "kept")
+    await kept.keep(Merger(tmp_path), "j1.1")
+    assert told(kept) == [("err", b"e1\n"), ("out", b"o1\n"), ("err", b"e2\n")]
+    found = kept.output("j1.1", 3, 3, 100)
+    assert found is not None
+    assert (found.ended, found.seen_at, found.is_whole) == (True, None, True)
+
+
+def test_seen_output_is_kept_in_order_and_told_as_seen(tmp_path: Path) -> None:
+    kept = KeptLogs(tmp_path)
+    assert kept.seen("j1.1") is None
+    kept.see(output(0, 0, ("err", b"e1\n"), ("out", b"o1\n")), 7.0)
+    kept.see(output(3, 3, ("err", b"e2\n")), 8.0)
+    assert told(kept) == [("err", b"e1\n"), ("out", b"o1\n"), ("err", b"e2\n")]
+    found = kept.output("j1.1", 0, 0, 100)
+    assert found is not None
+    assert (found.ended, found.seen_at) == (False, 8.0)
+    again = KeptLogs(tmp_path).output("j1.1", 0, 0, 100)
+    assert again is not None
+    assert again.seen_at is not None, "also after a restart"
+    chunk = kept.read("j1.1", "err", 0, 100)
+    assert chunk is not None
+    assert (chunk.data, chunk.ended) == (b"e1\ne2\n", False)
+
+
+def test_seen_output_is_not_kept_twice(tmp_path: Path) -> None:
+    kept = KeptLogs(tmp_path)
+    first = output(0, 0, ("out", b"o1\n"), ("err", b"e1\n"))
+    kept.see(first, 7.0)
+    kept.see(first, 8.0)
+    kept.see(output(0, 0, ("out", b"o1\n"), ("err", b"e1\ne2\n"), ("out", b"o2\n")), 9.0)
+    assert told(kept) == [("out", b"o1\n"), ("err", b"e1\ne2\n"), ("out", b"o2\n")]
+
+
+def test_output_behind_a_gap_takes_the_place_of_what_was_seen(tmp_path: Path) -> None:
+    kept = KeptLogs(tmp_path)
+    kept.see(output(0, 0, ("out", b"old\n")), 7.0)
+    kept.see(output(1000, 0, ("out", b"new\n")), 8.0)
+    found = kept.output("j1.1", 4, 0, 100)
+    assert found is not None
+    assert (found.out, found.out_size) == (1000, 1004)
+    assert told(kept) == [("out", b"new\n")]
+
+
+def test_a_reader_that_knows_more_than_was_seen_reads_nothing_twice(tmp_path: Path) -> None:
+    kept = KeptLogs(tmp_path)
+    kept.see(output(0, 0, ("out", b"o1\n")), 7.0)
+    found = kept.output("j1.1", 9, 5, 100)
+    assert found is not None
+    assert (found.ends, found.pieces) == ((9, 5), ())
+    chunk = kept.read("j1.1", "out", 9, 100)
+    assert chunk is not None
+    assert (chunk.offset, chunk.data) == (9, b"")
+
+
+def test_seen_output_is_bounded_and_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keptlogs, "SEEN_MOST", 200)
+    kept = KeptLogs(tmp_path)
+    for number in range(100):
+        kept.see(output(5 * number, 0, ("out", b"%04d\n" % number)), 7.0)
+    assert sum(file.stat().st_size for file in (tmp_path / ".j1.1.seen").iterdir()) < 400
+    found = told(kept)[0][1]
+    assert found.endswith(b"0099\n")
+    assert len(found) >= 100
+
+
+async def test_all_of_it_takes_the_place_of_what_was_seen(tmp_path: Path) -> None:
+    kept = KeptLogs(tmp_path / "kept")
+    kept.see(output(0, 0, ("out", b"seen\n")), 7.0)
+    await kept.keep(Merger(tmp_path), "j1.1")
+    assert [each.name for each in (tmp_path / "kept").iterdir()] == ["j1.1"]
+    kept.see(output(0, 0, ("out", b"late\n")), 7.0)
+    assert [each.name for each in (tmp_path / "kept").iterdir()] == ["j1.1"]
