@@ -200,7 +200,7 @@ def test_the_same_content_is_not_asked_for_again(far: Far, tmp_path: Path) -> No
 def test_other_content_of_the_same_size_is_seen_before_anything_is_copied(far: Far, tmp_path: Path) -> None:
     far.files = [row("one"), row("two")]
     (tmp_path / "two").write_bytes(b"z" * len(CONTENT))
-    with pytest.raises(UsageError, match="there is two already, with other content. Nothing was copied"):
+    with pytest.raises(UsageError, match=r"there is two already, with other content\. Nothing was copied"):
         far.client.fetch("j7", tmp_path)
     assert far.asked == []
     far.client.fetch("j7", tmp_path, force=True)
@@ -228,7 +228,7 @@ def test_a_folder_in_the_way_is_an_error_even_with_force(far: Far, tmp_path: Pat
         (tmp_path / "a").write_text("a file")
     else:
         (tmp_path / blocked).mkdir()
-    with pytest.raises(UsageError, match="a/model.pt cannot be written"):
+    with pytest.raises(UsageError, match=r"a/model\.pt cannot be written"):
         far.client.fetch("j7", tmp_path, force=True)
 
 
@@ -263,15 +263,17 @@ def test_a_folder_that_cannot_be_written_is_named(far: Far, tmp_path: Path) -> N
 def test_two_processes_do_not_write_one_file(far: Far, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     begun = tmp_path / f"a/.hostler-{DIGEST[:16]}.part"
-    with contextlib.closing(downloads._opened(begun, tmp_path / "a/model.pt")):
-        with pytest.raises(UsageError, match="being copied by another process"):
-            far.client.fetch("j7", tmp_path)
+    with (
+        contextlib.closing(downloads._opened(begun, tmp_path / "a/model.pt")),
+        pytest.raises(UsageError, match="being copied by another process"),
+    ):
+        far.client.fetch("j7", tmp_path)
     far.client.fetch("j7", tmp_path)
 
 
 HOSTILE = [
-    "", "/etc/passwd", "../up", "a/../../up", "a//b", "a/", "./a", "a/.", "..", ".", "a\0b", "a\nb", "\x1b[2J", "a\u202eb",
-    "x" * 256, "/".join(["x" * 200] * 30), "a\ud800b",
+    "", "/etc/passwd", "../up", "a/../../up", "a//b", "a/", "./a", "a/.", "..", ".", "a\0b", "a\nb", "\x1b[2J",
+    "a\u202eb", "x" * 256, "/".join(["x" * 200] * 30), "a\ud800b",
 ]  # fmt: skip
 
 

@@ -170,7 +170,7 @@ def ask_all(client: Client) -> Mapping[str, Any]:
     assert b"".join(client.content(ARTIFACT)) == FILES[0]
     with tempfile.TemporaryDirectory() as folder:
         (row,) = client.fetch(LEFT, folder)
-        assert (row["copied"], Path(row["file"]).read_bytes()) == (True, FILES[0])
+        assert copied(row) == FILES[0]
     return {**said, "metrics": client.metrics()}
 
 
@@ -185,8 +185,14 @@ async def await_all(client: AsyncClient) -> Mapping[str, Any]:
     assert b"".join([each async for each in client.content(ARTIFACT)]) == FILES[0]
     with tempfile.TemporaryDirectory() as folder:
         (row,) = await client.fetch(LEFT, folder)
-        assert (row["copied"], Path(row["file"]).read_bytes()) == (True, FILES[0])
+        assert copied(row) == FILES[0]
     return {**said, "metrics": await client.metrics()}
+
+
+def copied(row: Mapping[str, Any]) -> bytes:
+    """The content of a file that has come here."""
+    assert row["copied"]
+    return Path(row["file"]).read_bytes()
 
 
 def _gathered(told: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from hostler.cli.outcomes import outcome_line
 from hostler.client.calls import NAMES, TARGET_BYTES
 from hostler.model.inputs import Cancel, Started, Submit
-from hostler.model.work import FailureClass, Retry
+from hostler.model.work import FailureClass, Resources, Retry
 from tests.cli.conftest import Hostler
 from tests.core.builders import ended, script
 from tests.patience import PATIENCE_S
@@ -133,3 +133,17 @@ def test_wait_without_a_controller(hostler: Hostler, tmp_path: object, monkeypat
 def test_outcome_of_a_failed_job_is_one_harmless_line(why: str | None, line: str) -> None:
     job = {"id": "j9", "state": "failed", "why": why, "started_at": 1.0, "ended_at": 2.0}
     assert outcome_line(job) == line
+
+
+def test_retry_of_a_job_that_waits_ends_with_the_status_of_wrong_usage(served: Window, hostler: Hostler) -> None:
+    served.tell(Submit(specs=(script("a"), script("b", key="b"), script("c", after=("b",)))))
+    said = hostler("retry", "c")
+    assert (said.status, said.out) == (2, "")
+    assert "j3 is pending; only a failed or a cancelled job can be tried again" in said.err
+
+
+def test_explain_names_the_device_whose_memory_is_unknown(served: Window, hostler: Hostler) -> None:
+    served.tell(Submit(specs=(script("a", resources=Resources(vram_gb=24)),)))
+    said = hostler("explain", "j1")
+    assert "that of n/cpu0 is unknown" in said.out.replace("\n", " ")
+    assert "that of  is" not in said.out

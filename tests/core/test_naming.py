@@ -39,7 +39,7 @@ def test_a_name_of_several_jobs_lists_five_of_them_with_their_states() -> None:
 
 
 def test_an_unknown_name_is_repeated_in_part() -> None:
-    with pytest.raises(NotFound, match="'x{100}'"):
+    with pytest.raises(NotFound, match=r"'x{100}'"):
         find_job(fleet().state, "x" * 5000)
 
 

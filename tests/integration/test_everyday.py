@@ -77,7 +77,7 @@ def test_a_retry_revives_who_came_after(running: Fleet, hostler: Hostler, tmp_pa
     assert hostler(running, "retry", first).status == 0
     assert running.state_of(first, "done")["attempts"] == 2
     running.state_of(second, "done")
-    assert hostler(running, "retry", first).status == 1, "what is done is done"
+    assert hostler(running, "retry", first).status == 2, "what is done is done"
 
 
 def test_priority_decides_who_goes_next(running: Fleet, hostler: Hostler, occupied: Path, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_fetch_of_a_job_without_outputs_names_the_option(
         )
     said = hostler_in(tmp_path, "fetch", failed)
     assert said.status == 1
-    assert f"{failed} is failed: files are kept of a job that is done; `hostler retry {failed}`" in said.err
+    assert f"{failed} is failed: only a job that is done leaves files; `hostler retry {failed}`" in said.err
     assert not list(tmp_path.iterdir())
 
 
@@ -127,7 +127,7 @@ def test_links_and_unlisted_files_are_not_served(
     folder = living.state / "results" / f"{job}.1"
     secret = living.state / "token"
     (folder / "made/unlisted").write_text("secret")
-    for path in ("made/unlisted", "..%2F..%2Ftoken", "../../token", "..%2f..%2ftoken", "/etc/passwd", "%2Fetc%2Fpasswd"):
+    for path in ("made/unlisted", "..%2F..%2Ftoken", "../../token", "..%2f..%2ftoken", "/etc/passwd", "%2Fetc/shadow"):
         assert read(living, f"/api/v1/jobs/{job}/files/{path}")[0] == 404, path
     model = folder / "made/model.pt"
     model.unlink()

@@ -93,6 +93,10 @@ def complete_config(context: typer.Context, incomplete: str) -> list[str]:
         return []
 
 
-JobName = Annotated[str, typer.Argument(metavar="ID", help="Id, key or unique name of a job.", autocompletion=complete_job)]
-JobNames = Annotated[list[str], typer.Argument(metavar="ID", help="Ids, keys or unique names of jobs.", autocompletion=complete_job)]
+JobName = Annotated[
+    str, typer.Argument(metavar="ID", help="Id, key or unique name of a job.", autocompletion=complete_job)
+]
+JobNames = Annotated[
+    list[str], typer.Argument(metavar="ID", help="Ids, keys or unique names of jobs.", autocompletion=complete_job)
+]
 ConfigName = Annotated[str, typer.Argument(metavar="CONFIG", help="A training config.", autocompletion=complete_config)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -41,9 +42,7 @@ def job_lines(told: View, now: float) -> Iterator[str]:
         yield "`--json` has what each device says"
     elif told["devices"]:
         yield ""
-        yield from table(
-            DEVICE_COLUMNS, [(name, says.replace(f"{name} ", "")) for name, says in told["devices"].items()]
-        )
+        yield from table(DEVICE_COLUMNS, [(name, _without(says, name)) for name, says in told["devices"].items()])
 
 
 def device_lines(told: View, now: float) -> Iterator[str]:
@@ -69,7 +68,12 @@ def device_lines(told: View, now: float) -> Iterator[str]:
 def _group_row(group: View) -> Sequence[object]:
     gate = group["gate"] or "-"
     says = group["says"].removeprefix("does not fit: ").removeprefix(f"{gate}: ")
-    return group["count"], group["cls"], gate, says.replace(f"{group['devices'][0]} ", "")
+    return group["count"], group["cls"], gate, _without(says, group["devices"][0])
+
+
+def _without(says: str, device: str) -> str:
+    """What a device says, without its name where that is the subject: it stands beside it."""
+    return re.sub(rf"(^|[,;:] ){re.escape(device)} ", r"\1", says)
 
 
 def _start(start: View, now: float) -> str:

@@ -30,7 +30,7 @@ from hostler.cli.show import (
     terminal_width,
     wrapped,
 )
-from hostler.model.errors import NotFound
+from hostler.model.errors import Conflict, NotFound, UsageError
 
 if TYPE_CHECKING:
     from hostler.client import Client, View
@@ -169,7 +169,7 @@ def retry(names: JobNames, as_json: Json = False, state_dir: StateDir = None) ->
       hostler retry j17
     """
     asked = client(state_dir)
-    _tell_each((asked.retry(name) for name in names), as_json)
+    _tell_each((_retried(asked, name) for name in names), as_json)
 
 
 @commands.command(context_settings={"ignore_unknown_options": True})
@@ -198,6 +198,14 @@ def _explained(asked: Client, name: str) -> tuple[View, Callable[[View, float], 
         if "/" not in name:
             raise
     return asked.explain_device(name), device_lines
+
+
+def _retried(asked: Client, name: str) -> View:
+    """The job, tried again. Raises `UsageError` where it is none that can be: that is no failure of the controller."""
+    try:
+        return asked.retry(name)
+    except Conflict as error:
+        raise UsageError(str(error)) from None
 
 
 def _newest(asked: Client, states: Sequence[str], limit: int | None) -> tuple[Sequence[View], int]:

@@ -14,25 +14,28 @@ from hostler.cli.show import clean
 from hostler.model.errors import UsageError
 
 NOTES_MOST = 20
+SHOWN = 100
+"""Characters of a name that a note repeats."""
 INTERPRETER = re.compile(r"(?:python[\d.]*|pypy[\d.]*|bash|sh|dash|zsh|node|perl|Rscript|julia|ruby)")
 SUFFIXES = (".py", ".sh", ".bash", ".js", ".mjs", ".pl", ".R", ".r", ".jl", ".rb")
 """How the names of scripts end: the same as in `agent.procs`, which looks on the node."""
 
 
-def expect_files(specs: Sequence[Mapping[str, Any]], *, strict: bool, here: bool) -> None:
-    """Print a note for each program or script that is missing here; with `strict` raise `UsageError` for the first.
+def file_notes(specs: Sequence[Mapping[str, Any]], *, strict: bool, here: bool) -> list[str]:
+    """A note for each program or script that is missing here; with `strict` raises `UsageError` for the first.
 
     `here`: the controller, and so a node perhaps, is on this machine.
     """
-    found = dict.fromkeys(why for spec in specs if (why := _missing(spec, here=here)) is not None)
-    for why in list(found)[:NOTES_MOST]:
-        if strict:
-            raise UsageError(f"{why}. Nothing was submitted, as --strict asks")
-        _print(why)
+    found = list(dict.fromkeys(why for spec in specs if (why := _missing(spec, here=here)) is not None))
+    if strict and found:
+        raise UsageError(f"{found[0]}. Nothing was submitted, as --strict asks")
+    return found[:NOTES_MOST]
 
 
-def print_notes(notes: Sequence[Mapping[str, Any]]) -> None:
-    """Print what the controller tells of submitted jobs that no device can take."""
+def print_notes(missing: Sequence[str], notes: Sequence[Mapping[str, Any]]) -> None:
+    """Print what is missing here, and what the controller tells of submitted jobs that no device can take."""
+    for each in missing:
+        _print(each)
     for note in notes:
         several = note["count"] > 1
         jobs = f"{note['job']} and {note['count'] - 1} more" if several else note["job"]
@@ -58,7 +61,7 @@ def _faults(argv: Sequence[str], folder: Path | None, *, here: bool) -> Iterator
     if "/" in program and not os.path.isabs(program):
         yield from _fault_in(folder, program, "program")
     elif here and "/" not in program and program != "{python}" and shutil.which(program) is None:
-        yield f"there is no program {program!r} in the PATH here; correct the command unless a node has it"
+        yield f"there is no program {program[:SHOWN]!r} in the PATH here; correct the command unless a node has it"
     is_script = INTERPRETER.fullmatch(program.rpartition("/")[2]) and len(argv) > 1 and argv[1].endswith(SUFFIXES)
     if is_script and not argv[1].startswith("-") and not os.path.isabs(argv[1]):
         yield from _fault_in(folder, argv[1], "file")
@@ -66,8 +69,8 @@ def _faults(argv: Sequence[str], folder: Path | None, *, here: bool) -> Iterator
 
 def _fault_in(folder: Path | None, path: str, what: str) -> Iterator[str]:
     if folder is None:
-        yield f"there is no {what} {path!r} in the empty folder in which the job starts (--own-dir)"
+        yield f"there is no {what} {path[:SHOWN]!r} in the empty folder in which the job starts (--own-dir)"
     elif not (folder / path).exists():
-        yield f"there is no {what} {path!r} in {folder}; correct the command or --cwd"
+        yield f"there is no {what} {path[:SHOWN]!r} in {folder}; correct the command or --cwd"
     elif what == "program" and not os.access(folder / path, os.X_OK):
         yield f"{path!r} in {folder} cannot be executed; `chmod +x {path}` makes it a program"

@@ -13,7 +13,7 @@ import typer
 from hostler.cli.common import Json, StateDir, client, directory, is_here
 from hostler.cli.environment import variables, with_shells
 from hostler.cli.git_source import checkout
-from hostler.cli.notes import expect_files, print_notes
+from hostler.cli.notes import file_notes, print_notes
 from hostler.cli.show import clean, say_json
 from hostler.cli.snapshotting import print_sent, with_snapshots
 from hostler.cli.words import assignments, whole
@@ -189,7 +189,7 @@ def submit_specs(
 ) -> Sequence[str]:
     """Send the files of specs, submit them, all or none, and print their ids and the notes on them."""
     here = is_here(state_dir)
-    expect_files(specs, strict=strict, here=here)
+    missing = file_notes(specs, strict=strict, here=here)
     programs: dict[str, str] = {}
     if here:
         specs, programs = with_shells(specs)
@@ -199,7 +199,7 @@ def submit_specs(
     for word, program in programs.items():
         print(clean(f"{word} → {program} (on this machine)"), file=sys.stderr)
     print_sent(sent)
-    print_notes(ids.notes)
+    print_notes(missing, ids.notes)
     if as_json:
         say_json({"ids": ids})
         return ids

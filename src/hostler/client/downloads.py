@@ -88,7 +88,9 @@ def nothing_left(detail: Any) -> HostlerError:
     if detail["spec"]["payload"]["kind"] != "script":
         return UsageError(f"{name} is no script: `hostler artifacts ls` lists what stages left, `hostler hits` hits")
     if state in ("failed", "cancelled"):
-        return Conflict(f"{name} is {state}: files are kept of a job that is done; `hostler retry {name}` runs it again")
+        return Conflict(
+            f"{name} is {state}: only a job that is done leaves files; `hostler retry {name}` runs it again"
+        )
     if state != "done":
         return Conflict(f"{name} is {state}: files are there once it is done; `hostler wait {name}` waits for that")
     why = detail.get("unfetched")

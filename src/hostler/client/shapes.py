@@ -761,6 +761,7 @@ class JobDetail(TypedDict):
     sweep: SweepView | None
     result: Any
     files: list[FileRef]
+    unfetched: str | None
 
 
 class JobSpec(TypedDict):
@@ -974,6 +975,34 @@ class NodeView(TypedDict):
     tier: int | None
 
 
+class Output(TypedDict):
+    """A piece of both streams of an attempt, in the order in which they were written."""
+
+    attempt: str
+    out: int
+    err: int
+    pieces: list[OutputPiece]
+    out_size: int
+    err_size: int
+    ended: bool
+    seen_at: float | None
+
+
+class OutputFile(TypedDict):
+    """A file that the accepted attempt of a job left, as the controller keeps it."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+class OutputPiece(TypedDict):
+    """Bytes that an attempt has written to one of its streams, one after the other: `data` in base64."""
+
+    stream: Literal["out", "err"]
+    data: str
+
+
 class Pace(TypedDict):
     """What came to an end of late: within `window_s`, or since counting began. `None`: too short to tell."""
 
@@ -1138,6 +1167,12 @@ class RatingPoint(TypedDict):
     at: float
     player: str
     rating: Rating
+
+
+class Received(TypedDict):
+    """How many pieces of contents were taken."""
+
+    pieces: int
 
 
 class ReplicationView(TypedDict):
@@ -1398,7 +1433,10 @@ class ScriptPayload(TypedDict):
     schema: Literal[1]
     argv: list[str]
     env: dict[str, str]
+    submitter: SubmitterShell | None
+    snapshot: str | None
     cwd: str | None
+    in_place: bool
     files: list[str] | None
     outputs: list[str]
     require_result: bool
@@ -1411,7 +1449,10 @@ class ScriptPayloadInput(TypedDict):
     schema: Literal[1]
     argv: list[str]
     env: NotRequired[dict[str, str]]
+    submitter: NotRequired[SubmitterShellInput | None]
+    snapshot: NotRequired[str | None]
     cwd: NotRequired[str | None]
+    in_place: NotRequired[bool]
     files: NotRequired[list[str] | None]
     outputs: NotRequired[list[str]]
     require_result: NotRequired[bool]
@@ -1474,6 +1515,13 @@ class SlotSeen(TypedDict):
     asked_at: float | None
     began_at: float | None
     ends_at: float | None
+
+
+class SnapshotView(TypedDict):
+    """A snapshot that a client has, and what is missing of it here."""
+
+    digest: str
+    missing: dict[str, int]
 
 
 class Span(TypedDict):
@@ -1580,10 +1628,34 @@ class StoreDisk(TypedDict):
     says: str
 
 
+class SubmitNote(TypedDict):
+    """Submitted jobs that no device can take as the fleet is now, and why."""
+
+    job: str
+    count: int
+    fits: bool
+    why: str
+
+
 class Submitted(TypedDict):
     """Ids of submitted jobs, in the order of their specs."""
 
     ids: list[str]
+    notes: list[SubmitNote]
+
+
+class SubmitterShell(TypedDict):
+    """How the submitter's shell would run the command. It counts on nodes of the controller's own machine."""
+
+    program: str | None
+    env: dict[str, str]
+
+
+class SubmitterShellInput(TypedDict):
+    """How the submitter's shell would run the command. It counts on nodes of the controller's own machine."""
+
+    program: NotRequired[str | None]
+    env: NotRequired[dict[str, str]]
 
 
 class Supply(TypedDict):

@@ -150,4 +150,5 @@ def _legible(value: Any) -> Any:
 def _fault(fault: dict[str, Any]) -> str:
     path = ".".join(str(part) for part in fault["loc"]) or "value"
     got = repr(fault.get("input"))
-    return f"{path}: {fault['msg']} (got {got if len(got) <= 60 else got[:57] + '...'})"
+    message = str(fault["msg"]).removeprefix("Value error, ")  # what pydantic puts before our own words
+    return f"{path}: {message} (got {got if len(got) <= 60 else got[:57] + '...'})"

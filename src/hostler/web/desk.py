@@ -279,7 +279,7 @@ class Desk(Protocol):
         """The files that the accepted attempt of a job left. Raises as `having`."""
 
     async def left_file(self, name: str, path: str) -> FileContent:
-        """One of them. Raises as `having`, `NotFound` where it is none of them, `FilesError` where it cannot be read."""
+        """One of them. Raises as `having`, `NotFound` for another one, `FilesError` where it cannot be read."""
 
     async def content(self, name: str) -> Content:
         """The bytes of an artifact, wherever they are. Raises `FilesError` and `LinkLost` where they are nowhere."""
