@@ -24,8 +24,10 @@ def write(folder: Path, stream: str, data: bytes) -> None:
         output.write(data)
 
 
-def sizes(folder: Path) -> list[int]:
-    return [(folder / name).stat().st_size if (folder / name).exists() else 0 for name in order.STREAMS]
+def note(index: Index, folder: Path, runs: int = 0) -> None:
+    """Note how long both streams are now."""
+    out, err = ((folder / name).stat().st_size for name in order.STREAMS)
+    index.note(0.0, out, err, runs)
 
 
 def empty(folder: Path) -> Path:
@@ -71,7 +73,7 @@ def test_order_of_noted_writes_is_reproduced(
     index = Index(str(folder))
     for name, data in writes:
         write(folder, name, data)
-        index.note(0.0, *sizes(folder), 0)
+        note(index, folder)
         index = Index(str(folder))  # as after a kill of whoever notes
     assert whole(folder, limit) == joined(writes)
 
@@ -88,7 +90,7 @@ def test_alternating_lines_of_one_window_are_in_order(
         for turn, line in enumerate(lines):
             write(folder, names[turn % 2], line)
             expected.append((names[turn % 2], line))
-        index.note(0.0, *sizes(folder), len(lines) if first == "out" else -len(lines))
+        note(index, folder, len(lines) if first == "out" else -len(lines))
     assert whole(folder, limit) == joined(expected)
 
 
@@ -181,7 +183,7 @@ def test_index_is_bounded_and_keeps_the_newest(tmp_path: Path, monkeypatch: pyte
     writes = [(order.STREAMS[turn % 2], b"%d\n" % turn) for turn in range(30)]
     for name, data in writes:
         write(tmp_path, name, data)
-        index.note(0.0, *sizes(tmp_path), 0)
+        note(index, tmp_path)
         assert (tmp_path / order.INDEX).stat().st_size <= 8 * 32
     assert whole(tmp_path, 1000)[-4:] == writes[-4:]
 
@@ -201,7 +203,7 @@ def test_order_holds_across_rotation(tmp_path: Path) -> None:
     for turn, (name, data) in enumerate(writes):
         write(tmp_path, name, data)
         written[turn % 2] += len(data)
-        index.note(0.0, *written, 0)
+        index.note(0.0, written[0], written[1], 0)
         logs.rotate(str(tmp_path / name), 80)
     told = merged(str(tmp_path), (0, 0), 1000, True)
     assert told.size == (150, 150)
@@ -217,7 +219,7 @@ def test_pieces_of_an_answer_are_bounded(tmp_path: Path, monkeypatch: pytest.Mon
     writes = [(order.STREAMS[turn % 2], b"%d\n" % turn) for turn in range(20)]
     for name, data in writes:
         write(tmp_path, name, data)
-        index.note(0.0, *sizes(tmp_path), 0)
+        note(index, tmp_path)
     assert len(merged(str(tmp_path), (0, 0), 1000, True).pieces) == 5
     assert whole(tmp_path, 1000) == writes
 

@@ -17,9 +17,10 @@ import pytest
 
 from hostler.client import Client
 from tests.backends.ssh import sshd
-from tests.integration.conftest import PATIENCE_S, WHOLE_RUN_S, Fleet, HostlerIn, kill_below, until
+from tests.integration.conftest import WHOLE_RUN_S, Fleet, HostlerIn, kill_below, until
 from tests.integration.test_dialin import Home
 from tests.integration.test_ssh import Far
+from tests.patience import PATIENCE_S
 
 LINES = 200
 ALTERNATING = f"""
@@ -139,10 +140,10 @@ def test_output_seen_before_a_cut_stays_readable_and_following_takes_it_up(far: 
 
 
 @contextmanager
-def controller(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def controller(folder: Path) -> Iterator[subprocess.Popen[str]]:
     """A controller of the fleet file in a folder, which is killed at the end."""
     command = [sys.executable, "-m", "hostler.cli", "up", "fleet.yaml"]
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-    with subprocess.Popen(command, cwd=folder, **quiet) as process:
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=folder, stdin=quiet, stdout=quiet, text=True) as process:
         yield process
         process.kill()

@@ -8,7 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.integration.conftest import PATIENCE_S, WAIT, Fleet, Hostler, until
+from tests.integration.conftest import WAIT, Fleet, Hostler, until
+from tests.patience import PATIENCE_S
 
 ONCE = {"max_attempts": {"exit": 1}}
 TWICE = {"max_attempts": {"exit": 2}}

@@ -122,6 +122,7 @@ class Printer:
     def __init__(self, only: Stream | None) -> None:
         self.only = only
         target = {"out": sys.stdout, "err": sys.stdout if only == "err" else sys.stderr}
+        self._own = sys.stderr
         self._sinks = {stream: _Sink(target[stream], marked=stream == "err" and only is None) for stream in STREAMS}
 
     def write(self, stream: Stream, data: bytes) -> None:
@@ -146,7 +147,7 @@ class Printer:
         """Print a line of our own to standard error."""
         for stream in STREAMS:
             self._sinks[stream].break_line()
-        print(clean(line), file=sys.stderr, flush=True)
+        print(clean(line), file=self._own, flush=True)
 
 
 @dataclass
