@@ -46,11 +46,16 @@ class Site(NamedTuple):
 
     def occupied(self) -> Callable[[], None]:
         """The slot is taken by a job; what is returned ends it."""
-        gate = self.fleet.path / "gate"
-        said = self.hostler("submit", "--own-dir", "--", "sh", "-c", f"while [ ! -e {gate} ]; do sleep 0.1; done")
-        assert said.status == 0, said.err
-        self.fleet.state_of(said.out.strip(), "running")
+        gate = self.project.parent / "gate"
+        job = self.submitted("--own-dir", "--", "sh", "-c", f"while [ ! -e '{gate}' ]; do sleep 0.1; done")
+        self.fleet.state_of(job, "running")
         return gate.touch
+
+    def submitted(self, *words: str) -> str:
+        """The id of a job that `hostler submit` with these words made."""
+        said = self.hostler("submit", *words)
+        assert said.status == 0, said.err
+        return said.out.strip()
 
     def output(self, job: str) -> str:
         """What the first attempt of a job has printed."""
@@ -101,16 +106,35 @@ def by_dial_in(stack: ExitStack, folder: Path) -> Fleet:
     return fleet
 
 
-@pytest.fixture(params=[local, over_ssh, by_dial_in], ids=["local", "ssh", "dial-in"])
-def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
+def project_in(folder: Path) -> Path:
+    """A project with a program and its data."""
+    project = folder / "project"
+    project.mkdir()
+    (project / "train.py").write_text(TRAIN)
+    (project / "data.txt").write_text("old text")
+    return project
+
+
+@pytest.fixture(scope="module", params=[local, over_ssh, by_dial_in], ids=["local", "ssh", "dial-in"])
+def fleet_there(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with ExitStack() as stack:
-        project = tmp_path / "project"
-        project.mkdir()
-        (project / "train.py").write_text(TRAIN)
-        (project / "data.txt").write_text("old text")
-        folder = tmp_path / "fleet"
-        folder.mkdir()
-        yield Site(request.param(stack, folder), project)
+        yield request.param(stack, tmp_path_factory.mktemp("fleet"))
+
+
+@pytest.fixture
+def site(fleet_there: Fleet, tmp_path: Path) -> Site:
+    return Site(fleet_there, project_in(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def fleet_here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with ExitStack() as stack:
+        yield local(stack, tmp_path_factory.mktemp("fleet"))
+
+
+@pytest.fixture
+def here(fleet_here: Fleet, tmp_path: Path) -> Site:
+    return Site(fleet_here, project_in(tmp_path))
 
 
 def test_job_starts_from_the_files_of_its_submission(site: Site) -> None:
@@ -119,15 +143,15 @@ def test_job_starts_from_the_files_of_its_submission(site: Site) -> None:
     (site.project / "data" / "large.bin").write_bytes(b"x" * 2_000_000)
     release = site.occupied()
     said = site.hostler("submit", "--", sys.executable, "train.py")
-    assert (said.status, said.out) == (0, "j2\n"), said.err
+    assert said.status == 0, said.err
     assert "files: 3 files, " in said.err
     assert "left out by .gitignore: data/ 2.0 MB" in said.err
     again = site.hostler("submit", "--output", "*.pt", "--", sys.executable, "train.py")
-    assert (again.out, "nothing new to send" in again.err) == ("j3\n", True)
+    assert "nothing new to send" in again.err
     (site.project / "train.py").write_text("raise SystemExit('edited')")
     (site.project / "data.txt").unlink()
     release()
-    for job in ("j2", "j3"):
+    for job in (said.out.strip(), again.out.strip()):
         assert site.fleet.over(job)["job"]["state"] == "done", site.fleet.log()
         assert site.output(job) == "trained on old text\n"
         assert site.results(job) == {"model.pt": "model of old text"}, (
@@ -142,34 +166,23 @@ def test_every_attempt_starts_afresh(site: Site) -> None:
         "import sys\nwith open('data.txt', 'a') as f: f.write('!')\n"
         "print(open('data.txt').read()); sys.exit(open('data.txt').read().count('!') < 1 or 3)\n"
     )
-    said = site.hostler("submit", "--max-attempts", "exit=2", "--", sys.executable, "grows.py")
-    site.fleet.over(said.out.strip())
-    outputs = [site.fleet.client.log(f"j1.{number}").data.decode() for number in (1, 2)]
+    job = site.submitted("--max-attempts", "exit=2", "--", sys.executable, "grows.py")
+    site.fleet.over(job)
+    outputs = [site.fleet.client.log(f"{job}.{number}").data.decode() for number in (1, 2)]
     assert outputs == ["old text!\n", "old text!\n"]
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[Site]:
-    with ExitStack() as stack:
-        project = tmp_path / "project"
-        project.mkdir()
-        (project / "train.py").write_text(TRAIN)
-        (project / "data.txt").write_text("old text")
-        folder = tmp_path / "fleet"
-        folder.mkdir()
-        yield Site(local(stack, folder), project)
 
 
 def test_jobs_file_submitted_again_after_edits_adds_only_what_is_new(here: Site) -> None:
     jobs = [{"name": "one", "argv": [sys.executable, "train.py"], "outputs": ["model.pt"]}]
     (here.project / "jobs.json").write_text(json.dumps(jobs))
-    assert here.hostler("submit", "--jobs-file", "jobs.json").out == "j1\n"
-    here.fleet.over("j1")
+    one = here.submitted("--jobs-file", "jobs.json")
+    here.fleet.over(one)
     (here.project / "data.txt").write_text("new text")
     (here.project / "jobs.json").write_text(json.dumps([*jobs, {**jobs[0], "name": "two"}]))
-    assert here.hostler("submit", "--jobs-file", "jobs.json").out == "j1\nj2\n"
-    here.fleet.over("j2")
-    assert (here.results("j1"), here.results("j2")) == (
+    same, two = here.submitted("--jobs-file", "jobs.json").split()
+    here.fleet.over(two)
+    assert same == one
+    assert (here.results(one), here.results(two)) == (
         {"model.pt": "model of old text"},
         {"model.pt": "model of new text"},
     )
@@ -177,8 +190,8 @@ def test_jobs_file_submitted_again_after_edits_adds_only_what_is_new(here: Site)
 
 def test_in_place_runs_in_the_folder_itself(here: Site) -> None:
     said = here.hostler("submit", "--in-place", "--", sys.executable, "train.py")
-    assert (said.out, said.err) == ("j1\n", "")
-    here.fleet.over("j1")
+    assert (said.status, said.err) == (0, "")
+    here.fleet.over(said.out.strip())
     assert (here.project / "model.pt").read_text() == "model of old text"
 
 
@@ -202,9 +215,9 @@ def test_command_line_of_another_machine_shares_no_file_with_the_controller(here
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", hidden], env=environment, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout) == (0, "j1\n"), done.stderr
-    here.fleet.over("j1")
-    assert here.results("j1") == {"model.pt": "model of from afar"}
+    assert done.returncode == 0, done.stderr
+    here.fleet.over(done.stdout.strip())
+    assert here.results(done.stdout.strip()) == {"model.pt": "model of from afar"}
 
 
 class CuttingProxy:
@@ -269,10 +282,10 @@ def test_upload_that_is_cut_goes_on_where_it_was(here: Site) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOSTLER")} | client
     said = command("submit", "--", sys.executable, "check.py", cwd=here.project, env=environment)
     proxy.close()
-    assert (said.status, said.out) == (0, "j1\n"), said.err
+    assert said.status == 0, said.err
     assert proxy.carried < 2 * len(data), "what had arrived before a cut was not sent again"
-    here.fleet.over("j1")
-    assert here.output("j1").strip() == hashlib.sha256(data).hexdigest()
+    here.fleet.over(said.out.strip())
+    assert here.output(said.out.strip()).strip() == hashlib.sha256(data).hexdigest()
     assert not list((here.fleet.state / "snapshots" / "partial").iterdir())
 
 
@@ -301,15 +314,13 @@ def test_git_revision_is_sent_instead_of_a_folder(here: Site, tmp_path: Path) ->
     url = f"file://{tmp_path}/repo.git"
     show = ["--", sys.executable, "lib/show.py"]
     revisions = [url, f"{url}@v1", f"{url}@main", f"{url}@{first}"]
-    ids = [here.hostler("submit", "--git", each, *show).out.strip() for each in revisions]
-    assert ids == ["j1", "j2", "j3", "j4"]
-    below = here.hostler("submit", "--git", url, "--cwd", "lib", "--", sys.executable, "show.py")
-    assert below.out == "j5\n", below.err
-    listing = here.hostler("submit", "--git", url, "--", "ls", "tracked.bin")
-    for job in (*ids, "j5", listing.out.strip()):
+    ids = [here.submitted("--git", each, *show) for each in revisions]
+    below = here.submitted("--git", url, "--cwd", "lib", "--", sys.executable, "show.py")
+    listing = here.submitted("--git", url, "--", "ls", "tracked.bin")
+    for job in (*ids, below, listing):
         here.fleet.over(job)
-    assert [here.output(job).strip() for job in (*ids, "j5")] == ["second", "first", "second", "first", "second"]
-    assert here.output("j6") == "tracked.bin\n"
+    assert [here.output(job).strip() for job in (*ids, below)] == ["second", "first", "second", "first", "second"]
+    assert here.output(listing) == "tracked.bin\n"
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -347,15 +358,15 @@ def test_home_folder_is_refused_with_the_remedies(here: Site) -> None:
     ],
 )
 def test_submit_with_files_that_cannot_be_sent_is_refused(here: Site, words: list[str], reason: str) -> None:
+    before = len(here.fleet.client.jobs(limit=1000))
     said = here.hostler("submit", *words, "--", "true")
     assert (said.status, said.out, "hostler: error: " in said.err, reason in said.err) == (2, "", True, True), said.err
-    assert here.fleet.client.jobs() == []
+    assert len(here.fleet.client.jobs(limit=1000)) == before
 
 
 def test_more_files_than_are_fetched_unnamed_do_not_fail_the_job(here: Site) -> None:
     (here.project / "many.py").write_text("for at in range(1001): open(f'f{at}', 'w').write('x')\n")
-    here.hostler("submit", "--", sys.executable, "many.py")
-    done = here.fleet.over("j1")
+    done = here.fleet.over(here.submitted("--", sys.executable, "many.py"))
     assert (done["job"]["state"], done["files"]) == ("done", [])
     assert "1001 files" in done["unfetched"]
     assert "--output" in done["unfetched"]
@@ -368,11 +379,12 @@ def test_snapshot_that_is_not_there_is_refused(here: Site) -> None:
 
 
 def test_contents_shared_by_snapshots_are_kept_once(here: Site) -> None:
-    here.hostler("submit", "--", "true")
-    (here.project / "more.txt").write_text("old text")
-    here.hostler("submit", "--", "true")
-    kept = [path for path in (here.fleet.state / "snapshots" / "contents").rglob("*") if path.is_file()]
-    assert len(kept) == 2
+    text = here.project.parent.name  # of no other test
     store = SnapshotStore(here.fleet.state / "snapshots")
-    assert len(list((here.fleet.state / "snapshots" / "manifests").iterdir())) == 2
-    assert all(store.has(path.name) for path in (here.fleet.state / "snapshots" / "manifests").iterdir())
+    for name in ("one.txt", "two.txt"):
+        (here.project / name).write_text(text)
+        here.submitted("--", "true")
+    assert store.content(hashlib.sha256(text.encode()).hexdigest()).read_text() == text
+    digests = [path.name for path in (here.fleet.state / "snapshots" / "manifests").iterdir()]
+    holding = [digest for digest in digests if "one.txt" in {file.path for file in store.manifest(digest).files}]
+    assert len(holding) == 2
