@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import signal
 import sys
@@ -122,6 +123,17 @@ async def test_a_job_and_what_it_leaves(tmp_path: Path, accounting: str) -> None
         assert (it.called("sbatch"), it.called("scancel")) == (1, 0)
         await it.pool.discard(["j1.1"])
         assert not (it.root / "attempts" / "j1.1").exists()
+
+
+async def test_output_of_a_job_is_in_order(tmp_path: Path) -> None:
+    lines = "for n in 0 2 4 6 8; do echo $n; sleep 0.1; echo $((n + 1)) >&2; sleep 0.1; done"
+    async with whole(tmp_path) as it:
+        await it.submitted(order("j1.1", argv=("sh", "-c", lines)))
+        await it.ended("j1.1")
+        told = await it.pool.read_output("j1.1", 0, 0, 1000)
+        assert [base64.b64decode(each.data) for each in told.pieces] == [b"%d\n" % number for number in range(10)]
+        assert told.is_whole
+        await it.closed()
 
 
 @pytest.mark.long
