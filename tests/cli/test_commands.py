@@ -150,7 +150,8 @@ def test_nodes_are_cordoned_drained_and_resumed(served: Window, hostler: Hostler
 def test_a_command_is_submitted_word_by_word(served: Window, hostler: Hostler, tmp_path: Path) -> None:
     words = ["echo", "a b", "'\"; rm -rf ~", "--flag", "-h", "$HOME"]
     options = ["--name", HOSTILE, "--key", "k", "--priority", "-3", "--env", "A=b=c", "--walltime-s", "2.5"]
-    more = ["--max-attempts", "exit=4", "--memory-gb", "1.5", "--cwd", str(tmp_path), "--require-result"]
+    place = ["--cwd", str(tmp_path), "--in-place"]
+    more = ["--max-attempts", "exit=4", "--memory-gb", "1.5", *place, "--require-result"]
     said = hostler("submit", *options, *more, "--", *words)
     assert (said.status, said.out) == (0, "j1\n")
     spec = hostler("job", "k", "--json").json["spec"]
@@ -180,12 +181,13 @@ def test_options_of_the_command_need_no_dashes_before_it(served: Window, hostler
     assert (payload["argv"], payload["cwd"]) == (["python", "-c", "pass", "--json"], None)
 
 
-def test_a_command_starts_where_it_was_submitted(
+def test_submit_in_place_names_the_working_folder(
     served: Window, hostler: Hostler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    hostler("submit", "--", "./run")
-    assert hostler("job", "j1", "--json").json["spec"]["payload"]["cwd"] == str(tmp_path)
+    hostler("submit", "--in-place", "--", "./run")
+    payload = hostler("job", "j1", "--json").json["spec"]["payload"]
+    assert (payload["cwd"], payload["in_place"], payload["snapshot"]) == (str(tmp_path), True, None)
 
 
 def test_a_file_of_jobs(served: Window, hostler: Hostler, tmp_path: Path) -> None:

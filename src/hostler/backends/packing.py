@@ -18,6 +18,8 @@ from hostler.snapshots.selection import BUILD, select
 FILES_MAX = 20_000
 BYTES_MAX = 1 << 30
 """A folder that holds more is hardly meant to go along as a whole."""
+
+
 @record
 class Packed:
     """A file as it was when it was read."""

@@ -99,7 +99,7 @@ class Operations:
     def send_snapshot(self, snapshot: FolderSnapshot, sent: Callable[[int], None] | None = None) -> Answer[str]:
         """Send what the controller lacks of a folder's files; returns the digest that job specs name.
 
-        `sent` is called with the bytes of each request. A cut connection is taken up where it broke. Raises
+        `sent` is called with the bytes of files in each request. A cut connection is taken up where it broke. Raises
         `FilesChanged` where a file changed since the snapshot was taken.
         """
         return send_snapshot(snapshot, sent)

@@ -41,7 +41,11 @@ async def _the_desk(request: Request) -> Desk:
 
 TheDesk = Annotated[Desk, Depends(_the_desk)]
 # The guard leaves the path as it was sent.
-Name = Annotated[str, Path(description="an id, an idempotency key or, of a job, its unique name (percent-encoded)"), AfterValidator(unquote)]
+Name = Annotated[
+    str,
+    Path(description="an id, an idempotency key or, of a job, its unique name (percent-encoded)"),
+    AfterValidator(unquote),
+]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="rows of a page")]
 
 
