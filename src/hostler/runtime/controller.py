@@ -21,7 +21,7 @@ from hostler.model.artifacts import ReplicationRules
 from hostler.model.commands import Command, Fit, NodeCommand, Solve
 from hostler.model.disks import CleanView, DoomedFile, Keeping, RetentionView, TombView
 from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError
-from hostler.model.events import AttemptLeased, Entry, job_of
+from hostler.model.events import Entry, job_of
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
 from hostler.model.readings import LoopReading, Part, Readings
@@ -49,7 +49,7 @@ from hostler.runtime.looking import Looks
 from hostler.runtime.loops import every
 from hostler.runtime.losing import Losses, left_out
 from hostler.runtime.notifying import Notifier
-from hostler.runtime.outputs import Outputs
+from hostler.runtime.outputs import Outputs, leased_on
 from hostler.runtime.parts import COMMANDS, COMPACTION, JOURNAL, PLANS, RATINGS, SNAPSHOTS, parts
 from hostler.runtime.past import PastJobs
 from hostler.runtime.places import Places, located, recall, troubles
@@ -552,13 +552,10 @@ class Controller(Looks):
     async def _node_of(self, attempt: str) -> str:
         state = (await self.having(job_of(attempt))).state
         job = find_job(state, job_of(attempt))
-        if job.attempt is not None and job.attempt.id == attempt:
-            device: str | None = job.attempt.device
-        else:
-            events = [entry.event for entry in await self.story(job.id)]
-            leased = [each.device for each in events if isinstance(each, AttemptLeased) and each.attempt == attempt]
-            device = leased[-1] if leased else job.last_device
-            device = device if device in state.devices else job.last_device
+        is_current = job.attempt is not None and job.attempt.id == attempt
+        leased = None if is_current else leased_on(await self.story(job.id), attempt)
+        current = job.attempt.device if job.attempt else job.last_device
+        device = leased if leased in state.devices else current
         if device is None:
             raise NotFound(f"{attempt} has not been put on a device yet; there is no output")
         node = state.devices[device].spec.node

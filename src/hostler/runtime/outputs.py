@@ -177,6 +177,12 @@ class Outputs:
         return end is not None
 
 
+def leased_on(story: Sequence[Entry], attempt: str) -> str | None:
+    """The device that an attempt was put on; `None` where the story of its job does not tell."""
+    events = (entry.event for entry in reversed(story))
+    return next((each.device for each in events if isinstance(each, AttemptLeased) and each.attempt == attempt), None)
+
+
 def _is_apart(backend: object) -> bool:
     """Whether its output is lost to this machine when the link is."""
     return getattr(backend, "kind", "local") != "local"
