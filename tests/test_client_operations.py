@@ -23,6 +23,7 @@ from hostler.model import codec, inputs
 from hostler.model.errors import HostlerError, NotFound
 from hostler.model.files import FileRef
 from hostler.model.work import JobSpec, JobState, ScriptPayload
+from hostler.snapshots.folder import take
 from hostler.web.app import make_app
 from tests.core.builders import ended, script
 from tests.web.core_desk import TOKEN, CoreDesk, Window, door, window
@@ -111,7 +112,7 @@ WRITES: Mapping[str, Callable[[Any], Any]] = {
 }
 FORGOTTEN = {"retry", "pause_config", "cordon", "test_alert", "unsilence", "revoke_token", "undo_cleaning"}
 """One write of each kind of thing that may be gone or over when it is asked for again."""
-OTHERS = {"metrics", "log", "output", "fetch"}
+OTHERS = {"metrics", "log", "output", "fetch", "send_snapshot"}
 BY_HAND = {"events", "content"}
 """What is no request with an answer, but a stream: each client has its own."""
 
@@ -171,6 +172,8 @@ def ask_all(client: Client) -> Mapping[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         (row,) = client.fetch(LEFT, folder)
         assert copied(row) == FILES[0]
+    snapshot = take(Path(__file__).parent, ("patience.py",))
+    assert client.send_snapshot(snapshot) == snapshot.digest
     return {**said, "metrics": client.metrics()}
 
 
@@ -186,6 +189,8 @@ async def await_all(client: AsyncClient) -> Mapping[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         (row,) = await client.fetch(LEFT, folder)
         assert copied(row) == FILES[0]
+    snapshot = take(Path(__file__).parent, ("patience.py",))
+    assert await client.send_snapshot(snapshot) == snapshot.digest
     return {**said, "metrics": await client.metrics()}
 
 

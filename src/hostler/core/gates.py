@@ -71,7 +71,7 @@ def too_long(state: State, index: Index, job: Job, device: Device, node: NodeSpe
         _wall(state, index, job, device, node)
         or _time_limit(state, index, job, device, node)
         or _options(job, node)
-        or _in_place(job, node)
+        or in_place(job, node)
         or _survival(state, index, job, device, node)
     )
 
@@ -214,11 +214,16 @@ def _options(job: Job, node: NodeSpec) -> Refusal | None:
 
 def lacks_folder(job: Job, node: NodeSpec) -> bool:
     """Whether the job runs in place in a folder that is not on the node."""
-    payload = job.spec.payload
-    return node.apart and isinstance(payload, ScriptPayload) and payload.in_place
+    return node.apart and runs_in_place(job)
 
 
-def _in_place(job: Job, node: NodeSpec) -> Refusal | None:
+def runs_in_place(job: Job) -> bool:
+    """Whether the job runs in a folder that is not copied for it."""
+    return isinstance(job.spec.payload, ScriptPayload) and job.spec.payload.in_place
+
+
+def in_place(job: Job, node: NodeSpec) -> Refusal | None:
+    """Why the folder that the job runs in is not on the node."""
     if not lacks_folder(job, node):
         return None
     why = f"{job.id} runs in place in {job.spec.payload.cwd}, which is not on {node.name}: it has files of its own"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hostler.core import cordons
+from hostler.core import cordons, gates
 from hostler.core.index import Index
 from hostler.core.state import Job, State
 from hostler.core.stuck import never_on
 from hostler.core.trust import decide as trust
 from hostler.model.errors import SpecError
 from hostler.model.events import JobSubmitted
-from hostler.model.fleet import Link, NodeSpec
+from hostler.model.fleet import Link
 from hostler.model.views import SubmitNote
 from hostler.model.work import JobState
 from hostler.policy.fit import Gate, Refusal
@@ -31,7 +31,7 @@ def notes_of(state: State, index: Index, jobs: Iterable[Job]) -> Sequence[Submit
     for job in jobs:
         if job.state is not JobState.PENDING:
             continue
-        way = job.spec.work, job.spec.resources, _is_in_place(job)
+        way = job.spec.work, job.spec.resources, gates.runs_in_place(job)
         if way not in known and len(known) < WAYS_MOST:
             known[way] = _fault(state, index, job)
         fault = known.get(way)
@@ -80,17 +80,7 @@ def _hold(state: State, index: Index, job: Job, name: str) -> Refusal | None:
     if node.link is not Link.UP:
         why = f"{node.spec.name} is out of reach: {node.trouble or 'it does not answer'}"
         return Refusal(gate=Gate.LINK, why=why)
-    if _is_in_place(job) and node.spec.apart:
-        return _elsewhere(node.spec)
-    return cordons.gate(state, node.spec.name) or trust.gate(state, name, index.now)
-
-
-def _elsewhere(node: NodeSpec) -> Refusal:
-    return Refusal(gate=Gate.LINK, why=f"the folder that it runs in is not on {node.name}")
-
-
-def _is_in_place(job: Job) -> bool:
-    return bool(getattr(job.spec.payload, "in_place", False))
+    return gates.in_place(job, node.spec) or cordons.gate(state, node.spec.name) or trust.gate(state, name, index.now)
 
 
 def _no_such_kind(state: State, job: Job, said: Sequence[tuple[Refusal, int]]) -> str | None:
