@@ -345,13 +345,16 @@ def hostler_in(capfd: pytest.CaptureFixture[str]) -> HostlerIn:
 
 
 @pytest.fixture
-def hostler(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Hostler:
-    """`hostler` in this process, for the fleet given first."""
+def hostler(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Hostler:
+    """`hostler` in this process, for the fleet given first, typed in an empty folder: `submit` sends its files."""
+    typed_in = tmp_path / "typed in"
+    typed_in.mkdir()
 
     def call(fleet: Fleet, *words: str) -> Said:
         monkeypatch.setenv("HOSTLER_STATE_DIR", str(fleet.state))
         capfd.readouterr()
-        status = run(words)
+        with contextlib.chdir(typed_in):
+            status = run(words)
         return Said(status, *capfd.readouterr())
 
     return call

@@ -40,7 +40,7 @@ def submitted_until_full(fleet: Fleet, hostler: Hostler) -> tuple[list[str], Sai
     """Submit large jobs until one is refused: the ids that were confirmed, and the refusal."""
     confirmed: list[str] = []
     for _ in range(200):
-        said = hostler(fleet, "submit", "--key", f"k{len(confirmed)}", "--", "true", PAD)
+        said = hostler(fleet, "submit", "--own-dir", "--key", f"k{len(confirmed)}", "--", "true", PAD)
         if said.status != 0:
             return confirmed, said
         confirmed.append(said.out.strip())

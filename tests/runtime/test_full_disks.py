@@ -19,6 +19,7 @@ from hostler.agent.build import build_zipapp
 from hostler.agent.connection import connect
 from hostler.backends import arriving
 from hostler.backends.arriving import Wanted
+from hostler.backends.base import Store
 from hostler.backends.courier import Courier
 from hostler.backends.local import outputs
 from hostler.backends.ssh import trust
@@ -26,6 +27,7 @@ from hostler.cli import findings, pages
 from hostler.model.artifacts import HUB
 from hostler.model.disks import DoomedFile
 from hostler.model.errors import FilesError, LinkLost, LinkRefused, NotFound, StoreFull, UsageError
+from hostler.model.files import Fetch
 from hostler.model.views import LogChunk
 from hostler.runtime import contents, gathering, restoring
 from hostler.runtime.backing import create
@@ -125,7 +127,9 @@ async def test_logs_that_are_kept(room: Path, of: str) -> None:
 def test_results_of_scripts_on_this_machine(room: Path, tmp_path: Path, of: str) -> None:
     (tmp_path / "out").write_bytes(CONTENT)
     said(
-        lambda: outputs.copied(tmp_path, ["out"], room / "results" / "j1.1", room / "incoming" / "j1.1"),
+        lambda: outputs.copied(
+            tmp_path, Fetch(outputs=("out",)), Store(results=room / "results", artifacts=room / "artifacts"), "j1.1"
+        ),
         OSError,
         "No space left",
         room,

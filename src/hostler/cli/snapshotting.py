@@ -54,23 +54,27 @@ def with_snapshots(
 
 
 def _send(client: Client, folder: Path, patterns: Sequence[str] | None, skip: Path, *, yes: bool) -> Sent:
+    for left in range(CHANGES_MAX, -1, -1):
+        snapshot = _taken(folder, patterns, skip)
+        _confirm(snapshot, yes)
+        sizes: list[int] = []
+        try:
+            client.send_snapshot(snapshot, sizes.append)
+        except FilesChanged:
+            if not left:
+                raise
+        else:
+            return Sent(snapshot, sum(sizes))
+    raise AssertionError("unreachable")
+
+
+def _taken(folder: Path, patterns: Sequence[str] | None, skip: Path) -> FolderSnapshot:
     from hostler.snapshots.folder import take
 
     try:
-        for left in range(CHANGES_MAX, -1, -1):
-            snapshot = take(folder, patterns, skip)
-            _confirm(snapshot, yes)
-            sizes: list[int] = []
-            try:
-                client.send_snapshot(snapshot, sizes.append)
-            except FilesChanged:
-                if not left:
-                    raise
-                continue
-            return Sent(snapshot, sum(sizes))
+        return take(folder, patterns, skip)
     except FilesError as error:
         raise UsageError(f"{error}. `--own-dir` sends no files, `--in-place` runs in the folder itself") from error
-    raise AssertionError("unreachable")
 
 
 def _confirm(snapshot: FolderSnapshot, yes: bool) -> None:

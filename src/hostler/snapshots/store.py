@@ -46,7 +46,7 @@ class SnapshotStore:
             if missing:
                 sizes = {file.sha256: file.size for file in manifest.files}
                 self._expect_room(sum(sizes[name] - here for name, here in missing.items()))
-            else:
+            elif not self.has(digest):
                 self._publish(data, self._manifest_path(digest))
         return digest, missing
 
@@ -172,13 +172,17 @@ class SnapshotStore:
         partial.replace(path)
 
     def _publish(self, data: bytes, path: Path) -> None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.new")
-        with draft.open("wb") as output:
-            output.write(data)
-            output.flush()
-            os.fsync(output.fileno())
-        draft.replace(path)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with draft.open("wb") as output:
+                output.write(data)
+                output.flush()
+                os.fsync(output.fileno())
+            draft.replace(path)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise FilesError(f"{path} cannot be written: {error.strerror}. Make room on its disk") from error
 
     def _expect_room(self, size: int) -> None:
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
