@@ -76,6 +76,7 @@ def local(stack: ExitStack, folder: Path) -> Fleet:
 def over_ssh(stack: ExitStack, folder: Path) -> Fleet:
     if sshd.MISSING is not None:
         pytest.skip(sshd.MISSING)
+    stack.callback(kill_below, folder)  # the agent outlives the controller
     server = stack.enter_context(sshd.running(folder / "sshd"))
     node = {"name": "rig", "backend": "ssh", "host": "127.0.0.1", "port": server.port, "cpu_slots": 1, "gpus": "none"}
     node |= {"identity": str(server.folder / "client"), "dir": str(folder / "on-rig")}
