@@ -87,7 +87,8 @@ ExpectedS = Annotated[
     ),
 ]
 Checkpoints = Annotated[
-    bool, typer.Option("--checkpoints", help="It may be stopped and started anew: it saves its work, on SIGTERM, too.")
+    bool,
+    typer.Option("--checkpoints", help="It may be stopped and started anew: it saves its work outside of its folder."),
 ]
 
 
