@@ -48,13 +48,13 @@ def test_fetch_copies_what_a_job_left(
     assert (said.status, said.err) == (0, "")
     files = [f"{job}/made/deep/notes äö.txt", f"{job}/made/empty", f"{job}/made/model.pt"]
     assert sorted(said.out.splitlines()[:-1]) == files
-    assert said.out.splitlines()[-1].startswith("3 files copied, 5.12 MB")
+    assert said.out.splitlines()[-1].startswith("3 files copied, 5.1 MB")
     assert (tmp_path / job / "made/model.pt").read_bytes() == MODEL
     assert (tmp_path / job / "made/deep/notes äö.txt").read_text() == "first"
     assert (tmp_path / job / "made/empty").read_bytes() == b""
     assert sorted(str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*") if each.is_file()) == files
     again = hostler_in(tmp_path, "fetch", job)
-    assert (again.status, again.out.splitlines()[-1]) == (0, "0 files copied, 0B, 3 files there already")
+    assert (again.status, again.out.splitlines()[-1]) == (0, "0 files copied, 0 B, 3 files there already")
 
 
 def test_fetch_replaces_other_content_only_by_force(

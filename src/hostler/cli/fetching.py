@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from hostler.cli.common import JobName, Json, StateDir, client
-from hostler.cli.show import Column, clean, plural, say, say_json, table
+from hostler.cli.show import Column, clean, file_size, plural, say, say_json, table
 from hostler.model.errors import UsageError
-from hostler.model.units import quantity
 
 commands = typer.Typer()
 
@@ -57,7 +56,7 @@ def fetch(
         return
     copied = [row for row in rows if row["copied"]]
     same = f", {plural(len(rows) - len(copied), 'file')} there already" if len(copied) < len(rows) else ""
-    print(f"{plural(len(copied), 'file')} copied, {quantity(sum(row['size'] for row in copied), 'B')}{same}")
+    print(f"{plural(len(copied), 'file')} copied, {file_size(sum(row['size'] for row in copied))}{same}")
 
 
 def _list(name: str, as_json: bool, state_dir: Path | None) -> None:

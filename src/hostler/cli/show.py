@@ -207,3 +207,14 @@ def _columns(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(2 if unicodedata.east_asian_width(each) in "WF" else not unicodedata.combining(each) for each in text)
+
+
+def file_size(size: int) -> str:
+    """A number of bytes for people: `512 B`, `3.1 GB`."""
+    if size < 1000:
+        return f"{size} B"
+    units = iter(("kB", "MB", "GB", "TB"))
+    value, unit = size / 1000, next(units)
+    while value >= 999.5 and unit != "TB":
+        value, unit = value / 1000, next(units)
+    return f"{value:.1f} {unit}" if value < 99.95 else f"{value:.0f} {unit}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from hostler.cli.show import clean
+from hostler.cli.show import clean, file_size
 from hostler.model.errors import FilesChanged, FilesError, UsageError
 
 if TYPE_CHECKING:
@@ -80,10 +80,10 @@ def _taken(folder: Path, patterns: Sequence[str] | None, skip: Path) -> FolderSn
 def _confirm(snapshot: FolderSnapshot, yes: bool) -> None:
     if yes or snapshot.manifest.size <= LARGE_BYTES:
         return
-    what = f"{snapshot.folder} has {_count(snapshot)}, {size_words(snapshot.manifest.size)}, that are sent"
+    what = f"{snapshot.folder} has {_count(snapshot)}, {file_size(snapshot.manifest.size)}, that are sent"
     fix = f"Leave out what the job does not need by {snapshot.folder}/.hostlerignore"
     if not sys.stdin.isatty():
-        raise UsageError(f"{what}; more than {size_words(LARGE_BYTES)} needs --yes. {fix}")
+        raise UsageError(f"{what}; more than {file_size(LARGE_BYTES)} needs --yes. {fix}")
     _print_left_out(snapshot)
     if not typer.confirm(f"{what}. Send them?", err=True):
         raise UsageError(f"nothing was sent or submitted. {fix}")
@@ -92,8 +92,8 @@ def _confirm(snapshot: FolderSnapshot, yes: bool) -> None:
 def print_sent(sent: Sequence[Sent]) -> None:
     """Print what jobs start from, on standard error: ids alone stand on standard output."""
     for each in sent:
-        news = f"{size_words(each.size)} sent" if each.size else "nothing new to send"
-        size = size_words(each.snapshot.manifest.size)
+        news = f"{file_size(each.size)} sent" if each.size else "nothing new to send"
+        size = file_size(each.snapshot.manifest.size)
         print(f"files: {_count(each.snapshot)}, {size} ({news})", file=sys.stderr)
         _print_left_out(each.snapshot)
 
@@ -105,20 +105,9 @@ def _print_left_out(snapshot: FolderSnapshot) -> None:
     news = [each for each in snapshot.left_out if each.reason != BUILD_REASON or each.size >= NEWS_BYTES]
     largest = sorted(news, key=lambda each: (-each.size, each.path))[:LEFT_OUT_SHOWN]
     for each in largest:
-        print(clean(f"left out by {each.reason}: {each.path} {size_words(each.size)}"), file=sys.stderr)
+        print(clean(f"left out by {each.reason}: {each.path} {file_size(each.size)}"), file=sys.stderr)
 
 
 def _count(snapshot: FolderSnapshot) -> str:
     number = len(snapshot.manifest.files)
     return "1 file" if number == 1 else f"{number} files"
-
-
-def size_words(size: int) -> str:
-    """A number of bytes for people: `512 B`, `3.1 GB`."""
-    if size < 1000:
-        return f"{size} B"
-    units = iter(("kB", "MB", "GB", "TB"))
-    value, unit = size / 1000, next(units)
-    while value >= 999.5 and unit != "TB":
-        value, unit = value / 1000, next(units)
-    return f"{value:.1f} {unit}" if value < 99.95 else f"{value:.0f} {unit}"
