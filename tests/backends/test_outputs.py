@@ -11,7 +11,6 @@ import pytest
 from hostler.backends.base import Store
 from hostler.backends.local.outputs import copied
 from hostler.model.errors import FilesError
-from hostler.model.files import Fetch
 
 
 def store(folder: Path) -> Store:
@@ -25,7 +24,7 @@ def test_what_patterns_mean_is_copied(tmp_path: Path) -> None:
         (ran / name).write_text(name)
     os.mkfifo(ran / "pipe.csv")
     (ran / "link.csv").symlink_to(ran / "b.txt")
-    files = copied(ran, Fetch(outputs=("*.csv*", "out")), store(tmp_path), "j1.1")
+    files = copied(ran, ("*.csv*", "out"), store(tmp_path), "j1.1")
     assert sorted(each.path for each in files) == [
         "j1.1/.a.csv.new", "j1.1/a.csv", "j1.1/new\nline.csv", "j1.1/out/deep/c.bin",
     ]  # fmt: skip
@@ -37,6 +36,6 @@ def test_what_patterns_mean_is_copied(tmp_path: Path) -> None:
 
 def test_nothing_of_that_kind_is_a_failure(tmp_path: Path) -> None:
     with pytest.raises(FilesError, match=r"left no file that `outputs: \*\.csv` means"):
-        copied(tmp_path, Fetch(outputs=("*.csv",)), store(tmp_path), "j1.1")
+        copied(tmp_path, ("*.csv",), store(tmp_path), "j1.1")
     with pytest.raises(FilesError, match="cannot be read"):
-        copied(tmp_path / "nowhere", Fetch(outputs=("*",)), store(tmp_path), "j1.1")
+        copied(tmp_path / "nowhere", ("*",), store(tmp_path), "j1.1")

@@ -373,6 +373,27 @@ def test_more_files_than_are_fetched_unnamed_do_not_fail_the_job(here: Site) -> 
     assert "--output" in done["unfetched"]
 
 
+def test_job_that_deletes_its_folder_is_done_without_files(here: Site) -> None:
+    code = "import os, shutil; shutil.rmtree(os.getcwd())"
+    done = here.fleet.over(here.submitted("--", sys.executable, "-c", code))
+    assert (done["job"]["state"], done["files"]) == ("done", [])
+    assert "is gone" in done["unfetched"]
+
+
+def test_name_that_is_not_utf8_is_named_and_the_others_are_fetched(site: Site) -> None:
+    code = "import os; [open(os.path.join(b'.', each), 'w').close() for each in (b'caf\\xe9.txt', b'fine.txt')]"
+    done = site.fleet.over(site.submitted("--", sys.executable, "-c", code))
+    assert (done["job"]["state"], [file["path"].partition("/")[2] for file in done["files"]]) == ("done", ["fine.txt"])
+    assert "caf\\udce9.txt cannot be read, or have names that are not UTF-8" in done["unfetched"]
+
+
+def test_more_files_than_a_list_of_outputs_takes_do_not_fail_a_job_elsewhere(site: Site) -> None:
+    (site.project / "many.py").write_text("for at in range(20_500): open(f'f{at}', 'w').close()\n")
+    done = site.fleet.over(site.submitted("--", sys.executable, "many.py"))
+    assert (done["job"]["state"], done["files"]) == ("done", [])
+    assert done["unfetched"].startswith("20500 files")
+
+
 def test_snapshot_that_is_not_there_is_refused(here: Site) -> None:
     spec = {"name": "x", "payload": {"kind": "script", "schema": 1, "argv": ["true"], "snapshot": "ab" * 32}}
     with pytest.raises(Exception, match="is not here"):

@@ -27,7 +27,6 @@ from hostler.cli import findings, pages
 from hostler.model.artifacts import HUB
 from hostler.model.disks import DoomedFile
 from hostler.model.errors import FilesError, LinkLost, LinkRefused, NotFound, StoreFull, UsageError
-from hostler.model.files import Fetch
 from hostler.model.views import LogChunk
 from hostler.runtime import contents, gathering, restoring
 from hostler.runtime.backing import create
@@ -128,7 +127,7 @@ def test_results_of_scripts_on_this_machine(room: Path, tmp_path: Path, of: str)
     (tmp_path / "out").write_bytes(CONTENT)
     said(
         lambda: outputs.copied(
-            tmp_path, Fetch(outputs=("out",)), Store(results=room / "results", artifacts=room / "artifacts"), "j1.1"
+            tmp_path, ("out",), Store(results=room / "results", artifacts=room / "artifacts"), "j1.1"
         ),
         OSError,
         "No space left",

@@ -114,16 +114,25 @@ def test_content_with_another_hash_is_refused_and_begins_again(store: SnapshotSt
     assert store.content(sha).exists()
 
 
+def test_content_damaged_at_the_same_size_is_not_laid_out(store: SnapshotStore, folder: Path, tmp_path: Path) -> None:
+    digest = send(store, take(folder))
+    content = store.content(next(file.sha256 for file in store.manifest(digest).files if file.path == "train.py"))
+    content.write_bytes(content.read_bytes().replace(b"trained", b"tramped"))
+    with pytest.raises(FilesError, match="is damaged"):
+        store.lay_out(digest, tmp_path / "w")
+    assert not (tmp_path / "w").exists()
+
+
 def test_content_that_is_gone_or_damaged_is_named(store: SnapshotStore, folder: Path, tmp_path: Path) -> None:
     digest = send(store, take(folder))
     snapshot = store.manifest(digest)
     path = store.content(snapshot.files[-1].sha256)
     path.write_bytes(b"longer than it was before")
-    with pytest.raises(FilesError, match="is damaged"):
+    with pytest.raises(FilesError, match="is damaged and was set aside"):
         store.lay_out(digest, tmp_path / "w")
-    path.unlink()
     with pytest.raises(FilesError, match="is gone"):
         store.lay_out(digest, tmp_path / "w")
+    assert path.name in store.add(take(folder).data)[1], "the next submission sends it again"
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith("w")] == []
 
 
@@ -131,6 +140,8 @@ def test_upload_that_has_no_room_is_refused_before_it_begins(
     store: SnapshotStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SPARE_BYTES", 1 << 62)
+    store.add(take(folder).data)  # small files always have room
+    monkeypatch.setattr(module, "SMALL_BYTES", 0)
     with pytest.raises(FilesError, match="has no room for"):
         store.add(take(folder).data)
 
@@ -150,6 +161,43 @@ def test_prune_keeps_what_jobs_need_and_what_was_used_lately(
     store.lay_out(first, tmp_path / "w")
     with pytest.raises(NotFound):
         store.lay_out(second, tmp_path / "w")
+
+
+def test_snapshot_that_nobody_uses_goes_though_it_was_looked_at_every_hour(
+    store: SnapshotStore, folder: Path, tmp_path: Path
+) -> None:
+    digest = send(store, take(folder))
+    manifest = tmp_path / "snapshots" / "manifests" / digest
+    used = manifest.stat().st_mtime - 29 * DAY_S
+    os.utime(manifest, (used, used))
+    before = manifest.stat().st_mtime_ns
+    store.prune(set(), 30 * DAY_S)
+    assert manifest.stat().st_mtime_ns == before, "a look is no use"
+    os.utime(manifest, (used - 2 * DAY_S, used - 2 * DAY_S))
+    store.prune(set(), 30 * DAY_S)
+    assert not manifest.exists()
+
+
+def test_prune_deletes_no_content_while_a_manifest_cannot_be_read(
+    store: SnapshotStore, folder: Path, tmp_path: Path
+) -> None:
+    digest = send(store, take(folder))
+    manifest = tmp_path / "snapshots" / "manifests" / digest
+    whole = manifest.read_bytes()
+    manifest.write_bytes(whole[:-1])
+    for path in (tmp_path / "snapshots" / "contents").rglob("*"):
+        os.utime(path, (1e9, 1e9))
+    assert store.prune({digest}, DAY_S) == 0
+    manifest.write_bytes(whole)
+    store.lay_out(digest, tmp_path / "w")
+
+
+def test_late_piece_of_another_client_takes_nothing_back(store: SnapshotStore) -> None:
+    sha = "fb8e20fc2e4c3f248c60c39bd652f3c1347298bb977b8b4d5903b85055620603"  # of b"ab"
+    store.write(upload.Piece(sha, 9, 0, b"12345678"))
+    store.write(upload.Piece(sha, 9, 0, b"1"))
+    with pytest.raises(Conflict, match="has 8 bytes here"):
+        store.write(upload.Piece(sha, 99, 50, b"x"))
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,9 @@ OUTPUTS_MAX = 20_000
 """Files of one attempt: the controller takes no more, and no line that is much longer."""
 LAID_AT_NS = 946_684_800 * 10**9
 """Modification time of laid-out files, 2000-01-01: a file that has another one was written since."""
+CHANGED_MAX = 1000
+"""New and changed files that are fetched at most where no outputs were named."""
+LEFT_SHOWN = 3
 CODE = origin(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 """Where ``hostler`` is imported from: the zipapp; asked for while the working directory is still the one it was."""
 _LONGEST_LINE = 16 << 20
@@ -291,26 +294,43 @@ class Files:
         os.rename(making, tree)
 
     def _outputs(self, request: Json) -> Json:
-        """The files that patterns mean where an attempt ran: ``[path, size]``.
-
-        With ``laid``, the paths that were laid out for it: only files that are new or were written since, and none of
-        folders that tools make for themselves.
-        """
+        """The files that patterns mean where an attempt ran: ``[path, size]``."""
         name = str(request["attempt"])
         if not is_id(name):
             raise RequestError("an attempt must have an id, not %.80r" % name)
         tree = os.path.join(TREES, name)
-        where = tree if os.path.isdir(self._inside(tree)) else os.path.join("attempts", name)
+        is_laid = os.path.isdir(self._inside(tree))
+        if request.get("laid") is not None:
+            return self._changed(tree, request["laid"]) if is_laid else {"gone": True}
+        where = tree if is_laid else os.path.join("attempts", name)
         folder = self._inside(where)
         wanted = matcher(str(each) for each in request["patterns"])
         found: List[List[Any]] = []
-        laid = request.get("laid")
-        paths = walk(folder) if laid is None else changed(folder, {str(each) for each in laid}, LAID_AT_NS)
-        for path in filter(wanted.fullmatch, paths):
+        for path in filter(wanted.fullmatch, walk(folder)):
             if len(found) == OUTPUTS_MAX:
                 return {"error": "it left more than %d files; pack them into one" % OUTPUTS_MAX}
             found.append([path, os.path.getsize(os.path.join(folder, path))])
         return {"folder": where, "files": found}
+
+    def _changed(self, tree: str, laid: List[Any]) -> Json:
+        """The files of a tree that are new or were written since it was laid out, the largest of too many.
+
+        ``left`` has what cannot be fetched; ``count`` and ``bytes`` are those of all others.
+        """
+        folder = self._inside(tree)
+        left: List[str] = []
+        found: List[List[Any]] = []
+        count = total = 0
+        for path in changed(folder, {str(each) for each in laid}, LAID_AT_NS, left):
+            size = os.path.getsize(os.path.join(folder, path))
+            count, total = count + 1, total + size
+            found.append([path, size])
+            if len(found) > 2 * CHANGED_MAX:
+                found = _largest(found)
+        if count > CHANGED_MAX:
+            found = _largest(found)
+        told = [each.encode("utf-8", "backslashreplace").decode() for each in left[:LEFT_SHOWN]]
+        return {"folder": tree, "files": found, "count": count, "bytes": total, "left": told, "left_count": len(left)}
 
     def _find(self, request: Json) -> Json:
         """Artifacts by their hashes, as they are named: ``{sha256: [path, size]}`` of those that are here."""
@@ -508,6 +528,10 @@ def _end_with(agent: socket.socket) -> None:
         agent.recv(1)
     finally:
         os._exit(1)
+
+
+def _largest(files: List[List[Any]]) -> List[List[Any]]:
+    return sorted(files, key=lambda file: -file[1])[:CHANGED_MAX]
 
 
 def _blob(digest: str) -> str:

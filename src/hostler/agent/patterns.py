@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import AbstractSet, Iterable, Iterator, Pattern
+from typing import AbstractSet, Iterable, Iterator, List, Optional, Pattern
 
 BUILD_FOLDERS = (
     ".git", ".hg", ".svn", ".venv", "venv", "__pycache__", "node_modules", ".mypy_cache", ".pytest_cache",
@@ -21,12 +21,11 @@ def matcher(patterns: Iterable[str]) -> Pattern[str]:
     return re.compile("|".join("(?:%s)" % _translated(each) for each in patterns), re.DOTALL)
 
 
-def walk(root: str, without: Iterable[str] = ()) -> Iterator[str]:
+def walk(root: str, without: Iterable[str] = (), unreadable: Optional[List[str]] = None) -> Iterator[str]:
     """The regular files below a folder, as paths relative to it, in order; links are not followed, nor told of.
 
-    Folders with a name of ``without`` are passed over.
-
-    Raises OSError where a folder cannot be read, as one whose path is too long.
+    Folders with a name of ``without`` are passed over; those that may not be read are added to ``unreadable``, if that
+    is given. Raises OSError where another cannot be read, as one whose path is too long.
     """
     passed = frozenset(without)
     waiting = [""]  # a folder has a slash at its end; no recursion, whose limit is less than the folders there may be
@@ -35,8 +34,14 @@ def walk(root: str, without: Iterable[str] = ()) -> Iterator[str]:
         if path and not path.endswith("/"):
             yield path
             continue
-        with os.scandir(os.path.join(root, path)) as found:
-            entries = sorted(found, key=lambda entry: entry.name, reverse=True)
+        try:
+            with os.scandir(os.path.join(root, path)) as found:
+                entries = sorted(found, key=lambda entry: entry.name, reverse=True)
+        except PermissionError:
+            if unreadable is None or not path:
+                raise
+            unreadable.append(path)
+            continue
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 if entry.name not in passed:
@@ -45,14 +50,27 @@ def walk(root: str, without: Iterable[str] = ()) -> Iterator[str]:
                 waiting.append(path + entry.name)
 
 
-def changed(root: str, laid: AbstractSet[str], laid_at_ns: int) -> Iterator[str]:
+def changed(root: str, laid: AbstractSet[str], laid_at_ns: int, left: List[str]) -> Iterator[str]:
     """The files below a folder that are not among ``laid``, or were written since, outside of `BUILD_FOLDERS`.
 
-    Raises OSError as `walk`.
+    Those that may not be read, or whose names are not UTF-8, are added to ``left`` instead. Raises OSError as `walk`.
     """
-    for path in walk(root, BUILD_FOLDERS):
-        if path not in laid or os.lstat(os.path.join(root, path)).st_mtime_ns != laid_at_ns:
+    for path in walk(root, BUILD_FOLDERS, left):
+        full = os.path.join(root, path)
+        if path in laid and os.lstat(full).st_mtime_ns == laid_at_ns:
+            continue
+        if _is_text(path) and os.access(full, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
             yield path
+        else:
+            left.append(path)
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _translated(pattern: str) -> str:

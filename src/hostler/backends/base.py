@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from hostler.agent.files import CHANGED_MAX
 from hostler.model.commands import AttemptOrder, CanaryOrder, ChunkOrder, WorkerOrder
-from hostler.model.errors import TooMuchLeft
+from hostler.model.errors import PartlyFetched
 from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Ended, Input, WorkerRefused
@@ -284,19 +285,43 @@ class Store:
         return self.results.with_name("incoming") / attempt
 
 
-CHANGED_FILES_MAX = 1000
 CHANGED_BYTES_MAX = 1 << 30
-"""More than this is fetched only if `outputs` names it."""
+"""New and changed files that together have more are fetched only if `outputs` names them."""
+GONE = "the folder that it ran in is gone: the job deleted it, or somebody else did. Nothing of it was fetched"
 
 
-def expect_few(files: Sequence[tuple[str, int]]) -> None:
-    """Raise `TooMuchLeft` unless new and changed files, as path and size, are few and small enough to be fetched."""
-    total = sum(size for _, size in files)
-    if len(files) > CHANGED_FILES_MAX or total > CHANGED_BYTES_MAX:
-        largest = ", ".join(f"{path} ({size} bytes)" for path, size in sorted(files, key=lambda file: -file[1])[:3])
-        raise TooMuchLeft(
-            f"{len(files)} files with {total / 1e9:.1f} GB are new or changed, more than {CHANGED_FILES_MAX} files or "
+class Changed(NamedTuple):
+    """The new and changed files of an attempt."""
+
+    files: tuple[tuple[str, int], ...]
+    """Paths and sizes: all of them or, of more than `CHANGED_MAX`, the largest."""
+    number: int
+    """Of all files."""
+    size: int
+    """Bytes of all files."""
+    left: tuple[str, ...]
+    """Some of the paths that cannot be read, or whose names are not UTF-8."""
+    left_count: int
+
+    def expect_few(self) -> None:
+        """Raise `PartlyFetched` unless the files are few and small enough to be fetched without being named."""
+        if self.number <= CHANGED_MAX and self.size <= CHANGED_BYTES_MAX:
+            return
+        largest = ", ".join(
+            f"{path} ({size} bytes)" for path, size in sorted(self.files, key=lambda each: -each[1])[:3]
+        )
+        raise PartlyFetched(
+            f"{self.number} files with {self.size / 1e9:.1f} GB are new or changed, more than {CHANGED_MAX} files or "
             f"{CHANGED_BYTES_MAX / 1e9:.1f} GB; the largest are {largest}. Name what is to be fetched with --output"
+        )
+
+    def expect_all(self, came: tuple[FileRef, ...]) -> None:
+        """Raise `PartlyFetched` where some files could not be read; `came` are the others."""
+        if not self.left_count:
+            return
+        more = f" and {self.left_count - len(self.left)} more" if self.left_count > len(self.left) else ""
+        raise PartlyFetched(
+            f"{', '.join(self.left)}{more} cannot be read, or have names that are not UTF-8, and were not fetched", came
         )
 
 

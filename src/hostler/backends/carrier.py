@@ -17,7 +17,7 @@ from typing import TypeAlias, TypeVar
 
 from hostler.agent.files import ARTIFACTS, BLOBS, ENDINGS, OUTPUTS_MAX
 from hostler.backends.arriving import Wanted, come, size_of
-from hostler.backends.base import Removed, Stock, Stocked, Store, expect_few
+from hostler.backends.base import Removed, Stock, Stocked, Store
 from hostler.backends.channel import words
 from hostler.backends.courier import Courier, Parcel, understood
 from hostler.backends.guests import DialForMuch, Guests
@@ -29,7 +29,6 @@ from hostler.model.files import SHA256, Fetch, FileRef, named_in
 Dial: TypeAlias = Callable[[], Awaitable[Courier]]
 Result = TypeVar("Result")
 OWN = "hostler.workloads"
-EVERYTHING = ("**",)
 SPARE_BYTES = 1 << 30
 """What is left free on this machine for the journal and all else."""
 GROWTH = 256 << 20
@@ -79,7 +78,9 @@ class Carrier:
         incoming = self._store.incoming(attempt)
         try:
             artifacts = await self._fetch_artifacts(what.artifacts, incoming) if what.artifacts else []
-            outputs = await self._fetch_outputs(attempt, what, incoming)
+            outputs = await self._fetch_outputs(attempt, what.outputs, incoming) if what.outputs else []
+            if what.changed_since is not None:
+                outputs = await self._fetch_changed(attempt, what.changed_since, incoming)
         except FilesError as error:
             if not isinstance(error, FilesChanged):  # nothing more of it comes
                 await _delete(incoming)
@@ -199,21 +200,30 @@ class Carrier:
         await self._get(wanted)
         return refs
 
-    async def _fetch_outputs(self, attempt: str, what: Fetch, incoming: Path) -> list[FileRef]:
-        if not what.outputs and what.changed_since is None:
-            return []
+    async def _fetch_outputs(self, attempt: str, patterns: Sequence[str], incoming: Path) -> list[FileRef]:
         async with self._courier() as courier:
-            folder, found = await courier.outputs(attempt, what.outputs or EVERYTHING, await self._laid(what))
-        if what.changed_since is not None:
-            expect_few(found)
-            if not found:
-                return []
-        elif not found:
+            folder, found = await courier.outputs(attempt, patterns)
+        if not found:
             raise FilesError(
-                f"it left no file that `outputs: {', '.join(what.outputs)}` means; links are not taken for files"
+                f"it left no file that `outputs: {', '.join(patterns)}` means; links are not taken for files"
             )
         if len(found) > OUTPUTS_MAX:
             raise FilesError(f"it left {len(found)} files, of which {OUTPUTS_MAX} can be fetched; pack them into one")
+        return await self._fetch_found(attempt, folder, found, incoming)
+
+    async def _fetch_changed(self, attempt: str, snapshot: str, incoming: Path) -> list[FileRef]:
+        """New and changed files. Raises `PartlyFetched` where there are too many, or some cannot be read."""
+        laid = [each.path for each in await asyncio.to_thread(self._snapshot, snapshot)]
+        async with self._courier() as courier:
+            folder, found = await courier.changed(attempt, laid)
+        found.expect_few()
+        files = await self._fetch_found(attempt, folder, found.files, incoming) if found.files else []
+        found.expect_all(tuple(files))
+        return files
+
+    async def _fetch_found(
+        self, attempt: str, folder: str, found: Sequence[tuple[str, int]], incoming: Path
+    ) -> list[FileRef]:
         root, growth = str(self._store.results / attempt), GROWTH // len(found)
         wanted = [
             replace(_wanted(f"{folder}/{path}", size, root, _relative(path), incoming), growth=growth)
@@ -224,12 +234,6 @@ class Carrier:
             FileRef(path=f"{attempt}/{path}", size=size, sha256=digest)
             for (path, size), digest in zip(found, hashes, strict=True)
         ]
-
-    async def _laid(self, what: Fetch) -> list[str] | None:
-        """The paths that were laid out; `None`: all files are asked for."""
-        if what.changed_since is None:
-            return None
-        return [each.path for each in await asyncio.to_thread(self._snapshot, what.changed_since)]
 
     async def _put(self, courier: Courier, parcels: Sequence[Parcel]) -> None:
         missing = await courier.missing(parcels)

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from hostler.backends.arriving import PIECE, Disk, Sink, Wanted, folders, looked, opened, resumed, verified, written
+from hostler.backends.base import GONE, Changed
 from hostler.backends.channel import PROTOCOL, encoded, words
 from hostler.backends.receiver import counted, hash_told, misfit
-from hostler.model.errors import FilesChanged, FilesError, LinkLost, LinkRefused
+from hostler.model.errors import FilesChanged, FilesError, LinkLost, LinkRefused, PartlyFetched
 from hostler.model.record import record
 
 Pace: TypeAlias = Callable[[int], None]
@@ -165,17 +166,25 @@ class Courier:
         with understood("a folder"):
             return str(answer["path"])
 
-    async def outputs(
-        self, attempt: str, patterns: Sequence[str], laid: Sequence[str] | None = None
-    ) -> tuple[str, list[tuple[str, int]]]:
-        """The folder in which an attempt ran, and the files below it that patterns mean, with their sizes.
-
-        With `laid`, the paths that were laid out for it: only those that are new or were written since.
-        """
-        request = {"op": "outputs", "attempt": attempt, "patterns": list(patterns)}
-        answer = await self.ask(request if laid is None else {**request, "laid": list(laid)})
+    async def outputs(self, attempt: str, patterns: Sequence[str]) -> tuple[str, list[tuple[str, int]]]:
+        """The folder in which an attempt ran, and the files below it that patterns mean, with their sizes."""
+        answer = await self.ask({"op": "outputs", "attempt": attempt, "patterns": list(patterns)})
         with understood(f"the files of {attempt}"):
             return str(answer["folder"]), [(str(path), int(size)) for path, size in answer["files"]]
+
+    async def changed(self, attempt: str, laid: Sequence[str]) -> tuple[str, Changed]:
+        """The folder in which an attempt ran, and the files below it that are new or changed.
+
+        `laid` are the paths that were laid out for it. Raises `PartlyFetched` where the folder is gone.
+        """
+        answer = await self.ask({"op": "outputs", "attempt": attempt, "patterns": ["**"], "laid": list(laid)})
+        with understood(f"the files of {attempt}"):
+            if answer.get("gone"):
+                raise PartlyFetched(GONE)
+            files = tuple((str(path), int(size)) for path, size in answer["files"])
+            left = tuple(str(path) for path in answer["left"])
+            counts = int(answer["count"]), int(answer["bytes"]), int(answer["left_count"])
+            return str(answer["folder"]), Changed(files, *counts[:2], left, counts[2])
 
     async def find(self, names: Sequence[str]) -> dict[str, tuple[str, int]]:
         """Paths and sizes of artifacts of the node by their hashes, as far as they are there."""

@@ -33,7 +33,8 @@ def variables(words: Sequence[str] | None, files: Sequence[Path] | None) -> dict
 
 def with_shells(specs: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """The specs of scripts with this shell's PATH and Python environment; and the programs that it finds, by name."""
-    env = {name: os.environ[name] for name in SHELL if os.environ.get(name)}
+    # A value that is not UTF-8 cannot be written as JSON; such a job has the variables of its node.
+    env = {name: value for name in SHELL if (value := os.environ.get(name)) and value.isprintable()}
     programs: dict[str, str] = {}
     made = []
     for spec in specs:

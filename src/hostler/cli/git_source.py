@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tempfile
@@ -11,6 +12,12 @@ from pathlib import Path
 
 from hostler.model.errors import UsageError
 
+OF_A_REPOSITORY = frozenset({
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CEILING_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS", "GIT_DIR", "GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_NAMESPACE",
+    "GIT_NO_REPLACE_OBJECTS", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_REPLACE_REF_BASE", "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+})  # fmt: skip
 _USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*|[^/:]*")
 """What stands before an `@` that belongs to the address: a scheme with a user, or a user alone."""
 
@@ -58,6 +65,13 @@ def _git(word: str, folder: Path, *words: str) -> None:
 
 def _run(folder: Path, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(["git", *words], cwd=folder, stderr=subprocess.PIPE, text=True, check=False)
+        return subprocess.run(
+            ["git", *words], cwd=folder, env=_environment(), stderr=subprocess.PIPE, text=True, check=False
+        )
     except FileNotFoundError as error:
         raise UsageError("--git needs the program git, which is not installed here") from error
+
+
+def _environment() -> dict[str, str]:
+    """Without the variables by which git in a hook, say, would take the caller's repository for this one."""
+    return {name: value for name, value in os.environ.items() if name not in OF_A_REPOSITORY}

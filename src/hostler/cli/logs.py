@@ -312,7 +312,8 @@ def _named(asked: Client, name: str) -> tuple[View, str | None]:
         job, dot, number = name.rpartition(".")
         if not dot or not number.isdigit():
             raise
-        return asked.job(job)["job"], name
+        found = asked.job(job)["job"]
+        return found, f"{found['id']}.{number}"
 
 
 def _show(asked: Client, printer: Printer, job: View) -> int:

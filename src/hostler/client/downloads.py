@@ -12,6 +12,7 @@ import hashlib
 import os
 import re
 import stat
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,8 @@ PIECE = 4 << 20
 """Bytes of a file in one request."""
 BLOCK = 1 << 20
 PATH_BYTES, NAME_BYTES = 4096, 255
+UNFIT = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Kinds of characters that no name here gets: control and format characters, surrogates, ends of lines."""
 LISTED = 5
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 JOB = re.compile(r"j[0-9]{1,18}")
@@ -136,8 +139,8 @@ def _fault(file: Left) -> str | None:
         return "the path is absolute"
     if any(each in ("", ".", "..") for each in parts):
         return "the path has an empty part, or `.` or `..`"
-    if not all(character.isprintable() for character in file.path):
-        return "the path has characters that cannot be printed"
+    if any(unicodedata.category(character) in UNFIT for character in file.path):
+        return "the path has control or format characters, or bytes that are not UTF-8"
     try:
         sizes = [len(os.fsencode(each)) for each in parts]
     except UnicodeError:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hostler.client.calls import API, RECONNECT_S, Answer, Ask
-from hostler.model.errors import Conflict, ControllerAbsent, LinkLost
+from hostler.model.errors import Conflict, ControllerAbsent, FilesChanged, LinkLost
 
 if TYPE_CHECKING:
     from hostler.snapshots.folder import FolderSnapshot
@@ -36,6 +36,9 @@ def send_snapshot(snapshot: FolderSnapshot, sent: Callable[[int], None] | None) 
                 failures = 0
                 if sent is not None:
                     sent(body.contents)
+        except FilesChanged as error:
+            changed = [file.path for file in snapshot.manifest.files if file.sha256 in str(error)]
+            raise FilesChanged(f"{changed[0]} changed while it was sent: {error}" if changed else str(error)) from error
         except (LinkLost, ControllerAbsent, Conflict) as error:
             # A conflict: another client sends the same content, and this one's piece does not follow what is there.
             if failures == len(RECONNECT_S):

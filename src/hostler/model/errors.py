@@ -14,7 +14,7 @@
     ├── Outdated                 what was looked up for it has changed meanwhile: look again
     ├── FilesError               a file cannot be sent or fetched as it should be
     │   ├── FilesChanged         a file became another one on its way; another try may do
-    │   └── TooMuchLeft          a job left more files than are fetched unless they are named
+    │   └── PartlyFetched        some files that a job left stay on its node, which does not fail it
     ├── StandsBy                 this controller only stands by, and another one leads
     ├── StoreError               the journal cannot be read or written
     │   ├── StoreBusy            another controller holds the state directory
@@ -30,6 +30,10 @@
 
 Each message says what happened, to what, and what to do about it.
 """
+
+from __future__ import annotations
+
+from typing import Any
 
 
 class HostlerError(Exception):
@@ -80,8 +84,12 @@ class FilesChanged(FilesError):
     """A file became another one on its way, or while it was read; another try may do."""
 
 
-class TooMuchLeft(FilesError):
-    """A job left more new or changed files than are fetched unless they are named as outputs."""
+class PartlyFetched(FilesError):
+    """Some new or changed files that a job left stay on its node; `files` has the references of those that came."""
+
+    def __init__(self, why: str, files: tuple[Any, ...] = ()) -> None:
+        super().__init__(why)
+        self.files = files
 
 
 class StoreError(HostlerError):

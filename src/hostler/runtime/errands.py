@@ -12,7 +12,7 @@ import structlog
 from hostler.backends.base import Backend, FetchesFiles, ReadsLogs, SuppliesFiles
 from hostler.backends.carrier import unchanged
 from hostler.model.commands import AttemptOrder, Clear, Collect, Keep, Secure
-from hostler.model.errors import FilesError, LinkError, TooMuchLeft
+from hostler.model.errors import FilesError, LinkError, PartlyFetched
 from hostler.model.files import Fetch, named_in
 from hostler.model.inputs import Ended, Fetched, Input, Launched, Secured
 from hostler.runtime.clock import Clock
@@ -180,8 +180,8 @@ class Errands:
             return
         try:
             files = await unchanged(lambda: backend.fetch(name, command.fetch, command.cwd))
-        except TooMuchLeft as error:
-            self._post(Fetched(attempt=name, unfetched=str(error)))
+        except PartlyFetched as error:
+            self._post(Fetched(attempt=name, files=error.files, unfetched=str(error)))
             return
         except Exception as error:  # recorded; a job must not wait for what nobody does any more
             if _may_pass(error):

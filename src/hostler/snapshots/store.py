@@ -17,12 +17,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from hostler.agent.files import LAID_AT_NS
-from hostler.model.errors import Conflict, FilesChanged, FilesError, NotFound
-from hostler.snapshots.manifest import SHA256, Manifest, digest_of, parse
+from hostler.model.errors import Conflict, FilesChanged, FilesError, NotFound, SpecError
+from hostler.snapshots.manifest import SHA256, Manifest, SnapshotFile, digest_of, parse
 from hostler.snapshots.upload import Piece
 
 SPARE_BYTES = 1 << 30
 """Left free on the disk for the journal and all else."""
+SMALL_BYTES = 16 << 20
+"""Files that together have less are written whatever is free: a nearly full disk does not stop all jobs."""
 PARTIAL_UNUSED_S = 86_400.0
 
 
@@ -58,16 +60,17 @@ class SnapshotStore:
         """
         path, partial = self.content(piece.sha256), self._partial(piece.sha256)
         with self._lock:
-            if path.exists():
+            if path.exists() or (piece.data and _size(partial) >= piece.offset + len(piece.data)):
                 return
+            self._expect_room(len(piece.data))
             try:
                 self._append(partial, piece)
-                if piece.offset + len(piece.data) == piece.size:
-                    self._complete(partial, path, piece.sha256)
             except OSError as error:
                 if error.errno in (errno.ENOSPC, errno.EDQUOT):
                     partial.unlink(missing_ok=True)
                 raise FilesError(f"{partial} cannot be written: {error.strerror}. Make room on its disk") from error
+        if piece.offset + len(piece.data) == piece.size:
+            self._complete(partial, path, piece)
 
     def has(self, digest: str) -> bool:
         """Whether a snapshot is here with all its contents; one that is asked for is in use."""
@@ -81,15 +84,13 @@ class SnapshotStore:
         """The manifest of a snapshot. Raises `NotFound`, and `FilesError` for one that is damaged."""
         path = self._manifest_path(digest)
         try:
-            data = path.read_bytes()
+            manifest = _read(path)
             os.utime(path)  # in use
         except FileNotFoundError as error:
             raise NotFound(
                 f"the snapshot {digest} is not kept any more; submit the job again from its folder"
             ) from error
-        if digest_of(data) != digest:
-            raise FilesError(f"the manifest {path} is damaged: its SHA-256 differs from its name. Restore the file")
-        return parse(data)
+        return manifest
 
     def content(self, sha256: str) -> Path:
         """The path at which a content is kept."""
@@ -102,13 +103,15 @@ class SnapshotStore:
         """
         manifest = self.manifest(digest)
         draft = target.with_name(f"{target.name}.new")
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        expect_room(target.parent, manifest.size)
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700, parents=True)
         try:
             for file in manifest.files:
                 path = draft / file.path
                 path.parent.mkdir(parents=True, exist_ok=True)
-                self._copy(file.sha256, file.size, path)
+                self._copy(file, path)
                 path.chmod(0o755 if file.executable else 0o644)
                 os.utime(path, ns=(LAID_AT_NS, LAID_AT_NS))
             shutil.rmtree(target, ignore_errors=True)
@@ -123,11 +126,13 @@ class SnapshotStore:
         with self._lock:
             wanted: set[str] = set()
             for path in self._named("manifests"):
-                if path.name in needed or now - path.stat().st_mtime < unused_s:
-                    with suppress(FilesError, NotFound):
-                        wanted |= {file.sha256 for file in self.manifest(path.name).files}
-                else:
+                if path.name not in needed and now - path.stat().st_mtime > unused_s:
                     path.unlink()
+                    continue
+                try:
+                    wanted |= {file.sha256 for file in _read(path).files}
+                except (OSError, FilesError, SpecError):
+                    return freed  # what it needs is not known: no content may go until it is mended
             for path in [*self._named("contents/*"), *self._named("partial")]:
                 found = path.stat()
                 if path.name not in wanted and now - found.st_mtime > PARTIAL_UNUSED_S:
@@ -160,16 +165,22 @@ class SnapshotStore:
                 output.flush()
                 os.fsync(output.fileno())
 
-    def _complete(self, partial: Path, path: Path, sha256: str) -> None:
-        with partial.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != sha256:
-            partial.unlink()
-            raise FilesChanged(
-                f"a file came with the SHA-256 {found} instead of {sha256}: it changed while it was sent"
-            )
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        partial.replace(path)
+    def _complete(self, partial: Path, path: Path, piece: Piece) -> None:
+        """Keep a content with the right hash. That of a large one takes a while: others may write meanwhile."""
+        try:
+            found = _hash(partial)
+        except FileNotFoundError:  # another client has completed the same content
+            return
+        with self._lock:
+            if path.exists() or _size(partial) != piece.size:
+                return
+            if found != piece.sha256:
+                partial.unlink()
+                raise FilesChanged(
+                    f"a file came with the SHA-256 {found} instead of {piece.sha256}: it changed while it was sent"
+                )
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            partial.replace(path)
 
     def _publish(self, data: bytes, path: Path) -> None:
         draft = path.with_name(f".{path.name}.new")
@@ -186,25 +197,26 @@ class SnapshotStore:
 
     def _expect_room(self, size: int) -> None:
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        free = shutil.disk_usage(self._root).free - SPARE_BYTES
-        if size > free:
-            raise FilesError(
-                f"{self._root} has no room for {size} bytes: {max(free, 0)} are free beside the "
-                f"{SPARE_BYTES >> 30} GiB that are kept free. Make room there, or send less"
-            )
-
-    def _copy(self, sha256: str, size: int, path: Path) -> None:
-        source = self.content(sha256)
         try:
-            shutil.copyfile(source, path)
+            expect_room(self._root, size)
+        except OSError as error:
+            raise FilesError(f"{error.strerror}. Make room there, or send less") from error
+
+    def _copy(self, file: SnapshotFile, path: Path) -> None:
+        """Copy a content. One whose hash is not right is set aside, so that the next submission sends it again."""
+        source = self.content(file.sha256)
+        digest = hashlib.sha256()
+        try:
+            original = source.open("rb")
         except FileNotFoundError as error:
-            if not source.exists():
-                raise FilesError(f"{source} of the snapshot is gone. Submit the job again from its folder") from error
-            raise
-        if path.stat().st_size != size:
-            raise FilesError(
-                f"{source} of the snapshot is damaged: it has not {size} bytes. Delete it and submit again"
-            )
+            raise FilesError(f"{source} of the snapshot is gone. Submit the job again from its folder") from error
+        with original, path.open("wb") as copy:
+            while data := original.read(1 << 20):
+                digest.update(data)
+                copy.write(data)
+        if digest.hexdigest() != file.sha256:
+            source.replace(source.with_name(f"{source.name}.damaged"))
+            raise FilesError(f"{source} of the snapshot is damaged and was set aside. Submit the job again")
 
     def _named(self, folder: str) -> list[Path]:
         return [path for path in self._root.glob(f"{folder}/*") if SHA256.fullmatch(path.name)]
@@ -223,3 +235,27 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
+
+
+def _read(path: Path) -> Manifest:
+    """A manifest from its file. Raises `FilesError` for one that is damaged."""
+    data = path.read_bytes()
+    if digest_of(data) != path.name:
+        raise FilesError(f"the manifest {path} is damaged: its SHA-256 differs from its name. Restore the file")
+    return parse(data)
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def expect_room(folder: Path, size: int) -> None:
+    """Raise `OSError` unless files of so many bytes fit on the disk beside what is kept free; small ones always do."""
+    free = shutil.disk_usage(folder).free - SPARE_BYTES
+    if size > max(free, SMALL_BYTES):
+        raise OSError(
+            errno.ENOSPC,
+            f"{folder} has no room for {size} bytes: {max(free, 0)} are free beside the {SPARE_BYTES >> 30} GiB that "
+            "are kept free",
+        )

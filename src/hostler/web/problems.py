@@ -40,7 +40,7 @@ STATUS: Mapping[type[errors.HostlerError], HTTPStatus] = {
     errors.SchemaMismatch: HTTPStatus.INTERNAL_SERVER_ERROR,
     errors.FilesError: HTTPStatus.BAD_GATEWAY,
     errors.FilesChanged: HTTPStatus.BAD_GATEWAY,
-    errors.TooMuchLeft: HTTPStatus.BAD_GATEWAY,
+    errors.PartlyFetched: HTTPStatus.BAD_GATEWAY,
     errors.LinkError: HTTPStatus.BAD_GATEWAY,
     errors.LinkLost: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.LinkRefused: HTTPStatus.BAD_GATEWAY,

@@ -5,55 +5,80 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
-from hostler.agent.files import LAID_AT_NS
+from hostler.agent.files import CHANGED_MAX, LAID_AT_NS, LEFT_SHOWN, OUTPUTS_MAX
 from hostler.agent.patterns import changed, matcher, walk
-from hostler.backends.base import Store, expect_few
+from hostler.backends.base import Changed, Store
 from hostler.model.errors import FilesError
-from hostler.model.files import Fetch, FileRef
+from hostler.model.files import FileRef
+from hostler.snapshots.store import expect_room
+
+BY_NAME = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-def copied(folder: Path, what: Fetch, store: Store, attempt: str) -> tuple[FileRef, ...]:
-    """Copy what an attempt left in a folder to that of its results, each file at once or not at all.
+def copied(folder: Path, patterns: Sequence[str], store: Store, attempt: str) -> tuple[FileRef, ...]:
+    """Copy the files of a folder that patterns mean to that of an attempt's results, each at once or not at all.
 
-    Raises `FilesError` where a named output is not there or files cannot be read, `TooMuchLeft` for more new and
-    changed files than are fetched, and `OSError` where they cannot be written.
+    Raises `FilesError` where there are none, or too many, or one cannot be read, and `OSError` where they cannot be
+    written.
     """
-    paths = _found(store, folder, what)
-    if not paths and what.changed_since is not None:
-        return ()
+    wanted = matcher(patterns)
+    try:
+        paths = [path for path in walk(str(folder)) if wanted.fullmatch(path)]
+    except OSError as error:
+        raise FilesError(f"{error.filename or folder} cannot be read: {error.strerror}") from error
     if not paths:
-        raise FilesError(f"it left no file that `outputs: {', '.join(what.outputs)}` means")
+        raise FilesError(f"it left no file that `outputs: {', '.join(patterns)}` means")
+    if len(paths) > OUTPUTS_MAX:
+        raise FilesError(f"it left {len(paths)} files, of which {OUTPUTS_MAX} can be fetched; pack them into one")
+    return _copied(folder, paths, store, attempt)
+
+
+def copied_changes(folder: Path, snapshot: str, store: Store, attempt: str) -> tuple[FileRef, ...]:
+    """Copy the files of a workspace that are new or changed since it was laid out.
+
+    Raises `PartlyFetched` where they are too many or some cannot be read, and `OSError` where they cannot be written.
+    """
+    laid = {file.path for file in store.snapshots.manifest(snapshot).files}
+    left: list[str] = []
+    try:
+        found = [(path, os.lstat(folder / path).st_size) for path in changed(str(folder), laid, LAID_AT_NS, left)]
+    except OSError as error:
+        raise FilesError(f"{error.filename or folder} cannot be read: {error.strerror}") from error
+    largest = tuple(sorted(found, key=lambda file: -file[1])[:CHANGED_MAX])
+    shown = tuple(path.encode("utf-8", "backslashreplace").decode() for path in left[:LEFT_SHOWN])
+    told = Changed(largest, len(found), sum(size for _, size in found), shown, len(left))
+    told.expect_few()
+    files = _copied(folder, [path for path, _ in found], store, attempt) if found else ()
+    told.expect_all(files)
+    return files
+
+
+def _copied(folder: Path, paths: Sequence[str], store: Store, attempt: str) -> tuple[FileRef, ...]:
     target, incoming = store.results / attempt, store.incoming(attempt)
     incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
     copy = incoming / "copy"
     try:
+        expect_room(incoming, sum(os.lstat(folder / path).st_size for path in paths))
         return tuple(_copy(folder / path, copy, target / path, f"{attempt}/{path}") for path in paths)
     finally:
         copy.unlink(missing_ok=True)  # on a full disk, what is left of it keeps others from writing
         incoming.rmdir()
 
 
-def _found(store: Store, folder: Path, what: Fetch) -> list[str]:
-    """The paths of what is to be copied."""
-    try:
-        if what.changed_since is None:
-            wanted = matcher(what.outputs)
-            return [path for path in walk(str(folder)) if wanted.fullmatch(path)]
-        laid = {file.path for file in store.snapshots.manifest(what.changed_since).files}
-        paths = list(changed(str(folder), laid, LAID_AT_NS))
-        expect_few([(path, os.lstat(folder / path).st_size) for path in paths])
-    except OSError as error:
-        raise FilesError(f"{error.filename or folder} cannot be read: {error.strerror}") from error
-    return paths
-
-
 def _copy(source: Path, temporary: Path, target: Path, path: str) -> FileRef:
+    try:
+        descriptor = os.open(source, BY_NAME)
+    except OSError as error:
+        raise FilesError(f"{source} cannot be read: {error.strerror}") from error
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    shutil.copyfile(source, temporary)
-    with temporary.open("rb") as copy:
-        digest = hashlib.file_digest(copy, "sha256").hexdigest()
+    with open(descriptor, "rb") as original, temporary.open("wb+") as copy:
+        shutil.copyfileobj(original, copy, 1 << 20)
+        copy.flush()
         os.fsync(copy.fileno())
+        copy.seek(0)
+        digest = hashlib.file_digest(copy, "sha256").hexdigest()
     temporary.replace(target)
     return FileRef(path=path, size=target.stat().st_size, sha256=digest)

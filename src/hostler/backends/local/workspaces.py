@@ -2,48 +2,112 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hostler.backends.base import Store
-from hostler.backends.local.outputs import copied
+from hostler.agent.removal import noted, raise_first, remove
+from hostler.backends.base import GONE, Store
+from hostler.backends.local.outputs import copied, copied_changes
 from hostler.model.commands import AttemptOrder
-from hostler.model.errors import FilesError, NotFound
+from hostler.model.errors import FilesError, NotFound, PartlyFetched
 from hostler.model.files import Fetch, FileRef
 
 
+@dataclass
+class _Use:
+    """Threads that work on an attempt or wait for one that does."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    number: int = 0
+
+
 class Workspaces:
-    """The workspaces of one node; nothing else lies in the folder that `root` returns. Every method blocks."""
+    """The workspaces of one node; nothing else lies in the folder that `root` returns. Every method blocks.
+
+    A task that is cancelled leaves its thread behind: what follows on the same attempt waits for that thread.
+    """
 
     def __init__(self, store: Store, root: Callable[[], Path]) -> None:
         self._store = store
         self._root = root
+        self._busy: dict[str, _Use] = {}
+        self._guard = threading.Lock()
 
     def supplied(self, order: AttemptOrder) -> AttemptOrder:
         """The order with a workspace as its folder. Raises `FilesError` where the snapshot cannot be laid out."""
         if order.snapshot is None:
             return order
         workspace = self._root() / order.id
-        try:
-            self._store.snapshots.lay_out(order.snapshot, workspace)
-        except NotFound as error:
-            raise FilesError(str(error)) from error
+        with self._alone(order.id):
+            _remove(workspace)
+            try:
+                self._store.snapshots.lay_out(order.snapshot, workspace)
+            except NotFound as error:
+                raise FilesError(str(error)) from error
         return replace(order, cwd=str(workspace), snapshot=None)
 
     def copied(self, attempt: str, what: Fetch, otherwise: Path) -> tuple[FileRef, ...]:
-        """Copy what an attempt left in its workspace or, where it had none, in the other folder; raises as `copied`."""
+        """Copy what an attempt left in its workspace or, where it had none, in the other folder.
+
+        Raises as `copied` and `copied_changes`.
+        """
         workspace = self._root() / attempt
-        return copied(workspace if workspace.is_dir() else otherwise, what, self._store, attempt)
+        is_there = workspace.is_dir() and not workspace.is_symlink()
+        with self._alone(attempt):
+            if what.changed_since is None:
+                return copied(workspace if is_there else otherwise, what.outputs, self._store, attempt)
+            if not is_there:
+                raise PartlyFetched(GONE)
+            try:
+                return copied_changes(workspace, what.changed_since, self._store, attempt)
+            except NotFound as error:
+                raise FilesError(str(error)) from error
 
     def clear(self, attempt: str) -> None:
-        """Delete the workspace of an attempt."""
-        shutil.rmtree(self._root() / attempt, ignore_errors=True)
+        """Delete the workspace of an attempt. Raises `FilesError` where that cannot be."""
+        with self._alone(attempt):
+            _deleted([self._root() / attempt])
 
     def keep(self, attempts: Sequence[str]) -> None:
-        """Delete all workspaces but those of these attempts."""
+        """Delete all workspaces but those of these attempts. Raises `FilesError` when all that can be deleted is."""
         root, kept = self._root(), frozenset(attempts)
-        for folder in root.iterdir() if root.is_dir() else ():
-            if folder.name not in kept:
-                shutil.rmtree(folder, ignore_errors=True)
+        with self._guard:
+            busy = frozenset(self._busy)
+        names = [path.name for path in (root.iterdir() if root.is_dir() else ())]
+        _deleted([root / name for name in names if name.removesuffix(".new") not in kept | busy])
+
+    @contextmanager
+    def _alone(self, attempt: str) -> Iterator[None]:
+        with self._guard:
+            use = self._busy.setdefault(attempt, _Use())
+            use.number += 1
+        try:
+            with use.lock:
+                yield
+        finally:
+            with self._guard:
+                use.number -= 1
+                if not use.number:
+                    del self._busy[attempt]
+
+
+def _deleted(folders: Sequence[Path]) -> None:
+    failures: list[OSError] = []
+    for folder in folders:
+        with noted(failures):
+            _remove(folder)
+    try:
+        raise_first(failures)
+    except OSError as error:
+        raise FilesError(f"{error.filename} cannot be deleted: {error.strerror}") from error
+
+
+def _remove(folder: Path) -> None:
+    """Delete a workspace with whatever rights are in it; a job may have put a link in its place."""
+    if folder.is_symlink() or folder.is_file():
+        folder.unlink()
+    else:
+        remove(str(folder))
