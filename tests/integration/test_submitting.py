@@ -80,7 +80,7 @@ def test_a_command_that_cannot_run_fails_at_its_first_attempt(
     job, told = said.out.splitlines()
     assert said.status == 1
     assert told.startswith(f"{job} failed: {says}")
-    assert told.endswith(f"Submit a corrected command, or put there what is missing and `hostler retry {job}`")
+    assert told.endswith(f"or install the program there and `hostler retry {job}`")
     assert living.job(job)["attempts"] == 1
 
 

@@ -65,7 +65,9 @@ def test_links_to_files_are_taken_and_links_to_folders_are_not(tmp_path: Path) -
     (tmp_path / "p" / "folder").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "p" / "loop").symlink_to("loop")
     os.mkfifo(tmp_path / "p" / "pipe")
-    assert select(tmp_path / "p").paths == ("a.py", "b.txt")
+    found = select(tmp_path / "p")
+    assert found.paths == ("a.py", "b.txt")
+    assert [each.path for each in found.left_out] == ["folder"]
 
 
 def test_own_folder_of_the_controller_is_left_out_without_a_word(tmp_path: Path) -> None:
@@ -79,6 +81,25 @@ def test_pattern_that_is_not_valid_is_refused_with_its_file(tmp_path: Path, line
     (tmp_path / ".gitignore").write_text(f"{line}\n")
     with pytest.raises(FilesError, match=r"\.gitignore cannot be read"):
         select(tmp_path)
+
+
+def test_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(tmp_path, "secret/a.py")
+    scandir = os.scandir
+
+    def refusing(path: Path) -> object:
+        if Path(path).name == "secret":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(FilesError, match=r"/secret cannot be read: Permission denied"):
+        select(tmp_path)
+
+
+def test_root_folder_is_refused() -> None:
+    with pytest.raises(FilesError, match="is the root folder"):
+        select(Path("/"))
 
 
 def test_home_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

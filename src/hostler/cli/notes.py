@@ -70,7 +70,15 @@ def _faults(argv: Sequence[str], folder: Path | None, *, here: bool) -> Iterator
 def _fault_in(folder: Path | None, path: str, what: str) -> Iterator[str]:
     if folder is None:
         yield f"there is no {what} {path[:SHOWN]!r} in the empty folder in which the job starts (--own-dir)"
-    elif not (folder / path).exists():
+    elif not _exists(folder / path):
         yield f"there is no {what} {path[:SHOWN]!r} in {folder}; correct the command or --cwd"
     elif what == "program" and not os.access(folder / path, os.X_OK):
         yield f"{path!r} in {folder} cannot be executed; `chmod +x {path}` makes it a program"
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is such a file, as far as may be seen: that a folder cannot be read is told when it is sent."""
+    try:
+        return path.exists()
+    except OSError:
+        return True

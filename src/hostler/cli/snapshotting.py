@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hostler.client import Client
     from hostler.snapshots.folder import FolderSnapshot
 
-LARGE_BYTES = 1 << 30
+LARGE_BYTES = 10**9
 """A folder that holds more is sent only if its owner confirms it."""
 LEFT_OUT_SHOWN = 3
 NEWS_BYTES = 1_000_000
@@ -41,9 +41,11 @@ def with_snapshots(
     """
     sent: dict[tuple[str, tuple[str, ...] | None], Sent] = {}
     made = []
+    if any(_is_sent(spec["payload"]) for spec in specs):
+        client.status()  # a large folder is read for nothing where no controller answers
     for spec in specs:
         payload = dict(spec["payload"])
-        if payload["kind"] == "script" and payload.get("cwd") is not None and not payload.get("in_place"):
+        if _is_sent(payload):
             patterns = None if payload.get("files") is None else tuple(payload["files"])
             key = (payload["cwd"], patterns)
             if key not in sent:
@@ -51,6 +53,10 @@ def with_snapshots(
             payload |= {"snapshot": sent[key].snapshot.digest, "cwd": None, "files": None}
         made.append({**spec, "payload": payload})
     return made, list(sent.values())
+
+
+def _is_sent(payload: Mapping[str, Any]) -> bool:
+    return payload["kind"] == "script" and payload.get("cwd") is not None and not payload.get("in_place")
 
 
 def _send(client: Client, folder: Path, patterns: Sequence[str] | None, skip: Path, *, yes: bool) -> Sent:
@@ -100,12 +106,15 @@ def print_sent(sent: Sequence[Sent]) -> None:
 
 def _print_left_out(snapshot: FolderSnapshot) -> None:
     """Print the largest things that were left out; small folders that tools make for themselves are no news."""
-    from hostler.snapshots.selection import BUILD_REASON
+    from hostler.snapshots.selection import BUILD_REASON, LINK_REASON
 
     news = [each for each in snapshot.left_out if each.reason != BUILD_REASON or each.size >= NEWS_BYTES]
-    largest = sorted(news, key=lambda each: (-each.size, each.path))[:LEFT_OUT_SHOWN]
-    for each in largest:
-        print(clean(f"left out by {each.reason}: {each.path} {file_size(each.size)}"), file=sys.stderr)
+    news.sort(key=lambda each: (each.reason != LINK_REASON, -each.size, each.path))
+    for each in news[:LEFT_OUT_SHOWN]:
+        size = "" if each.reason == LINK_REASON else f" {file_size(each.size)}"
+        print(clean(f"left out by {each.reason}: {each.path}{size}"), file=sys.stderr)
+    if len(news) > LEFT_OUT_SHOWN:
+        print(f"left out: {len(news) - LEFT_OUT_SHOWN} more", file=sys.stderr)
 
 
 def _count(snapshot: FolderSnapshot) -> str:

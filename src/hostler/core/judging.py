@@ -75,7 +75,7 @@ def fail_attempt(
     against = trust.against(state, job, failure, reported=ended is not None, doubtful=doubtful)
     is_permanent = ended is not None and ended.reason == retry.COMMAND
     if is_permanent:
-        why = f"{what}. Submit a corrected command, or put there what is missing and `hostler retry {job.id}`"
+        why = f"{what}. {_remedy(job)}"
     if verdict.again:
         requeued = trust.requeued(state, index, job, failure, verdict, why, against)
         if not is_permanent or requeued.avoid is not None:
@@ -107,6 +107,13 @@ def _was_short(job: Job, ended: inputs.Ended) -> bool:
 def _never_came(job: Job, ended: inputs.Ended) -> bool:
     """Whether an attempt was asked to leave before its node had heard of it."""
     return job.attempt is not None and job.attempt.yielding is not None and ended.reason == "unknown"
+
+
+def _remedy(job: Job) -> str:
+    """What to do about a command that cannot run; the files of a snapshot stay as they were at submission."""
+    if isinstance(job.spec.payload, ScriptPayload) and job.spec.payload.snapshot is not None:
+        return f"Submit a corrected command or folder, or install the program there and `hostler retry {job.id}`"
+    return f"Submit a corrected command, or put there what is missing and `hostler retry {job.id}`"
 
 
 def told_failure(state: State, job: Job, ended: inputs.Ended) -> tuple[FailureClass, str] | None:

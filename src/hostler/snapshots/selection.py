@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ HOSTLERIGNORE = ".hostlerignore"
 GITIGNORE = ".gitignore"
 BUILD = (*(f"{name}/" for name in BUILD_FOLDERS), "*.pyc", "*.egg-info/", ".DS_Store")
 BUILD_REASON = "usual build folders"
+LINK_REASON = "links to folders, which are not followed"
 SECRETS = (".ssh/", ".gnupg/", ".aws/", ".netrc", ".env", ".kube/", ".docker/")
 MEASURED_MAX = 50_000
 """Entries of left-out folders whose sizes are added up; beyond that a size is a lower bound."""
@@ -53,9 +54,10 @@ def select(folder: Path, skip: Path | None = None) -> Selection:
     """
     if not folder.is_dir():
         raise FilesError(f"{folder} is not a folder")
-    if folder.resolve() == Path.home().resolve():
+    if folder.resolve() in (Path.home().resolve(), Path("/")):
+        what = "the root folder" if folder.resolve() == Path("/") else "the home folder"
         raise FilesError(
-            f"{folder} is the home folder, which is not sent as a whole: change to the folder of the program, "
+            f"{folder} is {what}, which is not sent as a whole: change to the folder of the program, "
             "or name its files with --file"
         )
     walk = _Walk(folder, skip)
@@ -94,10 +96,10 @@ class _Walk:
         yield from self._below("", (_Rules("", GitIgnoreSpec.from_lines(builtin), reasons),))
 
     def _below(self, base: str, rules: tuple[_Rules, ...]) -> Iterator[str]:
-        if not base or self._file == GITIGNORE:
-            rules = self._with_own(base, rules)
         with os.scandir(self._folder / base) as found:
             entries = sorted(found, key=lambda entry: entry.name)
+        if not base or self._file == GITIGNORE:
+            rules = self._with_own(base, rules)
         for entry in entries:
             path = base + entry.name
             if entry.is_dir(follow_symlinks=False):
@@ -109,7 +111,10 @@ class _Walk:
                     yield from self._below(path, rules)
                 else:
                     self.left_out.append(LeftOut(path, reason, self._size_below(path)))
-            elif _is_file(entry):
+            elif _is_kind(entry, os.DirEntry.is_dir):
+                if _reason(path, rules) is None:
+                    self.left_out.append(LeftOut(path, LINK_REASON, 0))
+            elif _is_kind(entry, os.DirEntry.is_file):
                 reason = _reason(path, rules)
                 if reason is None:
                     yield path
@@ -154,8 +159,8 @@ def _reason(path: str, rules: Sequence[_Rules]) -> str | None:
     return None
 
 
-def _is_file(entry: os.DirEntry[str]) -> bool:
+def _is_kind(entry: os.DirEntry[str], kind: Callable[[os.DirEntry[str]], bool]) -> bool:
     try:
-        return entry.is_file()
+        return kind(entry)
     except OSError:  # a link that leads to itself
         return False
