@@ -345,10 +345,11 @@ def hostler_in(capfd: pytest.CaptureFixture[str]) -> HostlerIn:
 
 
 @pytest.fixture
-def hostler(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Hostler:
+def hostler(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Hostler:
     """`hostler` in this process, for the fleet given first, typed in an empty folder: `submit` sends its files."""
-    typed_in = tmp_path / "typed in"
-    typed_in.mkdir()
+    typed_in = tmp_path_factory.mktemp("typed-in")
 
     def call(fleet: Fleet, *words: str) -> Said:
         monkeypatch.setenv("HOSTLER_STATE_DIR", str(fleet.state))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from hostler.client import Client
 from hostler.model.errors import LinkError
 from tests.backends.ssh import sshd
 from tests.backends.ssh.sshd import Sshd
-from tests.integration.conftest import PATIENCE_S, WHOLE_RUN_S, HostlerIn, Said, kill_below, until
+from tests.integration.conftest import PATIENCE_S, START_S, WHOLE_RUN_S, HostlerIn, Said, kill_below, until
 
 pytestmark = pytest.mark.skipif(sshd.MISSING is not None, reason=sshd.MISSING or "")
 
@@ -83,8 +84,14 @@ class Far:
         kill_below(self.folder)
 
     def wait(self, question: Callable[[], object]) -> None:
-        """Until it is so."""
-        until(question, "that", log=lambda: f"{self.nodes()}")
+        """Until it is so; a controller that ends meanwhile is a failure, with what it printed."""
+        until(lambda: question() or self._expect_life(), "that", START_S, log=lambda: f"{self.nodes()}")
+
+    def _expect_life(self) -> bool:
+        last = self.started[-1] if self.started else None
+        if last is not None and last.poll() not in (None, 0, -signal.SIGKILL):
+            raise AssertionError(f"the controller ended with {last.returncode}:\n{last.communicate()[0]}")
+        return False
 
 
 @pytest.fixture
