@@ -25,7 +25,7 @@ from hostler.model.errors import LinkError
 from tests.patience import PATIENCE_S
 
 START_S = 2 * PATIENCE_S
-WHOLE_RUN_S = 5 * PATIENCE_S
+WHOLE_RUN_S = 3 * PATIENCE_S
 """The bound of a controller's run from its start to the end of all its work."""
 NODE = {"name": "here", "cpu_slots": 2, "gpus": "none"}
 WORKER = Path(__file__).with_name("worker.py")

@@ -13,6 +13,7 @@ import yaml
 
 from hostler.backends.kuberay import definitions
 from hostler.backends.kuberay.definitions import Definitions
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMES = ("ray.io_rayclusters.yaml", "ray.io_rayjobs.yaml")
@@ -76,8 +77,10 @@ def kubeconfig(folder: Path, url: str) -> Path:
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     """A cluster, which the environment names; it checks by the resource definitions where there are any."""
     pytest.importorskip("lightkube", reason="lightkube is not installed: pip install 'hostler[k8s]'")
+    from hostler.backends.kuberay import cluster
     from tests.backends.kuberay.apiserver import World, serve
 
+    monkeypatch.setattr(cluster, "PATIENCE_S", PATIENCE_S)  # this server runs in the busy process of the test
     made = World(definitions=_definitions())
     server = serve(made)
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, f"http://127.0.0.1:{server.server_port}")))
