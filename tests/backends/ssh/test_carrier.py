@@ -233,9 +233,7 @@ async def test_a_file_that_changes_while_it_is_sent_is_not_taken_for_the_old_one
 async def test_a_node_cannot_have_files_put_elsewhere(
     server: Sshd, told: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def lying(
-        self: Courier, attempt: str, patterns: list[str], laid: object
-    ) -> tuple[str, list[tuple[str, int]]]:
+    async def lying(self: Courier, attempt: str, patterns: list[str]) -> tuple[str, list[tuple[str, int]]]:
         return "attempts/j1.1", [(told, 1)]
 
     monkeypatch.setattr(Courier, "outputs", lying)
