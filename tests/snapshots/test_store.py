@@ -13,6 +13,7 @@ from hostler.agent.files import LAID_AT_NS
 from hostler.model.errors import Conflict, FilesChanged, FilesError, NotFound, SpecError
 from hostler.snapshots import store as module, upload
 from hostler.snapshots.folder import FolderSnapshot, take
+from hostler.snapshots.manifest import encode, manifest_of
 from hostler.snapshots.store import SnapshotStore
 
 DAY_S = 86_400.0
@@ -123,6 +124,24 @@ def test_content_damaged_at_the_same_size_is_not_laid_out(store: SnapshotStore, 
     assert not (tmp_path / "w").exists()
 
 
+def test_content_damaged_at_another_size_is_sent_again(store: SnapshotStore, folder: Path, tmp_path: Path) -> None:
+    send(store, take(folder))
+    snapshot = take(folder)
+    file = next(file for file in snapshot.manifest.files if file.path == "train.py")
+    store.content(file.sha256).write_bytes(b"cut")
+    assert store.add(snapshot.data)[1] == {file.sha256: 0}
+    store.lay_out(send(store, snapshot), tmp_path / "w")
+    assert (tmp_path / "w" / "train.py").read_text() == "print('trained')"
+
+
+def test_manifest_with_a_wrong_size_of_a_known_content_is_refused(store: SnapshotStore, folder: Path) -> None:
+    send(store, take(folder))
+    file = next(file for file in take(folder).manifest.files if file.path == "train.py")
+    with pytest.raises(FilesChanged, match="has another size"):
+        store.add(encode(manifest_of([file._replace(size=3)])))
+    assert store.content(file.sha256).exists(), "a client cannot have a good content set aside"
+
+
 def test_content_that_is_gone_or_damaged_is_named(store: SnapshotStore, folder: Path, tmp_path: Path) -> None:
     digest = send(store, take(folder))
     snapshot = store.manifest(digest)
@@ -187,7 +206,8 @@ def test_prune_deletes_no_content_while_a_manifest_cannot_be_read(
     manifest.write_bytes(whole[:-1])
     for path in (tmp_path / "snapshots" / "contents").rglob("*"):
         os.utime(path, (1e9, 1e9))
-    assert store.prune({digest}, DAY_S) == 0
+    with pytest.raises(FilesError, match="is damaged"):
+        store.prune({digest}, DAY_S)
     manifest.write_bytes(whole)
     store.lay_out(digest, tmp_path / "w")
 

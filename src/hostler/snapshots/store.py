@@ -121,7 +121,10 @@ class SnapshotStore:
             raise
 
     def prune(self, needed: Collection[str], unused_s: float) -> int:
-        """Delete snapshots that no job needs and that were unused for so long, and contents of none; bytes freed."""
+        """Delete snapshots that no job needs and that were unused for so long, and contents of none; bytes freed.
+
+        Raises `FilesError`, and deletes no contents, where a manifest cannot be read: what it needs is not known.
+        """
         now, freed = time.time(), 0
         with self._lock:
             wanted: set[str] = set()
@@ -131,8 +134,8 @@ class SnapshotStore:
                     continue
                 try:
                     wanted |= {file.sha256 for file in _read(path).files}
-                except (OSError, FilesError, SpecError):
-                    return freed  # what it needs is not known: no content may go until it is mended
+                except (OSError, SpecError) as error:
+                    raise FilesError(f"the manifest {path} cannot be read: {error}. Restore or delete it") from error
             for path in [*self._named("contents/*"), *self._named("partial")]:
                 found = path.stat()
                 if path.name not in wanted and now - found.st_mtime > PARTIAL_UNUSED_S:
@@ -146,11 +149,17 @@ class SnapshotStore:
             try:
                 path = self.content(file.sha256)
                 if path.stat().st_size != file.size:
-                    raise Conflict(f"{file.path!r:.200} has another size than its SHA-256 had before; read it again")
+                    self._set_aside_damaged(path, file)  # and missing below
                 os.utime(path)  # in use: not to be deleted before the manifest is here
             except FileNotFoundError:
                 missing[file.sha256] = _size(self._partial(file.sha256))
         return missing
+
+    def _set_aside_damaged(self, path: Path, file: SnapshotFile) -> None:
+        """Set a damaged content aside. Raises `FilesChanged` where it is whole, and the manifest's size is wrong."""
+        if _hash(path) == file.sha256:
+            raise FilesChanged(f"{file.path!r:.200} with the SHA-256 {file.sha256} has another size: it changed")
+        _set_aside(path)
 
     def _append(self, partial: Path, piece: Piece) -> None:
         here = _size(partial)
@@ -215,7 +224,7 @@ class SnapshotStore:
                 digest.update(data)
                 copy.write(data)
         if digest.hexdigest() != file.sha256:
-            source.replace(source.with_name(f"{source.name}.damaged"))
+            _set_aside(source)
             raise FilesError(f"{source} of the snapshot is damaged and was set aside. Submit the job again")
 
     def _named(self, folder: str) -> list[Path]:
@@ -235,6 +244,10 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
+
+
+def _set_aside(content: Path) -> None:
+    content.replace(content.with_name(f"{content.name}.damaged"))
 
 
 def _read(path: Path) -> Manifest:

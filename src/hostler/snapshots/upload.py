@@ -7,17 +7,16 @@ are known by their SHA-256, so that a piece that comes twice does no harm.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from hostler.model.errors import FilesChanged, SpecError
+from hostler.snapshots.manifest import SHA256
 
 REQUEST_BYTES = 8 << 20
 """File contents of one request; small enough that a cut connection repeats little."""
 HEADER_MAX = 300
-SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Piece(NamedTuple):

@@ -15,7 +15,8 @@ from hostler.model.errors import FilesError
 from hostler.model.files import FileRef
 from hostler.snapshots.store import expect_room
 
-BY_NAME = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""A link that a job left is not followed, and a pipe is not waited for."""
 
 
 def copied(folder: Path, patterns: Sequence[str], store: Store, attempt: str) -> tuple[FileRef, ...]:
@@ -70,7 +71,7 @@ def _copied(folder: Path, paths: Sequence[str], store: Store, attempt: str) -> t
 
 def _copy(source: Path, temporary: Path, target: Path, path: str) -> FileRef:
     try:
-        descriptor = os.open(source, BY_NAME)
+        descriptor = os.open(source, READ_FLAGS)
     except OSError as error:
         raise FilesError(f"{source} cannot be read: {error.strerror}") from error
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

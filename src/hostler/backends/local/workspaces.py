@@ -55,8 +55,8 @@ class Workspaces:
         Raises as `copied` and `copied_changes`.
         """
         workspace = self._root() / attempt
-        is_there = workspace.is_dir() and not workspace.is_symlink()
         with self._alone(attempt):
+            is_there = workspace.is_dir() and not workspace.is_symlink()
             if what.changed_since is None:
                 return copied(workspace if is_there else otherwise, what.outputs, self._store, attempt)
             if not is_there:
