@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -23,7 +24,7 @@ from hostler.runtime.controller import Controller
 from hostler.runtime.elsewhere import Forgotten
 from hostler.runtime.snapshots import fold_in_background, recovered
 from hostler.runtime.statedir import StateDir
-from hostler.store import Journal, open_journal
+from hostler.store import Batch, Journal, open_journal
 from tests.backends.fake import FakeNode
 from tests.patience import PATIENCE_S
 from tests.runtime.conftest import running, script, submit, until, until_state
@@ -57,6 +58,31 @@ async def test_an_answer_comes_only_after_its_events_are_durable(directory: Stat
         other = open_journal(directory.path)
         assert [entry.event.job for entry in other.story(name) if entry.event.kind == "job.submitted"] == [name]  # type: ignore[union-attr]
         other.close()
+
+
+async def test_story_of_a_job_has_all_that_its_state_shows(
+    directory: StateDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_write = threading.Event()
+    append = Journal.append
+
+    def slow(journal: Journal, batches: Sequence[Batch]) -> None:
+        may_write.wait(PATIENCE_S)
+        append(journal, batches)
+
+    async with running(directory, FakeNode()) as controller:
+        (name,) = await submit(controller, script("a"))
+        await until_state(controller, name, JobState.DONE)
+        monkeypatch.setattr(Journal, "append", slow)
+        answer = asyncio.ensure_future(submit(controller, script("b")))
+        await until(lambda: len(controller.jobs(None, 0, 10)) == 2)
+        story = asyncio.ensure_future(controller.story("b"))
+        await asyncio.sleep(0.1)
+        assert not story.done()
+        may_write.set()
+        (second,) = await answer
+        assert [entry.event.kind for entry in await story][:1] == ["job.submitted"]
+        assert second != name
 
 
 async def test_a_refused_submission_leaves_nothing(directory: StateDir) -> None:

@@ -217,6 +217,9 @@ class Controller(Looks):
             self._gatherer.close()
             await asyncio.to_thread(self._close_store)
 
+    async def _written(self) -> None:
+        await self._pump.written()
+
     def readings(self) -> Readings:
         """What instruments read."""
         made = readings(self._core.state, self._core.index, self._clock.now(), __version__, self._fleet, self._links)

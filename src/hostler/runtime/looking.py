@@ -231,7 +231,8 @@ class Looks:
         return await asyncio.to_thread(self._journal.hits, sweep.job, after, limit)
 
     async def story(self, name: str) -> Sequence[Entry]:
-        """A job's entries in the journal."""
+        """A job's entries in the journal: all that its state shows has its entry."""
+        await self._written()
         return await asyncio.to_thread(self._journal.story, find_job((await self.having(name)).state, name).id)
 
     def configs(self) -> Sequence[ConfigView]:
@@ -287,6 +288,9 @@ class Looks:
     def replication(self) -> ReplicationView:
         """How far replication has come."""
         return self._stock.replication(self._replicator)
+
+    async def _written(self) -> None:
+        """Wait until the journal has all that the state shows. The state of a standby comes from the journal."""
 
     def _configs(self, name: str | None) -> Sequence[Config]:
         return list(self._core.state.configs.values()) if name is None else [find_config(self._core.state, name)]

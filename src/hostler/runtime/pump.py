@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -72,6 +73,8 @@ class Pump:
         self._wake = asyncio.Event()
         self._slots = asyncio.Semaphore(MOST_UNWRITTEN)
         self._timer: asyncio.TimerHandle | None = None
+        self._unwritten: deque[list[asyncio.Future[None]]] = deque()
+        """For each step that the journal does not have yet, the waits for it."""
 
     def post(self, *inputs: Input, done: Callable[[Sequence[Any]], None] | None = None) -> None:
         """Give inputs; `done` is called with their answers when what followed is durable."""
@@ -93,6 +96,24 @@ class Pump:
             raise StoreFull(
                 f"the journal could not be written within {PATIENCE_S:g} s; the request is kept and will take effect "
                 "once it can be. Free some disk space; asking again under the same key is harmless"
+            ) from error
+
+    async def written(self) -> None:
+        """Wait until the journal has all that the state shows now.
+
+        Raises `StoreFull` if it cannot be written in time.
+        """
+        if not self._unwritten:
+            return
+        wait = asyncio.get_running_loop().create_future()
+        self._unwritten[-1].append(wait)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await wait
+        except TimeoutError as error:
+            raise StoreFull(
+                f"the journal could not be written within {PATIENCE_S:g} s, so it lacks the newest events. "
+                "Free some disk space and ask again"
             ) from error
 
     async def run(self) -> None:
@@ -124,10 +145,14 @@ class Pump:
         def durable() -> None:
             loop.call_soon_threadsafe(self._durable, outcome, deliveries)
 
+        self._unwritten.append([])
         self._writer.write(batch, durable)
 
     def _durable(self, outcome: Outcome, deliveries: Sequence[Delivery]) -> None:
         self._slots.release()
+        for wait in self._unwritten.popleft():
+            if not wait.done():
+                wait.set_result(None)
         if outcome.entries:
             self._publish(outcome.entries)
         if outcome.commands:
