@@ -19,7 +19,7 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if len(sys.argv) > 1:
     if os.fork() == 0:
         os.setsid()
-print(os.getpid(), flush=True)
+os.write(1, b"%d\\n" % os.getpid())  # in one piece: two processes write here
 time.sleep(3600)
 """
 

@@ -41,6 +41,23 @@ os.write(2, b"begun\\n")
 while not os.path.exists(sys.argv[1]):
     time.sleep(0.01)
 """
+IN_HALVES = """
+import os, sys, time
+count = int(sys.argv[1])
+for number in range(count):
+    while number == count // 2 and not os.path.exists(sys.argv[3]):
+        time.sleep(0.01)
+    os.write(1 + number % 2, b"line %d\\n" % number)
+    time.sleep(float(sys.argv[2]))
+"""
+WITH_EARLY_TIMERS = """
+import sys
+from hostler.agent import __main__, loop, recording
+call_later = loop.Loop.call_later
+loop.Loop.call_later = lambda self, delay_s, callback: call_later(self, max(0.0, delay_s - 0.01), callback)
+recording._FIRST_REST_S = 4.0
+sys.exit(__main__.main())
+"""
 WITHOUT_REPORTS = """
 import sys
 from hostler.agent import __main__, inotify
@@ -132,16 +149,30 @@ def test_order_is_exact_though_nobody_of_the_agent_lives_for_some_lines(killed: 
     assert lines_of(both(client, name)["pieces"]) == expected(40)
 
 
-def test_order_is_exact_though_the_recorder_is_killed(killed: Agent) -> None:
+def test_order_is_exact_though_the_recorder_is_killed(killed: Agent, tmp_path: Path) -> None:
+    _check_order_without_first_recorder(killed, tmp_path / "go")
+
+
+def test_recorder_is_started_again_though_a_timer_fires_early(tmp_path: Path) -> None:
+    agent = Agent(tmp_path / "agent", (sys.executable, "-c", WITH_EARLY_TIMERS))
+    try:
+        _check_order_without_first_recorder(agent, tmp_path / "go")
+    finally:
+        agent.stop()
+
+
+def _check_order_without_first_recorder(agent: Agent, go: Path) -> None:
+    """The second half of the lines is written once there is another recorder."""
     name = fresh_name()
-    client = killed.client()
-    client.launch(spec(name, command(ALTERNATING, 40, 0.1)))
-    wait_for_lines(killed, name, 10)
-    (old,) = until(lambda: recorders_of(killed), "a recorder")
+    client = agent.client()
+    client.launch(spec(name, command(IN_HALVES, 20, 0.1, go)))
+    (old,) = until(lambda: recorders_of(agent), "a recorder")
+    wait_for_lines(agent, name, 10)
     os.kill(old, signal.SIGKILL)
-    until(lambda: [pid for pid in recorders_of(killed) if pid != old], "the next recorder")
+    until(lambda: [pid for pid in recorders_of(agent) if pid != old], "the next recorder")
+    go.touch()
     client.ended(name)
-    assert lines_of(both(client, name)["pieces"]) == expected(40)
+    assert lines_of(both(client, name)["pieces"]) == expected(20)
 
 
 def test_order_is_noted_where_the_kernel_reports_nothing(tmp_path: Path) -> None:
@@ -174,7 +205,7 @@ def test_output_that_is_flushed_at_the_end_comes_before_a_traceback(shared_agent
 def test_output_of_an_attempt_that_runs_is_told(shared_agent: Agent, tmp_path: Path) -> None:
     name, client = fresh_name(), shared_agent.client()
     client.launch(spec(name, command(WAITING, tmp_path / "go")))
-    told = until(lambda: [each for each in [both(client, name)] if each.get("pieces")], "its output")[0]
+    (told,) = until(lambda: [each for each in [both(client, name)] if len(each.get("pieces", ())) == 2], "both lines")
     assert told["ended"] is False
     assert lines_of(told["pieces"]) == [("out", b"begun"), ("err", b"begun")]
     (tmp_path / "go").touch()

@@ -42,6 +42,7 @@ class Recording:
         self._settling: Dict[str, Callable[[], None]] = {}
         self._rest_s = _FIRST_REST_S
         self._rests_until = self._connected_at = 0.0
+        self._has_timer = False
         self.pids: Set[int] = set()
 
     def begin(self, name: str, folder: str) -> None:
@@ -92,6 +93,15 @@ class Recording:
             self._node.later(_TELL_S, self._tell)
         self._untold.append(name)
 
+    def _tell_after(self, delay_s: float) -> None:
+        if not self._has_timer:
+            self._has_timer = True
+            self._node.later(delay_s, self._tell_again)
+
+    def _tell_again(self) -> None:
+        self._has_timer = False
+        self._tell()
+
     def _tell(self) -> None:
         self._connect()
         if self._peer is None or not self._untold:
@@ -101,7 +111,11 @@ class Recording:
 
     def _connect(self) -> None:
         """To the recorder that is there, as of a supervisor before, or to one that is started."""
-        if self._peer is not None or self._node.loop.monotonic() < self._rests_until:
+        if self._peer is not None:
+            return
+        rest_s = self._rests_until - self._node.loop.monotonic()
+        if rest_s > 0:  # a timer may fire a moment early: without another one, no recorder would follow
+            self._tell_after(rest_s)
             return
         self._rests_until = self._node.loop.monotonic() + self._rest_s
         self._rest_s = min(2 * self._rest_s, _LONGEST_REST_S)
@@ -109,7 +123,7 @@ class Recording:
             peer = self._found() or self._started()
         except (OSError, procs.SpawnError) as error:
             self._node.complain("the order of outputs is not noted: %s" % error)
-            self._node.later(self._rest_s, self._tell)
+            self._tell_after(self._rest_s)
             return
         self._connected_at = self._node.loop.monotonic()
         self._peer = Connection(self._node.loop, peer, self._on_line, self._on_close)
@@ -167,7 +181,7 @@ class Recording:
             self._settled(name)
         self._untold = list(self._watched)
         if self._watched:
-            self._node.later(max(0.0, self._rests_until - self._node.loop.monotonic()), self._tell)
+            self._tell_after(max(0.0, self._rests_until - self._node.loop.monotonic()))
 
 
 def _received(peer: socket.socket) -> Tuple[bytes, Optional[int]]:
