@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from hostler.agent import procs
 
 from .harness import Agent, Client, Json, alive, fresh_name, until
 
@@ -238,13 +241,64 @@ def test_stop_of_queued_and_unknown(agent: Agent) -> None:
     assert not (agent.directory / "attempts" / "j2.1").exists()
 
 
-def test_memory_limit(agent: Agent) -> None:
+TAKE = """
+import mmap, os, sys, time
+megabytes, way, ready = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+if way == "reserved":  # as CUDA does: address space that is never touched
+    held = mmap.mmap(-1, 64 << 30, flags=mmap.MAP_PRIVATE | 0x4000)
+elif way == "shared":  # one piece of memory, in the resident size of each of four processes
+    held = mmap.mmap(-1, megabytes << 20)
+    for _ in range(3):
+        if os.fork() == 0:
+            for at in range(megabytes):
+                held[at << 20 : at + 1 << 20] = b"y" * (1 << 20)
+            time.sleep(3600)
+    for at in range(megabytes):
+        held[at << 20 : at + 1 << 20] = b"x" * (1 << 20)
+elif way == "children":  # each a quarter, in a session of its own
+    for _ in range(4):
+        if os.fork() == 0:
+            os.setsid()
+            held = b"x" * (megabytes << 18)
+            time.sleep(3600)
+else:
+    held = b"x" * (megabytes << 20)
+while way != "reserved" and way != "shared" and not os.path.exists(ready):
+    time.sleep(0.01)
+time.sleep(2)
+"""
+
+
+@pytest.mark.parametrize("way", ["alone", "children"])
+def test_memory_limit_ends_an_attempt_that_takes_more(agent: Agent, tmp_path: Path, way: str) -> None:
     client = agent.client()
-    hungry = attempt("j1.1", sys.executable, "-c", "x = bytearray(1 << 30)", memory_bytes=512 << 20)
-    client.launch(hungry, attempt("j2.1", sys.executable, "-c", "x = bytearray(1 << 20)", memory_bytes=512 << 20))
+    argv = (sys.executable, "-c", TAKE, "700", way, str(tmp_path / "never"))
+    client.launch(attempt("j1.1", *argv, memory_bytes=400 << 20, grace_s=3600))
     ended = client.ended("j1.1")
-    assert (ended["exit_code"], ended["reason"]) == (1, "memory")
-    assert client.ended("j2.1")["exit_code"] == 0
+    assert (ended["reason"], ended["exit_code"]) == ("memory", None)
+    assert re.fullmatch(r"its processes took \d\.\d\d GiB of memory, more than its 0\.39 GiB", ended["error"])
+    assert not procs.carriers(f"HOSTLER_ATTEMPT_DIR={agent.directory}/attempts/j1.1")
+
+
+@pytest.mark.parametrize("way", ["reserved", "shared"])
+def test_memory_limit_counts_resident_memory_once(agent: Agent, tmp_path: Path, way: str) -> None:
+    client = agent.client()
+    argv = (sys.executable, "-c", TAKE, "250", way, str(tmp_path / "never"))
+    client.launch(attempt("j1.1", *argv, memory_bytes=400 << 20))
+    ended = client.ended("j1.1")
+    assert (ended["exit_code"], ended["reason"], ended["error"]) == (0, None, None)
+
+
+def test_memory_limit_holds_for_an_attempt_that_is_adopted(agent: Agent, tmp_path: Path) -> None:
+    client = agent.client()
+    argv = (sys.executable, "-c", "import os,sys,time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.01)\n"
+            "held = b'x' * (700 << 20); time.sleep(3600)", str(tmp_path / "go"))  # fmt: skip
+    client.launch(attempt("j1.1", *argv, memory_bytes=400 << 20))
+    client.fact("started", attempt="j1.1")
+    agent.kill_supervisor()
+    client = agent.client(epoch=2)
+    (tmp_path / "go").touch()
+    assert client.ended("j1.1")["reason"] == "memory"
 
 
 def test_one_queue_runs_in_order_and_queues_run_side_by_side(agent: Agent, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import resource
 import signal
 import stat
@@ -17,6 +16,7 @@ from .evidence import last_words
 from .exits import recorded_exit
 from .folders import Folders
 from .loop import Timer
+from .memory import MemoryLimits
 from .node import Node
 from .places import Place
 from .procs import Identity, SpawnError, Streams
@@ -25,7 +25,6 @@ from .reading import piece_of, wish_of
 from .recording import Recording
 from .room import shortage
 
-_OUT_OF_MEMORY = re.compile(rb"MemoryError|bad_alloc|Cannot allocate memory|[Oo]ut of memory")
 _RESULT = "result.json"
 _SHELL_SAYS_KILLED = 128 + signal.SIGKILL
 _POLL_S = 1.0
@@ -59,6 +58,7 @@ class Attempts:
         self._by_pid: Dict[int, Attempt] = {}
         self._folders = Folders(node.path("attempts"))
         self._recording = Recording(node)
+        self._memory = MemoryLimits(node, self._exceeded)
 
     def launch(self, raw: object) -> None:
         """Queue what is new of a list of ATTEMPTs; one that cannot be understood ends at once.
@@ -112,7 +112,7 @@ class Attempts:
             return
         attempt.place.running, attempt.started_at = attempt, self._node.loop.wall()
         self._by_pid[pid] = self.unannounced[pid] = attempt
-        self._guard(attempt)
+        self._guard(attempt, pid)
 
     def announce(self) -> None:
         """Make the ``started`` facts of what was started since the last call.
@@ -209,7 +209,7 @@ class Attempts:
             _write(env["HOSTLER_INPUTS"], encode(spec.inputs))
         self._recording.begin(spec.id, folder)
         streams = Streams(self._node.null, folder + "/out", folder + "/err")
-        return procs.spawn(self._node.programs, spec.argv, env, spec.cwd or folder, streams, spec.memory_bytes)
+        return procs.spawn(self._node.programs, spec.argv, env, spec.cwd or folder, streams)
 
     def _announce(self, pid: int, attempt: Attempt) -> None:
         """Our child, running or a zombie, always has a start time."""
@@ -223,13 +223,21 @@ class Attempts:
             {"fact": "started", "attempt": name, "pid": process.pid, "pid_start": process.start, "at": at}
         )
 
-    def _guard(self, attempt: Attempt) -> None:
+    def _guard(self, attempt: Attempt, pid: int) -> None:
         if attempt.spec.walltime_s is not None and attempt.started_at is not None:
             left = attempt.started_at + attempt.spec.walltime_s - self._node.loop.wall()
             text = "ran longer than its %g s" % attempt.spec.walltime_s
             attempt.timers.append(
                 self._node.loop.call_later(max(0.0, left), lambda: self._stop(attempt, "walltime", text))
             )
+
+        if attempt.spec.memory_bytes is not None:
+            self._memory.begin(attempt.spec.id, self._mark(attempt), pid, attempt.spec.memory_bytes)
+
+    def _exceeded(self, name: str, why: str) -> None:
+        attempt = self.live.get(name)
+        if attempt is not None:
+            self._stop(attempt, "memory", why)
 
     def _stop(self, attempt: Attempt, reason: str, error: str) -> None:
         if attempt.stop_reason is not None:
@@ -251,6 +259,8 @@ class Attempts:
         mark, grace_s = self._mark(attempt), attempt.spec.grace_s
         if attempt.stop_reason == "lease":
             grace_s = min(grace_s, _LEASE_GRACE_S)
+        elif attempt.stop_reason == "memory":
+            grace_s = 0.0  # it may take all that the machine has meanwhile
         attempt.timers.append(self._node.loop.call_later(grace_s, lambda: procs.kill_tree(mark, process.pid)))
 
     def _reaped(self, attempt: Attempt, code: Optional[int], number: Optional[int], usage: Any) -> None:
@@ -272,7 +282,7 @@ class Attempts:
     def _judge(self, attempt: Attempt, code: Optional[int], number: Optional[int], usage: Any) -> None:
         reason, error = attempt.stop_reason, attempt.stop_error
         if reason is None:
-            reason, error = self._memory_verdict(attempt, code, number)
+            reason, error = self._memory_verdict(code, number)
         self._end(
             attempt,
             exit_code=code,
@@ -283,18 +293,11 @@ class Attempts:
             max_rss_bytes=None if usage is None else _max_rss_bytes(usage),
         )
 
-    def _memory_verdict(
-        self, attempt: Attempt, code: Optional[int], number: Optional[int]
-    ) -> Tuple[Optional[str], Optional[str]]:
-        """Only positive evidence counts: the kernel's counter, or the program's own last words under a limit."""
+    def _memory_verdict(self, code: Optional[int], number: Optional[int]) -> Tuple[Optional[str], Optional[str]]:
+        """Only positive evidence counts: the kernel's counter."""
         is_killed = number == signal.SIGKILL or code == _SHELL_SAYS_KILLED
         if is_killed and self._node.has_new_oom_kill():
             return "memory", "the kernel ended a process of this machine for want of memory just then"
-        limit = attempt.spec.memory_bytes
-        if code == 0 or limit is None:
-            return None, None
-        if _OUT_OF_MEMORY.search(logs.tail(self._path(attempt.spec.id, "err"), 4096)):
-            return "memory", "it ran out of its %d bytes of memory" % limit
         return None, None
 
     def _end(self, attempt: Attempt, **fields: Any) -> None:
@@ -303,6 +306,7 @@ class Attempts:
             timer.cancel()
         del self.live[name]
         self._recording.forget(name)
+        self._memory.forget(name)
         if attempt.process is not None:
             left = self._folders.left_behind(name)
             fields["left"] = bool(left)
@@ -365,7 +369,7 @@ class Attempts:
             self._started(attempt, found)
         assert attempt.process is not None
         self._by_pid[attempt.process.pid] = attempt
-        self._guard(attempt)
+        self._guard(attempt, attempt.process.pid)
         if attempt.stop_reason is not None:
             self._terminate(attempt, attempt.process)
         self._watch_adopted(attempt, attempt.process, keeper_exits)

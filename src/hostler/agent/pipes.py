@@ -35,7 +35,7 @@ class WorkerPipes:
         self._output, theirs_out = os.pipe()
         try:
             streams = Streams(theirs_in, theirs_out, folder + "/err")
-            pid = procs.spawn(programs, spec.argv, env, spec.cwd or folder, streams, spec.memory_bytes)
+            pid = procs.spawn(programs, spec.argv, env, spec.cwd or folder, streams)
         finally:
             os.close(theirs_in)
             os.close(theirs_out)

@@ -6,9 +6,8 @@ import ctypes
 import errno
 import os
 import re
-import resource
 import signal
-from typing import Any, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Set, Tuple, Union
+from typing import Any, Collection, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -82,6 +81,28 @@ def belongs_to(pid: int, directory: str) -> Optional[bool]:
     return ancestor == os.getpid()
 
 
+class Row(NamedTuple):
+    """What the table of processes has of one."""
+
+    session: int
+    start: int
+
+
+def table() -> Dict[int, Row]:
+    """All processes that can be seen, zombies aside, by pid."""
+    found = {}
+    for pid in _pids():
+        fields = _stat(pid)
+        if fields is not None and len(fields) > 19 and fields[0] not in (b"Z", b"X"):
+            found[pid] = Row(int(fields[3]), int(fields[19]))
+    return found
+
+
+def mark_of(pid: int, marks: Collection[bytes]) -> bytes:
+    """Which of these ``NAME=value`` the environment of a process has; empty if none."""
+    return next((each for each in _environ(pid).split(b"\0") if each in marks), b"")
+
+
 def become_subreaper() -> None:
     """Orphaned descendants come to this process from now on, not to init."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1, "PR_SET_CHILD_SUBREAPER")
@@ -134,7 +155,6 @@ def spawn(
     env: Dict[str, str],
     cwd: str,
     streams: Streams,
-    memory_bytes: Optional[int] = None,
 ) -> int:
     """Start a program in a session of its own and return its pid.
 
@@ -149,8 +169,6 @@ def spawn(
         os.chdir(cwd)
         what, subject = "cannot start %.200r: %s", argv[0]
         program = programs.find(argv[0], env.get("PATH", os.defpath))
-        if memory_bytes is not None:
-            return _fork_exec(program, argv, env, streams, memory_bytes)
         return _posix_spawn(program, argv, env, streams)
     except OSError as error:
         programs.forget()
@@ -297,46 +315,6 @@ def _redirect(target: Union[int, str], fd: int) -> Tuple[Any, ...]:
     if isinstance(target, int):
         return os.POSIX_SPAWN_DUP2, target, fd
     return os.POSIX_SPAWN_OPEN, fd, target, _LOG_FLAGS, 0o600
-
-
-def _fork_exec(program: str, argv: List[str], env: Dict[str, str], streams: Streams, memory_bytes: int) -> int:
-    """A limit must hold from the first instruction on, and posix_spawn cannot set one."""
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        _child(program, argv, env, streams, memory_bytes, writer)
-    os.close(writer)
-    failure = os.read(reader, 16)
-    os.close(reader)
-    if failure:
-        os.waitpid(pid, 0)
-        raise OSError(int(failure), os.strerror(int(failure)))
-    return pid
-
-
-def _child(
-    program: str, argv: List[str], env: Dict[str, str], streams: Streams, memory_bytes: int, failures: int
-) -> NoReturn:
-    code = errno.EINVAL
-    try:
-        signal.set_wakeup_fd(-1)
-        for number in _SIGNALS:
-            if signal.getsignal(number) is not None:
-                signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, [])
-        os.setsid()
-        for fd, target in enumerate(streams):
-            source = os.open(target, _LOG_FLAGS, 0o600) if isinstance(target, str) else target
-            os.dup2(source, fd)
-        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-        os.execve(program, argv, env)  # noqa: S606 - no shell is what is wanted
-    except OSError as error:
-        code = error.errno or errno.EINVAL
-    finally:  # whatever went wrong, this copy of the agent must not live on
-        try:
-            os.write(failures, b"%d" % code)
-        finally:
-            os._exit(127)
 
 
 def _pids() -> Iterator[int]:

@@ -186,7 +186,7 @@ def _of_exports(nodes: Iterable[Node], configs: Iterable[ConfigSpec]) -> Iterato
     from hostler.policy import fit
 
     slots = [place for place in _sites(nodes) if place.device.kind is DeviceKind.CPU]
-    needs = {config.export.stage.resources for config in configs if config.export.stage.resources.device == "any"}
+    needs = {config.export.stage.resources for config in configs if config.export.stage.resources.takes_any_device}
     if any(all(fit.refusal(need, place, WorkKind.EXPORT) for place in slots) for need in needs):
         yield "no CPU slot takes exports, so each takes a GPU while it lasts (nodes[].cpu_slots)"
 

@@ -208,7 +208,7 @@ def _need(spec: Any) -> str:
     """What a stage needs, in a few words: the tiers in the order of its liking."""
     need = spec.stage.resources
     parts = [
-        {"cpu": "CPU", "gpu": "" if need.vram_gb else "GPU", "any": ""}[need.device],
+        {"cpu": "CPU", "gpu": "" if need.vram_gb else "GPU", "any": ""}[need.device or "any"],
         f"{need.gpus} devices" if need.gpus > 1 else "",
         f"{need.vram_gb:g} GB" + (" sharded" if need.shards else "") if need.vram_gb else "",
         " ".join(f"t{tier}" for tier in need.tiers),

@@ -93,9 +93,13 @@ class Submitted(tuple[str, ...]):
     notes: Sequence[Mapping[str, Any]]
     """Which of them no device can take now: `job`, `count`, `fits`, `why` (`shapes.SubmitNote`)."""
 
-    def __new__(cls, ids: Sequence[str], notes: Sequence[Mapping[str, Any]]) -> Submitted:
+    gpu_by_default: int
+    """How many of them wait for a GPU, as they state no device and the fleet has GPUs."""
+
+    def __new__(cls, ids: Sequence[str], notes: Sequence[Mapping[str, Any]], gpu_by_default: int = 0) -> Submitted:
         made = super().__new__(cls, ids)
         made.notes = notes
+        made.gpu_by_default = gpu_by_default
         return made
 
 

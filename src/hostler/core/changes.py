@@ -129,7 +129,7 @@ def _lesser(need: Resources) -> Iterator[tuple[str, Resources]]:
         yield f"a need of fewer host CPUs than {need.cpus:g}", replace(need, cpus=0.0)
     if need.memory_gb:
         yield f"a need of less memory than {need.memory_gb:g} GB", replace(need, memory_gb=None)
-    if need.device != "any":
+    if need.device in ("cpu", "gpu"):
         yield f"any device, not only a {need.device.upper()}", replace(need, device="any")
 
 

@@ -14,7 +14,7 @@ from hostler.core.stuck import never_on
 from hostler.core.trust import decide as trust
 from hostler.model.fleet import Link, NodeSpec
 from hostler.model.units import duration
-from hostler.model.work import DeviceKind, ScriptPayload, WorkKind
+from hostler.model.work import DeviceKind, Resources, ScriptPayload, WorkKind
 from hostler.policy import cost, fit, placement
 from hostler.policy.fit import DeviceLoad, Gate, NodeLoad, Refusal
 
@@ -29,7 +29,8 @@ def misfit(state: State, index: Index, job: Job, device: Device) -> Refusal | No
     site = index.sites.get(device.spec.id)
     if site is None:
         return Refusal(gate=Gate.LINK, why=f"{device.spec.id} is not in the fleet any more")
-    refused = fit.refusal(job.spec.resources, site, job.spec.work)
+    need = job.spec.resources
+    refused = fit.refusal(need, site, job.spec.work) or fit.node_refusal(need, device.spec.node)
     return refused or _price_cap(state, index, job, device)
 
 
@@ -45,6 +46,9 @@ def refusal_now(state: State, index: Index, job: Job, device: Device) -> Refusal
 
 def standing_refusal(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
     """What would keep the job off the device even if nothing ran there."""
+    excluded = fit.node_refusal(job.spec.resources, device.spec.node)
+    if excluded is not None:
+        return excluded
     node = state.nodes[device.spec.node]
     if node.link is not Link.UP:
         return Refusal(gate=Gate.LINK, why=f"out of reach: {node.trouble or 'its node does not answer'}")
@@ -61,6 +65,7 @@ def standing_refusal(state: State, index: Index, job: Job, device: Device) -> Re
         or care.blocked(state, device.spec.node, job.spec.work)
         or one_per_config(index, job)
         or _gpu_first(state, index, job, device)
+        or _gpu_by_default(state, index, job, device)
         or too_long(state, index, job, device, node.spec)
     )
 
@@ -166,6 +171,25 @@ def _gpu_first(state: State, index: Index, job: Job, device: Device) -> Refusal 
         if is_gpu and never_on(state, index, need, job.spec.work, cls) is None and _any_in_reach(state, members):
             return Refusal(gate=Gate.KIND, why=f"a GPU fits it, and would be done long before {device.spec.id}")
     return None
+
+
+def waits_for_gpu(state: State, index: Index, need: Resources, work: WorkKind) -> bool:
+    """Whether work that states no device waits for a GPU: a script, where the fleet has a GPU that it may take."""
+    if work is not WorkKind.SCRIPT or need.device is not None or need.cpu_too:
+        return False
+    return any(
+        members
+        and index.samples[cls].device.kind is not DeviceKind.CPU
+        and never_on(state, index, need, work, cls) is None
+        for cls, members in index.members.items()
+    )
+
+
+def _gpu_by_default(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
+    if device.spec.kind is not DeviceKind.CPU or not waits_for_gpu(state, index, job.spec.resources, job.spec.work):
+        return None
+    why = f"{job.id} states no device and waits for a GPU; with device `any` it would take {device.spec.id}, too"
+    return Refusal(gate=Gate.KIND, why=why)
 
 
 def _any_in_reach(state: State, names: Iterable[str]) -> bool:

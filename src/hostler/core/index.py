@@ -410,7 +410,9 @@ class Index:
 
     def suits(self, job: Job, device: str) -> bool:
         """Whether the job may ever run on a device of the fleet."""
-        return device in self.places and self.misfit(job.spec.resources, job.spec.work, self.classes[device]) is None
+        if device not in self.places or self.misfit(job.spec.resources, job.spec.work, self.classes[device]) is not None:
+            return False
+        return fit.node_refusal(job.spec.resources, self.sites[device].node.name) is None
 
     def join(self, node: NodeSpec) -> None:
         """A node is described: these are its devices."""
@@ -439,6 +441,7 @@ class Index:
             if not self.members[cls]:
                 del self.members[cls]
                 self._forget_classes()
+                self.new_work = True  # scripts that waited for a GPU may take CPU slots once there is none
 
     def _forget_classes(self) -> None:
         self.fitting.clear()

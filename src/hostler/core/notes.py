@@ -15,6 +15,7 @@ from hostler.model.events import JobSubmitted
 from hostler.model.fleet import Link
 from hostler.model.views import SubmitNote
 from hostler.model.work import JobState
+from hostler.policy import fit
 from hostler.policy.fit import Gate, Refusal
 
 NOTES_MOST = 20
@@ -41,6 +42,18 @@ def notes_of(state: State, index: Index, jobs: Iterable[Job]) -> Sequence[Submit
         SubmitNote(job=names[0], count=len(names), fits=fits, why=why)
         for (fits, why), names in list(found.items())[:NOTES_MOST]
     ]
+
+
+def gpu_by_default(state: State, index: Index, jobs: Iterable[Job]) -> int:
+    """How many of these jobs wait for a GPU, as they state no device."""
+    waits: dict[object, bool] = {}
+    count = 0
+    for job in jobs:
+        way = job.spec.work, job.spec.resources
+        if way not in waits:
+            waits[way] = gates.waits_for_gpu(state, index, job.spec.resources, job.spec.work)
+        count += waits[way] and job.state is JobState.PENDING
+    return count
 
 
 def expect_none(state: State, index: Index, fresh: Iterable[JobSubmitted]) -> None:
@@ -80,12 +93,13 @@ def _hold(state: State, index: Index, job: Job, name: str) -> Refusal | None:
     if node.link is not Link.UP:
         why = f"{node.spec.name} is out of reach: {node.trouble or 'it does not answer'}"
         return Refusal(gate=Gate.LINK, why=why)
-    return gates.in_place(job, node.spec) or cordons.gate(state, node.spec.name) or trust.gate(state, name, index.now)
+    excluded = fit.node_refusal(job.spec.resources, node.spec.name)
+    return excluded or gates.in_place(job, node.spec) or cordons.gate(state, node.spec.name) or trust.gate(state, name, index.now)
 
 
 def _no_such_kind(state: State, job: Job, said: Sequence[tuple[Refusal, int]]) -> str | None:
     """In plain words: there is no GPU where one is needed, or no CPU slot."""
-    known = KINDS.get(job.spec.resources.device)
+    known = KINDS.get(job.spec.resources.device or "any")
     if known is None or any(refusal.gate is not Gate.KIND for refusal, _ in said):
         return None
     wanted, other = known

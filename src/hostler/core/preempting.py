@@ -16,6 +16,7 @@ from hostler.core.bidding import desirability, fitting
 from hostler.core.index import Index
 from hostler.core.loop.claims import idle_s
 from hostler.core.state import Attempt, Device, Job, State
+from hostler.core.stuck import never_on
 from hostler.core.uses import Group
 from hostler.core.yielding import begun_at, last_begun
 from hostler.model.events import Event, PreemptRequested
@@ -181,7 +182,7 @@ def _take_device(state: State, index: Index, group: Group, job: Job, emit: Emit)
 
 def _cheapest(state: State, index: Index, job: Job, cls: str, wanted: int) -> list[str]:
     """Devices of one node which lose least when they are taken: those that were begun last."""
-    if gates.misfit(state, index, job, state.devices[next(iter(index.yieldable[cls]))]) is not None:
+    if never_on(state, index, job.spec.resources, job.spec.work, cls) is not None:
         return []
     if wanted == 1:
         return _newest_of_all(state, index, job, cls)

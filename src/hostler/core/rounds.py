@@ -176,8 +176,9 @@ def _carry_out(state: State, index: Index, moves: list[Move], emit: Emit) -> Non
 
 def _give(state: State, index: Index, job: Job, cls: str, free: list[str]) -> None:
     wanted = fit.devices_needed(job.spec.resources, index.samples[cls])
-    names = _of_one_node(state, free, wanted)
-    if len(names) < wanted or gates.misfit(state, index, job, state.devices[names[0]]) is not None:
+    able = [name for name in free if gates.misfit(state, index, job, state.devices[name]) is None]
+    names = _of_one_node(state, able, wanted)
+    if len(names) < wanted:
         return
     for name in names:
         free.remove(name)

@@ -8,7 +8,7 @@ from hostler.core.index import CHORE, Index
 from hostler.core.state import State
 from hostler.model.fleet import Link
 from hostler.model.work import Resources, WorkKind
-from hostler.policy import cost
+from hostler.policy import cost, fit
 from hostler.policy.fit import Gate, Refusal
 
 
@@ -34,14 +34,24 @@ def is_stuck(state: State, index: Index, nodes: Iterable[str]) -> bool:
 def never_on(state: State, index: Index, need: Resources, work: WorkKind, cls: str) -> Refusal | None:
     """Why work will never run on devices of a class, as long as neither it nor the rules change; `None` where it may.
 
-    It does not fit there, or these devices cost more than such work may.
+    It does not fit there, it excludes all their nodes, or these devices cost more than such work may.
     """
-    refused = index.misfit(need, work, cls)
+    refused = index.misfit(need, work, cls) or _excluded(index, need, cls)
     if refused is not None or work not in state.rules.cost.max_price_per_h:
         return refused
     site = index.samples[cls]
     dear = cost.over_cap(state.rules.cost, work, cost.device_price(site.node, site.device))
     return None if dear is None else Refusal(gate=Gate.PRICE, why=dear)
+
+
+def _excluded(index: Index, need: Resources, cls: str) -> Refusal | None:
+    """The refusal of the nodes of a class, if none of them may be taken."""
+    refused = None
+    for name in index.members.get(cls, ()) if need.nodes or need.exclude_nodes else ():
+        refused = fit.node_refusal(need, index.sites[name].node.name)
+        if refused is None:
+            return None
+    return refused
 
 
 def _needs(state: State, index: Index) -> set[tuple[WorkKind, Resources]]:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from hostler.model.pools import Pool
 from hostler.model.record import record
-from hostler.model.work import GIGABYTES_MAX, DeviceKind, Rest, Seconds, WorkKind
+from hostler.model.work import GIGABYTES_MAX, DeviceKind, LabelName, LabelValue, Rest, Seconds, WorkKind
 
 Money = Annotated[float, Field(ge=0, le=1e9)]
 """An amount in the currency of the fleet file, dollars say."""
@@ -105,6 +105,8 @@ class NodeSpec:
     """What proves its devices before they get work: nothing (`None`), the agent's own program (`()`), or a command."""
     lease_s: Seconds | None = None
     """How long what it runs stays its own while it is out of reach; `None`: for ever."""
+    labels: Mapping[LabelName, LabelValue] = field(default_factory=dict)
+    """Its owner's words about it, which work may ask for."""
     pool: Pool | None = None
     """Of a part of a cluster, whose own scheduler gives its devices out; `None`: a machine."""
 

@@ -101,14 +101,23 @@ class DeviceKind(StrEnum):
     """The GPU of an Apple chip, which shares the memory of its machine."""
 
 
+CONSTRAINTS_MAX = 100
+Wanted: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*[A-Za-z0-9][^\x00-\x1f\x7f]*$", max_length=NAME_MAX)]
+"""A name or a part of one, with at least a letter or a digit."""
+LabelName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$")]
+LabelValue: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/:-]{1,63}$")]
+Label: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}=[A-Za-z0-9._/:-]{1,63}$")]
+
+
 @record
 class Resources:
     """What one attempt needs of the device it is put on. Zero or `None` asks for nothing."""
 
-    device: Literal["any", "cpu", "gpu"] = "any"
+    device: Literal["any", "cpu", "gpu"] | None = None
+    """`None`: not stated. Then a script waits for a GPU if the fleet has one that it may take; other work takes any."""
     vram_gb: Annotated[float, Field(ge=0, le=GIGABYTES_MAX)] = 0.0
     memory_gb: Annotated[float, Field(gt=0, le=GIGABYTES_MAX)] | None = None
-    """Address-space limit of the process, enforced by the agent."""
+    """Most resident memory of its processes together, in GiB; beyond it the agent ends the attempt."""
     gpus: Annotated[int, Field(ge=1, le=64)] = 1
     """Devices of one node that it takes at once."""
     shards: bool = False
@@ -123,6 +132,20 @@ class Resources:
     """With `device: any`: whether a CPU slot does as well, whatever `vram_gb` and `tiers` ask of a GPU."""
     disk_gb: Annotated[float, Field(ge=0, le=GIGABYTES_MAX)] | None = None
     """Free space (GiB) that it needs where it writes, kept for it while it runs; `None`: as usual for its kind."""
+    nodes: Annotated[tuple[Wanted, ...], Field(max_length=CONSTRAINTS_MAX)] = ()
+    """Nodes it may run on; none named: any. The same holds for the constraints that follow."""
+    exclude_nodes: Annotated[tuple[Wanted, ...], Field(max_length=CONSTRAINTS_MAX)] = ()
+    gpu_models: Annotated[tuple[Wanted, ...], Field(max_length=CONSTRAINTS_MAX)] = ()
+    """Models of GPU, by whole words of their names: `4090` is an `NVIDIA GeForce RTX 4090`."""
+    exclude_gpu_models: Annotated[tuple[Wanted, ...], Field(max_length=CONSTRAINTS_MAX)] = ()
+    providers: Annotated[tuple[Wanted, ...], Field(max_length=CONSTRAINTS_MAX)] = ()
+    labels: Annotated[tuple[Label, ...], Field(max_length=CONSTRAINTS_MAX)] = ()
+    """`name=value` of labels that its node must have, all of them."""
+
+    @property
+    def takes_any_device(self) -> bool:
+        """Whether neither a GPU nor a CPU slot is stated."""
+        return self.device in (None, "any")
 
 
 USUAL_DISK_GB: Mapping[WorkKind, float] = {

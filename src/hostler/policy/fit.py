@@ -17,6 +17,7 @@ from hostler.model.pools import Pool
 from hostler.model.record import record
 from hostler.model.rules import Tier
 from hostler.model.work import DeviceKind, Resources, WorkKind, disk_need
+from hostler.policy import constraints
 from hostler.policy.cost import device_price
 
 TIER_1_GB = 80.0
@@ -36,6 +37,10 @@ class Gate(StrEnum):
     """What keeps work off a device, in the words that people read."""
 
     KIND = "device kind"
+    NODE = "node"
+    MODEL = "GPU model"
+    PROVIDER = "provider"
+    LABEL = "label"
     VRAM = "VRAM"
     TIER = "tier"
     WORK = "work kind"
@@ -191,7 +196,18 @@ def refusal(need: Resources, place: Site, work: WorkKind) -> Refusal | None:
         return Refusal(gate=Gate.WORK, why=f"{place.node.name} is for {_listed(limits.work)}, not for {work}")
     if work is WorkKind.SCRIPT and limits.scripts == 0:
         return Refusal(gate=Gate.SCRIPTS, why=f"{place.node.name} takes no scripts")
+    violated = constraints.class_violation(need, place.node, place.device)
+    if violated is not None:
+        return Refusal(gate=Gate(violated.kind), why=violated.why)
     return _device_refusal(need, place) or _host_refusal(need, place.node)
+
+
+def node_refusal(need: Resources, node: str) -> Refusal | None:
+    """The gate that keeps work off a node by its name, which devices of one class need not share; else `None`."""
+    if not need.nodes and not need.exclude_nodes:
+        return None
+    violated = constraints.node_violation(need, node)
+    return None if violated is None else Refusal(gate=Gate(violated.kind), why=violated.why)
 
 
 def devices_needed(need: Resources, place: Site) -> int:
@@ -275,10 +291,13 @@ def _fingerprint(place: Site) -> str:
     sizes = tuple(sorted((each.vram_gb is not None, each.vram_gb or 0.0) for each in place.peers))
     usual_gpus = 0 if device.kind is DeviceKind.CPU else len(place.peers)
     plain = node.limits == NO_LIMITS and node.cpus is None and node.lifetime_s is None and gpus == usual_gpus
-    plain = plain and node.pool is None
+    plain = plain and node.pool is None and not node.labels
     if plain and device.kind is not DeviceKind.ROCM and len(set(sizes)) == 1:
         return ""
-    values = (device.kind.value, sizes, gpus, node.cpus, node.lifetime_s, *_limits(node.limits), *_of_pool(node))
+    labels = tuple(sorted(node.labels.items()))
+    values = (
+        device.kind.value, sizes, gpus, node.cpus, node.lifetime_s, labels, *_limits(node.limits), *_of_pool(node)
+    )  # fmt: skip
     return f"#{blake2b(repr(values).encode(), digest_size=3).hexdigest()}"
 
 
@@ -308,7 +327,7 @@ def _device_refusal(need: Resources, place: Site) -> Refusal | None:
 
 def _on_cpu_instead(need: Resources, place: Site) -> bool:
     """Whether the work would run on a CPU slot in place of the GPU that its other needs describe."""
-    return need.cpu_too and need.device == "any" and place.device.kind is DeviceKind.CPU
+    return need.cpu_too and need.takes_any_device and place.device.kind is DeviceKind.CPU
 
 
 def _tier_refusal(need: Resources, place: Site) -> Refusal | None:

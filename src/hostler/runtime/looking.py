@@ -15,7 +15,7 @@ from hostler.core.listed import device_ids, fleet_view, intervals, placed_device
 from hostler.core.loop.intake import find_config
 from hostler.core.loop.state import Config
 from hostler.core.loop.views import config_view, dataset_views, history_view, model_views
-from hostler.core.notes import notes_of
+from hostler.core.notes import gpu_by_default, notes_of
 from hostler.core.readings import gist
 from hostler.core.state import sweep_payload
 from hostler.core.views import (
@@ -139,6 +139,11 @@ class Looks:
         """Which of these jobs no device can take now."""
         jobs = self._core.state.jobs
         return notes_of(self._core.state, self._core.index, (jobs[name] for name in ids if name in jobs))
+
+    def gpu_by_default(self, ids: Sequence[str]) -> int:
+        """How many of these jobs wait for a GPU, as they state no device."""
+        jobs = self._core.state.jobs
+        return gpu_by_default(self._core.state, self._core.index, (jobs[name] for name in ids if name in jobs))
 
     def queue(self, limit: int, after: Sequence[str] = ()) -> Sequence[QueueRow]:
         """What goes next."""

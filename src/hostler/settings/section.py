@@ -11,7 +11,7 @@ from hostler.settings.ranges import parse_integer
 
 
 def _makes_sense(need: Resources) -> Resources:
-    if need.cpu_too and need.device != "any":
+    if need.cpu_too and not need.takes_any_device:
         raise ValueError(f"cpu_too allows for a CPU slot where device is any; here it is {need.device}")
     if need.shards and need.vram_gb == 0:
         raise ValueError("shards spreads vram_gb over several GPUs; give it")

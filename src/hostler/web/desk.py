@@ -143,6 +143,9 @@ class Desk(Protocol):
     def notes(self, ids: Sequence[str]) -> Sequence[SubmitNote]:
         """Which of these jobs no device can take as the fleet is now, one note for each reason."""
 
+    def gpu_by_default(self, ids: Sequence[str]) -> int:
+        """How many of these jobs wait for a GPU, as they state no device."""
+
     def queue(self, limit: int, after: Sequence[str] = ()) -> Sequence[QueueRow]:
         """What goes next, in order, behind the last of the jobs `after` that still waits.
 

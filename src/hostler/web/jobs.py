@@ -41,6 +41,8 @@ class Submitted:
     ids: tuple[str, ...]
     notes: tuple[SubmitNote, ...] = ()
     """Those that no device can take as the fleet is now: at most 20 reasons."""
+    gpu_by_default: int = 0
+    """How many of them wait for a GPU, as they state no device and the fleet has GPUs."""
 
 
 @record
@@ -90,7 +92,8 @@ async def submit_jobs(
     specs = codec.load_specs(decode(await read_body(request)))
     await expect_snapshots(desk, specs)
     ids = await tell(request, Submit(specs=specs, strict=strict))
-    return answer(Submitted, Submitted(ids=tuple(ids), notes=tuple(desk.notes(ids))), HTTPStatus.CREATED)
+    made = Submitted(ids=tuple(ids), notes=tuple(desk.notes(ids)), gpu_by_default=desk.gpu_by_default(ids))
+    return answer(Submitted, made, HTTPStatus.CREATED)
 
 
 @router.get("/jobs/{name}", response_model=JobDetail)

@@ -12,7 +12,7 @@ from hostler.core.trust.state import Doubt, Record
 from hostler.model.events import DeviceQuarantined, DeviceTrusted, Event, JobRequeued
 from hostler.model.fleet import DeviceSpec, Link
 from hostler.model.work import FailureClass
-from hostler.policy import quarantine, retry
+from hostler.policy import fit, quarantine, retry
 from hostler.policy.fit import Gate, Refusal, Site
 from hostler.policy.quarantine import Witness
 from hostler.policy.retry import Verdict, Where
@@ -183,4 +183,8 @@ def _has_place(state: State, index: Index, job: Job, avoid: Mapping[str, float],
 def _fitting(state: State, index: Index, job: Job) -> Iterator[str]:
     for cls, members in index.members.items():
         if index.misfit(job.spec.resources, job.spec.work, cls) is None:
-            yield from (name for name in members if state.takes_work(state.devices[name].spec.node))
+            yield from (name for name in members if _may_take(state, job, state.devices[name].spec.node))
+
+
+def _may_take(state: State, job: Job, node: str) -> bool:
+    return state.takes_work(node) and fit.node_refusal(job.spec.resources, node) is None
