@@ -30,7 +30,7 @@ from hostler.core.loop.views import config_view, dataset_views, history_view, mo
 from hostler.core.machine import story
 from hostler.core.metering.rows import present
 from hostler.core.naming import find_jobs
-from hostler.core.notes import notes_of
+from hostler.core.notes import gpu_by_default, notes_of
 from hostler.core.readings import gist, readings
 from hostler.core.views import (
     find_job,
@@ -198,6 +198,9 @@ class CoreDesk:
 
     def notes(self, ids: Sequence[str]) -> Sequence[SubmitNote]:
         return notes_of(self._state, self._index, [self._state.jobs[name] for name in ids])
+
+    def gpu_by_default(self, ids: Sequence[str]) -> int:
+        return gpu_by_default(self._state, self._index, [self._state.jobs[name] for name in ids])
 
     def queue(self, limit: int, after: Sequence[str] = ()) -> Sequence[QueueRow]:
         return queue_rows(self._state, self._index, limit, after)

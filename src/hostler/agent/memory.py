@@ -112,4 +112,3 @@ def _words(path: str) -> List[bytes]:
             return source.read().split()
     except OSError:
         return []
-

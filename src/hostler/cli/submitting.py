@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from hostler.cli.common import Json, StateDir, client, directory, is_here
+from hostler.cli.constraints import ExcludeGpuModel, ExcludeNode, GpuModel, Label, Node, Provider, constraints
 from hostler.cli.environment import variables, with_shells
 from hostler.cli.git_source import checkout
 from hostler.cli.notes import file_notes, print_notes
@@ -60,9 +61,12 @@ Outputs = Annotated[
         help="A file it leaves, which is fetched; repeat for several. By default all new and changed files.",
     ),
 ]
-Device = Annotated[Literal["any", "cpu", "gpu"], typer.Option(help="The kind of device it needs.")]
+Device = Annotated[
+    Literal["any", "cpu", "gpu"] | None,
+    typer.Option(help="The kind of device it needs; by default a script waits for a GPU if the fleet has one."),
+]
 VramGb = Annotated[float, typer.Option(min=0, help="GPU memory it needs, in GB.")]
-MemoryGb = Annotated[float | None, typer.Option(help="Address-space limit of its process, in GB.")]
+MemoryGb = Annotated[float | None, typer.Option(help="Most memory of its processes together, in GiB.")]
 MaxAttempts = Annotated[
     list[str] | None,
     typer.Option(metavar="CLASS=N", help="Attempts that may end so (exit=3, timeout=2, ...); repeat for several."),
@@ -120,7 +124,13 @@ def submit(
     env: Env = None,
     env_file: EnvFile = None,
     walltime_s: Annotated[float | None, typer.Option(help="Longest time an attempt may take, in seconds.")] = None,
-    device: Device = "any",
+    device: Device = None,
+    node: Node = None,
+    exclude_node: ExcludeNode = None,
+    gpu_model: GpuModel = None,
+    exclude_gpu_model: ExcludeGpuModel = None,
+    provider: Provider = None,
+    label: Label = None,
     vram_gb: VramGb = 0.0,
     memory_gb: MemoryGb = None,
     gpus: Gpus = 1,
@@ -200,6 +210,8 @@ def submit_specs(
     for word, program in programs.items():
         print(clean(f"{word} → {program} (on this machine)"), file=sys.stderr)
     print_sent(sent)
+    if ids.gpu_by_default:
+        print(_gpu_words(ids.gpu_by_default, len(ids)), file=sys.stderr)
     print_notes(missing, ids.notes)
     if as_json:
         say_json({"ids": ids})
@@ -207,6 +219,12 @@ def submit_specs(
     for each in ids:
         print(each, flush=True)
     return ids
+
+
+def _gpu_words(count: int, jobs: int) -> str:
+    """That jobs wait for a GPU, and how to have it otherwise."""
+    some = "" if count == jobs else f" for {count} of {jobs} jobs"
+    return f"device → gpu{some} (none is stated and the fleet has GPUs; --device any or cpu takes CPU slots)"
 
 
 def _followed(asked: Client, ids: Sequence[str], *, follow: bool) -> int:
@@ -255,7 +273,7 @@ def _spec(command: list[str], asked: Mapping[str, Any]) -> dict[str, Any]:
         "name": asked["name"] or " ".join(command)[:NAME_SHOWN],
         "key": asked["key"],
         "payload": payload,
-        "resources": _sensible({**devices, "tiers": asked["tier"] or [], **memory}),
+        "resources": _sensible({**devices, "tiers": asked["tier"] or [], **memory, **_constraints(asked)}),
         "priority": asked["priority"],
         "after": asked["after"] or [],
         "retry": {"max_attempts": attempts(asked["max_attempts"])},
@@ -265,6 +283,17 @@ def _spec(command: list[str], asked: Mapping[str, Any]) -> dict[str, Any]:
         "expected_s": _durations(asked["expected_s"]),
         "checkpoints": asked["checkpoints"],
     }
+
+
+def _constraints(asked: Mapping[str, Any]) -> dict[str, Any]:
+    return constraints(
+        nodes=asked["node"],
+        exclude_nodes=asked["exclude_node"],
+        gpu_models=asked["gpu_model"],
+        exclude_gpu_models=asked["exclude_gpu_model"],
+        providers=asked["provider"],
+        labels=asked["label"],
+    )
 
 
 def _sensible(resources: dict[str, Any]) -> dict[str, Any]:

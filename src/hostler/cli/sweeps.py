@@ -6,15 +6,16 @@ import shlex
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from hostler.cli import sieving
 from hostler.cli.common import JobName, Json, StateDir, client
+from hostler.cli.constraints import ExcludeGpuModel, ExcludeNode, GpuModel, Label, Node, Provider, constraints
 from hostler.cli.fleet import SWEEP_COLUMNS, sweep_row
 from hostler.cli.show import Column, age, compact, duration, maybe, percent, say, say_json, table
-from hostler.cli.submitting import After, Device, Key, MaxAttempts, Priority, VramGb, attempts, submit_specs
+from hostler.cli.submitting import After, Key, MaxAttempts, Priority, VramGb, attempts, submit_specs
 from hostler.cli.words import assignments, interval, json_or_text
 from hostler.model.errors import UsageError
 
@@ -25,6 +26,9 @@ commands = typer.Typer()
 ledger = typer.Typer()
 commands.add_typer(ledger, name="ledger", help="Show or verify which intervals of a sweep are done.")
 
+SweepDevice = Annotated[
+    Literal["any", "cpu", "gpu"] | None, typer.Option(help="The kind of device it needs; by default any.")
+]
 MORE = 20
 CHUNK_COLUMNS = (
     Column("CHUNK"),
@@ -86,7 +90,13 @@ def sweep(
     key: Key = None,
     after: After = None,
     priority: Priority = 0,
-    device: Device = "any",
+    device: SweepDevice = None,
+    node: Node = None,
+    exclude_node: ExcludeNode = None,
+    gpu_model: GpuModel = None,
+    exclude_gpu_model: ExcludeGpuModel = None,
+    provider: Provider = None,
+    label: Label = None,
     vram_gb: VramGb = 0.0,
     max_attempts: MaxAttempts = None,
     target_s: Annotated[
@@ -112,7 +122,18 @@ def sweep(
         "name": name,
         "priority": priority,
         "after": after or [],
-        "resources": {"device": device, "vram_gb": vram_gb},
+        "resources": {
+            "device": device,
+            "vram_gb": vram_gb,
+            **constraints(
+                nodes=node,
+                exclude_nodes=exclude_node,
+                gpu_models=gpu_model,
+                exclude_gpu_models=exclude_gpu_model,
+                providers=provider,
+                labels=label,
+            ),
+        },
         "retry": {"max_attempts": attempts(max_attempts)},
         "target_s": target_s,
     }

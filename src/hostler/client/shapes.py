@@ -1187,7 +1187,7 @@ class ReplicationView(TypedDict):
 class Resources(TypedDict):
     """What one attempt needs of the device it is put on. Zero or `None` asks for nothing."""
 
-    device: Literal["any", "cpu", "gpu"]
+    device: Literal["any", "cpu", "gpu"] | None
     vram_gb: float
     memory_gb: float | None
     gpus: int
@@ -1197,12 +1197,18 @@ class Resources(TypedDict):
     tiers: list[Literal[1, 2, 3]]
     cpu_too: bool
     disk_gb: float | None
+    nodes: list[str]
+    exclude_nodes: list[str]
+    gpu_models: list[str]
+    exclude_gpu_models: list[str]
+    providers: list[str]
+    labels: list[str]
 
 
 class ResourcesInput(TypedDict):
     """What one attempt needs of the device it is put on. Zero or `None` asks for nothing."""
 
-    device: NotRequired[Literal["any", "cpu", "gpu"]]
+    device: NotRequired[Literal["any", "cpu", "gpu"] | None]
     vram_gb: NotRequired[float]
     memory_gb: NotRequired[float | None]
     gpus: NotRequired[int]
@@ -1212,6 +1218,12 @@ class ResourcesInput(TypedDict):
     tiers: NotRequired[list[Literal[1, 2, 3]]]
     cpu_too: NotRequired[bool]
     disk_gb: NotRequired[float | None]
+    nodes: NotRequired[list[str]]
+    exclude_nodes: NotRequired[list[str]]
+    gpu_models: NotRequired[list[str]]
+    exclude_gpu_models: NotRequired[list[str]]
+    providers: NotRequired[list[str]]
+    labels: NotRequired[list[str]]
 
 
 class RestView(TypedDict):
@@ -1642,6 +1654,7 @@ class Submitted(TypedDict):
 
     ids: list[str]
     notes: list[SubmitNote]
+    gpu_by_default: int
 
 
 class SubmitterShell(TypedDict):

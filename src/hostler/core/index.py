@@ -410,7 +410,10 @@ class Index:
 
     def suits(self, job: Job, device: str) -> bool:
         """Whether the job may ever run on a device of the fleet."""
-        if device not in self.places or self.misfit(job.spec.resources, job.spec.work, self.classes[device]) is not None:
+        if (
+            device not in self.places
+            or self.misfit(job.spec.resources, job.spec.work, self.classes[device]) is not None
+        ):
             return False
         return fit.node_refusal(job.spec.resources, self.sites[device].node.name) is None
 

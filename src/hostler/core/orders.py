@@ -333,7 +333,7 @@ def _launch(state: State, index: Index, job: Job, attempt: Attempt) -> Launch:
     node = state.nodes[device.spec.node].spec
     payload = job.spec.payload
     assert not isinstance(payload, SweepPayload)
-    memory = job.spec.resources.memory_gb
+    memory = job.spec.resources.memory_gb or state.rules.memory_gb
     shell = _shell(payload, node)
     order = AttemptOrder(
         id=attempt.id,

@@ -176,6 +176,8 @@ class Rules:
     quarantine: QuarantineRules = QuarantineRules()
     placement: PlacementRules = PlacementRules()
     past: PastRules = PastRules()
+    memory_gb: Annotated[float, Field(gt=0, le=GIGABYTES_MAX)] | None = None
+    """Most resident memory (GiB) of each attempt of a script or a stage that states none; `None`: no limit."""
     alerts: tuple[AlertRule, ...] = ()
     """What people are told of; a fleet file has `model.alerts.USUAL_ALERTS`, or what it makes of them."""
 

@@ -102,7 +102,7 @@ class DeviceKind(StrEnum):
 
 
 CONSTRAINTS_MAX = 100
-Wanted: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*[A-Za-z0-9][^\x00-\x1f\x7f]*$", max_length=NAME_MAX)]
+Wanted: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00-\x1f]*[A-Za-z0-9][^\x00-\x1f]*$", max_length=NAME_MAX)]
 """A name or a part of one, with at least a letter or a digit."""
 LabelName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$")]
 LabelValue: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/:-]{1,63}$")]

@@ -35,6 +35,7 @@ def node_spec(node: Node) -> NodeSpec:
         devices=tuple(_devices(node)) if node.backend == "virtual" else (),
         env=node_env(node),
         provider=node.provider,
+        labels=node.labels,
         ephemeral=node.ephemeral,
         lifetime_s=node.lifetime_s,
         price_per_h=node.price_per_h,

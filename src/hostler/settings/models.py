@@ -252,15 +252,16 @@ class Limits(Section):
     result_bytes: Annotated[Count, Field(lt=2**62)] = 1 << 20
     """Longest result, in bytes; a longer one is a failure."""
     memory_gb: Annotated[float, Field(gt=0, le=GIGABYTES_MAX)] | None = None
-    """Address space of each process of this file's work whose `resources.memory_gb` says nothing, in GiB; by default
-    no limit."""
+    """Most resident memory of an attempt whose `resources.memory_gb` states none, in GiB, of submitted jobs too; by
+    default no limit."""
 
 
 RECORD_FIELDS = {
     "Resources": {
-        "device": "`cpu`, `gpu`, or either.",
+        "device": "`cpu`, `gpu`, or `any`; by default a script waits for a GPU if the fleet has one that it "
+        "may take, and other work takes any device.",
         "vram_gb": "Video memory the device must have, in GB.",
-        "memory_gb": "Address space the process may take, in GiB; it is killed beyond.",
+        "memory_gb": "Most resident memory of its processes together, in GiB; beyond it they are ended.",
         "gpus": "Devices of one node that it takes at once.",
         "shards": "Whether `vram_gb` may be spread over GPUs of one node; it takes as many of them as that needs.",
         "shared": "Whether others may run on its GPU at the same time, as far as the `vram_gb` of all of them fits.",
@@ -270,6 +271,12 @@ RECORD_FIELDS = {
         "disk_gb": "Free disk space, in GiB, that there must be where it runs, beside what is kept; by default "
         + ", ".join(f"{size:g} for {kind}" for kind, size in USUAL_DISK_GB.items())
         + ".",
+        "nodes": "Nodes it may run on; by default any.",
+        "exclude_nodes": "Nodes it does not run on.",
+        "gpu_models": "GPU models it may run on, by words of their names: `4090` is an NVIDIA GeForce RTX 4090.",
+        "exclude_gpu_models": "GPU models it does not run on.",
+        "providers": "Providers whose nodes it may run on; by default any.",
+        "labels": "Labels that its node must have, as `name=value`.",
     },
     "Retry": {
         "max_attempts": "Attempts that may end in a class of failure before the job fails; by default "

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hostler.model.fleet import Money
-from hostler.model.work import GIGABYTES_MAX, Rest, Seconds, WorkKind
+from hostler.model.work import CONSTRAINTS_MAX, GIGABYTES_MAX, LabelName, LabelValue, Rest, Seconds, WorkKind
 from hostler.settings.moments import LATEST, parse_moment
 from hostler.settings.ray import Ray, ray_fault
 from hostler.settings.section import Command, Environment, Name, NodeName, Section, Word
@@ -107,6 +107,8 @@ class NodeClass(Section):
     """What ROCm needs to be told there, laid under `env`; by default nothing."""
     provider: Name | None = None
     """Who rents it out; preferences in `scheduling.cost` go by it."""
+    labels: Annotated[dict[LabelName, LabelValue], Field(max_length=CONSTRAINTS_MAX)] = {}
+    """Names and values by which work may ask for the node: `hostler submit --label zone=a`."""
     ephemeral: bool = False
     """Whether it may vanish without notice."""
     lifetime_s: Seconds | None = None

@@ -28,6 +28,7 @@ def rules(loaded: Loaded) -> Rules:
         quarantine=asked.quarantine,
         placement=asked.placement,
         past=PastRules(keep_finished=fleet.journal.keep_finished, keep_finished_s=fleet.journal.keep_finished_s),
+        memory_gb=fleet.limits.memory_gb,
         alerts=alert_rules(loaded),
     )
 
