@@ -154,7 +154,7 @@ def cli_page() -> str:
     """The page of all commands."""
     # Help is as wide as the terminal says; here it must not depend on one.
     os.environ.update(COLUMNS=str(WIDTH), TERM="dumb")
-    helps = _helps(typer.main.get_command(app), None)
+    helps = _helps(typer.main.get_command(app()), None)
     return INTRO + "".join(f"\n## {path}\n\n```text\n{text}\n```\n" for path, text in helps)
 
 

@@ -50,6 +50,7 @@ class TestElsewhere:
     @pytest.fixture(autouse=True)
     def nowhere(self, served: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.state = tmp_path / "state"
+        self.port = served.port
         monkeypatch.setenv("HOSTLER_STATE_DIR", str(tmp_path / "nowhere"))
         monkeypatch.setenv("HOSTLER_URL", f"http://127.0.0.1:{served.port}")
 
@@ -61,6 +62,28 @@ class TestElsewhere:
 
     def test_a_state_directory_that_is_named_wins(self, hostler: Hostler) -> None:
         assert hostler("status", "--state-dir", str(self.state)).status == 0
+
+    def test_server_option_wins_over_the_variable(self, hostler: Hostler, monkeypatch: pytest.MonkeyPatch) -> None:
+        url = f"http://127.0.0.1:{self.port}"
+        monkeypatch.setenv("HOSTLER_TOKEN", TOKEN)
+        monkeypatch.setenv("HOSTLER_URL", "http://127.0.0.1:1")
+        assert hostler("submit", "--server", url, "--own-dir", "--", "true").out == "j1\n"
+        assert hostler("job", "j1", "--server", url).status == 0
+        assert hostler("token", "list", "--server", url).status == 0
+        assert hostler("status").status != 0
+
+    def test_server_and_state_directory_exclude_each_other(self, hostler: Hostler) -> None:
+        said = hostler("status", "--server", "http://127.0.0.1:1", "--state-dir", str(self.state))
+        assert (said.status, "--server and --state-dir both name a controller" in said.err) == (2, True)
+
+    @pytest.mark.parametrize("words", [["fleet"], ["fleet:8765"], ["ftp://fleet"], [""]])
+    def test_server_that_is_not_an_address_is_refused(self, hostler: Hostler, words: list[str]) -> None:
+        said = hostler("status", "--server", *words)
+        assert (said.status, "https://fleet.example.org:8765" in said.err) == (2, True)
+
+    def test_commands_of_a_state_directory_have_no_server_option(self, hostler: Hostler) -> None:
+        said = hostler("backup", "verify", "x.tar", "--server", "http://127.0.0.1:1")
+        assert (said.status, "No such option: --server" in said.err) == (2, True)
 
     @pytest.mark.parametrize("url", ["fleet:8765", "ftp://fleet", "https://", "http://x/api"])
     def test_what_is_no_address_is_told(self, hostler: Hostler, monkeypatch: pytest.MonkeyPatch, url: str) -> None:

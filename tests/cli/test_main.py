@@ -36,7 +36,7 @@ main.main()
 
 def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command with its words."""
-    top: Any = typer.main.get_command(main.app) if group is None else group
+    top: Any = typer.main.get_command(main.app()) if group is None else group
     for name, command in top.commands.items():
         if hasattr(command, "commands"):
             yield from commands(command, (*path, name))
@@ -110,7 +110,7 @@ def test_errors_have_their_status(
     def fail(*_: Any, **__: Any) -> None:
         raise error("first\x1b[2J\nsecond")
 
-    monkeypatch.setattr(main, "app", fail)
+    monkeypatch.setattr(main, "_app_for", lambda arguments: fail)
     said = hostler("anything")
     assert (said.status, said.err) == (status, "hostler: error: first\\x1b[2J\nsecond\n")
 

@@ -29,6 +29,19 @@ def test_submit_notes_what_no_device_can_run(living: Fleet, typed: Hostler) -> N
     assert typed("cancel", job).status == 0
 
 
+def test_submit_names_jobs_that_keep_their_earlier_files(living: Fleet, typed: Hostler, tmp_path: Path) -> None:
+    script = tmp_path / "project/train.py"
+    script.write_text("print('first')")
+    job = typed("submit", "--key", "keeps-files", "--", sys.executable, "train.py").out.strip()
+    said = typed("submit", "--key", "keeps-files", "--", sys.executable, "train.py")
+    assert (said.out.strip(), "note:" in said.err) == (job, False)
+    script.write_text("print('second')")
+    said = typed("submit", "--key", "keeps-files", "--", sys.executable, "train.py")
+    assert said.out.strip() == job
+    assert f"note: {job} had other files when first submitted and keeps them; another --key is a new job\n" in said.err
+    assert typed("wait", job).status == 0
+
+
 def test_strict_submits_nothing(living: Fleet, typed: Hostler) -> None:
     before = living.client.status()["seq"], sum(living.client.status()["jobs"].values())
     said = typed("submit", "--strict", "--own-dir", "--device", "gpu", "--name", "train", "--", "true")

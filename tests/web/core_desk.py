@@ -30,7 +30,7 @@ from hostler.core.loop.views import config_view, dataset_views, history_view, mo
 from hostler.core.machine import story
 from hostler.core.metering.rows import present
 from hostler.core.naming import find_jobs
-from hostler.core.notes import gpu_by_default, notes_of
+from hostler.core.notes import gpu_by_default, notes_of, with_earlier_files
 from hostler.core.readings import gist, readings
 from hostler.core.views import (
     find_job,
@@ -95,7 +95,7 @@ from hostler.model.views import (
     SubmitNote,
     SweepView,
 )
-from hostler.model.work import JobState, WorkKind
+from hostler.model.work import JobSpec, JobState, WorkKind
 from hostler.runtime.past import JobLooks
 from hostler.runtime.results import content_of, files_of
 from hostler.runtime.usage import gathered, hours_of
@@ -201,6 +201,9 @@ class CoreDesk:
 
     def gpu_by_default(self, ids: Sequence[str]) -> int:
         return gpu_by_default(self._state, self._index, [self._state.jobs[name] for name in ids])
+
+    def with_earlier_files(self, specs: Sequence[JobSpec], ids: Sequence[str]) -> Sequence[str]:
+        return with_earlier_files(self._state, specs, ids)
 
     def queue(self, limit: int, after: Sequence[str] = ()) -> Sequence[QueueRow]:
         return queue_rows(self._state, self._index, limit, after)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hostler.cli.common import Json, StateDir as Directory, directory
+from hostler.cli.common import Json, OwnStateDir as Directory, directory
 from hostler.cli.show import clean, paragraph, plural, quantity, say, say_json
 
 if TYPE_CHECKING:

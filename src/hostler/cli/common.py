@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hostler.cli.server import named_server
 from hostler.settings.where import state_dir
 
 if TYPE_CHECKING:
@@ -26,6 +27,16 @@ StateDir = Annotated[
         help="Where the controller keeps its state; by default hostler in $XDG_STATE_HOME or ~/.local/state.",
     ),
 ]
+OwnStateDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--state-dir",
+        metavar="DIR",
+        envvar="HOSTLER_STATE_DIR",
+        help="The state directory on this machine; by default hostler in $XDG_STATE_HOME or ~/.local/state.",
+    ),
+]
+"""Of commands that work in the directory itself, and so not by an address."""
 Json = Annotated[bool, typer.Option("--json", help="Print everything as one JSON document.")]
 
 
@@ -35,9 +46,12 @@ def directory(chosen: Path | None) -> Path:
 
 
 def client(chosen: Path | None, **options: float) -> Client:
-    """The controller that `$HOSTLER_URL` names, or else that of the state directory; `--state-dir` wins over both."""
+    """The controller that `--server` names, `--state-dir`, `$HOSTLER_URL`, or else the usual state directory."""
     from hostler.client import Client
 
+    server = named_server()
+    if server is not None:
+        return Client.from_environment({**os.environ, "HOSTLER_URL": server}, **options)
     if not is_here(chosen):
         return Client.from_environment(os.environ, **options)
     return Client.from_state_dir(directory(chosen), **options)
@@ -45,6 +59,8 @@ def client(chosen: Path | None, **options: float) -> Client:
 
 def is_here(chosen: Path | None) -> bool:
     """Whether the controller is found by its state directory, and so on this machine."""
+    if named_server() is not None:
+        return False
     return not os.environ.get("HOSTLER_URL") or _is_asked_for(chosen)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from hostler.cli.common import ConfigName, Json, StateDir as Directory, directory
+from hostler.cli.common import ConfigName, Json, OwnStateDir as Directory, directory
 from hostler.cli.show import clean, plural, quantity, say_json
 
 commands = typer.Typer()

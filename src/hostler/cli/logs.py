@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, TextIO, Typ
 import typer
 
 from hostler.cli.common import JobName, StateDir, client
-from hostler.cli.outcomes import FAILED, exit_status, is_over, outcome_line
+from hostler.cli.outcomes import FAILED, exit_status, is_over, outcome_line, print_interrupted
 from hostler.cli.show import clean, clean_output
 from hostler.model.errors import LinkError, LinkLost, NotFound, StandsBy, StoreError, UsageError
 from hostler.model.units import duration
@@ -82,7 +82,11 @@ def follow_job(asked: Client, job: str, printer: Printer | None = None) -> int:
     Between two attempts, and at the end, a line to standard error tells how that was. A node or a controller that
     cannot be reached is waited for.
     """
-    return _Following(asked, job, printer or Printer(None)).run()
+    try:
+        return _Following(asked, job, printer or Printer(None)).run()
+    except KeyboardInterrupt:
+        print_interrupted([job])
+        raise
 
 
 @dataclass

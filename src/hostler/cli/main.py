@@ -48,6 +48,8 @@ from hostler.cli import (
     usage,
     waiting,
 )
+from hostler.cli.common import StateDir
+from hostler.cli.server import add_server_option
 from hostler.cli.show import clean
 from hostler.model.errors import ControllerAbsent, HostlerError, UsageError
 
@@ -155,17 +157,20 @@ def _app_of(groups: Iterable[Any]) -> typer.Typer:
     )
     made.callback()(about)
     for group in groups:
+        add_server_option(group.commands, StateDir)
         made.add_typer(group.commands)
     return made
 
 
-app = _app_of(GROUPS)
+def app() -> typer.Typer:
+    """All commands."""
+    return _app_of(GROUPS)
 
 
 def _app_for(arguments: Sequence[str]) -> typer.Typer:
     """As much of it as knows the command that is asked for: to make all commands takes a tenth of a second."""
     knowing = [group for group in GROUPS if arguments and arguments[0] in _names(group.commands)]
-    return _app_of(knowing) if knowing else app
+    return _app_of(knowing or GROUPS)
 
 
 def _names(commands: typer.Typer) -> set[str]:

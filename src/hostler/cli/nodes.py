@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 from typer.core import TyperGroup
 
-from hostler.cli.common import Json, StateDir, client, user
+from hostler.cli.common import Json, OwnStateDir, StateDir, client, user
 from hostler.cli.pools import pool_lines, pool_remarks, pool_row
 from hostler.cli.show import (
     Column,
@@ -122,7 +122,7 @@ def trust(
         str | None, typer.Option("--fingerprint", metavar="SHA256:...", help="Accept this key, and no other.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Accept whatever is shown, without asking.")] = False,
-    state_dir: StateDir = None,
+    state_dir: OwnStateDir = None,
 ) -> None:
     """Show the host keys of nodes behind SSH and of their jump hosts, and make them known where you accept them.
 
@@ -197,7 +197,7 @@ def invite(
     name: Annotated[str, typer.Argument(metavar="NODE", help="The node, one with `backend: dialin`.")],
     new: Annotated[bool, typer.Option("--new", help="Make another token; the one of before counts no more.")] = False,
     as_json: Json = False,
-    state_dir: StateDir = None,
+    state_dir: OwnStateDir = None,
 ) -> None:
     """Show what to run on a node that nobody can connect to, so that it calls the controller.
 
@@ -278,7 +278,7 @@ def doctor(
         list[str] | None, typer.Argument(metavar="[NODE]...", help="Only these; by default all behind SSH.")
     ] = None,
     as_json: Json = False,
-    state_dir: StateDir = None,
+    state_dir: OwnStateDir = None,
 ) -> None:
     """Look at nodes behind SSH, all at once: what keeps them from work or slows them down, and what to do about it.
 

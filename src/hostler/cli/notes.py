@@ -32,8 +32,8 @@ def file_notes(specs: Sequence[Mapping[str, Any]], *, strict: bool, here: bool) 
     return found[:NOTES_MOST]
 
 
-def print_notes(missing: Sequence[str], notes: Sequence[Mapping[str, Any]]) -> None:
-    """Print what is missing here, and what the controller tells of submitted jobs that no device can take."""
+def print_notes(missing: Sequence[str], notes: Sequence[Mapping[str, Any]], with_earlier_files: Sequence[str]) -> None:
+    """Print what is missing here, which jobs no device can take, and which keep the files they had first."""
     for each in missing:
         _print(each)
     for note in notes:
@@ -41,6 +41,12 @@ def print_notes(missing: Sequence[str], notes: Sequence[Mapping[str, Any]]) -> N
         jobs = f"{note['job']} and {note['count'] - 1} more" if several else note["job"]
         fits = "cannot start now" if note["fits"] else "fit on no device" if several else "fits on no device"
         _print(f"{jobs} {fits}: {note['why']}")
+    if with_earlier_files:
+        first, more = with_earlier_files[0], len(with_earlier_files) - 1
+        jobs = f"{first} and {more} more" if more else first
+        _print(
+            f"{jobs} had other files when first submitted and keep{'' if more else 's'} them; another --key is a new job"
+        )
 
 
 def _print(note: str) -> None:

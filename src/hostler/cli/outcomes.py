@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hostler.cli.show import clean
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 FINAL = frozenset({"done", "failed", "cancelled"})
 FAILED = 1
+LISTED = 10
+"""Jobs that a message names."""
 STATUS_MOST = 255
 SIGNALLED = 128
 """A process that signal n ended has the exit status 128 + n, as shells count it."""
@@ -75,3 +78,15 @@ def _failure(why: str) -> str:
     if ended is None:
         return f"{tries}: {found['what']}"
     return f"exit {ended['code']}, {tries}" + (f": {ended['line']}" if ended["line"] else "")
+
+
+def print_interrupted(ids: Sequence[str]) -> None:
+    """Print that these jobs go on although the command that waited for them was interrupted."""
+    if ids:
+        more = f" and {len(ids) - LISTED} more" if len(ids) > LISTED else ""
+        what = "continues" if len(ids) == 1 else "continue"
+        print(
+            f"\nhostler: interrupted; {', '.join(ids[:LISTED])}{more} {what}, `hostler cancel {ids[0]}` would end "
+            f"{'it' if len(ids) == 1 else 'the first'}",
+            file=sys.stderr,
+        )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hostler.cli.common import Json, StateDir, client, directory
+from hostler.cli.common import Json, OwnStateDir, StateDir, client, directory
 from hostler.cli.show import UNKNOWN, Column, clean, compact, plural, say, say_json, table
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def up(
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port of the HTTP interface; 0 takes any free one.")
     ] = None,
-    state_dir: StateDir = None,
+    state_dir: OwnStateDir = None,
 ) -> int:
     """Run a controller in the foreground.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +21,7 @@ LARGE_BYTES = 10**9
 """A folder that holds more is sent only if its owner confirms it."""
 LEFT_OUT_SHOWN = 3
 NEWS_BYTES = 1_000_000
+PROGRESS_S = 3.0
 CHANGES_MAX = 3
 """Times that a snapshot is taken again because a file changed while it was sent."""
 
@@ -63,15 +65,32 @@ def _send(client: Client, folder: Path, patterns: Sequence[str] | None, skip: Pa
     for left in range(CHANGES_MAX, -1, -1):
         snapshot = _taken(folder, patterns, skip)
         _confirm(snapshot, yes)
-        sizes: list[int] = []
+        progress = _Progress(snapshot.manifest.size)
         try:
-            client.send_snapshot(snapshot, sizes.append)
+            client.send_snapshot(snapshot, progress)
         except FilesChanged:
             if not left:
                 raise
         else:
-            return Sent(snapshot, sum(sizes))
+            return Sent(snapshot, progress.sent)
     raise AssertionError("unreachable")
+
+
+class _Progress:
+    """Prints on standard error how much has been sent, where that takes long."""
+
+    def __init__(self, size: int) -> None:
+        self.sent = 0
+        """Bytes of files."""
+        self._size = size
+        self._printed_at = time.monotonic()
+
+    def __call__(self, size: int) -> None:
+        self.sent += size
+        now = time.monotonic()
+        if now - self._printed_at >= PROGRESS_S and self.sent < self._size:
+            self._printed_at = now
+            print(f"files: {file_size(self.sent)} of at most {file_size(self._size)} sent", file=sys.stderr, flush=True)
 
 
 def _taken(folder: Path, patterns: Sequence[str] | None, skip: Path) -> FolderSnapshot:

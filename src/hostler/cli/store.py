@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hostler import __version__
-from hostler.cli.common import Json, StateDir, directory
+from hostler.cli.common import Json, OwnStateDir, directory
 from hostler.cli.show import Column, plural, quantity, say, say_json, table
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ TABLES = (Column("TABLE"), Column("ROWS", right=True), Column("SHA-256", yields=
 
 
 @store.command()
-def show(as_json: Json = False, state_dir: StateDir = None) -> None:
+def show(as_json: Json = False, state_dir: OwnStateDir = None) -> None:
     """Show which database has the journal, its newest entry, what is packed of it, and who leads.
 
     \b
@@ -95,7 +95,7 @@ def _led(leader: Leader) -> str:
 def migrate(
     to: Annotated[str, typer.Option("--to", metavar="ADDRESS", help="postgresql+psycopg://USER@HOST/NAME, or sqlite.")],
     as_json: Json = False,
-    state_dir: StateDir = None,
+    state_dir: OwnStateDir = None,
 ) -> None:
     """Take the journal to an empty database, or back to a file, and prove that all of it is there.
 

@@ -212,7 +212,7 @@ def submit_specs(
     print_sent(sent)
     if ids.gpu_by_default:
         print(_gpu_words(ids.gpu_by_default, len(ids)), file=sys.stderr)
-    print_notes(missing, ids.notes)
+    print_notes(missing, ids.notes, ids.with_earlier_files)
     if as_json:
         say_json({"ids": ids})
         return ids

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from hostler.cli.common import JobNames, StateDir, client
-from hostler.cli.outcomes import FAILED, exit_status, is_over, outcome_line
+from hostler.cli.outcomes import FAILED, LISTED, exit_status, is_over, outcome_line, print_interrupted
 from hostler.cli.show import clean, standing
 from hostler.model.errors import LinkError, StoreError, UsageError
 from hostler.model.units import duration
@@ -30,7 +30,6 @@ POLL_S = (0.1, 0.2, 0.3, 0.5, 1.0)
 """Rests between two questions for the states of jobs; the last one is repeated."""
 JOBS_PER_S = 1000
 """States asked for in a second at most: of more jobs they are asked for less often."""
-LISTED = 10
 
 Timeout = Annotated[
     float | None, typer.Option("--timeout", metavar="S", help="Give up after so many seconds, with exit status 124.")
@@ -63,9 +62,17 @@ def expect_timeout(timeout_s: float | None) -> None:
 
 def wait_for(asked: Client, jobs: Sequence[View], timeout_s: float | None = None) -> int:
     """Print a line for each job as it ends; returns the exit status of `wait`."""
+    open_ = {job["id"]: job for job in jobs}
+    try:
+        return _wait(asked, open_, timeout_s)
+    except KeyboardInterrupt:
+        print_interrupted(list(open_))
+        raise
+
+
+def _wait(asked: Client, open_: dict[str, View], timeout_s: float | None) -> int:
     ends_at = math.inf if timeout_s is None else time.monotonic() + timeout_s
     patience = _Patience()
-    open_ = {job["id"]: job for job in jobs}
     ended: list[View] = []
     seen: Sequence[View] = list(open_.values())
     rests = chain(POLL_S, repeat(POLL_S[-1]))

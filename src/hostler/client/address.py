@@ -48,10 +48,10 @@ def address_from(environ: Mapping[str, str]) -> Address:
     url, token, authority = (environ.get(f"HOSTLER_{name}", "").strip() for name in ("URL", "TOKEN", "CA"))
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
-        raise UsageError(f"$HOSTLER_URL is {url!r}; it should be as https://fleet.example.org:8765")
+        raise UsageError(f"the controller's address is {url!r}; it should be as https://fleet.example.org:8765")
     if not token:
         raise UsageError(
-            f"$HOSTLER_URL is {url}, and $HOSTLER_TOKEN is not set; whoever runs that controller makes one with "
+            f"the controller is at {url}, and $HOSTLER_TOKEN is not set; its owner makes a token with "
             "`hostler token create NAME`"
         )
     return Address(url, token, authority=Path(authority).expanduser() if authority else None)

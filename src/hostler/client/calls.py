@@ -96,8 +96,18 @@ class Submitted(tuple[str, ...]):
     gpu_by_default: int
     """How many of them wait for a GPU, as they state no device and the fleet has GPUs."""
 
-    def __new__(cls, ids: Sequence[str], notes: Sequence[Mapping[str, Any]], gpu_by_default: int = 0) -> Submitted:
+    with_earlier_files: Sequence[str]
+    """Those that were known by their keys and keep the files of their first submission, which were others."""
+
+    def __new__(
+        cls,
+        ids: Sequence[str],
+        notes: Sequence[Mapping[str, Any]],
+        gpu_by_default: int = 0,
+        with_earlier_files: Sequence[str] = (),
+    ) -> Submitted:
         made = super().__new__(cls, ids)
+        made.with_earlier_files = with_earlier_files
         made.notes = notes
         made.gpu_by_default = gpu_by_default
         return made

@@ -93,7 +93,9 @@ class Operations:
         `notes` of the answer has the jobs that no device can take as the fleet is now; `strict` refuses them.
         """
         told = yield from write("POST", "/jobs", list(specs), key, strict="true" if strict else None)
-        return Submitted(told["ids"], told.get("notes", ()), told.get("gpu_by_default", 0))
+        return Submitted(
+            told["ids"], told.get("notes", ()), told.get("gpu_by_default", 0), told.get("with_earlier_files", ())
+        )
 
     @operation
     def send_snapshot(self, snapshot: FolderSnapshot, sent: Callable[[int], None] | None = None) -> Answer[str]:

@@ -15,7 +15,7 @@ from hostler.core.listed import device_ids, fleet_view, intervals, placed_device
 from hostler.core.loop.intake import find_config
 from hostler.core.loop.state import Config
 from hostler.core.loop.views import config_view, dataset_views, history_view, model_views
-from hostler.core.notes import gpu_by_default, notes_of
+from hostler.core.notes import gpu_by_default, notes_of, with_earlier_files
 from hostler.core.readings import gist
 from hostler.core.state import sweep_payload
 from hostler.core.views import (
@@ -64,7 +64,7 @@ from hostler.model.views import (
     SubmitNote,
     SweepView,
 )
-from hostler.model.work import JobState, WorkKind
+from hostler.model.work import JobSpec, JobState, WorkKind
 from hostler.runtime.artifacts import Artifacts
 from hostler.runtime.clock import Clock
 from hostler.runtime.contents import Contents
@@ -144,6 +144,10 @@ class Looks:
         """How many of these jobs wait for a GPU, as they state no device."""
         jobs = self._core.state.jobs
         return gpu_by_default(self._core.state, self._core.index, (jobs[name] for name in ids if name in jobs))
+
+    def with_earlier_files(self, specs: Sequence[JobSpec], ids: Sequence[str]) -> Sequence[str]:
+        """Those of these jobs that keep the files of their first submission."""
+        return with_earlier_files(self._core.state, specs, ids)
 
     def queue(self, limit: int, after: Sequence[str] = ()) -> Sequence[QueueRow]:
         """What goes next."""

@@ -45,7 +45,7 @@ from hostler.model.views import (
     SubmitNote,
     SweepView,
 )
-from hostler.model.work import JobState, WorkKind
+from hostler.model.work import JobSpec, JobState, WorkKind
 from hostler.snapshots.store import SnapshotStore
 
 
@@ -145,6 +145,9 @@ class Desk(Protocol):
 
     def gpu_by_default(self, ids: Sequence[str]) -> int:
         """How many of these jobs wait for a GPU, as they state no device."""
+
+    def with_earlier_files(self, specs: Sequence[JobSpec], ids: Sequence[str]) -> Sequence[str]:
+        """Those of these jobs, of these specs, that keep the files of their first submission under their key."""
 
     def queue(self, limit: int, after: Sequence[str] = ()) -> Sequence[QueueRow]:
         """What goes next, in order, behind the last of the jobs `after` that still waits.

@@ -43,6 +43,8 @@ class Submitted:
     """Those that no device can take as the fleet is now: at most 20 reasons."""
     gpu_by_default: int = 0
     """How many of them wait for a GPU, as they state no device and the fleet has GPUs."""
+    with_earlier_files: tuple[str, ...] = ()
+    """Those that were known by their keys and keep the files of their first submission, which were others."""
 
 
 @record
@@ -92,7 +94,12 @@ async def submit_jobs(
     specs = codec.load_specs(decode(await read_body(request)))
     await expect_snapshots(desk, specs)
     ids = await tell(request, Submit(specs=specs, strict=strict))
-    made = Submitted(ids=tuple(ids), notes=tuple(desk.notes(ids)), gpu_by_default=desk.gpu_by_default(ids))
+    made = Submitted(
+        ids=tuple(ids),
+        notes=tuple(desk.notes(ids)),
+        gpu_by_default=desk.gpu_by_default(ids),
+        with_earlier_files=tuple(desk.with_earlier_files(specs, ids)),
+    )
     return answer(Submitted, made, HTTPStatus.CREATED)
 
 
