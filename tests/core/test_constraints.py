@@ -117,9 +117,8 @@ def waiting_for_gpu(driver: Driver, names: Sequence[str]) -> int:
 
 def test_script_without_a_device_waits_for_a_gpu_of_the_fleet() -> None:
     driver = fleet_of(mixed("n"))
-    ids = driver.submit(
-        script("a"), script("b"), script("c", resources=Resources(device="any")), script("d", resources=CPU)
-    )
+    stated = script("c", resources=Resources(device="any")), script("d", resources=CPU)
+    ids = driver.submit(script("a"), script("b"), *stated)
     assert places(driver) == {"j1": "n/cuda0", "j3": "n/cpu0"}
     assert waiting_for_gpu(driver, ids) == 1
     said = explain_job(driver.state, driver.core.index, driver.state.jobs["j2"]).devices["n/cpu0"]

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from hostler.cli.common import ConfigName, Json, StateDir, client, user
+from hostler.cli.constraints import Node
 from hostler.cli.show import clean, clock, say_json
 from hostler.cli.training import train
 from hostler.model.errors import UsageError
@@ -70,6 +71,7 @@ def spawn(
     games: Annotated[
         int | None, typer.Option(min=1, help="Games of self-play; by default as its settings say.")
     ] = None,
+    node: Node = None,
     why: Annotated[str | None, typer.Option(help="Why; it is kept in the journal.")] = None,
     key: Annotated[str | None, typer.Option(help="Once more with the same key is the same job.")] = None,
     as_json: Json = False,
@@ -82,10 +84,11 @@ def spawn(
     \b
     Example:
       hostler spawn hex8_2p --games 200
+      hostler spawn hex8_2p --node rig-1
     """
     if stage not in STAGES:
         raise UsageError(f"--stage {stage!r} is none of {', '.join(STAGES)}")
-    job = client(state_dir).spawn(config, stage=stage, games=games, why=why, who=user(), key=key)
+    job = client(state_dir).spawn(config, stage=stage, games=games, nodes=node, why=why, who=user(), key=key)
     if as_json:
         say_json(job)
     else:

@@ -44,9 +44,8 @@ def print_notes(missing: Sequence[str], notes: Sequence[Mapping[str, Any]], with
     if with_earlier_files:
         first, more = with_earlier_files[0], len(with_earlier_files) - 1
         jobs = f"{first} and {more} more" if more else first
-        _print(
-            f"{jobs} had other files when first submitted and keep{'' if more else 's'} them; another --key is a new job"
-        )
+        keep = "keep" if more else "keeps"
+        _print(f"{jobs} had other files when first submitted and {keep} them; another --key is a new job")
 
 
 def _print(note: str) -> None:

@@ -282,6 +282,7 @@ class Operations:
         *,
         stage: str | None = None,
         games: int | None = None,
+        nodes: Sequence[str] | None = None,
         why: str | None = None,
         who: str | None = None,
         key: str | None = None,
@@ -292,7 +293,8 @@ class Operations:
         `key` is the job's, `request_key` that of this request. Raises `Conflict` where it cannot be ordered now, or
         there are as many such jobs as there may be.
         """
-        asked = given(stage=stage, games=games, why=why, who=who, key=key)
+        wanted = None if nodes is None else list(nodes)
+        asked = given(stage=stage, games=games, nodes=wanted, why=why, who=who, key=key)
         return write("POST", f"/configs/{part(name)}/spawn", asked, request_key)
 
     @operation

@@ -1549,6 +1549,7 @@ class SpawnBodyInput(TypedDict):
 
     stage: NotRequired[Literal["selfplay", "training", "evaluation", "export"]]
     games: NotRequired[int | None]
+    nodes: NotRequired[list[str]]
     why: NotRequired[str | None]
     who: NotRequired[str | None]
     key: NotRequired[str | None]
@@ -1655,6 +1656,7 @@ class Submitted(TypedDict):
     ids: list[str]
     notes: list[SubmitNote]
     gpu_by_default: int
+    with_earlier_files: list[str]
 
 
 class SubmitterShell(TypedDict):

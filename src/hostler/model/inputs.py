@@ -367,6 +367,8 @@ class Spawn:
     stage: WorkKind = WorkKind.SELFPLAY
     games: int | None = None
     """Of self-play; `None`: as many as the settings say."""
+    nodes: tuple[str, ...] = ()
+    """Nodes that the job may run on; none named: those that its stage may."""
     why: str | None = None
     who: str | None = None
     key: Annotated[str, Field(min_length=1, max_length=NAME_MAX)] | None = None

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from hostler.model.inputs import PauseConfig, ResumeConfig, RollBack, Spawn
 from hostler.model.record import record
 from hostler.model.views import ConfigHistory, ConfigView, DatasetView, JobView, ModelView
-from hostler.model.work import NAME_MAX, Seconds, WorkKind
+from hostler.model.work import CONSTRAINTS_MAX, NAME_MAX, Seconds, WorkKind
 from hostler.web.answers import Name, TheDesk, answer, load, owner, read_body, tell
 from hostler.web.document import body_of
 from hostler.web.fleet import Words
@@ -58,6 +58,8 @@ class SpawnBody:
     stage: Literal["selfplay", "training", "evaluation", "export"] = "selfplay"
     games: Annotated[int, Field(ge=1, strict=True)] | None = None
     """Of self-play; as many as the settings say where it is left out."""
+    nodes: Annotated[tuple[Words, ...], Field(max_length=CONSTRAINTS_MAX)] = ()
+    """Nodes that the job may run on; none named: those that its stage may."""
     why: Words | None = None
     who: Words | None = None
     key: Annotated[str, Field(min_length=1, max_length=NAME_MAX)] | None = None
@@ -137,7 +139,8 @@ async def spawn(desk: TheDesk, name: Name, request: Request) -> Response:
     """Order one more job of a config now, beyond what its loop orders by itself; answers with the job."""
     given = load(SpawnBody, await read_body(request) or b"{}")
     stage, why, who = WorkKind(given.stage), given.why, owner(request, given.who)
-    job = await tell(request, Spawn(config=name, stage=stage, games=given.games, why=why, who=who, key=given.key))
+    wanted = Spawn(config=name, stage=stage, games=given.games, nodes=given.nodes, why=why, who=who, key=given.key)
+    job = await tell(request, wanted)
     return answer(JobView, (await desk.having(job)).job().job, HTTPStatus.CREATED)
 
 

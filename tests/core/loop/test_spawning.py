@@ -125,6 +125,26 @@ def test_a_new_model_voids_it_and_it_is_ordered_anew() -> None:
     assert {order_of(world.state.jobs[each.job])["games"] for each in again} == {7}
 
 
+def test_spawned_job_keeps_to_its_nodes_also_when_it_is_ordered_again() -> None:
+    world = loop(devices=3)
+    world.until(lambda: world.config().current)
+    world.decide(a_wins=True)
+    (node,) = world.state.nodes
+    names = [spawn(world, nodes=(node,)) for _ in range(3)]
+    assert {world.state.jobs[name].spec.resources.nodes for name in names} == {(node,)}
+    world.tell(inputs.RollBack(config=NAME))
+    again = world.of(events.StageSpawned)
+    assert again
+    assert {world.state.jobs[each.job].spec.resources.nodes for each in again} == {(node,)}
+    assert replayed(world.entries).state == world.state
+
+
+def test_spawned_job_of_an_unknown_node_is_refused() -> None:
+    world = playing()
+    with pytest.raises(NotFound, match="there is no node 'nowhere' in the fleet"):
+        spawn(world, nodes=("nowhere",))
+
+
 def test_other_stages_where_they_would_do_something() -> None:
     world = loop(devices=1)
     with pytest.raises(Conflict, match="there is one already"):

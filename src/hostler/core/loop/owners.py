@@ -14,7 +14,7 @@ from hostler.core.loop.state import Config, Spawned
 from hostler.core.state import State
 from hostler.model import events, inputs
 from hostler.model.codec import record_fault
-from hostler.model.errors import Conflict, SpecError
+from hostler.model.errors import Conflict, NotFound, SpecError
 from hostler.model.events import Event
 from hostler.model.work import JOB_ID, StagePayload, WorkKind
 
@@ -63,13 +63,16 @@ def spawn(state: State, index: Index, given: inputs.Spawn, emit: Emit) -> str:
     config = find_config(state, given.config)
     _check_record(given, f"nothing of {given.config} can be ordered so")
     _check_order(config, given)
+    for name in given.nodes:
+        if name not in state.nodes:
+            raise NotFound(f"there is no node {name!r} in the fleet; `hostler nodes` lists them")
     known = None if given.key is None else state.keys.get(given.key)
     if known is not None:
         _check_same(state, given, known)
         return known
     _check_wanted(state, index, config, given.stage)
     asked = Spawned(who=given.who or SOMEBODY, why=given.why or "no reason was given", games=given.games)
-    return spawning.order(state, config, given.stage, asked, index.now, emit, given.key)
+    return spawning.order(state, config, given.stage, asked, index.now, emit, given.key, given.nodes)
 
 
 def _check_record(given: inputs.PauseConfig | inputs.Spawn, what: str) -> None:
@@ -98,6 +101,8 @@ def _check_same(state: State, given: inputs.Spawn, known: str) -> None:
     same = isinstance(payload, StagePayload) and (payload.config, spec.work) == (given.config, given.stage)
     if not same or (given.games is not None and payload.order["games"] != given.games):  # type: ignore[union-attr]
         raise Conflict(f"the key {given.key!r} belongs to {known}, which is another job; choose another key")
+    if given.nodes and spec.resources.nodes != given.nodes:
+        raise Conflict(f"the key {given.key!r} belongs to {known}, which may run on other nodes; choose another key")
 
 
 def _check_wanted(state: State, index: Index, config: Config, stage: WorkKind) -> None:

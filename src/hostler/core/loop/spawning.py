@@ -23,10 +23,19 @@ ANEW = ", in place of "
 
 
 def order(
-    state: State, config: Config, stage: WorkKind, asked: Spawned, now: float, emit: Emit, key: str | None = None
+    state: State,
+    config: Config,
+    stage: WorkKind,
+    asked: Spawned,
+    now: float,
+    emit: Emit,
+    key: str | None = None,
+    nodes: tuple[str, ...] = (),
 ) -> str:
-    """Queue one more job of a stage; returns its id."""
+    """Queue one more job of a stage, on these nodes alone if any are named; returns its id."""
     name, spec = f"j{state.next_job}", job_for(config, stage, now)
+    if nodes:
+        spec = replace(spec, resources=replace(spec.resources, nodes=nodes))
     assert isinstance(spec.payload, StagePayload)
     payload = replace(spec.payload, order=_order(spec.payload.order, asked.games))
     emit(events.JobSubmitted(job=name, spec=replace(spec, key=key, payload=payload)))
@@ -46,7 +55,8 @@ def order_anew(state: State, config: Config, cancelled: Mapping[str, Spawned], n
     for name, asked in cancelled.items():
         if state.jobs[name].spec.work is WorkKind.SELFPLAY:
             why = asked.why if ANEW in asked.why else f"{asked.why}{ANEW}{name}"
-            order(state, config, WorkKind.SELFPLAY, replace(asked, why=why), now, emit)
+            nodes = state.jobs[name].spec.resources.nodes
+            order(state, config, WorkKind.SELFPLAY, replace(asked, why=why), now, emit, nodes=nodes)
 
 
 def waiting(state: State, config: Config) -> Mapping[str, Spawned]:
