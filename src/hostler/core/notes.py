@@ -97,7 +97,7 @@ def _hold(state: State, index: Index, job: Job, name: str) -> Refusal | None:
     return (
         excluded
         or gates.in_place(job, node.spec)
-        or cordons.gate(state, node.spec.name)
+        or cordons.gate(state, name)
         or trust.gate(state, name, index.now)
     )
 
