@@ -97,7 +97,7 @@ def test_a_choice_that_leaves_no_card_is_named(rig: Fleet, hostler: Hostler) -> 
     rig.start()
     assert cards(rig) == {}
     until(lambda: "gpus.only and gpus.exclude of here leave none of its 4 GPUs" in troubles(rig), "the fault")
-    assert "leave none of its 4 GPUs" in " ".join(hostler(rig, "events", "--after", "0").out.split())
+    assert "leave none of its 4 GPUs" in hostler(rig, "events", "--after", "0", "--json").out
 
 
 def test_a_card_is_cordoned_for_an_evening_and_resumed(rig: Fleet, hostler: Hostler, tmp_path: Path) -> None:

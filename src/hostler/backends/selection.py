@@ -23,6 +23,9 @@ class Selection:
     exclude: tuple[int | str, ...] = ()
 
 
+NO_CHOICE = Selection()
+
+
 @record
 class Selected:
     """The GPUs that are used, and what of the selection cannot be carried out."""

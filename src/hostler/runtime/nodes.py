@@ -18,12 +18,12 @@ from hostler.backends.courier import Parcel
 from hostler.backends.dialin import DialinNode, Switchboard
 from hostler.backends.local import LocalNode
 from hostler.backends.packing import Packer
-from hostler.backends.selection import Selection
 from hostler.model.fleet import NodeSpec
+from hostler.runtime.cards import selection
 from hostler.runtime.clock import Clock
 from hostler.runtime.statedir import StateDir
 from hostler.settings import Loaded, node_env, node_spec, ray_secrets, store_secrets
-from hostler.settings.nodes import GpuChoice, Node
+from hostler.settings.nodes import Node
 
 if TYPE_CHECKING:
     from hostler.runtime.elsewhere import Elsewhere
@@ -63,18 +63,12 @@ def options(loaded: Loaded, directory: StateDir, node: Node) -> Options:
         store=_store(directory),
         cpu_slots=None if node.cpu_slots == "auto" else node.cpu_slots,
         gpus=node.gpus != "none",
-        selection=_selection(node),
+        selection=selection(node),
         env=node_env(node),
         log_bytes=limits.log_bytes,
         result_bytes=limits.result_bytes,
         terms=node_spec(node),
     )
-
-
-def _selection(node: Node) -> Selection:
-    """What the fleet file chooses among the GPUs of a node."""
-    chosen = node.gpus
-    return Selection(only=chosen.only, exclude=chosen.exclude) if isinstance(chosen, GpuChoice) else Selection()
 
 
 class Maker:
