@@ -66,7 +66,7 @@ def binding(world: World) -> str:
     jobs = [world.probe("show-and-wait", gate, resources=ON_GPU) for _ in world.cards]
     try:
         for job in jobs:
-            world.until(lambda job=job: "[" in world.printed(job), f"the answer of {job}")
+            world.answer(job)
     finally:
         gate.touch()
     places = {str(world.done(job)["device"]): world.seen(job) for job in jobs}
@@ -103,9 +103,9 @@ def environment(world: World) -> str:
         client = agent.client()
         client.send(type="probe", id=1)
         found = client.message("probe")["facts"]["devices"]
-        if [each["index"] for each in found or ()] != [card.index]:
+        if [each["index"] for each in found or ()] != [card.number]:
             raise CheckFailed(f"the agent reports {found} for CUDA_VISIBLE_DEVICES={begin}")
-        env = {"CUDA_VISIBLE_DEVICES": str(card.index), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+        env = {"CUDA_VISIBLE_DEVICES": str(card.number), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
         client.launch(shell("a1", f"exec '{PYTHON}' '{PROBE}' show", env=env))
         client.ended("a1")
         said = base64.b64decode(client.read("a1")["data"]).decode()
@@ -113,7 +113,7 @@ def environment(world: World) -> str:
         agent.stop()
     if [bare(each["uuid"]) for each in json.loads(said or "[]")] != [bare(card.uuid)]:
         raise CheckFailed(f"a job of the agent saw {said}, not {card.uuid}")
-    return f"CUDA_VISIBLE_DEVICES={begin} left card {card.index}, and a job saw it"
+    return f"CUDA_VISIBLE_DEVICES={begin} left card {card.number}, and a job saw it"
 
 
 def telemetry(world: World) -> str:

@@ -17,7 +17,7 @@ ASK_S = 30.0
 class Card(NamedTuple):
     """A card as `nvidia-smi -L` lists it."""
 
-    index: int
+    number: int
     model: str
     uuid: str
 

@@ -1,8 +1,8 @@
 """Runs in jobs of `make gpu`: asks the CUDA driver library, without PyTorch, which cards this process sees.
 
-`probe.py show` prints them as JSON, `show-and-wait GATE` then waits until a file appears; `hold BYTES GATE` takes memory
-of the first one until a file appears; `eat BYTES` takes memory of the host; `torch BYTES` computes on the first card with
-PyTorch, then takes memory of the host.
+`probe.py show` prints them as JSON, `show-and-wait GATE` then waits until a file appears; `hold BYTES GATE` takes
+memory of the first one until a file appears; `eat BYTES` takes memory of the host; `torch BYTES` computes on the first
+card with PyTorch, then takes memory of the host.
 """
 
 from __future__ import annotations

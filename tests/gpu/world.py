@@ -31,7 +31,7 @@ class World:
 
     def __init__(self, fleet: Fleet, machine: Machine, folder: Path) -> None:
         self.fleet = fleet
-        self.cards = {f"here/cuda{card.index}": card for card in machine.cards}
+        self.cards = {f"here/cuda{card.number}": card for card in machine.cards}
         self.folder = folder
         self._gates = 0
 
@@ -45,7 +45,7 @@ class World:
         self._gates += 1
         return self.folder / f"gate-{self._gates}"
 
-    def probe(self, *words: str | Path, **spec: Any) -> str:
+    def probe(self, *words: object, **spec: Any) -> str:
         """Submit the probe; returns the job's id."""
         return self.fleet.script(PYTHON, str(PROBE), *map(str, words), **spec)
 
@@ -72,6 +72,10 @@ class World:
         )
         return f"{out}{err}"
 
+    def answer(self, job: str) -> None:
+        """Wait until a job that runs on has printed its cards."""
+        self.until(lambda: "]" in self.printed(job), f"the answer of {job}")
+
     def seen(self, job: str) -> list[str]:
         """The UUIDs that a job which shows its cards has seen."""
         return [bare(each["uuid"]) for each in json.loads(self.printed(job))]
@@ -93,7 +97,7 @@ def bare(uuid: str) -> str:
 
 def listed(cards: Sequence[Card]) -> str:
     """Cards in words."""
-    return ", ".join(f"{card.index} ({card.model})" for card in cards)
+    return ", ".join(f"{card.number} ({card.model})" for card in cards)
 
 
 def shown(machine: Machine) -> Machine:

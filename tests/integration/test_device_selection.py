@@ -46,7 +46,7 @@ def rig(fleet: Fleet, tools: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
 def cards(fleet: Fleet) -> dict[str, dict[str, Any]]:
     """The GPUs of the fleet's node, by id."""
     (node,) = fleet.client.nodes()
-    return {each["id"]: each for each in node["devices"] if each["kind"] == "cuda"}
+    return {each["id"]: dict(each) for each in node["devices"] if each["kind"] == "cuda"}
 
 
 def bound(fleet: Fleet, gate: Path) -> dict[str, str]:
