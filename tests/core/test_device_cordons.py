@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, strategies as st
 
 from hostler.core import shown
 from hostler.core.explain import explain_job
@@ -67,9 +68,9 @@ def test_a_resumed_device_is_given_work_again() -> None:
 
 def test_saying_it_twice_is_no_error_and_no_event() -> None:
     world = fleet()
-    for given in (RESUME, CORDON):
-        world.tell(given)
-        assert world.tell(given) == []
+    for wish in (RESUME, CORDON):
+        world.tell(wish)
+        assert world.tell(wish) == []
         assert world.answers == [None]
     (again,) = world.tell(inputs.CordonDevice(device=FIRST, why="it burns", who="bob"))
     assert isinstance(again, events.DeviceCordoned)
@@ -249,3 +250,45 @@ def test_work_that_is_put_on_a_cordoned_device_all_the_same_is_found() -> None:
     attempt.leased_at = world.now + 1.0
     with pytest.raises(BrokenInvariant, match=r"j1\.1 was put on n/cpu0, which has been cordoned"):
         world.core.validate()
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["cordon", "drain", "for", "resume", "node", "node back", "work", "end"]), st.integers(0, 2)
+    ),
+    max_size=25,
+)
+
+
+@given(STEPS)
+def test_no_cordoned_device_is_given_work_whatever_happens(steps: list[tuple[str, int]]) -> None:
+    world = fleet(devices=3)
+    for what, at in steps:
+        name = f"n/cpu{at}"
+        before = {each: list(device.attempts) for each, device in world.state.devices.items()}
+        if what == "end":
+            world.tell(*(ended(attempt) for attempt in before[name][:1]))
+        elif what == "work":
+            world.submit(script(), script(resources=Resources(gpus=at + 1)))
+        else:
+            world.tell(given_by(what, name), after_s=400.0)
+        for each, device in world.state.devices.items():
+            if world.state.is_cordoned(each):
+                assert set(device.attempts) <= set(before[each])
+    assert replayed(world.entries).state == world.state
+    for each in ("n/cpu0", "n/cpu1", "n/cpu2"):
+        world.tell(inputs.ResumeDevice(device=each))
+    world.tell(inputs.ResumeNode(node="n"))
+    assert not any(map(world.state.is_cordoned, world.state.devices))
+
+
+def given_by(what: str, name: str) -> inputs.Input:
+    wishes: dict[str, inputs.Input] = {
+        "cordon": inputs.CordonDevice(device=name),
+        "drain": inputs.CordonDevice(device=name, drain=True),
+        "for": inputs.CordonDevice(device=name, for_s=1000.0),
+        "resume": inputs.ResumeDevice(device=name),
+        "node": inputs.CordonNode(node="n"),
+        "node back": inputs.ResumeNode(node="n"),
+    }
+    return wishes[what]
