@@ -195,6 +195,9 @@ def test_a_binding_by_hip_is_not_counted_inside_what_rocr_leaves() -> None:
     own = {"ROCR_VISIBLE_DEVICES": "0", "HIP_VISIBLE_DEVICES": "0"}
     visible.bind(own, dict(own))
     assert own["ROCR_VISIBLE_DEVICES"] == "0", "what a job sets itself stays"
+    hidden = {"ROCR_VISIBLE_DEVICES": "1", "HIP_VISIBLE_DEVICES": ""}
+    visible.bind(hidden, {"HIP_VISIBLE_DEVICES": ""})
+    assert hidden["ROCR_VISIBLE_DEVICES"] == "1", "a job on a CPU slot sees no more than before"
     untouched = {"ROCR_VISIBLE_DEVICES": "1"}
     visible.bind(untouched, {"A": "b"})
     assert untouched == {"ROCR_VISIBLE_DEVICES": "1"}

@@ -79,11 +79,12 @@ class Visible:
         """Adapt the environment of a process whose devices ``over`` names by their index.
 
         A card in slices shows CUDA its first slice, whoever holds that: the process gets the agent's own by its UUID.
-        HIP would count again inside what ROCR leaves, and indices count all devices.
+        HIP would count again inside what ROCR leaves, and indices count all devices. A process that is to see no device
+        keeps ROCR's list.
         """
         if self._slice is not None and _INDEX.match(over.get(CUDA) or ""):
             env[CUDA] = self._slice
-        if over.get(HIP) is not None and ROCR in self._lists and ROCR not in over:
+        if over.get(HIP) and ROCR in self._lists and ROCR not in over:
             env.pop(ROCR, None)
 
     def _is_free(self, kind: str) -> bool:

@@ -62,7 +62,7 @@ def status_view(state: State, index: Index, version: str, fleet: str) -> Status:
         sweeps=tuple(sweep_view(state, index, state.sweeps[name]) for name in open_sweeps[:100]),
         pressures=care.queue_pressures(state),
         nodes_pressed=len(state.care.nodes),
-        devices_cordoned=len(state.device_cordons),
+        devices_cordoned=sum(name in index.places for name in state.device_cordons),
         alerts=alerting.count(state),
     )
 
