@@ -21,7 +21,7 @@ QUICK := not services and not long
 SERVICES := services and not long
 LONG := long
 
-.PHONY: help env demo dist test test-services test-long slurm ray browser canary api lint format reference bench \
+.PHONY: help env demo dist test test-services test-long gpu slurm ray browser canary api lint format reference bench \
 	campaign fleetdays nights mutations faults rigs planted chaos town soak seeds fuzz clean
 .DEFAULT_GOAL := demo
 
@@ -65,6 +65,13 @@ test-services: ## PostgreSQL, Slurm, Ray, Prometheus, browser (30 min)
 test-long: ## campaigns, simulations, canary, fuzz (over an hour)
 	$(ENV)
 	$(PYTEST) -m "$(LONG)" $(ARGS)
+
+# ---- what needs a GPU ----
+
+# ARGS='detection binding' plays these checks alone. Skipped, with the reason, on a machine without an NVIDIA GPU.
+gpu: ## checks on a machine with an NVIDIA GPU (5 min)
+	$(ENV)
+	$(RUN) -m tests.gpu $(ARGS)
 
 # ---- parts of the tiers ----
 

@@ -72,6 +72,33 @@ def test_chunks_that_wait_with_their_allocation_are_recalled(way: inputs.CordonN
     assert recalls(world) == (chunks[1:] if phase is SlotPhase.UP else chunks)
 
 
+@pytest.mark.parametrize("drain", [False, True])
+def test_work_that_waits_in_the_queue_behind_a_cordoned_slot_goes_elsewhere(drain: bool) -> None:
+    world = linked(pool())
+    world.submit(script(), script())
+    world.tell(inputs.Launched(attempts=("j1.1", "j2.1")), started("j1.1"))
+    place = {name: held for name, device in world.state.devices.items() for held in device.attempts}
+    running, waiting = (next(name for name, attempt in place.items() if attempt == f"j{at}.1") for at in (1, 2))
+    world.tell(inputs.CordonDevice(device=running, drain=drain))
+    assert stops(world) == [], "what runs, runs on"
+    world.tell(inputs.CordonDevice(device=waiting, drain=drain))
+    assert stops(world) == ["j2.1"]
+    world.tell(ended("j2.1", exit_code=None, reason="stopped", error="preempted"))
+    (again,) = world.of(events.AttemptLeased)
+    assert again.device not in (running, waiting)
+    assert len(world.of(events.DeviceDrained)) == int(drain)
+
+
+@pytest.mark.parametrize("phase", [SlotPhase.UP, SlotPhase.WAITING])
+def test_chunks_of_a_cordoned_slot_are_recalled_with_its_allocation(phase: SlotPhase) -> None:
+    world = linked(pool(devices=1))
+    world.submit(sweep())
+    world.tell(seen(cuda0=phase))
+    chunks = list(world.state.devices["n/cuda0"].chunks)
+    world.tell(inputs.CordonDevice(device="n/cuda0"))
+    assert recalls(world) == (chunks[1:] if phase is SlotPhase.UP else chunks)
+
+
 def _stuck(world: Driver) -> inputs.PoolSeen:
     """Its first slot that is taken may wait for ever."""
     slot = SlotSeen(phase=SlotPhase.WAITING, job="823", says="PENDING (QOSNotAllowed): the `qos` is wrong", stuck=True)

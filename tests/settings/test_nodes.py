@@ -16,6 +16,7 @@ from hostler.model.fleet import NodeLimits, NodeSpec
 from hostler.model.work import DeviceKind, WorkKind
 from hostler.settings import describe, load, node_spec, virtual_nodes
 from hostler.settings.moments import parse_moment
+from hostler.settings.nodes import GpuChoice
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -146,8 +147,8 @@ FAULTS = [
         f"[§{{{V}, gpus: none}}]",
         "nodes[0]: nobody can count the cores of a virtual node; give its `cpus` or its `cpu_slots`",
     ),
-    (f"[{{{V}, gpus: §some}}]", "nodes[0].gpus: should be 'auto' or 'none' or a list (found 'some')"),
-    (f"[{{{V}, gpus: §[]}}]", "nodes[0].gpus: should be 'auto' or 'none' or the list should have at least 1 item"),
+    (f"[{{{V}, gpus: §some}}]", "nodes[0].gpus: should be 'auto' or 'none' or a mapping or a list (found 'some')"),
+    (f"[{{{V}, gpus: §[]}}]", "nodes[0].gpus: should be 'auto' or 'none' or a mapping or the list should"),
     (f"[{{{V}, gpus: [§{{count: 2}}]}}]", "nodes[0].gpus[0].model: is missing"),
     (f"[{{{V}, gpus: [{{model: T4, count: §0}}]}}]", "nodes[0].gpus[0].count: should be greater than or equal to 1"),
     (f"[{{{V}, gpus: [{{model: T4, vram_gb: §0}}]}}]", "nodes[0].gpus[0].vram_gb: should be greater than 0"),
@@ -292,3 +293,43 @@ def test_a_node_that_calls_is_like_others_elsewhere(listen: str) -> None:
     given = {"HOSTLER_NODES": "[{name: n, backend: dialin, dir: /far}]", "HOSTLER_DIALIN__LISTEN": listen}
     spec = node_spec(load(None, given).fleet.nodes[0])
     assert (spec.backend, spec.canary, spec.lease_s) == ("dialin", (), 12 * 3600.0)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "said"),
+    [
+        ("{only: []}", "nodes[0].gpus.only: the list should have at least 1 item"),
+        ("{only: [-1]}", "nodes[0].gpus.only[0]: should be the index of a GPU as nvidia-smi counts"),
+        ("{exclude: [gpu1]}", "or its UUID, such as GPU-8932f937 (found 'gpu1')"),
+        ("{only: ['1']}", "nodes[0].gpus.only[0]: should be the index"),
+        ("{only: 1}", "nodes[0].gpus.only: should be a list"),
+        ("{onlly: [1]}", "did you mean 'only'?"),
+        ("{}", "gpus chooses nothing: name GPUs under `only` or `exclude`"),
+        ("{only: [1, 1]}", "gpus.only names 1 twice"),
+        ("{only: [0, 1], exclude: [1]}", "gpus.only and gpus.exclude both name 1; take it out of one of them"),
+    ],
+)
+def test_a_choice_among_gpus_that_cannot_be_meant_is_refused(gpus: str, said: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load(None, {"HOSTLER_NODES": f"[{{name: rig, gpus: {gpus}}}]"})
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("backend", "said"),
+    [("slurm", "Slurm chooses"), ("ray", "Ray chooses"), ("virtual", "a virtual node lists its own")],
+)
+def test_a_choice_among_gpus_is_for_single_machines(backend: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        load(None, {"HOSTLER_NODES": f"[{{name: rig, backend: {backend}, gpus: {{only: [1]}}}}]"})
+
+
+@pytest.mark.parametrize("backend", ["local", "ssh", "dialin"])
+def test_a_choice_among_gpus_names_them_by_index_or_uuid(backend: str, tmp_path: Path) -> None:
+    text = f"[{{name: rig, backend: {backend}, gpus: {{only: [1, GPU-5a5a], exclude: [GPU-77]}}}}]"
+    file = tmp_path / "fleet.yaml"
+    file.write_text(f"name: x\ndialin: {{listen: '127.0.0.1:0'}}\nnodes: {text}\n")
+    choice = load(file, {}).fleet.nodes[0].gpus
+    assert isinstance(choice, GpuChoice)
+    assert (choice.only, choice.exclude) == ((1, "GPU-5a5a"), ("GPU-77",))

@@ -62,6 +62,7 @@ DEVICE = DeviceReading(
     temperature_c=61.0,
     told_at=NOW - 3,
     quarantined=True,
+    cordoned=False,
     unproved=False,
 )
 WORK = WorkReading(

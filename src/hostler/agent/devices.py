@@ -9,16 +9,18 @@ from .amd import Amd
 from .apple import Apple
 from .nvidia import Nvidia
 from .protocol import Json
-from .tools import Tools
+from .tools import Talk, Tools
+from .visible import Visible
 
 Make = Union[Nvidia, Amd, Apple]
 
 
 class Devices:
-    """What is known of devices, and how more is learnt."""
+    """What is known of devices, and how more is learnt. Those that ``visible`` hides are not reported."""
 
-    def __init__(self, tools: Tools, makes: Optional[Sequence[Make]] = None) -> None:
+    def __init__(self, tools: Tools, makes: Optional[Sequence[Make]] = None, visible: Optional[Visible] = None) -> None:
         self.tools = tools
+        self.visible = visible or Visible()
         self.makes = makes or (Nvidia(tools), Amd(tools), Apple(tools))
 
     def ask(self, on_devices: Callable[[Optional[List[Json]]], None]) -> None:
@@ -37,7 +39,21 @@ class Devices:
         if not makes:
             on_devices([])
         for place, make in enumerate(makes):
-            self.tools.converse(make.facts(), partial(on_answer, place))
+            self.tools.converse(self._facts(make), partial(on_answer, place))
+
+    def _facts(self, make: Make) -> Talk:
+        found = yield from make.facts()
+        slices = None
+        if found is not None and isinstance(make, Nvidia) and self.visible.names_slice:
+            slices = yield from make.slices()
+            if slices is None:
+                return None
+        if found is None:
+            return None
+        left, notes = self.visible.of(found, slices)
+        for note in notes:
+            self.tools.troubles.lasts("visible " + note, note)
+        return left
 
 
 def _joined(answers: List[Optional[List[Json]]]) -> Optional[List[Json]]:

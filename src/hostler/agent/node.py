@@ -14,6 +14,7 @@ from .loop import Loop
 from .places import Place
 from .protocol import Json, encode
 from .state import State
+from .visible import Visible
 
 _RESERVED = ("HOSTLER_ATTEMPT", "HOSTLER_ATTEMPT_DIR", "HOSTLER_RESULT", "HOSTLER_WORKER", "HOSTLER_WORKER_DIR")
 
@@ -22,7 +23,13 @@ class Node:
     """The shared part. Whoever changes what a place can do next calls ``touch``; the supervisor does the rest."""
 
     def __init__(
-        self, directory: str, loop: Loop, journal: Journal, state: State, doubts: Optional[Doubts] = None
+        self,
+        directory: str,
+        loop: Loop,
+        journal: Journal,
+        state: State,
+        doubts: Optional[Doubts] = None,
+        visible: Optional[Visible] = None,
     ) -> None:
         self.directory = directory
         self.loop = loop
@@ -32,6 +39,7 @@ class Node:
         self.null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self.programs = procs.Programs()
         self.doubts = doubts or Doubts()
+        self.visible = visible or Visible()
         self._oom_kills: Optional[int] = None
         self.places: Dict[str, Place] = {}
         self.touched: Set[Place] = set()
@@ -74,6 +82,7 @@ class Node:
                 env.pop(key, None)
             else:
                 env[key] = value
+        self.visible.bind(env, over)
         return env
 
     def note_oom_kills(self) -> None:

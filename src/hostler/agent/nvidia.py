@@ -10,6 +10,7 @@ from . import procs
 from .protocol import Json
 from .readings import MIB, MOST_PROCESSES, number, sample, share, whole
 from .tools import Question, Talk, Tools
+from .visible import Slice
 
 PROGRAM = "nvidia-smi"
 FACT_FIELDS = ("index", "name", "memory.total", "uuid")
@@ -19,6 +20,8 @@ _DISPENSABLE = frozenset({"uuid", "name", "mig.mode.current"})
 _FORMAT = "--format=csv,noheader,nounits"
 _UNKNOWN_FIELD = re.compile(r'Field "([^"]*)" is not a valid field to query')
 _LOST = re.compile(r"\bis lost\b")
+_CARD_LINE = re.compile(r"GPU ([0-9]{1,9}): .*\(UUID: (GPU-[^)\s]+)\)")
+_SLICE_LINE = re.compile(r"\s+MIG (\S+)\s.*\(UUID: (MIG-[^)\s]+)\)")
 _VGPU = re.compile(r"-[0-9]+[ABCQ]\Z|\bvGPU\b", re.IGNORECASE)
 
 Row = Dict[str, str]
@@ -39,6 +42,16 @@ class Nvidia:
         """What they are; None if nvidia-smi gives no answer. A lost one is left out."""
         rows = yield from self._rows(FACT_FIELDS)
         return None if rows is None else [_fact(row) for row in rows]
+
+    def slices(self) -> Generator[Question, Any, Optional[List[Slice]]]:
+        """The parts of cards in MIG mode; None if nvidia-smi gives no answer."""
+        found: Optional[List[Slice]] = yield Question(
+            [PROGRAM, "-L"],
+            slices_in,
+            PROGRAM + " -L",
+            "the card of the slice that CUDA_VISIBLE_DEVICES names is unknown until it answers",
+        )
+        return found
 
     def samples(self) -> Talk:
         """How busy they are, and who keeps them busy; None if nvidia-smi gives no answer."""
@@ -102,6 +115,19 @@ def device_rows(fields: Sequence[str], text: str) -> Iterator[Row]:
     for row in _cells(fields, text):
         if _is_number(row["index"]):
             yield row
+
+
+def slices_in(text: str) -> Optional[List[Slice]]:
+    """The slices of the cards that ``nvidia-smi -L`` lists; None if it is no such answer."""
+    found: List[Slice] = []
+    card: Optional[int] = None
+    for line in text.splitlines():
+        begins, part = _CARD_LINE.match(line), _SLICE_LINE.match(line)
+        if begins is not None:
+            card = int(begins.group(1))
+        elif part is not None and card is not None:
+            found.append(Slice(part.group(2), part.group(1), card))
+    return found if card is not None else None
 
 
 def process_rows(text: str) -> Optional[List[Row]]:

@@ -18,6 +18,7 @@ class Sampler:
     """The newest sample of every device. A node has one of these."""
 
     def __init__(self, devices: Devices) -> None:
+        self._visible = devices.visible
         self._sources = [Source(devices.tools, make) for make in devices.makes]
 
     def refresh(self) -> None:
@@ -27,7 +28,8 @@ class Sampler:
 
     def devices(self) -> List[Json]:
         """What is known of the devices now; one of which nothing is known, or nothing new, is left out."""
-        return [device for source in self._sources for device in source.devices()]
+        known = (device for source in self._sources for device in source.devices())
+        return [shown for shown in map(self._visible.shows, known) if shown is not None]
 
 
 class Source:

@@ -49,6 +49,7 @@ from .protocol import (
 from .sampler import Sampler
 from .state import State
 from .tools import Tools
+from .visible import Visible
 from .workers import Workers
 
 UPGRADE = "upgrade"
@@ -88,8 +89,9 @@ class Supervisor:
         self._agent, self._incarnation, self._boot = state.agent, state.incarnation, state.boot
         self._epoch = state.epoch
         doubts = Doubts(None if allocation is None else self._loop)
-        self._node = Node(directory, self._loop, journal, state, doubts)
-        self._devices = Devices(Tools(self._node))
+        visible = Visible(os.environ if allocation is None else None)
+        self._node = Node(directory, self._loop, journal, state, doubts, visible)
+        self._devices = Devices(Tools(self._node), visible=visible)
         self._sampler = Sampler(self._devices)
         self._contact = Contact(self._node, state.contact if same_boot else None)
         self._connection: Optional[Connection] = None

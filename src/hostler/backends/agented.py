@@ -14,6 +14,7 @@ from hostler.backends.canaries import PATIENCE_S, Canaries
 from hostler.backends.channel import Channel, words
 from hostler.backends.facts import checked, input_of, link_up_of, progress_of, telemetry_of, understood
 from hostler.backends.output import output_of, unmerged
+from hostler.backends.selection import Selected, Selection, selected
 from hostler.model.commands import AttemptOrder, CanaryOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import LinkLost, NotFound
 from hostler.model.fleet import DeviceSpec, NodeSpec
@@ -33,6 +34,7 @@ class Options(TypedDict, total=False):
     controller: Required[str]
     cpu_slots: int | None
     gpus: bool
+    selection: Selection
     env: Mapping[str, str] | None
     log_bytes: int
     result_bytes: int
@@ -44,7 +46,8 @@ class AgentedNode(ABC):
     """`Backend` and all that goes with it (see `backends.base`), for a node with an agent.
 
     A subclass says how to reach the agent. `python` is the interpreter of the node, `cpu_slots` overrides the number of
-    its CPU slots, and `terms` has what settings say of it: its provider, its price, its limits.
+    its CPU slots, `selection` has its owner's choice among its GPUs, and `terms` has what settings say of it: its
+    provider, its price, its limits.
     """
 
     kind: str
@@ -58,6 +61,7 @@ class AgentedNode(ABC):
         store: Store,
         cpu_slots: int | None = None,
         gpus: bool = True,
+        selection: Selection | None = None,
         env: Mapping[str, str] | None = None,
         log_bytes: int = 10 << 20,
         result_bytes: int = 1 << 20,
@@ -69,6 +73,7 @@ class AgentedNode(ABC):
         self._python = python
         self._cpu_slots = cpu_slots
         self._gpus = gpus
+        self._selection = selection or Selection()
         self._env = dict(env or {})
         self._terms = terms or NodeSpec(name=name, backend=self.kind, devices=())
         self._limits = wire.Limits(log_bytes=log_bytes, result_bytes=result_bytes)
@@ -86,7 +91,7 @@ class AgentedNode(ABC):
 
     def describe(self, facts: Facts) -> NodeSpec:
         """The node, from the settings and from what its agent found: its GPUs and CPU slots."""
-        seen = facts if self._gpus else {**facts, "devices": ()}
+        seen = {**facts, "devices": self._selected(facts).devices}
         cpus = None if facts["cpus"] is None else float(facts["cpus"])
         return replace(
             self._terms,
@@ -249,6 +254,17 @@ class AgentedNode(ABC):
                 "its GPUs could not be read, so it is used without them; look at nvidia-smi (or system_profiler) there"
             )
             yield Trouble(where=f"node {self.name}", what=what)
+        else:
+            faults = self._selected(facts).faults
+            yield from (Trouble(where=f"node {self.name}", what=fault) for fault in faults)
+
+    def _selected(self, facts: Facts) -> Selected:
+        """The GPUs that are used of those that the agent found."""
+        if not self._gpus:
+            return Selected(devices=(), faults=())
+        if len(facts["devices"]) > DEVICES_MAX:
+            raise ValueError(f"no node has {len(facts['devices'])} GPUs; {DEVICES_MAX} at most")
+        return selected(self.name, facts["devices"], self._selection)
 
     def _link_up(self, hello: Facts) -> LinkUp:
         """What the agent has, by which name the core knows it."""

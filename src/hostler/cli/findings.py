@@ -98,6 +98,8 @@ def _known(node: Node) -> bool:
     """Whether the devices of a node are known before it starts, and the memory of its GPUs."""
     if isinstance(node.gpus, str):
         return node.gpus == "none" and (node.backend == "local" or node.cpu_slots != "auto")
+    if not isinstance(node.gpus, tuple):
+        return False  # which of its GPUs are chosen, and what they are, a probe finds
     return all(each.vram_gb is not None for each in node.gpus)
 
 

@@ -124,6 +124,8 @@ def _status_lines(view: View) -> Iterator[str]:
         yield from paragraph(f"queue    {pressure_text(each, view['at'])}", rest="         ")
     if view["nodes_pressed"]:
         yield f"pressed  {plural(view['nodes_pressed'], 'node')} (`hostler bans`)"
+    if view["devices_cordoned"]:
+        yield f"cordons  {plural(view['devices_cordoned'], 'device')} given nothing new (`hostler bans`)"
     if view["sweeps"]:
         yield ""
         yield from table(SWEEP_COLUMNS, map(sweep_row, view["sweeps"]))

@@ -439,10 +439,10 @@ def _device_rows(node: View, now: float) -> Iterator[Sequence[object]]:
         vram = "-" if on_cpu else quantity(device["vram_gb"])
         model = "" if on_cpu and device["model"] is None else maybe(device["model"])
         lanes = "-" if on_cpu else f"{len(device['attempts'])}/{device['lanes']}"
-        yield device["id"], node["link"], since, _busy(device, now), lanes, vram, model, " ".join(held) or "idle"
+        yield device["id"], node["link"], since, busy(device, now), lanes, vram, model, " ".join(held) or "idle"
 
 
-def _busy(device: View, now: float) -> str:
+def busy(device: View, now: float) -> str:
     """Utilisation, and how old the reading is."""
     if device["told_at"] is None:
         return "-" if device["kind"] == "cpu" else "?"
@@ -461,6 +461,8 @@ def _node_remarks(node: View, now: float) -> Iterator[str]:
     for each in node["pressures"]:
         yield from paragraph(f"{node['name']}: {pressure_text(each, now)}", rest="  ")
     for device in node["devices"]:
+        if device["cordon"] is not None:
+            yield from paragraph(f"{device['id']}: {cordon_text(device['cordon'], now)}", rest="  ")
         ban = device["quarantine"]
         if ban is not None:
             left = "on probation" if ban["until"] <= now else f"for {duration(ban['until'] - now)} more"
@@ -484,10 +486,11 @@ def _given_up(node: View, now: float) -> str:
 
 
 def cordon_text(cordon: View, now: float) -> str:
-    """That somebody wants nothing new put on a node, in words."""
+    """How a node or a device is cordoned, since when, until when, by whom and why."""
     who = "" if cordon["who"] is None else f" by {cordon['who']}"
     why = "" if cordon["why"] is None else f": {cordon['why']}"
-    return f"{cordon['state']} for {age(cordon['since'], now)}{who}{why}"
+    left = "" if cordon["until"] is None else f", {duration(max(cordon['until'] - now, 0.0))} more"
+    return f"{cordon['state']} for {age(cordon['since'], now)}{left}{who}{why}"
 
 
 def pressure_text(pressure: View, now: float) -> str:

@@ -119,7 +119,7 @@ def known_nodes(loaded: Loaded, done: str) -> tuple[list[NodeSpec], list[str]]:
         spec = node_spec(node)
         nodes.append(spec if node.backend == "virtual" else _slots_alone(spec, _slots(node)))
         if node.backend != "virtual" and (
-            node.gpus == "auto" or (node.backend != "local" and node.cpu_slots == "auto")
+            node.gpus != "none" or (node.backend != "local" and node.cpu_slots == "auto")
         ):
             what, left = ("GPUs", "with its CPU slots alone") if _slots(node) else ("devices", "without it")
             unknown.append(f"the {what} of {node.name} are found by a probe when it starts; {done} {left}")

@@ -344,6 +344,39 @@ class Operations:
         return get(f"/devices/{part(name)}")
 
     @operation
+    def cordon_device(
+        self,
+        name: str,
+        why: str | None = None,
+        who: str | None = None,
+        for_s: float | None = None,
+        *,
+        key: str | None = None,
+    ) -> Answer[shapes.PlacedDevice]:
+        """Put nothing new on a device, for so many seconds or until it is resumed; what runs there runs on."""
+        return write("POST", f"/devices/{part(name)}/cordon", given(why=why, who=who, for_s=for_s), key)
+
+    @operation
+    def drain_device(
+        self,
+        name: str,
+        why: str | None = None,
+        who: str | None = None,
+        for_s: float | None = None,
+        *,
+        key: str | None = None,
+    ) -> Answer[shapes.PlacedDevice]:
+        """The same, and it is recorded when the device is empty."""
+        return write("POST", f"/devices/{part(name)}/drain", given(why=why, who=who, for_s=for_s), key)
+
+    @operation
+    def resume_device(
+        self, name: str, who: str | None = None, *, key: str | None = None
+    ) -> Answer[shapes.PlacedDevice]:
+        """Put work on a device again."""
+        return write("POST", f"/devices/{part(name)}/resume", given(who=who), key)
+
+    @operation
     def explain_device(self, name: str) -> Answer[shapes.DeviceExplanation]:
         """Why a device does what it does, or nothing."""
         return get(f"/devices/{part(name)}/explain")

@@ -445,13 +445,14 @@ class CordonBodyInput(TypedDict):
 
 
 class CordonView(TypedDict):
-    """A node that is given nothing new, because somebody said so."""
+    """A node or a device that is given nothing new, because a person wants that."""
 
     state: Literal["cordoned", "draining", "drained"]
     since: float
     who: str | None
     why: str | None
     now: bool
+    until: float | None
 
 
 class CostRow(TypedDict):
@@ -501,6 +502,14 @@ class DatasetView(TypedDict):
     bootstrap: bool
 
 
+class DeviceCordonBodyInput(TypedDict):
+    """Why a device is given nothing new, who wants that, and for how many seconds; the body may be left out."""
+
+    why: NotRequired[str | None]
+    who: NotRequired[str | None]
+    for_s: NotRequired[float | None]
+
+
 class DeviceExplanation(TypedDict):
     """Why a device does what it does, or nothing."""
 
@@ -543,6 +552,7 @@ class DeviceView(TypedDict):
     reserved_for: str | None
     quarantine: BanView | None
     canary: BanView | None
+    cordon: CordonView | None
     held: list[HoldView]
 
 
@@ -1606,6 +1616,7 @@ class Status(TypedDict):
     sweeps: list[SweepView]
     pressures: list[PressureView]
     nodes_pressed: int
+    devices_cordoned: int
     alerts: int
     leader: str | None
 

@@ -84,8 +84,12 @@ def _by_others(state: State, index: Index, job: Job, by_gate: Mapping[str, list[
     away = [name for name in by_gate.get(Gate.LINK, ()) if state.nodes[state.devices[name].spec.node].link is Link.DOWN]
     for node, names in _by_node(state, away):
         yield Change(what=f"{node} answers again ({_devices(len(names))} that it fits on)")
-    for node, names in _by_node(state, by_gate.get(Gate.CORDON, ())):
+    cordoned = by_gate.get(Gate.CORDON, ())
+    for node, names in _by_node(state, [each for each in cordoned if state.devices[each].spec.node in state.cordons]):
         yield Change(what=f"`hostler nodes resume {node}` ({_devices(len(names))} that it fits on)")
+    single = [name for name in cordoned if state.devices[name].spec.node not in state.cordons]
+    for name in single[:LISTED]:
+        yield Change(what=f"`hostler device resume {name}`", at=state.device_cordons[name].until)
     for node, names in _by_node(state, by_gate.get(Gate.PRESSURE, ())):
         yield Change(what=f"the pressure on {node} ends ({_devices(len(names))})")
     for kept_for in list(dict.fromkeys(index.reserved[name] for name in by_gate.get(Gate.RESERVED, ())))[:LISTED]:

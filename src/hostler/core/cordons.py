@@ -1,4 +1,4 @@
-"""Nodes that are given nothing new because somebody said so: what that means, and what is said of it."""
+"""Nodes and devices that are given nothing new because a person wants that: what that means, and how it is shown."""
 
 from __future__ import annotations
 
@@ -14,17 +14,28 @@ from hostler.policy.fit import Gate, Refusal
 
 ITSELF = "the node itself"
 """Who wants nothing new on a node that is about to go."""
+CHORE = "device cordons"
+"""A cordon of a device may have expired."""
 Fold: TypeAlias = Callable[[State, Index, Any], None]
 
 
-def gate(state: State, node: str) -> Refusal | None:
-    """Why a node is given nothing new; `None` where it may be."""
-    cordon = state.cordons.get(node)
-    return None if cordon is None else Refusal(gate=Gate.CORDON, why=f"{node} is {words(cordon)}")
+def gate(state: State, device: str) -> Refusal | None:
+    """Why a device is given nothing new, for its node or for itself; `None` where it may be."""
+    node = state.devices[device].spec.node
+    for name, cordon in ((node, state.cordons.get(node)), (device, state.device_cordons.get(device))):
+        if cordon is not None:
+            return Refusal(gate=Gate.CORDON, why=f"{name} is {words(cordon)}")
+    return None
+
+
+def of_device(state: State, device: str) -> CordonView | None:
+    """The cordon of a single device, to be shown."""
+    cordon = state.device_cordons.get(device)
+    return None if cordon is None else view(cordon)
 
 
 def words(cordon: Cordon) -> str:
-    """What somebody wants of a node, who, and why."""
+    """How a node or a device is cordoned, by whom, and why."""
     who = "" if cordon.who is None else f" by {cordon.who}"
     return f"{view(cordon).state}{who}" + ("" if cordon.why is None else f": {cordon.why}")
 
@@ -37,11 +48,12 @@ def view(cordon: Cordon) -> CordonView:
         who=cordon.who,
         why=cordon.why,
         now=cordon.now,
+        until=cordon.until,
     )
 
 
 def bans(state: State) -> Iterator[BanView]:
-    """All nodes that are given nothing new because somebody said so."""
+    """All nodes and devices that are given nothing new because a person wants that."""
     for node, cordon in state.cordons.items():
         yield BanView(
             kind="cordon",
@@ -52,12 +64,23 @@ def bans(state: State) -> Iterator[BanView]:
             since=cordon.since,
             until=None,
         )
+    for device, cordon in state.device_cordons.items():
+        yield BanView(
+            kind="cordon",
+            what=device,
+            of=None,
+            owner=cordon.who or "operator",
+            why=f"{words(cordon)}; `hostler device resume {device}` ends it",
+            since=cordon.since,
+            until=cordon.until,
+        )
 
 
 def faults(state: State) -> Iterator[str]:
     """Whatever was put on a node after somebody had said that nothing should be."""
     for device in state.devices.values():
-        cordon = state.cordons.get(device.spec.node)
+        both = (state.cordons.get(device.spec.node), state.device_cordons.get(device.spec.id))
+        cordon = min((each for each in both if each is not None), key=lambda each: each.since, default=None)
         if cordon is None:
             continue
         begun = {name: state.jobs[name.rpartition(".")[0]].attempt for name in device.attempts}
@@ -93,8 +116,35 @@ def _resumed(state: State, index: Index, event: events.NodeResumed) -> None:
     _changed(state, index, event.node)
 
 
+def _device_cordoned(state: State, index: Index, event: events.DeviceCordoned) -> None:
+    known = state.device_cordons.get(event.device)
+    state.device_cordons[event.device] = Cordon(
+        since=state.at if known is None else known.since,
+        why=event.why,
+        who=event.who,
+        drain=event.drain,
+        now=False,
+        drained_at=None if known is None else known.drained_at,
+        until=event.until,
+    )
+    if event.until is not None:
+        index.do_later(CHORE, event.until)
+    index.closed(event.device)
+    _changed(state, index, state.devices[event.device].spec.node)
+
+
+def _device_drained(state: State, index: Index, event: events.DeviceDrained) -> None:
+    state.device_cordons[event.device].drained_at = state.at
+
+
+def _device_resumed(state: State, index: Index, event: events.DeviceResumed) -> None:
+    del state.device_cordons[event.device]
+    index.opened(state, event.device)
+    _changed(state, index, state.devices[event.device].spec.node)
+
+
 def _changed(state: State, index: Index, node: str) -> None:
-    """What was not good enough beside this node may be now, or the other way round."""
+    """Work that preferred this node may be placed elsewhere now, or the other way round."""
     index.new_work = index.room_changed = True
     planning.fleet_changed(index, len(state.nodes[node].spec.devices))
 
@@ -103,4 +153,7 @@ FOLDS: dict[type, Fold] = {
     events.NodeCordoned: _cordoned,
     events.NodeDrained: _drained,
     events.NodeResumed: _resumed,
+    events.DeviceCordoned: _device_cordoned,
+    events.DeviceDrained: _device_drained,
+    events.DeviceResumed: _device_resumed,
 }

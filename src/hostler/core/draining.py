@@ -1,4 +1,4 @@
-"""Cordon, drain, resume: what somebody says of a node, and what follows for the work it has.
+"""Cordon, drain, resume: what a person wants of a node or a device, and what follows for the work it has.
 
 What waits in the queue of a cluster has not begun: it goes back at once, or it would wait for days, and begin then.
 """
@@ -36,7 +36,7 @@ def cordon(state: State, index: Index, given: inputs.CordonNode, emit: Emit) -> 
             return
     emit(events.NodeCordoned(node=given.node, why=why, who=given.who, drain=drain, now=now))
     said = cordons.words(state.cordons[given.node])
-    unasked = _unasked(state, index, given.node)
+    unasked = _unasked(state, index.devices_at.get(given.node, ()))
     for attempt in unasked if now else _not_begun(state, index, given.node, unasked):
         emit(events.PreemptRequested(attempt=attempt, by=None, why=f"{given.node} is {said}"))
 
@@ -46,6 +46,34 @@ def resume(state: State, index: Index, given: inputs.ResumeNode, emit: Emit) -> 
     _check(state, given.node)
     if given.node in state.cordons:
         emit(events.NodeResumed(node=given.node, who=given.who))
+
+
+def cordon_device(state: State, index: Index, given: inputs.CordonDevice, emit: Emit) -> None:
+    """Put nothing new on a device; once more changes nothing, unless it gives a reason or an end, or asks for a drain.
+
+    Raises `NotFound`.
+    """
+    _check_device(state, given.device)
+    known = state.device_cordons.get(given.device)
+    until = None if given.for_s is None else index.now + given.for_s
+    drain, why = given.drain, given.why
+    if known is not None:
+        drain, why = drain or known.drain, known.why if why is None else why
+        until = known.until if until is None else until
+        if (drain, why, until) == (known.drain, known.why, known.until):
+            return
+    emit(events.DeviceCordoned(device=given.device, why=why, who=given.who, drain=drain, until=until))
+    said = cordons.words(state.device_cordons[given.device])
+    node = state.devices[given.device].spec.node
+    for attempt in _not_begun(state, index, node, _unasked(state, [given.device])):
+        emit(events.PreemptRequested(attempt=attempt, by=None, why=f"{given.device} is {said}"))
+
+
+def resume_device(state: State, index: Index, given: inputs.ResumeDevice, emit: Emit) -> None:
+    """Put work on a device again; one that is not cordoned stays as it is. Raises `NotFound`."""
+    _check_device(state, given.device)
+    if given.device in state.device_cordons:
+        emit(events.DeviceResumed(device=given.device, who=given.who, expired=False))
 
 
 def goes(state: State, index: Index, given: inputs.NodeGoes, emit: Emit) -> None:
@@ -63,10 +91,19 @@ def back(state: State, given: inputs.LinkUp, emit: Emit) -> None:
 
 
 def review(state: State, index: Index, emit: Emit) -> None:
-    """Tell of nodes that were to be emptied and are."""
+    """Record nodes and devices that were to be emptied and are, and cordons that have expired."""
     for node, known in list(state.cordons.items()):
         if known.drain and known.drained_at is None and not _holds(state, index, node):
             emit(events.NodeDrained(node=node))
+    for name, known in list(state.device_cordons.items()):
+        device = state.devices[name]
+        if known.drain and known.drained_at is None and not (device.attempts or device.chunks):
+            emit(events.DeviceDrained(device=name))
+    if cordons.CHORE in index.chores:
+        index.chores.discard(cordons.CHORE)
+        for name, known in list(state.device_cordons.items()):
+            if known.until is not None and known.until <= index.now:
+                emit(events.DeviceResumed(device=name, who=None, expired=True))
 
 
 def _check(state: State, node: str) -> None:
@@ -76,14 +113,21 @@ def _check(state: State, node: str) -> None:
         raise NotFound(f"there is no node {node!r} in the fleet; it has {listed or 'none yet'}")
 
 
+def _check_device(state: State, name: str) -> None:
+    if name not in state.devices:
+        names = sorted(state.devices)
+        listed = ", ".join(names[:NAMED_MOST]) + (" and more" if len(names) > NAMED_MOST else "")
+        raise NotFound(f"there is no device {name!r} in the fleet; it has {listed or 'none yet'}")
+
+
 def _holds(state: State, index: Index, node: str) -> bool:
     held = (state.devices[name] for name in index.devices_at.get(node, ()))
     return any(device.attempts or device.chunks for device in held)
 
 
-def _unasked(state: State, index: Index, node: str) -> list[str]:
-    """Attempts there that nobody has asked to end yet."""
-    held = (state.devices[name].attempts for name in index.devices_at.get(node, ()))
+def _unasked(state: State, devices: Iterable[str]) -> list[str]:
+    """Attempts on these devices that have not been asked to end yet."""
+    held = (state.devices[name].attempts for name in devices)
     return [name for name in dict.fromkeys(chain.from_iterable(held)) if _is_unasked(state.jobs[job_of(name)])]
 
 

@@ -59,7 +59,7 @@ def _summary(state: State, index: Index, device: Device, waiting: dict[str, int]
         return f"is in the fleet no more and {has}"
     if node.link is not Link.UP:
         return f"{has}; {node.spec.name} is out of reach: {node.trouble or 'it does not answer'}"
-    refused = cordons.gate(state, node.spec.name) or trust.gate(state, name, index.now)
+    refused = cordons.gate(state, name) or trust.gate(state, name, index.now)
     if refused is not None:
         return f"{has}: {refused.why.removeprefix(f'{name} ')}"
     if count:

@@ -52,7 +52,7 @@ def standing_refusal(state: State, index: Index, job: Job, device: Device) -> Re
     node = state.nodes[device.spec.node]
     if node.link is not Link.UP:
         return Refusal(gate=Gate.LINK, why=f"out of reach: {node.trouble or 'its node does not answer'}")
-    cordoned = cordons.gate(state, device.spec.node)
+    cordoned = cordons.gate(state, device.spec.id)
     if cordoned is not None:
         return cordoned
     kept_for = index.reserved.get(device.spec.id)
@@ -193,8 +193,8 @@ def _gpu_by_default(state: State, index: Index, job: Job, device: Device) -> Ref
 
 
 def _any_in_reach(state: State, names: Iterable[str]) -> bool:
-    """Whether one of the devices may be given something, as far as its node goes."""
-    return any(state.takes_work(state.devices[name].spec.node) for name in names)
+    """Whether one of the devices may be given something, as far as links and cordons go."""
+    return any(map(state.puts_work_on, names))
 
 
 def _wall(state: State, index: Index, job: Job, device: Device, node: NodeSpec) -> Refusal | None:

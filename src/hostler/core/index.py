@@ -468,7 +468,7 @@ class Index:
         if not state.trust.takes(name, self.now, busy=bool(device.attempts or device.chunks)):
             self.unproved[name] = None
             return
-        if name in self.places and state.takes_work(device.spec.node):
+        if name in self.places and state.puts_work_on(name):
             self.open[name] = None
             self.fresh[name] = None
             self.open_in[self.classes[name]][name] = None

@@ -339,6 +339,8 @@ TAKES: dict[type, Take] = {
     inputs.Drain: _drain,
     inputs.CordonNode: draining.cordon,
     inputs.ResumeNode: draining.resume,
+    inputs.CordonDevice: draining.cordon_device,
+    inputs.ResumeDevice: draining.resume_device,
     inputs.NodeGoes: draining.goes,
     inputs.CreateToken: access.create_token,
     inputs.RevokeToken: access.revoke_token,

@@ -174,8 +174,8 @@ def _index(state: State, index: Index, fresh: Index, jobs: Collection[Job]) -> I
     yield from _backlog(index, fresh)
     for name, device in state.devices.items():
         yield from _load(index, fresh, name, device)
-        if name in index.open and not state.takes_work(device.spec.node):
-            yield f"{name} is open though its node cannot be reached, or is cordoned"
+        if name in index.open and not state.puts_work_on(name):
+            yield f"{name} is open though its node cannot be reached, or one of them is cordoned"
 
 
 def _kinds(index: Index, fresh: Index) -> Iterator[str]:

@@ -118,7 +118,7 @@ def _totals(state: State, index: Index, nodes: Sequence[Node]) -> FleetTotals:
 
 def _is_barred(state: State, index: Index, device: Device) -> bool:
     node, name = state.nodes[device.spec.node], device.spec.id
-    away = node.link is not Link.UP or node.spec.name in state.cordons
+    away = node.link is not Link.UP or state.is_cordoned(name)
     return away or trust.quarantine(state, name, index.now) is not None or not state.trust.is_proved(name)
 
 

@@ -107,12 +107,7 @@ def _hold(state: State, index: Index, job: Job, name: str) -> Refusal | None:
         why = f"{node.spec.name} is out of reach: {node.trouble or 'it does not answer'}"
         return Refusal(gate=Gate.LINK, why=why)
     excluded = fit.node_refusal(job.spec.resources, node.spec.name)
-    return (
-        excluded
-        or gates.in_place(job, node.spec)
-        or cordons.gate(state, node.spec.name)
-        or trust.gate(state, name, index.now)
-    )
+    return excluded or gates.in_place(job, node.spec) or cordons.gate(state, name) or trust.gate(state, name, index.now)
 
 
 def _no_such_kind(state: State, job: Job, said: Sequence[tuple[Refusal, int]]) -> str | None:

@@ -247,6 +247,13 @@ def _node_cordoned(state: State, index: Index, event: events.NodeCordoned) -> It
             yield Recall(node=event.node, chunk=chunk, reason=f"{event.node} is given no more work")
 
 
+def _device_cordoned(state: State, index: Index, event: events.DeviceCordoned) -> Iterator[Command]:
+    """As of a node: the chunk at work ends by itself, and those behind it go back."""
+    device = state.devices[event.device]
+    for chunk in device.chunks[0 if pools.has_yet_to_begin(state, index, device) else 1 :]:
+        yield Recall(node=device.spec.node, chunk=chunk, reason=f"{event.device} is given no more work")
+
+
 def _node_drained(state: State, index: Index, event: events.NodeDrained) -> Iterator[Command]:
     if state.cordons[event.node].who == cordons.ITSELF:
         yield LetGo(node=event.node)
@@ -290,6 +297,7 @@ DERIVES: dict[type, Derive] = {
     events.SegmentsClosed: _segments_closed,
     events.NodeCordoned: _node_cordoned,
     events.NodeDrained: _node_drained,
+    events.DeviceCordoned: _device_cordoned,
 }
 
 
@@ -309,7 +317,9 @@ def _reconcile_attempt(state: State, index: Index, node: str, name: str, held: b
 def _reconcile_chunk(state: State, index: Index, node: str, name: str, held: bool) -> Iterator[Command]:
     sweep = state.sweeps[job_of(name)]
     barred = sweep.barred.get(sweep.leases[name].device)
-    cordon, is_first = state.cordons.get(node), state.devices[sweep.leases[name].device].chunks[0] == name
+    device = state.devices[sweep.leases[name].device]
+    cordon = state.cordons.get(node) or state.device_cordons.get(device.spec.id)
+    is_first = device.chunks[0] == name
     if cordon is not None and (cordon.now or not held or not is_first):
         yield Recall(node=node, chunk=name, reason=f"{node} is given no more work")
     elif state.jobs[sweep.job].cancelling is not None or sweep.given_up is not None or barred is not None:

@@ -77,11 +77,11 @@ def _is_time(state: State, index: Index) -> bool:
 
 
 def _classes(state: State, index: Index) -> dict[str, float]:
-    """Devices by class, of nodes that may be given work."""
+    """Devices by class that may be given work."""
     found: Counter[str] = Counter()
     for name, node in state.nodes.items():
         if state.takes_work(name):
-            found.update(index.classes[device.id] for device in node.spec.devices)
+            found.update(index.classes[device.id] for device in node.spec.devices if state.puts_work_on(device.id))
     return {cls: float(count) for cls, count in sorted(found.items())}
 
 

@@ -89,7 +89,7 @@ def drop_stale(state: State, index: Index) -> None:
 
 
 def _is_away(state: State, name: str) -> bool:
-    return not state.takes_work(state.devices[name].spec.node)
+    return not state.puts_work_on(name)
 
 
 def _is_useless(state: State, index: Index, job: Job | None, name: str) -> bool:

@@ -158,6 +158,7 @@ def _device(state: State, index: Index, now: float, device: Device) -> DeviceRea
         temperature_c=None if fresh is None else fresh.temperature_c,
         told_at=None if told is None else told.told_at,
         quarantined=doubt is not None and doubt.until is not None,
+        cordoned=state.is_cordoned(spec.id),
         unproved=not state.trust.is_proved(spec.id),
     )
 

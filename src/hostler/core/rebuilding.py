@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from hostler.core import leases, yielding
+from hostler.core import cordons, leases, yielding
 from hostler.core.index import Index
 from hostler.core.state import Job, State, Sweep, speed_key, sweep_payload
 from hostler.model.work import JobState, WorkKind
@@ -46,6 +46,9 @@ def rebuilt(state: State, jobs: Collection[Job] | None = None, like: Index | Non
         yielding.note(state, index, device)
     for node in state.nodes.values():
         leases.watch(state, index, node)
+    for cordon in state.device_cordons.values():
+        if cordon.until is not None:
+            index.do_later(cordons.CHORE, cordon.until)
     _index_loops(state, index)
     _index_trust(state, index, jobs)
     for name in {*state.care.nodes, *state.care.lanes}:

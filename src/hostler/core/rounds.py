@@ -132,7 +132,7 @@ def _may_be_asked(state: State, index: Index, job: Job) -> bool:
     attempt = job.attempt
     if attempt is None or attempt.yielding is not None or job.state not in STOPPABLE:
         return False
-    return attempt.device in index.places and state.devices[attempt.device].spec.node not in state.cordons
+    return attempt.device in index.places and not state.is_cordoned(attempt.device)
 
 
 def _capacity(state: State, index: Index) -> Mapping[str, int]:
@@ -141,7 +141,7 @@ def _capacity(state: State, index: Index) -> Mapping[str, int]:
 
 
 def _is_to_be_had(state: State, index: Index, name: str) -> bool:
-    if name in index.reserved or state.devices[name].spec.node in state.cordons:
+    if name in index.reserved or state.is_cordoned(name):
         return False
     attempts = state.devices[name].attempts
     if not attempts:

@@ -193,7 +193,7 @@ class Node:
 
 @entity
 class Cordon:
-    """Somebody wants nothing new put on a node."""
+    """A person wants nothing new put on a node or a device, or a node that is about to go does."""
 
     since: float
     why: str | None
@@ -202,6 +202,8 @@ class Cordon:
     now: bool
     drained_at: float | None = None
     """When nothing was left on it."""
+    until: float | None = None
+    """When it expires; `None`: not before it is ended."""
 
 
 @entity
@@ -273,6 +275,8 @@ class State:
     trust: Trust = field(default_factory=Trust)
     cordons: dict[str, Cordon] = field(default_factory=dict)
     """By node."""
+    device_cordons: dict[str, Cordon] = field(default_factory=dict)
+    """By device: those of single devices."""
     lying: dict[str, dict[str, None]] = field(default_factory=dict)
     """By node with files of its own: datasets and models that lie there, the newest last."""
     batches: dict[str, Batch] = field(default_factory=dict)
@@ -287,6 +291,14 @@ class State:
     def takes_work(self, node: str) -> bool:
         """Whether a node can be reached, and may be given something new."""
         return self.nodes[node].link is Link.UP and node not in self.cordons
+
+    def puts_work_on(self, device: str) -> bool:
+        """The same of a device: neither its node nor the device itself may be cordoned."""
+        return device not in self.device_cordons and self.takes_work(self.devices[device].spec.node)
+
+    def is_cordoned(self, device: str) -> bool:
+        """Whether nothing new is put on a device because a person wants that, or its node is about to go."""
+        return device in self.device_cordons or self.devices[device].spec.node in self.cordons
 
 
 def sweep_payload(job: Job) -> SweepPayload:

@@ -62,6 +62,7 @@ def status_view(state: State, index: Index, version: str, fleet: str) -> Status:
         sweeps=tuple(sweep_view(state, index, state.sweeps[name]) for name in open_sweeps[:100]),
         pressures=care.queue_pressures(state),
         nodes_pressed=len(state.care.nodes),
+        devices_cordoned=sum(name in index.places for name in state.device_cordons),
         alerts=alerting.count(state),
     )
 
@@ -206,6 +207,7 @@ def device_view(state: State, index: Index, device: Device) -> DeviceView:
         reserved_for=index.reserved.get(device.spec.id),
         quarantine=trust.quarantine(state, device.spec.id, index.now),
         canary=trust.canary(state, device.spec.id, index.now),
+        cordon=cordons.of_device(state, device.spec.id),
         held=tuple(holds(state, device)),
         **care.device_facts(state, index, device.spec),
     )

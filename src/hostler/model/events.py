@@ -39,8 +39,11 @@ from hostler.model.disk_events import (
 )
 from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet_events import (
+    DeviceCordoned as DeviceCordoned,
+    DeviceDrained as DeviceDrained,
     DeviceProved as DeviceProved,
     DeviceQuarantined as DeviceQuarantined,
+    DeviceResumed as DeviceResumed,
     DeviceTrusted as DeviceTrusted,
     NodeCordoned as NodeCordoned,
     NodeDrained as NodeDrained,
@@ -491,6 +494,9 @@ FleetEvent = (
     | NodeCordoned
     | NodeDrained
     | NodeResumed
+    | DeviceCordoned
+    | DeviceDrained
+    | DeviceResumed
     | DeviceQuarantined
     | DeviceTrusted
     | DeviceProved

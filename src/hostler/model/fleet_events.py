@@ -70,6 +70,38 @@ class NodeResumed:
 
 
 @record
+class DeviceCordoned:
+    """A person wants nothing new put on a device; recorded again for another reason or end, or for a drain."""
+
+    kind: Literal["device.cordoned"] = "device.cordoned"
+    device: str
+    why: str | None
+    who: str | None
+    drain: bool
+    """Whether it is recorded when nothing is left on it."""
+    until: float | None
+    """When the cordon expires; `None`: not before it is ended."""
+
+
+@record
+class DeviceDrained:
+    """Nothing is left on a device that is being drained."""
+
+    kind: Literal["device.drained"] = "device.drained"
+    device: str
+
+
+@record
+class DeviceResumed:
+    """The cordon of a device is over: a person has ended it, or it has expired."""
+
+    kind: Literal["device.resumed"] = "device.resumed"
+    device: str
+    who: str | None
+    expired: bool
+
+
+@record
 class DeviceQuarantined:
     """Decision: the device is not trusted: it is given nothing until then, and then one job at a time, as a probe."""
 

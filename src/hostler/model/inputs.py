@@ -424,6 +424,27 @@ class ResumeNode:
 
 
 @record
+class CordonDevice:
+    """Put nothing new on a device."""
+
+    device: str
+    why: str | None = None
+    who: str | None = None
+    drain: bool = False
+    """Record when nothing is left on it."""
+    for_s: float | None = None
+    """After so many seconds it is given work again; `None`: as it is, which is for ever where it is not cordoned."""
+
+
+@record
+class ResumeDevice:
+    """Put work on a device again."""
+
+    device: str
+    who: str | None = None
+
+
+@record
 class SilenceAlerts:
     """Do not tell of some alerts for a while."""
 
@@ -489,6 +510,8 @@ Wish = (
     | Drain
     | CordonNode
     | ResumeNode
+    | CordonDevice
+    | ResumeDevice
     | CreateToken
     | RevokeToken
     | SilenceAlerts
@@ -575,6 +598,8 @@ Input = (
     | Drain
     | CordonNode
     | ResumeNode
+    | CordonDevice
+    | ResumeDevice
     | NodeGoes
     | SilenceAlerts
     | UnsilenceAlerts

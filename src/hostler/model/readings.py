@@ -68,6 +68,8 @@ class DeviceReading:
     temperature_c: float | None
     told_at: float | None
     quarantined: bool
+    cordoned: bool
+    """It, or its node."""
     unproved: bool
     """Whether its canary keeps it out."""
 

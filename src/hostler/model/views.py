@@ -240,6 +240,21 @@ class HeldView:
 
 
 @record
+class CordonView:
+    """A node or a device that is given nothing new, because a person wants that."""
+
+    state: Literal["cordoned", "draining", "drained"]
+    """`draining` until nothing is left on it."""
+    since: float
+    who: str | None
+    why: str | None
+    now: bool
+    """Whether what ran there was asked to go."""
+    until: float | None = None
+    """When it expires; `None`: not before it is ended."""
+
+
+@record
 class DeviceView:
     """One device and what is on it."""
 
@@ -262,21 +277,10 @@ class DeviceView:
     quarantine: BanView | None = None
     canary: BanView | None = None
     """What keeps it out until its canary has given the right answer; `None` where it has, or has none."""
+    cordon: CordonView | None = None
+    """That a person wants nothing new put on this very device."""
     held: tuple[HoldView, ...] = ()
     """What it has, in the order in which that is done."""
-
-
-@record
-class CordonView:
-    """A node that is given nothing new, because somebody said so."""
-
-    state: Literal["cordoned", "draining", "drained"]
-    """`draining` until nothing is left on it."""
-    since: float
-    who: str | None
-    why: str | None
-    now: bool
-    """Whether what ran there was asked to go."""
 
 
 @record
@@ -422,6 +426,8 @@ class Status:
     """What presses on the queue."""
     nodes_pressed: int = 0
     """Nodes on which something presses."""
+    devices_cordoned: int = 0
+    """Devices that a person keeps from work, those of cordoned nodes aside."""
     alerts: int = 0
     """Alerts that fire and are not silenced."""
     leader: str | None = None

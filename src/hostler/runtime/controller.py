@@ -330,6 +330,9 @@ class Controller(Looks):
             if name in self._links and node.trouble and node.since < late
         ]
         spared = [f"node {name} gets nothing new: {cordons.words(each)}" for name, each in state.cordons.items()]
+        spared += [
+            f"device {name} gets nothing new: {cordons.words(each)}" for name, each in state.device_cordons.items()
+        ]
         paused = [
             f"{name} orders nothing new: paused by {config.paused.who}: {config.paused.why}"
             for name, config in state.configs.items()

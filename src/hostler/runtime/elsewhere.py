@@ -20,6 +20,7 @@ from hostler.model.errors import LinkRefused
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Ended, Input, Returned, Trouble, WorkerRefused
 from hostler.model.pools import Batch
+from hostler.runtime.cards import selection
 from hostler.runtime.clock import Clock
 from hostler.runtime.clusters import Clusters
 from hostler.runtime.statedir import StateDir
@@ -160,7 +161,14 @@ async def examined(loaded: Loaded, nodes: Sequence[Node]) -> list[Finding]:
     network = Network(habits(loaded, StateDir(loaded.state_dir)))
     try:
         each = (
-            examine(network, node.name, target(loaded, node), python=node.python or "python3", folder=node.dir)
+            examine(
+                network,
+                node.name,
+                target(loaded, node),
+                python=node.python or "python3",
+                folder=node.dir,
+                selection=selection(node),
+            )
             for node in nodes
         )
         return [finding for found in await asyncio.gather(*each) for finding in found]

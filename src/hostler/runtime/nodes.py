@@ -19,6 +19,7 @@ from hostler.backends.dialin import DialinNode, Switchboard
 from hostler.backends.local import LocalNode
 from hostler.backends.packing import Packer
 from hostler.model.fleet import NodeSpec
+from hostler.runtime.cards import selection
 from hostler.runtime.clock import Clock
 from hostler.runtime.statedir import StateDir
 from hostler.settings import Loaded, node_env, node_spec, ray_secrets, store_secrets
@@ -61,7 +62,8 @@ def options(loaded: Loaded, directory: StateDir, node: Node) -> Options:
         controller=loaded.fleet.name,
         store=_store(directory),
         cpu_slots=None if node.cpu_slots == "auto" else node.cpu_slots,
-        gpus=node.gpus == "auto",
+        gpus=node.gpus != "none",
+        selection=selection(node),
         env=node_env(node),
         log_bytes=limits.log_bytes,
         result_bytes=limits.result_bytes,

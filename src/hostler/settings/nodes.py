@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -23,6 +24,9 @@ Address: TypeAlias = Annotated[
     str, Field(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]\x00/-][^\s:\[\]\x00/]*):[0-9]{1,5}$")
 ]
 """`HOST:PORT`; IPv6 in brackets."""
+CARDS_MAX = 4096
+"""GPUs of a node."""
+UUID_FORM = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z][0-9A-Za-z/-]{0,99}\Z")
 Gigabytes: TypeAlias = Annotated[float, Field(gt=0, le=GIGABYTES_MAX)]
 
 
@@ -35,6 +39,28 @@ class Gpus(Section):
     """How many."""
     vram_gb: Gigabytes | None = None
     """Video memory of each, in GB; by default unknown, which keeps away whatever asks for some."""
+
+
+def _names_card(entry: int | str) -> int | str:
+    if isinstance(entry, int) and 0 <= entry < CARDS_MAX:
+        return entry
+    if isinstance(entry, str) and UUID_FORM.match(entry):
+        return entry
+    raise ValueError("should be the index of a GPU as nvidia-smi counts, such as 1, or its UUID, such as GPU-8932f937")
+
+
+Card: TypeAlias = Annotated[int | str, AfterValidator(_names_card)]
+"""An index as `nvidia-smi` counts, or a UUID or its begin."""
+
+
+class GpuChoice(Section):
+    """The GPUs of a node that Hostler uses, of those that its probe finds."""
+
+    only: Annotated[tuple[Card, ...], Field(min_length=1, max_length=CARDS_MAX)] | None = None
+    """Only these, each by its index in `nvidia-smi` or by its UUID (`GPU-8932f937`, as much of it as is needed); by
+    default all."""
+    exclude: Annotated[tuple[Card, ...], Field(max_length=CARDS_MAX)] = ()
+    """Not these, named in the same way."""
 
 
 class Rocm(Section):
@@ -59,6 +85,30 @@ class Identity(Section):
     """The one of `classes` that it belongs to: what that says holds here, too, unless it is said here."""
     partition: Partition | None = None
     """With `backend: slurm`: what the cluster calls the partition; by default the name of the node."""
+
+
+def _choice_fault(choice: GpuChoice, backend: str) -> str | None:
+    """What contradicts itself in a choice among GPUs."""
+    if backend not in CHOOSING:
+        return f"gpus.only and gpus.exclude choose among the GPUs of one machine; {CHOSEN_ELSEWHERE[backend]}"
+    for name, entries in (("only", choice.only or ()), ("exclude", choice.exclude)):
+        twice = [str(each) for each in dict.fromkeys(entries) if entries.count(each) > 1]
+        if twice:
+            return f"gpus.{name} names {', '.join(twice)} twice; once is enough"
+    both = [str(each) for each in choice.only or () if each in choice.exclude]
+    if both:
+        return f"gpus.only and gpus.exclude both name {', '.join(both)}; take it out of one of them"
+    if choice.only is None and not choice.exclude:
+        return "gpus chooses nothing: name GPUs under `only` or `exclude`, or write `gpus: auto`"
+    return None
+
+
+CHOOSING = ("local", "ssh", "dialin")
+CHOSEN_ELSEWHERE = {
+    "slurm": "Slurm chooses those of an allocation, so write `gpus: auto` or `none`",
+    "ray": "Ray chooses those of a pilot, so write `gpus: auto` or `none`",
+    "virtual": "a virtual node lists its own, so leave out those that are not to be used",
+}
 
 
 class NodeClass(Section):
@@ -95,8 +145,9 @@ class NodeClass(Section):
     with GPUs none. Of a partition, how many allocations without a GPU; `auto`: with GPUs none, and else what its cores
     give, at most `slurm.max_jobs`. Of a Ray cluster `auto` is as many as a pilot has whole CPUs, and at least one where
     it has no GPU."""
-    gpus: Literal["auto", "none"] | Annotated[tuple[Gpus, ...], Field(min_length=1)] = "auto"
-    """`auto` uses the GPUs that the node's probe finds, `none` leaves them alone. A virtual node lists its own."""
+    gpus: Literal["auto", "none"] | GpuChoice | Annotated[tuple[Gpus, ...], Field(min_length=1)] = "auto"
+    """`auto` uses the GPUs that the node's probe finds, `none` leaves them alone, `{only: [1]}` or `{exclude: [0]}`
+    chooses among them. A virtual node lists its own."""
     python: Annotated[str, Field(min_length=1)] | None = None
     """The interpreter that `{python}` stands for, and that runs the agent; by default the one that runs Hostler, and
     elsewhere `python3`."""
@@ -159,6 +210,9 @@ class Node(NodeClass, Identity):
         listed = isinstance(self.gpus, tuple)
         if self.backend != "virtual" and listed:
             raise ValueError("the GPUs of a real node are those that its probe finds; write `gpus: auto` or `none`")
+        choice_fault = _choice_fault(self.gpus, self.backend) if isinstance(self.gpus, GpuChoice) else None
+        if choice_fault is not None:
+            raise ValueError(choice_fault)
         over_ssh = self.model_fields_set & {"host", "port", "user", "identity", "via", "setup"}
         if self.backend not in ("ssh", "slurm") and over_ssh:
             raise ValueError(f"{', '.join(sorted(over_ssh))}: that is for nodes behind SSH; write `backend: ssh`, too")

@@ -112,6 +112,7 @@ def make_app(
         fleet.CordonBody,
         fleet.DrainBody,
         fleet.ResumeBody,
+        fleet.DeviceCordonBody,
         alerts.AcknowledgeBody,
         alerts.SilenceBody,
         alerts.ProbeBody,

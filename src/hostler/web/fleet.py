@@ -10,7 +10,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hostler.model.inputs import CordonNode, Drain, ResumeNode
+from hostler.model.inputs import CordonDevice, CordonNode, Drain, ResumeDevice, ResumeNode
 from hostler.model.listed import FleetView, PlacedDevice
 from hostler.model.record import record
 from hostler.model.views import DeviceExplanation, NodeView, QueueRow, Status
@@ -56,6 +56,19 @@ class ResumeBody:
     """Who says that a node is given work again; the body may be left out."""
 
     who: Words | None = None
+
+
+LONGEST_CORDON_S = 366 * 86_400.0
+Span: TypeAlias = Annotated[float, Field(gt=0, le=LONGEST_CORDON_S)]
+
+
+@record
+class DeviceCordonBody:
+    """Why a device is given nothing new, who wants that, and for how many seconds; the body may be left out."""
+
+    why: Words | None = None
+    who: Words | None = None
+    for_s: Span | None = None
 
 
 @by_hand.get("/status", response_model=Status)
@@ -136,6 +149,31 @@ async def show_device(desk: TheDesk, name: Name) -> Response:
     return answer(PlacedDevice, device)
 
 
+@router.post(
+    "/devices/{name}/cordon", response_model=PlacedDevice, openapi_extra=body_of("DeviceCordonBody", required=False)
+)
+async def cordon_device(desk: TheDesk, name: Name, request: Request) -> Response:
+    """Put nothing new on a device, for some time or until it is resumed; what runs there runs on."""
+    return await _cordoned(desk, name, request, drain=False)
+
+
+@router.post(
+    "/devices/{name}/drain", response_model=PlacedDevice, openapi_extra=body_of("DeviceCordonBody", required=False)
+)
+async def drain_device(desk: TheDesk, name: Name, request: Request) -> Response:
+    """Put nothing new on a device, and record when it is empty."""
+    return await _cordoned(desk, name, request, drain=True)
+
+
+@router.post("/devices/{name}/resume", response_model=PlacedDevice, openapi_extra=body_of("ResumeBody", required=False))
+async def resume_device(desk: TheDesk, name: Name, request: Request) -> Response:
+    """Put work on a device again; one that is not cordoned stays as it is."""
+    given = load(ResumeBody, await read_body(request) or b"{}")
+    await tell(request, ResumeDevice(device=name, who=owner(request, given.who)))
+    (device,) = desk.devices([name])
+    return answer(PlacedDevice, device)
+
+
 @router.get("/devices/{name}/explain", response_model=DeviceExplanation)
 async def explain_device(desk: TheDesk, name: Name) -> Response:
     """Why a device does what it does, or nothing. Its id holds a slash, written `%2F`."""
@@ -148,6 +186,14 @@ async def drain(desk: TheDesk, request: Request) -> Response:
     await tell(request, Drain())
     desk.drain()
     return answer(Draining, Draining(draining=True), HTTPStatus.ACCEPTED)
+
+
+async def _cordoned(desk: Desk, name: str, request: Request, *, drain: bool) -> Response:
+    given = load(DeviceCordonBody, await read_body(request) or b"{}")
+    who = owner(request, given.who)
+    await tell(request, CordonDevice(device=name, why=given.why, who=who, drain=drain, for_s=given.for_s))
+    (device,) = desk.devices([name])
+    return answer(PlacedDevice, device)
 
 
 def _node(desk: Desk, name: str) -> NodeView:

@@ -330,6 +330,7 @@ DEVICES = (
     _device("temperature_celsius", "Its temperature", lambda each, _: each.temperature_c),
     _device("telemetry_age_seconds", "Since its node last told of it", lambda each, now: _age(each.told_at, now)),
     _device("quarantined", "1 while it is not trusted after failures", lambda each, _: each.quarantined),
+    _device("cordoned", "1 while a person keeps it, or its node, from work", lambda each, _: each.cordoned),
     _device("unproved", "1 while its canary keeps it from work", lambda each, _: each.unproved),
 )
 

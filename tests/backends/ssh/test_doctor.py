@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from hostler.backends.selection import Selection
 from hostler.backends.ssh import Finding, Network, examine
 from hostler.backends.ssh.doctor import _findings
+from tests.agent.toolbox import put
 from tests.backends.ssh import sshd
 from tests.backends.ssh.sshd import Sshd
 
@@ -140,3 +143,42 @@ def test_each_finding_has_its_fix(differs: dict[str, Any], what: str, health: st
     assert (found[what].health, says in found[what].says, fix in found[what].fix) == (health, True, True), found[what]
     others = {each for each in found if each != what and not (what == "folder" and each == "space")}
     assert all(found[each].health == "good" for each in others)
+
+
+LISTING = "GPU 0: RTX 3090 (UUID: GPU-8932f937)\nGPU 1: RTX 3090 (UUID: GPU-5a5a0000)\n"
+
+
+@pytest.mark.parametrize(
+    ("selection", "said"),
+    [
+        (Selection(only=(1,)), []),
+        (Selection(only=("GPU-5a5a",), exclude=(0,)), []),
+        (Selection(only=(1, 2)), ["gpus.only of n: 2 names no GPU that is found there. It has 0 (GPU-8932f937), 1"]),
+        (Selection(only=(7,)), ["7 names no GPU", "leave none of its 2 GPUs"]),
+        (Selection(exclude=("GPU-77",)), ["gpus.exclude of n: GPU-77 names no GPU"]),
+    ],
+)
+def test_a_choice_that_names_no_gpu_of_the_node_is_found(selection: Selection, said: list[str]) -> None:
+    there = {**WELL, "gpus": [{**NVIDIA, "said": LISTING}]}
+    bad = [each for each in _findings("n", there, selection) if each.health == "bad"]
+    assert len(bad) == len(said)
+    assert all(text in each.says for each, text in zip(bad, said, strict=True))
+    assert {each.fix for each in bad} <= {"correct `gpus` of the node in the fleet file"}
+    unknown = {**WELL, "gpus": [{**NVIDIA, "said": "nothing that is a list"}]}
+    assert all(each.health == "good" for each in _findings("n", unknown, selection))
+
+
+@needs_sshd
+async def test_a_choice_is_compared_with_the_cards_of_a_real_host(server: Sshd, tmp_path: Path) -> None:
+    put(tmp_path / "tools", "nvidia-smi", f"cat <<'END'\n{LISTING}END\n")
+    path = f"{tmp_path / 'tools'}:/usr/local/bin:/usr/bin:/bin"
+    with sshd.running(tmp_path / "rig", f"SetEnv PATH={path} HOME={tmp_path}") as rig:
+        network = Network(rig.habits())
+        try:
+            found = await examine(
+                network, "far", rig.target(), python=sys.executable, folder="~", selection=Selection(only=(1, 5))
+            )
+        finally:
+            await network.close()
+    (bad,) = [each for each in found if each.health == "bad" and each.what == "gpu"]
+    assert "gpus.only of far: 5 names no GPU" in bad.says

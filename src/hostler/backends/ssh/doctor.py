@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import asyncssh
 
+from hostler.backends.selection import NO_CHOICE, Selection, selected
 from hostler.backends.ssh.bootstrap import Talk, command, program
 from hostler.backends.ssh.network import Network
 from hostler.backends.ssh.target import Target
@@ -25,6 +27,8 @@ SHELL_S = 2.0
 SKEW_S = 5.0
 SPACE_BYTES = 2 << 30
 OLDEST = (3, 8)
+LISTED = re.compile(r"^GPU ([0-9]{1,4}): .*\(UUID: ([0-9A-Za-z/-]{1,100})\)", re.MULTILINE)
+"""A card in the answer of `nvidia-smi -L`."""
 MAKERS = {"0x10de": "NVIDIA", "0x1002": "AMD"}
 
 
@@ -40,7 +44,9 @@ class Finding(NamedTuple):
     """What to do; empty where all is well."""
 
 
-async def examine(network: Network, node: str, target: Target, *, python: str, folder: str) -> list[Finding]:
+async def examine(
+    network: Network, node: str, target: Target, *, python: str, folder: str, selection: Selection = NO_CHOICE
+) -> list[Finding]:
     """Everything there is to say of a node; of one that cannot be reached, or runs no Python, that alone."""
     begin = time.monotonic()
     try:
@@ -60,7 +66,7 @@ async def examine(network: Network, node: str, target: Target, *, python: str, f
         return [connected, Finding(node, "ssh", "bad", f"the connection broke: {error}", "try again")]
     finally:
         connection.close()
-    return [connected, *_findings(node, found)]
+    return [connected, *_findings(node, found, selection)]
 
 
 async def unreached(network: Network, node: str, target: Target, error: LinkError) -> Finding:
@@ -102,7 +108,7 @@ async def _look(connection: asyncssh.SSHClientConnection, node: str, python: str
         return {**found, "shell_s": took_s - tools_s, "skew_s": skew_s, "noise": with_node.noise}
 
 
-def _findings(node: str, found: dict[str, Any]) -> Iterator[Finding]:
+def _findings(node: str, found: dict[str, Any], selection: Selection = NO_CHOICE) -> Iterator[Finding]:
     yield _shell(node, found)
     yield _python(node, found)
     yield from _folder(node, found)
@@ -111,6 +117,7 @@ def _findings(node: str, found: dict[str, Any]) -> Iterator[Finding]:
         yield Finding(node, "gpu", "good", "none found")
     for maker in found["gpus"]:
         yield _gpus(node, maker)
+        yield from _selection(node, maker, selection)
     if not found["rsync"]:
         fix = "have its owner install rsync; without it files travel by SFTP, which is slow for many small ones"
         yield Finding(node, "rsync", "slow", "there is none", fix)
@@ -165,3 +172,12 @@ def _gpus(node: str, maker: dict[str, Any]) -> Finding:
         return Finding(node, "gpu", "bad", f"{tool} fails: {said}", fix)
     cards = f"{maker['cards']} of {name}, " if maker["cards"] else ""
     return Finding(node, "gpu", "good", f"{cards}{tool} answers in {maker['seconds']:.1f} s")
+
+
+def _selection(node: str, maker: dict[str, Any], selection: Selection) -> Iterator[Finding]:
+    """Entries of `gpus.only` and `gpus.exclude` that name no card; those of AMD are left to the agent's own report."""
+    if MAKERS[maker["vendor"]] != "NVIDIA" or maker["status"] != 0:
+        return
+    cards = [{"index": int(index), "uuid": uuid} for index, uuid in LISTED.findall(str(maker["said"]))]
+    for fault in selected(node, cards, selection).faults if cards else ():
+        yield Finding(node, "gpu", "bad", fault, "correct `gpus` of the node in the fleet file")

@@ -14,6 +14,7 @@ from typing import Any, Dict, List, Optional
 
 MARK = "hostler-boot "
 TOOL_S = 15
+SAID_MOST = 20000
 TOOLS = {"0x10de": [["nvidia-smi", "-L"]], "0x1002": [["amd-smi", "list"], ["rocm-smi", "--showid"]]}
 """Programs that list the GPUs of a maker; the first one that is there is asked."""
 
@@ -71,7 +72,7 @@ def asked(command: Optional[List[str]]) -> Dict[str, Any]:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TOOL_S
         )
-        status, said = done.returncode, done.stdout.decode("utf-8", "replace")[:500]  # type: Optional[int], str
+        status, said = done.returncode, done.stdout.decode("utf-8", "replace")[:SAID_MOST]  # type: Optional[int], str
     except (OSError, subprocess.TimeoutExpired) as error:
         status, said = None, str(error)
     return {"tool": command[0], "status": status, "said": said, "seconds": time.time() - begin}

@@ -133,6 +133,9 @@ def remarks(node: View) -> str:
         why = "" if cordon["why"] is None else f": {cordon['why']}"
         parts.append(f"{cordon['state']}{who}{why}")
     parts += [_pressure(each) for each in node["pressures"]]
+    spared = [device["id"] for device in node["devices"] if device["cordon"] is not None]
+    if spared:
+        parts.append(f"{plural(len(spared), 'device')} cordoned")
     banned = [device for device in node["devices"] if device["quarantine"] or device["canary"]]
     if banned:
         parts.append(f"{plural(len(banned), 'device')} kept out")

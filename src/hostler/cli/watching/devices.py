@@ -105,6 +105,8 @@ def _row(node: View, device: View, held: Mapping[str, Held], now: float) -> Sequ
 
 
 def _idle(device: View) -> str:
+    if device["cordon"] is not None:
+        return f"idle, {device['cordon']['state']}"
     if device["quarantine"] is not None:
         return "idle, in quarantine"
     if device["canary"] is not None:
@@ -115,4 +117,5 @@ def _idle(device: View) -> str:
 def _style(node: View, device: View) -> str:
     if node["link"] != "up" or device["quarantine"] is not None:
         return BAD
-    return ODD if node["cordon"] is not None or device["canary"] is not None else ""
+    spared = node["cordon"] is not None or device["cordon"] is not None
+    return ODD if spared or device["canary"] is not None else ""

@@ -128,14 +128,14 @@ class Sights:
         if device.attempts or device.chunks:
             return True
         name = device.spec.id
-        able = name in self.index.places and self.state.takes_work(device.spec.node)
+        able = name in self.index.places and self.state.puts_work_on(name)
         trusted = self.state.trust.takes(name, self.index.now, busy=False)
         return able and trusted and self.index.classes[name] in self.wanted
 
     def _may_be_meant_to_work(self, node: Node) -> bool:
         gpus = [self.state.devices[each.id] for each in node.spec.devices if _is_gpu(each)]
         holds = any(device.attempts or device.chunks for device in gpus)
-        return holds or (bool(gpus) and node.spec.name not in self.state.cordons)
+        return holds or any(not self.state.is_cordoned(device.spec.id) for device in gpus)
 
     def _heard(self, device: Device) -> float | None:
         """As its driver told last; too long ago is unknown."""

@@ -150,7 +150,7 @@ def _idle(device: Device, heard: HeardDevice, idle_s: float, gate: str | None, w
 def _waiting_for(state: State, index: Index, device: Device) -> Waiting | None:
     """Something that waits and fits on the device; preferably what nothing is known to keep off it now."""
     name = device.spec.id
-    if name not in index.places or not state.takes_work(device.spec.node):
+    if name not in index.places or not state.puts_work_on(name):
         return None
     waiting = [*_jobs_for(state, index, device), *_sweeps_for(state, index, device)]
     return min(waiting, key=lambda each: (each[1] is not None, each[0].rank), default=None)

@@ -183,8 +183,9 @@ def _has_place(state: State, index: Index, job: Job, avoid: Mapping[str, float],
 def _fitting(state: State, index: Index, job: Job) -> Iterator[str]:
     for cls, members in index.members.items():
         if index.misfit(job.spec.resources, job.spec.work, cls) is None:
-            yield from (name for name in members if _may_take(state, job, state.devices[name].spec.node))
+            yield from (name for name in members if _may_take(state, job, name))
 
 
-def _may_take(state: State, job: Job, node: str) -> bool:
-    return state.takes_work(node) and fit.node_refusal(job.spec.resources, node) is None
+def _may_take(state: State, job: Job, device: str) -> bool:
+    node = state.devices[device].spec.node
+    return state.puts_work_on(device) and fit.node_refusal(job.spec.resources, node) is None

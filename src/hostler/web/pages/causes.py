@@ -27,6 +27,8 @@ ASKED = (
     events.PriorityChanged,
     events.NodeCordoned,
     events.NodeResumed,
+    events.DeviceCordoned,
+    events.DeviceResumed,
     events.AlertsSilenced,
     events.AlertsUnsilenced,
     events.AlertAcknowledged,
@@ -46,6 +48,7 @@ BAD = (
     events.NodeOverloaded,
     events.ResourceConstraint,
     events.BackpressureActivated,
+    events.DeviceCordoned,
     events.DeviceQuarantined,
     events.DeviceProved,
     events.StageResting,
@@ -182,7 +185,7 @@ def _threads(event: Event) -> Iterator[Thread]:
         event, events.NodeCordoned | events.NodeUnreachable | events.NodeLinked | events.BackpressureActivated
     ):
         yield "node", str(event.node)
-    if isinstance(event, events.DeviceQuarantined | events.DeviceProved):
+    if isinstance(event, events.DeviceQuarantined | events.DeviceProved | events.DeviceCordoned):
         yield "device", event.device
     if isinstance(event, events.JobRequeued | events.JobFailed):
         yield from (("against", device) for device in event.against)
@@ -241,6 +244,9 @@ RULES: Mapping[type, Rule] = {
     events.NodeCordoned: lambda event: (),
     events.NodeDrained: lambda event: (("node", event.node),),
     events.NodeResumed: lambda event: (("node", event.node),),
+    events.DeviceCordoned: lambda event: (),
+    events.DeviceDrained: lambda event: (("device", event.device),),
+    events.DeviceResumed: lambda event: (("device", event.device),),
     events.BackpressureReleased: lambda event: (("node", str(event.node)),),
     events.DeviceQuarantined: lambda event: (("against", event.device),),
     events.DeviceTrusted: lambda event: (("device", event.device),),

@@ -177,6 +177,8 @@ def _standing(node: NodeView, device: DeviceView) -> tuple[str, str | None]:
         return "away", node.trouble or "its node does not answer"
     if node.cordon is not None:
         return "barred", f"{node.cordon.state}: {node.cordon.why or 'nobody said why'}"
+    if device.cordon is not None:
+        return "barred", f"{device.cordon.state}: {device.cordon.why or 'no reason given'}"
     ban = device.quarantine or device.canary
     if ban is not None:
         return "barred", f"{ban.kind}: {ban.why}"
