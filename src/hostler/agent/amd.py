@@ -12,10 +12,10 @@ import re
 from functools import partial
 from typing import Any, Callable, Dict, Generator, Iterator, List, NamedTuple, Optional, Tuple
 
-from . import procs
 from .protocol import Json
 from .readings import MIB, MOST_PROCESSES, amount, json_in, member, number, sample, share, whole
 from .tools import Question, Talk, Tools
+from .users import process_of
 
 DRM = "/sys/class/drm"
 KFD = "/sys/class/kfd/kfd/topology/nodes"
@@ -160,7 +160,7 @@ class Amd:
                 device["processes"] = [self._process(pid, used) for pid, used in listed[:MOST_PROCESSES]]
 
     def _process(self, pid: int, used: Optional[int]) -> Json:
-        return {"pid": pid, "vram_bytes": used, "ours": procs.belongs_to(pid, self._tools.node.directory)}
+        return process_of(pid, used, self._tools.node.directory)
 
     def _placed(self, rows: Rows, folders: List[str]) -> Dict[int, Row]:
         """Rows by HIP's numbers. One whose device HIP does not count, or whose bus nobody knows, is left out."""

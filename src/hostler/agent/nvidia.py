@@ -6,10 +6,10 @@ import re
 from functools import partial
 from typing import Any, Dict, Generator, Iterator, List, Optional, Sequence, Set, Union
 
-from . import procs
 from .protocol import Json
 from .readings import MIB, MOST_PROCESSES, number, sample, share, whole
 from .tools import Question, Talk, Tools
+from .users import process_of
 from .visible import Slice
 
 PROGRAM = "nvidia-smi"
@@ -100,14 +100,8 @@ class Nvidia:
 
     def _processes(self, uuid: str, users: List[Row]) -> List[Json]:
         mine = [row for row in users if row["gpu_uuid"] == uuid][:MOST_PROCESSES]
-        return [
-            {
-                "pid": int(row["pid"]),
-                "vram_bytes": whole(number(row["used_memory"]), MIB),
-                "ours": procs.belongs_to(int(row["pid"]), self._tools.node.directory),
-            }
-            for row in mine
-        ]
+        directory = self._tools.node.directory
+        return [process_of(int(row["pid"]), whole(number(row["used_memory"]), MIB), directory) for row in mine]
 
 
 def device_rows(fields: Sequence[str], text: str) -> Iterator[Row]:

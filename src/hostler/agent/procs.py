@@ -103,6 +103,13 @@ def mark_of(pid: int, marks: Collection[bytes]) -> bytes:
     return next((each for each in _environ(pid).split(b"\0") if each in marks), b"")
 
 
+def variable_of(pid: int, name: str) -> Optional[str]:
+    """What a variable is set to in the environment of a process; None if it is not, or cannot be read."""
+    start = os.fsencode(name) + b"="
+    found = (each[len(start) :] for each in _environ(pid).split(b"\0") if each.startswith(start))
+    return next(map(os.fsdecode, found), None)
+
+
 def become_subreaper() -> None:
     """Orphaned descendants come to this process from now on, not to init."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1, "PR_SET_CHILD_SUBREAPER")

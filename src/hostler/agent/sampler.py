@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import List, Optional
+from functools import partial
+from typing import Callable, Dict, List, Optional
 
 from .devices import Devices, Make
 from .protocol import Json
@@ -26,6 +27,20 @@ class Sampler:
         for source in self._sources:
             source.refresh()
 
+    def read(self, on_read: Callable[[], None]) -> None:
+        """Ask now, whatever rest is left; ``on_read`` is called once all have answered, or failed to."""
+        open_ = {at: source for at, source in enumerate(self._sources) if source.is_there()}
+        if not open_:
+            on_read()
+        for at, source in list(open_.items()):
+            source.read(partial(self._on_answer, open_, at, on_read))
+
+    @staticmethod
+    def _on_answer(open_: Dict[int, Source], at: int, on_read: Callable[[], None]) -> None:
+        del open_[at]
+        if not open_:
+            on_read()
+
     def devices(self) -> List[Json]:
         """What is known of the devices now; one of which nothing is known, or nothing new, is left out."""
         known = (device for source in self._sources for device in source.devices())
@@ -45,18 +60,34 @@ class Source:
         self._failures = 0
         self._devices: List[Json] = []
         self._known_at = 0.0
+        self._readers: List[Callable[[], None]] = []
+
+    def is_there(self) -> bool:
+        """Whether there is a tool to ask."""
+        return self._make.is_there()
 
     def refresh(self) -> None:
-        """Ask, unless it is too early, nobody is there to ask, or what was asked before has not been answered."""
-        now = self._loop.monotonic()
-        if self._is_open or now < self._next_at or not self._make.is_there():
+        """Ask, unless it is too early, there is no tool to ask, or what was asked before has not been answered."""
+        if not self._is_open and self._loop.monotonic() >= self._next_at and self._make.is_there():
+            self._ask()
+
+    def read(self, on_read: Callable[[], None]) -> None:
+        """Ask, unless an answer is on its way; ``on_read`` is called when it has come. A tool that fails rests."""
+        if not self._is_open and self._failures and self._loop.monotonic() < self._next_at:
+            on_read()
             return
-        self._is_open, self._asked_at = True, now
-        self._tools.converse(self._make.samples(), self._on_answer)
+        self._readers.append(on_read)
+        if not self._is_open:
+            self._ask()
 
     def devices(self) -> List[Json]:
-        """The newest answer, unless it is old."""
-        return self._devices if self._loop.monotonic() - self._known_at < _FRESH_S else []
+        """The newest answer, unless it is old, with its age."""
+        age_s = self._loop.monotonic() - self._known_at
+        return [{**device, "age_s": age_s} for device in self._devices] if age_s < _FRESH_S else []
+
+    def _ask(self) -> None:
+        self._is_open, self._asked_at = True, self._loop.monotonic()
+        self._tools.converse(self._make.samples(), self._on_answer)
 
     def _on_answer(self, found: Optional[List[Json]]) -> None:
         now = self._loop.monotonic()
@@ -69,3 +100,6 @@ class Source:
             at = self._loop.wall()
             self._devices, self._known_at = [{**device, "at": at} for device in found], now
         self._next_at = now + min(rest_s, _LONGEST_REST_S)
+        readers, self._readers = self._readers, []
+        for on_read in readers:
+            on_read()

@@ -123,6 +123,7 @@ class Supervisor:
             "read": lambda request: self._tell(self._attempts.read(request)),
             "probe": self._probe,
             "prove": self._canaries.prove,
+            "sample": lambda request: self._sampler.read(self._tell_telemetry),
             "here": lambda request: None,
             "bye": lambda request: self._goodbye.let_go(),
             "shutdown": self._shutdown,
@@ -356,7 +357,7 @@ class Supervisor:
         connection.sent_seq = self._node.facts.acked
         connection.send(self._inventory())
         connection.send(self._telemetry())
-        self._sampler.refresh()
+        self._sampler.read(self._tell_telemetry)
 
     def _refuse(self, connection: Connection, reason: str) -> None:
         self._greeting.discard(connection)
@@ -578,9 +579,13 @@ class Supervisor:
             self._node.complain("cannot rotate agent.log: %s" % error.strerror)
         self._loop.call_later(_HOUSEKEEPING_S, self._housekeep)
 
-    def _send_telemetry(self) -> None:
+    def _tell_telemetry(self) -> None:
         if self._connection is not None:
             self._connection.send(self._telemetry())
+
+    def _send_telemetry(self) -> None:
+        self._tell_telemetry()
+        if self._connection is not None:
             self._sampler.refresh()
         self._loop.call_later(_TELEMETRY_S, self._send_telemetry)
 

@@ -72,7 +72,7 @@ class Visible:
         if index not in self._shown.get(kind, ()):
             return None
         if kind == "cuda" and self._slice is not None:
-            return {**sample, "utilization": None, "vram_used_bytes": None}
+            return {**sample, "utilization": None, "vram_used_bytes": None, "processes": None}
         return sample
 
     def bind(self, env: Dict[str, str], over: Mapping[str, Optional[str]]) -> None:

@@ -177,6 +177,10 @@ class AgentedNode(ABC):
         devices = [self._canaries.ask(number, order) for order in orders]
         await channel.send({"type": "prove", "id": number, "patience_s": PATIENCE_S, "devices": devices})
 
+    async def read_devices(self) -> None:
+        """Ask the agent to read its devices; the telemetry that follows has them."""
+        await self._open_channel().send({"type": "sample"})
+
     async def acknowledge(self, receipt: int) -> None:
         """Let the agent forget what is durable here."""
         channel = self._open_channel()

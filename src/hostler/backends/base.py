@@ -104,6 +104,14 @@ class ProvesDevices(Protocol):
 
 
 @runtime_checkable
+class ReadsDevices(Protocol):
+    """A backend whose node reads the use of its devices when it is asked."""
+
+    async def read_devices(self) -> None:
+        """Ask for a reading; it comes as telemetry. Must not wait for it."""
+
+
+@runtime_checkable
 class HangsUp(Protocol):
     """A backend whose link can be broken on purpose: what the node should hold is told anew after the reconnect."""
 

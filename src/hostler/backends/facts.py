@@ -25,12 +25,14 @@ from hostler.model.inputs import (
     Trouble,
     WorkerRefused,
 )
-from hostler.model.telemetry import DeviceTelemetry
+from hostler.model.telemetry import USERS_MOST, DeviceTelemetry, DeviceUser
 from hostler.model.work import DeviceKind
 
 Shape = TypeVar("Shape")
 
 EVIDENCE_MOST = 2048
+WORD_MOST = 64
+"""Characters of a name that a node tells."""
 """Characters; an agent sends no more."""
 WHY_MOST = 300
 """Characters of what cannot be understood."""
@@ -58,7 +60,7 @@ def checked(shape: type[Shape], values: Facts) -> Shape:
 def link_up_of(node: str, hello: Facts) -> LinkUp:
     """What an agent has, by its opening words. Raises `KeyError`, `ValidationError`."""
     names = ("agent", "incarnation", "boot", "attempts", "chunks")
-    return checked(LinkUp, {"node": node, **{name: hello[name] for name in names}})
+    return checked(LinkUp, {"node": node, "reads_devices": True, **{name: hello[name] for name in names}})
 
 
 def input_of(node: str, fact: Facts) -> Input:
@@ -115,15 +117,35 @@ def _device(told: Facts) -> DeviceTelemetry:
         utilization=utilization if utilization is not None and utilization <= 1 else None,
         vram_used_gb=_gigabytes(told.get("vram_used_bytes")),
         temperature_c=_number(told.get("temperature_c")),
-        foreign=_foreign(told.get("processes")),
+        age_s=_number(told.get("age_s")) or 0.0,
+        users=_users(told.get("processes")),
     )
 
 
-def _foreign(listed: object) -> int | None:
-    """How many of these processes are known to be somebody else's; unknown if nobody listed any."""
+def _users(listed: object) -> tuple[DeviceUser, ...] | None:
+    """The processes of a device; `None` if they are not listed."""
     if not isinstance(listed, list):
         return None
-    return sum(isinstance(each, dict) and each.get("ours") is False for each in listed)
+    return tuple(_user(each) for each in listed[:USERS_MOST] if isinstance(each, dict))
+
+
+def _user(told: Facts) -> DeviceUser:
+    pid, ours = told.get("pid"), told.get("ours")
+    return DeviceUser(
+        pid=pid if type(pid) is int and 0 <= pid < 2**31 else 0,
+        name=_word(told.get("name")),
+        user=_word(told.get("user")),
+        vram_gb=_gigabytes(told.get("vram_bytes")),
+        ours=ours if isinstance(ours, bool) else None,
+        attempt=_word(told.get("attempt")),
+    )
+
+
+def _word(told: object) -> str | None:
+    """A short printable text; `None` for anything else."""
+    if not isinstance(told, str) or not told:
+        return None
+    return "".join(each if each.isprintable() else "?" for each in told[:WORD_MOST])
 
 
 def _number(value: object) -> float | None:

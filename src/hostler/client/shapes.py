@@ -243,6 +243,7 @@ class BanView(TypedDict):
 
     kind: Literal[
         "cordon",
+        "foreign use",
         "pause",
         "quarantine",
         "canary",
@@ -553,6 +554,7 @@ class DeviceView(TypedDict):
     quarantine: BanView | None
     canary: BanView | None
     cordon: CordonView | None
+    foreign_use: ForeignUseView | None
     held: list[HoldView]
 
 
@@ -674,6 +676,15 @@ class FleetView(TypedDict):
     pace: Pace
     sweeps: list[SweepView]
     configs: list[ConfigPace]
+
+
+class ForeignUseView(TypedDict):
+    """Who uses a device beside the work that is placed there."""
+
+    kind: Literal["others", "leftover"]
+    since: float
+    who: str
+    vram_gb: float | None
 
 
 class Goal(TypedDict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from hostler.core import cordons, gates, leases, pools
+from hostler.core import cordons, foreign_use, gates, leases, pools
 from hostler.core.care import effects as care
 from hostler.core.changes import changes_of
 from hostler.core.gangs import partners
@@ -194,7 +194,8 @@ def _to_others(state: State, index: Index, job: Job, device: Device) -> Verdict:
         return Verdict(
             gate=None if job.attempt else Gate.LINK, says=f"out of reach: {node.trouble or 'its node does not answer'}"
         )
-    held_back = cordons.gate(state, name) if job.id in state.sweeps else None
+    used = foreign_use.gate(state, index, device, job.spec.resources)
+    held_back = cordons.gate(state, name) or used if job.id in state.sweeps else None
     if held_back is None and job.id in state.sweeps and not device.chunks:
         held_back = trust.gate(state, name, index.now) or care.blocked(state, node.spec.name, job.spec.work)
     if held_back is not None:
@@ -204,7 +205,7 @@ def _to_others(state: State, index: Index, job: Job, device: Device) -> Verdict:
     taken = device.attempts and job.id in state.sweeps
     says = busy(device)
     if not says:
-        closed = cordons.gate(state, name) or trust.gate(state, name, index.now)
+        closed = cordons.gate(state, name) or used or trust.gate(state, name, index.now)
         says = "free" if closed is None else str(closed)
     return Verdict(gate=Gate.TAKEN if taken else None, says=says)
 

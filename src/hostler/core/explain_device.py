@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from hostler.core import accounts, cordons, gates, views
+from hostler.core import accounts, cordons, foreign_use, gates, views
 from hostler.core.care import effects, views as care
 from hostler.core.gangs import partners
 from hostler.core.held import held
@@ -17,7 +17,7 @@ from hostler.core.uses import Group
 from hostler.model.errors import NotFound
 from hostler.model.fleet import Link
 from hostler.model.views import DeviceExplanation, DeviceView
-from hostler.model.work import WorkKind
+from hostler.model.work import ANYWHERE, WorkKind
 from hostler.policy.fit import Gate
 
 BEHIND = "behind others"
@@ -59,7 +59,8 @@ def _summary(state: State, index: Index, device: Device, waiting: dict[str, int]
         return f"is in the fleet no more and {has}"
     if node.link is not Link.UP:
         return f"{has}; {node.spec.name} is out of reach: {node.trouble or 'it does not answer'}"
-    refused = cordons.gate(state, name) or trust.gate(state, name, index.now)
+    used = foreign_use.gate(state, index, device, ANYWHERE)
+    refused = cordons.gate(state, name) or used or trust.gate(state, name, index.now)
     if refused is not None:
         return f"{has}: {refused.why.removeprefix(f'{name} ')}"
     if count:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hostler.core import cordons, pools
+from hostler.core import cordons, foreign_use, pools
 from hostler.core.care import effects as care
 from hostler.core.forecast import prediction
 from hostler.core.index import Index, group_of
@@ -41,7 +41,11 @@ def refusal(state: State, index: Index, job: Job, device: Device) -> Refusal | N
 
 def refusal_now(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
     """What keeps a waiting job off a device of a class that it fits on."""
-    return standing_refusal(state, index, job, device) or full(state, index, job, device)
+    return (
+        standing_refusal(state, index, job, device)
+        or foreign_use.unread(state, index, device)
+        or full(state, index, job, device)
+    )
 
 
 def standing_refusal(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
@@ -60,6 +64,7 @@ def standing_refusal(state: State, index: Index, job: Job, device: Device) -> Re
         return Refusal(gate=Gate.RESERVED, why=f"{device.spec.id} is kept for {kept_for}")
     return (
         pools.gate(state, index, device, job.spec.resources)
+        or foreign_use.gate(state, index, device, job.spec.resources)
         or trust.gate(state, device.spec.id, index.now)
         or trust.retry_gate(job, index.sites[device.spec.id], index.now)
         or care.blocked(state, device.spec.node, job.spec.work)

@@ -219,6 +219,10 @@ class Index:
     metered: Metered = field(default_factory=Metered)
     watching: Watching = field(default_factory=Watching)
     """What the rules of alerts measured last. Volatile."""
+    left_at: dict[str, float] = field(default_factory=dict)
+    """When work last left a device. Volatile."""
+    unread: dict[str, None] = field(default_factory=dict)
+    """Nodes whose devices must be read before what waits for them is decided. Volatile."""
     pools: PoolSight = field(default_factory=PoolSight)
     """What was last seen of nodes that are pools. Volatile."""
     devices_at: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
@@ -514,6 +518,7 @@ class Index:
             load, device = self.loads[name], state.devices[name]
             load.attempts_s = load.attempts_s - (attempt.predicted_s or 0.0) if device.attempts else 0.0
             load.attempts_unknown -= attempt.predicted_s is None
+            self.left_at[name] = self.now
         self._use(state, job, attempt, -1)
 
     def _use(self, state: State, job: Job, attempt: Attempt, sign: int) -> None:

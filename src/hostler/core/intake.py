@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import artifacts, draining, fetching, judging, notes, past, pools, restoring, sweeping
+from hostler.core import artifacts, draining, fetching, foreign_use, judging, notes, past, pools, restoring, sweeping
 from hostler.core.access import intake as access
 from hostler.core.alerting import intake as alerting
 from hostler.core.care import intake as care
@@ -147,6 +147,7 @@ def _link_up(state: State, index: Index, given: inputs.LinkUp, emit: Emit) -> No
     for name in shrunk:
         review_sweep(state, index, state.jobs[name], emit)
     draining.back(state, given, emit)
+    foreign_use.linked(index, given.node, given.reads_devices)
     emit(
         events.NodeLinked(
             node=given.node,

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hostler.core import accounts, decide, draining, intake, orders, past, planning, reclaiming, sweeping
+from hostler.core import accounts, decide, draining, foreign_use, intake, orders, past, planning, reclaiming, sweeping
 from hostler.core.alerting import decide as alerting
 from hostler.core.apply import apply
 from hostler.core.care.decide import review
@@ -17,7 +17,7 @@ from hostler.core.loop.decide import populate
 from hostler.core.rebuilding import rebuilt
 from hostler.core.state import State
 from hostler.core.trust import canary, decide as trust
-from hostler.model.commands import Command
+from hostler.model.commands import Command, ReadDevices
 from hostler.model.errors import CorruptState, HostlerError, IllegalTransition
 from hostler.model.events import Entry, Event, JobsLeft, subject
 from hostler.model.inputs import Input
@@ -91,6 +91,7 @@ class Core:
         answers = [self._take(given, emit) for given in inputs]
         self._decide(emit)
         commands.extend(orders.prove(self.state, device) for device in canary.due(self.state, self.index))
+        commands.extend(ReadDevices(node=name) for name in foreign_use.due(self.state, self.index))
         question = planning.due(self.state, self.index)
         if question is not None:
             commands.append(question)

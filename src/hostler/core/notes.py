@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hostler.core import cordons, gates
+from hostler.core import cordons, foreign_use, gates
 from hostler.core.index import Index
 from hostler.core.state import Job, State
 from hostler.core.stuck import never_on
@@ -106,8 +106,13 @@ def _hold(state: State, index: Index, job: Job, name: str) -> Refusal | None:
     if node.link is not Link.UP:
         why = f"{node.spec.name} is out of reach: {node.trouble or 'it does not answer'}"
         return Refusal(gate=Gate.LINK, why=why)
-    excluded = fit.node_refusal(job.spec.resources, node.spec.name)
-    return excluded or gates.in_place(job, node.spec) or cordons.gate(state, name) or trust.gate(state, name, index.now)
+    return (
+        fit.node_refusal(job.spec.resources, node.spec.name)
+        or gates.in_place(job, node.spec)
+        or cordons.gate(state, name)
+        or foreign_use.gate(state, index, state.devices[name], job.spec.resources)
+        or trust.gate(state, name, index.now)
+    )
 
 
 def _no_such_kind(state: State, job: Job, said: Sequence[tuple[Refusal, int]]) -> str | None:

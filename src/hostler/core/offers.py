@@ -76,7 +76,9 @@ def _for_whom_it_is_kept(state: State, index: Index, device: Device) -> list[Off
     job = state.jobs[index.reserved[device.spec.id]]
     if job.state is not JobState.PENDING or job.not_before > index.now or index.blocked.get(job.id):
         return []
-    if gates.refusal(state, index, job, device) is not None:
+    refused = gates.refusal(state, index, job, device)
+    if refused is not None:
+        look_again(index, device, refused)
         return []
     return [Offer(job=job, group=group_of(job), others=partners(state, index, job, device))]
 
@@ -94,10 +96,12 @@ def has_room(state: State, index: Index, device: Device) -> bool:
 
 
 def look_again(index: Index, device: Device, refused: Refusal) -> None:
-    """What only time keeps off a device is tried when that time is over."""
+    """What only time keeps off a device is tried when that is over, and what a reading keeps off, when it is read."""
     if refused.gate is Gate.STAGGER:
         use, limits = index.nodes[device.spec.node], index.sites[device.spec.id].node.limits
         index.look_again(device.spec.id, (use.started_at or index.now) + limits.stagger_s)
+    elif refused.gate is Gate.READING:
+        index.unread[device.spec.node] = None
 
 
 def goes_away(node: NodeSpec) -> bool:

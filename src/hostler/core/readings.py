@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
-from hostler.core import cordons, shown, tally
+from hostler.core import cordons, foreign_use, shown, tally
 from hostler.core.alerting import learners
 from hostler.core.care import effects, views as care
 from hostler.core.index import Index
@@ -243,5 +243,10 @@ def _trainings(state: State, index: Index) -> Iterator[RlReading]:
 
 
 def _bans(state: State, index: Index) -> dict[str, int]:
-    every = [*cordons.bans(state), *trust.lasting(state, index.now), *shown.of_scheduler(state, index)]
+    every = [
+        *cordons.bans(state),
+        *foreign_use.bans(state, index),
+        *trust.lasting(state, index.now),
+        *shown.of_scheduler(state, index),
+    ]
     return dict(Counter(each.kind for each in every))

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hostler.core import accounts, cordons, forecast
+from hostler.core import accounts, cordons, forecast, foreign_use
 from hostler.core.alerting import views as alerting
 from hostler.core.care import views as care
 from hostler.core.index import Index
@@ -99,6 +99,7 @@ def bans(state: State, index: Index) -> Sequence[BanView]:
     """Everything that is held back or put first for a while: by whom, why, until when."""
     return [
         *cordons.bans(state),
+        *foreign_use.bans(state, index),
         *pausing.bans(state),
         *trust.bans(state, index.now),
         *of_scheduler(state, index),

@@ -7,7 +7,7 @@ attributes hang together: change one by hand and `validate()` will object.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any
+from typing import Any, Literal
 
 from hostler.core.access.state import Access
 from hostler.core.alerting.state import Alerts
@@ -234,6 +234,17 @@ class Spent:
     unpriced_s: float = 0.0
 
 
+@record
+class ForeignUse:
+    """Use of a device by others, as it was first read."""
+
+    kind: Literal["others", "leftover"]
+    """`leftover`: processes of an attempt that has ended."""
+    who: str
+    vram_gb: float | None
+    since: float
+
+
 @entity
 class State:
     """The whole. `at` is the time of the newest event, `seq` its number."""
@@ -277,6 +288,8 @@ class State:
     """By node."""
     device_cordons: dict[str, Cordon] = field(default_factory=dict)
     """By device: those of single devices."""
+    foreign_use: dict[str, ForeignUse] = field(default_factory=dict)
+    """By device: what others use."""
     lying: dict[str, dict[str, None]] = field(default_factory=dict)
     """By node with files of its own: datasets and models that lie there, the newest last."""
     batches: dict[str, Batch] = field(default_factory=dict)
@@ -293,8 +306,17 @@ class State:
         return self.nodes[node].link is Link.UP and node not in self.cordons
 
     def puts_work_on(self, device: str) -> bool:
-        """The same of a device: neither its node nor the device itself may be cordoned."""
-        return device not in self.device_cordons and self.takes_work(self.devices[device].spec.node)
+        """The same of a device: neither its node nor the device itself may be cordoned, nor used by others."""
+        if device in self.device_cordons or self._is_left_to_others(device):
+            return False
+        return self.takes_work(self.devices[device].spec.node)
+
+    def _is_left_to_others(self, device: str) -> bool:
+        use = self.foreign_use.get(device)
+        if use is None:
+            return False
+        rule = self.nodes[self.devices[device].spec.node].spec.foreign_use
+        return rule == "wait" or (rule == "share" and use.kind == "leftover")
 
     def is_cordoned(self, device: str) -> bool:
         """Whether nothing new is put on a device because a person wants that, or its node is about to go."""

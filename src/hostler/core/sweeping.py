@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import gates, pools
+from hostler.core import foreign_use, gates, pools
 from hostler.core.care import effects as care
 from hostler.core.index import Index
 from hostler.core.ledger import Interval
@@ -54,6 +54,9 @@ def best(state: State, index: Index, device: Device) -> Sweep | None:
         return None  # a device that is at work on one goes on with it
     candidates = [job for job in _open_sweeps(state, index) if _may(state, index, job, device)]
     if not candidates or pools.gate(state, index, device) is not None:  # asked last: it looks at all slots of a pool
+        return None
+    if not is_at_one(index, device) and foreign_use.unread(state, index, device) is not None:
+        index.unread[device.spec.node] = None
         return None
     first = min(candidates, key=lambda job: (-job.priority, index.attained_s[job.id], job.number))
     return state.sweeps[first.id]
@@ -189,6 +192,8 @@ def _open_sweeps(state: State, index: Index) -> Iterator[Job]:
 def _may(state: State, index: Index, job: Job, device: Device) -> bool:
     if device.spec.id in state.sweeps[job.id].barred or not index.suits(job, device.spec.id):
         return False
+    if foreign_use.gate(state, index, device, job.spec.resources) is not None:
+        return False
     return WorkKind.SWEEP not in state.rules.cost.max_price_per_h or gates.misfit(state, index, job, device) is None
 
 
@@ -231,7 +236,7 @@ def _idle(state: State, index: Index) -> Iterator[Device]:
         device = state.devices[name]
         is_free = not device.chunks and not device.attempts and name not in index.reserved
         may = care.blocked(state, device.spec.node, WorkKind.SWEEP) is None and pools.gate(state, index, device) is None
-        if is_free and may:
+        if is_free and may and foreign_use.unread(state, index, device) is None:
             yield device
 
 

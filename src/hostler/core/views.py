@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
-from hostler.core import cordons, leases, pools
+from hostler.core import cordons, foreign_use, leases, pools
 from hostler.core.alerting import views as alerting
 from hostler.core.care import views as care
 from hostler.core.held import holds
@@ -208,6 +208,7 @@ def device_view(state: State, index: Index, device: Device) -> DeviceView:
         quarantine=trust.quarantine(state, device.spec.id, index.now),
         canary=trust.canary(state, device.spec.id, index.now),
         cordon=cordons.of_device(state, device.spec.id),
+        foreign_use=foreign_use.view(state, index, device.spec.id),
         held=tuple(holds(state, device)),
         **care.device_facts(state, index, device.spec),
     )

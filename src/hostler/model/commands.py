@@ -145,6 +145,13 @@ class Prove:
 
 
 @record
+class ReadDevices:
+    """Read the memory and the processes of a node's devices now; the answer is `Telemetry`."""
+
+    node: str
+
+
+@record
 class Discard:
     """Forget an attempt's directory on its node."""
 
@@ -198,7 +205,20 @@ class Keep:
 
 
 NodeCommand = (
-    Launch | Stop | Lend | Recall | Trim | CloseWorker | Discard | Collect | Secure | Clear | Keep | Prove | LetGo
+    Launch
+    | Stop
+    | Lend
+    | Recall
+    | Trim
+    | CloseWorker
+    | Discard
+    | Collect
+    | Secure
+    | Clear
+    | Keep
+    | Prove
+    | LetGo
+    | ReadDevices
 )
 """What a backend does on a node."""
 

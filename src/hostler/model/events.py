@@ -41,6 +41,8 @@ from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet_events import (
     DeviceCordoned as DeviceCordoned,
     DeviceDrained as DeviceDrained,
+    DeviceFreed as DeviceFreed,
+    DeviceInUse as DeviceInUse,
     DeviceProved as DeviceProved,
     DeviceQuarantined as DeviceQuarantined,
     DeviceResumed as DeviceResumed,
@@ -495,6 +497,8 @@ FleetEvent = (
     | NodeDrained
     | NodeResumed
     | DeviceCordoned
+    | DeviceFreed
+    | DeviceInUse
     | DeviceDrained
     | DeviceResumed
     | DeviceQuarantined

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -107,6 +107,10 @@ class NodeSpec:
     """How long what it runs stays its own while it is out of reach; `None`: for ever."""
     labels: Mapping[LabelName, LabelValue] = field(default_factory=dict)
     """Its owner's words about it, which work may ask for."""
+    foreign_use: Literal["wait", "share", "ignore"] = "wait"
+    """What is placed on GPUs that others use: nothing, what fits beside them, or whatever comes."""
+    yield_to_others: bool = False
+    """Whether work that can be stopped without loss leaves a GPU when others begin to use it."""
     pool: Pool | None = None
     """Of a part of a cluster, whose own scheduler gives its devices out; `None`: a machine."""
 

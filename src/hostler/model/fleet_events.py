@@ -70,6 +70,26 @@ class NodeResumed:
 
 
 @record
+class DeviceInUse:
+    """Others use a device, by a reading of its memory and processes."""
+
+    kind: Literal["device.in_use"] = "device.in_use"
+    device: str
+    use: Literal["others", "leftover"]
+    """`leftover`: processes of an attempt that has ended."""
+    who: str
+    vram_gb: float | None
+
+
+@record
+class DeviceFreed:
+    """Others do not use a device any more."""
+
+    kind: Literal["device.freed"] = "device.freed"
+    device: str
+
+
+@record
 class DeviceCordoned:
     """A person wants nothing new put on a device; recorded again for another reason or end, or for a drain."""
 

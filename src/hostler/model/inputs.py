@@ -104,6 +104,8 @@ class LinkUp:
     boot: str | None
     attempts: tuple[str, ...]
     chunks: tuple[str, ...]
+    reads_devices: bool = False
+    """Whether the agent reads the use of its devices when it is asked (`ReadDevices`)."""
 
 
 @record

@@ -6,6 +6,24 @@ from enum import IntEnum
 
 from hostler.model.record import record
 
+USERS_MOST = 32
+"""Processes of one device that are kept."""
+
+
+@record
+class DeviceUser:
+    """A process that uses a device."""
+
+    pid: int
+    name: str | None = None
+    user: str | None = None
+    """The name of its owner on the node."""
+    vram_gb: float | None = None
+    ours: bool | None = None
+    """Whether the node's agent started it; `None`: no such process can be seen there."""
+    attempt: str | None = None
+    """The attempt that it belongs to."""
+
 
 @record
 class DeviceTelemetry:
@@ -15,8 +33,10 @@ class DeviceTelemetry:
     """Share of the time in which it computed something, 0..1."""
     vram_used_gb: float | None = None
     temperature_c: float | None = None
-    foreign: int | None = None
-    """Processes on it that are not Hostler's, as far as they were told of."""
+    age_s: float = 0.0
+    """How long ago that was measured."""
+    users: tuple[DeviceUser, ...] | None = None
+    """The processes on it; `None`: they are unknown."""
 
 
 class Level(IntEnum):

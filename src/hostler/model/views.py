@@ -179,6 +179,7 @@ class PressureView:
 
 BanKind: TypeAlias = Literal[
     "cordon",
+    "foreign use",
     "pause",
     "quarantine",
     "canary",
@@ -207,6 +208,19 @@ class BanView:
     since: float | None
     until: float | None
     """`None`: until what `why` says is over, or its sweep is tried again."""
+
+
+@record
+class ForeignUseView:
+    """Who uses a device beside the work that is placed there."""
+
+    kind: Literal["others", "leftover"]
+    """`leftover`: processes of an attempt that has ended."""
+    since: float
+    who: str
+    """The processes and their owners, as they were read last."""
+    vram_gb: float | None
+    """The memory they take; `None`: unknown."""
 
 
 @record
@@ -279,6 +293,8 @@ class DeviceView:
     """What keeps it out until its canary has given the right answer; `None` where it has, or has none."""
     cordon: CordonView | None = None
     """That a person wants nothing new put on this very device."""
+    foreign_use: ForeignUseView | None = None
+    """Who else uses it; `None`: no use by others is known."""
     held: tuple[HoldView, ...] = ()
     """What it has, in the order in which that is done."""
 

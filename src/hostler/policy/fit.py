@@ -60,6 +60,8 @@ class Gate(StrEnum):
     SURVIVAL = "survival"
     LINK = "link"
     CORDON = "cordon"
+    FOREIGN = "in use by others"
+    READING = "reading of its use"
     CLUSTER = "cluster queue"
     OPTIONS = "cluster options"
     FOLDER = "shared folder"

@@ -17,6 +17,7 @@ from hostler.backends.base import (
     KeepsReports,
     LetsGo,
     ProvesDevices,
+    ReadsDevices,
     Releases,
     Report,
     RunsChunks,
@@ -34,6 +35,7 @@ from hostler.model.commands import (
     LetGo,
     NodeCommand,
     Prove,
+    ReadDevices,
     Recall,
     Secure,
     Stop,
@@ -193,6 +195,8 @@ class Link:
             await backend.stop([command.attempt for command in group], group[0].reason)
         elif kind is Prove and isinstance(backend, ProvesDevices):
             await backend.prove([command.order for command in group])
+        elif kind is ReadDevices and isinstance(backend, ReadsDevices):
+            await backend.read_devices()
         elif kind is LetGo and isinstance(backend, LetsGo):
             await backend.let_go()
         elif kind is Discard and isinstance(backend, KeepsFolders):

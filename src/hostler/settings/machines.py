@@ -36,6 +36,8 @@ def node_spec(node: Node) -> NodeSpec:
         env=node_env(node),
         provider=node.provider,
         labels=node.labels,
+        foreign_use=node.foreign_use,
+        yield_to_others=node.yield_to_others,
         ephemeral=node.ephemeral,
         lifetime_s=node.lifetime_s,
         price_per_h=node.price_per_h,

@@ -148,6 +148,12 @@ class NodeClass(Section):
     gpus: Literal["auto", "none"] | GpuChoice | Annotated[tuple[Gpus, ...], Field(min_length=1)] = "auto"
     """`auto` uses the GPUs that the node's probe finds, `none` leaves them alone, `{only: [1]}` or `{exclude: [0]}`
     chooses among them. A virtual node lists its own."""
+    foreign_use: Literal["wait", "share", "ignore"] = "wait"
+    """What is placed on a GPU that others use, by its memory and processes: with `wait` nothing, with `share` what fits
+    beside them by its `vram_gb`, with `ignore` whatever comes. What an ended attempt left there holds it except with
+    `ignore`. Of a cluster, whose own scheduler gives its GPUs out, it is not looked at."""
+    yield_to_others: bool = False
+    """Whether self-play, and jobs that save checkpoints, leave a GPU when others begin to use it."""
     python: Annotated[str, Field(min_length=1)] | None = None
     """The interpreter that `{python}` stands for, and that runs the agent; by default the one that runs Hostler, and
     elsewhere `python3`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from hostler.core import foreign_use
 from hostler.core.care import decide, steer
 from hostler.core.care.decide import Emit
 from hostler.core.care.state import Heard, HeardDevice
@@ -33,7 +34,9 @@ def telemetry(state: State, index: Index, given: Telemetry, emit: Emit) -> None:
     decide.judge_node(state, index, given.node, emit)
     for spec in state.nodes[given.node].spec.devices:
         device, told = state.devices[spec.id], given.devices.get(spec.id, NOTHING)
-        steer.steer(state, index, device, _heard_device(index, heard, spec.id), told, emit)
+        known = _heard_device(index, heard, spec.id)
+        foreign_use.heard(state, index, device, known, told, emit)
+        steer.steer(state, index, device, known, told, emit)
 
 
 def _note(state: State, index: Index, heard: Heard, given: Telemetry) -> None:

@@ -6,6 +6,7 @@ from dataclasses import field
 
 from hostler.model.record import entity, record
 from hostler.model.telemetry import Signal
+from hostler.policy.foreign_use import Use
 from hostler.policy.pressure import Point
 from hostler.policy.utilization import Controller, Watch
 
@@ -45,6 +46,14 @@ class HeardDevice:
     """What kind of work it had then."""
     controller: Controller = field(default_factory=Controller)
     watch: Watch = field(default_factory=Watch)
+    read_at: float | None = None
+    """When its memory and processes were last read on this link; `None`: they have not been."""
+    use: Use | None = None
+    """Its use by others, as that was last read."""
+    suspected_at: float | None = None
+    """Since when there seems to be some, where one reading is not enough."""
+    clear_at: float | None = None
+    """Since when none is seen, where it counts as used still."""
 
 
 @entity
@@ -63,5 +72,9 @@ class Heard:
     devices: dict[str, HeardDevice] = field(default_factory=dict)
     room_gb: float | None = None
     """What of its disk was free and kept for nobody, when that was last more than before."""
+    reads_devices: bool = False
+    """Whether it reads its devices when it is asked."""
+    asked_at: float | None = None
+    """When it was last asked."""
     armed: bool = False
     """Whether it is noted to look whether the node has fallen silent."""

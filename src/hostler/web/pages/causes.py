@@ -49,6 +49,7 @@ BAD = (
     events.ResourceConstraint,
     events.BackpressureActivated,
     events.DeviceCordoned,
+    events.DeviceInUse,
     events.DeviceQuarantined,
     events.DeviceProved,
     events.StageResting,
@@ -185,7 +186,7 @@ def _threads(event: Event) -> Iterator[Thread]:
         event, events.NodeCordoned | events.NodeUnreachable | events.NodeLinked | events.BackpressureActivated
     ):
         yield "node", str(event.node)
-    if isinstance(event, events.DeviceQuarantined | events.DeviceProved | events.DeviceCordoned):
+    if isinstance(event, events.DeviceQuarantined | events.DeviceProved | events.DeviceCordoned | events.DeviceInUse):
         yield "device", event.device
     if isinstance(event, events.JobRequeued | events.JobFailed):
         yield from (("against", device) for device in event.against)
@@ -247,6 +248,8 @@ RULES: Mapping[type, Rule] = {
     events.DeviceCordoned: lambda event: (),
     events.DeviceDrained: lambda event: (("device", event.device),),
     events.DeviceResumed: lambda event: (("device", event.device),),
+    events.DeviceInUse: lambda event: (),
+    events.DeviceFreed: lambda event: (("device", event.device),),
     events.BackpressureReleased: lambda event: (("node", str(event.node)),),
     events.DeviceQuarantined: lambda event: (("against", event.device),),
     events.DeviceTrusted: lambda event: (("device", event.device),),
