@@ -304,6 +304,7 @@ def test_an_agent_of_an_allocation_keeps_what_its_cluster_chose(tmp_path: Path) 
         hello,
         {"type": "probe", "id": 1},
         {"type": "launch", "attempts": [wanted]},
+        idle_s=PATIENCE_S,
         patch=f"from hostler.agent import tools; tools.Tools.__init__.__defaults__ = ({PATIENCE_S},)",
         PATH=path,
         CUDA_VISIBLE_DEVICES="GPU-cc",

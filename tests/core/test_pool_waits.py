@@ -10,7 +10,7 @@ from hostler.core.explain import explain_job
 from hostler.core.views import queue_rows
 from hostler.model import commands, events, inputs
 from hostler.model.pools import BatchTask, SlotPhase, SlotSeen
-from hostler.model.work import JobState
+from hostler.model.work import JobState, Resources
 from tests.core.builders import Driver, ended, fleet, link_up, node, replayed, script, sweep
 
 from .test_pools import HOUR, held, linked, pool, seen, started
@@ -29,7 +29,7 @@ def recalls(world: Driver) -> list[str]:
 @pytest.mark.parametrize("way", WAYS)
 def test_what_the_cluster_has_not_begun_goes_elsewhere(way: inputs.CordonNode) -> None:
     world = linked(pool())
-    world.submit(script(), script())
+    world.submit(script(), script(resources=Resources(device="any")))  # it may go to a node without GPUs
     world.tell(inputs.Launched(attempts=("j1.1", "j2.1")), started("j1.1"))
     world.tell(way)
     assert stops(world) == ["j2.1"], "what runs, runs on"

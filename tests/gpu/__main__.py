@@ -50,14 +50,15 @@ def main(names: Sequence[str]) -> int:
         print("gpu: failed: no check can run: nvidia-smi lists no card, or CUDA_VISIBLE_DEVICES hides them all")
         return 1
     signal.signal(signal.SIGALRM, _time_is_over)
-    signal.setitimer(signal.ITIMER_REAL, float(os.environ.get("GPU_CHECKS_S", ALL_S)))
     results: list[Result] = []
     try:
+        signal.setitimer(signal.ITIMER_REAL, float(os.environ.get("GPU_CHECKS_S", str(ALL_S))))
         with tempfile.TemporaryDirectory(prefix="hostler-gpu-") as folder, a_world(Path(folder), machine) as world:
             play(checks, world, results)
     except TimeIsOver:
-        print("gpu: the time of all checks is over", flush=True)
-        results += [Result(each.__name__, "skipped", "no time left", 0.0) for each in checks[len(results) :]]
+        for check in checks[len(results) :]:
+            results.append(Result(_name(check), "skipped", "the time of all checks was over", 0.0))
+            print(line_of(results[-1]), flush=True)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
     line, status = verdict(results)
@@ -68,7 +69,7 @@ def main(names: Sequence[str]) -> int:
 def play(checks: Sequence[Check], world: World, results: list[Result]) -> None:
     """Play checks in their order; what becomes of each is printed at once and added to the results."""
     for check in checks:
-        began, name = time.monotonic(), check.__name__.replace("_", " ")
+        began, name = time.monotonic(), _name(check)
         try:
             outcome = Result(name, "ok", check(world), 0.0)
         except Skipped as reason:
@@ -81,6 +82,10 @@ def play(checks: Sequence[Check], world: World, results: list[Result]) -> None:
             outcome = Result(name, "failed", f"{type(error).__name__}: {error}", 0.0)
         results.append(outcome._replace(seconds=time.monotonic() - began))
         print(line_of(results[-1]), flush=True)
+
+
+def _name(check: Check) -> str:
+    return check.__name__.replace("_", " ")
 
 
 def _time_is_over(number: int, frame: FrameType | None) -> None:

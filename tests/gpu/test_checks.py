@@ -15,6 +15,7 @@ from tests.agent.toolbox import put
 from tests.gpu.counting import LEAST_RUN, Outcome, Result, line_of, verdict
 from tests.gpu.machine import look
 from tests.integration.conftest import WHOLE_RUN_S, kill_below
+from tests.patience import PATIENCE_S
 from tests.test_tiers import REPOSITORY
 
 UUIDS = ("GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", "GPU-5a5a0000-0000-4106-c12f-20bd9faed9f6")
@@ -96,7 +97,8 @@ def test_a_machine_whose_driver_does_not_answer_still_has_a_gpu(
 
 def run(tmp_path: Path, *names: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """`python -m tests.gpu`, on what the environment makes of this machine; nothing of it is left running."""
-    made = {**os.environ, "TMPDIR": str(tmp_path), **environ}
+    bounds = {"GPU_CHECKS_S": str(2 * PATIENCE_S), "GPU_WAIT_S": str(PATIENCE_S)}
+    made = {**os.environ, "TMPDIR": str(tmp_path), **bounds, **environ}
     try:
         return subprocess.run(
             [sys.executable, "-m", "tests.gpu", *names],
@@ -165,6 +167,14 @@ def test_checks_of_binding_fail_where_the_driver_shows_another_card(tmp_path: Pa
     assert (found["binding"], found["environment"]) == ("failed", "failed")
     assert (found["detection"], found["proof"], found["hiding"]) == ("ok", "ok", "ok")
     assert len(found) == LEAST_RUN + 1
+
+
+@needs_compiler
+def test_checks_that_have_no_time_left_are_skipped_and_not_passed(tmp_path: Path) -> None:
+    ended = run(tmp_path, *PLAYED, **{**fake_cards(tmp_path), "GPU_CHECKS_S": "0.001"})
+    assert ended.returncode == 1
+    assert set(lines(ended).values()) == {"skipped"}
+    assert "the time of all checks was over" in ended.stdout
 
 
 @pytest.mark.long
