@@ -13,9 +13,9 @@ from typing import Any, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Se
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _SIGNALS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
-_LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _KILL_PASSES = 5
-_PERMANENT = frozenset(
+PERMANENT = frozenset(
     (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
 )
 _INTERPRETER = re.compile(r"(?:python[\d.]*|pypy[\d.]*|bash|sh|dash|zsh|node|perl|Rscript|julia|ruby)")
@@ -155,7 +155,7 @@ def spawn(
     except OSError as error:
         programs.forget()
         # The system says the same of an output that cannot be opened.
-        permanent = error.errno in _PERMANENT and os.path.isdir(os.path.dirname(streams.err))
+        permanent = error.errno in PERMANENT and os.path.isdir(os.path.dirname(streams.err))
         raise SpawnError(what % (subject, error.strerror), permanent) from None
     except ValueError as error:  # text that is no file-system text, as a lone surrogate
         raise SpawnError(what % (subject, error)) from None
@@ -296,7 +296,7 @@ def _posix_spawn(program: str, argv: List[str], env: Dict[str, str], streams: St
 def _redirect(target: Union[int, str], fd: int) -> Tuple[Any, ...]:
     if isinstance(target, int):
         return os.POSIX_SPAWN_DUP2, target, fd
-    return os.POSIX_SPAWN_OPEN, fd, target, _LOG_FLAGS, 0o600
+    return os.POSIX_SPAWN_OPEN, fd, target, LOG_FLAGS, 0o600
 
 
 def _fork_exec(program: str, argv: List[str], env: Dict[str, str], streams: Streams, memory_bytes: int) -> int:
@@ -326,7 +326,7 @@ def _child(
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         os.setsid()
         for fd, target in enumerate(streams):
-            source = os.open(target, _LOG_FLAGS, 0o600) if isinstance(target, str) else target
+            source = os.open(target, LOG_FLAGS, 0o600) if isinstance(target, str) else target
             os.dup2(source, fd)
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
         os.execve(program, argv, env)  # noqa: S606 - no shell is what is wanted

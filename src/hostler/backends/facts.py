@@ -32,6 +32,8 @@ Shape = TypeVar("Shape")
 
 EVIDENCE_MOST = 2048
 """Characters; an agent sends no more."""
+ERROR_MOST = 8000
+"""Characters of why an attempt ended."""
 WHY_MOST = 300
 """Characters of what cannot be understood."""
 
@@ -144,6 +146,8 @@ def _started(fact: Facts) -> Started:
 
 def _ended(fact: Facts) -> Ended:
     values = {**_without(fact, "at", "evidence"), "ended_at": fact["at"]}
+    if isinstance(values.get("error"), str):
+        values["error"] = values["error"][:ERROR_MOST]
     return checked(Ended, {**values, "evidence": _evidence(fact.get("evidence"))})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +13,8 @@ from hostler.cli.common import Json, StateDir, client, directory, is_here
 from hostler.cli.environment import variables, with_shells
 from hostler.cli.git_source import checkout
 from hostler.cli.notes import file_notes, print_notes
-from hostler.cli.show import clean, say_json
+from hostler.cli.pythons import print_environments
+from hostler.cli.show import say_json
 from hostler.cli.snapshotting import print_sent, with_snapshots
 from hostler.cli.words import assignments, whole
 from hostler.model.errors import UsageError
@@ -47,6 +47,15 @@ Env = Annotated[
 EnvFile = Annotated[
     list[Path] | None,
     typer.Option(metavar="FILE", help="File of environment variables, a line each; --env counts for more."),
+]
+PythonEnv = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|none",
+        help="File of --cwd that states its Python environment, which is built on its node; none: nothing is built. By "
+        "default uv.lock, pyproject.toml, requirements.txt or environment.yml, on other machines.",
+        show_default=False,
+    ),
 ]
 Files = Annotated[
     list[str] | None,
@@ -119,6 +128,7 @@ def submit(
     outputs: Outputs = None,
     env: Env = None,
     env_file: EnvFile = None,
+    python_env: PythonEnv = None,
     walltime_s: Annotated[float | None, typer.Option(help="Longest time an attempt may take, in seconds.")] = None,
     device: Device = "any",
     vram_gb: VramGb = 0.0,
@@ -197,8 +207,7 @@ def submit_specs(
     asked = client(state_dir)
     ready, sent = with_snapshots(asked, specs, directory(state_dir), yes=yes)
     ids = asked.submit(ready, strict=strict)
-    for word, program in programs.items():
-        print(clean(f"{word} → {program} (on this machine)"), file=sys.stderr)
+    print_environments(asked, ready, programs)
     print_sent(sent)
     print_notes(missing, ids.notes)
     if as_json:
@@ -238,6 +247,8 @@ def _spec(command: list[str], asked: Mapping[str, Any]) -> dict[str, Any]:
     """The spec of one command, from the options of `submit` by their names."""
     if sum((asked["own_dir"], asked["in_place"], bool(asked["files"]))) > 1:
         raise UsageError("--own-dir, --in-place and --file exclude each other; give one of them")
+    if asked["own_dir"] and asked["python_env"] not in (None, "none"):
+        raise UsageError("--python-env is a file of the folder that is sent; leave out --own-dir")
     memory = {name: asked[name] for name in ("vram_gb", "memory_gb", "shards", "shared")}
     devices = {name: asked[name] for name in ("device", "gpus", "cpus")}
     payload = {
@@ -245,6 +256,7 @@ def _spec(command: list[str], asked: Mapping[str, Any]) -> dict[str, Any]:
         "schema": 1,
         "argv": command,
         "env": variables(asked["env"], asked["env_file"]),
+        "python_env": asked["python_env"],
         "cwd": None if asked["own_dir"] else str(asked["cwd"].absolute()),
         "in_place": asked["in_place"],
         "files": asked["files"] or None,

@@ -14,6 +14,7 @@ from hostler.core import (
     accounts,
     artifacts,
     cordons,
+    environments,
     forecast,
     leases,
     nearness,
@@ -57,6 +58,7 @@ def apply(state: State, index: Index, entry: Entry) -> None:
     trust.note(state, index, entry.event)
     tally.note(state, entry.event)
     metering.note(state, index, entry.event)
+    environments.note(state, index, entry.event)
     FOLDS[type(entry.event)](state, index, entry.event)
 
 
@@ -433,6 +435,7 @@ FOLDS: dict[type, Fold] = {
     **trust.FOLDS,
     **care.FOLDS,
     **cordons.FOLDS,
+    **environments.FOLDS,
     **pools.FOLDS,
     **access.FOLDS,
     **alerting.FOLDS,

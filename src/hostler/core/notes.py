@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hostler.core import cordons, gates
+from hostler.core import cordons, environments, gates
 from hostler.core.index import Index
 from hostler.core.state import Job, State
 from hostler.core.stuck import never_on
@@ -31,7 +31,7 @@ def notes_of(state: State, index: Index, jobs: Iterable[Job]) -> Sequence[Submit
     for job in jobs:
         if job.state is not JobState.PENDING:
             continue
-        way = job.spec.work, job.spec.resources, gates.runs_in_place(job)
+        way = job.spec.work, job.spec.resources, gates.runs_in_place(job), environments.key_of(job.spec.payload)
         if way not in known and len(known) < WAYS_MOST:
             known[way] = _fault(state, index, job)
         fault = known.get(way)
@@ -80,7 +80,8 @@ def _hold(state: State, index: Index, job: Job, name: str) -> Refusal | None:
     if node.link is not Link.UP:
         why = f"{node.spec.name} is out of reach: {node.trouble or 'it does not answer'}"
         return Refusal(gate=Gate.LINK, why=why)
-    return gates.in_place(job, node.spec) or cordons.gate(state, node.spec.name) or trust.gate(state, name, index.now)
+    kept = gates.in_place(job, node.spec) or environments.gate(state, job, node.spec, index.now)
+    return kept or cordons.gate(state, node.spec.name) or trust.gate(state, name, index.now)
 
 
 def _no_such_kind(state: State, job: Job, said: Sequence[tuple[Refusal, int]]) -> str | None:

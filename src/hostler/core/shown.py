@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hostler.core import accounts, cordons, forecast
+from hostler.core import accounts, cordons, environments, forecast
 from hostler.core.alerting import views as alerting
 from hostler.core.care import views as care
 from hostler.core.index import Index
@@ -101,6 +101,7 @@ def bans(state: State, index: Index) -> Sequence[BanView]:
         *cordons.bans(state),
         *pausing.bans(state),
         *trust.bans(state, index.now),
+        *environments.bans(state, index.now),
         *of_scheduler(state, index),
         *alerting.bans(state),
     ]

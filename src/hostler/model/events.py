@@ -42,6 +42,7 @@ from hostler.model.fleet_events import (
     DeviceProved as DeviceProved,
     DeviceQuarantined as DeviceQuarantined,
     DeviceTrusted as DeviceTrusted,
+    EnvironmentHeld as EnvironmentHeld,
     NodeCordoned as NodeCordoned,
     NodeDrained as NodeDrained,
     NodeJoined as NodeJoined,
@@ -494,6 +495,7 @@ FleetEvent = (
     | DeviceQuarantined
     | DeviceTrusted
     | DeviceProved
+    | EnvironmentHeld
     | TroubleRecorded
 )
 LoopEvent = (
