@@ -93,7 +93,7 @@ def main(arguments: List[str]) -> None:
             made = environments.ready(root, os.getcwd(), told["file"], told["python"], env)
             env, key = made.applied(env), made.key
         program = Programs().find(argv[0], env.get("PATH", os.defpath))
-        if told["file"] is None and imports.is_python(program):
+        if told["file"] is None and (argv[0] == told["python"] or imports.is_python(program)):
             _expect_imports(program, argv, env)
     except environments.BuildError as error:
         _fail(folder, ENVIRONMENT, "%s\n%s" % (error, _last_lines(folder)))

@@ -76,7 +76,8 @@ def _by_time(state: State, index: Index, job: Job, by_gate: Mapping[str, list[st
     holds = [view for view in environments.bans(state, index.now) if view.what in nodes]
     if holds:
         soonest = min(holds, key=lambda view: view.until or 0.0)
-        yield Change(what=f"its Python environment is built again on {soonest.what}", at=soonest.until)
+        what = f"its Python environment is built again on {soonest.what}, or `hostler retry {soonest.of}`"
+        yield Change(what=what, at=soonest.until)
     for name in by_gate.get(Gate.STAGGER, ())[:1]:
         begun, stagger_s = (
             index.nodes[state.devices[name].spec.node].started_at,

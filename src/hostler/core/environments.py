@@ -53,7 +53,7 @@ def setup_of(payload: Payload, argv: tuple[str, ...], node: NodeSpec) -> Setup |
         return Setup(python=node.python, file=file)
     if not isinstance(payload, ScriptPayload) or payload.snapshot is None or payload.python_env == NO_ENVIRONMENT:
         return None
-    is_python = argv[0].rpartition("/")[2].startswith(("python", "pypy"))
+    is_python = argv[0] == node.python or argv[0].rpartition("/")[2].startswith(("python", "pypy"))
     if node.backend == LOCAL or node.pool is not None or not is_python:
         return None
     return Setup(python=node.python, checked_as=payload.snapshot)

@@ -75,8 +75,10 @@ def fail_attempt(
     doubtful = found is not None and failure is found.failure and found.doubtful
     verdict = retry.verdict(job.spec.retry, failures, failure, trust.where(state, job), vram=vram, doubtful=doubtful)
     why = f"{what} ({verdict.why})"
-    against = trust.against(state, job, failure, reported=ended is not None, doubtful=doubtful)
     reason = None if ended is None else ended.reason
+    against = trust.against(state, job, failure, reported=ended is not None, doubtful=doubtful)
+    if reason in (retry.ENVIRONMENT, retry.IMPORTS):
+        against = ()  # no device is worse for it
     is_permanent = reason in (retry.COMMAND, retry.IMPORTS)
     if is_permanent or reason == retry.ENVIRONMENT:
         why = _told(state, job, what, reason)
