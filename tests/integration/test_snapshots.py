@@ -78,7 +78,14 @@ def over_ssh(stack: ExitStack, folder: Path, slots: int = 1) -> Fleet:
         pytest.skip(sshd.MISSING)
     stack.callback(kill_below, folder)  # the agent outlives the controller
     server = stack.enter_context(sshd.running(folder / "sshd"))
-    node = {"name": "rig", "backend": "ssh", "host": "127.0.0.1", "port": server.port, "cpu_slots": slots, "gpus": "none"}
+    node = {
+        "name": "rig",
+        "backend": "ssh",
+        "host": "127.0.0.1",
+        "port": server.port,
+        "cpu_slots": slots,
+        "gpus": "none",
+    }
     node |= {"identity": str(server.folder / "client"), "dir": str(folder / "on-rig")}
     ssh = {"config": [], "known_hosts": [], "connect_s": 120}
     fleet = stack.enter_context(a_fleet(folder, nodes=[node], ssh=ssh, state_dir="state"))

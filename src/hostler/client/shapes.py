@@ -247,6 +247,7 @@ class BanView(TypedDict):
         "quarantine",
         "canary",
         "avoidance",
+        "environment",
         "barred",
         "rest",
         "pressure",
@@ -598,6 +599,20 @@ class Entry(TypedDict):
     seq: int
     at: float
     event: Any
+
+
+class EnvironmentFile(TypedDict):
+    """A file of a snapshot that states the Python environment of its scripts."""
+
+    file: str
+    sha256: str
+
+
+class EnvironmentFileInput(TypedDict):
+    """A file of a snapshot that states the Python environment of its scripts."""
+
+    file: str
+    sha256: str
 
 
 class Explanation(TypedDict):
@@ -973,6 +988,7 @@ class NodeView(TypedDict):
     ephemeral: bool
     price_per_h: float | None
     tier: int | None
+    python: str | None
 
 
 class Output(TypedDict):
@@ -1434,6 +1450,8 @@ class ScriptPayload(TypedDict):
     argv: list[str]
     env: dict[str, str]
     submitter: SubmitterShell | None
+    python_env: str | None
+    environment: EnvironmentFile | None
     snapshot: str | None
     cwd: str | None
     in_place: bool
@@ -1450,6 +1468,8 @@ class ScriptPayloadInput(TypedDict):
     argv: list[str]
     env: NotRequired[dict[str, str]]
     submitter: NotRequired[SubmitterShellInput | None]
+    python_env: NotRequired[str | None]
+    environment: NotRequired[EnvironmentFileInput | None]
     snapshot: NotRequired[str | None]
     cwd: NotRequired[str | None]
     in_place: NotRequired[bool]

@@ -10,8 +10,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from hostler.model.errors import FilesError
-from hostler.model.work import NO_ENVIRONMENT
 
+NO_ENVIRONMENT = "none"
+"""As the file that is asked for: none is wanted (`hostler.model.work.NO_ENVIRONMENT`)."""
 ORDER = ("uv.lock", "pyproject.toml", "requirements.txt", "environment.yml", "environment.yaml")
 """Names that are looked for in the folder, the first that is there counts."""
 TEXT = (".txt", ".in")
