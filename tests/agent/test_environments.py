@@ -72,34 +72,19 @@ def test_command_runs_in_the_environment_and_its_own_streams(client: Client, rea
     assert text(client, name, "err") == ""
 
 
-def test_second_attempt_does_not_build(client: Client, folder: Path) -> None:
-    first, second = fresh_name(), fresh_name()
-    client.launch(attempt(first, folder))
-    client.ended(first)
-    client.launch(attempt(second, folder))
-    assert client.ended(second)["exit_code"] == 0
-    assert (built(client, first), built(client, second)) == (True, False)
-
-
-def test_attempts_at_once_build_once(client: Client, folder: Path) -> None:
+def test_attempts_at_once_build_once_and_later_ones_never(client: Client, folder: Path) -> None:
     names = [fresh_name() for _ in range(3)]
     client.launch(*(attempt(name, folder) for name in names))
     assert [client.ended(name)["exit_code"] for name in names] == [0, 0, 0]
     assert sorted(built(client, name) for name in names) == [False, False, True]
+    later = fresh_name()
+    client.launch(attempt(later, folder))
+    assert client.ended(later)["exit_code"] == 0
+    assert not built(client, later)
 
 
-def test_changed_file_is_another_environment(client: Client, folder: Path) -> None:
-    first, second = fresh_name(), fresh_name()
-    client.launch(attempt(first, folder))
-    client.ended(first)
-    (folder / "requirements.txt").write_text((folder / "requirements.txt").read_text() + "# more\n")
-    client.launch(attempt(second, folder))
-    client.ended(second)
-    assert built(client, second)
-
-
-def test_failed_build_tells_why_and_is_built_again_by_the_next(client: Client, folder: Path) -> None:
-    first, second = fresh_name(), fresh_name()
+def test_failed_build_tells_why(client: Client, folder: Path) -> None:
+    first = fresh_name()
     (folder / "requirements.txt").write_text(
         f"--no-index\n--find-links {folder.parent}/wheels\nno-such-thing-{first}\n"
     )
@@ -109,9 +94,6 @@ def test_failed_build_tells_why_and_is_built_again_by_the_next(client: Client, f
     assert f"no-such-thing-{first}" in end["error"]
     assert len(end["error"].splitlines()) <= 21
     assert text(client, first) == ""
-    client.launch(attempt(second, folder))
-    assert client.ended(second)["reason"] == "environment"
-    assert built(client, second)
 
 
 @pytest.mark.parametrize(
@@ -162,6 +144,7 @@ def test_build_goes_on_when_the_agent_is_killed(agent: Agent, folder: Path) -> N
     assert built(again, name)
 
 
+@pytest.mark.long
 def test_stopped_build_ends_and_the_next_attempt_builds(agent: Agent, folder: Path) -> None:
     client = agent.client()
     (gate, env), first, second = gated(folder), fresh_name(), fresh_name()
@@ -280,20 +263,36 @@ def test_job_cannot_have_itself_judged_by_what_it_writes(client: Client, folder:
         assert (end["exit_code"], end["reason"]) == (125, None), written
 
 
-def test_unused_environments_are_removed_and_used_ones_stay(tmp_path: Path, folder: Path) -> None:
-    root = str(tmp_path / "environments")
-    env = dict(os.environ)
-    used = environments.ready(root, str(folder), "requirements.txt", sys.executable, env)
-    assert environments.clean(root, []) == []
+def test_unused_environments_are_removed_and_used_ones_stay(tmp_path: Path) -> None:
+    root = tmp_path / "environments"
     long_ago = time.time() - environments.UNUSED_S - 60
-    os.utime(f"{root}/{used.key}/complete", (long_ago, long_ago))
-    assert environments.clean(root, [used.key]) == [], "an attempt runs in it"
-    assert environments.clean(root, []) == [used.key]
-    assert os.listdir(root) == []
-    assert environments.ready(root, str(folder), "requirements.txt", sys.executable, env) == used, "it is built again"
-    os.unlink(f"{root}/{used.key}/env/bin/python")
-    assert environments.ready(root, str(folder), "requirements.txt", sys.executable, env) == used
-    assert os.access(f"{root}/{used.key}/env/bin/python", os.X_OK), "its interpreter was gone"
+    for name, at in (("old", long_ago), ("used", time.time()), ("running", long_ago)):
+        (root / name / "env").mkdir(parents=True)
+        (root / name / "complete").touch()
+        os.utime(root / name / "complete", (at, at))
+    (root / "half").mkdir()
+    os.utime(root / "half", (long_ago, long_ago))
+    assert environments.clean(str(root), ["running"]) == ["half", "old"]
+    assert sorted(os.listdir(root)) == ["running", "used"]
+    assert environments.clean(str(tmp_path / "nowhere"), []) == []
+
+
+def test_agent_removes_unused_environments_when_a_controller_comes(agent: Agent) -> None:
+    folder = agent.directory / "environments" / "old"
+    folder.mkdir(parents=True)
+    os.utime(folder, (1.0, 1.0))
+    client = agent.client()
+    until(lambda: not folder.exists(), "the removal of what is unused")
+    client.close()
+
+
+@pytest.mark.long
+def test_environment_whose_interpreter_is_gone_is_built_again(tmp_path: Path, folder: Path) -> None:
+    root, env = str(tmp_path / "environments"), dict(os.environ)
+    made = environments.ready(root, str(folder), "requirements.txt", sys.executable, env)
+    os.unlink(f"{made.path}/bin/python")
+    assert environments.ready(root, str(folder), "requirements.txt", sys.executable, env) == made
+    assert os.access(f"{made.path}/bin/python", os.X_OK)
 
 
 def test_environment_that_is_locked_is_not_removed(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import shutil
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -116,6 +116,7 @@ def test_requirements_of_the_project_are_there_on_another_machine(site: Site) ->
     assert BUILDING not in setup_of(site, second)
 
 
+@pytest.mark.long
 def test_pyproject_is_built_without_the_project_itself(ssh: Site) -> None:
     wheels = wheel(ssh.project.parent / "wheels")
     text = '[build-system]\nrequires = ["no-such-backend"]\nbuild-backend = "no_such"\n[project]\nname = "mine"\n'
@@ -158,6 +159,7 @@ def wide_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         yield fleet
 
 
+@pytest.mark.long
 def test_two_jobs_at_once_build_once(wide_fleet: Fleet, tmp_path: Path) -> None:
     site = _site(wide_fleet, tmp_path)
     (site.project / "requirements.txt").write_text(requirements(site))
@@ -206,6 +208,7 @@ def test_environment_of_the_project_is_not_built_on_this_machine(here: Site) -> 
     assert here.fleet.over(said.out.strip())["job"]["state"] == "done"
 
 
+@pytest.mark.long
 def test_time_of_the_build_does_not_count_as_wall_time(ssh: Site) -> None:
     (ssh.project / "requirements.txt").write_text(requirements(ssh))
     # Making an environment takes longer than this on any machine; the job does not.
@@ -235,6 +238,7 @@ def test_environment_that_cannot_be_built_elsewhere_is_refused(
     assert (said.status, said.out, reason in said.err) == (2, "", True), said.err
 
 
+@pytest.mark.long
 def test_jobs_file_names_an_environment(ssh: Site) -> None:
     (ssh.project / "needs.txt").write_text(requirements(ssh))
     jobs = '[{"name": "by file", "argv": ["python", "train.py"], "python_env": "needs.txt"}]'
@@ -244,7 +248,8 @@ def test_jobs_file_names_an_environment(ssh: Site) -> None:
     assert ssh.output(job) == "tiny weights True True\n"
 
 
-def test_environment_survives_the_kill_of_agent_and_controller(ssh: Site) -> None:
+@pytest.mark.long
+def test_environment_is_ready_for_a_job_whose_controller_was_killed(ssh: Site) -> None:
     (ssh.project / "requirements.txt").write_text(requirements(ssh))
     job = ssh.submitted("--", "python", "train.py")
     ssh.fleet.state_of(job, "running")
@@ -254,11 +259,12 @@ def test_environment_survives_the_kill_of_agent_and_controller(ssh: Site) -> Non
     assert ssh.output(job) == "tiny weights True True\n"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("uv") is None, reason="there is no uv here; the same is tested with pip")
 def test_lock_file_of_uv_is_built(ssh: Site) -> None:
     wheels = wheel(ssh.project.parent / "wheels")
     text = '[project]\nname = "mine"\nversion = "1"\nrequires-python = ">=3.8"\ndependencies = ["tinymodel"]\n'
     (ssh.project / "pyproject.toml").write_text(f'{text}[tool.uv]\nno-index = true\nfind-links = ["{wheels}"]\n')
-    assert os.system(f"cd {ssh.project} && uv lock") == 0
+    subprocess.run(["uv", "lock"], cwd=ssh.project, check=True)
     job = ssh.submitted("--", "python", "train.py")
     assert ssh.fleet.over(job)["job"]["state"] == "done", ssh.hostler("logs", job).err

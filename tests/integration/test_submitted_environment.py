@@ -96,6 +96,6 @@ def test_key_submitted_from_another_shell_is_the_job_it_was(here: Site, tmp_path
     ],
 )
 def test_variable_that_cannot_be_is_refused(here: Site, words: list[str], reason: str) -> None:
-    (here.project / "bad").write_text("A=1\nexport=x B\nset B=2\n")
+    (here.project / "bad").write_text("A=1\nset B=2\n")
     said = submitted(here, {}, *words, "--", "true")
     assert (said.status, said.out, reason in said.err) == (2, "", True), said.err
