@@ -134,7 +134,11 @@ def test_failed_build_fails_the_job_once_and_holds_the_environment(ssh: Site) ->
     assert (told["job"]["state"], told["job"]["attempts"], told["job"]["failure"]) == ("failed", 1, "import")
     assert "no-such-distribution-anywhere" in told["job"]["why"]
     assert "requirements.txt" in told["job"]["why"]
-    assert "no-such-distribution-anywhere" in ssh.hostler("logs", job).err
+    shown = ssh.hostler("logs", job).err
+    assert "no-such-distribution-anywhere" in shown
+    assert "\\n" not in shown.splitlines()[-1], "one line tells how it ended"
+    assert "\\n" not in ssh.hostler("job", job).out
+    assert "no-such-distribution-anywhere" in ssh.hostler("job", job).out
     # The same file is not built there again at once; another one is.
     second = ssh.submitted("--", "python", "train.py")
     until(lambda: "environment" in ssh.hostler("explain", second).out, "the filter", log=ssh.fleet.log)

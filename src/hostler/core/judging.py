@@ -126,9 +126,10 @@ def _told(state: State, job: Job, what: str, reason: str | None) -> str:
             f"of {node.name} to an interpreter that has them and `hostler retry {job.id}`"
         )
     file = environments.file_of(job.spec.payload, node) or "its file"
+    how, _, lines = what.partition("\n")
     return (
-        f"the Python environment of {file} could not be built on {node.name}: {what}\nCorrect {file} and submit it "
-        f"again, or mend {node.name} and `hostler retry {job.id}`; `hostler logs {job.id} --stream setup` shows it all"
+        f"the Python environment of {file} could not be built on {node.name}: {how}. Correct {file} and submit it again, "
+        f"or mend {node.name} and `hostler retry {job.id}`.{retry.PRINTED}{lines}"
     )
 
 

@@ -59,6 +59,8 @@ ENVIRONMENT = "environment"
 """What is said of an attempt whose Python environment could not be built on its node; the job is not tried again."""
 IMPORTS = "imports"
 """What is said of an attempt whose script imports modules that its interpreter lacks; as of `COMMAND`."""
+PRINTED = " Its last lines:\n"
+"""What stands between the reason of a job whose environment could not be built and what the build printed last."""
 ENVIRONMENT_HELD_S = 1800.0
 """For so long an environment is not built again where its build has failed."""
 SHORT_MOST = 10
