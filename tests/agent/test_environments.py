@@ -189,6 +189,7 @@ def test_signals_that_python_ignores_are_not_ignored_by_the_command(client: Clie
         ),
         ("try:\n    import no_such_a\nexcept ImportError:\n    pass\ndef f():\n    import no_such_b\n", None),
         ("import helper, package, space.inner\n", None),
+        ("import sys\nsys.path.insert(0, 'src')\nimport lib_of_project.part, module_of_project\n", None),
     ],
 )
 def test_imports_of_a_script_are_checked(client: Client, folder: Path, script: str, lacks: str | None) -> None:
@@ -197,6 +198,9 @@ def test_imports_of_a_script_are_checked(client: Client, folder: Path, script: s
     (folder / "package" / "__init__.py").write_text("")
     (folder / "space").mkdir()
     (folder / "space" / "inner.py").write_text("")
+    (folder / "src" / "lib_of_project").mkdir(parents=True)
+    (folder / "src" / "lib_of_project" / "part.py").write_text("")
+    (folder / "src" / "module_of_project.py").write_text("")
     (folder / "train.py").write_text(script.replace("from . import e\n", ""))
     for words in (["train.py"], ["-u", "-W", "ignore", "train.py", "--lr", "1"], ["-m", "train"]):
         name = fresh_name()

@@ -123,13 +123,14 @@ def _told(state: State, job: Job, what: str, reason: str | None) -> str:
     if reason == retry.IMPORTS:
         return (
             f"{node.name}: {what}. State them in requirements.txt of the folder and submit it again, or set `python` "
-            f"of {node.name} to an interpreter that has them and `hostler retry {job.id}`"
+            f"of {node.name} to an interpreter that has them and `hostler retry {job.id}`; where the script finds them "
+            "by itself, submit it with --python-env none"
         )
     file = environments.file_of(job.spec.payload, node) or "its file"
     how, _, lines = what.partition("\n")
     return (
-        f"the Python environment of {file} could not be built on {node.name}: {how}. Correct {file} and submit it again, "
-        f"or mend {node.name} and `hostler retry {job.id}`.{retry.PRINTED}{lines}"
+        f"the Python environment of {file} could not be built on {node.name}: {how}. Correct {file} and submit it "
+        f"again, or mend {node.name} and `hostler retry {job.id}`.{retry.PRINTED}{lines}"
     )
 
 
