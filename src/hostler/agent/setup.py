@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 import time
+from contextlib import suppress
 from typing import Dict, List, NamedTuple, NoReturn, Optional
 
 from . import environments, evidence, imports, logs, procs
@@ -51,6 +52,11 @@ def command(search_path: str, wanted: Json, root: str, folder: str, memory_bytes
     """
     told = {**wanted, "root": root, "folder": folder, "memory_bytes": memory_bytes}
     return [sys.executable, "-I", "-S", "-c", _START, search_path, json.dumps(told)]
+
+
+def is_silent(folder: str, code: Optional[int]) -> bool:
+    """Whether the step has failed by its exit status and could not say why."""
+    return code == FAILED and not os.path.exists("%s/%s" % (folder, _OUTCOME))
 
 
 def outcome(folder: str) -> Optional[Outcome]:
@@ -127,8 +133,8 @@ def _become(
         os.dup2(target, number)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)  # this interpreter ignores them, and what is ignored stays so
-    _note(folder, {"ready_at": time.time(), "key": key})
     try:
+        _note(folder, {"ready_at": time.time(), "key": key})
         if memory_bytes is not None:
             resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
         os.execve(program, argv, env)  # noqa: S606 - no shell is what is wanted
@@ -140,8 +146,10 @@ def _become(
 
 
 def _fail(folder: str, reason: str, error: str, output: int = 1) -> NoReturn:
-    os.write(output, ("hostler: %s\n" % error.partition("\n")[0]).encode("utf-8", "replace"))
-    _note(folder, {"reason": reason, "error": error[:_ERROR_MOST]})
+    with suppress(OSError):
+        os.write(output, ("hostler: %s\n" % error.partition("\n")[0]).encode("utf-8", "replace"))
+    with suppress(OSError):  # on a full disk nothing can be left but the exit status
+        _note(folder, {"reason": reason, "error": error[:_ERROR_MOST]})
     os._exit(FAILED)
 
 

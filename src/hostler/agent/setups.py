@@ -53,6 +53,8 @@ class Setups:
         checked = self._pending.get(spec.id)
         found = None if spec.setup is None else setup.outcome(folder)
         if found is None:
+            if spec.setup is not None and setup.is_silent(folder, code):
+                return setup.SPAWN, "the attempt could not be set up, and nothing could be written: is the disk full?"
             return None, None
         if found.reason is None and checked is not None:
             self._checked[checked] = None
