@@ -73,12 +73,19 @@ def local(stack: ExitStack, folder: Path) -> Fleet:
     return fleet
 
 
-def over_ssh(stack: ExitStack, folder: Path) -> Fleet:
+def over_ssh(stack: ExitStack, folder: Path, slots: int = 1) -> Fleet:
     if sshd.MISSING is not None:
         pytest.skip(sshd.MISSING)
     stack.callback(kill_below, folder)  # the agent outlives the controller
     server = stack.enter_context(sshd.running(folder / "sshd"))
-    node = {"name": "rig", "backend": "ssh", "host": "127.0.0.1", "port": server.port, "cpu_slots": 1, "gpus": "none"}
+    node = {
+        "name": "rig",
+        "backend": "ssh",
+        "host": "127.0.0.1",
+        "port": server.port,
+        "cpu_slots": slots,
+        "gpus": "none",
+    }
     node |= {"identity": str(server.folder / "client"), "dir": str(folder / "on-rig")}
     ssh = {"config": [], "known_hosts": [], "connect_s": 120}
     fleet = stack.enter_context(a_fleet(folder, nodes=[node], ssh=ssh, state_dir="state"))

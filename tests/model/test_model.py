@@ -100,7 +100,7 @@ def test_unions_leave_nothing_out() -> None:
     assert set(typing.get_args(typing.get_args(events.Event)[0])) == facts
     asked = {each for module in (inputs, artifact_inputs) for each in classes(module)}
     assert set(typing.get_args(inputs.Input)) == asked - {inputs.Found}
-    orders = {commands.AttemptOrder, commands.CanaryOrder, commands.ChunkOrder, commands.WorkerOrder}
+    orders = {commands.AttemptOrder, commands.CanaryOrder, commands.ChunkOrder, commands.Setup, commands.WorkerOrder}
     assert set(typing.get_args(commands.Command)) == set(classes(commands)) - orders
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import AbstractSet, Any, Callable, Dict, List, Optional, Tuple
 
-from . import logs, procs
+from . import logs, procs, setup
 from .contact import over
 from .evidence import last_words
 from .exits import recorded_exit
@@ -24,6 +24,7 @@ from .protocol import AttemptSpec, Json, RequestError, attempt_spec, encode, is_
 from .reading import piece_of, wish_of
 from .recording import Recording
 from .room import shortage
+from .setups import Setups
 
 _RESULT = "result.json"
 _SHELL_SAYS_KILLED = 128 + signal.SIGKILL
@@ -31,12 +32,13 @@ _POLL_S = 1.0
 _LEASE_GRACE_S = 20.0  # at the end of a lease; the controller gives the work to others 30 s after it, and more
 _EXIT_TRIES = 30
 _EXIT_RETRY_S = 0.1
+_LOOK_S = 1.0  # at an attempt that is being set up when its time is over
 
 
 class Attempt:
     """One attempt that has not ended."""
 
-    __slots__ = ("place", "process", "spec", "started_at", "stop_error", "stop_reason", "timers")
+    __slots__ = ("guard", "place", "process", "spec", "started_at", "stop_error", "stop_reason", "timers")
 
     def __init__(self, spec: AttemptSpec, place: Place) -> None:
         self.spec = spec
@@ -45,7 +47,13 @@ class Attempt:
         self.started_at: Optional[float] = None
         self.stop_reason: Optional[str] = None
         self.stop_error: Optional[str] = None
+        self.guard: Optional[Timer] = None
         self.timers: List[Timer] = []
+
+    def forget_timers(self) -> None:
+        """Nothing more is due."""
+        for timer in self.timers if self.guard is None else [self.guard, *self.timers]:
+            timer.cancel()
 
 
 class Attempts:
@@ -59,6 +67,7 @@ class Attempts:
         self._folders = Folders(node.path("attempts"))
         self._recording = Recording(node)
         self._memory = MemoryLimits(node, self._exceeded)
+        self._setups = Setups(node)
 
     def launch(self, raw: object) -> None:
         """Queue what is new of a list of ATTEMPTs; one that cannot be understood ends at once.
@@ -149,7 +158,7 @@ class Attempts:
     def watch_logs(self) -> None:
         """Rotate the output files that have grown too long."""
         for attempt in self._by_pid.values():
-            for stream in ("out", "err"):
+            for stream in ("out", "err", setup.STREAM):
                 try:
                     logs.rotate(self._path(attempt.spec.id, stream), attempt.spec.log_bytes)
                 except OSError as error:
@@ -164,6 +173,12 @@ class Attempts:
         if alive:
             raise RequestError("cannot discard attempts that have not ended: %s" % ", ".join(alive)[:200])
         self._folders.discard(ids, self._by_pid.keys() | known_children | self._recording.pids)
+
+    def environments_in_use(self) -> List[str]:
+        """The keys of the Python environments that attempts run in."""
+        with_setup = [name for name, attempt in self.live.items() if attempt.spec.setup is not None]
+        found = [setup.outcome(self._path(name)) for name in with_setup]
+        return [each.key for each in found if each is not None and each.key is not None]
 
     def result_path(self, name: str) -> str:
         """Where an attempt leaves its result."""
@@ -208,6 +223,8 @@ class Attempts:
             env["HOSTLER_INPUTS"] = folder + "/inputs.json"
             _write(env["HOSTLER_INPUTS"], encode(spec.inputs))
         self._recording.begin(spec.id, folder)
+        if self._setups.is_needed(spec, env):
+            return self._setups.start(spec, env, folder)
         streams = Streams(self._node.null, folder + "/out", folder + "/err")
         return procs.spawn(self._node.programs, spec.argv, env, spec.cwd or folder, streams)
 
@@ -224,19 +241,39 @@ class Attempts:
         )
 
     def _guard(self, attempt: Attempt, pid: int) -> None:
+        self._limit_memory(attempt, pid)
         if attempt.spec.walltime_s is not None and attempt.started_at is not None:
             left = attempt.started_at + attempt.spec.walltime_s - self._node.loop.wall()
-            text = "ran longer than its %g s" % attempt.spec.walltime_s
-            attempt.timers.append(
-                self._node.loop.call_later(max(0.0, left), lambda: self._stop(attempt, "walltime", text))
-            )
+            attempt.guard = self._node.loop.call_later(max(0.0, left), lambda: self._end_walltime(attempt))
 
+    def _end_walltime(self, attempt: Attempt) -> None:
+        """End an attempt that has run for too long; the time before its own process began does not count."""
+        walltime_s = attempt.spec.walltime_s or 0.0
+        began = self._began_at(attempt)
+        left = _LOOK_S if began is None else began + walltime_s - self._node.loop.wall()
+        if left > 0:
+            attempt.guard = self._node.loop.call_later(left, lambda: self._end_walltime(attempt))
+        else:
+            self._stop(attempt, "walltime", "ran longer than its %g s" % walltime_s)
+
+    def _began_at(self, attempt: Attempt) -> Optional[float]:
+        """When the process of the attempt's own command began; None while it is being set up."""
+        if attempt.spec.setup is None:
+            return attempt.started_at
+        return setup.began_at(self._path(attempt.spec.id), attempt.started_at)
+
+    def _limit_memory(self, attempt: Attempt, pid: int) -> None:
         if attempt.spec.memory_bytes is not None:
             self._memory.begin(attempt.spec.id, self._mark(attempt), pid, attempt.spec.memory_bytes)
 
     def _exceeded(self, name: str, why: str) -> None:
+        self.announce()
         attempt = self.live.get(name)
-        if attempt is not None:
+        if attempt is None or attempt.process is None:
+            return
+        if self._began_at(attempt) is None:  # its environment is being built, which the limit is not for
+            self._limit_memory(attempt, attempt.process.pid)
+        else:
             self._stop(attempt, "memory", why)
 
     def _stop(self, attempt: Attempt, reason: str, error: str) -> None:
@@ -274,13 +311,14 @@ class Attempts:
             judge()
 
     def _let_go(self, attempt: Attempt) -> None:
-        for timer in attempt.timers:
-            timer.cancel()
+        attempt.forget_timers()
         if attempt.process is not None:
             self._by_pid.pop(attempt.process.pid, None)
 
     def _judge(self, attempt: Attempt, code: Optional[int], number: Optional[int], usage: Any) -> None:
         reason, error = attempt.stop_reason, attempt.stop_error
+        if reason is None:
+            reason, error = self._setups.verdict(attempt.spec, self._path(attempt.spec.id), code)
         if reason is None:
             reason, error = self._memory_verdict(code, number)
         self._end(
@@ -302,11 +340,11 @@ class Attempts:
 
     def _end(self, attempt: Attempt, **fields: Any) -> None:
         name, place = attempt.spec.id, attempt.place
-        for timer in attempt.timers:
-            timer.cancel()
+        attempt.forget_timers()
         del self.live[name]
         self._recording.forget(name)
         self._memory.forget(name)
+        self._setups.forget(name)
         if attempt.process is not None:
             left = self._folders.left_behind(name)
             fields["left"] = bool(left)
@@ -319,7 +357,8 @@ class Attempts:
         if place.running is attempt:
             place.running = None
         self._node.touch(place)
-        self._report(name, started_at=attempt.started_at, **fields)
+        began = None if attempt.started_at is None else self._began_at(attempt)
+        self._report(name, started_at=began or attempt.started_at, **fields)
 
     def _report(self, name: str, **fields: Any) -> None:
         fact = {

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Set
+from typing import List, Set
 
-from . import compiled, files, procs
+from . import compiled, environments, files, procs
 from .connection import Connection
 from .node import Node
+
+_CLEAN_EVERY_S = 86400.0
 
 
 class Helpers:
@@ -17,6 +19,7 @@ class Helpers:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._guests: Set[Connection] = set()
+        self._cleans_at = 0.0
         self.pids: Set[int] = set()
 
     def serve(self, connection: Connection) -> None:
@@ -29,6 +32,19 @@ class Helpers:
                 self.pids.add(procs.spawn(self._node.programs, command, env, "/", streams))
             except procs.SpawnError as error:
                 self._node.complain("files cannot be sent or fetched: %s" % error)
+
+    def clean_environments(self, in_use: List[str]) -> None:
+        """Have Python environments removed that nothing has used for long, once a day at most."""
+        root = self._node.path(environments.FOLDER)
+        if self._node.loop.monotonic() < self._cleans_at or not os.path.isdir(root):
+            return
+        self._cleans_at = self._node.loop.monotonic() + _CLEAN_EVERY_S
+        streams = procs.Streams(self._node.null, os.devnull, self._node.path("agent.log"))
+        env = {**self._node.environ, "PYTHONPATH": compiled.search_path(files.CODE)}
+        try:
+            self.pids.add(procs.spawn(self._node.programs, environments.command(root, in_use), env, "/", streams))
+        except procs.SpawnError as error:
+            self._node.complain("unused Python environments cannot be removed: %s" % error)
 
     def let_in(self, guest: Connection) -> None:
         """This one's process serves itself, until it is hung up on."""

@@ -12,9 +12,9 @@ from typing import Any, Collection, Dict, Iterator, List, NamedTuple, Optional, 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _SIGNALS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
-_LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _KILL_PASSES = 5
-_PERMANENT = frozenset(
+PERMANENT = frozenset(
     (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
 )
 _INTERPRETER = re.compile(r"(?:python[\d.]*|pypy[\d.]*|bash|sh|dash|zsh|node|perl|Rscript|julia|ruby)")
@@ -180,7 +180,7 @@ def spawn(
     except OSError as error:
         programs.forget()
         # The system says the same of an output that cannot be opened.
-        permanent = error.errno in _PERMANENT and os.path.isdir(os.path.dirname(streams.err))
+        permanent = error.errno in PERMANENT and os.path.isdir(os.path.dirname(streams.err))
         raise SpawnError(what % (subject, error.strerror), permanent) from None
     except ValueError as error:  # text that is no file-system text, as a lone surrogate
         raise SpawnError(what % (subject, error)) from None
@@ -321,7 +321,7 @@ def _posix_spawn(program: str, argv: List[str], env: Dict[str, str], streams: St
 def _redirect(target: Union[int, str], fd: int) -> Tuple[Any, ...]:
     if isinstance(target, int):
         return os.POSIX_SPAWN_DUP2, target, fd
-    return os.POSIX_SPAWN_OPEN, fd, target, _LOG_FLAGS, 0o600
+    return os.POSIX_SPAWN_OPEN, fd, target, LOG_FLAGS, 0o600
 
 
 def _pids() -> Iterator[int]:

@@ -27,6 +27,7 @@ ChunkSpec = Tuple[str, int, int]
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _REQUIRED = object()
 _LARGEST_ECHO = 2048
+_LONGEST_NAME = 256
 _FIRST_TOO_LARGE = 1 << 63
 _LONGEST_S = 1e12  # added to the time of day it is still a time; an integer may be too large for any float
 _FIELD_LEVELS = MAX_REQUEST_LEVELS - 3  # a field lies in its object, that in a list, that in the request
@@ -57,6 +58,7 @@ class AttemptSpec(NamedTuple):
     lease_s: Optional[float]
     tell_s: Optional[float]
     disk_bytes: Optional[int]
+    setup: Optional[Json]
 
 
 class WorkerSpec(NamedTuple):
@@ -297,6 +299,16 @@ def _is_open(value: object) -> bool:
     return is_open and _is_field(value)
 
 
+def _is_setup(value: object) -> bool:
+    if value is None:
+        return True
+    if type(value) is not dict or value.keys() != {"python", "file", "checked_as"} or not _is_text(value["python"]):
+        return False
+    file, checked_as = value["file"], value["checked_as"]
+    is_below = file is None or (_is_text(file) and not file.startswith("/") and ".." not in file.split("/"))
+    return is_below and (checked_as is None or (_is_text(checked_as) and len(checked_as) <= _LONGEST_NAME))
+
+
 def _is_field(value: object) -> bool:
     return is_shallow(value, _FIELD_LEVELS)
 
@@ -329,6 +341,11 @@ _ATTEMPT = {
     "tell_s": (_is_seconds_or_none, None, "a number of seconds or null"),
     "disk_bytes": (_is_bytes_or_none, None, "a positive integer or null"),
     "inputs": (_is_field, None, "any JSON of at most %d levels" % _FIELD_LEVELS),
+    "setup": (
+        _is_setup,
+        None,
+        'null or {"python": string, "file": relative path or null, "checked_as": string or null}',
+    ),
 }
 _ATTEMPT = {name: _ATTEMPT[name] for name in AttemptSpec._fields}
 _WORKER = {

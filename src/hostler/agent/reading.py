@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import NamedTuple, Tuple
 
-from . import logs, order
+from . import logs, order, setup
 from .protocol import MAX_READ_BYTES, Json, RequestError, integer, is_id
 
 BOTH = "both"
@@ -25,8 +25,8 @@ def wish_of(request: Json) -> Wish:
     """A validated request; raises RequestError."""
     name, stream, offset = request.get("attempt"), request.get("stream"), request.get("offset")
     limit = integer(request.get("limit"), "limit")
-    if not is_id(name) or stream not in (*order.STREAMS, BOTH) or limit < 0:
-        raise RequestError("read needs an attempt's id, a stream (out, err or both), and a limit >= 0")
+    if not is_id(name) or stream not in (*order.STREAMS, setup.STREAM, BOTH) or limit < 0:
+        raise RequestError("read needs an attempt's id, a stream (out, err, setup or both), and a limit >= 0")
     if stream != BOTH:
         return Wish(str(name), str(stream), (integer(offset, "offset"),), min(limit, MAX_READ_BYTES))
     if type(offset) is not list or len(offset) != 2:

@@ -358,6 +358,7 @@ class Supervisor:
         connection.send(self._inventory())
         connection.send(self._telemetry())
         self._sampler.read(self._tell_telemetry)
+        self._helpers.clean_environments(self._attempts.environments_in_use())
 
     def _refuse(self, connection: Connection, reason: str) -> None:
         self._greeting.discard(connection)
@@ -374,6 +375,7 @@ class Supervisor:
             "version": VERSION,
             "tells": True,
             "merges": True,
+            "sets_up": True,
             "leaving": self._goodbye.why,
             "code": self._code,
             "host": socket.gethostname(),

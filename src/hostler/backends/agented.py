@@ -112,10 +112,14 @@ class AgentedNode(ABC):
         channel = self._open_channel()
         if not channel.hello.get("tells"):  # an agent of before; it goes on as ours soon
             orders = [replace(order, tell_s=None, disk_bytes=None) for order in orders]
+        early = []
+        if not channel.hello.get("sets_up"):
+            early = [_too_early(self.name, order) for order in orders if order.setup is not None and order.setup.file]
+            orders = [replace(order, setup=None) for order in orders if order.setup is None or not order.setup.file]
         requests, refused = wire.launches(orders, self._limits)
         for request in requests:
             await channel.send(request)
-        return refused
+        return [*early, *refused]
 
     async def observe(self, epoch: int) -> AsyncGenerator[Report, None]:
         """Connect, then report what the agent tells."""
@@ -189,8 +193,11 @@ class AgentedNode(ABC):
 
     async def read_log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
         """A piece of an attempt's output."""
+        channel = self._open_channel()
+        if stream == "setup" and not channel.hello.get("sets_up"):
+            raise NotFound(f"the agent on {self.name} is of before Hostler 0.2 and sets nothing up")
         request = {"type": "read", "attempt": attempt, "stream": stream, "offset": offset, "limit": limit}
-        answer = await self._open_channel().ask(request)
+        answer = await channel.ask(request)
         if "error" in answer:
             raise NotFound(f"no output of {attempt} ({stream}) on {self.name}: {answer['error']}")
         return LogChunk(
@@ -298,6 +305,11 @@ class AgentedNode(ABC):
             yield Report(inputs=refused)
         elif kind == "error":
             yield Report(inputs=(Trouble(where=f"agent on {self.name}", what=words(message.get("error"), WORDS_MAX)),))
+
+
+def _too_early(node: str, order: AttemptOrder) -> Ended:
+    why = f"the agent on {node} is of before Hostler 0.2 and builds no Python environments; it is being upgraded"
+    return Ended(attempt=order.id, ended_at=0.0, reason="spawn", error=why)
 
 
 def devices_of(node: str, facts: Facts, cpu_slots: int | None) -> tuple[DeviceSpec, ...]:

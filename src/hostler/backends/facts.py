@@ -34,6 +34,8 @@ EVIDENCE_MOST = 2048
 WORD_MOST = 64
 """Characters of a name that a node tells."""
 """Characters; an agent sends no more."""
+ERROR_MOST = 8000
+"""Characters of why an attempt ended."""
 WHY_MOST = 300
 """Characters of what cannot be understood."""
 
@@ -166,6 +168,8 @@ def _started(fact: Facts) -> Started:
 
 def _ended(fact: Facts) -> Ended:
     values = {**_without(fact, "at", "evidence"), "ended_at": fact["at"]}
+    if isinstance(values.get("error"), str):
+        values["error"] = values["error"][:ERROR_MOST]
     return checked(Ended, {**values, "evidence": _evidence(fact.get("evidence"))})
 
 

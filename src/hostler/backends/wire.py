@@ -49,7 +49,8 @@ def queueing(worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Facts:
 
 
 def _attempt(order: AttemptOrder, limits: Limits) -> dict[str, Any]:
-    optional = {"inputs": order.inputs, "disk_bytes": order.disk_bytes, "tell_s": order.tell_s}
+    optional: dict[str, Any] = {"inputs": order.inputs, "disk_bytes": order.disk_bytes, "tell_s": order.tell_s}
+    optional["setup"] = None if order.setup is None else asdict(order.setup)
     return {
         "id": order.id,
         "queue": order.queue,

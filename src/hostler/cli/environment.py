@@ -13,6 +13,8 @@ from hostler.model.errors import UsageError
 
 SHELL = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV")
 """Variables that say which programs and which Python environment a shell runs."""
+EXPORT = re.compile(r"export[ \t]+")
+"""What stands before a variable in files that shells read too."""
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -50,22 +52,26 @@ def with_shells(specs: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]
 
 
 def _of_file(path: Path) -> dict[str, str]:
-    """The variables of a file as `docker run --env-file` reads it: `NAME=VALUE` or `NAME` lines, `#` comments."""
+    """The variables of a file as `docker run --env-file` reads it: `NAME=VALUE` or `NAME` lines, `#` comments.
+
+    `export` before a name, as in files that shells read, says nothing here.
+    """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UsageError(f"--env-file {path} cannot be read: {why}") from error
     return dict(
-        _assignment(f"--env-file {path}, line {number}:", line.lstrip())
+        _assignment(f"--env-file {path}, line {number}:", line.lstrip(), in_file=True)
         for number, line in enumerate(lines, 1)
         if line.strip() and not line.lstrip().startswith("#")
     )
 
 
-def _assignment(where: str, word: str) -> tuple[str, str]:
+def _assignment(where: str, word: str, *, in_file: bool = False) -> tuple[str, str]:
     """Name and value; without a value, the one that the variable has here."""
     name, sign, value = word.partition("=")
+    name = EXPORT.sub("", name) if in_file else name
     if not NAME.fullmatch(name):
         raise UsageError(f"{where} {word!r} is not a variable; write NAME=VALUE, or NAME for the value it has here")
     if sign:

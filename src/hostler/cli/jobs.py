@@ -22,6 +22,7 @@ from hostler.cli.show import (
     age,
     clean,
     compact,
+    headline,
     maybe,
     say,
     say_json,
@@ -229,7 +230,7 @@ def _job_row(job: View, now: float) -> Sequence[object]:
         job["attempts"],
         job["device"] or "-",
         job["name"],
-        job["why"] or "",
+        headline(job["why"] or ""),
     )
 
 
@@ -253,7 +254,10 @@ def _detail_lines(detail: View, now: float, results: Path | None) -> Iterator[st
         "files": _files(detail, results),
     }
     for name, fact in facts.items():
-        yield from wrapped(f"{name:<{INDENT}}", clean(fact))
+        first, *others = str(fact).split("\n") if name == "why" else [fact]
+        yield from wrapped(f"{name:<{INDENT}}", clean(first))
+        for line in others:  # what a build printed
+            yield from wrapped(" " * INDENT, clean(line))
     if detail["sweep"]:
         yield ""
         yield from table(SWEEP_COLUMNS, [sweep_row(detail["sweep"])])

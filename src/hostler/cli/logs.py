@@ -45,7 +45,10 @@ NAMES = {"out": "standard output", "err": "standard error"}
 def logs(
     name: JobName,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
-    stream: Annotated[Stream | None, typer.Option(help="One of the two streams only.")] = None,
+    stream: Annotated[
+        Literal["out", "err", "setup"] | None,
+        typer.Option(help="One stream only; setup is what was printed while its Python environment was built."),
+    ] = None,
     state_dir: StateDir = None,
 ) -> int:
     """Print what a job has written, and how it ended.
@@ -57,7 +60,8 @@ def logs(
 
     On a terminal, lines of the standard error are coloured (with NO_COLOR, `err| ` stands before them), and control
     characters other than colours are made visible. In a pipe the bytes come as they are, each stream on its own. With
-    --stream, that stream is printed to the standard output.
+    --stream, that stream is printed to the standard output. The stream setup of an attempt whose Python environment
+    could not be built is printed in any case, to the standard error.
 
     \b
     Example:
@@ -70,6 +74,10 @@ def logs(
         raise UsageError(f"{job['id']} is a sweep and writes nothing; `hostler ledger show {job['id']}` shows it")
     if not job["attempts"] and not follow:
         raise NotFound(f"{job['id']} has not been tried yet; `hostler explain {job['id']}` tells why")
+    if stream == "setup":
+        if follow:
+            raise UsageError("--stream setup prints what there is; leave out --follow")
+        return print_setup(asked, job, attempt)
     printer = Printer(stream)
     if attempt is not None:
         return _show_attempt(asked, printer, job, attempt, follow=follow)
@@ -277,6 +285,15 @@ class _Following:
             time.sleep(POLL_S)
         self._printer.end()
         self._told[attempt.id] = False
+        self._show_setup(attempt)
+
+    def _show_setup(self, attempt: Attempt) -> None:
+        """Print the build of the environment of an attempt that came no further."""
+        try:
+            found = next((each for each in _attempts_of(self._asked, self._job) if each.id == attempt.id), attempt)
+            print_failed_setup(self._asked, self._printer, found)
+        except AWAY as error:
+            self._note_absence(error)
 
     def _print_some(self, attempt: Attempt, cursor: Cursor) -> str:
         """`whole` where all of it is printed, `more` where there is more at once, otherwise `none`."""
@@ -366,7 +383,45 @@ def _print_all(asked: Client, printer: Printer, attempt: Attempt) -> int:
         status = FAILED
     printer.flush()
     printer.end()
+    print_failed_setup(asked, printer, attempt)
     return status
+
+
+def print_setup(asked: Client, job: View, name: str | None) -> int:
+    """Print what was printed while attempts of a job were set up, to the standard output; returns the exit status."""
+    attempts = [each for each in _attempts_of(asked, job["id"]) if name in (None, each.id)]
+    status = 0
+    for attempt in attempts:
+        try:
+            sys.stdout.buffer.write(_setup_of(asked, attempt))
+            sys.stdout.buffer.flush()
+        except LinkLost as error:
+            print(clean(f"{attempt.node} cannot be reached: {error}"), file=sys.stderr)
+            status = FAILED
+    return status
+
+
+def print_failed_setup(asked: Client, printer: Printer, attempt: Attempt) -> None:
+    """Print the build of the environment that an attempt never had, to the standard error."""
+    if attempt.ended is None or attempt.ended.get("reason") != "environment" or printer.only is not None:
+        return
+    printer.say(f"(attempt {attempt.number} has not begun; the build of its Python environment printed:)")
+    printer.write("err", _setup_of(asked, attempt))
+    printer.flush()
+    printer.end()
+
+
+def _setup_of(asked: Client, attempt: Attempt) -> bytes:
+    """All that is kept of what was printed before its process began; nothing where nothing was."""
+    found, offset = b"", 0
+    while True:
+        try:
+            piece = asked.log(attempt.id, "setup", offset)
+        except NotFound:
+            return found
+        found, offset = found + piece.data, piece.offset + len(piece.data)
+        if not piece.data or offset >= piece.size:
+            return found
 
 
 def _print_piece(asked: Client, printer: Printer, attempt: Attempt, cursor: Cursor) -> str:
@@ -442,7 +497,7 @@ def _end_of(attempt: Attempt) -> str:
         return f"is running on {attempt.device}"
     if end.get("exit_code") == 0 and not end.get("reason"):
         return "ended: exit 0"
-    why = end.get("error") or end.get("reason")
+    why = (end.get("error") or end.get("reason") or "").partition("\n")[0]
     if end.get("signal") is not None and not why:
         return f"failed: signal {end['signal']}"
     if end.get("exit_code") and not why:

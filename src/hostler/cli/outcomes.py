@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hostler.cli.show import clean
+from hostler.cli.show import clean, headline
 from hostler.model.units import duration
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def outcome_line(job: View) -> str:
     """A job that has ended: `j1 done in 12 s`, `j9 failed: exit 3, attempt 2 of 2: ValueError: no data`."""
     if job["state"] == "done":
         return f"{job['id']} done{_took(job)}"
-    why = clean(_failure(str(job["why"] or "")))
+    why = clean(_failure(headline(str(job["why"] or ""))))
     return f"{job['id']} {job['state']}" + (f": {why}" if why else "")
 
 

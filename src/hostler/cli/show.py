@@ -45,6 +45,11 @@ def clean(value: object) -> str:
     return text if text.isprintable() else "".join(map(_visible, text))
 
 
+def headline(text: str) -> str:
+    """A reason without what a build printed last (`policy.retry.PRINTED`)."""
+    return text.partition(" Its last lines:\n")[0]
+
+
 def clean_output(text: str) -> str:
     """What a process wrote, for a terminal: colours and line ends stay, every other control is made visible."""
     parts, at = [], 0

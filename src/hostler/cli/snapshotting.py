@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hostler.client import Client
     from hostler.snapshots.folder import FolderSnapshot
 
+LOCAL = "local"
+"""The backend of nodes on the controller's own machine."""
 LARGE_BYTES = 10**9
 """A folder that holds more is sent only if its owner confirms it."""
 LEFT_OUT_SHOWN = 3
@@ -37,7 +39,8 @@ class Sent(NamedTuple):
 def with_snapshots(
     client: Client, specs: Sequence[Mapping[str, Any]], skip: Path, *, yes: bool
 ) -> tuple[list[dict[str, Any]], list[Sent]]:
-    """The specs with a snapshot in place of each folder, which is sent first. Specs without one are left as they are.
+    """The specs with a snapshot in place of each folder, which is sent first, and the file of it that states the Python
+    environment. Specs without one are left as they are.
 
     `skip` is the controller's own folder. Raises `UsageError` where a folder cannot be sent, or is not to be.
     """
@@ -51,8 +54,11 @@ def with_snapshots(
             patterns = None if payload.get("files") is None else tuple(payload["files"])
             key = (payload["cwd"], patterns)
             if key not in sent:
-                sent[key] = _send(client, Path(payload["cwd"]), patterns, skip, yes=yes)
-            payload |= {"snapshot": sent[key].snapshot.digest, "cwd": None, "files": None}
+                snapshot = _taken(Path(payload["cwd"]), patterns, skip)
+                _environment(client, snapshot, payload)  # before anything is sent: the job may be refused for it
+                sent[key] = _send(client, snapshot, patterns, skip, yes=yes)
+            environment = _environment(client, sent[key].snapshot, payload)
+            payload |= {"snapshot": sent[key].snapshot.digest, "cwd": None, "files": None, "environment": environment}
         made.append({**spec, "payload": payload})
     return made, list(sent.values())
 
@@ -61,9 +67,22 @@ def _is_sent(payload: Mapping[str, Any]) -> bool:
     return payload["kind"] == "script" and payload.get("cwd") is not None and not payload.get("in_place")
 
 
-def _send(client: Client, folder: Path, patterns: Sequence[str] | None, skip: Path, *, yes: bool) -> Sent:
+def _environment(client: Client, snapshot: FolderSnapshot, payload: Mapping[str, Any]) -> dict[str, str] | None:
+    """The file of a snapshot that states the environment of a job. Raises `UsageError` where it cannot be built."""
+    from hostler.snapshots.python_env import found_in
+
+    paths = {file.path for file in snapshot.manifest.files}
+    try:
+        found = found_in(snapshot.folder, paths, payload.get("python_env"))
+    except FilesError as error:
+        if payload.get("python_env") is None and all(node["backend"] == LOCAL for node in client.nodes()):
+            return None  # nobody asked for it, and nothing is built on this machine
+        raise UsageError(str(error)) from error
+    return None if found is None else {"file": found.file, "sha256": found.sha256}
+
+
+def _send(client: Client, snapshot: FolderSnapshot, patterns: Sequence[str] | None, skip: Path, *, yes: bool) -> Sent:
     for left in range(CHANGES_MAX, -1, -1):
-        snapshot = _taken(folder, patterns, skip)
         _confirm(snapshot, yes)
         progress = _Progress(snapshot.manifest.size)
         try:
@@ -71,6 +90,7 @@ def _send(client: Client, folder: Path, patterns: Sequence[str] | None, skip: Pa
         except FilesChanged:
             if not left:
                 raise
+            snapshot = _taken(snapshot.folder, patterns, skip)
         else:
             return Sent(snapshot, progress.sent)
     raise AssertionError("unreachable")

@@ -15,7 +15,8 @@ from hostler.cli.constraints import ExcludeGpuModel, ExcludeNode, GpuModel, Labe
 from hostler.cli.environment import variables, with_shells
 from hostler.cli.git_source import checkout
 from hostler.cli.notes import file_notes, print_notes
-from hostler.cli.show import clean, say_json
+from hostler.cli.pythons import print_environments
+from hostler.cli.show import say_json
 from hostler.cli.snapshotting import print_sent, with_snapshots
 from hostler.cli.words import assignments, whole
 from hostler.model.errors import UsageError
@@ -48,6 +49,15 @@ Env = Annotated[
 EnvFile = Annotated[
     list[Path] | None,
     typer.Option(metavar="FILE", help="File of environment variables, a line each; --env counts for more."),
+]
+PythonEnv = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|none",
+        help="File of --cwd that states its Python environment, which is built on its node; none: nothing is built. By "
+        "default uv.lock, pyproject.toml, requirements.txt or environment.yml, on other machines.",
+        show_default=False,
+    ),
 ]
 Files = Annotated[
     list[str] | None,
@@ -123,6 +133,7 @@ def submit(
     outputs: Outputs = None,
     env: Env = None,
     env_file: EnvFile = None,
+    python_env: PythonEnv = None,
     walltime_s: Annotated[float | None, typer.Option(help="Longest time an attempt may take, in seconds.")] = None,
     device: Device = None,
     node: Node = None,
@@ -207,8 +218,7 @@ def submit_specs(
     asked = client(state_dir)
     ready, sent = with_snapshots(asked, specs, directory(state_dir), yes=yes)
     ids = asked.submit(ready, strict=strict)
-    for word, program in programs.items():
-        print(clean(f"{word} → {program} (on this machine)"), file=sys.stderr)
+    print_environments(asked, ready, programs)
     print_sent(sent)
     if ids.gpu_by_default:
         print(_gpu_words(ids.gpu_by_default, len(ids)), file=sys.stderr)
@@ -256,6 +266,8 @@ def _spec(command: list[str], asked: Mapping[str, Any]) -> dict[str, Any]:
     """The spec of one command, from the options of `submit` by their names."""
     if sum((asked["own_dir"], asked["in_place"], bool(asked["files"]))) > 1:
         raise UsageError("--own-dir, --in-place and --file exclude each other; give one of them")
+    if asked["own_dir"] and asked["python_env"] not in (None, "none"):
+        raise UsageError("--python-env is a file of the folder that is sent; leave out --own-dir")
     memory = {name: asked[name] for name in ("vram_gb", "memory_gb", "shards", "shared")}
     devices = {name: asked[name] for name in ("device", "gpus", "cpus")}
     payload = {
@@ -263,6 +275,7 @@ def _spec(command: list[str], asked: Mapping[str, Any]) -> dict[str, Any]:
         "schema": 1,
         "argv": command,
         "env": variables(asked["env"], asked["env_file"]),
+        "python_env": asked["python_env"],
         "cwd": None if asked["own_dir"] else str(asked["cwd"].absolute()),
         "in_place": asked["in_place"],
         "files": asked["files"] or None,

@@ -248,6 +248,7 @@ class BanView(TypedDict):
         "quarantine",
         "canary",
         "avoidance",
+        "environment",
         "barred",
         "rest",
         "pressure",
@@ -610,6 +611,20 @@ class Entry(TypedDict):
     seq: int
     at: float
     event: Any
+
+
+class EnvironmentFile(TypedDict):
+    """A file of a snapshot that states the Python environment of its scripts."""
+
+    file: str
+    sha256: str
+
+
+class EnvironmentFileInput(TypedDict):
+    """A file of a snapshot that states the Python environment of its scripts."""
+
+    file: str
+    sha256: str
 
 
 class Explanation(TypedDict):
@@ -994,6 +1009,7 @@ class NodeView(TypedDict):
     ephemeral: bool
     price_per_h: float | None
     tier: int | None
+    python: str | None
 
 
 class Output(TypedDict):
@@ -1467,6 +1483,8 @@ class ScriptPayload(TypedDict):
     argv: list[str]
     env: dict[str, str]
     submitter: SubmitterShell | None
+    python_env: str | None
+    environment: EnvironmentFile | None
     snapshot: str | None
     cwd: str | None
     in_place: bool
@@ -1483,6 +1501,8 @@ class ScriptPayloadInput(TypedDict):
     argv: list[str]
     env: NotRequired[dict[str, str]]
     submitter: NotRequired[SubmitterShellInput | None]
+    python_env: NotRequired[str | None]
+    environment: NotRequired[EnvironmentFileInput | None]
     snapshot: NotRequired[str | None]
     cwd: NotRequired[str | None]
     in_place: NotRequired[bool]

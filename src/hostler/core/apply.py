@@ -14,6 +14,7 @@ from hostler.core import (
     accounts,
     artifacts,
     cordons,
+    environments,
     forecast,
     foreign_use,
     leases,
@@ -58,6 +59,7 @@ def apply(state: State, index: Index, entry: Entry) -> None:
     trust.note(state, index, entry.event)
     tally.note(state, entry.event)
     metering.note(state, index, entry.event)
+    environments.note(state, index, entry.event)
     FOLDS[type(entry.event)](state, index, entry.event)
 
 
@@ -435,6 +437,7 @@ FOLDS: dict[type, Fold] = {
     **care.FOLDS,
     **cordons.FOLDS,
     **foreign_use.FOLDS,
+    **environments.FOLDS,
     **pools.FOLDS,
     **access.FOLDS,
     **alerting.FOLDS,

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from hostler.core import environments
 from hostler.core.index import Index
 from hostler.core.starting import HELD, Verdict, ends_at
 from hostler.core.state import Job, State
@@ -71,6 +72,12 @@ def _by_time(state: State, index: Index, job: Job, by_gate: Mapping[str, list[st
     kept_off = [until for until in (*job.avoid.values(), job.vram_until) if until > index.now]
     if kept_off and Gate.FAILED in by_gate:
         yield Change(what=f"it may go back to where it failed ({_some(by_gate[Gate.FAILED])})", at=min(kept_off))
+    nodes = {state.devices[name].spec.node for name in by_gate.get(Gate.ENVIRONMENT, ())}
+    holds = [view for view in environments.bans(state, index.now) if view.what in nodes]
+    if holds:
+        soonest = min(holds, key=lambda view: view.until or 0.0)
+        what = f"its Python environment is built again on {soonest.what}, or `hostler retry {soonest.of}`"
+        yield Change(what=what, at=soonest.until)
     for name in by_gate.get(Gate.STAGGER, ())[:1]:
         begun, stagger_s = (
             index.nodes[state.devices[name].spec.node].started_at,

@@ -19,6 +19,7 @@ from hostler.model.units import duration
 from hostler.model.views import DeviceGroup, Explanation, StartView
 from hostler.model.work import JobState
 from hostler.policy.fit import Gate, Refusal
+from hostler.policy.retry import PRINTED
 
 BARRED = "barred"
 """The gate of a device that keeps failing at a sweep."""
@@ -86,7 +87,7 @@ def _holds(job: Job, device: Device) -> bool:
 
 def _summary(state: State, index: Index, job: Job, verdicts: Mapping[str, Verdict], start: StartView | None) -> str:
     if job.state.final:
-        return f"{job.id} is {job.state}" + (f": {job.why}" if job.why else "")
+        return f"{job.id} is {job.state}" + (f": {job.why.partition(PRINTED)[0]}" if job.why else "")
     if job.cancelling is not None:
         return f"{job.id} is being cancelled ({job.cancelling}); its process is being ended{_away(state, index, job)}"
     if job.id in state.sweeps and state.sweeps[job.id].leases:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hostler.core import cordons, foreign_use, pools
+from hostler.core import cordons, environments, foreign_use, pools
 from hostler.core.care import effects as care
 from hostler.core.forecast import prediction
 from hostler.core.index import Index, group_of
@@ -67,6 +67,7 @@ def standing_refusal(state: State, index: Index, job: Job, device: Device) -> Re
         or foreign_use.gate(state, index, device, job.spec.resources)
         or trust.gate(state, device.spec.id, index.now)
         or trust.retry_gate(job, index.sites[device.spec.id], index.now)
+        or environments.gate(state, job, node.spec, index.now)
         or care.blocked(state, device.spec.node, job.spec.work)
         or one_per_config(index, job)
         or _gpu_first(state, index, job, device)
@@ -239,6 +240,11 @@ def _options(job: Job, node: NodeSpec) -> Refusal | None:
     wants = job.spec.batch
     refused = None if wants is None else fit.too_large(node, wants.cpus, wants.memory_gb)
     return None if refused is None else replace(refused, gate=Gate.OPTIONS)
+
+
+def is_barred(state: State, job: Job, node: NodeSpec) -> bool:
+    """Whether something of the job itself may keep it off the node, and not others like it."""
+    return lacks_folder(job, node) or environments.concerns(state, job, node)
 
 
 def lacks_folder(job: Job, node: NodeSpec) -> bool:

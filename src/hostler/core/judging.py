@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from hostler.core import forecast
+from hostler.core import environments, forecast
 from hostler.core.index import Index
 from hostler.core.loop import closing, intake as loop
 from hostler.core.state import Job, State
@@ -47,6 +47,9 @@ def judge(state: State, index: Index, job: Job, ended: inputs.Ended, emit: Emit)
     if job.cancelling is not None:
         emit(events.JobCancelled(job=job.id))
         fail_dependents(state, index, job.id, emit)
+    elif ended.reason == retry.ENVIRONMENT and failure is not None:
+        environments.failed(state, index, job, ended, emit)
+        fail_attempt(state, index, job, *failure, emit, ended=ended)
     elif ended.reason == retry.FULL:
         _turned_away(state, index, job, ended, emit)
     elif failure is None or ended.reason == "stopped" or _was_short(job, ended) or _never_came(job, ended):
@@ -72,11 +75,14 @@ def fail_attempt(
     doubtful = found is not None and failure is found.failure and found.doubtful
     verdict = retry.verdict(job.spec.retry, failures, failure, trust.where(state, job), vram=vram, doubtful=doubtful)
     why = f"{what} ({verdict.why})"
+    reason = None if ended is None else ended.reason
     against = trust.against(state, job, failure, reported=ended is not None, doubtful=doubtful)
-    is_permanent = ended is not None and ended.reason == retry.COMMAND
-    if is_permanent:
-        why = f"{what}. {_remedy(job)}"
-    if verdict.again:
+    if reason in (retry.ENVIRONMENT, retry.IMPORTS):
+        against = ()  # no device is worse for it
+    is_permanent = reason in (retry.COMMAND, retry.IMPORTS)
+    if is_permanent or reason == retry.ENVIRONMENT:
+        why = _told(state, job, what, reason)
+    if verdict.again and reason != retry.ENVIRONMENT:
         requeued = trust.requeued(state, index, job, failure, verdict, why, against)
         if not is_permanent or requeued.avoid is not None:
             emit(requeued)
@@ -107,6 +113,25 @@ def _was_short(job: Job, ended: inputs.Ended) -> bool:
 def _never_came(job: Job, ended: inputs.Ended) -> bool:
     """Whether an attempt was asked to leave before its node had heard of it."""
     return job.attempt is not None and job.attempt.yielding is not None and ended.reason == "unknown"
+
+
+def _told(state: State, job: Job, what: str, reason: str | None) -> str:
+    """What kept a job from being started, and what to do about it."""
+    if reason == retry.COMMAND or job.attempt is None:
+        return f"{what}. {_remedy(job)}"
+    node = state.nodes[state.devices[job.attempt.device].spec.node].spec
+    if reason == retry.IMPORTS:
+        return (
+            f"{node.name}: {what}. State them in requirements.txt of the folder and submit it again, or set `python` "
+            f"of {node.name} to an interpreter that has them and `hostler retry {job.id}`; where the script finds them "
+            "by itself, submit it with --python-env none"
+        )
+    file = environments.file_of(job.spec.payload, node) or "its file"
+    how, _, lines = what.partition("\n")
+    return (
+        f"the Python environment of {file} could not be built on {node.name}: {how}. Correct {file} and submit it "
+        f"again, or mend {node.name} and `hostler retry {job.id}`.{retry.PRINTED}{lines}"
+    )
 
 
 def _remedy(job: Job) -> str:

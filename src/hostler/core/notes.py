@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hostler.core import cordons, foreign_use, gates
+from hostler.core import cordons, environments, foreign_use, gates
 from hostler.core.index import Index
 from hostler.core.state import Job, State
 from hostler.core.stuck import never_on
@@ -32,7 +32,7 @@ def notes_of(state: State, index: Index, jobs: Iterable[Job]) -> Sequence[Submit
     for job in jobs:
         if job.state is not JobState.PENDING:
             continue
-        way = job.spec.work, job.spec.resources, gates.runs_in_place(job)
+        way = job.spec.work, job.spec.resources, gates.runs_in_place(job), environments.key_of(job.spec.payload)
         if way not in known and len(known) < WAYS_MOST:
             known[way] = _fault(state, index, job)
         fault = known.get(way)
@@ -109,6 +109,7 @@ def _hold(state: State, index: Index, job: Job, name: str) -> Refusal | None:
     return (
         fit.node_refusal(job.spec.resources, node.spec.name)
         or gates.in_place(job, node.spec)
+        or environments.gate(state, job, node.spec, index.now)
         or cordons.gate(state, name)
         or foreign_use.gate(state, index, state.devices[name], job.spec.resources)
         or trust.gate(state, name, index.now)

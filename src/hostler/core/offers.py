@@ -25,7 +25,7 @@ HEADS = 4
 """Jobs of one group that are looked at for a device: a first one that cannot go there must not hold up the next."""
 HEADS_FOR_A_WHILE = 64
 """The same for a device that goes away again: what takes too long for it must not hide what does not."""
-TOO_LONG = (Gate.WALL, Gate.SURVIVAL, Gate.OPTIONS, Gate.FOLDER)
+TOO_LONG = (Gate.WALL, Gate.SURVIVAL, Gate.OPTIONS, Gate.FOLDER, Gate.ENVIRONMENT)
 """Gates that ask how long the very job takes, and what it wants of a cluster."""
 
 
@@ -154,7 +154,7 @@ class _Asked:
         if group.work is WorkKind.TRAINING and self._is_training(head):
             return None  # and so it is for all of them
         kind = id(group.work), id(need)
-        elsewhere = gates.lacks_folder(head, self.node)
+        elsewhere = gates.is_barred(self.state, head, self.node)
         is_welcome = kind in self.welcome and not head.avoid and head.vram_above is None and not elsewhere
         if not is_welcome and not self._may(group, head):
             if self.answers.get(kind) is not None:
@@ -188,7 +188,7 @@ class _Asked:
     def _refusal(self, group: Group, job: Job) -> Refusal | None:
         """The gates' answer: the same for all work of a kind with one need, but for what a job itself is kept from."""
         work, state, index = group.work, self.state, self.index
-        if self.special or job.avoid or job.vram_above is not None or gates.lacks_folder(job, self.node):
+        if self.special or job.avoid or job.vram_above is not None or gates.is_barred(state, job, self.node):
             return gates.refusal(state, index, job, self.device)
         kind = id(work), id(group.need)
         if kind not in self.answers:

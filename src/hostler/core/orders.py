@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from hostler.core import cordons, pools
+from hostler.core import cordons, environments, pools
 from hostler.core.forecast import prediction
 from hostler.core.index import Index
 from hostler.core.loop import closing, matches
@@ -58,11 +58,7 @@ Derive: TypeAlias = Callable[[State, Index, Any], Iterator[Command]]
 
 TOLD_AT_ONCE_S, TOLD_S = 1.0, 60.0
 """How often self-play tells what it has closed, on ephemeral nodes and elsewhere."""
-LOCAL = "local"
-"""The backend of nodes on the controller's own machine."""
 NO_SHELL = SubmitterShell()
-PYTHON = "{python}"
-"""Word of a command that stands for the node's interpreter."""
 
 
 def commands(state: State, index: Index, event: Event) -> Iterator[Command]:
@@ -345,10 +341,11 @@ def _launch(state: State, index: Index, job: Job, attempt: Attempt) -> Launch:
     assert not isinstance(payload, SweepPayload)
     memory = job.spec.resources.memory_gb or state.rules.memory_gb
     shell = _shell(payload, node)
+    argv = _command(payload, node, shell)
     order = AttemptOrder(
         id=attempt.id,
         queue=_queue(state, attempt),
-        argv=_resolved(payload.argv, node.python) if shell.program is None else (shell.program, *payload.argv[1:]),
+        argv=argv,
         env={
             **node.env,
             **shell.env,
@@ -367,6 +364,7 @@ def _launch(state: State, index: Index, job: Job, attempt: Attempt) -> Launch:
         tell_s=_tell_s(job, node),
         ask=None if node.pool is None else _ask(state, index, job, attempt),
         disk_bytes=_disk_bytes(job, node),
+        setup=environments.setup_of(payload, argv, node),
     )
     return Launch(node=node.name, order=order)
 
@@ -475,13 +473,23 @@ def _inputs(state: State, job: Job) -> Mapping[str, Any] | None:
 
 def _shell(payload: Payload, node: NodeSpec) -> SubmitterShell:
     """The submitter's shell, on a node of the machine that it was on."""
-    if node.backend != LOCAL or not isinstance(payload, ScriptPayload) or payload.submitter is None:
+    if node.backend != environments.LOCAL or not isinstance(payload, ScriptPayload) or payload.submitter is None:
         return NO_SHELL
     return payload.submitter
 
 
+def _command(payload: ScriptPayload | StagePayload, node: NodeSpec, shell: SubmitterShell) -> tuple[str, ...]:
+    """The command with the interpreter that it means on the node."""
+    found = environments.command_of(payload, node) if isinstance(payload, ScriptPayload) else None
+    if found is not None:
+        return found
+    if shell.program is not None:
+        return (shell.program, *payload.argv[1:])
+    return _resolved(payload.argv, node.python)
+
+
 def _resolved(argv: tuple[str, ...], python: str) -> tuple[str, ...]:
-    return (python if argv[0] == PYTHON else argv[0], *argv[1:])
+    return (python if argv[0] == environments.PYTHON else argv[0], *argv[1:])
 
 
 def _devices(state: State, index: Index, node: str) -> list[Device]:

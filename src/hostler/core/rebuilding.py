@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from hostler.core import cordons, leases, yielding
+from hostler.core import cordons, environments, leases, yielding
 from hostler.core.index import Index
 from hostler.core.state import Job, State, Sweep, speed_key, sweep_payload
 from hostler.model.work import JobState, WorkKind
@@ -51,6 +51,7 @@ def rebuilt(state: State, jobs: Collection[Job] | None = None, like: Index | Non
             index.do_later(cordons.CHORE, cordon.until)
     _index_loops(state, index)
     _index_trust(state, index, jobs)
+    environments.watch(state, index)
     for name in {*state.care.nodes, *state.care.lanes}:
         index.expire_later(state, name)
     return index

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hostler.core import accounts, cordons, forecast, foreign_use
+from hostler.core import accounts, cordons, environments, forecast, foreign_use
 from hostler.core.alerting import views as alerting
 from hostler.core.care import views as care
 from hostler.core.index import Index
@@ -102,6 +102,7 @@ def bans(state: State, index: Index) -> Sequence[BanView]:
         *foreign_use.bans(state, index),
         *pausing.bans(state),
         *trust.bans(state, index.now),
+        *environments.bans(state, index.now),
         *of_scheduler(state, index),
         *alerting.bans(state),
     ]

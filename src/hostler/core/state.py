@@ -207,6 +207,18 @@ class Cordon:
 
 
 @entity
+class EnvironmentHold:
+    """A Python environment that is not built on a node, because that has failed."""
+
+    job: str
+    """Whose attempt it was built for last."""
+    file: str
+    why: str
+    since: float
+    until: float
+
+
+@entity
 class Past:
     """What is left of jobs that have left the state: sums."""
 
@@ -290,6 +302,8 @@ class State:
     """By device: those of single devices."""
     foreign_use: dict[str, ForeignUse] = field(default_factory=dict)
     """By device: what others use."""
+    environments: dict[str, dict[str, EnvironmentHold]] = field(default_factory=dict)
+    """By node, and by what the environment is known by (`core.environments`)."""
     lying: dict[str, dict[str, None]] = field(default_factory=dict)
     """By node with files of its own: datasets and models that lie there, the newest last."""
     batches: dict[str, Batch] = field(default_factory=dict)

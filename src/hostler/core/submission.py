@@ -11,7 +11,15 @@ from hostler.core.state import State
 from hostler.model.codec import digest, spec_fault
 from hostler.model.errors import Conflict, NotFound, SpecError, UsageError
 from hostler.model.events import JobSubmitted
-from hostler.model.work import ARGV_MAX_BYTES, JOB_ID, JobSpec, ScriptPayload, StagePayload, SweepPayload
+from hostler.model.work import (
+    ARGV_MAX_BYTES,
+    JOB_ID,
+    NO_ENVIRONMENT,
+    JobSpec,
+    ScriptPayload,
+    StagePayload,
+    SweepPayload,
+)
 
 FARTHEST = 1 << 512
 """Bound of a sweep's range, so that lengths and speeds can be floating-point numbers."""
@@ -64,11 +72,13 @@ def _known(state: State, spec: JobSpec) -> str | None:
 
 
 def _identity(spec: JobSpec) -> JobSpec:
-    """The spec without snapshot and shell: a job that is submitted again under its key keeps those it had first."""
+    """The spec without snapshot, shell and environment: a job that is submitted again under its key keeps its own."""
     payload = spec.payload
-    if not isinstance(payload, ScriptPayload) or (payload.snapshot is None and payload.submitter is None):
+    if not isinstance(payload, ScriptPayload):
         return spec
-    return replace(spec, payload=replace(payload, snapshot=None, submitter=None))
+    if payload.snapshot is None and payload.submitter is None and payload.environment is None:
+        return spec
+    return replace(spec, payload=replace(payload, snapshot=None, submitter=None, environment=None))
 
 
 def _check(spec: JobSpec) -> None:
@@ -97,6 +107,12 @@ def _check(spec: JobSpec) -> None:
 def _check_folder(name: str, payload: ScriptPayload) -> None:
     if payload.snapshot is not None and (payload.cwd is not None or payload.files is not None):
         raise SpecError(f"job {name!r}: it has a snapshot and a folder (cwd or files); give one of them")
+    stated = payload.python_env not in (None, NO_ENVIRONMENT) or payload.environment is not None
+    if stated and payload.snapshot is None and payload.cwd is None:
+        raise SpecError(f"job {name!r}: python_env is a file of its folder, and it has neither a snapshot nor cwd")
+    files = (payload.python_env, None if payload.environment is None else payload.environment.file)
+    if any(file is not None and ".." in file.split("/") for file in files):
+        raise SpecError(f"job {name!r}: python_env leads out of its folder; name a file below it")
     if payload.in_place and payload.cwd is None:
         raise SpecError(f"job {name!r}: in_place needs cwd, the folder that it runs in")
 

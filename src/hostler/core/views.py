@@ -335,4 +335,5 @@ def _node_view(state: State, index: Index, node: Node, devices: list[Device], ga
         ephemeral=node.spec.ephemeral,
         price_per_h=node.spec.price_per_h,
         tier=tier_of(index, node),
+        python=node.spec.python,
     )

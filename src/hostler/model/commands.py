@@ -14,6 +14,18 @@ from hostler.model.work import DeviceKind
 
 
 @record
+class Setup:
+    """What is to be done on the node before the process of an attempt starts, in the folder that it starts in."""
+
+    python: str
+    """The interpreter that an environment is made from."""
+    file: str | None = None
+    """The file that states the Python environment; `None`: the imports of the script are checked."""
+    checked_as: str | None = None
+    """Commands that were found to lack nothing under the same name are not checked again."""
+
+
+@record
 class AttemptOrder:
     """One execution of a job, complete: the backend needs to know nothing else. Carried out once per `id`."""
 
@@ -40,6 +52,8 @@ class AttemptOrder:
     """What its pool is to ask the cluster for; `None`: its node is a machine."""
     disk_bytes: int | None = None
     """The node starts it only with so much free space where it writes; `None`: with whatever there is."""
+    setup: Setup | None = None
+    """`None`: nothing; so it is everywhere but on machines with an agent of their own."""
 
 
 @record

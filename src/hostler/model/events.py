@@ -47,6 +47,7 @@ from hostler.model.fleet_events import (
     DeviceQuarantined as DeviceQuarantined,
     DeviceResumed as DeviceResumed,
     DeviceTrusted as DeviceTrusted,
+    EnvironmentHeld as EnvironmentHeld,
     NodeCordoned as NodeCordoned,
     NodeDrained as NodeDrained,
     NodeJoined as NodeJoined,
@@ -504,6 +505,7 @@ FleetEvent = (
     | DeviceQuarantined
     | DeviceTrusted
     | DeviceProved
+    | EnvironmentHeld
     | TroubleRecorded
 )
 LoopEvent = (

@@ -122,6 +122,21 @@ class DeviceResumed:
 
 
 @record
+class EnvironmentHeld:
+    """Decision: the build of a Python environment failed on a node, and it is not built there again until then."""
+
+    kind: Literal["environment.held"] = "environment.held"
+    node: str
+    environment: str
+    """The digest of the file that states it, or that of a snapshot with the path of the file in it."""
+    file: str
+    job: str
+    """Whose attempt it was built for; `hostler retry` of it ends the hold."""
+    why: str
+    until: float
+
+
+@record
 class DeviceQuarantined:
     """Decision: the device is not trusted: it is given nothing until then, and then one job at a time, as a probe."""
 

@@ -184,6 +184,7 @@ BanKind: TypeAlias = Literal[
     "quarantine",
     "canary",
     "avoidance",
+    "environment",
     "barred",
     "rest",
     "pressure",
@@ -331,6 +332,8 @@ class NodeView:
     """What the whole node costs per hour; `None`: unknown."""
     tier: int | None = None
     """1, 2 or 3 by its VRAM; `None`: it has no GPU that is known."""
+    python: str | None = None
+    """The interpreter that `python` means there, by its settings; `None`: nobody said."""
 
 
 @record

@@ -203,6 +203,24 @@ class SubmitterShell:
     """PATH and the variables of the active Python environment."""
 
 
+NO_ENVIRONMENT = "none"
+"""As `python_env` of a script: neither is an environment built nor are imports checked."""
+
+
+PathBelow: TypeAlias = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^/\x00-\x1f][^\x00-\x1f]*$")]
+"""The path of a file below a folder."""
+
+
+@record
+class EnvironmentFile:
+    """A file of a snapshot that states the Python environment of its scripts."""
+
+    file: PathBelow
+    """Its path in the snapshot."""
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    """The digest of its content and of the files that it includes."""
+
+
 @record
 class ScriptPayload:
     """Any command. It has succeeded when it exits 0 and, if it left a `$HOSTLER_RESULT`, that is JSON."""
@@ -213,6 +231,11 @@ class ScriptPayload:
     env: Mapping[str, str] = field(default_factory=dict)
     submitter: SubmitterShell | None = None
     """The shell it was submitted from, if that was on the controller's machine."""
+    python_env: PathBelow | None = None
+    """The file of its folder that states the Python environment which it runs in on every node; `none`: it runs with
+    what its node has. By default it runs in `environment`, on machines other than the controller's."""
+    environment: EnvironmentFile | None = None
+    """The file that the client has found, or the one that `python_env` names, with its digest."""
     snapshot: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     """The digest of the snapshot whose files each attempt starts from, in a folder of its own."""
     cwd: str | None = None

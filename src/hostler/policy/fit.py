@@ -69,6 +69,7 @@ class Gate(StrEnum):
     RESERVED = "reserved"
     CONFIG = "one per config"
     FAILED = "failed there"
+    ENVIRONMENT = "environment"
 
 
 UNITS: Mapping[Gate, str] = {Gate.CPUS: "", Gate.MEMORY: " GB"}

@@ -55,6 +55,14 @@ FULL_AVOID_S = 300.0
 COMMAND = "command"
 """What is said of an attempt whose program, script or folder is not on its node, or may not be used: it is tried on
 another node, if there is one, and never again on that one."""
+ENVIRONMENT = "environment"
+"""What is said of an attempt whose Python environment could not be built on its node; the job is not tried again."""
+IMPORTS = "imports"
+"""What is said of an attempt whose script imports modules that its interpreter lacks; as of `COMMAND`."""
+PRINTED = " Its last lines:\n"
+"""What stands between the reason of a job whose environment could not be built and what the build printed last."""
+ENVIRONMENT_HELD_S = 1800.0
+"""For so long an environment is not built again where its build has failed."""
 SHORT_MOST = 10
 """Attempts of one job that may end so and are no failures: so often the time that it is given is doubled."""
 REASONS: Mapping[str, FailureClass] = {
@@ -62,6 +70,8 @@ REASONS: Mapping[str, FailureClass] = {
     "memory": FailureClass.MEMORY,
     "spawn": FailureClass.SPAWN,
     COMMAND: FailureClass.SPAWN,
+    ENVIRONMENT: FailureClass.IMPORT,
+    IMPORTS: FailureClass.IMPORT,
     "lost": FailureClass.LOST,
     "unknown": FailureClass.LOST,
     "lease": FailureClass.LOST,

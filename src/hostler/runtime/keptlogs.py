@@ -22,11 +22,15 @@ from hostler.model.errors import NotFound
 from hostler.model.views import LogChunk, Output, OutputPiece
 
 STREAMS = order.STREAMS
+SETUP = "setup"
+"""The stream of what was printed before the process of an attempt began."""
 NAME = re.compile(r"[A-Za-z0-9_-]+\.[0-9]+")
 """What attempts are called."""
 PIECE = 1 << 20
 SEEN_MOST = 1 << 18
 """Bytes of a stream that are kept of an attempt that runs: at least half of that, the newest."""
+SETUP_MOST = 1 << 18
+"""Bytes that are kept of what was printed before an attempt's process began: the newest."""
 SEEN_ATTEMPTS = 4096
 """For so many attempts it is known when their nodes were read last; of others the newest file tells it."""
 
@@ -50,6 +54,7 @@ class KeptLogs:
         shutil.rmtree(draft, ignore_errors=True)
         try:
             await _copy(backend, attempt, draft)
+            await _copy_setup(backend, attempt, draft)
             if draft.exists():
                 draft.rename(self._root / attempt)
         except OSError:
@@ -86,6 +91,8 @@ class KeptLogs:
     def read(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk | None:
         """A piece of what was kept, as from the node itself; `None` where nothing was. Raises `OSError`."""
         # Whatever else is asked for would lead out of this folder.
+        if stream == SETUP:
+            return self._setup(attempt, offset, limit)
         if stream not in STREAMS or (folder := self._folder(attempt)) is None:
             return None
         path = folder / stream
@@ -94,6 +101,12 @@ class KeptLogs:
             return _chunk(attempt, stream, piece, ended=True)
         behind = max(piece.size, offset)  # its node has told more than is kept: that is not to be read twice
         return _chunk(attempt, stream, piece if behind == piece.size else logs.Piece(behind, b"", behind), ended=False)
+
+    def _setup(self, attempt: str, offset: int, limit: int) -> LogChunk | None:
+        path = self._root / attempt / SETUP
+        if not NAME.fullmatch(attempt) or not path.exists():
+            return None
+        return _chunk(attempt, SETUP, logs.read(str(path), offset, limit), ended=True)
 
     def output(self, attempt: str, out: int, err: int, limit: int) -> Output | None:
         """A piece of both streams of what was kept; `None` where nothing was. Raises `OSError`."""
@@ -142,6 +155,21 @@ async def _copy(backend: ReadsLogs, attempt: str, folder: Path) -> None:
         out, err = piece.ends
         if piece.is_whole or not piece.pieces:
             return
+
+
+async def _copy_setup(backend: ReadsLogs, attempt: str, folder: Path) -> None:
+    """The newest part of what was printed before its process began, if anything was."""
+    try:
+        piece = await backend.read_log(attempt, SETUP, -SETUP_MOST, SETUP_MOST)
+    except NotFound:
+        return
+    if piece.data:
+        await asyncio.to_thread(_put, folder, piece.data)
+
+
+def _put(folder: Path, data: bytes) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / SETUP).write_bytes(data)
 
 
 def _behind(piece: Output, kept: tuple[int, int]) -> Output:

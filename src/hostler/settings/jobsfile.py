@@ -49,6 +49,7 @@ def job_spec(job: Job, base_dir: Path) -> JobSpec:
         schema=1,
         argv=_argv(job),
         env=job.env,
+        python_env=job.python_env,
         cwd=None if job.cwd == OWN_DIRECTORY else str(base_dir / job.cwd),
         in_place=job.in_place,
         files=job.files,

@@ -101,6 +101,10 @@ class Job(Section):
     and it has failed without them."""
     env: Environment = {}
     """Environment variables on top of the node's."""
+    python_env: Annotated[str, Field(min_length=1)] | None = None
+    """File of `cwd` that states its Python environment, which is built on its node: a `uv.lock`, `pyproject.toml`,
+    requirements file or `environment.yml`; `none`: nothing is built. By default the first of these that is there, on
+    machines other than the controller's."""
     after: tuple[Name, ...] = ()
     """Keys (or ids) of jobs that must be done first. `$HOSTLER_INPUTS` names a JSON file with their results."""
     priority: Priority = 0

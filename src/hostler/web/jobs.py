@@ -151,14 +151,14 @@ async def rank_job(desk: TheDesk, name: Name, request: Request) -> Response:
 async def read_log(
     desk: TheDesk,
     attempt: Name,
-    stream: Literal["out", "err"] = "out",
+    stream: Literal["out", "err", "setup"] = "out",
     offset: Annotated[
         int,
         Query(ge=-OFFSET_MAX, le=OFFSET_MAX, description="bytes ever written before it; below 0: from the end"),
     ] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_LOG_BYTES)] = 1 << 16,
 ) -> Response:
-    """A piece of what an attempt wrote, as bytes.
+    """A piece of what an attempt wrote, as bytes; `setup` is what was printed before its process began.
 
     `Hostler-Log-Offset` tells where the piece begins (beyond `offset` where older output was dropped),
     `Hostler-Log-Size` how many bytes were ever written, `Hostler-Log-Ended` whether there will be no more.
