@@ -159,7 +159,8 @@ def test_amd_smi_fills_in_what_the_driver_leaves_open(tmp_path: Path) -> None:
 def test_amd_smi_tells_how_busy_they_are_and_who_uses_them(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.amd_smi(static={"gpu_data": STATIC}, metric={"gpu_data": METRIC})
-    users = [{"pid": 1, "vram_bytes": 77, "ours": False}]
+    name = Path("/proc/1/comm").read_text().strip()
+    users = [{"pid": 1, "vram_bytes": 77, "ours": False, "name": name, "user": "root", "attempt": None}]
     assert rig.ask(rig.amd.samples()) == [
         {**busy(0, 0.42, 100 << 20, 51.0), "processes": users},
         {**busy(1, None, None, 60.0), "processes": []},

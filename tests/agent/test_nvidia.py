@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import subprocess
 from pathlib import Path
@@ -96,6 +97,10 @@ def test_without_a_field_that_is_needed_there_is_no_answer() -> None:
     assert answered(Nvidia(Any).samples(), answer) is None  # type: ignore[arg-type]
 
 
+def named(name: str | None, user: str | None) -> dict[str, str | None]:
+    return {"name": name, "user": user, "attempt": None}
+
+
 def test_nvidia_sample_lists_processes_of_each_device(tmp_path: Path) -> None:
     shop = Workshop(tmp_path)
     ours = subprocess.Popen(["sleep", "600"])
@@ -107,9 +112,9 @@ def test_nvidia_sample_lists_processes_of_each_device(tmp_path: Path) -> None:
         ours.kill()
         ours.wait()
     assert devices[0]["processes"] == [
-        {"pid": ours.pid, "vram_bytes": 500 << 20, "ours": True},
-        {"pid": 1, "vram_bytes": None, "ours": False},
-        {"pid": 1 << 29, "vram_bytes": 7 << 20, "ours": None},
+        {"pid": ours.pid, "vram_bytes": 500 << 20, "ours": True, **named("sleep", getpass.getuser())},
+        {"pid": 1, "vram_bytes": None, "ours": False, **named(Path("/proc/1/comm").read_text().strip(), "root")},
+        {"pid": 1 << 29, "vram_bytes": 7 << 20, "ours": None, **named(None, None)},
     ]
     assert devices[1]["processes"] == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -73,7 +74,7 @@ def test_an_old_answer_is_unknown() -> None:
     clock = Clock()
     clock.ask()([{"index": 0, "kind": "cuda"}])
     clock.now += 59.0
-    assert clock.source.devices() == [{"index": 0, "kind": "cuda", "at": 1000.0}]
+    assert clock.source.devices() == [{"index": 0, "kind": "cuda", "at": 1000.0, "age_s": 59.0}]
     clock.now += 2.0
     assert clock.source.devices() == []
 
@@ -111,10 +112,14 @@ def test_an_agent_knows_its_own_processes_on_a_device_also_after_it_died(tmp_pat
     agent = Agent(tmp_path / "agent", PATIENT_WITH_TOOLS, PATH=tool(tmp_path, script))
     agent.client().launch(shell("a1", f"echo $$ > {mine}.new; mv {mine}.new {mine}; sleep 600", grace_s=0.1))
     until(mine.exists, "the attempt")
+    name = Path("/proc/1/comm").read_text().strip()
     listed = [
-        {"pid": int(mine.read_text()), "vram_bytes": 90 << 20, "ours": True},
-        {"pid": 1, "vram_bytes": 10 << 20, "ours": False},
-    ]
+        {
+            "pid": int(mine.read_text()), "vram_bytes": 90 << 20, "ours": True,
+            "name": "sh", "user": getpass.getuser(), "attempt": "a1",
+        },
+        {"pid": 1, "vram_bytes": 10 << 20, "ours": False, "name": name, "user": "root", "attempt": None},
+    ]  # fmt: skip
     assert sampled(agent)[0]["processes"] == listed
     agent.kill_supervisor()
     assert sampled(agent)[0]["processes"] == listed

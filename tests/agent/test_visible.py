@@ -153,8 +153,8 @@ def test_a_slice_is_reported_as_its_card_with_unknown_memory_and_bound_by_its_uu
     uuid = "MIG-b0b0b0b0-a75d-5afc-978f-d2f1294409fd"
     assert device == {"index": 1, "kind": "cuda", "model": "A100 MIG 3g.20gb", "vram_bytes": None, "uuid": uuid}
     assert notes == []
-    sample = {"kind": "cuda", "index": 1, "utilization": 0.5, "vram_used_bytes": 7}
-    assert visible.shows(sample) == {**sample, "utilization": None, "vram_used_bytes": None}
+    sample = {"kind": "cuda", "index": 1, "utilization": 0.5, "vram_used_bytes": 7, "processes": [{"pid": 1}]}
+    assert visible.shows(sample) == {**sample, "utilization": None, "vram_used_bytes": None, "processes": None}
     env = {"CUDA_VISIBLE_DEVICES": "1"}
     visible.bind(env, dict(env))
     assert env == {"CUDA_VISIBLE_DEVICES": uuid}

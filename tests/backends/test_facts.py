@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from hostler.backends.facts import input_of, progress_of, telemetry_of
 from hostler.model.codec import record_fault
 from hostler.model.inputs import Ended, Found, Progress, Returned, Searched, Started, Telemetry, Trouble, WorkerRefused
-from hostler.model.telemetry import DeviceTelemetry
+from hostler.model.telemetry import USERS_MOST, DeviceTelemetry, DeviceUser
 
 ENDED = {
     "seq": 1,
@@ -128,17 +128,43 @@ class TestTelemetry:
         )
 
     @pytest.mark.parametrize(
-        ("processes", "foreign"),
+        ("processes", "users"),
         [
-            ([{"pid": 1, "ours": True}, {"pid": 2, "ours": False}, {"pid": 3, "ours": None}], 1),
-            ([], 0),
+            (
+                [
+                    {
+                        "pid": 1, "ours": True, "name": "python3", "user": "ann", "vram_bytes": 1 << 30,
+                        "attempt": "j1.1",
+                    },
+                    {"pid": 2, "ours": False},
+                    {"pid": 3, "ours": None},
+                ],
+                (
+                    DeviceUser(pid=1, ours=True, name="python3", user="ann", vram_gb=1.0, attempt="j1.1"),
+                    DeviceUser(pid=2, ours=False),
+                    DeviceUser(pid=3),
+                ),
+            ),
+            ([], ()),
             (None, None),
-            ([None, 3, {"ours": 0}], 0),
+            ({"pid": 1}, None),
+            ([None, 3, {"ours": 0, "pid": -1, "name": 5, "user": "", "vram_bytes": "x"}], (DeviceUser(pid=0),)),
+            ([{"pid": 1 << 40, "name": "a\x1b[2Jb\ud800", "user": "u" * 1000}],
+             (DeviceUser(pid=0, name="a?[2Jb?", user="u" * 64),)),
         ],
-    )
-    def test_who_else_uses_a_device_is_counted(self, processes: Any, foreign: int | None) -> None:
-        told = {**self.MESSAGE, "devices": [{"index": 0, "kind": "mps", "processes": processes}]}
-        assert telemetry_of("n", told).devices == {"n/mps0": DeviceTelemetry(foreign=foreign)}
+    )  # fmt: skip
+    def test_processes_of_a_device_are_read_as_far_as_they_make_sense(
+        self, processes: Any, users: tuple[DeviceUser, ...] | None
+    ) -> None:
+        told = {**self.MESSAGE, "devices": [{"index": 0, "kind": "mps", "processes": processes, "age_s": 3.5}]}
+        assert telemetry_of("n", told).devices == {"n/mps0": DeviceTelemetry(users=users, age_s=3.5)}
+
+    def test_processes_of_a_device_are_bounded(self) -> None:
+        listed = [{"pid": number} for number in range(10_000)]
+        told = {**self.MESSAGE, "devices": [{"index": 0, "kind": "mps", "processes": listed}]}
+        users = telemetry_of("n", told).devices["n/mps0"].users
+        assert users is not None
+        assert len(users) == USERS_MOST
 
     def test_an_older_agent_tells_less(self) -> None:
         old = {"type": "telemetry", "at": 5.0, "load": 1.2, "memory_free_bytes": 1 << 30, "disk_free_bytes": None}

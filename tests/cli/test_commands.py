@@ -47,6 +47,8 @@ def still(still_served: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """The same for all commands that change nothing."""
     monkeypatch.setenv("HOSTLER_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("COLUMNS", "80")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")  # `submit` sends the files of the working folder
     announce(tmp_path / "state", still_served.port)
     return still_served
 

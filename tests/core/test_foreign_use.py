@@ -78,7 +78,7 @@ def test_job_goes_to_the_gpu_that_nobody_else_uses() -> None:
     assert world.places() == {"j1": "n/cuda1"}
     said = explain_job(world.state, world.core.index, world.state.jobs["j2"])
     assert said.devices["n/cuda0"] == (
-        "in use by others: n/cuda0 has been used by others for 1 s: python of ann (pid 4711), 21.5 GB"
+        "in use by others: n/cuda0 has been used by others for 1.0 s: python of ann (pid 4711), 21.5 GB"
     )
     assert replayed(world.entries).state == world.state
 

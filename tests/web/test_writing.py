@@ -31,7 +31,8 @@ def submit(served: Window, *specs: Any) -> Any:
 
 def test_jobs_are_submitted_together_and_named_in_order(served: Window) -> None:
     reply = submit(served, script("a", key="a"), sweep("s", stop=2**70), script("c", after=("a",)))
-    assert (reply.status, reply.json) == (201, {"ids": ["j1", "j2", "j3"], "notes": []})
+    told = {"ids": ["j1", "j2", "j3"], "notes": [], "gpu_by_default": 0, "with_earlier_files": []}
+    assert (reply.status, reply.json) == (201, told)
     assert served.desk.job("j2").sweep.total == 2**70  # type: ignore[union-attr]
 
 
