@@ -154,7 +154,8 @@ def test_a_slice_is_reported_as_its_card_with_unknown_memory_and_bound_by_its_uu
     assert device == {"index": 1, "kind": "cuda", "model": "A100 MIG 3g.20gb", "vram_bytes": None, "uuid": uuid}
     assert notes == []
     sample = {"kind": "cuda", "index": 1, "utilization": 0.5, "vram_used_bytes": 7}
-    assert visible.shows(sample) == {**sample, "utilization": None, "vram_used_bytes": None}
+    unknown = {"utilization": None, "vram_used_bytes": None, "processes": None}
+    assert visible.shows(sample) == {**sample, **unknown}
     env = {"CUDA_VISIBLE_DEVICES": "1"}
     visible.bind(env, dict(env))
     assert env == {"CUDA_VISIBLE_DEVICES": uuid}
