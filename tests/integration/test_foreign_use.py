@@ -99,9 +99,11 @@ def test_job_takes_the_card_that_nobody_else_uses(
     assert who in " ".join(hostler(fleet, "nodes").out.split())
     assert "others" in hostler(fleet, "top").out
     assert who in " ".join(hostler(fleet, "bans").out.split())
-    assert "1 GPU in use by others" in hostler(fleet, "status").out
-    metrics = fleet.client.metrics() if hasattr(fleet.client, "metrics") else None
-    assert metrics is None or 'hostler_device_foreign_use{device="here/cuda0"' in metrics
+    status = " ".join(hostler(fleet, "status").out.split())
+    assert "1 GPU in use by others" in status
+    assert "here/cuda0: used by others since" in status
+    assert who in status
+    assert who in " ".join(hostler(fleet, "device", "list").out.split())
     gate.touch()
     assert fleet.over(second)["job"]["device"] == "here/cuda1"
 

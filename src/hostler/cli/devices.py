@@ -10,7 +10,7 @@ import typer
 
 from hostler.cli.common import Json, StateDir, client, user
 from hostler.cli.looping import span_s
-from hostler.cli.nodes import busy, cordon_text
+from hostler.cli.nodes import busy, cordon_text, use_text
 from hostler.cli.show import Column, clean, maybe, paragraph, quantity, say, say_json, table
 
 if TYPE_CHECKING:
@@ -59,6 +59,9 @@ def list_(
     for each in found:
         if each["device"]["cordon"] is not None:
             text = cordon_text(each["device"]["cordon"], now)
+            say(paragraph(f"{each['device']['id']}: {text}", rest="  "))
+        if each["device"]["foreign_use"] is not None:
+            text = use_text(each["device"]["foreign_use"], now)
             say(paragraph(f"{each['device']['id']}: {text}", rest="  "))
 
 
@@ -137,7 +140,8 @@ def _row(placed: View, now: float) -> Sequence[object]:
     each = placed["device"]
     on_cpu = each["kind"] == "cpu"
     held = [*each["attempts"], *each["chunks"]]
-    idle = "idle" if each["cordon"] is None else each["cordon"]["state"]
+    others = "idle" if each["foreign_use"] is None else "used by others"
+    idle = others if each["cordon"] is None else each["cordon"]["state"]
     vram = "-" if on_cpu else quantity(each["vram_gb"])
     model = "" if on_cpu and each["model"] is None else maybe(each["model"])
     return each["id"], placed["link"], busy(each, now), vram, model, " ".join(held) or idle

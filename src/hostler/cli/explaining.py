@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hostler.cli.nodes import pressure_text
-from hostler.cli.show import Column, clock, duration, paragraph, table
+from hostler.cli.show import clean, clock, duration, paragraph
 
 if TYPE_CHECKING:
     from hostler.client import View
@@ -16,13 +16,8 @@ LISTED = 12
 """With more devices than that, those alike are told of together."""
 WHEN = 12
 """Columns for when something changes."""
-DEVICE_COLUMNS = (Column("DEVICE", yields=True), Column("SAYS", yields=True))
-GROUP_COLUMNS = (
-    Column("DEVICES", right=True),
-    Column("CLASS", yields=True),
-    Column("GATE"),
-    Column("SAYS, THE FIRST OF THEM", yields=True),
-)
+NAME_WIDE = 30
+"""Columns for the name of a device, at most."""
 
 
 def job_lines(told: View, now: float) -> Iterator[str]:
@@ -38,11 +33,14 @@ def job_lines(told: View, now: float) -> Iterator[str]:
             yield from paragraph(change["what"], f"  {_when(change['at'], now):<{WHEN}}  ", " " * (WHEN + 4))
     if len(told["devices"]) > LISTED:
         yield ""
-        yield from table(GROUP_COLUMNS, map(_group_row, told["groups"]))
+        for group in told["groups"]:
+            yield from paragraph(_group(group), "- ", "  ")
         yield "`--json` has what each device says"
     elif told["devices"]:
+        wide = min(max(map(len, told["devices"])), NAME_WIDE)
         yield ""
-        yield from table(DEVICE_COLUMNS, [(name, _without(says, name)) for name, says in told["devices"].items()])
+        for name, says in told["devices"].items():
+            yield from paragraph(_without(says, name), f"{clean(name):<{wide}}  ", " " * (wide + 2))
 
 
 def device_lines(told: View, now: float) -> Iterator[str]:
@@ -65,10 +63,9 @@ def device_lines(told: View, now: float) -> Iterator[str]:
         yield from paragraph(f"waiting jobs kept off it: {counts}", rest="  ")
 
 
-def _group_row(group: View) -> Sequence[object]:
-    gate = group["gate"] or "-"
-    says = group["says"].removeprefix("does not fit: ").removeprefix(f"{gate}: ")
-    return group["count"], group["cls"], gate, _without(says, group["devices"][0])
+def _group(group: View) -> str:
+    """The devices of a class that say the same, in the words of the first."""
+    return f"{group['count']} × {group['cls']}: {_without(group['says'], group['devices'][0])}"
 
 
 def _without(says: str, device: str) -> str:

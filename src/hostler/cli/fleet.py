@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hostler.cli.common import Json, StateDir, client
-from hostler.cli.nodes import pressure_text
+from hostler.cli.nodes import pressure_text, use_text
 from hostler.cli.show import (
     Column,
     clean,
@@ -126,6 +126,10 @@ def _status_lines(view: View) -> Iterator[str]:
         yield f"pressed  {plural(view['nodes_pressed'], 'node')} (`hostler bans`)"
     if view["devices_cordoned"]:
         yield f"cordons  {plural(view['devices_cordoned'], 'device')} given nothing new (`hostler bans`)"
+    if view["devices_used"]:
+        yield f"others   {plural(view['devices_used'], 'GPU')} in use by others (`hostler bans`)"
+        for name, use in view["foreign_use"].items():
+            yield from paragraph(f"{name}: {use_text(use, view['at'])}", "         ", "           ")
     if view["sweeps"]:
         yield ""
         yield from table(SWEEP_COLUMNS, map(sweep_row, view["sweeps"]))

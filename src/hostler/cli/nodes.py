@@ -463,6 +463,8 @@ def _node_remarks(node: View, now: float) -> Iterator[str]:
     for device in node["devices"]:
         if device["cordon"] is not None:
             yield from paragraph(f"{device['id']}: {cordon_text(device['cordon'], now)}", rest="  ")
+        if device["foreign_use"] is not None:
+            yield from paragraph(f"{device['id']}: {use_text(device['foreign_use'], now)}", rest="  ")
         ban = device["quarantine"]
         if ban is not None:
             left = "on probation" if ban["until"] <= now else f"for {duration(ban['until'] - now)} more"
@@ -491,6 +493,13 @@ def cordon_text(cordon: View, now: float) -> str:
     why = "" if cordon["why"] is None else f": {cordon['why']}"
     left = "" if cordon["until"] is None else f", {duration(max(cordon['until'] - now, 0.0))} more"
     return f"{cordon['state']} for {age(cordon['since'], now)}{left}{who}{why}"
+
+
+def use_text(use: View, now: float) -> str:
+    """Who uses a device beside the work that is placed there, and since when."""
+    what = "used by others" if use["kind"] == "others" else "used by what should have ended"
+    memory = "" if use["vram_gb"] is None else f", {use['vram_gb']:.1f} GB"
+    return f"{what} since {age(use['since'], now)}: {use['who']}{memory}"
 
 
 def pressure_text(pressure: View, now: float) -> str:

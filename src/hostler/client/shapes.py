@@ -1648,6 +1648,8 @@ class Status(TypedDict):
     pressures: list[PressureView]
     nodes_pressed: int
     devices_cordoned: int
+    devices_used: int
+    foreign_use: dict[str, ForeignUseView]
     alerts: int
     leader: str | None
 

@@ -159,6 +159,7 @@ def _device(state: State, index: Index, now: float, device: Device) -> DeviceRea
         told_at=None if told is None else told.told_at,
         quarantined=doubt is not None and doubt.until is not None,
         cordoned=state.is_cordoned(spec.id),
+        foreign_use=foreign_use.view(state, index, spec.id),
         unproved=not state.trust.is_proved(spec.id),
     )
 

@@ -19,6 +19,7 @@ from hostler.core.waits import looks_each, waits_for
 from hostler.model.errors import NotFound, UsageError
 from hostler.model.fleet import Link
 from hostler.model.views import (
+    FOREIGN_MOST,
     AttemptView,
     ChunkView,
     DeviceView,
@@ -46,6 +47,7 @@ def find_sweep(state: State, name: str) -> Sweep:
 def status_view(state: State, index: Index, version: str, fleet: str) -> Status:
     """The fleet in numbers. Costs nothing that grows with the number of jobs."""
     open_sweeps = sorted(name for name in index.active if not state.jobs[name].state.final)
+    used = [(name, foreign_use.view(state, index, name)) for name in state.foreign_use if name in index.places]
     return Status(
         version=version,
         fleet=fleet,
@@ -63,6 +65,8 @@ def status_view(state: State, index: Index, version: str, fleet: str) -> Status:
         pressures=care.queue_pressures(state),
         nodes_pressed=len(state.care.nodes),
         devices_cordoned=sum(name in index.places for name in state.device_cordons),
+        devices_used=len(used),
+        foreign_use={name: shown for name, shown in used[:FOREIGN_MOST] if shown is not None},
         alerts=alerting.count(state),
     )
 

@@ -14,7 +14,7 @@ from hostler.model.inputs import RlTelemetry
 from hostler.model.learning import Losses, Rating
 from hostler.model.record import record
 from hostler.model.steering import QuotaView
-from hostler.model.views import PressureView, VelocityView
+from hostler.model.views import ForeignUseView, PressureView, VelocityView
 from hostler.model.work import JobState, WorkKind
 
 
@@ -69,6 +69,8 @@ class DeviceReading:
     told_at: float | None
     quarantined: bool
     cordoned: bool
+    foreign_use: ForeignUseView | None
+    """Who else uses it; `None`: no use by others is known."""
     """It, or its node."""
     unproved: bool
     """Whether its canary keeps it out."""

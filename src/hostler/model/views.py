@@ -211,6 +211,10 @@ class BanView:
     """`None`: until what `why` says is over, or its sweep is tried again."""
 
 
+FOREIGN_MOST = 5
+"""Devices in use by others whose users a status names."""
+
+
 @record
 class ForeignUseView:
     """Who uses a device beside the work that is placed there."""
@@ -447,6 +451,10 @@ class Status:
     """Nodes on which something presses."""
     devices_cordoned: int = 0
     """Devices that a person keeps from work, those of cordoned nodes aside."""
+    devices_used: int = 0
+    """Devices that others use."""
+    foreign_use: Mapping[str, ForeignUseView] = field(default_factory=dict)
+    """Who uses them, of at most `FOREIGN_MOST`, by id of the device."""
     alerts: int = 0
     """Alerts that fire and are not silenced."""
     leader: str | None = None

@@ -150,6 +150,18 @@ def _bytes(gigabytes: float | None) -> float | None:
     return None if gigabytes is None else gigabytes * GIGA
 
 
+def _foreign_memory(all_: Readings) -> Iterator[Sample]:
+    for each in all_.devices:
+        if each.foreign_use is not None and each.foreign_use.vram_gb is not None:
+            yield (each.node, each.id, each.foreign_use.who), each.foreign_use.vram_gb * GIGA
+
+
+def _foreign_start(all_: Readings) -> Iterator[Sample]:
+    for each in all_.devices:
+        if each.foreign_use is not None:
+            yield (each.node, each.id), each.foreign_use.since
+
+
 def _controller(all_: Readings) -> Iterator[Sample]:
     yield (all_.fleet, all_.version), 1.0
 
@@ -331,6 +343,21 @@ DEVICES = (
     _device("telemetry_age_seconds", "Since its node last told of it", lambda each, now: _age(each.told_at, now)),
     _device("quarantined", "1 while it is not trusted after failures", lambda each, _: each.quarantined),
     _device("cordoned", "1 while a person keeps it, or its node, from work", lambda each, _: each.cordoned),
+    _device("foreign_use", "1 while others use it", lambda each, _: each.foreign_use is not None),
+    Series(
+        "hostler_device_foreign_memory_bytes",
+        "gauge",
+        "VRAM that others use, by who they are",
+        ("node", "device", "who"),
+        _foreign_memory,
+    ),
+    Series(
+        "hostler_device_foreign_use_start_seconds",
+        "gauge",
+        "Since when others use it, in Unix seconds",
+        ("node", "device"),
+        _foreign_start,
+    ),
     _device("unproved", "1 while its canary keeps it from work", lambda each, _: each.unproved),
 )
 

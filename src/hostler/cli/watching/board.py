@@ -136,6 +136,9 @@ def remarks(node: View) -> str:
     spared = [device["id"] for device in node["devices"] if device["cordon"] is not None]
     if spared:
         parts.append(f"{plural(len(spared), 'device')} cordoned")
+    used = [device["id"] for device in node["devices"] if device["foreign_use"] is not None]
+    if used:
+        parts.append(f"{plural(len(used), 'device')} used by others")
     banned = [device for device in node["devices"] if device["quarantine"] or device["canary"]]
     if banned:
         parts.append(f"{plural(len(banned), 'device')} kept out")

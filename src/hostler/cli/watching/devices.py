@@ -107,6 +107,9 @@ def _row(node: View, device: View, held: Mapping[str, Held], now: float) -> Sequ
 def _idle(device: View) -> str:
     if device["cordon"] is not None:
         return f"idle, {device['cordon']['state']}"
+    if device["foreign_use"] is not None:
+        what = "others" if device["foreign_use"]["kind"] == "others" else "leftover"
+        return f"{what}: {clean(device['foreign_use']['who'])}"
     if device["quarantine"] is not None:
         return "idle, in quarantine"
     if device["canary"] is not None:
@@ -117,5 +120,5 @@ def _idle(device: View) -> str:
 def _style(node: View, device: View) -> str:
     if node["link"] != "up" or device["quarantine"] is not None:
         return BAD
-    spared = node["cordon"] is not None or device["cordon"] is not None
+    spared = node["cordon"] is not None or device["cordon"] is not None or device["foreign_use"] is not None
     return ODD if spared or device["canary"] is not None else ""

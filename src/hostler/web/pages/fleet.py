@@ -179,6 +179,8 @@ def _standing(node: NodeView, device: DeviceView) -> tuple[str, str | None]:
         return "barred", f"{node.cordon.state}: {node.cordon.why or 'nobody said why'}"
     if device.cordon is not None:
         return "barred", f"{device.cordon.state}: {device.cordon.why or 'no reason given'}"
+    if device.foreign_use is not None:
+        return "barred", f"in use by others: {device.foreign_use.who}"
     ban = device.quarantine or device.canary
     if ban is not None:
         return "barred", f"{ban.kind}: {ban.why}"
