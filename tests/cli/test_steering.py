@@ -128,7 +128,7 @@ def test_many_devices_are_told_of_by_class(tmp_path: Path, monkeypatch: pytest.M
         announce(tmp_path / "state", made.port)
         waits = next(job["id"] for job in hostler("jobs", "--state", "pending", "--json").json)
         said = hostler("explain", waits)
-        assert "     40  RTX 4090 24GB" in said.out
+        assert "- 40 × RTX 4090 24GB" in said.out
         assert len(said.out.splitlines()) < 30
         assert len(hostler("explain", waits, "--json").json["devices"]) == 41
 

@@ -24,7 +24,7 @@ from hostler.model.readings import (
 )
 from hostler.model.rl_telemetry import AdviceTold, Waits
 from hostler.model.steering import KindShare, QuotaView, ShareRow, TierShares
-from hostler.model.views import PressureView, VelocityView
+from hostler.model.views import ForeignUseView, PressureView, VelocityView
 from hostler.model.work import JobState, WorkKind
 
 NOW = 1_000_000.0
@@ -63,6 +63,7 @@ DEVICE = DeviceReading(
     told_at=NOW - 3,
     quarantined=True,
     cordoned=False,
+    foreign_use=ForeignUseView(kind="others", since=NOW - 60, who='python of "ann" (pid 4711)', vram_gb=12.5),
     unproved=False,
 )
 WORK = WorkReading(

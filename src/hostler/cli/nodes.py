@@ -499,7 +499,7 @@ def use_text(use: View, now: float) -> str:
     """Who uses a device beside the work that is placed there, and since when."""
     what = "used by others" if use["kind"] == "others" else "used by what should have ended"
     memory = "" if use["vram_gb"] is None else f", {use['vram_gb']:.1f} GB"
-    return f"{what} since {age(use['since'], now)}: {use['who']}{memory}"
+    return f"{what} for {age(use['since'], now)}: {use['who']}{memory}"
 
 
 def pressure_text(pressure: View, now: float) -> str:

@@ -94,7 +94,7 @@ class Submitted(tuple[str, ...]):
     """Which of them no device can take now: `job`, `count`, `fits`, `why` (`shapes.SubmitNote`)."""
 
     gpu_by_default: int
-    """How many of them wait for a GPU, as they state no device and the fleet has GPUs."""
+    """How many of them take a GPU or wait for one, as they state no device and the fleet has GPUs."""
 
     with_earlier_files: Sequence[str]
     """Those that were known by their keys and keep the files of their first submission, which were others."""

@@ -58,14 +58,14 @@ def _snapshot(spec: JobSpec) -> str | None:
 
 
 def gpu_by_default(state: State, index: Index, jobs: Iterable[Job]) -> int:
-    """How many of these jobs wait for a GPU, as they state no device."""
+    """How many of these jobs take a GPU or wait for one, as they state no device."""
     waits: dict[object, bool] = {}
     count = 0
     for job in jobs:
         way = job.spec.work, job.spec.resources
         if way not in waits:
             waits[way] = gates.waits_for_gpu(state, index, job.spec.resources, job.spec.work)
-        count += waits[way] and job.state is JobState.PENDING
+        count += waits[way] and not job.state.final
     return count
 
 

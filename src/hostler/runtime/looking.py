@@ -141,7 +141,7 @@ class Looks:
         return notes_of(self._core.state, self._core.index, (jobs[name] for name in ids if name in jobs))
 
     def gpu_by_default(self, ids: Sequence[str]) -> int:
-        """How many of these jobs wait for a GPU, as they state no device."""
+        """How many of these jobs take a GPU or wait for one, as they state no device."""
         jobs = self._core.state.jobs
         return gpu_by_default(self._core.state, self._core.index, (jobs[name] for name in ids if name in jobs))
 

@@ -144,7 +144,7 @@ class Desk(Protocol):
         """Which of these jobs no device can take as the fleet is now, one note for each reason."""
 
     def gpu_by_default(self, ids: Sequence[str]) -> int:
-        """How many of these jobs wait for a GPU, as they state no device."""
+        """How many of these jobs take a GPU or wait for one, as they state no device."""
 
     def with_earlier_files(self, specs: Sequence[JobSpec], ids: Sequence[str]) -> Sequence[str]:
         """Those of these jobs, of these specs, that keep the files of their first submission under their key."""

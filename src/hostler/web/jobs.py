@@ -42,7 +42,7 @@ class Submitted:
     notes: tuple[SubmitNote, ...] = ()
     """Those that no device can take as the fleet is now: at most 20 reasons."""
     gpu_by_default: int = 0
-    """How many of them wait for a GPU, as they state no device and the fleet has GPUs."""
+    """How many of them take a GPU or wait for one, as they state no device and the fleet has GPUs."""
     with_earlier_files: tuple[str, ...] = ()
     """Those that were known by their keys and keep the files of their first submission, which were others."""
 
