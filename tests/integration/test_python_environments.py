@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ TRAIN = """
 import os, sys, tinymodel
 print(tinymodel.WEIGHTS, sys.prefix == os.environ["VIRTUAL_ENV"], os.environ["PATH"].startswith(sys.prefix))
 """
+UV = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 BUILDING = "building the Python environment"
 
 
@@ -263,12 +265,40 @@ def test_environment_is_ready_for_a_job_whose_controller_was_killed(ssh: Site) -
     assert ssh.output(job) == "tiny weights True True\n"
 
 
-@pytest.mark.long
-@pytest.mark.skipif(shutil.which("uv") is None, reason="there is no uv here; the same is tested with pip")
-def test_lock_file_of_uv_is_built(ssh: Site) -> None:
+@pytest.fixture(scope="module")
+def fleet_with_uv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    if UV is None:
+        pytest.skip("uv is not installed here")
+    with ExitStack() as stack:
+        folder = tmp_path_factory.mktemp("fleet")
+        (folder / "bin").mkdir()
+        (folder / "bin/uv").symlink_to(UV)
+        yield over_ssh(stack, folder, setup=[f"export PATH={folder}/bin:$PATH"])
+
+
+@pytest.fixture
+def with_uv(fleet_with_uv: Fleet, tmp_path: Path) -> Site:
+    return _site(fleet_with_uv, tmp_path)
+
+
+def test_requirements_are_installed_by_uv_where_that_is(with_uv: Site) -> None:
+    (with_uv.project / "requirements.txt").write_text(requirements(with_uv))
+    job = with_uv.submitted("--", "python", "train.py")
+    assert with_uv.fleet.over(job)["job"]["state"] == "done", with_uv.hostler("logs", job).err
+    assert with_uv.output(job) == "tiny weights True True\n"
+    assert "uv pip install" in setup_of(with_uv, job)
+
+
+def test_lock_file_of_uv_is_built(with_uv: Site) -> None:
+    ssh = with_uv
     wheels = wheel(ssh.project.parent / "wheels")
     text = '[project]\nname = "mine"\nversion = "1"\nrequires-python = ">=3.8"\ndependencies = ["tinymodel"]\n'
     (ssh.project / "pyproject.toml").write_text(f'{text}[tool.uv]\nno-index = true\nfind-links = ["{wheels}"]\n')
-    subprocess.run(["uv", "lock"], cwd=ssh.project, check=True)
+    subprocess.run([str(UV), "lock", "--quiet"], cwd=ssh.project, check=True)
     job = ssh.submitted("--", "python", "train.py")
     assert ssh.fleet.over(job)["job"]["state"] == "done", ssh.hostler("logs", job).err
+    assert ssh.output(job) == "tiny weights True True\n"
+    (ssh.project / "data.txt").write_text("more data")
+    second = ssh.submitted("--", "python", "train.py")
+    assert ssh.fleet.over(second)["job"]["state"] == "done"
+    assert BUILDING not in setup_of(ssh, second)

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,7 +73,7 @@ def local(stack: ExitStack, folder: Path) -> Fleet:
     return fleet
 
 
-def over_ssh(stack: ExitStack, folder: Path, slots: int = 1) -> Fleet:
+def over_ssh(stack: ExitStack, folder: Path, slots: int = 1, setup: Sequence[str] = ()) -> Fleet:
     if sshd.MISSING is not None:
         pytest.skip(sshd.MISSING)
     stack.callback(kill_below, folder)  # the agent outlives the controller
@@ -85,6 +85,7 @@ def over_ssh(stack: ExitStack, folder: Path, slots: int = 1) -> Fleet:
         "port": server.port,
         "cpu_slots": slots,
         "gpus": "none",
+        "setup": list(setup),
     }
     node |= {"identity": str(server.folder / "client"), "dir": str(folder / "on-rig")}
     ssh = {"config": [], "known_hosts": [], "connect_s": 120}
