@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import importlib.util
 import json
+import os
+import subprocess
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -19,6 +21,7 @@ from tests.gpu.world import PROBE, PYTHON, CheckFailed, World, bare, listed
 
 GIB = 1 << 30
 HELD_BYTES = GIB
+FOREIGN_BYTES = 3 * GIB
 ROOM_GIB = 12
 """Memory that the host must have free for the checks of memory limits."""
 LIMIT_GB = 8.0
@@ -155,6 +158,31 @@ def memory_limit_with_torch(world: World) -> str:
     return f"PyTorch computed on one card within {LIMIT_GB:g} GB; {_ended_for_memory(world, 'torch')}"
 
 
+def foreign_process(world: World) -> str:
+    """A card on which a process that Hostler has not started holds memory gets no work; `explain` names the process."""
+    name, card = next(iter(world.cards.items()))
+    gate = world.gate()
+    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": str(card.number), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    words = [PYTHON, str(PROBE), "hold", str(FOREIGN_BYTES), str(gate)]
+    with subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, start_new_session=True, text=True) as foreign:
+        try:
+            assert foreign.stdout is not None
+            if foreign.stdout.readline().strip() != "held":
+                raise CheckFailed("the foreign process could not take its memory")
+            use = world.until(lambda: world.devices()[name]["foreign_use"], f"the use of {name} by others")
+            job = world.probe("show", resources=ON_GPU)
+            says = world.fleet.client.explain(job)["devices"].get(name, "")
+            if len(world.cards) > 1 and world.done(job)["device"] == name:
+                raise CheckFailed(f"{job} was put on {name}, which others use")
+            if len(world.cards) == 1 and (world.fleet.job(job)["state"] != "pending" or "by others" not in says):
+                raise CheckFailed(f"{job} is {world.fleet.job(job)['state']}, and {name} says {says!r}")
+            if len(world.cards) == 1:
+                world.fleet.client.cancel(job)
+        finally:
+            gate.touch()
+    return f"{name} was left to {use['who']}"
+
+
 CHECKS: tuple[Check, ...] = (
     detection,
     proof,
@@ -165,7 +193,7 @@ CHECKS: tuple[Check, ...] = (
     telemetry,
     memory_limit,
     memory_limit_with_torch,
-    # A foreign CUDA process: its check belongs here (issue 28, item 12).
+    foreign_process,
 )
 
 
@@ -195,11 +223,12 @@ def _expect_room() -> None:
 
 
 def _ended_for_memory(world: World, what: str) -> str:
-    """A job that takes more than its limit ends with a failure of its own, which names memory or was a refusal."""
+    """A job that takes more than its limit is ended for that."""
     retry = {"max_attempts": {"memory": 1, "exit": 1, "signal": 1}}
     limit = {**ON_GPU, "memory_gb": LIMIT_GB}
     job = world.probe(what, int((LIMIT_GB + 1) * GIB), resources=limit, retry=retry)
     found = world.ended(job)
-    if found["state"] != "failed":
-        raise CheckFailed(f"a job that took {LIMIT_GB + 1:g} GB of {LIMIT_GB:g} GB is {found['state']}")
-    return f"a job that took more ended as {found['failure']}"
+    if (found["state"], found["failure"]) != ("failed", "memory"):
+        words = f"{found['state']} ({found['failure']}: {found['why']})"
+        raise CheckFailed(f"a job that took {LIMIT_GB + 1:g} GB of {LIMIT_GB:g} GB is {words}")
+    return f"a job that took more ended: {found['why']}"

@@ -19,7 +19,7 @@ from tests.patience import PATIENCE_S
 from tests.test_tiers import REPOSITORY
 
 UUIDS = ("GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", "GPU-5a5a0000-0000-4106-c12f-20bd9faed9f6")
-PLAYED = ("detection", "proof", "binding", "hiding", "default_device", "environment", "telemetry")
+PLAYED = ("detection", "proof", "binding", "hiding", "default_device", "environment", "telemetry", "foreign_process")
 """What can be played on fake cards; the others need gigabytes, or PyTorch with CUDA."""
 SMI = """
 used() {
@@ -32,11 +32,18 @@ used() {
 list() { at=0; for uuid in $(echo $FAKE_UUIDS | tr , ' '); do "$@"; at=$((at+1)); done; }
 listing() { echo "GPU $at: Fake 4090 (UUID: $uuid)"; }
 fact() { echo "$at, Fake 4090, 24564, $uuid"; }
+apps() {
+    for file in "$FAKE_MEMORY/$at".*; do
+        pid=${file##*.}
+        if [ -e "$file" ] && kill -0 "$pid" 2>/dev/null; then echo "$uuid, $pid, $(cat "$file")"; fi
+    done
+}
 sample() { echo "$at, 5, $(used $at), 40, $uuid, Fake 4090, [N/A]"; }
 case "$1" in
 -L) list listing ;;
 --query-gpu=index,name,*) list fact ;;
 --query-gpu=*) list sample ;;
+--query-compute-apps=*) list apps ;;
 esac
 """
 
