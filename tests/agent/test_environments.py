@@ -164,11 +164,14 @@ def test_command_that_is_missing_is_named_as_without_a_build(client: Client, rea
 
 
 def test_memory_limit_holds_for_the_command_and_not_for_the_build(client: Client, ready: Path) -> None:
-    name = fresh_name()
-    code = "import resource; print(resource.getrlimit(resource.RLIMIT_AS)[0])"
-    client.launch(attempt(name, ready, "python", "-c", code, memory_bytes=300 << 20))
-    assert client.ended(name)["exit_code"] == 0
-    assert text(client, name) == f"{300 << 20}\n"
+    takes, reserves = fresh_name(), fresh_name()
+    code = "import time; held = b'x' * (700 << 20); time.sleep(3600)"
+    client.launch(attempt(takes, ready, "python", "-c", code, memory_bytes=400 << 20))
+    assert client.ended(takes)["reason"] == "memory"
+    code = "import mmap; held = mmap.mmap(-1, 64 << 30, flags=mmap.MAP_PRIVATE | 0x4000); print('reserved')"
+    client.launch(attempt(reserves, ready, "python", "-c", code, memory_bytes=400 << 20))
+    assert client.ended(reserves)["exit_code"] == 0
+    assert text(client, reserves) == "reserved\n"
 
 
 def test_signals_that_python_ignores_are_not_ignored_by_the_command(client: Client, ready: Path) -> None:

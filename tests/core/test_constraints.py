@@ -13,7 +13,7 @@ from hostler.core.stuck import is_stuck
 from hostler.model.events import AttemptLeased, ChunkLeased
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, LinkDown, NodeFound
-from hostler.model.work import DeviceKind, JobState, Resources, WorkKind
+from hostler.model.work import DeviceKind, JobSpec, JobState, Resources, ScriptPayload, WorkKind
 from tests.core.builders import Driver, ended, link_up, node, replayed, script, sweep
 
 CPU = Resources(device="cpu")
@@ -90,7 +90,7 @@ def test_constraint_that_no_node_meets_is_explained_and_stuck() -> None:
     driver.submit(script(resources=Resources(nodes=("c",))))
     explained = explain_job(driver.state, driver.core.index, driver.state.jobs["j1"])
     assert explained.gates == {"node": 2}
-    assert explained.devices["a/cuda0"] == "does not fit: node: needs c, this is a"
+    assert explained.devices["a/cuda0"] == "does not fit: node: needs node c, not a"
     assert is_stuck(driver.state, driver.core.index, ["a", "b"])
 
 
@@ -155,3 +155,18 @@ def test_other_work_without_a_device_takes_any() -> None:
     driver.submit(sweep(), script("e", work_as=WorkKind.EXPORT))
     leased = {entry.event.device for entry in driver.entries if isinstance(entry.event, ChunkLeased)}
     assert leased | set(places(driver).values()) == {"n/cuda0", "n/cpu0"}
+
+
+def test_script_in_place_takes_a_cpu_slot_where_the_only_gpu_lacks_its_folder() -> None:
+    driver = fleet_of(replace(card("far"), apart=True), node("here"))
+    payload = ScriptPayload(schema=1, argv=("true",), cwd="/project", in_place=True)
+    driver.submit(JobSpec(name="here", payload=payload), script("anywhere"))
+    assert places(driver) == {"j1": "here/cpu0", "j2": "far/cuda0"}
+
+
+def test_explanation_names_a_device_that_its_node_has_no_more() -> None:
+    driver = fleet_of(card("a"))
+    driver.submit(script())
+    driver.tell(NodeFound(node=node("a", devices=0)))
+    explained = explain_job(driver.state, driver.core.index, driver.state.jobs["j1"])
+    assert [group.cls for group in explained.groups] == ["not in the fleet any more"]

@@ -92,6 +92,8 @@ def test_job_waits_until_others_have_left_for_a_while() -> None:
     world.uses["n/cuda0"] = FREE
     world.later(CLEAR_S - 2)
     assert world.places() == {}
+    said = explain_job(world.state, world.core.index, world.state.jobs["j1"]).devices["n/cuda0"]
+    assert said.endswith("python of ann (pid 4711), not seen for 57 s")
     world.later(4)
     assert world.places() == {"j1": "n/cuda0"}
     assert world.changes() == ["device.in_use", "device.freed"]
@@ -230,7 +232,11 @@ def test_leftover_of_an_attempt_holds_its_device_and_is_named() -> None:
     ("need", "placed", "why"),
     [
         (Resources(vram_gb=10), True, None),
-        (Resources(vram_gb=20), False, "n/cuda0 has 14.8 GB beside others, the job needs 20 GB"),
+        (
+            Resources(vram_gb=20),
+            False,
+            "n/cuda0 has 14.7 GB beside others and what is placed there, the job needs 20 GB",
+        ),
         (Resources(), False, "n/cuda0 is shared with others, and the job states no vram_gb"),
     ],
 )
@@ -242,6 +248,110 @@ def test_sharing_places_what_fits_beside_others(need: Resources, placed: bool, w
     assert world.places() == ({"j1": "n/cuda0"} if placed else {})
     if why is not None:
         assert why in explain_job(world.state, world.core.index, world.state.jobs["j1"]).devices["n/cuda0"]
+
+
+def test_sharing_counts_memory_that_no_process_explains() -> None:
+    world = World(foreign_use="share")
+    ann = DeviceUser(pid=4711, name="python", user="ann", vram_gb=2.0, ours=False)
+    world.uses["n/cuda0"] = DeviceTelemetry(vram_used_gb=21.0, users=(ann,))
+    world.submit(script(resources=Resources(vram_gb=18)))
+    assert world.places() == {}
+
+
+def test_job_on_two_gpus_waits_for_both_to_be_read_and_free() -> None:
+    world = World(devices=2)
+    world.uses["n/cuda1"] = HIDDEN
+    world.submit(script(resources=Resources(gpus=2)))
+    assert world.places() == {}
+    world.later(SURE_S + 2)
+    assert world.changes() == ["device.in_use"]
+    world.uses["n/cuda1"] = FREE
+    world.later(CLEAR_S + 2)
+    assert world.places() == {"j1": "n/cuda0"}
+
+
+def test_job_on_two_gpus_starts_once_its_second_one_is_read() -> None:
+    world = World(devices=2)
+    world.submit(script(resources=Resources(gpus=2)))
+    assert (world.places(), world.reads) == ({"j1": "n/cuda0"}, 1)
+
+
+def test_device_whose_driver_does_not_tell_its_use_gets_work() -> None:
+    world = World()
+    world.uses["n/cuda0"] = DeviceTelemetry()
+    world.submit(script())
+    assert world.places() == {"j1": "n/cuda0"}
+
+
+def test_running_attempt_on_a_second_card_is_named_and_no_leftover() -> None:
+    world = World(devices=2)
+    world.submit(script("two"))
+    world.tell(Started(attempt="j1.1", pid=50, pid_start=1))
+    other = "n/cuda1" if world.places()["j1"] == "n/cuda0" else "n/cuda0"
+    both = DeviceUser(pid=50, name="python3", user="me", vram_gb=10.0, ours=True, attempt="j1.1")
+    world.uses = dict.fromkeys(world.uses, DeviceTelemetry(vram_used_gb=10.1, users=(both,)))
+    world.later(30)
+    shown = device_view(world.state, world.core.index, world.state.devices[other]).foreign_use
+    assert shown is not None
+    assert (shown.kind, shown.who) == ("others", "python3 of me (pid 50), of j1.1, which is placed on another device")
+
+
+def test_device_is_freed_though_its_node_is_linked_again_and_again() -> None:
+    world = World()
+    world.uses["n/cuda0"] = ANN
+    world.submit(script())
+    world.uses["n/cuda0"] = FREE
+    for _ in range(4):
+        world.later(20)
+        world.tell(LinkDown(node="n", why="a moment"), world.up())
+    world.later(3)
+    assert world.places() == {"j1": "n/cuda0"}
+
+
+def test_readings_of_any_age_change_the_state_no_faster() -> None:
+    world = World()
+    for number in range(300):
+        world.uses["n/cuda0"] = ANN if number % 3 == 0 else FREE
+        world.read(after_s=0.01, age_s=1000.0 if number % 3 == 1 else 0.0)
+    assert world.changes() == ["device.in_use"]
+
+
+def test_leftover_beside_others_that_toggle_changes_the_state_twice_at_most() -> None:
+    world = World()
+    left = DeviceUser(pid=50, name="python3", user="me", vram_gb=1.0, ours=True, attempt="j9.1")
+    alone = DeviceTelemetry(vram_used_gb=1.1, users=(left,))
+    for second in range(120):
+        users = (left, *(ANN.users or ())) if second // 3 % 2 else (left,)
+        world.uses["n/cuda0"] = replace(ANN, users=users) if len(users) > 1 else alone
+        world.read(after_s=1.0)
+    assert 1 <= len(world.changes()) <= 2
+
+
+def test_job_whose_own_processes_are_taken_for_others_yields_three_times_at_most() -> None:
+    world = World(devices=2, yield_to_others=True)
+    world.submit(script("docker", checkpoints=True))
+    for _ in range(12):
+        job = world.state.jobs["j1"]
+        if job.attempt is not None and job.state is JobState.LEASED:
+            world.tell(Started(attempt=job.attempt.id, pid=1, pid_start=1))
+        place = world.places().get("j1")
+        world.uses = {name: ANN if name == place else FREE for name in world.uses}
+        world.read()
+        for stop in [each for each in world.commands if isinstance(each, Stop)]:
+            world.tell(ended(stop.attempt, reason="stopped", exit_code=None, error="preempted"))
+        world.uses = dict.fromkeys(world.uses, FREE)
+        world.later(CLEAR_S + 10)
+    assert world.state.jobs["j1"].preempted == 3
+    assert world.job_state("j1") is JobState.RUNNING
+
+
+def test_card_that_its_node_has_no_more_is_not_shown_as_used() -> None:
+    world = World(devices=2)
+    world.uses["n/cuda1"] = ANN
+    world.read()
+    world.tell(NodeFound(node=replace(world.spec, devices=world.spec.devices[:1])))
+    assert device_view(world.state, world.core.index, world.state.devices["n/cuda1"]).foreign_use is None
+    assert [each for each in bans(world.state, world.core.index) if each.kind == "foreign use"] == []
 
 
 def test_ignored_use_is_neither_read_nor_noted() -> None:

@@ -86,3 +86,8 @@ def test_a_need_that_is_met_later_has_no_note_any_more() -> None:
     assert notes(driver, script(resources=GPU))
     driver.tell(NodeFound(node=node("g", kind=DeviceKind.CUDA, vram_gb=24.0)), link_up("g"))
     assert notes(driver, script(resources=GPU)) == []
+
+
+def test_a_node_that_is_not_in_the_fleet_is_named() -> None:
+    (found,) = notes(fleet(devices=2), script(resources=Resources(nodes=("m",))))
+    assert (found.fits, found.why) == (False, "there is no node m in the fleet; it has n")

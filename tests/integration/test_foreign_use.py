@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import subprocess
 import sys
@@ -55,7 +56,7 @@ def test_job_takes_the_card_that_nobody_else_uses(
     fleet.state_of(first, "running")
     assert fleet.job(first)["device"] == "here/cuda1"
     second = fleet.script("true", resources=ON_GPU)
-    who = f"sleep of root (pid {stranger.pid})"
+    who = f"sleep of {getpass.getuser()} (pid {stranger.pid})"
     until(lambda: (use_of(fleet, "here/cuda0") or {}).get("who") == who, "the use")
     said = " ".join(hostler(fleet, "explain", second).out.split())
     assert "in use by others" in said
@@ -113,7 +114,7 @@ def test_leftover_of_an_attempt_is_named(fleet: Fleet, cards: Cards, tmp_path: P
         until(lambda: (use_of(fleet, "here/cuda0") or {}).get("kind") == "leftover", "the leftover")
         waits = fleet.script("true", resources=ON_GPU)
         said = " ".join(hostler(fleet, "explain", waits).out.split())
-        assert f"sleep of root (pid {pid}), left by {job}.1" in said
+        assert f"sleep of {getpass.getuser()} (pid {pid}), left by {job}.1" in said
         assert fleet.job(waits)["state"] == "pending"
     finally:
         os.kill(pid, 9)

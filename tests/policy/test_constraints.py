@@ -82,7 +82,7 @@ def test_node_constraints_name_the_node() -> None:
     )
     assert wanted is not None
     assert excluded is not None
-    assert (wanted.why, excluded.why) == ("needs b, this is rig", "rig is excluded")
+    assert (wanted.why, excluded.why) == ("needs node b, not rig", "rig is excluded")
 
 
 def test_constraints_are_filters_of_their_own() -> None:

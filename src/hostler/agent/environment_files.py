@@ -42,6 +42,10 @@ def contents(folder: str, path: str) -> Dict[str, bytes]:
         found[name] = _read(folder, name)
         if kind_of(path) == REQUIREMENTS:
             waiting += [_beside(name, each) for each in _included(found[name])]
+    if kind_of(path) == UV_LOCK:  # it says which groups of dependencies are installed
+        beside = _beside(os.path.normpath(path), PYPROJECT)
+        if os.path.exists(os.path.join(folder, beside)):
+            found[beside] = _read(folder, beside)
     return found
 
 

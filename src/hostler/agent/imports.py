@@ -23,7 +23,9 @@ if module is not None:
         names.append(module)
 try:
     with open(script or os.devnull, "rb") as source:
-        body = ast.parse(source.read()).body
+        text = source.read()
+    # What a script adds to its path, only the script knows.
+    body = [] if b"sys.path" in text else ast.parse(text).body
 except (OSError, SyntaxError, ValueError):
     body = []
 for node in body:
@@ -42,7 +44,7 @@ for name in (each.partition(".")[0] for each in names):
 seen, own = 0, set()
 for _, folders, files in os.walk(".") if known else ():
     own.update(folders)
-    own.update(each[:-3] for each in files if each.endswith(".py"))
+    own.update(each.partition(".")[0] for each in files if each.endswith((".py", ".so", ".pyd", ".pyi")))
     seen += len(folders) + len(files)
     if seen > 50000:
         break

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import sys
 import time
@@ -45,18 +44,19 @@ class Outcome(NamedTuple):
     """Of the environment that it runs in."""
 
 
-def command(search_path: str, wanted: Json, root: str, folder: str, memory_bytes: Optional[int]) -> List[str]:
+def command(search_path: str, wanted: Json, root: str, folder: str) -> List[str]:
     """What is put before the command of an attempt; ``search_path`` is where the agent's code is.
 
     ``wanted`` is the field ``setup`` of the attempt, ``root`` the folder of the agent and ``folder`` the attempt's.
     """
-    told = {**wanted, "root": root, "folder": folder, "memory_bytes": memory_bytes}
+    told = {**wanted, "root": root, "folder": folder}
     return [sys.executable, "-I", "-S", "-c", _START, search_path, json.dumps(told)]
 
 
 def is_silent(folder: str, code: Optional[int]) -> bool:
     """Whether the step has failed by its exit status and could not say why."""
-    return code == FAILED and not os.path.exists("%s/%s" % (folder, _OUTCOME))
+    was_started = os.path.exists("%s/%s" % (folder, STREAM))
+    return code == FAILED and was_started and not os.path.exists("%s/%s" % (folder, _OUTCOME))
 
 
 def outcome(folder: str) -> Optional[Outcome]:
@@ -107,7 +107,7 @@ def main(arguments: List[str]) -> None:
         _fail(folder, COMMAND if error.permanent else SPAWN, str(error))
     except OSError as error:
         _fail(folder, SPAWN, "cannot set up the attempt: %s" % error)
-    _become(program, argv, env, told["memory_bytes"], targets, folder, key)
+    _become(program, argv, env, targets, folder, key)
 
 
 def _expect_imports(program: str, argv: List[str], env: Dict[str, str]) -> None:
@@ -121,7 +121,6 @@ def _become(
     program: str,
     argv: List[str],
     env: Dict[str, str],
-    memory_bytes: Optional[int],
     targets: List[int],
     folder: str,
     key: Optional[str],
@@ -135,8 +134,6 @@ def _become(
         signal.signal(number, signal.SIG_DFL)  # this interpreter ignores them, and what is ignored stays so
     try:
         _note(folder, {"ready_at": time.time(), "key": key})
-        if memory_bytes is not None:
-            resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
         os.execve(program, argv, env)  # noqa: S606 - no shell is what is wanted
     except OSError as error:
         reason = COMMAND if error.errno in PERMANENT else SPAWN

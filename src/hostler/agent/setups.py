@@ -39,7 +39,7 @@ class Setups:
         """Start the step; returns the pid, which is that of the attempt's process later. Raises SpawnError, OSError."""
         assert spec.setup is not None
         path = compiled.search_path(files.CODE)
-        before = setup.command(path, spec.setup, self._node.directory, folder, spec.memory_bytes)
+        before = setup.command(path, spec.setup, self._node.directory, folder)
         output = "%s/%s" % (folder, setup.STREAM)
         streams = Streams(self._node.null, output, output)
         return procs.spawn(self._node.programs, [*before, *spec.argv], env, spec.cwd or folder, streams)

@@ -376,6 +376,7 @@ class Supervisor:
             "tells": True,
             "merges": True,
             "sets_up": True,
+            "samples": True,
             "leaving": self._goodbye.why,
             "code": self._code,
             "host": socket.gethostname(),

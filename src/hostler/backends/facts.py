@@ -62,7 +62,8 @@ def checked(shape: type[Shape], values: Facts) -> Shape:
 def link_up_of(node: str, hello: Facts) -> LinkUp:
     """What an agent has, by its opening words. Raises `KeyError`, `ValidationError`."""
     names = ("agent", "incarnation", "boot", "attempts", "chunks")
-    return checked(LinkUp, {"node": node, "reads_devices": True, **{name: hello[name] for name in names}})
+    reads_devices = hello.get("samples") is True
+    return checked(LinkUp, {"node": node, "reads_devices": reads_devices, **{name: hello[name] for name in names}})
 
 
 def input_of(node: str, fact: Facts) -> Input:

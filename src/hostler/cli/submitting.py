@@ -81,7 +81,10 @@ MaxAttempts = Annotated[
     list[str] | None,
     typer.Option(metavar="CLASS=N", help="Attempts that may end so (exit=3, timeout=2, ...); repeat for several."),
 ]
-Gpus = Annotated[int, typer.Option(min=1, max=64, help="Devices of one node that it takes at once.")]
+Gpus = Annotated[
+    int | None,
+    typer.Option(min=1, max=64, help="GPUs of one node that it takes at once (--device cpu: CPU slots)."),
+]
 Cpus = Annotated[float, typer.Option(min=0, help="Host cores it keeps busy.")]
 Shards = Annotated[bool, typer.Option("--shards", help="--vram-gb may be spread over several GPUs of a node.")]
 Shared = Annotated[bool, typer.Option("--shared", help="Others may run on its GPU, as far as the memory of all fits.")]
@@ -144,7 +147,7 @@ def submit(
     label: Label = None,
     vram_gb: VramGb = 0.0,
     memory_gb: MemoryGb = None,
-    gpus: Gpus = 1,
+    gpus: Gpus = None,
     cpus: Cpus = 0.0,
     shards: Shards = False,
     shared: Shared = False,
@@ -269,7 +272,8 @@ def _spec(command: list[str], asked: Mapping[str, Any]) -> dict[str, Any]:
     if asked["own_dir"] and asked["python_env"] not in (None, "none"):
         raise UsageError("--python-env is a file of the folder that is sent; leave out --own-dir")
     memory = {name: asked[name] for name in ("vram_gb", "memory_gb", "shards", "shared")}
-    devices = {name: asked[name] for name in ("device", "gpus", "cpus")}
+    device = "gpu" if asked["device"] is None and asked["gpus"] is not None else asked["device"]
+    devices = {"device": device, "gpus": asked["gpus"] or 1, "cpus": asked["cpus"]}
     payload = {
         "kind": "script",
         "schema": 1,

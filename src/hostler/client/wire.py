@@ -88,8 +88,8 @@ def told(url: str, status: int, body: bytes) -> HostlerError:
 def absent(url: str) -> ControllerAbsent:
     """Nobody is there."""
     return ControllerAbsent(
-        f"nothing answers at {url}; the controller may be starting or hang: wait a moment, "
-        "or end its process and start it again with `hostler up FLEET.yaml`"
+        f"nothing answers at {url}: there is no controller, or it is starting or hangs. Check the address and wait a "
+        "moment; on its machine, `hostler up FLEET.yaml` starts one"
     )
 
 

@@ -24,6 +24,8 @@ from hostler.policy.retry import PRINTED
 BARRED = "barred"
 """The gate of a device that keeps failing at a sweep."""
 LISTED = 8
+NO_CLASS = "not in the fleet any more"
+"""The class of a device that its node has no more, and that still holds something."""
 
 
 def explain_job(state: State, index: Index, job: Job) -> Explanation:
@@ -214,7 +216,7 @@ def _to_others(state: State, index: Index, job: Job, device: Device) -> Verdict:
 def _grouped(index: Index, verdicts: Mapping[str, Verdict]) -> Iterator[DeviceGroup]:
     found: defaultdict[tuple[str, str | None], list[str]] = defaultdict(list)
     for name, verdict in verdicts.items():
-        found[index.classes[name], verdict.gate].append(name)
+        found[index.classes.get(name, NO_CLASS), verdict.gate].append(name)
     for (cls, gate), names in sorted(found.items(), key=lambda item: -len(item[1])):
         yield DeviceGroup(
             cls=cls, gate=gate, count=len(names), says=verdicts[names[0]].says, devices=tuple(names)

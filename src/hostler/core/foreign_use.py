@@ -29,13 +29,18 @@ KINDS = frozenset({DeviceKind.CUDA, DeviceKind.ROCM})
 LEFT_S = 5.0
 """How long after its end the memory of work of ours may still be seen."""
 ASK_AGAIN_S = 5.0
+GAP_S = 30.0
+"""Between two links of a node: what was seen clear before counts on after so short a one."""
+YIELDED_MOST = 3
+"""How often work of one job makes way for others, or for other work, at most."""
 
 
 def gate(state: State, index: Index, device: Device, need: Resources) -> Refusal | None:
     """Why a device that others use is not given work; `None` where none do, or it may be placed beside them."""
-    use = state.foreign_use.get(device.spec.id)
-    node = state.nodes[device.spec.node].spec
-    return None if use is None or not is_watched(node, device) else _refusal(index, device, node, need, use)
+    if device.spec.id not in state.foreign_use or not is_watched(state.nodes[device.spec.node].spec, device):
+        return None
+    use = view(state, index, device.spec.id)
+    return None if use is None else _refusal(state, index, device, need, use)
 
 
 def unread(state: State, index: Index, device: Device) -> Refusal | None:
@@ -67,28 +72,35 @@ def is_watched(node: NodeSpec, device: Device) -> bool:
     return device.spec.kind in KINDS and node.foreign_use != "ignore" and node.pool is None
 
 
-def heard(state: State, index: Index, device: Device, known: HeardDevice, told: DeviceTelemetry, emit: Emit) -> None:
-    """Take a reading of a device; events may follow."""
+def heard(
+    state: State, index: Index, device: Device, known: HeardDevice, told: DeviceTelemetry | None, emit: Emit
+) -> None:
+    """Take a reading of a device, or that its node has none; events may follow."""
     node = state.nodes[device.spec.node].spec
     name = device.spec.id
     if not is_watched(node, device):
         if name in state.foreign_use:
             emit(events.DeviceFreed(device=name))
         return
+    if told is None:
+        return  # what was read before holds until it is too old
+    known.read_at = max(known.read_at or -math.inf, index.now - told.age_s)
+    if name in index.open:
+        index.fresh[name] = None  # what has waited for this reading is decided now
     if told.users is None and told.vram_used_gb is None:
-        return  # unknown: what was read before holds until it is too old
-    known.read_at = index.now - told.age_s
+        return  # its driver does not tell, as of a slice of a card: it is taken as it is
     has_just_left = index.left_at.get(name, -math.inf) + LEFT_S > known.read_at
-    use = use_of(told, device.attempts, is_busy=bool(device.attempts or device.chunks), has_just_left=has_just_left)
+    elsewhere = _placed_elsewhere(state, index, device)
+    is_busy = bool(device.attempts or device.chunks)
+    use = use_of(told, device.attempts, elsewhere, is_busy=is_busy, has_just_left=has_just_left)
     known.use = use
+    known.taken_gb = _taken_gb(told, use)
     if use is None:
-        known.suspected_at = None
+        known.suspected_at = known.changed_at = None
         _note_clear(state, index, name, known, emit)
     else:
         known.clear_at = None
         _note_use(state, index, device, known, use, emit)
-    if name in index.open:
-        index.fresh[name] = None  # what has waited for this reading is decided now
 
 
 def due(state: State, index: Index) -> Iterator[str]:
@@ -112,22 +124,28 @@ def linked(index: Index, node: str, reads_devices: bool) -> None:
     known = index.telemetry.setdefault(node, Heard())
     known.reads_devices, known.asked_at = reads_devices, None
     for each in known.devices.values():
-        each.read_at = each.suspected_at = each.clear_at = None
+        if each.read_at is None or each.read_at + GAP_S < index.now:
+            each.clear_at = None
+        each.read_at = each.suspected_at = None
 
 
 def view(state: State, index: Index, device: str) -> ForeignUseView | None:
     """The use of a device by others, to be shown, as it was read last."""
     use = state.foreign_use.get(device)
-    if use is None:
+    if use is None or device not in index.places:
         return None
     known = _known(index, state.devices[device])
-    newest = use if known is None or known.use is None else known.use
-    return ForeignUseView(kind=use.kind, since=use.since, who=newest.who, vram_gb=newest.vram_gb)
+    if known is None or (known.use is None and known.clear_at is None):
+        return ForeignUseView(kind=use.kind, since=use.since, who=use.who, vram_gb=use.vram_gb)
+    if known.use is None:
+        who = f"{use.who}, not seen for {duration(index.now - (known.clear_at or index.now))}"
+        return ForeignUseView(kind=use.kind, since=use.since, who=who, vram_gb=0.0)
+    return ForeignUseView(kind=use.kind, since=use.since, who=known.use.who, vram_gb=known.use.vram_gb)
 
 
-def words(use: ForeignUse | ForeignUseView) -> str:
+def words(use: ForeignUseView) -> str:
     """Who uses a device, and how much of it."""
-    memory = "" if use.vram_gb is None else f", {use.vram_gb:.1f} GB"
+    memory = "" if not use.vram_gb else f", {use.vram_gb:.1f} GB"
     return f"{use.who}{memory}"
 
 
@@ -149,22 +167,25 @@ def bans(state: State, index: Index) -> Iterator[BanView]:
         )
 
 
-def _refusal(index: Index, device: Device, node: NodeSpec, need: Resources, use: ForeignUse) -> Refusal | None:
-    name, since = device.spec.id, duration(max(round(index.now - use.since), 1))
+def _refusal(state: State, index: Index, device: Device, need: Resources, use: ForeignUseView) -> Refusal | None:
+    node, name = state.nodes[device.spec.node].spec, device.spec.id
+    since = duration(max(round(index.now - use.since), 1))
     if use.kind == "leftover":
         why = f"{name} is used by what should have ended, for {since}: {words(use)}"
         return Refusal(gate=Gate.FOREIGN, why=why)
     if node.foreign_use == "wait":
         return Refusal(gate=Gate.FOREIGN, why=f"{name} has been used by others for {since}: {words(use)}")
     known = _known(index, device)
-    newest = use if known is None or known.use is None else known.use
-    total, taken = device.spec.vram_gb, newest.vram_gb
+    total, taken = device.spec.vram_gb, use.vram_gb if known is None else known.taken_gb
     if need.vram_gb <= 0 or total is None or taken is None:
         lacking = "the job states no vram_gb" if need.vram_gb <= 0 else "its free memory is unknown"
         return Refusal(gate=Gate.FOREIGN, why=f"{name} is shared with others, and {lacking}: {words(use)}")
     free = (1 - fit.HEADROOM) * total - taken - index.uses[name].vram_gb
     if need.vram_gb > free:
-        why = f"{name} has {max(free, 0.0):.1f} GB beside others, the job needs {need.vram_gb:g} GB: {words(use)}"
+        why = (
+            f"{name} has {max(free, 0.0):.1f} GB beside others and what is placed there, the job needs "
+            f"{need.vram_gb:g} GB: {words(use)}"
+        )
         return Refusal(gate=Gate.FOREIGN, why=why)
     return None
 
@@ -174,17 +195,36 @@ def _known(index: Index, device: Device) -> HeardDevice | None:
     return None if heard_of is None else heard_of.devices.get(device.spec.id)
 
 
+def _placed_elsewhere(state: State, index: Index, device: Device) -> frozenset[str]:
+    """Attempts on the other devices of the node."""
+    others = (state.devices[name] for name in index.devices_at.get(device.spec.node, ()) if name != device.spec.id)
+    return frozenset(attempt for other in others for attempt in other.attempts)
+
+
+def _taken_gb(told: DeviceTelemetry, use: Use | None) -> float | None:
+    """Memory that is not that of our own processes."""
+    if told.vram_used_gb is None:
+        return None if use is None else use.vram_gb
+    ours = [each.vram_gb for each in told.users or () if each.ours]
+    return None if None in ours else told.vram_used_gb - sum(each for each in ours if each is not None)
+
+
 def _note_use(state: State, index: Index, device: Device, known: HeardDevice, use: Use, emit: Emit) -> None:
-    name, read_at = device.spec.id, known.read_at or index.now
-    before = state.foreign_use.get(name)
-    if before is not None and before.kind == use.kind:
-        return
-    if known.suspected_at is None:
-        known.suspected_at = read_at
-    if not use.sure and read_at < known.suspected_at + SURE_S:
+    name, before = device.spec.id, state.foreign_use.get(device.spec.id)
+    if before is not None:
+        known.suspected_at = None
+        if before.kind == use.kind:
+            known.changed_at = None
+            return
+        known.changed_at = index.now if known.changed_at is None else known.changed_at
+        if index.now < known.changed_at + CLEAR_S:
+            return
+    elif known.suspected_at is None:
+        known.suspected_at = index.now
+    if before is None and not use.sure and index.now < (known.suspected_at or index.now) + SURE_S:
         index.look_again(name, index.now + ASK_AGAIN_S)
         return
-    known.suspected_at = None
+    known.suspected_at = known.changed_at = None
     emit(events.DeviceInUse(device=name, use=use.kind, who=use.who, vram_gb=use.vram_gb))
     if use.kind == "others" and state.nodes[device.spec.node].spec.yield_to_others:
         _yield(state, index, device, use, emit)
@@ -193,10 +233,9 @@ def _note_use(state: State, index: Index, device: Device, known: HeardDevice, us
 def _note_clear(state: State, index: Index, name: str, known: HeardDevice, emit: Emit) -> None:
     if name not in state.foreign_use:
         return
-    read_at = known.read_at or index.now
     if known.clear_at is None:
-        known.clear_at = read_at
-    if read_at >= known.clear_at + CLEAR_S:
+        known.clear_at = index.now
+    if index.now >= known.clear_at + CLEAR_S:
         known.clear_at = None
         emit(events.DeviceFreed(device=name))
 
@@ -206,7 +245,11 @@ def _yield(state: State, index: Index, device: Device, use: Use, emit: Emit) -> 
     for attempt in list(device.attempts):
         job = state.jobs[job_of(attempt)]
         is_movable = job.spec.checkpoints or job.spec.work is WorkKind.SELFPLAY
-        if is_movable and job.attempt is not None and job.attempt.yielding is None and job.attempt.ended is None:
+        placed = job.attempt
+        # A job whose own processes are taken for others', as of a container it starts, must not be moved for ever.
+        if not is_movable or placed is None or job.preempted >= YIELDED_MOST:
+            continue
+        if placed.yielding is None and placed.ended is None:
             why = f"others use {device.spec.id}: {use.who}"
             emit(events.PreemptRequested(attempt=attempt, by=None, why=why))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hostler.core import gates
+from hostler.core import foreign_use, gates
 from hostler.core.forecast import left_s, prediction
 from hostler.core.index import Index
 from hostler.core.state import Device, Job, State
@@ -101,4 +101,7 @@ def is_empty(device: Device) -> bool:
 
 
 def _may_have(state: State, index: Index, job: Job, name: str) -> bool:
-    return name in index.open and gates.standing_refusal(state, index, job, state.devices[name]) is None
+    device = state.devices[name]
+    if name not in index.open or foreign_use.unread(state, index, device) is not None:
+        return False
+    return gates.standing_refusal(state, index, job, device) is None

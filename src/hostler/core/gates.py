@@ -14,7 +14,7 @@ from hostler.core.stuck import never_on
 from hostler.core.trust import decide as trust
 from hostler.model.fleet import Link, NodeSpec
 from hostler.model.units import duration
-from hostler.model.work import DeviceKind, Resources, ScriptPayload, WorkKind
+from hostler.model.work import DeviceKind, ScriptPayload, WorkKind
 from hostler.policy import cost, fit, placement
 from hostler.policy.fit import DeviceLoad, Gate, NodeLoad, Refusal
 
@@ -179,20 +179,22 @@ def _gpu_first(state: State, index: Index, job: Job, device: Device) -> Refusal 
     return None
 
 
-def waits_for_gpu(state: State, index: Index, need: Resources, work: WorkKind) -> bool:
-    """Whether work that states no device waits for a GPU: a script, where the fleet has a GPU that it may take."""
+def waits_for_gpu(state: State, index: Index, job: Job) -> bool:
+    """Whether a job that states no device waits for a GPU: a script, where the fleet has a GPU that it may take."""
+    need, work = job.spec.resources, job.spec.work
     if work is not WorkKind.SCRIPT or need.device is not None or need.cpu_too:
         return False
     return any(
         members
         and index.samples[cls].device.kind is not DeviceKind.CPU
         and never_on(state, index, need, work, cls) is None
+        and (not runs_in_place(job) or any(not index.sites[name].node.apart for name in members))
         for cls, members in index.members.items()
     )
 
 
 def _gpu_by_default(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
-    if device.spec.kind is not DeviceKind.CPU or not waits_for_gpu(state, index, job.spec.resources, job.spec.work):
+    if device.spec.kind is not DeviceKind.CPU or not waits_for_gpu(state, index, job):
         return None
     why = f"{job.id} states no device and waits for a GPU; with device `any` it would take {device.spec.id}, too"
     return Refusal(gate=Gate.KIND, why=why)
@@ -200,7 +202,8 @@ def _gpu_by_default(state: State, index: Index, job: Job, device: Device) -> Ref
 
 def _any_in_reach(state: State, names: Iterable[str]) -> bool:
     """Whether one of the devices may be given something, as far as links and cordons go."""
-    return any(map(state.puts_work_on, names))
+    in_reach = (name for name in names if state.nodes[state.devices[name].spec.node].link is Link.UP)
+    return not all(map(state.is_cordoned, in_reach))
 
 
 def _wall(state: State, index: Index, job: Job, device: Device, node: NodeSpec) -> Refusal | None:

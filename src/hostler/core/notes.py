@@ -62,9 +62,9 @@ def gpu_by_default(state: State, index: Index, jobs: Iterable[Job]) -> int:
     waits: dict[object, bool] = {}
     count = 0
     for job in jobs:
-        way = job.spec.work, job.spec.resources
+        way = job.spec.work, job.spec.resources, gates.runs_in_place(job)
         if way not in waits:
-            waits[way] = gates.waits_for_gpu(state, index, job.spec.resources, job.spec.work)
+            waits[way] = gates.waits_for_gpu(state, index, job)
         count += waits[way] and not job.state.final
     return count
 
@@ -87,6 +87,10 @@ def _fault(state: State, index: Index, job: Job) -> tuple[bool, str] | None:
     members = {cls: names for cls, names in index.members.items() if names}
     if not members:
         return False, "the fleet has no devices yet"
+    unknown = [name for name in job.spec.resources.nodes if name not in state.nodes]
+    if unknown:
+        has = ", ".join(sorted(state.nodes)[: REASONS * 3])
+        return False, f"there is no node {', '.join(unknown[:REASONS])} in the fleet; it has {has}"
     refused = {cls: never_on(state, index, job.spec.resources, job.spec.work, cls) for cls in members}
     if all(refused.values()):
         said = [(each, len(members[cls])) for cls, each in refused.items() if each is not None]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
-from hostler.core import gates
+from hostler.core import foreign_use, gates
 from hostler.core.gangs import partners
 from hostler.core.index import Index, group_of
 from hostler.core.state import Device, Job, State
@@ -80,7 +80,17 @@ def _for_whom_it_is_kept(state: State, index: Index, device: Device) -> list[Off
     if refused is not None:
         look_again(index, device, refused)
         return []
-    return [Offer(job=job, group=group_of(job), others=partners(state, index, job, device))]
+    others = partners(state, index, job, device)
+    if others is None:
+        _read_peers(state, index, device)
+    return [Offer(job=job, group=group_of(job), others=others)]
+
+
+def _read_peers(state: State, index: Index, device: Device) -> None:
+    """Have the use of a device's peers read, where that is what keeps work on several off them."""
+    peers = (state.devices[peer.id] for peer in index.sites[device.spec.id].peers)
+    if any(foreign_use.unread(state, index, each) is not None for each in peers):
+        index.unread[device.spec.node] = None
 
 
 def has_room(state: State, index: Index, device: Device) -> bool:
@@ -155,7 +165,7 @@ class _Asked:
             return None  # and so it is for all of them
         kind = id(group.work), id(need)
         elsewhere = gates.is_barred(self.state, head, self.node)
-        is_welcome = kind in self.welcome and not head.avoid and head.vram_above is None and not elsewhere
+        is_welcome = kind in self.welcome and not self._is_own(head)
         if not is_welcome and not self._may(group, head):
             if self.answers.get(kind) is not None:
                 return None  # and so it is for all of them
@@ -167,9 +177,17 @@ class _Asked:
             job = found
         alone = need.gpus == 1 and not need.shards
         others = () if alone else partners(self.state, self.index, job, self.device)
+        if others is None:
+            _read_peers(self.state, self.index, self.device)
         if others is not None and group.work is not WorkKind.SELFPLAY and self.leaves(job, group):
             return None
         return Offer(job, group, others)
+
+    def _is_own(self, job: Job) -> bool:
+        """Whether the gates may say something else of the job than of others of its kind and need."""
+        if job.avoid or job.vram_above is not None or gates.runs_in_place(job):
+            return True
+        return gates.is_barred(self.state, job, self.node)
 
     def _is_training(self, job: Job) -> bool:
         refused = gates.one_per_config(self.index, job)
@@ -188,7 +206,7 @@ class _Asked:
     def _refusal(self, group: Group, job: Job) -> Refusal | None:
         """The gates' answer: the same for all work of a kind with one need, but for what a job itself is kept from."""
         work, state, index = group.work, self.state, self.index
-        if self.special or job.avoid or job.vram_above is not None or gates.is_barred(state, job, self.node):
+        if self.special or self._is_own(job):
             return gates.refusal(state, index, job, self.device)
         kind = id(work), id(group.need)
         if kind not in self.answers:

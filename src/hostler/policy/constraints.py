@@ -32,7 +32,7 @@ def class_violation(need: Resources, node: NodeSpec, device: DeviceSpec) -> Viol
 def node_violation(need: Resources, node: str) -> Violation | None:
     """The constraint on nodes that this node does not meet; `None` if it meets both."""
     if need.nodes and node not in need.nodes:
-        return Violation("node", f"needs {_listed(need.nodes)}, this is {node}")
+        return Violation("node", f"needs node {_listed(need.nodes)}, not {node}")
     if node in need.exclude_nodes:
         return Violation("node", f"{node} is excluded")
     return None

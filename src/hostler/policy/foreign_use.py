@@ -42,10 +42,18 @@ class Use:
     """Whether one reading is enough."""
 
 
-def use_of(told: DeviceTelemetry, current: Collection[str], *, is_busy: bool, has_just_left: bool) -> Use | None:
+def use_of(
+    told: DeviceTelemetry,
+    current: Collection[str],
+    elsewhere: Collection[str] = (),
+    *,
+    is_busy: bool,
+    has_just_left: bool,
+) -> Use | None:
     """Use of a device by others, by one reading; `None` if there is none.
 
-    `current` are the attempts that are placed there, `is_busy` whether it has any work of ours. Memory and processes
+    `current` are the attempts that are placed there, `elsewhere` those on other devices of its node, `is_busy` whether
+    it has any work of ours. Memory and processes
     that cannot be attributed are taken for our own while it has, and when work of ours `has_just_left`.
     """
     users = [each for each in told.users or () if each.name not in DISPLAYS]
@@ -53,10 +61,14 @@ def use_of(told: DeviceTelemetry, current: Collection[str], *, is_busy: bool, ha
     seen = [each for each in foreign if each.ours is False]
     if foreign and (seen or not has_just_left):
         return Use(kind="others", who=_listed(foreign), vram_gb=_memory(foreign), sure=bool(seen))
+    stray = [each for each in users if each.ours and each.attempt in elsewhere]
+    if stray:
+        who = f"{_listed(stray)}, of {_attempts(stray)}, which is placed on another device"
+        return Use(kind="others", who=who, vram_gb=_memory(stray), sure=False)
     left = [each for each in users if each.ours and each.attempt is not None and each.attempt not in current]
     if left and not has_just_left:
-        attempts = ", ".join(sorted({each.attempt for each in left if each.attempt is not None})[:NAMED])
-        return Use(kind="leftover", who=f"{_listed(left)}, left by {attempts}", vram_gb=_memory(left), sure=False)
+        who = f"{_listed(left)}, left by {_attempts(left)}"
+        return Use(kind="leftover", who=who, vram_gb=_memory(left), sure=False)
     if is_busy or has_just_left or told.vram_used_gb is None:
         return None
     explained = sum(each.vram_gb or 0.0 for each in told.users or ())
@@ -64,6 +76,10 @@ def use_of(told: DeviceTelemetry, current: Collection[str], *, is_busy: bool, ha
     if unexplained <= UNEXPLAINED_GB or any(each.ours for each in users):
         return None
     return Use(kind="others", who="processes that cannot be seen there", vram_gb=unexplained, sure=False)
+
+
+def _attempts(users: Sequence[DeviceUser]) -> str:
+    return ", ".join(sorted({each.attempt for each in users if each.attempt is not None})[:NAMED])
 
 
 def _listed(users: Sequence[DeviceUser]) -> str:

@@ -197,6 +197,14 @@ class NodeClass(Section):
     ever. What waits in the queue of a cluster is kept twice as long."""
 
 
+def _yields(node: NodeClass) -> None:
+    if node.yield_to_others and node.foreign_use != "wait":
+        raise ValueError(
+            f"yield_to_others leaves a GPU to others, and foreign_use: {node.foreign_use} places work beside them; "
+            "leave one of the two out"
+        )
+
+
 def _shares_its_host(shared: NodeClass) -> NodeClass:
     if shared.host is not None and shared.backend != "slurm":
         raise ValueError(
@@ -213,6 +221,7 @@ class Node(NodeClass, Identity):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
+        _yields(self)
         listed = isinstance(self.gpus, tuple)
         if self.backend != "virtual" and listed:
             raise ValueError("the GPUs of a real node are those that its probe finds; write `gpus: auto` or `none`")

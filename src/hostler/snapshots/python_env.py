@@ -100,6 +100,9 @@ def _digest(folder: Path, paths: Collection[str], path: str) -> str:
         digest.update(f"{len(text)} {name}\n{text}".encode())
         if path.endswith(TEXT):
             waiting += _included(name, text, paths)
+        beside = str(PurePosixPath(name).with_name("pyproject.toml"))
+        if name == path and PurePosixPath(name).name == "uv.lock" and beside in paths:
+            waiting.append(beside)  # it says which groups of dependencies are installed
     return digest.hexdigest()
 
 

@@ -33,10 +33,10 @@ def telemetry(state: State, index: Index, given: Telemetry, emit: Emit) -> None:
     _reconsider_if_roomier(state, index, given.node, heard)
     decide.judge_node(state, index, given.node, emit)
     for spec in state.nodes[given.node].spec.devices:
-        device, told = state.devices[spec.id], given.devices.get(spec.id, NOTHING)
+        device, told = state.devices[spec.id], given.devices.get(spec.id)
         known = _heard_device(index, heard, spec.id)
         foreign_use.heard(state, index, device, known, told, emit)
-        steer.steer(state, index, device, known, told, emit)
+        steer.steer(state, index, device, known, told or NOTHING, emit)
 
 
 def _note(state: State, index: Index, heard: Heard, given: Telemetry) -> None:

@@ -54,6 +54,10 @@ class HeardDevice:
     """Since when there seems to be some, where one reading is not enough."""
     clear_at: float | None = None
     """Since when none is seen, where it counts as used still."""
+    changed_at: float | None = None
+    """Since when another kind of use is seen than it counts as."""
+    taken_gb: float | None = None
+    """Memory that is used by others, or by nothing that is listed; `None`: unknown."""
 
 
 @entity
