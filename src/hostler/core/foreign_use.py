@@ -153,7 +153,7 @@ def bans(state: State, index: Index) -> Iterator[BanView]:
     """All devices that are given nothing, as others use them."""
     for device in state.foreign_use:
         shown = view(state, index, device)
-        if shown is None or device not in index.places:
+        if shown is None:
             continue
         ends = "end the process" if shown.kind == "leftover" else "it ends when they have left"
         yield BanView(
