@@ -154,6 +154,7 @@ def test_a_machine_whose_cards_are_all_hidden_has_not_passed(tmp_path: Path) -> 
     assert "CUDA_VISIBLE_DEVICES hides them all" in ended.stdout
 
 
+@pytest.mark.services
 @needs_compiler
 def test_every_check_passes_on_sound_cards(tmp_path: Path) -> None:
     ended = run(tmp_path, *PLAYED, **fake_cards(tmp_path))

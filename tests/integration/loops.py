@@ -16,6 +16,7 @@ from hostler.model.events import Entry
 from hostler.runtime.snapshots import recovered
 from hostler.store import open_journal
 from tests.integration.conftest import WHOLE_RUN_S, Fleet, View, has_ended, until
+from tests.livefolders import contents_below, files_below
 
 CONFIG = "hex4_2p"
 STAGES = ("selfplay", "export", "training", "evaluation")
@@ -83,13 +84,14 @@ def artifacts(fleet: Fleet) -> Path:
 
 def published(fleet: Fleet, suffix: str) -> set[str]:
     """The names of all files of this kind."""
-    return {file.name.removesuffix(suffix) for file in artifacts(fleet).rglob(f"*{suffix}") if file.name[0] != "."}
+    names = (file.name for file in files_below(artifacts(fleet)))
+    return {name.removesuffix(suffix) for name in names if name.endswith(suffix) and name[0] != "."}
 
 
 def damaged(fleet: Fleet) -> list[str]:
     """Everything among the artifacts that is not what its name says: a file cut short, a temporary one."""
-    files = [file for file in artifacts(fleet).rglob("*") if file.is_file()]
-    return [file.name for file in files if hashlib.sha256(file.read_bytes()).hexdigest() != file.name.split(".")[0]]
+    files = contents_below(artifacts(fleet))
+    return [file.name for file, data in files if hashlib.sha256(data).hexdigest() != file.name.split(".")[0]]
 
 
 def file_of(fleet: Fleet, sha256: str) -> Path:

@@ -29,6 +29,7 @@ from hostler.core.snapshot import FORMAT
 from hostler.model.errors import HostlerError, LinkError, LinkRefused
 from hostler.store import open_journal
 from tests.integration.conftest import PATIENCE_S, Fleet, Hostler, HostlerIn, a_fleet, until
+from tests.livefolders import contents_below
 
 HELLO = [{"name": "hello", "payload": {"kind": "script", "schema": 1, "argv": ["true"]}}]
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -273,9 +274,8 @@ def everything_written(fleet: Fleet) -> Iterator[tuple[str, bytes]]:
     for snapshot in journal.snapshots():
         yield f"snapshot {snapshot.seq}", zlib.decompress(snapshot.data[len(FORMAT) :])
     journal.close()
-    for file in fleet.state.rglob("*"):
-        if file.is_file():
-            yield str(file.relative_to(fleet.state)), file.read_bytes()
+    for file, data in contents_below(fleet.state):
+        yield str(file.relative_to(fleet.state)), data
     yield "up.log", (fleet.path / "up.log").read_bytes()
 
 

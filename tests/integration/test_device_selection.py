@@ -183,6 +183,7 @@ def shared_rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         yield fleet
 
 
+@pytest.mark.services
 @pytest.mark.skipif(sshd.MISSING is not None, reason=sshd.MISSING or "")
 def test_a_node_behind_ssh_uses_what_its_setup_and_the_fleet_file_leave(tmp_path: Path, tools: Path) -> None:
     with ExitStack() as stack:
@@ -199,6 +200,7 @@ def test_a_node_behind_ssh_uses_what_its_setup_and_the_fleet_file_leave(tmp_path
         assert bound(fleet, tmp_path / "gate") == {"rig/cuda2": "2"}
 
 
+@pytest.mark.services
 def test_a_node_that_dials_in_uses_what_its_environment_and_the_fleet_file_leave(tmp_path: Path, tools: Path) -> None:
     with ExitStack() as stack:
         stack.callback(kill_below, tmp_path)

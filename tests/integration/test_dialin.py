@@ -19,6 +19,7 @@ import yaml
 from hostler.client import Client
 from hostler.model.errors import LinkError
 from tests.integration.conftest import START_S, WHOLE_RUN_S, WORKER, HostlerIn, Said, command, kill_below, until
+from tests.livefolders import contents_below
 
 HOLD = "echo x >>{0}/ran; while [ ! -e {0}/go ]; do sleep 0.1; done"
 
@@ -159,7 +160,7 @@ def test_jobs_with_files_and_a_sweep_run_on_a_node_that_calls(home: Home) -> Non
     assert (results / "out").read_text() == "WHAT WAS BROUGHT\n"
     assert (results / "where").read_text().startswith(str(home.far))
     token = (home.far / "token").read_text().strip()
-    secret = [path for path in home.folder.rglob("*") if path.is_file() and token.encode() in path.read_bytes()]
+    secret = [path for path, data in contents_below(home.folder) if token.encode() in data]
     assert sorted(path.name for path in secret) == ["far.token", "token"], "nowhere else: no log, no journal"
     assert all(path.stat().st_mode & 0o077 == 0 for path in secret)
 

@@ -38,6 +38,7 @@ from tests.integration.test_copies import copies_by_standing
 from tests.integration.test_loop_commands import PROGRAM, own
 from tests.integration.test_node_disks import ANY_DISK_IS_FULL, SEGMENT
 from tests.integration.test_retention import AT_ONCE, FULL, WINDOW
+from tests.livefolders import files_below
 from tests.stores.conftest import BUCKET, s3
 
 pytestmark = pytest.mark.long
@@ -196,8 +197,8 @@ def check_counts(fleet: Fleet) -> None:
 def halves(fleet: Fleet, roots: Mapping[str, Path]) -> list[Path]:
     """What is neither an artifact nor a folder for some, and what of a transfer is still there."""
     left = [path for root in roots.values() for path in root.glob("objects/*/*") if not OBJECT.fullmatch(path.name)]
-    left += [path for root in roots.values() for path in root.glob("incoming/**/*") if path.is_file()]
-    return left + [path for path in (fleet.state / "incoming").rglob("*") if path.is_file()]
+    left += [path for root in roots.values() for path in files_below(root / "incoming")]
+    return left + list(files_below(fleet.state / "incoming"))
 
 
 @pytest.fixture

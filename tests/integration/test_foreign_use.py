@@ -101,6 +101,7 @@ def test_display_and_child_in_another_session_are_no_use_by_others(fleet: Fleet,
     assert fleet.over(job)["job"]["state"] == "done"
 
 
+@pytest.mark.services
 def test_leftover_of_an_attempt_is_named(fleet: Fleet, cards: Cards, tmp_path: Path, hostler: Hostler) -> None:
     fleet.settle(nodes=[{"name": "here", **NODE, "gpus": {"only": [0]}}])
     fleet.start()
@@ -120,6 +121,7 @@ def test_leftover_of_an_attempt_is_named(fleet: Fleet, cards: Cards, tmp_path: P
         os.kill(pid, 9)
 
 
+@pytest.mark.services
 def test_work_that_saves_checkpoints_leaves_when_others_come(
     fleet: Fleet, cards: Cards, stranger: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:

@@ -93,6 +93,7 @@ def test_order_is_exact_on_this_machine(running: Fleet) -> None:
     order_over_a_kill(running.client, running.state, job, running.path)
 
 
+@pytest.mark.services
 @needs_sshd
 def test_order_is_exact_on_a_node_behind_ssh(far: Far) -> None:
     far.write(f"  - {script(ALTERNATING)}")
@@ -102,6 +103,7 @@ def test_order_is_exact_on_a_node_behind_ssh(far: Far) -> None:
         order_over_a_kill(far.client, far.folder / "state", "j1", far.folder)
 
 
+@pytest.mark.services
 def test_order_is_exact_on_a_node_that_calls(home: Home) -> None:
     home.write(jobs=[json.loads(script(ALTERNATING))])
     with controller(home.folder) as up:

@@ -46,7 +46,9 @@ def _digest(text: str) -> str:
     return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
 
 
-@pytest.fixture(scope="module", params=[over_ssh, by_dial_in], ids=["ssh", "dial-in"])
+@pytest.fixture(
+    scope="module", params=[over_ssh, pytest.param(by_dial_in, marks=pytest.mark.services)], ids=["ssh", "dial-in"]
+)
 def fleet_there(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with ExitStack() as stack:
         yield request.param(stack, tmp_path_factory.mktemp("fleet"))

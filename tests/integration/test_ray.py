@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from tests.integration.conftest import PATIENCE_S, WORKER, Fleet, a_fleet, command, parent, signal_each, until
+from tests.livefolders import contents_below
 from tests.raytown.town import TOKEN, Town, free_port, gate, town
 
 pytestmark = pytest.mark.services
@@ -90,7 +91,7 @@ def test_work_that_uses_ray_finds_the_whole_cluster(ray_town: Town, tmp_path: Pa
         fleet.start()
         job = fleet.script(ray_town.python, "-c", says)
         assert fleet.over(job)["job"]["state"] == "done", [
-            each.read_text() for each in (fleet.path / "far").rglob("err")
+            data.decode() for path, data in contents_below(fleet.path / "far") if path.name == "err"
         ]
         kept = fleet.state / "logs" / f"{job}.1" / "out"
         until(kept.exists, "its output", log=fleet.log)

@@ -17,6 +17,7 @@ from tests.backends.ssh.sshd import Sshd
 from tests.integration.conftest import NODE, Fleet, a_fleet, until
 from tests.integration.test_copies import GOAL, copies_by_standing
 from tests.integration.test_loop_commands import own, run
+from tests.livefolders import files_below
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(sshd.MISSING is not None, reason=sshd.MISSING or "")]
 
@@ -48,7 +49,7 @@ def settings(server: Sshd, stores: dict[str, Path], **replication: Any) -> dict[
 
 
 def objects(root: Path) -> list[Path]:
-    return sorted((root / "objects").rglob("*.*"))
+    return sorted(path for path in files_below(root / "objects") if "." in path.name)
 
 
 def flip(path: Path) -> bytes:

@@ -22,6 +22,7 @@ import pytest
 from hostler.snapshots.store import SnapshotStore
 from tests.backends.ssh import sshd
 from tests.integration.conftest import START_S, Fleet, Said, a_fleet, command, kill_below, until
+from tests.livefolders import folders_below
 
 TRAIN = """
 import pathlib, sys
@@ -167,7 +168,8 @@ def test_job_starts_from_the_files_of_its_submission(site: Site) -> None:
             "new files are the outputs; build folders are not"
         )
     assert sorted(path.name for path in site.project.iterdir()) == [".gitignore", "data", "train.py"]
-    until(lambda: not list(site.fleet.path.rglob("trees/j*")), "the end of what was laid out")
+    laid_out = lambda: [each for each in folders_below(site.fleet.path) if each.parent.name == "trees"]  # noqa: E731
+    until(lambda: not laid_out(), "the end of what was laid out")
 
 
 def test_every_attempt_starts_afresh(site: Site) -> None:

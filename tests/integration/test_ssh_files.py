@@ -16,6 +16,7 @@ from tests.integration.conftest import WHOLE_RUN_S, WORKER, HostlerIn
 from tests.integration.loops import STAGES
 from tests.integration.test_loop_commands import PROGRAM, own
 from tests.integration.test_ssh import Far
+from tests.livefolders import files_below
 
 pytestmark = pytest.mark.skipif(sshd.MISSING is not None, reason=sshd.MISSING or "")
 
@@ -78,9 +79,9 @@ def test_a_loop_whose_artifacts_travel(far: Far) -> None:
         config[stage]["command"] = ["{python}", "own_loop.py", stage]
     said = run(far, ("selfplay, evaluation", "export, training"), configs=[config])
     assert "mine reached (1 promotions)" in said
-    here = {path.name for path in (far.folder / "state" / "artifacts").rglob("*.*") if path.is_file()}
+    here = {path.name for path in files_below(far.folder / "state" / "artifacts")}
     there = [
-        {path.name for path in folder.rglob("*.*") if path.is_file()}
+        {path.name for path in files_below(folder) if "." in path.name}
         for folder in far.folder.glob("on-*/*/*/artifacts")
     ]
     assert len(there) == 2

@@ -41,6 +41,7 @@ from tests.lab import datacentre
 from tests.lab.datacentre import Datacentre
 from tests.lab.host import PYTHON, Host
 from tests.lab.tools import until
+from tests.livefolders import files_below
 
 MINUTES = float(os.environ.get("LAB_CHAOS_MIN", "0"))
 HOSTS = 4 if MINUTES else 2
@@ -194,7 +195,7 @@ def copied(host: Host, stores: Sequence[Path]) -> set[str]:
 def closed_on(host: Host) -> dict[str, float]:
     """The segments on a host, and when they were closed."""
     found = {}
-    for path in host.home.rglob("*.segment.npz"):
+    for path in files_below(host.home):
         if (name := SEGMENT.fullmatch(path.name)) is not None:
             with contextlib.suppress(FileNotFoundError):  # cleared away since it was listed
                 found[name["sha256"]] = path.stat().st_mtime

@@ -12,6 +12,7 @@ import pytest
 from hostler.model.codec import plain
 from hostler.settings import sweep_spec
 from tests.integration.conftest import WORKER
+from tests.livefolders import contents_below
 from tests.patience import PATIENCE_S
 from tests.slurm.fleets import ClusterFleet, a_cluster_fleet, when
 from tests.slurm.lab import Lab
@@ -336,7 +337,8 @@ def test_a_chunk_that_runs_in_a_partition_that_is_taken_out_counts(fleet: Cluste
 
 def _is_searching(fleet: ClusterFleet) -> bool:
     """Whether the agent of an allocation has a chunk on its disk."""
-    return any('"chunks"' in file.read_text() for file in fleet.shared.glob("**/jobs/**/journal.jsonl"))
+    contents = ((path, data) for path, data in contents_below(fleet.shared) if "jobs" in path.parts)
+    return any(path.name == "journal.jsonl" and b'"chunks"' in data for path, data in contents)
 
 
 def test_what_is_in_another_cluster_can_be_cancelled_all_the_same(tmp_path: Path, slurm: Lab) -> None:
