@@ -23,6 +23,7 @@ from hostler.model import (
     events,
     fleet,
     fleet_events,
+    groups,
     inputs,
     loop_events,
     past_events,
@@ -96,9 +97,10 @@ def test_unions_leave_nothing_out() -> None:
         past_events,
         usage_events,
     )
-    facts = {each for module in modules for each in classes(module)} - {events.Entry}
+    facts = {each for module in modules for each in classes(module)} - {events.Entry} | {groups.GroupSubmitted}
     assert set(typing.get_args(typing.get_args(events.Event)[0])) == facts
     asked = {each for module in (inputs, artifact_inputs) for each in classes(module)}
+    asked |= {groups.SubmitGroup, groups.CancelGroup, groups.RetryGroup}
     assert set(typing.get_args(inputs.Input)) == asked - {inputs.Found}
     orders = {commands.AttemptOrder, commands.CanaryOrder, commands.ChunkOrder, commands.Setup, commands.WorkerOrder}
     assert set(typing.get_args(commands.Command)) == set(classes(commands)) - orders

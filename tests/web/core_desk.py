@@ -18,9 +18,10 @@ from urllib.parse import urljoin
 
 import uvicorn.server
 
-from hostler.core import shown
+from hostler.core import groups, shown
 from hostler.core.access import views as access
 from hostler.core.alerting import views as alerting
+from hostler.core.dependencies import jobs_of
 from hostler.core.explain import explain_job
 from hostler.core.explain_device import explain_device, find_device
 from hostler.core.listed import device_ids, fleet_view, intervals, placed_device
@@ -67,8 +68,9 @@ from hostler.model.disks import (
 from hostler.model.errors import Conflict, LinkLost, NotFound, UsageError
 from hostler.model.events import Entry
 from hostler.model.files import OutputFile
+from hostler.model.groups import GroupResult, GroupView
 from hostler.model.inputs import Input
-from hostler.model.listed import FleetView, IntervalView, PlacedDevice
+from hostler.model.listed import ANY_JOB, FleetView, IntervalView, JobMatch, PlacedDevice
 from hostler.model.readings import Gist, Part, Readings
 from hostler.model.steering import CostView, Durations, QuotaView
 from hostler.model.telemetry import Level
@@ -183,9 +185,27 @@ class CoreDesk:
         return [job_view(self._state, job) for job in find_jobs(self._state, names)]
 
     async def all_jobs(
-        self, states: frozenset[JobState] | None, after: int, limit: int, work: WorkKind | None = None
+        self,
+        states: frozenset[JobState] | None,
+        after: int,
+        limit: int,
+        work: WorkKind | None = None,
+        match: JobMatch = ANY_JOB,
     ) -> Sequence[JobView]:
-        return job_views(self._state, self._index, states, after, limit, work)
+        if match == ANY_JOB:
+            return job_views(self._state, self._index, states, after, limit, work)
+        every = job_views(self._state, self._index, states, after, len(self._state.jobs), work)
+        return [job for job in every if match.fits(job)][:limit]
+
+    def groups(self, after: int, limit: int) -> Sequence[GroupView]:
+        return groups.views(self._state, self._index, after, limit)
+
+    def group(self, name: str) -> GroupView:
+        return groups.view(self._index, groups.find(self._state, name))
+
+    async def group_results(self, name: str, after: int, limit: int) -> Sequence[GroupResult]:
+        jobs = jobs_of(self._state, groups.find(self._state, name).id)
+        return [groups.result(job) for job in jobs if job.number > after][:limit]
 
     async def all_sweeps(self, after: int, limit: int) -> Sequence[SweepView]:
         return sweep_views(self._state, self._index, after, limit)

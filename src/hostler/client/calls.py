@@ -113,6 +113,21 @@ class Submitted(tuple[str, ...]):
         return made
 
 
+class SubmittedGroup(NamedTuple):
+    """A submitted job group (`shapes.SubmittedGroup`)."""
+
+    group: Mapping[str, Any]
+    """The group (`shapes.GroupView`)."""
+    ids: Sequence[str]
+    """Its jobs, and those that were known, in the order of their specs."""
+    known: Sequence[str]
+    """Those that were known by their keys, and stay in the groups they were in."""
+    notes: Sequence[Mapping[str, Any]]
+    """As of `Submitted`, like the following."""
+    gpu_by_default: int
+    with_earlier_files: Sequence[str]
+
+
 class Page(NamedTuple):
     """An answer that is not the whole of it, and the way to the next part."""
 

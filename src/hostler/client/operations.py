@@ -15,6 +15,7 @@ from hostler.client.calls import (
     Pages,
     Rows,
     Submitted,
+    SubmittedGroup,
     View,
     binary,
     by_name,
@@ -69,9 +70,22 @@ class Operations:
         return text("/metrics")
 
     @operation
-    def jobs(self, states: Sequence[str] = (), after: int = 0, limit: int = 100) -> Answer[Rows[shapes.JobView]]:
-        """Jobs in order of submission beyond number `after`, at most `limit` of them."""
-        return rows("/jobs", limit, state=list(states), after=after)
+    def jobs(
+        self,
+        states: Sequence[str] = (),
+        after: int = 0,
+        limit: int = 100,
+        *,
+        group: str | None = None,
+        node: str | None = None,
+        called: str | None = None,
+    ) -> Answer[Rows[shapes.JobView]]:
+        """Jobs in order of submission beyond number `after`, at most `limit` of them.
+
+        Only those of a `group`, those that run or ran last on a `node`, and those whose name fits the shell-style
+        pattern `called`, if these are given.
+        """
+        return rows("/jobs", limit, state=list(states), after=after, group=group, node=node, called=called)
 
     @operation
     def named(self, names: Sequence[str]) -> Answer[Rows[shapes.JobView]]:
@@ -79,9 +93,70 @@ class Operations:
         return by_name("/jobs", names)
 
     @walk
-    def all_jobs(self, states: Sequence[str] = (), after: int = 0) -> Pages[shapes.JobView]:
-        """Every job beyond number `after`, in order of submission, page by page."""
-        return pages("/jobs", state=list(states), after=after)
+    def all_jobs(
+        self,
+        states: Sequence[str] = (),
+        after: int = 0,
+        *,
+        group: str | None = None,
+        node: str | None = None,
+        called: str | None = None,
+    ) -> Pages[shapes.JobView]:
+        """Every job beyond number `after`, in order of submission, page by page; only some of them as `jobs` has it."""
+        return pages("/jobs", state=list(states), after=after, group=group, node=node, called=called)
+
+    @operation
+    def submit_group(
+        self,
+        group: Mapping[str, Any],
+        specs: Sequence[Mapping[str, Any]],
+        key: str | None = None,
+        *,
+        strict: bool = False,
+    ) -> Answer[SubmittedGroup]:
+        """Submit jobs (`shapes.JobSpecInput`) as a group (`shapes.GroupSpecInput`), all or none.
+
+        Jobs that are known by their keys stay in their groups; where all are known, the answer is the group that they
+        are in. `key` and `strict` as of `submit`.
+        """
+        body = {"group": dict(group), "jobs": list(specs)}
+        told = yield from write("POST", "/groups", body, key, strict="true" if strict else None)
+        return SubmittedGroup(
+            told["group"],
+            tuple(told["ids"]),
+            tuple(told["known"]),
+            told["notes"],
+            told["gpu_by_default"],
+            told["with_earlier_files"],
+        )
+
+    @operation
+    def groups(self, after: int = 0, limit: int = 100) -> Answer[Rows[shapes.GroupView]]:
+        """Job groups in order of submission beyond number `after`, at most `limit` of them."""
+        return rows("/groups", limit, after=after)
+
+    @operation
+    def group(self, name: str) -> Answer[shapes.GroupView]:
+        """A job group in numbers, by its id."""
+        return get(f"/groups/{part(name)}")
+
+    @walk
+    def group_results(self, name: str) -> Pages[shapes.GroupResult]:
+        """The jobs of a group in order, with their parameters and results, page by page."""
+        return pages(f"/groups/{part(name)}/results")
+
+    @operation
+    def cancel_group(self, name: str, reason: str | None = None, *, key: str | None = None) -> Answer[shapes.GroupView]:
+        """Cancel all jobs of a group that have not ended. Raises `Conflict` where all have."""
+        return write("POST", f"/groups/{part(name)}/cancel", given(reason=reason), key)
+
+    @operation
+    def retry_group(self, name: str, *, only_failed: bool = False, key: str | None = None) -> Answer[shapes.GroupView]:
+        """Try the failed jobs of a group again, and its cancelled jobs, too, unless `only_failed`.
+
+        Raises `Conflict` where there are none.
+        """
+        return write("POST", f"/groups/{part(name)}/retry", {"only_failed": only_failed}, key)
 
     @operation
     def submit(

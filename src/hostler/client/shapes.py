@@ -321,6 +321,12 @@ class CancelBodyInput(TypedDict):
     reason: NotRequired[str]
 
 
+class CancelGroupBodyInput(TypedDict):
+    """Why the jobs of a group are cancelled; the body may be left out."""
+
+    reason: NotRequired[str]
+
+
 class Change(TypedDict):
     """What would change something, and when it happens by itself; `None`: it does not, or nobody knows."""
 
@@ -719,6 +725,53 @@ class GoingView(TypedDict):
     bytes: int
 
 
+class GroupBodyInput(TypedDict):
+    """A job group and its jobs."""
+
+    group: GroupSpecInput
+    jobs: list[JobSpecInput]
+
+
+class GroupResult(TypedDict):
+    """A job of a group: its parameters and what came of it."""
+
+    job: str
+    name: str
+    state: JobState
+    parameters: dict[str, str]
+    attempts: int
+    device: str | None
+    submitted_at: float
+    started_at: float | None
+    ended_at: float | None
+    why: str | None
+    failure: FailureClass | None
+    result: Any
+
+
+class GroupSpecInput(TypedDict):
+    """A group as its owner asks for it, without its jobs."""
+
+    name: str
+    max_running: NotRequired[int | None]
+    max_failures: NotRequired[int | None]
+
+
+class GroupView(TypedDict):
+    """A group in numbers."""
+
+    id: str
+    name: str
+    submitted_at: float
+    first: str
+    last: str
+    size: int
+    max_running: int | None
+    max_failures: int | None
+    jobs: dict[str, int]
+    ended_at: float | None
+
+
 class Health(TypedDict):
     """Whether the controller gets on with its work."""
 
@@ -817,6 +870,7 @@ class JobSpec(TypedDict):
     expected_s: dict[str, float]
     checkpoints: bool
     batch: BatchOptions | None
+    parameters: dict[str, Any]
 
 
 class JobSpecInput(TypedDict):
@@ -836,6 +890,7 @@ class JobSpecInput(TypedDict):
     expected_s: NotRequired[dict[str, float]]
     checkpoints: NotRequired[bool]
     batch: NotRequired[BatchOptionsInput | None]
+    parameters: NotRequired[dict[str, Any]]
 
 
 class JobView(TypedDict):
@@ -857,6 +912,7 @@ class JobView(TypedDict):
     failure: FailureClass | None
     cancelling: bool
     done_share: float | None
+    group: str | None
 
 
 class KeepingView(TypedDict):
@@ -1315,6 +1371,12 @@ class RetryInput(TypedDict):
     backoff_max_s: NotRequired[float]
 
 
+class RetryGroupBodyInput(TypedDict):
+    """Which jobs of a group are tried again; the body may be left out."""
+
+    only_failed: NotRequired[bool]
+
+
 class RlAdviceView(TypedDict):
     """What became of advice."""
 
@@ -1698,6 +1760,17 @@ class Submitted(TypedDict):
     """Ids of submitted jobs, in the order of their specs."""
 
     ids: list[str]
+    notes: list[SubmitNote]
+    gpu_by_default: int
+    with_earlier_files: list[str]
+
+
+class SubmittedGroup(TypedDict):
+    """A submitted group, and the ids of its jobs in the order of their specs."""
+
+    group: GroupView
+    ids: list[str]
+    known: list[str]
     notes: list[SubmitNote]
     gpu_by_default: int
     with_earlier_files: list[str]

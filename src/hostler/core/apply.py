@@ -14,9 +14,11 @@ from hostler.core import (
     accounts,
     artifacts,
     cordons,
+    dependencies,
     environments,
     forecast,
     foreign_use,
+    groups,
     leases,
     nearness,
     past,
@@ -71,6 +73,7 @@ def _controller_started(state: State, index: Index, event: events.ControllerStar
 def _journal_restored(state: State, index: Index, event: events.JournalRestored) -> None:
     state.unused[state.next_job] = event.next_job
     state.next_job, state.skipped, state.restored_at = event.next_job, event.skipped, state.at
+    state.next_group += event.skipped
     _unlink_all(state, index)
 
 
@@ -89,6 +92,8 @@ def _job_submitted(state: State, index: Index, event: events.JobSubmitted) -> No
         submitted_at=state.at,
         after=event.after,
         wanted=event.why,
+        group=event.group,
+        max_running=None if event.group is None else state.groups[event.group].spec.max_running,
     )
     state.next_job = max(state.next_job, job.number + 1)
     state.jobs[job.id] = job
@@ -145,11 +150,12 @@ def _job_retried(state: State, index: Index, event: events.JobRetried) -> None:
         return
     _expect(job.state in (JobState.FAILED, JobState.CANCELLED), event, f"the job is {job.state}")
     job.failures, job.failure, job.why, job.cancelling, job.ended_at = {}, None, None, None, None
+    groups.count(state, index, job, job.state, -1)
     job.not_before = state.at
     index.expect(job, 1)
     _move(index, job, JobState.PENDING)
     index.blocked.pop(job.id, None)
-    missing = {name for name in job.after if state.jobs[name].state is not JobState.DONE}
+    missing = dependencies.unfinished(state, job)
     if missing:
         index.blocked[job.id] = missing
     index.enqueue(state, job)
@@ -192,7 +198,9 @@ def _job_done(state: State, index: Index, event: events.JobDone) -> None:
     job.result = event.result
     _finish(state, index, job, JobState.DONE, event)
     index.forget_dependent(job)
-    index.release_dependents(state, job.id)
+    for name in dependencies.names_of(job):
+        if dependencies.is_done(state, name):
+            index.release_dependents(state, name)
 
 
 def _ran_at_one_go(job: Job) -> bool:
@@ -442,6 +450,7 @@ FOLDS: dict[type, Fold] = {
     **access.FOLDS,
     **alerting.FOLDS,
     **artifacts.FOLDS,
+    **groups.FOLDS,
     **past.FOLDS,
 }
 
@@ -502,6 +511,7 @@ def _finish(state: State, index: Index, job: Job, new: JobState, event: object) 
     index.roll.ended(job.number, state.at)
     waited = job.state is JobState.PENDING
     _move(index, job, new)
+    groups.count(state, index, job, new, 1)
     if waited:
         index.left(state, job)
     if isinstance(job.spec.payload, StagePayload):

@@ -115,7 +115,7 @@ def _openings(state: State, index: Index, group: Group, among: Sequence[str] | N
     No more of a class than it has jobs.
     """
     head = index.head(state, group) if group in index.ready else None
-    if head is None or gates.one_per_config(index, head) is not None:
+    if head is None or gates.owner_limit(index, head) is not None:
         return
     yield from [name for name, kept_for in index.reserved.items() if kept_for == head.id and name in index.open]
     open_in = _open_in(index, group, among)

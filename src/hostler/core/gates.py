@@ -69,7 +69,7 @@ def standing_refusal(state: State, index: Index, job: Job, device: Device) -> Re
         or trust.retry_gate(job, index.sites[device.spec.id], index.now)
         or environments.gate(state, job, node.spec, index.now)
         or care.blocked(state, device.spec.node, job.spec.work)
-        or one_per_config(index, job)
+        or owner_limit(index, job)
         or _gpu_first(state, index, job, device)
         or _gpu_by_default(state, index, job, device)
         or too_long(state, index, job, device, node.spec)
@@ -161,7 +161,19 @@ def _price_cap(state: State, index: Index, job: Job, device: Device) -> Refusal 
     return None if why is None else Refusal(gate=Gate.PRICE, why=why)
 
 
-def one_per_config(index: Index, job: Job) -> Refusal | None:
+def owner_limit(index: Index, job: Job) -> Refusal | None:
+    """The limit that the owner of a job has set on how many like it run at the same time, where it is reached."""
+    return _one_per_config(index, job) or _max_running(index, job)
+
+
+def _max_running(index: Index, job: Job) -> Refusal | None:
+    if job.group is None or job.max_running is None or index.group_running[job.group] < job.max_running:
+        return None
+    jobs = "1 job" if job.max_running == 1 else f"{job.max_running} jobs"
+    return Refusal(gate=Gate.GROUP, why=f"{job.group} runs at most {jobs} at once, and so many hold devices")
+
+
+def _one_per_config(index: Index, job: Job) -> Refusal | None:
     config = job.spec.serves
     if job.spec.work is not WorkKind.TRAINING or config is None or not index.trainings[config]:
         return None

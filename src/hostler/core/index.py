@@ -14,6 +14,7 @@ from itertools import islice
 
 from hostler.core.alerting.state import Watching
 from hostler.core.care.state import Heard
+from hostler.core.dependencies import unfinished
 from hostler.core.kinds import Kinds
 from hostler.core.metering.state import Metered
 from hostler.core.poolsight import PoolSight
@@ -97,6 +98,10 @@ class Index:
     """Trainings that hold devices, by the config they are for."""
     playing: Counter[str] = field(default_factory=Counter)
     """Self-play jobs that hold devices, by the config they are for."""
+    group_running: Counter[str] = field(default_factory=Counter)
+    """Jobs that hold devices, or are sweeps that have begun, by job group."""
+    failing_groups: dict[str, None] = field(default_factory=dict)
+    """Job groups of which more jobs have failed than may, until the rest of them is cancelled."""
     swap_at: float = 0.0
     """When it is asked again whether two jobs should change places."""
     movable: dict[str, None] = field(default_factory=dict)
@@ -238,6 +243,8 @@ class Index:
         self.kinds.move(job.spec.work, job.number, old, new)
         if job.spec.work is WorkKind.SELFPLAY:
             self.waiting_play += (new is JobState.PENDING) - (old is JobState.PENDING)
+        if job.group is not None:
+            self.group_running[job.group] += new.held - (old is not None and old.held)
 
     def enqueue(self, state: State, job: Job) -> None:
         """A pending job is to be considered as soon as its dependencies and its rest allow."""
@@ -277,7 +284,7 @@ class Index:
         """Note what a job waits for."""
         if job.state is JobState.DONE:
             return
-        missing = {name for name in job.after if state.jobs[name].state is not JobState.DONE}
+        missing = unfinished(state, job)
         for name in job.after:
             self.dependents[name][job.id] = None
         if missing and job.state is JobState.PENDING:
@@ -292,7 +299,7 @@ class Index:
                 self.dependents.pop(name, None)
 
     def release_dependents(self, state: State, done: str) -> None:
-        """A job is done: whoever waited for it alone may be considered."""
+        """A job or a group is done: jobs that waited for it alone may be considered."""
         for name in self.dependents.get(done, ()):
             missing = self.blocked.get(name)
             if missing is None or done not in missing:
@@ -552,6 +559,9 @@ class Index:
         if job.spec.work is WorkKind.TRAINING and job.spec.serves is not None:
             kept = (each for each in self.ready if each.work is WorkKind.TRAINING and each.label == job.spec.serves)
             self.fresh_groups.update(dict.fromkeys(kept))
+        if job.max_running is not None:
+            limited = (each for each in self.ready if each.limited_by == job.group)
+            self.fresh_groups.update(dict.fromkeys(limited))
 
     def chunk_put(self, sweep: str, device: str, expected_s: float | None) -> None:
         """A chunk was put on a device."""
@@ -605,7 +615,8 @@ class Index:
 def group_of(job: Job) -> Group:
     """The group a job is in, while it waits."""
     payload = job.spec.payload
+    limited_by = None if job.max_running is None else job.group
     if job.spec.serves is not None:
-        return Group(job.spec.work, job.spec.serves, job.spec.resources)
+        return Group(job.spec.work, job.spec.serves, job.spec.resources, limited_by)
     assert isinstance(payload, ScriptPayload), f"{job.id} is a sweep"
-    return Group(job.spec.work, duration.family(job.spec.name, payload.argv[0]), job.spec.resources)
+    return Group(job.spec.work, duration.family(job.spec.name, payload.argv[0]), job.spec.resources, limited_by)

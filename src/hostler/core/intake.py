@@ -10,20 +10,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import artifacts, draining, fetching, foreign_use, judging, notes, past, pools, restoring, sweeping
+from hostler.core import artifacts, draining, fetching, foreign_use, judging, past, pools, requests, restoring, sweeping
 from hostler.core.access import intake as access
 from hostler.core.alerting import intake as alerting
 from hostler.core.care import intake as care
 from hostler.core.index import Index
-from hostler.core.loop import closing, intake as loop, owners, spawning
-from hostler.core.naming import find_job
+from hostler.core.loop import closing, intake as loop, owners
 from hostler.core.orders import sweep_of_worker, worker_id
 from hostler.core.state import Device, Job, Node, State, Sweep, sweep_payload
-from hostler.core.submission import admit
 from hostler.core.trust import canary
 from hostler.model import events, inputs
-from hostler.model.codec import legible, record_fault, unwritable
-from hostler.model.errors import Conflict, NotFound, SpecError
+from hostler.model.codec import legible, unwritable
+from hostler.model.errors import NotFound
 from hostler.model.events import Event, job_of
 from hostler.model.fleet import Link
 from hostler.model.inputs import Input
@@ -58,67 +56,6 @@ def _asked(state: State, index: Index, given: inputs.Asked, emit: Emit) -> Any:
 def _begin(state: State, index: Index, given: inputs.Begin, emit: Emit) -> None:
     index.watching.fleet = None if given.nodes is None else frozenset(given.nodes)
     emit(events.ControllerStarted(version=given.version, epoch=given.epoch))
-
-
-def _submit(state: State, index: Index, given: inputs.Submit, emit: Emit) -> tuple[str, ...]:
-    ids, fresh = admit(state, given.specs)
-    if given.strict:
-        notes.expect_none(state, index, fresh)
-    for event in fresh:
-        emit(event)
-    for event in fresh:
-        judging.fail_if_orphaned(state, state.jobs[event.job], emit)
-    return ids
-
-
-def _cancel(state: State, index: Index, given: inputs.Cancel, emit: Emit) -> None:
-    job = find_job(state, given.job)
-    if job.state.final:
-        raise Conflict(f"{job.id} is {job.state} already; there is nothing to cancel")
-    if job.cancelling is not None:
-        return
-    asked_for = spawning.asked_for(state, job) is not None
-    emit(events.CancelRequested(job=job.id, reason=given.reason))
-    if job.attempt is not None and job.attempt.ended is not None:  # nothing runs any more; its files are not awaited
-        closing.write_off(state, job.attempt.id, f"{job.id} was cancelled", emit)
-        emit(events.JobCancelled(job=job.id))
-        judging.fail_dependents(state, index, job.id, emit)
-    else:
-        _close_if_idle(state, index, job, emit)
-    if isinstance(job.spec.payload, StagePayload) and not asked_for:
-        loop.after_cancelled(state, index, job, emit)
-
-
-def _retry(state: State, index: Index, given: inputs.Retry, emit: Emit) -> None:
-    job = find_job(state, given.job)
-    if isinstance(job.spec.payload, StagePayload):
-        config = job.spec.payload.config
-        raise Conflict(f"{job.id} belongs to the loop of {config}, which orders what it needs anew by itself")
-    if _is_barred_somewhere(state, job):
-        emit(events.JobRetried(job=job.id))
-        return
-    if job.state not in (JobState.FAILED, JobState.CANCELLED):
-        raise Conflict(f"{job.id} is {job.state}; only a failed or a cancelled job can be tried again")
-    gone = judging.never_done(state, job)
-    if gone:
-        raise Conflict(
-            f"{job.id} comes after {', '.join(gone)}, which will not be done; retry {gone[0]}, it revives both"
-        )
-    if job.id in state.sweeps and state.sweeps[job.id].ledger.complete:
-        raise Conflict(f"{job.id} has searched everything and found more than max_hits; submit a stricter search")
-    emit(events.JobRetried(job=job.id))
-    _revive_dependents(state, index, job.id, emit)
-
-
-def _set_priority(state: State, index: Index, given: inputs.SetPriority, emit: Emit) -> None:
-    fault = record_fault(given)
-    if fault is not None:
-        raise SpecError(f"{given.job!a} cannot be ranked so: {fault}")
-    job = find_job(state, given.job)
-    if job.state.final:
-        raise Conflict(f"{job.id} is {job.state} already; its priority means nothing any more")
-    if job.priority != given.priority:
-        emit(events.PriorityChanged(job=job.id, priority=given.priority))
 
 
 def _node_found(state: State, index: Index, given: inputs.NodeFound, emit: Emit) -> None:
@@ -264,7 +201,7 @@ def _returned(state: State, index: Index, given: inputs.Returned, emit: Emit) ->
 
 def _worker_refused(state: State, index: Index, given: inputs.WorkerRefused, emit: Emit) -> None:
     sweep = state.sweeps.get(sweep_of_worker(given.worker))
-    if sweep is None or state.jobs[sweep.job].state.final or _is_ending(state, sweep):
+    if sweep is None or state.jobs[sweep.job].state.final or requests.is_ending(state, sweep):
         return
     job = state.jobs[sweep.job]
     for device in sorted(sweep.workers - sweep.barred.keys()):
@@ -309,10 +246,7 @@ def _tick(state: State, index: Index, given: inputs.Tick, emit: Emit) -> None:
 TAKES: dict[type, Take] = {
     inputs.Begin: _begin,
     **restoring.TAKES,
-    inputs.Submit: _submit,
-    inputs.Cancel: _cancel,
-    inputs.Retry: _retry,
-    inputs.SetPriority: _set_priority,
+    **requests.TAKES,
     inputs.NodeFound: _node_found,
     inputs.LinkUp: _link_up,
     inputs.LinkDown: _link_down,
@@ -369,7 +303,7 @@ def _give_back(
     sweep = state.sweeps[job_of(chunk)]
     start, _ = sweep.ledger.leased[chunk]
     reached = start if position is None else position
-    expected = _is_ending(state, sweep) or sweep.leases[chunk].device in sweep.barred
+    expected = requests.is_ending(state, sweep) or sweep.leases[chunk].device in sweep.barred
     emit(
         events.ChunkReturned(
             chunk=chunk,
@@ -388,23 +322,13 @@ def review_sweep(state: State, index: Index, job: Job, emit: Emit) -> None:
     if sweep.ledger.complete and sweep.hits <= sweep_payload(job).max_hits:
         emit(events.JobDone(job=job.id, attempt=None, result={"hits": sweep.hits, "items": sweep.ledger.total}))
         return
-    if not _is_ending(state, sweep):
+    if not requests.is_ending(state, sweep):
         for device, why in _failing(sweep, _worker_budget(job)).items():
             emit(events.SweepBarred(job=job.id, device=device, why=why))
         hopeless = _hopeless(state, index, sweep, job)
         if hopeless is not None:
             emit(events.SweepGivenUp(job=job.id, failure=hopeless[0], why=hopeless[1]))
-    _close_if_idle(state, index, job, emit)
-
-
-def _is_ending(state: State, sweep: Sweep) -> bool:
-    return sweep.given_up is not None or state.jobs[sweep.job].cancelling is not None
-
-
-def _is_barred_somewhere(state: State, job: Job) -> bool:
-    """Whether the job is a sweep that goes on, and there are devices that it may not use any more."""
-    sweep = state.sweeps.get(job.id)
-    return sweep is not None and bool(sweep.barred) and not job.state.final and not _is_ending(state, sweep)
+    requests.close_if_idle(state, index, job, emit)
 
 
 def _worker_budget(job: Job) -> int:
@@ -446,20 +370,6 @@ def _barred_everywhere(state: State, index: Index, sweep: Sweep, job: Job) -> tu
     return None
 
 
-def _close_if_idle(state: State, index: Index, job: Job, emit: Emit) -> None:
-    """End a job that is being ended as soon as no device holds any of it."""
-    sweep = state.sweeps.get(job.id)
-    if job.attempt is not None or (sweep is not None and sweep.leases):
-        return
-    if job.cancelling is not None:
-        emit(events.JobCancelled(job=job.id))
-    elif sweep is not None and sweep.given_up is not None:
-        emit(events.JobFailed(job=job.id, failure=sweep.given_up[0], why=sweep.given_up[1]))
-    else:
-        return
-    judging.fail_dependents(state, index, job.id, emit)
-
-
 def _result_fault(job: Job, leased: tuple[int, int], given: inputs.Searched) -> str | None:
     payload = sweep_payload(job)
     if given.digest != payload.digest:
@@ -474,15 +384,6 @@ def _checkpoint_holds(job: Job, start: int, stop: int, given: inputs.Returned) -
     if not start <= given.position <= stop or given.digest != sweep_payload(job).digest:
         return False
     return sweeping.hits_fault(given.hits, start, given.position) is None
-
-
-def _revive_dependents(state: State, index: Index, job: str, emit: Emit) -> None:
-    revived = [job]
-    while revived:
-        for name in index.dependents.get(revived.pop(), ()):
-            if state.jobs[name].failure is FailureClass.DEPENDENCY and not judging.never_done(state, state.jobs[name]):
-                emit(events.JobRetried(job=name))
-                revived.append(name)
 
 
 def _node(state: State, name: str) -> Node:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from operator import is_
 
-from hostler.core import cordons, pools
+from hostler.core import cordons, dependencies, pools
 from hostler.core.access import folds as access
 from hostler.core.alerting.invariants import alert_faults
 from hostler.core.care.invariants import care_faults
@@ -57,6 +57,7 @@ class Audit:
             *_roll(state, index),
             *_devices(state, jobs),
             *_sweeps(state),
+            *_groups(state),
             *loop_faults(state, jobs, self._judged),
             *_index(state, index, fresh, jobs),
             *care_faults(state, index),
@@ -91,12 +92,32 @@ def _jobs(state: State, jobs: Mapping[str, Job]) -> Iterator[str]:
 
 def _dependencies(state: State, job: Job) -> Iterator[str]:
     # What a job that is done came after may have left.
-    left = [name for name in job.after if name not in state.jobs]
+    left = [name for name in job.after if name not in state.jobs and name not in state.groups]
     if left and job.state is not JobState.DONE:
         yield f"{job.id} is {job.state} and what it comes after has left: {left}"
-    undone = [name for name in job.after if name in state.jobs and state.jobs[name].state is not JobState.DONE]
+    undone = [name for name in job.after if name not in left and not dependencies.is_done(state, name)]
     if undone:
         yield f"{job.id} is {job.state} before {undone}"
+
+
+def _groups(state: State) -> Iterator[str]:
+    """Groups count the ends of their jobs as these are, and no more of them run than may."""
+    if not state.groups:
+        return
+    counts: dict[str, Counter[JobState]] = {}
+    running: Counter[str] = Counter()
+    for job in state.jobs.values():
+        if job.group is not None:
+            counts.setdefault(job.group, Counter())[job.state] += 1
+            running[job.group] += job.attempt is not None and job.id not in state.sweeps
+    for name, counted in counts.items():
+        group = state.groups[name]
+        left = group.size - counted.total()
+        noted = {JobState.DONE: group.done, JobState.FAILED: group.failed, JobState.CANCELLED: group.cancelled}
+        if any(not 0 <= noted[each] - counted[each] <= left for each in noted):
+            yield f"{name} counts {noted}, its jobs here are {dict(counted)}, and {left} of them have left"
+        if group.spec.max_running is not None and running[name] > group.spec.max_running:
+            yield f"{running[name]} jobs of {name} hold devices, more than its {group.spec.max_running}"
 
 
 def _roll(state: State, index: Index) -> Iterator[str]:
@@ -161,6 +182,8 @@ def _index(state: State, index: Index, fresh: Index, jobs: Collection[Job]) -> I
         yield f"devices at self-play are {index.selfplaying}, should be {fresh.selfplaying}"
     if index.waiting_play != fresh.waiting_play:
         yield f"waiting jobs of self-play are {index.waiting_play}, should be {fresh.waiting_play}"
+    if +index.group_running != +fresh.group_running:
+        yield f"jobs of groups that hold devices are {index.group_running}, should be {fresh.group_running}"
     if index.sweeping != fresh.sweeping:
         yield f"devices that hold chunks are {index.sweeping}, should be {fresh.sweeping}"
     if index.active != fresh.active:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from hostler.core import environments, forecast
+from hostler.core import dependencies, environments, forecast
 from hostler.core.index import Index
 from hostler.core.loop import closing, intake as loop
 from hostler.core.state import Job, State
@@ -192,22 +192,17 @@ def _on_gpu(state: State, job: Job) -> bool:
 
 def fail_dependents(state: State, index: Index, job: str, emit: Emit) -> None:
     """Whoever waits for a job that will not be done fails too, down the whole tree."""
-    doomed = [job]
+    doomed = list(dependencies.names_of(state.jobs[job]))
     while doomed:
-        for name in index.dependents.get(doomed.pop(), ()):
+        for name in list(index.dependents.get(doomed.pop(), ())):
             if state.jobs[name].state is JobState.PENDING:
                 fail_if_orphaned(state, state.jobs[name], emit)
-                doomed.append(name)
+                doomed.extend(dependencies.names_of(state.jobs[name]))
 
 
 def fail_if_orphaned(state: State, job: Job, emit: Emit) -> None:
     """A job that waits for one that will not be done fails."""
-    gone = never_done(state, job)
+    gone = dependencies.never_done(state, job)
     if gone and job.state is JobState.PENDING:
         why = f"it comes after {', '.join(gone)}, which will not be done; `hostler retry {gone[0]}` revives both"
         emit(events.JobFailed(job=job.id, failure=FailureClass.DEPENDENCY, why=why))
-
-
-def never_done(state: State, job: Job) -> list[str]:
-    """Whom the job comes after in vain."""
-    return [name for name in job.after if state.jobs[name].state in (JobState.FAILED, JobState.CANCELLED)]

@@ -7,7 +7,19 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hostler.core import accounts, decide, draining, foreign_use, intake, orders, past, planning, reclaiming, sweeping
+from hostler.core import (
+    accounts,
+    decide,
+    draining,
+    foreign_use,
+    intake,
+    orders,
+    past,
+    planning,
+    reclaiming,
+    requests,
+    sweeping,
+)
 from hostler.core.alerting import decide as alerting
 from hostler.core.apply import apply
 from hostler.core.care.decide import review
@@ -121,6 +133,7 @@ class Core:
 
     def _decide(self, emit: decide.Emit) -> None:
         """Queue what the loops need and place what waits; what was placed makes room in the queue for more."""
+        requests.stop_failing_groups(self.state, self.index, emit)
         reclaiming.review(self.state, self.index, emit)
         draining.review(self.state, self.index, emit)
         review(self.state, self.index, emit)

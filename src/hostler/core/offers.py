@@ -161,7 +161,7 @@ class _Asked:
 
     def _offer(self, group: Group, head: Job) -> Offer | None:
         need, job = group.need, head
-        if group.work is WorkKind.TRAINING and self._is_training(head):
+        if (group.work is WorkKind.TRAINING or group.limited_by is not None) and self._is_limited(head):
             return None  # and so it is for all of them
         kind = id(group.work), id(need)
         elsewhere = gates.is_barred(self.state, head, self.node)
@@ -189,8 +189,8 @@ class _Asked:
             return True
         return gates.is_barred(self.state, job, self.node)
 
-    def _is_training(self, job: Job) -> bool:
-        refused = gates.one_per_config(self.index, job)
+    def _is_limited(self, job: Job) -> bool:
+        refused = gates.owner_limit(self.index, job)
         if refused is not None:
             self.index.gates[self.node.name, refused.gate] += 1
         return refused is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from hostler.core import cordons, environments, pools
+from hostler.core import cordons, dependencies, environments, pools
 from hostler.core.forecast import prediction
 from hostler.core.index import Index
 from hostler.core.loop import closing, matches
@@ -466,9 +466,17 @@ def _inputs(state: State, job: Job) -> Mapping[str, Any] | None:
         return {**job.spec.payload.order, **closing.resumed(state, job)}
     if not job.after:
         return None
-    by_id = {name: state.jobs[name].result for name in job.after}
+    by_id = {name: _result_of(state, name) for name in job.after}
     written = zip(job.spec.after, job.after, strict=True)
     return {**by_id, **{wrote: by_id[name] for wrote, name in written}}
+
+
+def _result_of(state: State, name: str) -> Any:
+    """The result of a job; of a group, a list of its jobs with their parameters and results."""
+    if name not in state.groups:
+        return state.jobs[name].result
+    jobs = dependencies.jobs_of(state, name)
+    return [{"job": job.id, "parameters": dict(job.spec.parameters), "result": job.result} for job in jobs]
 
 
 def _shell(payload: Payload, node: NodeSpec) -> SubmitterShell:

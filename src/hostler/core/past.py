@@ -8,12 +8,14 @@ made segments that a loop may look at (`loop.leaving`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from graphlib import TopologicalSorter
+from itertools import chain
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
+from hostler.core import dependencies
 from hostler.core.index import AGAIN, Index
 from hostler.core.loop import leaving
 from hostler.core.roll import without
@@ -81,6 +83,7 @@ def beside(state: State, jobs: Collection[PastJob]) -> State:
         nodes=state.nodes,
         devices=state.devices,
         configs=state.configs,
+        groups=state.groups,
         speeds=state.speeds,
     )
 
@@ -88,6 +91,12 @@ def beside(state: State, jobs: Collection[PastJob]) -> State:
 def named(given: Input) -> tuple[str, ...]:
     """Ids and keys that an input names of jobs that there may be, or may have been."""
     return tuple(dict.fromkeys(_named(given)))
+
+
+def expanded(state: State, names: Collection[str]) -> tuple[str, ...]:
+    """The names, with the ids of its jobs in place of each job group."""
+    parts = (state.groups[name].jobs if name in state.groups else (name,) for name in names)
+    return tuple(dict.fromkeys(chain.from_iterable(parts)))
 
 
 def unknown(state: State, names: Collection[str]) -> tuple[str, ...]:
@@ -99,7 +108,7 @@ def needed(state: State, jobs: Collection[PastJob]) -> tuple[str, ...]:
     """What has to come back with jobs, should they: what they come after, and what failed because they did."""
     here = {each.id for each in jobs}
     open_ = [loaded(each.data).job for each in jobs if each.state is not JobState.DONE]
-    wanted = dict.fromkeys(name for job in open_ for name in (*job.after, *job.in_vain))
+    wanted = expanded(state, [name for job in open_ for name in (*job.after, *job.in_vain)])
     return tuple(name for name in wanted if name not in state.jobs and name not in here)
 
 
@@ -113,6 +122,8 @@ def knowing(take: Take) -> Take:
         fresh = [each for each in given.looked.jobs if each.id not in state.jobs]
         if fresh and isinstance(asked, inputs.Cancel | inputs.SetPriority | inputs.Retry):
             _refuse_if_over(state, fresh, asked)
+        if isinstance(asked, inputs.RetryGroup):
+            fresh = _without_done(state, fresh, asked.group)
         for each in _dependencies_first(fresh):
             emit(events.JobCameBack(job=each.id, record=each.data))
         return take(state, index, given.given, emit)
@@ -164,7 +175,7 @@ def _aged(state: State, index: Index) -> Iterator[Job]:
 
 
 def _is_needed(state: State, index: Index, job: Job) -> bool:
-    if index.dependents.get(job.id):
+    if any(index.dependents.get(name) for name in dependencies.names_of(job)):
         return True
     if job.spec.work is WorkKind.SELFPLAY and index.now - (job.ended_at or 0.0) <= _longest_s(state):
         return True  # alerts count its games by where it ran
@@ -188,6 +199,15 @@ def _dependencies_first(jobs: Collection[PastJob]) -> Iterator[PastJob]:
     by_id = {each.id: each for each in jobs}
     after = {name: loaded(each.data).job.after for name, each in by_id.items()}
     return (by_id[name] for name in TopologicalSorter(after).static_order() if name in by_id)
+
+
+def _without_done(state: State, found: Sequence[PastJob], name: str) -> list[PastJob]:
+    """Jobs without those of a group that are done and that no other of the jobs comes after."""
+    group = state.groups.get(name)
+    own = frozenset() if group is None else frozenset(group.jobs)
+    open_ = (loaded(each.data).job for each in found if each.state is not JobState.DONE)
+    before = set(expanded(state, [after for job in open_ for after in job.after]))
+    return [each for each in found if each.state is not JobState.DONE or each.id not in own or each.id in before]
 
 
 def _refuse_if_over(
@@ -214,11 +234,13 @@ def _named(given: Input) -> Iterator[str]:
     match given:
         case inputs.Asked(given=wish):
             yield from _named(wish)
-        case inputs.Submit(specs=specs):
+        case inputs.Submit(specs=specs) | inputs.SubmitGroup(jobs=specs):
             for spec in specs:
                 yield from () if spec.key is None else (spec.key,)
                 yield from spec.after
         case inputs.Cancel(job=name) | inputs.SetPriority(job=name) | inputs.Retry(job=name):
+            yield name
+        case inputs.RetryGroup(group=name):
             yield name
         case inputs.Spawn(key=str(key)):
             yield key
@@ -239,7 +261,7 @@ def _left(state: State, index: Index, event: events.JobsLeft) -> None:
 def _drop(state: State, index: Index, job: Job) -> None:
     del state.jobs[job.id]
     if job.failure is FailureClass.DEPENDENCY:
-        for before in (state.jobs[name] for name in job.after):
+        for before in (state.jobs[name] for name in job.after if name not in state.groups):
             before.in_vain = tuple(dict.fromkeys((*before.in_vain, job.id)))
     index.forget_dependent(job)
     index.dependents.pop(job.id, None)

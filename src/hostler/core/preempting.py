@@ -105,7 +105,7 @@ def _still_wants(index: Index, job: Job) -> bool:
     if job.state.final or job.cancelling is not None:
         return False
     if job.attempt is None:
-        return gates.one_per_config(index, job) is None
+        return gates.owner_limit(index, job) is None
     return job.attempt.yielding is not None
 
 
@@ -117,7 +117,7 @@ def _without_devices(state: State, index: Index) -> list[tuple[Group, Job]]:
         if (len(heap) == 1 and heap[0][2] in served) or index.head(state, group) is None:
             continue
         for job in index.heads(state, group, LOOKED_AT):
-            if job.id not in served and gates.one_per_config(index, job) is None and _is_due(state, index, job):
+            if job.id not in served and gates.owner_limit(index, job) is None and _is_due(state, index, job):
                 found.append((group, job))
     return found
 

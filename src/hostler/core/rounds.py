@@ -122,7 +122,7 @@ def _movable(state: State, index: Index) -> list[Job]:
         for entry in heap
         if (job := state.jobs[entry[2]]).spec.checkpoints
         and index.is_ready(job, entry)
-        and gates.one_per_config(index, job) is None
+        and gates.owner_limit(index, job) is None
     ]
     running = [job for name in index.movable if _may_be_asked(state, index, job := state.jobs[name])]
     return sorted({job.id: job for job in (*waiting, *running)}.values(), key=lambda job: job.rank)

@@ -6,6 +6,7 @@ attributes hang together: change one by hand and `validate()` will object.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import field
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from hostler.core.trust.state import Trust
 from hostler.model.events import AttemptEnded
 from hostler.model.files import FileRef
 from hostler.model.fleet import DeviceSpec, Link, NodeSpec, Process
+from hostler.model.groups import GroupSpec
 from hostler.model.inputs import Found
 from hostler.model.pools import Batch
 from hostler.model.record import entity, record
@@ -90,6 +92,10 @@ class Job:
     cancelling: str | None = None
     wanted: str | None = None
     """What made the controller want it; `None` where somebody asked for it."""
+    group: str | None = None
+    """The job group it was submitted in."""
+    max_running: int | None = None
+    """Jobs of its group that may hold devices at the same time; `None`: any number."""
     why: str | None = None
     failure: FailureClass | None = None
     started_at: float | None = None
@@ -112,6 +118,36 @@ class Job:
     def rank(self) -> tuple[int, int]:
         """The place in the queue; lower goes first. Waiting and failing leave it as it is."""
         return -self.priority, self.number
+
+
+@entity
+class JobGroup:
+    """One job group. Its id is `g<number>`, in order of submission; its jobs have consecutive numbers from `first`.
+
+    Counts hold the jobs that have left the state, too.
+    """
+
+    id: str
+    number: int
+    spec: GroupSpec
+    first: int
+    size: int
+    submitted_at: float
+    done: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    ended_at: float | None = None
+    """When a job of it ended last."""
+
+    @property
+    def jobs(self) -> Iterator[str]:
+        """The ids of its jobs, in order."""
+        return (f"j{number}" for number in range(self.first, self.first + self.size))
+
+    @property
+    def open(self) -> int:
+        """How many of its jobs have not ended."""
+        return self.size - self.done - self.failed - self.cancelled
 
 
 @entity
@@ -274,6 +310,8 @@ class State:
     skipped: int = 0
     """The same of attempts and chunks: so many numbers are left out."""
     jobs: dict[str, Job] = field(default_factory=dict)
+    next_group: int = 1
+    groups: dict[str, JobGroup] = field(default_factory=dict)
     sweeps: dict[str, Sweep] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
     devices: dict[str, Device] = field(default_factory=dict)

@@ -13,8 +13,8 @@ from hostler.model.errors import Conflict, NotFound, SpecError, UsageError
 from hostler.model.events import JobSubmitted
 from hostler.model.work import (
     ARGV_MAX_BYTES,
-    JOB_ID,
     NO_ENVIRONMENT,
+    RESERVED_NAME,
     JobSpec,
     ScriptPayload,
     StagePayload,
@@ -86,7 +86,7 @@ def _check(spec: JobSpec) -> None:
     fault = spec_fault(spec)
     if fault is not None:
         raise SpecError(f"job {spec.name!a} could not be read back from the journal: {fault}")
-    if spec.key is not None and JOB_ID.fullmatch(spec.key):
+    if spec.key is not None and RESERVED_NAME.fullmatch(spec.key):
         raise SpecError(f"job {spec.name!r}: its key {spec.key!r} looks like an id; give it another key")
     payload = spec.payload
     if isinstance(payload, StagePayload):
@@ -135,21 +135,21 @@ def _resolve(spec: JobSpec, jobs: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _dependencies(state: State, specs: Sequence[JobSpec], names: Mapping[str, str]) -> dict[str, str]:
-    """The id for each word in `after`: a key of the same submission, a key, an id, or a unique name.
+    """The id for each word in `after`: a key of the same submission, a key, an id, a unique name, or a group's id.
 
     All words are looked up together, because a name is looked for among all jobs.
     """
     writers = {wrote: spec.name for spec in reversed(specs) for wrote in spec.after}
-    others = [wrote for wrote in writers if wrote not in names]
+    others = [wrote for wrote in writers if wrote not in names and wrote not in state.groups]
     called = naming.called(state, others)
-    found = dict(names)
+    found = {**{wrote: wrote for wrote in writers if wrote in state.groups}, **names}
     for wrote in others:
         job = naming.by_handle(state, wrote)
         try:
             found[wrote] = (job or naming.the_only(wrote, called.get(wrote, ()))).id
         except NotFound:
             raise SpecError(
-                f"job {writers[wrote]!r} comes after {wrote!r}, which is no job's id, key or name"
+                f"job {writers[wrote]!r} comes after {wrote!r}, which is no job's id, key or name, and no group's id"
             ) from None
         except UsageError as error:
             raise SpecError(f"job {writers[wrote]!r} comes after {wrote!r}: {error}") from None

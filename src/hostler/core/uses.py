@@ -43,6 +43,8 @@ class Group(NamedTuple):
     label: str
     """The training config, or the family of scripts."""
     need: Resources
+    limited_by: str | None = None
+    """The job group that lets only some of its jobs run at the same time."""
 
 
 @entity

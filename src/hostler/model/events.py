@@ -55,6 +55,7 @@ from hostler.model.fleet_events import (
     NodeResumed as NodeResumed,
     NodeUnreachable as NodeUnreachable,
 )
+from hostler.model.groups import GroupSubmitted as GroupSubmitted
 from hostler.model.loop_events import (
     ConfigDeclared as ConfigDeclared,
     ConfigPaused as ConfigPaused,
@@ -107,6 +108,8 @@ class JobSubmitted:
     after: tuple[str, ...] = ()
     why: str | None = None
     """What made the controller want it; `None` where somebody asked."""
+    group: str | None = None
+    """The job group it was submitted in."""
 
 
 @record
@@ -472,6 +475,7 @@ class BackpressureReleased:
 
 JobEvent = (
     JobSubmitted
+    | GroupSubmitted
     | PriorityChanged
     | CancelRequested
     | SweepBarred

@@ -22,6 +22,7 @@ from hostler.model.artifact_inputs import (
 )
 from hostler.model.files import FileRef
 from hostler.model.fleet import NodeSpec
+from hostler.model.groups import CancelGroup as CancelGroup, RetryGroup as RetryGroup, SubmitGroup as SubmitGroup
 from hostler.model.learning import ConfigSpec, Rating
 from hostler.model.past import Looked
 from hostler.model.planning import Plan
@@ -505,8 +506,11 @@ class RevokeToken:
 
 Wish = (
     Submit
+    | SubmitGroup
     | Cancel
+    | CancelGroup
     | Retry
+    | RetryGroup
     | SetPriority
     | RollBack
     | Drain
@@ -565,8 +569,11 @@ Input = (
     Begin
     | Restored
     | Submit
+    | SubmitGroup
     | Cancel
+    | CancelGroup
     | Retry
+    | RetryGroup
     | SetPriority
     | NodeFound
     | LinkUp

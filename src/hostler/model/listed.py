@@ -5,12 +5,13 @@ As in `views`: plain values with a JSON form, times are Unix seconds, unknown is
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from hostler.model.fleet import Link
 from hostler.model.readings import Pace
 from hostler.model.record import record
-from hostler.model.views import CordonView, DeviceView, SweepView
+from hostler.model.views import CordonView, DeviceView, JobView, SweepView
 
 
 @record
@@ -96,3 +97,26 @@ class IntervalView:
     """The chunk that is leased."""
     device: str | None
     """Who has it."""
+
+
+@record
+class JobMatch:
+    """What the jobs of a list have in common; `None`: anything."""
+
+    group: str | None = None
+    """The id of their group."""
+    node: str | None = None
+    """The node on which they run, or ran last."""
+    called: str | None = None
+    """A shell-style pattern (`*`, `?`, `[…]`) of their names."""
+
+    def fits(self, job: JobView) -> bool:
+        """Whether a job is one of them."""
+        if self.group is not None and job.group != self.group:
+            return False
+        if self.node is not None and (job.device is None or job.device.rpartition("/")[0] != self.node):
+            return False
+        return self.called is None or fnmatchcase(job.name, self.called)
+
+
+ANY_JOB = JobMatch()

@@ -39,6 +39,8 @@ class JobView:
     cancelling: bool
     done_share: float | None
     """Of a sweep: items done / items asked for."""
+    group: str | None = None
+    """The id of the group it was submitted in."""
 
 
 @record

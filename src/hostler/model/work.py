@@ -14,11 +14,15 @@ from hostler.model.record import record
 
 NAME_MAX = 256
 JOB_ID = re.compile(r"j[0-9]+")
-"""What ids of jobs look like; no key may."""
+RESERVED_NAME = re.compile(r"[gj][0-9]+")
+"""What ids of jobs and of job groups look like; no key may."""
+PARAMETERS_MAX = 100
 ARGV_MAX_BYTES = 1 << 20
 GIGABYTES_MAX = 2**20
 SECONDS_MAX = 10**9
 
+ParameterName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
+ParameterValue: TypeAlias = Annotated[str, Field(max_length=1 << 16)]
 Priority: TypeAlias = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 """A rank, higher goes first; 32 bits with a sign."""
 Seconds: TypeAlias = Annotated[float, Field(gt=0, le=SECONDS_MAX)]
@@ -325,6 +329,7 @@ class BatchOptions:
 
 ANYWHERE = Resources()
 UNEXPECTED: Mapping[str, float] = {}
+NO_PARAMETERS: Mapping[str, str] = {}
 USUAL_RETRY = Retry()
 """What most jobs need and how most jobs retry; one object for all of them, because there may be very many."""
 
@@ -357,6 +362,10 @@ class JobSpec:
     """Whether it may be stopped and started anew without losing its work: it saves it itself, on SIGTERM and often."""
     batch: BatchOptions | None = None
     """What it wants of a batch system, where one runs it."""
+    parameters: Annotated[Mapping[ParameterName, ParameterValue], Field(max_length=PARAMETERS_MAX)] = field(
+        default_factory=lambda: NO_PARAMETERS
+    )
+    """The values that its command was made with, by name: those of its place in a grid, for lists and folders."""
 
     @property
     def work(self) -> WorkKind:

@@ -68,6 +68,7 @@ class Gate(StrEnum):
     TAKEN = "taken"
     RESERVED = "reserved"
     CONFIG = "one per config"
+    GROUP = "limit of its group"
     FAILED = "failed there"
     ENVIRONMENT = "environment"
 

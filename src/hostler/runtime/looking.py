@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from hostler import __version__
-from hostler.core import Core, shown
+from hostler.core import Core, groups, shown
 from hostler.core.access import views as access
 from hostler.core.alerting import views as alerting
 from hostler.core.explain import explain_job
@@ -41,7 +41,8 @@ from hostler.model.artifact_views import (
 )
 from hostler.model.events import Entry
 from hostler.model.files import OutputFile
-from hostler.model.listed import FleetView, IntervalView, PlacedDevice
+from hostler.model.groups import GroupResult, GroupView
+from hostler.model.listed import ANY_JOB, FleetView, IntervalView, JobMatch, PlacedDevice
 from hostler.model.readings import Gist
 from hostler.model.steering import CostView, Durations, QuotaView
 from hostler.model.usage import UsageAsked, UsageView
@@ -118,10 +119,29 @@ class Looks:
         return await self._past.named(names)
 
     async def all_jobs(
-        self, states: frozenset[JobState] | None, after: int, limit: int, work: WorkKind | None = None
+        self,
+        states: frozenset[JobState] | None,
+        after: int,
+        limit: int,
+        work: WorkKind | None = None,
+        match: JobMatch = ANY_JOB,
     ) -> Sequence[JobView]:
         """Jobs in order of submission, also those that have left."""
-        return await self._past.jobs(states, after, limit, work)
+        if match == ANY_JOB:
+            return await self._past.jobs(states, after, limit, work)
+        return await self._past.matching(states, after, limit, match)
+
+    def groups(self, after: int, limit: int) -> Sequence[GroupView]:
+        """Job groups in order of submission."""
+        return groups.views(self._core.state, self._core.index, after, limit)
+
+    def group(self, name: str) -> GroupView:
+        """A job group."""
+        return groups.view(self._core.index, groups.find(self._core.state, name))
+
+    async def group_results(self, name: str, after: int, limit: int) -> Sequence[GroupResult]:
+        """The jobs of a group with what came of them."""
+        return await self._past.group_results(name, after, limit)
 
     async def all_sweeps(self, after: int, limit: int) -> Sequence[SweepView]:
         """The same of sweeps."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
-from hostler.core import Core, past
+from hostler.core import Core, groups, past
 from hostler.core.explain import explain_job
 from hostler.core.index import Index
 from hostler.core.listed import intervals
@@ -22,8 +23,9 @@ from hostler.core.views import (
     sweep_views,
 )
 from hostler.model.errors import Outdated, StoreFull
+from hostler.model.groups import GroupResult
 from hostler.model.inputs import Input, Knowing
-from hostler.model.listed import IntervalView
+from hostler.model.listed import IntervalView, JobMatch
 from hostler.model.past import Looked, PastJob
 from hostler.model.views import Explanation, JobDetail, JobView, LedgerView, SweepView
 from hostler.model.work import FINAL_STATES, JobState, StagePayload, WorkKind
@@ -33,6 +35,8 @@ AnswerT = TypeVar("AnswerT")
 
 PATIENCE_S = 10.0
 """How long is waited until what has left is written."""
+PAGE = 1000
+"""Jobs that are looked through at once for those that match."""
 DEEP = 1000
 """How far what jobs come after is followed back when they come back."""
 
@@ -116,6 +120,33 @@ class PastJobs:
             here.setdefault(number, job_view(state, state.jobs[f"j{number}"]))
         return [here[number] for number in sorted(here)][:limit]
 
+    async def matching(
+        self, states: frozenset[JobState] | None, after: int, limit: int, match: JobMatch
+    ) -> Sequence[JobView]:
+        """The same of those that `match`. Raises `NotFound` for a group that is not there."""
+        group = None if match.group is None else groups.find(self._core.state, match.group)
+        end = math.inf if group is None else group.first + group.size
+        after = after if group is None else max(after, group.first - 1)
+        found: list[JobView] = []
+        while len(found) < limit and after + 1 < end:
+            page = await self.jobs(states, after, PAGE)
+            found += [each for each in page if match.fits(each)]
+            if len(page) < PAGE:
+                break
+            after = int(page[-1].id[1:])
+        return found[:limit]
+
+    async def group_results(self, name: str, after: int, limit: int) -> Sequence[GroupResult]:
+        """The jobs of a group in order beyond job number `after`. Raises `NotFound`."""
+        state = self._core.state
+        group = groups.find(state, name)
+        begin = max(group.first, after + 1)
+        ids = [f"j{number}" for number in range(begin, min(begin + limit, group.first + group.size))]
+        away = past.unknown(state, ids)
+        beside = past.beside(state, await self._find(away)).jobs if away else {}
+        found = (state.jobs.get(each) or beside.get(each) for each in ids)
+        return [groups.result(job) for job in found if job is not None]
+
     async def sweeps(self, after: int, limit: int) -> Sequence[SweepView]:
         """The same of sweeps."""
         here = {int(each.job[1:]): each for each in sweep_views(self._core.state, self._core.index, after, limit)}
@@ -151,7 +182,10 @@ class PastJobs:
             return given
         # The state may change while the store is asked; the core compares, and has it asked again.
         at = self._core.state.past.seq
-        found = {each.id: each for each in await self._find(past.unknown(self._core.state, names))}
+        found = {
+            each.id: each
+            for each in await self._find(past.unknown(self._core.state, past.expanded(self._core.state, names)))
+        }
         for _ in range(DEEP):
             more = await self._find(past.needed(self._core.state, found.values()))
             if not more:

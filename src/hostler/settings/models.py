@@ -14,7 +14,7 @@ from hostler.model.rules import CompactRules
 from hostler.model.work import (
     DEFAULT_BUDGETS,
     GIGABYTES_MAX,
-    JOB_ID,
+    RESERVED_NAME,
     SECONDS_MAX,
     USUAL_DISK_GB,
     Priority,
@@ -410,5 +410,5 @@ class Fleet(Section):
 
 
 def _refuse_id(key: str | None) -> None:
-    if key is not None and JOB_ID.fullmatch(key):
+    if key is not None and RESERVED_NAME.fullmatch(key):
         raise ValueError(f"the key {key!r} looks like the id of a job; give it another key (by default it is the name)")

@@ -26,6 +26,7 @@ from hostler.web import (
     disk,
     events,
     fleet,
+    groups,
     health,
     jobs,
     metrics,
@@ -88,7 +89,7 @@ def make_app(
     app.state.timing, app.state.trainings = Timing(timer), Trainings(desk, trails)
     app.state.doorman, app.state.failed_logins = Doorman(door, desk), Failures()
     app.state.login_page = session.plain_page
-    work = (jobs, snapshots, sweeps, configs, artifacts, rl)
+    work = (jobs, groups, snapshots, sweeps, configs, artifacts, rl)
     for part in (*work, fleet, steering, access, alerts, disk, events, health):
         app.routes.extend(part.router.below(PREFIX))
     for routes in (configs.everywhere.below(PREFIX), metrics.router.below(), health.router.below(in_document=False)):
@@ -101,6 +102,9 @@ def make_app(
     pages.install(app)
     bodies = (
         JobSpec,
+        groups.GroupBody,
+        groups.CancelGroupBody,
+        groups.RetryGroupBody,
         jobs.CancelBody,
         jobs.PriorityBody,
         access.TokenBody,

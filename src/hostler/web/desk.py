@@ -19,8 +19,9 @@ from hostler.model.artifact_views import (
 from hostler.model.disks import CleanView, DoomedFile, RetentionView, TombView
 from hostler.model.events import Entry
 from hostler.model.files import OutputFile
+from hostler.model.groups import GroupResult, GroupView
 from hostler.model.inputs import Input
-from hostler.model.listed import FleetView, IntervalView, PlacedDevice
+from hostler.model.listed import ANY_JOB, FleetView, IntervalView, JobMatch, PlacedDevice
 from hostler.model.readings import Gist, Part, Readings
 from hostler.model.steering import CostView, Durations, QuotaView
 from hostler.model.usage import UsageAsked, UsageView
@@ -130,9 +131,26 @@ class Desk(Protocol):
         """The job of each name, in this order, also those that are long over. Raises as `having`."""
 
     async def all_jobs(
-        self, states: frozenset[JobState] | None, after: int, limit: int, work: WorkKind | None = None
+        self,
+        states: frozenset[JobState] | None,
+        after: int,
+        limit: int,
+        work: WorkKind | None = None,
+        match: JobMatch = ANY_JOB,
     ) -> Sequence[JobView]:
-        """Jobs in order of submission, also those that are long over, beyond number `after`, at most `limit`."""
+        """Jobs in order of submission, also those that are long over, beyond number `after`, at most `limit`.
+
+        Raises `NotFound` where `match` names a group that is not there.
+        """
+
+    def groups(self, after: int, limit: int) -> Sequence[GroupView]:
+        """Job groups in order of submission whose number is beyond `after`, at most `limit`."""
+
+    def group(self, name: str) -> GroupView:
+        """A job group, by its id. Raises `NotFound`."""
+
+    async def group_results(self, name: str, after: int, limit: int) -> Sequence[GroupResult]:
+        """The jobs of a group in order, also those that are long over, beyond job number `after`, at most `limit`."""
 
     async def all_sweeps(self, after: int, limit: int) -> Sequence[SweepView]:
         """The same of sweeps."""

@@ -14,9 +14,10 @@ from hostler.model import codec
 from hostler.model.errors import NotFound
 from hostler.model.events import Entry
 from hostler.model.inputs import Cancel, Retry, SetPriority, Submit
+from hostler.model.listed import JobMatch
 from hostler.model.record import record
 from hostler.model.views import Explanation, JobDetail, JobView, Output, SubmitNote
-from hostler.model.work import JobState, Priority
+from hostler.model.work import NAME_MAX, JobState, Priority
 from hostler.web.answers import MAX_PAGE, Name, TheDesk, answer, decode, load, read_body, tell
 from hostler.web.document import body_of
 from hostler.web.paging import Paged, answer_page, split
@@ -71,6 +72,11 @@ async def list_jobs(
         list[str] | None,
         Query(max_length=MAX_PAGE, description="only the jobs of these ids, keys or unique names; repeat for several"),
     ] = None,
+    group: Annotated[str | None, Query(max_length=NAME_MAX, description="only jobs of the group of this id")] = None,
+    node: Annotated[str | None, Query(max_length=NAME_MAX, description="only jobs that run or ran last on it")] = None,
+    called: Annotated[
+        str | None, Query(max_length=NAME_MAX, description="only jobs whose name fits a shell-style pattern: `train*`")
+    ] = None,
 ) -> Response:
     """Jobs in order of submission. `after` may be the number of any job: 17 begins behind `j17`.
 
@@ -79,7 +85,8 @@ async def list_jobs(
     if name is not None:
         named = await desk.named(name)
         return answer_page(request, list[JobView], [each for each in named if not state or each.state in state], None)
-    found = await desk.all_jobs(frozenset(state) if state else None, paging.number(), paging.limit + 1)
+    match = JobMatch(group=group, node=node, called=called)
+    found = await desk.all_jobs(frozenset(state) if state else None, paging.number(), paging.limit + 1, match=match)
     page, more = split(found, paging.limit, lambda job: job.id.removeprefix("j"))
     return answer_page(request, list[JobView], page, more)
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import TypeAlias
 
-from hostler.core import leases
+from hostler.core import dependencies, leases
 from hostler.core.alerting import learners
 from hostler.core.index import Index
 from hostler.core.loop import closing
@@ -284,7 +284,7 @@ def _ledger_still(sights: Sights, rule: AlertRule) -> Readings:
     state, found = sights.state, {}
     for name in sorted(sights.index.active):
         sweep, job = state.sweeps[name], state.jobs[name]
-        after = (state.jobs[each].ended_at or 0.0 for each in job.after)
+        after = (each.ended_at or 0.0 for name in job.after for each in dependencies.jobs_of(state, name))
         begun = max(job.submitted_at, job.not_before, sweep.progressed_at or 0.0, *after)
         expected = [lease.expected_s or 0.0 for lease in sweep.leases.values()]
         note = f"{len(sweep.leases)} chunks are out, {sweep.ledger.free_items} items are free"

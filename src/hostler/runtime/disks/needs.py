@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
 
+from hostler.core import dependencies
 from hostler.core.loop.stages import WINDOW_SEGMENTS
 from hostler.core.loop.state import Config
 from hostler.core.state import Job, State
@@ -141,7 +142,8 @@ def _of_job(job: Job) -> Iterator[str]:
 def _given(state: State, job: Job) -> Iterator[str]:
     """What is named in the results that a job is given of those that it comes after: it has what they name."""
     for name in job.after:
-        yield from named_in(state.jobs[name].result)
+        for before in dependencies.jobs_of(state, name):
+            yield from named_in(before.result)
 
 
 def _names(value: Any) -> Iterator[str]:

@@ -1,0 +1,156 @@
+"""Job groups in the state: their submission, their counts, their limits, and what is shown of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeAlias
+
+from hostler.core.index import Index
+from hostler.core.state import Job, JobGroup, State
+from hostler.model.codec import record_fault
+from hostler.model.errors import Conflict, IllegalTransition, NotFound, SpecError
+from hostler.model.events import Event, JobSubmitted
+from hostler.model.groups import JOBS_MAX, GroupResult, GroupSubmitted, GroupView, SubmitGroup
+from hostler.model.work import JobState
+
+Emit: TypeAlias = Callable[[Event], None]
+
+SHOWN = 100
+"""Characters of a name that an error repeats."""
+
+
+def find(state: State, name: str) -> JobGroup:
+    """The group of this id. Raises `NotFound`."""
+    group = state.groups.get(name)
+    if group is None:
+        raise NotFound(f"there is no job group {name[:SHOWN]!r}; `hostler jobs` shows the groups of jobs with --json")
+    return group
+
+
+def expect_valid(given: SubmitGroup) -> None:
+    """Raise `SpecError` unless a group may have so many jobs and can be read back from the journal."""
+    fault = record_fault(given.spec)
+    if fault is not None:
+        raise SpecError(f"group {given.spec.name!a} could not be read back from the journal: {fault}")
+    if not given.jobs:
+        raise SpecError(f"group {given.spec.name!r} has no jobs; submit at least one")
+    if len(given.jobs) > JOBS_MAX:
+        raise SpecError(f"group {given.spec.name!r} has {len(given.jobs)} jobs, at most {JOBS_MAX} may be in one group")
+
+
+def known_group(state: State, ids: Sequence[str]) -> str:
+    """The group of jobs that are all known by their keys. Raises `Conflict` where they are in no group or in several.
+
+    A job that has left the state is passed over: its group is that of the others.
+    """
+    found = {state.jobs[name].group for name in ids if name in state.jobs}
+    group = next(iter(found)) if len(found) == 1 else None
+    if group is None:
+        raise Conflict(
+            "all of these jobs were submitted before under their keys, and not as one group; "
+            "`hostler wait` and `hostler jobs` take their ids, or give them other keys"
+        )
+    return group
+
+
+def submitted(state: State, given: SubmitGroup, fresh: Sequence[JobSubmitted]) -> GroupSubmitted:
+    """The event of a group that is made of new jobs."""
+    numbers = [int(event.job[1:]) for event in fresh]
+    return GroupSubmitted(group=f"g{state.next_group}", spec=given.spec, first=min(numbers), size=len(numbers))
+
+
+def count(state: State, index: Index, job: Job, end: JobState, sign: int) -> None:
+    """Count a job of a group that has ended so (`sign` 1), or that is tried again after such an end (-1)."""
+    if job.group is None:
+        return
+    group = state.groups[job.group]
+    if end is JobState.DONE:
+        group.done += sign
+    elif end is JobState.FAILED:
+        group.failed += sign
+    else:
+        group.cancelled += sign
+    group.ended_at = state.at if sign > 0 else group.ended_at
+    note_failures(index, group)
+
+
+def note_failures(index: Index, group: JobGroup) -> None:
+    """Note a group that is to be stopped, because more of its jobs have failed than may."""
+    most = group.spec.max_failures
+    if most is not None and group.failed > most and group.open:
+        index.failing_groups[group.id] = None
+    else:
+        index.failing_groups.pop(group.id, None)
+
+
+def why_stopped(group: JobGroup) -> str:
+    """The reason for which the rest of a group is cancelled when too many of its jobs have failed."""
+    failed = "1 job of it has" if group.failed == 1 else f"{group.failed} jobs of it have"
+    return f"{group.id} was stopped: {failed} failed, max_failures is {group.spec.max_failures}"
+
+
+def open_jobs(state: State, group: JobGroup) -> list[Job]:
+    """The jobs of a group that have not ended and are not being cancelled, in order."""
+    jobs = (state.jobs[name] for name in group.jobs if name in state.jobs)
+    return [job for job in jobs if not job.state.final and job.cancelling is None]
+
+
+def view(index: Index, group: JobGroup) -> GroupView:
+    """A group in numbers."""
+    running = index.group_running[group.id]
+    return GroupView(
+        id=group.id,
+        name=group.spec.name,
+        submitted_at=group.submitted_at,
+        first=f"j{group.first}",
+        last=f"j{group.first + group.size - 1}",
+        size=group.size,
+        max_running=group.spec.max_running,
+        max_failures=group.spec.max_failures,
+        jobs={
+            "pending": group.open - running,
+            "running": running,
+            "done": group.done,
+            "failed": group.failed,
+            "cancelled": group.cancelled,
+        },
+        ended_at=None if group.open else group.ended_at,
+    )
+
+
+def views(state: State, index: Index, after: int, limit: int) -> Sequence[GroupView]:
+    """Groups in order of submission beyond number `after`."""
+    beyond = (group for group in state.groups.values() if group.number > after)
+    return [view(index, group) for group in islice(beyond, limit)]
+
+
+def result(job: Job) -> GroupResult:
+    """A job of a group with what came of it."""
+    return GroupResult(
+        job=job.id,
+        name=job.spec.name,
+        state=job.state,
+        parameters=job.spec.parameters,
+        attempts=job.attempts,
+        device=job.attempt.device if job.attempt else job.last_device,
+        submitted_at=job.submitted_at,
+        started_at=job.started_at,
+        ended_at=job.ended_at,
+        why=job.why,
+        failure=job.failure,
+        result=job.result,
+    )
+
+
+def _submitted(state: State, index: Index, event: GroupSubmitted) -> None:
+    if event.group in state.groups:
+        raise IllegalTransition(f"{event} does not fit: the id is taken")
+    number = int(event.group[1:])
+    state.groups[event.group] = JobGroup(
+        id=event.group, number=number, spec=event.spec, first=event.first, size=event.size, submitted_at=state.at
+    )
+    state.next_group = max(state.next_group, number + 1)
+
+
+FOLDS: Mapping[type, Callable[[State, Index, Any], None]] = {GroupSubmitted: _submitted}

@@ -1,0 +1,125 @@
+"""Job groups: submitted, listed, cancelled and tried again as one, and the results of their jobs."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hostler.model.groups import CancelGroup, GroupResult, GroupSpec, GroupView, RetryGroup, SubmitGroup
+from hostler.model.record import record
+from hostler.model.views import SubmitNote
+from hostler.model.work import JobSpec
+from hostler.web.answers import Name, TheDesk, answer, load, read_body, tell
+from hostler.web.document import body_of
+from hostler.web.paging import Paged, answer_page, split
+from hostler.web.routing import Routes
+from hostler.web.snapshots import expect_snapshots
+
+router = Routes(tags=["groups"])
+
+
+@record
+class GroupBody:
+    """A job group and its jobs."""
+
+    group: GroupSpec
+    jobs: tuple[JobSpec, ...]
+
+
+@record
+class CancelGroupBody:
+    """Why the jobs of a group are cancelled; the body may be left out."""
+
+    reason: str = "cancelled by its owner"
+
+
+@record
+class RetryGroupBody:
+    """Which jobs of a group are tried again; the body may be left out."""
+
+    only_failed: bool = False
+    """Whether its cancelled jobs stay as they are."""
+
+
+@record
+class SubmittedGroup:
+    """A submitted group, and the ids of its jobs in the order of their specs."""
+
+    group: GroupView
+    ids: tuple[str, ...]
+    known: tuple[str, ...] = ()
+    """Those that were known by their keys, and stay in the groups they were in."""
+    notes: tuple[SubmitNote, ...] = ()
+    """Those that no device can take as the fleet is now: at most 20 reasons."""
+    gpu_by_default: int = 0
+    """How many of them take a GPU or wait for one, as they state no device and the fleet has GPUs."""
+    with_earlier_files: tuple[str, ...] = ()
+    """Those that were known by their keys and keep the files of their first submission, which were others."""
+
+
+@router.get("/groups", response_model=list[GroupView])
+async def list_groups(request: Request, desk: TheDesk, paging: Paged) -> Response:
+    """Job groups in order of submission. `after` may be the number of any group: 3 begins behind `g3`."""
+    found = desk.groups(paging.number(), paging.limit + 1)
+    page, more = split(found, paging.limit, lambda group: group.id.removeprefix("g"))
+    return answer_page(request, list[GroupView], page, more)
+
+
+@router.post("/groups", response_model=SubmittedGroup, status_code=201, openapi_extra=body_of("GroupBody"))
+async def submit_group(
+    desk: TheDesk,
+    request: Request,
+    strict: Annotated[bool, Query(description="submit nothing if no device can take one of them now")] = False,
+) -> Response:
+    """Submit jobs as a group: all of them or, if one cannot be, none.
+
+    Jobs that are known by their keys stay in their groups; where all are known, the answer is the group they are in.
+    """
+    given = load(GroupBody, await read_body(request))
+    await expect_snapshots(desk, given.jobs)
+    name, ids, known = await tell(request, SubmitGroup(spec=given.group, jobs=given.jobs, strict=strict))
+    made = SubmittedGroup(
+        group=desk.group(name),
+        ids=tuple(ids),
+        known=tuple(known),
+        notes=tuple(desk.notes(ids)),
+        gpu_by_default=desk.gpu_by_default(ids),
+        with_earlier_files=tuple(desk.with_earlier_files(given.jobs, ids)),
+    )
+    return answer(SubmittedGroup, made, HTTPStatus.CREATED)
+
+
+@router.get("/groups/{name}", response_model=GroupView)
+async def show_group(desk: TheDesk, name: Name) -> Response:
+    """A job group in numbers."""
+    return answer(GroupView, desk.group(name))
+
+
+@router.get("/groups/{name}/results", response_model=list[GroupResult])
+async def list_group_results(request: Request, desk: TheDesk, paging: Paged, name: Name) -> Response:
+    """The jobs of a group in order, with their parameters and results. `after` is the number of a job of it."""
+    found = await desk.group_results(name, paging.number(), paging.limit + 1)
+    page, more = split(found, paging.limit, lambda row: row.job.removeprefix("j"))
+    return answer_page(request, list[GroupResult], page, more)
+
+
+@router.post(
+    "/groups/{name}/cancel", response_model=GroupView, openapi_extra=body_of("CancelGroupBody", required=False)
+)
+async def cancel_group(desk: TheDesk, name: Name, request: Request) -> Response:
+    """Cancel all jobs of a group that have not ended; answers with the group as it stands now."""
+    given = load(CancelGroupBody, await read_body(request) or b"{}")
+    await tell(request, CancelGroup(group=name, reason=given.reason))
+    return answer(GroupView, desk.group(name))
+
+
+@router.post("/groups/{name}/retry", response_model=GroupView, openapi_extra=body_of("RetryGroupBody", required=False))
+async def retry_group(desk: TheDesk, name: Name, request: Request) -> Response:
+    """Try the failed and the cancelled jobs of a group again; answers with the group as it stands now."""
+    given = load(RetryGroupBody, await read_body(request) or b"{}")
+    await tell(request, RetryGroup(group=name, only_failed=given.only_failed))
+    return answer(GroupView, desk.group(name))
