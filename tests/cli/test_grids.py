@@ -278,11 +278,11 @@ REFUSED: Sequence[tuple[Callable[[], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "told"), REFUSED, ids=[told[:50] for _, told in REFUSED])
-def test_what_cannot_be_a_group_is_refused_with_a_remedy(make: Callable[[], object], told: str) -> None:
+@pytest.mark.parametrize(("make", "message"), REFUSED, ids=[message[:50] for _, message in REFUSED])
+def test_invalid_groups_are_refused_with_a_remedy(make: Callable[[], object], message: str) -> None:
     with pytest.raises(UsageError) as refused:
         make()
-    assert str(refused.value) == told
+    assert str(refused.value) == message
 
 
 @given(st.text(max_size=20))

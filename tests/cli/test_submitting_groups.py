@@ -1,4 +1,4 @@
-"""`hostler submit` of groups, in front of a client that records what it is given."""
+"""`hostler submit` of groups, in front of a client that records its requests."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_a_thousand_jobs_read_files_and_programs_once(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (
             ["--grid", "a=1", "--array", "0-1", "--", "p"],
@@ -242,12 +242,12 @@ def test_a_thousand_jobs_read_files_and_programs_once(
     ],
     ids=lambda value: " ".join(value)[:50] if isinstance(value, list) else "",
 )
-def test_options_of_groups_that_cannot_be_are_one_error(
-    fake: FakeClient, hostler: Hostler, words: list[str], told: str
+def test_invalid_group_options_are_one_error(
+    fake: FakeClient, hostler: Hostler, words: list[str], message: str
 ) -> None:
     said = hostler("submit", *words)
     assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
-    assert said.err.startswith(f"hostler: error: {told}")
+    assert said.err.startswith(f"hostler: error: {message}")
     assert (fake.groups, fake.specs, fake.sent) == ([], [], [])
 
 

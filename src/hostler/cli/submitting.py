@@ -165,7 +165,7 @@ class SentGroup(NamedTuple):
     view: View
     ids: Sequence[str]
     known: Sequence[str]
-    """Those of its jobs that were submitted before under their keys."""
+    """The jobs of it that were submitted before under their keys."""
 
 
 class _Ready(NamedTuple):
