@@ -37,18 +37,21 @@ def with_shells(specs: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]
     """The specs of scripts with this shell's PATH and Python environment; and the programs that it finds, by name."""
     # A value that is not UTF-8 cannot be written as JSON; such a job has the variables of its node.
     env = {name: value for name in SHELL if (value := os.environ.get(name)) and value.isprintable()}
-    programs: dict[str, str] = {}
+    scripts = [spec["payload"] for spec in specs if spec["payload"]["kind"] == "script"]
+    words = dict.fromkeys(payload["argv"][0] for payload in scripts)  # many jobs have few programs
+    programs = {word: os.path.abspath(found) for word in words if (found := _found(word)) is not None}
     made = []
     for spec in specs:
         payload = dict(spec["payload"])
         if payload["kind"] == "script":
-            word = payload["argv"][0]
-            found = None if "/" in word or word.startswith("{") else shutil.which(word)
-            if found is not None:
-                programs[word] = os.path.abspath(found)
-            payload["submitter"] = {"program": programs.get(word), "env": env}
+            payload["submitter"] = {"program": programs.get(payload["argv"][0]), "env": env}
         made.append({**spec, "payload": payload})
     return made, programs
+
+
+def _found(word: str) -> str | None:
+    """The program that this shell finds for the first word of a command."""
+    return None if "/" in word or word.startswith("{") else shutil.which(word)
 
 
 def _of_file(path: Path) -> dict[str, str]:

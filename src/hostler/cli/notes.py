@@ -26,7 +26,11 @@ def file_notes(specs: Sequence[Mapping[str, Any]], *, strict: bool, here: bool) 
 
     `here`: the controller, and so a node perhaps, is on this machine.
     """
-    found = list(dict.fromkeys(why for spec in specs if (why := _missing(spec, here=here)) is not None))
+    scripts = [spec["payload"] for spec in specs if spec["payload"]["kind"] == "script"]
+    # The first two words of a command are looked at; the jobs of a group have mostly the same.
+    looked_at = dict.fromkeys((tuple(payload["argv"][:2]), payload.get("cwd")) for payload in scripts)
+    whys = (_missing(argv, cwd, here=here) for argv, cwd in looked_at)
+    found = list(dict.fromkeys(why for why in whys if why is not None))
     if strict and found:
         raise UsageError(f"{found[0]}. Nothing was submitted, as --strict asks")
     return found[:NOTES_MOST]
@@ -52,13 +56,9 @@ def _print(note: str) -> None:
     print(f"note: {clean(note)}", file=sys.stderr)
 
 
-def _missing(spec: Mapping[str, Any], *, here: bool) -> str | None:
+def _missing(argv: Sequence[str], cwd: str | None, *, here: bool) -> str | None:
     """What of a script's command is not in its folder, or, of its program, not in the PATH here."""
-    payload = spec["payload"]
-    if payload["kind"] != "script":
-        return None
-    folder = None if payload.get("cwd") is None else Path(payload["cwd"])
-    return next(_faults(payload["argv"], folder, here=here), None)
+    return next(_faults(argv, None if cwd is None else Path(cwd), here=here), None)
 
 
 def _faults(argv: Sequence[str], folder: Path | None, *, here: bool) -> Iterator[str]:

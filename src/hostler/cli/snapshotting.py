@@ -45,6 +45,7 @@ def with_snapshots(
     `skip` is the controller's own folder. Raises `UsageError` where a folder cannot be sent, or is not to be.
     """
     sent: dict[tuple[str, tuple[str, ...] | None], Sent] = {}
+    starts: dict[tuple[str, tuple[str, ...] | None, str | None], dict[str, Any]] = {}
     made = []
     if any(_is_sent(spec["payload"]) for spec in specs):
         client.status()  # a large folder is read for nothing where no controller answers
@@ -57,8 +58,12 @@ def with_snapshots(
                 snapshot = _taken(Path(payload["cwd"]), patterns, skip)
                 _environment(client, snapshot, payload)  # before anything is sent: the job may be refused for it
                 sent[key] = _send(client, snapshot, patterns, skip, yes=yes)
-            environment = _environment(client, sent[key].snapshot, payload)
-            payload |= {"snapshot": sent[key].snapshot.digest, "cwd": None, "files": None, "environment": environment}
+            start = (*key, payload.get("python_env"))
+            if start not in starts:  # once for all jobs of a group: the digest and the environment are read from files
+                snapshot = sent[key].snapshot
+                environment = _environment(client, snapshot, payload)
+                starts[start] = {"snapshot": snapshot.digest, "cwd": None, "files": None, "environment": environment}
+            payload |= starts[start]
         made.append({**spec, "payload": payload})
     return made, list(sent.values())
 

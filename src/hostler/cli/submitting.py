@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -14,19 +14,33 @@ from hostler.cli.common import Json, StateDir, client, directory, is_here
 from hostler.cli.constraints import ExcludeGpuModel, ExcludeNode, GpuModel, Label, Node, Provider, constraints
 from hostler.cli.environment import variables, with_shells
 from hostler.cli.git_source import checkout
+from hostler.cli.grids import (
+    LINES_BYTES_MAX,
+    NAME_MAX,
+    NAME_SHOWN,
+    Axis,
+    Template,
+    array_axis,
+    grid_axes,
+    jobs_of,
+    line_axis,
+    repeat_axis,
+)
 from hostler.cli.notes import file_notes, print_notes
 from hostler.cli.pythons import print_environments
 from hostler.cli.show import say_json
-from hostler.cli.snapshotting import print_sent, with_snapshots
+from hostler.cli.snapshotting import Sent, print_sent, with_snapshots
 from hostler.cli.words import assignments, whole
 from hostler.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from hostler.client import Client
+    from hostler.client import Client, View
 
 commands = typer.Typer()
 
-NAME_SHOWN = 60
+GROUP_OPTIONS = ("grid", "array", "each_line", "repeat")
+"""Parameters of `submit` that make a group of one command."""
+STDIN = "-"
 
 Key = Annotated[str | None, typer.Option(help="Idempotency key: submitting it again is the same job.")]
 After = Annotated[
@@ -107,6 +121,63 @@ Checkpoints = Annotated[
     bool,
     typer.Option("--checkpoints", help="It may be stopped and started anew: it saves its work outside of its folder."),
 ]
+Grid = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=V1,V2",
+        help="A job for each value, which takes the place of {NAME}; several make each combination. \\, is a comma.",
+    ),
+]
+Array = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RANGE[%N]",
+        help="A job for each index, as 0-99, 0-15:4 or 1,3,5-7, in {index} and $HOSTLER_INDEX; %N: N at once.",
+    ),
+]
+EachLine = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="A job for each line of a file, or of standard input (-), in {line}."),
+]
+Repeat = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Each job N times, from 0 on, in {repeat} and $HOSTLER_REPEAT."),
+]
+MaxRunning = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Run at most N jobs of the group at once, over all nodes.")
+]
+MaxFailures = Annotated[
+    int | None, typer.Option(metavar="N", min=0, help="Cancel the rest of the group when more than N jobs failed.")
+]
+
+
+class Group(NamedTuple):
+    """A group that is to be submitted."""
+
+    name: str
+    max_running: int | None
+    max_failures: int | None
+
+
+class SentGroup(NamedTuple):
+    """A group that was submitted."""
+
+    view: View
+    ids: Sequence[str]
+    known: Sequence[str]
+    """The jobs of it that were submitted before under their keys."""
+
+
+class _Ready(NamedTuple):
+    """Specs whose files have been sent."""
+
+    client: Client
+    specs: Sequence[Mapping[str, Any]]
+    sent: Sequence[Sent]
+    missing: Sequence[str]
+    """Notes on programs and scripts that are missing here."""
+    programs: Mapping[str, str]
+    """Those that this shell finds on the controller's machine, by name."""
 
 
 @commands.command(context_settings={"allow_interspersed_args": False})
@@ -119,6 +190,12 @@ def submit(
     jobs_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Submit the jobs of a YAML or JSON file; all of them or none.")
     ] = None,
+    grid: Grid = None,
+    array: Array = None,
+    each_line: EachLine = None,
+    repeat: Repeat = None,
+    max_running: MaxRunning = None,
+    max_failures: MaxFailures = None,
     name: Annotated[str | None, typer.Option(help="What people call it; by default the command.")] = None,
     key: Key = None,
     after: After = None,
@@ -174,6 +251,10 @@ def submit(
 ) -> int:
     """Submit a command or a file of jobs; print their ids.
 
+    --grid, --array, --each-line and --repeat submit a group: a job for each value, whose id is printed. {NAME} in the
+    command, --env, --name and --output becomes the value; {{NAME}} becomes the text {NAME}. With --key, each job has
+    this key and its values as its own: a larger grid under the same key adds only the new jobs.
+
     A note is printed to standard error for jobs that no device can take as the fleet is now, and for a program or a
     script that is missing here.
 
@@ -182,6 +263,8 @@ def submit(
       hostler submit -- python train.py --epochs 3
       hostler submit --name train --wait -- python train.py && hostler fetch train
       hostler submit --name eval --after j17 --device gpu -- ./evaluate "model 3.pt"
+      hostler submit --grid lr=0.1,0.03 --grid bs=16,32 -- python train.py --lr {lr} --bs {bs}
+      hostler submit --array 0-99%8 -- ./evaluate --part {index}
       hostler submit --jobs-file examples/jobs.yaml
     """
     if (jobs_file is None) == (not command):
@@ -190,8 +273,10 @@ def submit(
         raise UsageError("--follow waits for the end, too; leave out --wait")
     if as_json and (wait or follow):
         raise UsageError("--json prints one document, the ids; leave out --wait and --follow, or --json")
+    _expect_group(context.params)
     if jobs_file is not None:
-        _refuse_others(context, {"jobs_file", "yes", "wait", "strict", "as_json", "state_dir"})
+        limits = {"max_running", "max_failures"}
+        _refuse_others(context, {"jobs_file", "yes", "wait", "strict", "as_json", "state_dir"} | limits)
     with ExitStack() as stack:
         asked = dict(context.params)
         if git is not None:
@@ -199,9 +284,17 @@ def submit(
             folder = stack.enter_context(checkout(git))
             # All that its owner has put into the repository is sent, ignored or not.
             asked |= {"cwd": folder / cwd, "files": files or ("**",)}
-        specs = [_spec(command or [], asked)] if jobs_file is None else _from_file(jobs_file)
-        ids = submit_specs(specs, as_json, state_dir, yes=yes, strict=strict)
-    return _followed(client(state_dir), ids, follow=follow) if wait or follow else 0
+        specs, group = _asked_for(command or [], asked)
+        if group is None:
+            ids = submit_specs(specs, as_json, state_dir, yes=yes, strict=strict)
+        else:
+            lists_ids = jobs_file is not None
+            sent = submit_group(specs, group, as_json, state_dir, yes=yes, strict=strict, lists_ids=lists_ids)
+    if not (wait or follow):
+        return 0
+    if group is None:
+        return _followed(client(state_dir), ids, follow=follow)
+    return _waited(client(state_dir), sent, by_job=lists_ids)
 
 
 def submit_specs(
@@ -213,6 +306,46 @@ def submit_specs(
     strict: bool = False,
 ) -> Sequence[str]:
     """Send the files of specs, submit them, all or none, and print their ids and the notes on them."""
+    ready = _ready(specs, state_dir, yes=yes, strict=strict)
+    ids = ready.client.submit(ready.specs, strict=strict)
+    _print_about(ready, ids.gpu_by_default, ids.notes, ids.with_earlier_files)
+    if as_json:
+        say_json({"ids": ids})
+        return ids
+    for each in ids:
+        print(each, flush=True)
+    return ids
+
+
+def submit_group(
+    specs: Sequence[Mapping[str, Any]],
+    group: Group,
+    as_json: bool,
+    state_dir: Path | None,
+    *,
+    yes: bool = False,
+    strict: bool = False,
+    lists_ids: bool = False,
+) -> SentGroup:
+    """Send the files of specs, submit them as one group, all or none, and print its id and the notes on its jobs.
+
+    `lists_ids`: the ids of the jobs are printed on standard output instead, one a line.
+    """
+    ready = _ready(specs, state_dir, yes=yes, strict=strict)
+    made = ready.client.submit_group(group._asdict(), ready.specs, strict=strict)  # type: ignore[attr-defined]
+    sent = SentGroup(made.group, made.ids, made.known)
+    _print_about(ready, made.gpu_by_default, made.notes, made.with_earlier_files)
+    print(_group_words(sent), file=sys.stderr)
+    if as_json:
+        say_json({"group": sent.view, "ids": sent.ids})
+        return sent
+    for each in sent.ids if lists_ids else (sent.view["id"],):
+        print(each, flush=True)
+    return sent
+
+
+def _ready(specs: Sequence[Mapping[str, Any]], state_dir: Path | None, *, yes: bool, strict: bool) -> _Ready:
+    """Send the files of specs."""
     here = is_here(state_dir)
     missing = file_notes(specs, strict=strict, here=here)
     programs: dict[str, str] = {}
@@ -220,18 +353,33 @@ def submit_specs(
         specs, programs = with_shells(specs)
     asked = client(state_dir)
     ready, sent = with_snapshots(asked, specs, directory(state_dir), yes=yes)
-    ids = asked.submit(ready, strict=strict)
-    print_environments(asked, ready, programs)
-    print_sent(sent)
-    if ids.gpu_by_default:
-        print(_gpu_words(ids.gpu_by_default, len(ids)), file=sys.stderr)
-    print_notes(missing, ids.notes, ids.with_earlier_files)
-    if as_json:
-        say_json({"ids": ids})
-        return ids
-    for each in ids:
-        print(each, flush=True)
-    return ids
+    return _Ready(asked, ready, sent, missing, programs)
+
+
+def _print_about(
+    ready: _Ready, gpu_by_default: int, notes: Sequence[Mapping[str, Any]], with_earlier_files: Sequence[str]
+) -> None:
+    """Print, on standard error, what submitted jobs run with and start from, and the notes on them."""
+    print_environments(ready.client, ready.specs, ready.programs)
+    print_sent(ready.sent)
+    if gpu_by_default:
+        print(_gpu_words(gpu_by_default, len(ready.specs)), file=sys.stderr)
+    print_notes(ready.missing, notes, with_earlier_files)
+
+
+def _group_words(sent: SentGroup) -> str:
+    """The size of a group, and how many of its jobs are new."""
+    known = set(sent.known)
+    fresh = [each for each in sent.ids if each not in known]
+    span = "".join([f", {fresh[0]}" if fresh else "", f" to {fresh[-1]}" if len(fresh) > 1 else ""])
+    if not known:
+        return f"{sent.view['id']}: {_jobs(len(fresh))}{span}"
+    before = "was submitted before under its key" if len(known) == 1 else "were submitted before under their keys"
+    return f"{sent.view['id']}: {_jobs(len(fresh), 'new ')}{span}; {len(known)} {before}"
+
+
+def _jobs(count: int, kind: str = "") -> str:
+    return f"{count or 'no'} {kind}job{'' if count == 1 else 's'}"
 
 
 def _gpu_words(count: int, jobs: int) -> str:
@@ -251,9 +399,41 @@ def _followed(asked: Client, ids: Sequence[str], *, follow: bool) -> int:
     return wait_for(asked, asked.named(ids))
 
 
+def _waited(asked: Client, sent: SentGroup, *, by_job: bool) -> int:
+    """Wait until the jobs of a group have ended; returns the exit status. `by_job`: print a line for each of them."""
+    if by_job:
+        return _followed(asked, sent.ids, follow=False)
+    from hostler.cli.waiting import wait_for_groups  # type: ignore[attr-defined]
+
+    status: int = wait_for_groups(asked, asked.named(sent.known) if sent.known else (), [sent.view], timeout_s=None)
+    return status
+
+
 def attempts(words: Sequence[str] | None) -> dict[str, int]:
     """Budgets by failure class from `CLASS=N`."""
     return {name: whole("--max-attempts", count) for name, count in assignments("--max-attempts", words).items()}
+
+
+def _group_options(asked: Mapping[str, Any]) -> list[str]:
+    """The names of the options that were given and make a group of one command."""
+    return [name for name in GROUP_OPTIONS if asked[name] not in (None, (), [])]
+
+
+def _expect_group(asked: Mapping[str, Any]) -> None:
+    """Raise `UsageError` where the options of groups do not go together, or not with others."""
+    given = ["--" + name.replace("_", "-") for name in _group_options(asked)]
+    if asked["jobs_file"] is not None and given:
+        raise UsageError(f"{given[0]} multiplies one command; leave it out and write each job into --jobs-file")
+    if len(set(given) - {"--repeat"}) > 1:
+        raise UsageError("--grid, --array and --each-line exclude each other; give one of them, and --repeat with any")
+    if given and asked["follow"]:
+        raise UsageError("--follow prints the output of one job; use --wait for a group")
+    for name in ("max_running", "max_failures"):
+        if asked[name] is not None and not given and asked["jobs_file"] is None:
+            raise UsageError(
+                f"--{name.replace('_', '-')} limits the jobs of a group, and this is one job; give --grid, --array, "
+                "--each-line, --repeat or --jobs-file, or leave it out"
+            )
 
 
 def _expect_git(asked: Mapping[str, Any]) -> None:
@@ -263,6 +443,65 @@ def _expect_git(asked: Mapping[str, Any]) -> None:
     below = asked["cwd"]
     if below.is_absolute() or ".." in below.parts:
         raise UsageError(f"--cwd {below} is not a folder of the repository; with --git it is a path below its top")
+
+
+def _asked_for(command: list[str], asked: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]], Group | None]:
+    """The specs to be submitted, and the group that they are, unless it is a single job."""
+    limits = (asked["max_running"], asked["max_failures"])
+    if asked["jobs_file"] is not None:
+        specs = _from_file(asked["jobs_file"])
+        return specs, Group(asked["jobs_file"].name, *limits) if len(specs) > 1 or limits != (None, None) else None
+    if _group_options(asked):
+        return _group_of(command, asked)
+    return [_spec(command, asked)], None
+
+
+def _group_of(command: list[str], asked: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]], Group]:
+    """The specs of a group of one command, in the order of their parameters."""
+    axes, at_once = _axes(asked)
+    if at_once is not None and asked["max_running"] is not None:
+        raise UsageError(
+            f"--array {asked['array']} and --max-running both limit the jobs at once; leave one of them out"
+        )
+    common = _spec(command, asked)
+    payload = common["payload"]
+    assigned = dict(word.split("=", 1) for word in asked["env"] or () if "=" in word)
+    made = [
+        {
+            **common,
+            "name": job.name,
+            "key": job.key,
+            "parameters": job.parameters,
+            "payload": {**payload, "argv": job.argv, "env": {**payload["env"], **job.env}, "outputs": job.outputs},
+        }
+        for job in jobs_of(Template(command, assigned, asked["name"], payload["outputs"], asked["key"]), axes)
+    ]
+    name = common["name"][:NAME_MAX]
+    return made, Group(name, asked["max_running"] if at_once is None else at_once, asked["max_failures"])
+
+
+def _axes(asked: Mapping[str, Any]) -> tuple[list[Axis], int | None]:
+    """The parameters of a group, and the most jobs at once as --array gives it."""
+    axes, at_once = grid_axes(asked["grid"] or ()), None
+    if asked["array"] is not None:
+        axis, at_once = array_axis(asked["array"])
+        axes.append(axis)
+    if asked["each_line"] is not None:
+        axes.append(line_axis(asked["each_line"], _content(asked["each_line"])))
+    if asked["repeat"] is not None:
+        axes.append(repeat_axis(asked["repeat"]))
+    return axes, at_once
+
+
+def _content(file: str) -> bytes:
+    """The bytes of a file of lines, as far as they are needed to refuse a file that is too large."""
+    try:
+        if file == STDIN:
+            return sys.stdin.buffer.read(LINES_BYTES_MAX + 1)
+        with Path(file).open("rb") as opened:
+            return opened.read(LINES_BYTES_MAX + 1)
+    except OSError as error:
+        raise UsageError(f"--each-line {file!r} cannot be read: {error.strerror}. Correct the path") from error
 
 
 def _spec(command: list[str], asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from hostler.cli import sieving
 from hostler.cli.common import JobName, Json, StateDir, client
 from hostler.cli.constraints import ExcludeGpuModel, ExcludeNode, GpuModel, Label, Node, Provider, constraints
 from hostler.cli.fleet import SWEEP_COLUMNS, sweep_row
+from hostler.cli.grids import names_in, submit_command
 from hostler.cli.show import Column, age, compact, duration, maybe, percent, say, say_json, table
 from hostler.cli.submitting import After, Key, MaxAttempts, Priority, VramGb, attempts, submit_specs
 from hostler.cli.words import assignments, interval, json_or_text
@@ -41,8 +42,9 @@ CHUNK_COLUMNS = (
 HIT_COLUMNS = (Column("AT", right=True), Column("DATA", yields=True))
 
 
-@commands.command()
+@commands.command(context_settings={"allow_extra_args": True})
 def sweep(
+    context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="What people call it; its key, too, without --key.")],
     range_: Annotated[
         str | None, typer.Option("--range", metavar="START:STOP", help="Half-open; exact, as 0:2**32 or 0x10:1e9.")
@@ -117,6 +119,7 @@ def sweep(
       hostler sweep sieve --data draws.csv --all-generators --values 1:100 --wait
       hostler sweep primes --range 0:1e9 --worker "python3 primes.py --fast" --param base=7
     """
+    _expect_name([name, *context.args], is_search=range_ is not None or bool(data))
     given, bounds = _params(params, param), None if range_ is None else interval("--range", range_)
     asked = {
         "name": name,
@@ -209,6 +212,17 @@ def verify(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> 
     else:
         say(_proof_lines(proof))
     return 0 if proof["fault"] is None else 1
+
+
+def _expect_name(words: Sequence[str], *, is_search: bool) -> None:
+    """Raise `UsageError` where the words are those of a grid, which is no search over integers, or more than a name."""
+    if not is_search and names_in(words):
+        raise UsageError(
+            f"`hostler sweep` searches a range of integers, and {words[0]!r} is a grid. Submit a job for each value: "
+            f"{submit_command(words)}"
+        )
+    if len(words) > 1:
+        raise UsageError(f"unexpected words after the name {words[0]!r}: {' '.join(words[1:])}. Leave them out")
 
 
 def _only_sieve(program: str | None, worker: str | None, chance: float | None) -> None:
