@@ -52,7 +52,8 @@ names a file with what vouches for its certificate, where this machine does not 
 
 `wait`, `submit --wait`, `submit --follow` and `logs -f` end with the exit status of the job: 0 if it is done, that of
 its last process if it failed by it (128 + N if signal N ended it), otherwise 1.
-Of several jobs it is 1 if one is not done.
+Of several jobs, or of a job group, it is 1 if one is not done.
+`cancel` and `retry` try each name and end with the status of the first error.
 A job is named by its id, its key, or its own name if no other job in the controller's memory has it.
 
 `hostler --install-completion` makes the shell complete commands, options, and ids of jobs.

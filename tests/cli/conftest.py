@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from hostler.cli.main import run
+from tests.cli.fake_groups import FakeController
 from tests.test_client import announce
 from tests.web.core_desk import Window, window
 
@@ -54,3 +55,16 @@ def hostler(capfd: pytest.CaptureFixture[str]) -> Hostler:
         return Said(status, *capfd.readouterr())
 
     return call
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeController:
+    """A controller in memory that commands on jobs and job groups ask, in an empty folder."""
+    made = FakeController()
+    for command in ("jobs", "waiting", "results", "fetching"):
+        monkeypatch.setattr(f"hostler.cli.{command}.client", lambda *_: made)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("hostler.cli.fetching.RESTS_S", (0.0, 0.0, 0.0))
+    monkeypatch.setattr("hostler.cli.waiting.POLL_S", (0.0,))
+    monkeypatch.chdir(tmp_path)
+    return made

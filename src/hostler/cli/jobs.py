@@ -6,17 +6,20 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from hostler.cli.common import JobName, JobNames, Json, StateDir, client, complete_job, local_results
+from hostler.cli.common import JobName, Json, StateDir, client, complete_job, local_results
 from hostler.cli.entries import entry_line
+from hostler.cli.errors import print_error, status_of
 from hostler.cli.explaining import device_lines, job_lines
 from hostler.cli.fleet import SWEEP_COLUMNS, sweep_row
+from hostler.cli.groups import OPEN, JobsOrGroups, count, expect_group, is_group, parameters_text
+from hostler.cli.outcomes import is_over
 from hostler.cli.show import (
     Column,
     age,
@@ -24,6 +27,7 @@ from hostler.cli.show import (
     compact,
     headline,
     maybe,
+    plural,
     say,
     say_json,
     standing,
@@ -31,7 +35,8 @@ from hostler.cli.show import (
     terminal_width,
     wrapped,
 )
-from hostler.model.errors import Conflict, NotFound, UsageError
+from hostler.model.errors import Conflict, HostlerError, LinkError, NotFound, StoreError, UsageError
+from hostler.model.units import duration
 
 if TYPE_CHECKING:
     from hostler.client import Client, View
@@ -41,6 +46,14 @@ commands = typer.Typer()
 SHOWN = 50
 FILES_SHOWN = 20
 INDENT = 11
+
+
+class Only(NamedTuple):
+    """Conditions of a list of jobs besides their states: a job group, a node, and a pattern of the name."""
+
+    group: str | None = None
+    node: str | None = None
+    called: str | None = None
 
 
 class State(StrEnum):
@@ -56,22 +69,38 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
 
-JOB_COLUMNS = (
-    Column("ID"),
-    Column("STATE"),
-    Column("WORK"),
-    Column("PRIO", right=True),
-    Column("AGE", right=True),
-    Column("TRIES", right=True),
-    Column("DEVICE", yields=True),
-    Column("NAME", yields=True),
-    Column("WHY", yields=True),
-)
+WIDE = 100
+"""Columns of a terminal that has room for all of `JOB_COLUMNS`."""
+JOB_COLUMNS: Mapping[Column, Callable[[View, float], object]] = {
+    Column("ID"): lambda job, now: job["id"],
+    Column("STATE"): lambda job, now: standing(job),
+    Column("WORK"): lambda job, now: job["work"],
+    Column("PRIO", right=True): lambda job, now: job["priority"],
+    Column("AGE", right=True): lambda job, now: age(job["submitted_at"], now),
+    Column("TRIES", right=True): lambda job, now: job["attempts"],
+    Column("DURATION", right=True): lambda job, now: _duration(job, now),
+    Column("DEVICE", yields=True): lambda job, now: job["device"] or "-",
+    Column("NAME", yields=True): lambda job, now: job["name"],
+    Column("WHY", yields=True): lambda job, now: headline(job["why"] or ""),
+}
+ONLY_WIDE = frozenset({"PRIO", "AGE"})
+"""Columns that a narrow terminal has no room for."""
 
 
 @commands.command()
 def jobs(
     state: Annotated[list[State] | None, typer.Option(help="Only jobs in this state; repeat for several.")] = None,
+    group: Annotated[str | None, typer.Option(metavar="GROUP", help="Only jobs of this job group (g1).")] = None,
+    node: Annotated[
+        str | None, typer.Option(metavar="NODE", help="Only jobs whose last or only attempt was placed on this node.")
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Only jobs with such a name: a pattern as of a shell (*, ?, [abc]), or a part of it.",
+        ),
+    ] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help=f"The newest so many; {SHOWN} by default, all with --json.")
     ] = None,
@@ -80,17 +109,26 @@ def jobs(
 ) -> None:
     """List jobs, oldest first.
 
+    DURATION is the time since the start of a running job, and from start to end of one that has ended. A terminal of
+    100 or more columns shows priority and age, too; --json has every field.
+
     \b
     Example:
       hostler jobs --state failed --state cancelled
+      hostler jobs --group g1 --node rig-1 --name 'train-*'
       hostler jobs --json | jq -r '.[] | select(.attempts > 1) | .id'
     """
-    found, left_out = _newest(client(state_dir), state or [], limit if as_json else limit or SHOWN)
+    if group is not None:
+        expect_group(group, "`hostler jobs --json` has the groups of jobs")
+    only = Only(group, node, None if name is None else _pattern(name))
+    found, left_out = _newest(client(state_dir), state or [], limit if as_json else limit or SHOWN, only)
     if as_json:
         say_json(list(found))
         return
     now = time.time()
-    say(table(JOB_COLUMNS, [_job_row(job, now) for job in found]) if found else ["no jobs"])
+    shown = [each for each in JOB_COLUMNS if terminal_width() >= WIDE or each.title not in ONLY_WIDE]
+    rows = [[JOB_COLUMNS[each](job, now) for each in shown] for job in found]
+    say(table(shown, rows) if found else ["no jobs"])
     if left_out:
         print(f"and {left_out} older; `--limit {left_out + len(found)}` shows them, too", file=sys.stderr)
 
@@ -142,35 +180,44 @@ def explain(
 
 @commands.command()
 def cancel(
-    names: JobNames,
+    names: JobsOrGroups,
     reason: Annotated[str | None, typer.Option(help="Why; it is kept in the job's story.")] = None,
     as_json: Json = False,
     state_dir: StateDir = None,
-) -> None:
-    """End jobs, at whatever point they are.
+) -> int:
+    """End jobs, or all jobs of groups, at whatever point they are.
 
-    Jobs that come after them fail.
+    Jobs that come after them fail. Each name is tried, also after one that cannot be cancelled; the exit status is
+    that of the first error.
 
     \b
     Example:
       hostler cancel j17 j18 --reason "wrong data"
+      hostler cancel g1
     """
     asked = client(state_dir)
-    _tell_each((asked.cancel(name, reason) for name in names), as_json)
+    return _change_each(names, lambda name: _cancelled(asked, name, reason), as_json)
 
 
 @commands.command()
-def retry(names: JobNames, as_json: Json = False, state_dir: StateDir = None) -> None:
-    """Try failed or cancelled jobs again, with fresh budgets.
+def retry(
+    names: JobsOrGroups,
+    only_failed: Annotated[bool, typer.Option("--failed", help="Only those that failed, not cancelled ones.")] = False,
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> int:
+    """Try failed or cancelled jobs, or those of groups, again, with fresh budgets.
 
-    What failed because of them is tried again, too.
+    What failed because of them is tried again, too. Each name is tried, also after one that cannot be tried again; the
+    exit status is that of the first error.
 
     \b
     Example:
       hostler retry j17
+      hostler retry g1 --failed
     """
     asked = client(state_dir)
-    _tell_each((_retried(asked, name) for name in names), as_json)
+    return _change_each(names, lambda name: _retried(asked, name, only_failed=only_failed), as_json)
 
 
 @commands.command(context_settings={"ignore_unknown_options": True})
@@ -188,7 +235,11 @@ def priority(
     Example:
       hostler priority j17 10
     """
-    _tell_each([client(state_dir).set_priority(name, value)], as_json)
+    changed = client(state_dir).set_priority(name, value)
+    if as_json:
+        say_json([changed])
+        return
+    print(_standing_line(changed))
 
 
 def _explained(asked: Client, name: str) -> tuple[View, Callable[[View, float], Iterator[str]]]:
@@ -201,18 +252,45 @@ def _explained(asked: Client, name: str) -> tuple[View, Callable[[View, float], 
     return asked.explain_device(name), device_lines
 
 
-def _retried(asked: Client, name: str) -> View:
-    """The job, tried again. Raises `UsageError` where it is none that can be: that is no failure of the controller."""
+def _cancelled(asked: Client, name: str, reason: str | None) -> tuple[View, str]:
+    """A job or a job group that was cancelled, and a line about it."""
+    if not is_group(name):
+        job = asked.cancel(name, reason)
+        return job, _standing_line(job)
+    open_ = count(asked.group(name), OPEN)
+    group = asked.cancel_group(name, reason)
+    what = "cancelling" if count(group, OPEN) else "cancelled"
+    return group, f"{name} {what}: {plural(open_, 'job')}"
+
+
+def _retried(asked: Client, name: str, *, only_failed: bool) -> tuple[View | None, str]:
+    """A job or a job group that is tried again, and a line about it; `None` for a job that `--failed` leaves out.
+
+    Raises `UsageError` where nothing can be tried again: that is no failure of the controller.
+    """
     try:
-        return asked.retry(name)
+        if not is_group(name):
+            if only_failed and (job := asked.named([name])[0])["state"] != "failed":
+                return None, f"{job['id']} left out: {standing(job)}"
+            job = asked.retry(name)
+            return job, _standing_line(job)
+        before = asked.group(name)
+        group = asked.retry_group(name, only_failed=only_failed)
     except Conflict as error:
         raise UsageError(str(error)) from None
+    again = ("failed",) if only_failed else ("failed", "cancelled")
+    return group, f"{name} tried again: {plural(count(before, again), 'job')}"
 
 
-def _newest(asked: Client, states: Sequence[str], limit: int | None) -> tuple[Sequence[View], int]:
+def _pattern(name: str) -> str:
+    """The pattern that `--name` asks for: that of the user, or else any name that has this text as a part."""
+    return name if any(each in name for each in "*?[") else f"*{name}*"
+
+
+def _newest(asked: Client, states: Sequence[str], limit: int | None, only: Only) -> tuple[Sequence[View], int]:
     """The newest jobs, at most `limit`, oldest first; and how many were left out."""
-    if states or limit is None:
-        found = list(asked.all_jobs(states))
+    if states or limit is None or only != Only():
+        found = list(asked.all_jobs(states, group=only.group, node=only.node, called=only.called))
         kept = found if limit is None else found[-limit:]
         return kept, len(found) - len(kept)
     known = sum(asked.status()["jobs"].values())
@@ -220,25 +298,35 @@ def _newest(asked: Client, states: Sequence[str], limit: int | None) -> tuple[Se
     return list(newest), known - len(newest)
 
 
-def _job_row(job: View, now: float) -> Sequence[object]:
-    return (
-        job["id"],
-        standing(job),
-        job["work"],
-        job["priority"],
-        age(job["submitted_at"], now),
-        job["attempts"],
-        job["device"] or "-",
-        job["name"],
-        headline(job["why"] or ""),
-    )
+def _duration(job: View, now: float) -> str:
+    """The time since the start of a running job, or from start to end of one that has ended."""
+    if job["started_at"] is None:
+        return "-"
+    if is_over(job):
+        return "-" if job["ended_at"] is None else duration(max(job["ended_at"] - job["started_at"], 0.0))
+    return duration(max(now - job["started_at"], 0.0)) if job["state"] in (State.RUNNING, State.COLLECTING) else "-"
 
 
 def _detail_lines(detail: View, now: float, results: Path | None) -> Iterator[str]:
+    facts = _facts(detail, now)
+    for name, fact in facts.items():
+        first, *others = str(fact).split("\n") if name == "why" else [fact]
+        yield from wrapped(f"{name:<{INDENT}}", clean(first))
+        for line in others:  # what a build printed
+            yield from wrapped(" " * INDENT, clean(line))
+    yield from _file_lines(detail, results)
+    if detail["sweep"]:
+        yield ""
+        yield from table(SWEEP_COLUMNS, [sweep_row(detail["sweep"])])
+
+
+def _facts(detail: View, now: float) -> Mapping[str, object]:
+    """What is known of a job but its files, by title."""
     job, payload = detail["job"], detail["spec"]["payload"]
-    facts = {
+    return {
         "job": f"{job['id']} {job['name']}",
         "key": job["key"] or "-",
+        **_group_fact(detail),
         "state": standing(job),
         "why": job["why"] or "-",
         "submitted": f"{age(job['submitted_at'], now)} ago",
@@ -251,31 +339,35 @@ def _detail_lines(detail: View, now: float, results: Path | None) -> Iterator[st
         "device": job["device"] or "-",
         "process": _process(detail["attempt"]),
         "result": compact(detail["result"]),
-        "files": _files(detail, results),
     }
-    for name, fact in facts.items():
-        first, *others = str(fact).split("\n") if name == "why" else [fact]
-        yield from wrapped(f"{name:<{INDENT}}", clean(first))
-        for line in others:  # what a build printed
-            yield from wrapped(" " * INDENT, clean(line))
-    if detail["sweep"]:
-        yield ""
-        yield from table(SWEEP_COLUMNS, [sweep_row(detail["sweep"])])
 
 
-def _files(detail: View, results: Path | None) -> str:
-    """The files that a job left: where they lie here, or how they come here; of a stage, their places by hash."""
+def _group_fact(detail: View) -> Mapping[str, object]:
+    """The group of a job and its parameters there: `g1, parameters lr=0.1 bs=16`; nothing where it has none."""
+    group, parameters = detail["job"].get("group"), detail["spec"].get("parameters")
+    if group is None:
+        return {}
+    return {"group": f"{group}, parameters {parameters_text(parameters)}" if parameters else group}
+
+
+def _file_lines(detail: View, results: Path | None) -> Iterator[str]:
+    """The files that a job left: their absolute paths here, one a line and never broken, or how they come here."""
+    title = f"{'files':<{INDENT}}"
     files = [str(file["path"]) for file in detail["files"]]
-    if not files:
-        return "-"
     is_script, job = detail["spec"]["payload"]["kind"] == "script", detail["job"]
-    here = [] if results is None or not is_script else [str(results / path) for path in files]
-    is_here = bool(here) and all(map(os.path.lexists, here[:FILES_SHOWN]))
-    shown = here if is_here else [path.partition("/")[2] if is_script else path for path in files]
+    here = [] if results is None or not is_script else [str(results.absolute() / path) for path in files]
+    if here and all(map(os.path.lexists, here[:FILES_SHOWN])):
+        yield title + clean(here[0])
+        yield from (" " * INDENT + clean(path) for path in here[1:FILES_SHOWN])
+        if len(files) > FILES_SHOWN:
+            yield f"{' ' * INDENT}and {len(files) - FILES_SHOWN} more below {clean(os.path.commonpath(here))}"
+        return
+    shown = [path.partition("/")[2] if is_script else path for path in files]
     more = f" and {len(files) - FILES_SHOWN} more" if len(files) > FILES_SHOWN else ""
     named = ", ".join(shown[:FILES_SHOWN]) + more
-    is_kept = is_script and not is_here and job["state"] == "done"
-    return f"{named}; `hostler fetch {job['id']}` copies them here" if is_kept else named
+    is_kept = bool(files) and is_script and job["state"] == "done"
+    copied = f"; `hostler fetch {job['id']}` copies them here" if is_kept else ""
+    yield from wrapped(title, clean(named + copied or "-"))
 
 
 def _process(attempt: View | None) -> str:
@@ -284,12 +376,27 @@ def _process(attempt: View | None) -> str:
     return f"{attempt['process']}, pid {maybe(attempt['pid'])}, its node's link is {attempt['link']}"
 
 
-def _tell_each(changed: Iterator[View] | Sequence[View], as_json: bool) -> None:
-    """Tell of each job as soon as it is changed: a later one may be refused."""
-    done = []
-    for job in changed:
-        done.append(job)
+def _standing_line(job: View) -> str:
+    return f"{job['id']} {standing(job)}, priority {job['priority']}"
+
+
+def _change_each(names: Sequence[str], change: Callable[[str], tuple[View | None, str]], as_json: bool) -> int:
+    """Change jobs and groups one after the other, with a line for each; the exit status is that of the first error."""
+    errors: list[HostlerError] = []
+    changed: list[View] = []
+    for name in names:
+        try:
+            view, line = change(name)
+        except HostlerError as error:
+            errors.append(error)
+            print_error(str(error))
+            if isinstance(error, LinkError | StoreError):
+                break  # no other name would fare better
+            continue
+        if view is not None:
+            changed.append(view)
         if not as_json:
-            print(f"{job['id']} {standing(job)}, priority {job['priority']}", flush=True)
-    if as_json:
-        say_json(done)
+            print(line, flush=True)
+    if as_json and (changed or not errors):
+        say_json(changed)
+    return status_of(errors[0]) if errors else 0

@@ -36,6 +36,7 @@ from hostler.cli import (
     nodes,
     output,
     planning,
+    results,
     running,
     sieve,
     simulating,
@@ -50,11 +51,10 @@ from hostler.cli import (
     waiting,
 )
 from hostler.cli.common import StateDir
+from hostler.cli.errors import INTERRUPTED, MISUSED, print_error, status_of
 from hostler.cli.server import add_server_option
-from hostler.cli.show import clean
-from hostler.model.errors import ControllerAbsent, HostlerError, UsageError
+from hostler.model.errors import HostlerError
 
-FAILED, MISUSED, ABSENT, INTERRUPTED = 1, 2, 3, 130
 PATIENCE_S = 5.0
 """For threads that are still at something when all is done."""
 
@@ -80,6 +80,7 @@ GROUPS = (
     logs,
     output,
     waiting,
+    results,
     fetching,
     training,
     looping,
@@ -107,9 +108,11 @@ def run(arguments: Sequence[str]) -> int:
             list(arguments) or ["--help"], prog_name="hostler", standalone_mode=False
         )
     except HostlerError as error:
-        return _complain(str(error), _status_of(error))
+        print_error(str(error))
+        return status_of(error)
     except typer.TyperException as error:
-        return _complain(_with_help(error), MISUSED)
+        print_error(_with_help(error))
+        return MISUSED
     except typer.Abort:
         return INTERRUPTED
     return status or 0
@@ -183,19 +186,7 @@ def _names(commands: typer.Typer) -> set[str]:
     return own | {str(each.name) for each in commands.registered_groups}
 
 
-def _status_of(error: HostlerError) -> int:
-    if isinstance(error, ControllerAbsent):
-        return ABSENT
-    return MISUSED if isinstance(error, UsageError) else FAILED
-
-
 def _with_help(error: typer.TyperException) -> str:
     context = getattr(error, "ctx", None)
     path = "hostler" if context is None else context.command_path
     return f"{error.format_message()}; `{path} --help` shows how"
-
-
-def _complain(message: str, status: int) -> int:
-    told = "\n".join(clean(line) for line in message.splitlines())
-    print(f"hostler: error: {told}", file=sys.stderr)
-    return status

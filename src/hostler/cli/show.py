@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sys
 import textwrap
 import time
 import unicodedata
@@ -116,6 +115,19 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], width: in
         yield GAP.join(fitted).rstrip()
 
 
+def least_widths(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:
+    """Columns of the terminal that each column of a table needs at least; `cells` are given column by column."""
+    longest = [
+        max(map(_columns, (column.title, *map(clean, some)))) for column, some in zip(columns, cells, strict=True)
+    ]
+    return [min(wide, NARROWEST_CELL) if column.yields else wide for column, wide in zip(columns, longest, strict=True)]
+
+
+def room(widths: Sequence[int]) -> int:
+    """Columns of the terminal that a table with such columns takes."""
+    return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
 def shortened(text: str, width: int) -> str:
     """`text` in at most `width` (3 or more) columns; what is left out is marked by `…`."""
     return text if _columns(text) <= width else next(_pieces(text, width - 1), "") + "…"
@@ -158,8 +170,7 @@ def say(lines: Iterable[str]) -> None:
 
 def say_json(value: Any) -> None:
     """Print one complete JSON document on one line; ASCII, so that it holds no control character."""
-    json.dump(value, sys.stdout, ensure_ascii=True)
-    print()
+    print(json.dumps(value, ensure_ascii=True))  # `json.dump` takes three times as long for many rows
 
 
 def compact(value: Any) -> str:

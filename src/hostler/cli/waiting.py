@@ -1,19 +1,29 @@
-"""`wait`: the ends of jobs, one line each, as they come."""
+"""`wait`: the ends of jobs and of job groups, one line each, as they come."""
 
 from __future__ import annotations
 
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from hostler.cli.common import JobNames, StateDir, client
+from hostler.cli.common import StateDir, client
+from hostler.cli.groups import (
+    ENDED,
+    JobsOrGroups,
+    count,
+    group_line,
+    is_group,
+    is_group_done,
+    is_group_over,
+    named,
+)
 from hostler.cli.outcomes import FAILED, LISTED, exit_status, is_over, outcome_line, print_interrupted
-from hostler.cli.show import clean, standing
+from hostler.cli.show import clean, plural, standing
 from hostler.model.errors import LinkError, StoreError, UsageError
 from hostler.model.units import duration
 
@@ -30,6 +40,10 @@ POLL_S = (0.1, 0.2, 0.3, 0.5, 1.0)
 """Rests between two questions for the states of jobs; the last one is repeated."""
 JOBS_PER_S = 1000
 """States asked for in a second at most: of more jobs they are asked for less often."""
+GROUPS_PER_S = 20
+"""Job groups asked for in a second at most; each is a request."""
+FAILED_LISTED = 5
+"""Failed jobs of a group whose reasons are printed."""
 
 Timeout = Annotated[
     float | None, typer.Option("--timeout", metavar="S", help="Give up after so many seconds, with exit status 124.")
@@ -37,21 +51,24 @@ Timeout = Annotated[
 
 
 @commands.command()
-def wait(names: JobNames, timeout_s: Timeout = None, state_dir: StateDir = None) -> int:
-    """Wait until jobs have ended; print one line for each.
+def wait(names: JobsOrGroups, timeout_s: Timeout = None, state_dir: StateDir = None) -> int:
+    """Wait until jobs or job groups have ended; print one line for each.
 
-    The exit status is that of the job: 0 if it is done, otherwise that of its last process, or 1. Of several jobs it
-    is 1 if one of them is not done. With --timeout it is 124 if one of them has not ended by then. If the controller
-    is restarted meanwhile, the command keeps waiting.
+    The exit status is that of the job: 0 if it is done, otherwise that of its last process, or 1. Of several jobs, or
+    of a group, it is 1 if one of them is not done. With --timeout it is 124 if one of them has not ended by then. If
+    the controller is restarted meanwhile, the command keeps waiting. Of a group that has failed jobs, the first five
+    are printed with their reasons.
 
     \b
     Example:
       hostler wait j17 && hostler fetch j17
       hostler wait train eval --timeout 3600
+      hostler wait g1 && hostler results g1
     """
     expect_timeout(timeout_s)
-    asked = client(state_dir)
-    return wait_for(asked, asked.named(names), timeout_s)
+    asked, words = client(state_dir), named(names)
+    jobs, groups = asked.named(words.jobs), [asked.group(name) for name in dict.fromkeys(words.groups)]
+    return wait_for_groups(asked, jobs, groups, timeout_s)
 
 
 def expect_timeout(timeout_s: float | None) -> None:
@@ -62,7 +79,12 @@ def expect_timeout(timeout_s: float | None) -> None:
 
 def wait_for(asked: Client, jobs: Sequence[View], timeout_s: float | None = None) -> int:
     """Print a line for each job as it ends; returns the exit status of `wait`."""
-    open_ = {job["id"]: job for job in jobs}
+    return wait_for_groups(asked, jobs, (), timeout_s)
+
+
+def wait_for_groups(asked: Client, jobs: Sequence[View], groups: Sequence[View], timeout_s: float | None = None) -> int:
+    """Print a line for each job and each job group as it ends; returns the exit status of `wait`."""
+    open_ = {each["id"]: each for each in (*jobs, *groups)}
     try:
         return _wait(asked, open_, timeout_s)
     except KeyboardInterrupt:
@@ -77,18 +99,54 @@ def _wait(asked: Client, open_: dict[str, View], timeout_s: float | None) -> int
     seen: Sequence[View] = list(open_.values())
     rests = chain(POLL_S, repeat(POLL_S[-1]))
     while True:
-        for job in seen:
-            open_[job["id"]] = job
-            if is_over(job):
-                ended.append(open_.pop(job["id"]))
-                print(outcome_line(job), flush=True)
+        for each in seen:
+            open_[each["id"]] = each
+            if _is_over(each):
+                ended.append(open_.pop(each["id"]))
+                for line in _lines(asked, each, patience):
+                    print(line, flush=True)
         if not open_:
             return _status(asked, ended, patience)
         left_s = ends_at - time.monotonic()
         if left_s <= 0:
             return _give_up(list(open_.values()), timeout_s)
-        time.sleep(min(max(next(rests), len(open_) / JOBS_PER_S), left_s))
-        seen = patience.ask(lambda: asked.named(list(open_))) or ()
+        time.sleep(min(max(next(rests), _rest_s(open_)), left_s))
+        seen = patience.ask(lambda: _states(asked, list(open_))) or ()
+
+
+def _states(asked: Client, ids: Sequence[str]) -> Sequence[View]:
+    """How jobs and job groups are now: a request for many jobs, and one for each group."""
+    words = named(ids)
+    return [*asked.named(words.jobs), *(asked.group(name) for name in words.groups)]
+
+
+def _rest_s(ids: Iterable[str]) -> float:
+    """The least time between two questions for so many jobs and groups."""
+    words = named(list(ids))
+    return len(words.jobs) / JOBS_PER_S + len(words.groups) / GROUPS_PER_S
+
+
+def _is_over(each: View) -> bool:
+    return is_group_over(each) if is_group(each["id"]) else is_over(each)
+
+
+def _is_done(each: View) -> bool:
+    return is_group_done(each) if is_group(each["id"]) else bool(each["state"] == "done")
+
+
+def _lines(asked: Client, ended: View, patience: _Patience) -> Iterator[str]:
+    """A job or a job group that has ended; of a group, some failed jobs, too."""
+    if not is_group(ended["id"]):
+        yield outcome_line(ended)
+        return
+    yield group_line(ended)
+    count_failed = count(ended, ("failed",))
+    if not count_failed:
+        return
+    jobs = patience.insist(lambda: asked.jobs(["failed"], limit=FAILED_LISTED, group=ended["id"]))
+    yield from (f"  {outcome_line(job)}" for job in jobs)
+    if count_failed > len(jobs):
+        yield f"  and {count_failed - len(jobs)} more; `hostler jobs --group {ended['id']} --state failed` lists them"
 
 
 class _Patience:
@@ -111,21 +169,34 @@ class _Patience:
         self._is_away = False
         return answer
 
+    def insist(self, question: Callable[[], T]) -> T:
+        """The answer, as soon as the controller gives it."""
+        while (answer := self.ask(question)) is None:
+            time.sleep(POLL_S[-1])
+        return answer
+
     def _say(self, what: str) -> None:
         print(f"hostler: {what}", file=sys.stderr, flush=True)
 
 
 def _status(asked: Client, ended: Sequence[View], patience: _Patience) -> int:
-    if len(ended) != 1:
-        return FAILED if any(job["state"] != "done" for job in ended) else 0
-    while (status := patience.ask(lambda: exit_status(asked, ended[0]))) is None:
-        time.sleep(POLL_S[-1])
-    return status
+    if len(ended) != 1 or is_group(ended[0]["id"]):
+        return 0 if all(map(_is_done, ended)) else FAILED
+    return patience.insist(lambda: exit_status(asked, ended[0]))
 
 
-def _give_up(jobs: Sequence[View], timeout_s: float | None) -> int:
-    listed = ", ".join(f"{job['id']} ({standing(job)})" for job in jobs[:LISTED])
-    more = f" and {len(jobs) - LISTED} more" if len(jobs) > LISTED else ""
-    what = "1 job has" if len(jobs) == 1 else f"{len(jobs)} jobs have"
-    print(f"hostler: {what} not ended after {duration(timeout_s)}: {listed}{more}", file=sys.stderr)
+def _give_up(left: Sequence[View], timeout_s: float | None) -> int:
+    listed = ", ".join(f"{each['id']} ({_standing(each)})" for each in left[:LISTED])
+    more = f" and {len(left) - LISTED} more" if len(left) > LISTED else ""
+    words = named([each["id"] for each in left])
+    kinds = ((len(words.jobs), "job"), (len(words.groups), "group"))
+    what = " and ".join(plural(number, kind) for number, kind in kinds if number)
+    has = "has" if len(left) == 1 else "have"
+    print(f"hostler: {what} {has} not ended after {duration(timeout_s)}: {listed}{more}", file=sys.stderr)
     return TIMED_OUT
+
+
+def _standing(each: View) -> str:
+    if not is_group(each["id"]):
+        return standing(each)
+    return f"{count(each, ENDED)} of {plural(each['size'], 'job')} ended"

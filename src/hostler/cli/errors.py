@@ -1,0 +1,23 @@
+"""Errors of a command: one message on standard error, and the exit status that belongs to it."""
+
+from __future__ import annotations
+
+import sys
+
+from hostler.cli.show import clean
+from hostler.model.errors import ControllerAbsent, HostlerError, UsageError
+
+FAILED, MISUSED, ABSENT, INTERRUPTED = 1, 2, 3, 130
+
+
+def status_of(error: HostlerError) -> int:
+    """The exit status of a command that ends with this error."""
+    if isinstance(error, ControllerAbsent):
+        return ABSENT
+    return MISUSED if isinstance(error, UsageError) else FAILED
+
+
+def print_error(message: str) -> None:
+    """Print a message as an error."""
+    shown = "\n".join(clean(line) for line in message.splitlines())
+    print(f"hostler: error: {shown}", file=sys.stderr, flush=True)

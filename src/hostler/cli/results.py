@@ -1,0 +1,271 @@
+"""`results`: parameters, outcomes, durations and result fields of the jobs of a group, as a table, CSV or JSON.
+
+The rows (`GroupRow`) are turned into columns once; sorting, the table and CSV work on those.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+
+import typer
+
+from hostler.cli.common import Json, StateDir, client
+from hostler.cli.groups import ENDED, GroupName, expect_group
+from hostler.cli.show import Column, clean, compact, least_widths, plural, room, say, say_json, table, terminal_width
+from hostler.model.errors import UsageError
+from hostler.model.units import duration
+
+if TYPE_CHECKING:
+    from hostler.client import View
+
+commands = typer.Typer()
+
+LISTED = 5
+KNOWN_LISTED = 40
+EXACT_DIGITS = 20
+"""Digits of a whole number that the table shows; those of 64 bits have as many."""
+RESERVED = ("job", "outcome", "duration", "duration_s")
+"""Names of columns that every group has; parameters and result fields of these names get a prefix."""
+NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+
+Ranked: TypeAlias = tuple[int, Any] | None
+"""What a value is compared by; `None`: it comes last."""
+
+
+class Field(NamedTuple):
+    """A column of the results: a value for each job, `None` where it has none.
+
+    Where each value is a number (`is_number`), the column stands at the right. Where none is, it may be shortened
+    (`yields`).
+    """
+
+    name: str
+    title: str
+    values: Sequence[Any]
+    is_number: bool = False
+    yields: bool = False
+
+
+@commands.command()
+def results(
+    name: GroupName,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD",
+            help="Order by a parameter, a result field, duration, job or outcome; -FIELD: in descending order.",
+        ),
+    ] = None,
+    descending: Annotated[bool, typer.Option("--descending", help="With --sort: the highest values first.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV (RFC 4180) with exact values.")] = False,
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Compare the jobs of a group: parameters, outcome, duration and the fields of each result JSON.
+
+    The table has a column for each number, text and truth value at the top level of the results. Numbers are rounded
+    to six digits there; --csv prints them exactly and --json has nested values, too. Jobs without the field that is
+    sorted by come last.
+
+    \b
+    Example:
+      hostler results g1 --sort -accuracy
+      hostler results g1 --csv > runs.csv
+    """
+    if as_csv and as_json:
+        raise UsageError("--csv and --json exclude each other; give one of them")
+    if descending and sort is None:
+        raise UsageError("--descending orders by the field of --sort; give that, too")
+    expect_group(name, f"`hostler job {name}` prints the result of a job")
+    rows: Sequence[View] = list(client(state_dir).group_results(name))
+    fields = fields_of(rows) if sort is not None or not as_json else []
+    order: Sequence[int] = range(len(rows))
+    if sort is not None:
+        chosen, is_descending = _chosen(fields, sort, name)
+        order = ordered(chosen, descending=is_descending or descending)
+        fields = [each._replace(values=[each.values[at] for at in order]) for each in fields]
+        sort = chosen.name
+    if as_json:
+        say_json([rows[at] for at in order])
+    elif as_csv:
+        _print_csv(fields)
+    else:
+        _print_table(fields, sort)
+    ended = sum(row["state"] in ENDED for row in rows)
+    if ended < len(rows):
+        print(f"{ended} of {plural(len(rows), 'job')} {'has' if ended == 1 else 'have'} ended", file=sys.stderr)
+
+
+def fields_of(rows: Sequence[Mapping[str, Any]]) -> list[Field]:
+    """The columns: job, each parameter, outcome, duration, and each result field, in the order of their appearance."""
+    given = [row["parameters"] for row in rows]
+    parameters = _renamed(_union(given), "parameter.", RESERVED)
+    taken = (*RESERVED, *parameters.values())
+    results = [row["result"] if isinstance(row["result"], dict) else {} for row in rows]
+    plain = [None if isinstance(row["result"], dict) else row["result"] for row in rows]
+    has_plain = any(value is not None for value in plain)
+    scalars = _union({name: value for name, value in result.items() if _is_scalar(value)} for result in results)
+    names = _renamed(scalars, "result.", (*taken, "result") if has_plain else taken)
+    return [
+        Field("job", "JOB", [row["job"] for row in rows]),
+        *(_parameter(shown, [each.get(name) for each in given]) for name, shown in parameters.items()),
+        Field("outcome", "OUTCOME", [row["state"] for row in rows]),
+        Field("duration", "DURATION", [_seconds(row) for row in rows], is_number=True),
+        *([_result("result", "RESULT", plain)] if has_plain else []),
+        *(_result(shown, shown, [each.get(name) for each in results]) for name, shown in names.items()),
+    ]
+
+
+def _parameter(name: str, values: Sequence[str | None]) -> Field:
+    """The column of a parameter, whose values are texts."""
+    numbers = [NUMBER.fullmatch(value) is not None for value in set(values) if value is not None]
+    return Field(name, name, values, all(numbers), not any(numbers))
+
+
+def _result(name: str, title: str, values: Sequence[Any]) -> Field:
+    numbers = [_is_number(value) for value in values if value is not None]
+    return Field(name, title, values, all(numbers), not any(numbers))
+
+
+def ordered(field: Field, *, descending: bool) -> list[int]:
+    """The rows in the order of a column: numbers by size and before texts, rows without a value last."""
+    keys = _keys(field)
+    there = [at for at, key in enumerate(keys) if key is not None]
+    there.sort(key=keys.__getitem__, reverse=descending)  # type: ignore[arg-type]
+    return there + [at for at, key in enumerate(keys) if key is None]
+
+
+def _keys(field: Field) -> list[Ranked]:
+    if field.name == "job":
+        return [(0, int(text[1:])) if text[1:].isdecimal() else (1, text) for text in map(str, field.values)]
+    if field.is_number:
+        return [None if value is None else _key(_number(value)) for value in field.values]
+    return list(map(_key, field.values))
+
+
+def _number(value: Any) -> Any:
+    """A number that may be the text of a parameter."""
+    return Decimal(value) if isinstance(value, str) else value
+
+
+def _key(value: Any) -> Ranked:
+    if isinstance(value, str):
+        return 1, value
+    if (
+        isinstance(value, int | float | Decimal) and value == value
+    ):  # not NaN, which is neither more nor less than others
+        return 0, value
+    return None
+
+
+def _chosen(fields: Sequence[Field], word: str, group: str) -> tuple[Field, bool]:
+    """The column that `--sort` names, and whether the order is descending. Raises `UsageError`."""
+    known = {each.name: each for each in fields}
+    if word in known:
+        return known[word], False
+    if word.startswith("-") and word[1:] in known:
+        return known[word[1:]], True
+    listed = ", ".join(map(clean, list(known)[:KNOWN_LISTED]))
+    more = f" and {len(known) - KNOWN_LISTED} more, which `--csv` prints" if len(known) > KNOWN_LISTED else ""
+    raise UsageError(f"--sort {word!r}: the results of {group} have no such field. The fields are {listed}{more}")
+
+
+def _print_table(fields: Sequence[Field], sort: str | None) -> None:
+    """Print as many columns as fit, none of them with a shortened number; and the names of the others."""
+    columns = [Column(clean(each.title), right=each.is_number, yields=each.yields) for each in fields]
+    cells = [list(map(_writer(each), each.values)) for each in fields]
+    kept = _fitting(fields, least_widths(columns, cells), sort)
+    say(table([columns[at] for at in kept], zip(*(cells[at] for at in kept), strict=True)))
+    left_out = [each.name for at, each in enumerate(fields) if at not in kept]
+    if left_out:
+        more = f" and {len(left_out) - LISTED} more" if len(left_out) > LISTED else ""
+        print(
+            f"not shown in {terminal_width()} columns: {', '.join(map(clean, left_out[:LISTED]))}{more}; "
+            "`--csv` prints all of them, and `--sort FIELD` shows its field",
+            file=sys.stderr,
+        )
+
+
+def _fitting(fields: Sequence[Field], least: Sequence[int], sort: str | None) -> list[int]:
+    """The columns that fit beside each other: job, outcome, duration and the sorted one first, then the others."""
+    kept = {at for at, each in enumerate(fields) if each.name in (*RESERVED, sort)}
+    for at in range(len(fields)):
+        if room([least[each] for each in kept | {at}]) <= terminal_width():
+            kept.add(at)
+    return sorted(kept)
+
+
+def _print_csv(fields: Sequence[Field]) -> None:
+    """Print CSV: full numbers, seconds, nothing where a value is not known."""
+    import csv  # only this output needs it
+
+    writer = csv.writer(sys.stdout, lineterminator="\r\n")
+    writer.writerow([_exact("duration_s" if each.name == "duration" else each.name) for each in fields])
+    writer.writerows(zip(*(map(_exact, each.values) for each in fields), strict=True))
+
+
+def _exact(value: Any) -> Any:
+    """A value as CSV has it; control characters reach files and pipes, but no terminal."""
+    if isinstance(value, str):
+        if value.isprintable():
+            return value
+        return clean(value) if sys.stdout.isatty() else value.encode("utf-8", "backslashreplace").decode()
+    return value if value is None or _is_number(value) else compact(value)
+
+
+def _writer(field: Field) -> Callable[[Any], str]:
+    """What makes cells of the values of a column."""
+    return _length if field.name == "duration" else _cell
+
+
+def _length(seconds: float | None) -> str:
+    return "-" if seconds is None else duration(seconds)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if value is None:
+        return "-"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value) if abs(value) < 10**EXACT_DIGITS else f"{Decimal(value):.6g}"
+    return compact(value)
+
+
+def _seconds(row: Mapping[str, Any]) -> float | None:
+    """The time from start to end of a job that has ended."""
+    if row["state"] not in ENDED or row["started_at"] is None or row["ended_at"] is None:
+        return None
+    return max(float(row["ended_at"]) - float(row["started_at"]), 0.0)
+
+
+def _union(objects: Iterator[Mapping[str, Any]] | Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names of all objects, in the order of their first appearance."""
+    return list(dict.fromkeys(name for each in objects for name in each))
+
+
+def _renamed(names: Sequence[str], prefix: str, taken: Sequence[str]) -> dict[str, str]:
+    """A name for each that is not taken: its own, or that with the prefix."""
+    used = {*taken, *names}
+    made = {}
+    for name in names:
+        shown = name
+        while shown in taken or (shown != name and shown in used):
+            shown = prefix + shown
+        used.add(shown)
+        made[name] = shown
+    return made
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, str | int | float)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
