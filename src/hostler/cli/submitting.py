@@ -332,7 +332,7 @@ def submit_group(
     `lists_ids`: the ids of the jobs are printed on standard output instead, one a line.
     """
     ready = _ready(specs, state_dir, yes=yes, strict=strict)
-    made = ready.client.submit_group(group._asdict(), ready.specs, strict=strict)  # type: ignore[attr-defined]
+    made = ready.client.submit_group(group._asdict(), ready.specs, strict=strict)
     sent = SentGroup(made.group, made.ids, made.known)
     _print_about(ready, made.gpu_by_default, made.notes, made.with_earlier_files)
     print(_group_words(sent), file=sys.stderr)
@@ -403,7 +403,7 @@ def _waited(asked: Client, sent: SentGroup, *, by_job: bool) -> int:
     """Wait until the jobs of a group have ended; returns the exit status. `by_job`: print a line for each of them."""
     if by_job:
         return _followed(asked, sent.ids, follow=False)
-    from hostler.cli.waiting import wait_for_groups  # type: ignore[attr-defined]
+    from hostler.cli.waiting import wait_for_groups
 
     status: int = wait_for_groups(asked, asked.named(sent.known) if sent.known else (), [sent.view], timeout_s=None)
     return status
