@@ -195,7 +195,8 @@ def test_submit_in_place_names_the_working_folder(
 def test_a_file_of_jobs(served: Window, hostler: Hostler, tmp_path: Path) -> None:
     file = tmp_path / "jobs.json"
     file.write_text(json.dumps([{"name": "a", "argv": ["true"]}, {"name": "b", "argv": ["true"], "after": ["a"]}]))
-    assert hostler("submit", "--jobs-file", str(file), "--json").json == {"ids": ["j1", "j2"]}
+    made = hostler("submit", "--jobs-file", str(file), "--json").json
+    assert (made["ids"], made["group"]["id"]) == (["j1", "j2"], "g1")
     assert hostler("submit", "--jobs-file", str(file)).out == "j1\nj2\n"
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from hostler.cli import notes, snapshotting, submitting, waiting
+from hostler.cli import notes, snapshotting, submission, submitting, waiting
 from hostler.client.calls import Submitted
 from hostler.snapshots import folder as folders
 from tests.cli.conftest import Hostler
@@ -74,7 +74,8 @@ class FakeClient:
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     """The controller that commands find; the working folder has a program."""
     made = FakeClient()
-    monkeypatch.setattr(submitting, "client", lambda state_dir: made)
+    for module in (submission, submitting):
+        monkeypatch.setattr(module, "client", lambda state_dir: made)
     monkeypatch.setenv("HOSTLER_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.delenv("HOSTLER_URL", raising=False)
     (tmp_path / "here").mkdir()

@@ -299,8 +299,10 @@ def test_keys_make_a_group_grow_and_its_jobs_stay_where_they_are() -> None:
     more = submit(driver, *old, script("train 2", key="exp n=2"))
     assert (more, view(driver, more).first, view(driver, more).size) == ("g2", "j3", 1)
     assert driver.answers[0][1:] == (("j1", "j2", "j3"), ("j1", "j2"))
-    with pytest.raises(Conflict, match="not as one group"):
-        submit(driver, *old, script("train 2", key="exp n=2"))
+    assert submit(driver, *old, script("train 2", key="exp n=2")) == "g2", "the newest"
+    driver.submit(script("alone", key="alone"))
+    driver.tell(SubmitGroup(spec=GroupSpec(name="a grid"), jobs=(script("alone", key="alone"),)))
+    assert driver.answers[0] == (None, ("j4",), ("j4",))
 
 
 def test_sweep_in_a_group_counts_as_a_job_of_it() -> None:

@@ -246,6 +246,7 @@ class CuttingProxy:
 
     def close(self) -> None:
         """End it; connections that are open end with their peers."""
+        self._listener.shutdown(socket.SHUT_RDWR)  # the thread that accepts is woken by nothing else
         self._listener.close()
 
     def _serve(self) -> None:

@@ -1,4 +1,4 @@
-"""Giving scripts to the controller."""
+"""`submit`: commands, groups and files of jobs from its options."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from hostler.cli.common import Json, StateDir, client, directory, is_here
+from hostler.cli.common import Json, StateDir, client
 from hostler.cli.constraints import ExcludeGpuModel, ExcludeNode, GpuModel, Label, Node, Provider, constraints
-from hostler.cli.environment import variables, with_shells
+from hostler.cli.environment import variables
 from hostler.cli.git_source import checkout
 from hostler.cli.grids import (
     LINES_BYTES_MAX,
@@ -26,15 +26,12 @@ from hostler.cli.grids import (
     line_axis,
     repeat_axis,
 )
-from hostler.cli.notes import file_notes, print_notes
-from hostler.cli.pythons import print_environments
-from hostler.cli.show import say_json
-from hostler.cli.snapshotting import Sent, print_sent, with_snapshots
+from hostler.cli.submission import Group, followed, submit_group, submit_specs, waited
 from hostler.cli.words import assignments, whole
 from hostler.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from hostler.client import Client, View
+    pass
 
 commands = typer.Typer()
 
@@ -45,7 +42,10 @@ STDIN = "-"
 Key = Annotated[str | None, typer.Option(help="Idempotency key: submitting it again is the same job.")]
 After = Annotated[
     list[str] | None,
-    typer.Option(metavar="JOB", help="Id, key or unique name of a job that must be done first; repeat for several."),
+    typer.Option(
+        metavar="JOB",
+        help="Job (id, key, unique name) or group that must be done first; repeat for several.",
+    ),
 ]
 Priority = Annotated[int, typer.Option(help="Higher goes first.")]
 Cwd = Annotated[
@@ -149,35 +149,6 @@ MaxRunning = Annotated[
 MaxFailures = Annotated[
     int | None, typer.Option(metavar="N", min=0, help="Cancel the rest of the group when more than N jobs failed.")
 ]
-
-
-class Group(NamedTuple):
-    """A group that is to be submitted."""
-
-    name: str
-    max_running: int | None
-    max_failures: int | None
-
-
-class SentGroup(NamedTuple):
-    """A group that was submitted."""
-
-    view: View
-    ids: Sequence[str]
-    known: Sequence[str]
-    """The jobs of it that were submitted before under their keys."""
-
-
-class _Ready(NamedTuple):
-    """Specs whose files have been sent."""
-
-    client: Client
-    specs: Sequence[Mapping[str, Any]]
-    sent: Sequence[Sent]
-    missing: Sequence[str]
-    """Notes on programs and scripts that are missing here."""
-    programs: Mapping[str, str]
-    """Those that this shell finds on the controller's machine, by name."""
 
 
 @commands.command(context_settings={"allow_interspersed_args": False})
@@ -293,120 +264,8 @@ def submit(
     if not (wait or follow):
         return 0
     if group is None:
-        return _followed(client(state_dir), ids, follow=follow)
-    return _waited(client(state_dir), sent, by_job=lists_ids)
-
-
-def submit_specs(
-    specs: Sequence[Mapping[str, Any]],
-    as_json: bool,
-    state_dir: Path | None,
-    *,
-    yes: bool = False,
-    strict: bool = False,
-) -> Sequence[str]:
-    """Send the files of specs, submit them, all or none, and print their ids and the notes on them."""
-    ready = _ready(specs, state_dir, yes=yes, strict=strict)
-    ids = ready.client.submit(ready.specs, strict=strict)
-    _print_about(ready, ids.gpu_by_default, ids.notes, ids.with_earlier_files)
-    if as_json:
-        say_json({"ids": ids})
-        return ids
-    for each in ids:
-        print(each, flush=True)
-    return ids
-
-
-def submit_group(
-    specs: Sequence[Mapping[str, Any]],
-    group: Group,
-    as_json: bool,
-    state_dir: Path | None,
-    *,
-    yes: bool = False,
-    strict: bool = False,
-    lists_ids: bool = False,
-) -> SentGroup:
-    """Send the files of specs, submit them as one group, all or none, and print its id and the notes on its jobs.
-
-    `lists_ids`: the ids of the jobs are printed on standard output instead, one a line.
-    """
-    ready = _ready(specs, state_dir, yes=yes, strict=strict)
-    made = ready.client.submit_group(group._asdict(), ready.specs, strict=strict)
-    sent = SentGroup(made.group, made.ids, made.known)
-    _print_about(ready, made.gpu_by_default, made.notes, made.with_earlier_files)
-    print(_group_words(sent), file=sys.stderr)
-    if as_json:
-        say_json({"group": sent.view, "ids": sent.ids})
-        return sent
-    for each in sent.ids if lists_ids else (sent.view["id"],):
-        print(each, flush=True)
-    return sent
-
-
-def _ready(specs: Sequence[Mapping[str, Any]], state_dir: Path | None, *, yes: bool, strict: bool) -> _Ready:
-    """Send the files of specs."""
-    here = is_here(state_dir)
-    missing = file_notes(specs, strict=strict, here=here)
-    programs: dict[str, str] = {}
-    if here:
-        specs, programs = with_shells(specs)
-    asked = client(state_dir)
-    ready, sent = with_snapshots(asked, specs, directory(state_dir), yes=yes)
-    return _Ready(asked, ready, sent, missing, programs)
-
-
-def _print_about(
-    ready: _Ready, gpu_by_default: int, notes: Sequence[Mapping[str, Any]], with_earlier_files: Sequence[str]
-) -> None:
-    """Print, on standard error, what submitted jobs run with and start from, and the notes on them."""
-    print_environments(ready.client, ready.specs, ready.programs)
-    print_sent(ready.sent)
-    if gpu_by_default:
-        print(_gpu_words(gpu_by_default, len(ready.specs)), file=sys.stderr)
-    print_notes(ready.missing, notes, with_earlier_files)
-
-
-def _group_words(sent: SentGroup) -> str:
-    """The size of a group, and how many of its jobs are new."""
-    known = set(sent.known)
-    fresh = [each for each in sent.ids if each not in known]
-    span = "".join([f", {fresh[0]}" if fresh else "", f" to {fresh[-1]}" if len(fresh) > 1 else ""])
-    if not known:
-        return f"{sent.view['id']}: {_jobs(len(fresh))}{span}"
-    before = "was submitted before under its key" if len(known) == 1 else "were submitted before under their keys"
-    return f"{sent.view['id']}: {_jobs(len(fresh), 'new ')}{span}; {len(known)} {before}"
-
-
-def _jobs(count: int, kind: str = "") -> str:
-    return f"{count or 'no'} {kind}job{'' if count == 1 else 's'}"
-
-
-def _gpu_words(count: int, jobs: int) -> str:
-    """That jobs wait for a GPU, and how to have it otherwise."""
-    some = "" if count == jobs else f" for {count} of {jobs} jobs"
-    return f"device → gpu{some} (none is stated and the fleet has GPUs; --device any or cpu takes CPU slots)"
-
-
-def _followed(asked: Client, ids: Sequence[str], *, follow: bool) -> int:
-    """Wait for jobs, or print the output of the only one, until they have ended; returns the exit status."""
-    if follow:
-        from hostler.cli.logs import follow_job
-
-        return follow_job(asked, ids[0])
-    from hostler.cli.waiting import wait_for
-
-    return wait_for(asked, asked.named(ids))
-
-
-def _waited(asked: Client, sent: SentGroup, *, by_job: bool) -> int:
-    """Wait until the jobs of a group have ended; returns the exit status. `by_job`: print a line for each of them."""
-    if by_job:
-        return _followed(asked, sent.ids, follow=False)
-    from hostler.cli.waiting import wait_for_groups
-
-    status: int = wait_for_groups(asked, asked.named(sent.known) if sent.known else (), [sent.view], timeout_s=None)
-    return status
+        return followed(client(state_dir), ids, follow=follow)
+    return waited(client(state_dir), sent, by_job=lists_ids)
 
 
 def attempts(words: Sequence[str] | None) -> dict[str, int]:

@@ -116,8 +116,8 @@ class Submitted(tuple[str, ...]):
 class SubmittedGroup(NamedTuple):
     """A submitted job group (`shapes.SubmittedGroup`)."""
 
-    group: Mapping[str, Any]
-    """The group (`shapes.GroupView`)."""
+    group: Mapping[str, Any] | None
+    """The group (`shapes.GroupView`); `None` where all jobs were known by their keys and are in no group."""
     ids: Sequence[str]
     """Its jobs, and those that were known, in the order of their specs."""
     known: Sequence[str]

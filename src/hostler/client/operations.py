@@ -116,8 +116,8 @@ class Operations:
     ) -> Answer[SubmittedGroup]:
         """Submit jobs (`shapes.JobSpecInput`) as a group (`shapes.GroupSpecInput`), all or none.
 
-        Jobs that are known by their keys stay in their groups; where all are known, the answer is the group that they
-        are in. `key` and `strict` as of `submit`.
+        Jobs that are known by their keys stay in their groups; where all are known, the answer is the newest group that
+        one of them is in. `key` and `strict` as of `submit`.
         """
         body = {"group": dict(group), "jobs": list(specs)}
         told = yield from write("POST", "/groups", body, key, strict="true" if strict else None)

@@ -1768,7 +1768,7 @@ class Submitted(TypedDict):
 class SubmittedGroup(TypedDict):
     """A submitted group, and the ids of its jobs in the order of their specs."""
 
-    group: GroupView
+    group: GroupView | None
     ids: list[str]
     known: list[str]
     notes: list[SubmitNote]

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from hostler.core.index import Index
 from hostler.core.state import Job, JobGroup, State
 from hostler.model.codec import record_fault
-from hostler.model.errors import Conflict, IllegalTransition, NotFound, SpecError
+from hostler.model.errors import IllegalTransition, NotFound, SpecError
 from hostler.model.events import Event, JobSubmitted
 from hostler.model.groups import JOBS_MAX, GroupResult, GroupSubmitted, GroupView, SubmitGroup
 from hostler.model.work import JobState
@@ -39,19 +39,10 @@ def expect_valid(given: SubmitGroup) -> None:
         raise SpecError(f"group {given.spec.name!r} has {len(given.jobs)} jobs, at most {JOBS_MAX} may be in one group")
 
 
-def known_group(state: State, ids: Sequence[str]) -> str:
-    """The group of jobs that are all known by their keys. Raises `Conflict` where they are in no group or in several.
-
-    A job that has left the state is passed over: its group is that of the others.
-    """
-    found = {state.jobs[name].group for name in ids if name in state.jobs}
-    group = next(iter(found)) if len(found) == 1 else None
-    if group is None:
-        raise Conflict(
-            "all of these jobs were submitted before under their keys, and not as one group; "
-            "`hostler wait` and `hostler jobs` take their ids, or give them other keys"
-        )
-    return group
+def newest_of(state: State, ids: Sequence[str]) -> str | None:
+    """The newest group that one of these jobs is in; `None` where they are in no group, or have left the state."""
+    found = {name for each in ids if each in state.jobs and (name := state.jobs[each].group) is not None}
+    return max(found, key=lambda name: state.groups[name].number, default=None)
 
 
 def submitted(state: State, given: SubmitGroup, fresh: Sequence[JobSubmitted]) -> GroupSubmitted:

@@ -19,8 +19,8 @@ from hostler.model.events import Event
 from hostler.model.work import FailureClass, JobState, StagePayload
 
 Emit: TypeAlias = Callable[[Event], None]
-GroupAnswer: TypeAlias = tuple[str, Sequence[str], Sequence[str]]
-"""The id of a submitted group, the ids of its jobs, and those of them that were known by their keys."""
+GroupAnswer: TypeAlias = tuple[str | None, Sequence[str], Sequence[str]]
+"""The id of a group (`None`: all jobs were known, and are in no group), the ids of its jobs, and of those known."""
 Take: TypeAlias = Callable[[State, Index, Any, Emit], Any]
 
 
@@ -36,7 +36,7 @@ def _submit_group(state: State, index: Index, given: inputs.SubmitGroup, emit: E
     groups.expect_valid(given)
     ids, fresh = admit(state, given.jobs)
     if not fresh:
-        return groups.known_group(state, ids), ids, ids
+        return groups.newest_of(state, ids), ids, ids
     if given.strict:
         notes.expect_none(state, index, fresh)
     made = groups.submitted(state, given, fresh)

@@ -33,7 +33,7 @@ class SubmitGroup:
 
     The answer is the id of the group, the ids of the jobs, and the ids of those jobs that were known.
     Jobs that are known by their keys stay in the groups they are in. Where all are known, no group is made, and the
-    answer is the group that they are in.
+    answer is the newest group that one of them is in.
     """
 
     spec: GroupSpec

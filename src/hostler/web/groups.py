@@ -49,7 +49,8 @@ class RetryGroupBody:
 class SubmittedGroup:
     """A submitted group, and the ids of its jobs in the order of their specs."""
 
-    group: GroupView
+    group: GroupView | None
+    """`None` where all jobs were known by their keys and are in no group."""
     ids: tuple[str, ...]
     known: tuple[str, ...] = ()
     """Those that were known by their keys, and stay in the groups they were in."""
@@ -77,13 +78,14 @@ async def submit_group(
 ) -> Response:
     """Submit jobs as a group: all of them or, if one cannot be, none.
 
-    Jobs that are known by their keys stay in their groups; where all are known, the answer is the group they are in.
+    Jobs that are known by their keys stay in their groups; where all are known, the answer is the newest group that one
+    of them is in.
     """
     given = load(GroupBody, await read_body(request))
     await expect_snapshots(desk, given.jobs)
     name, ids, known = await tell(request, SubmitGroup(spec=given.group, jobs=given.jobs, strict=strict))
     made = SubmittedGroup(
-        group=desk.group(name),
+        group=None if name is None else desk.group(name),
         ids=tuple(ids),
         known=tuple(known),
         notes=tuple(desk.notes(ids)),

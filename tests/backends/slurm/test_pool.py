@@ -952,7 +952,7 @@ async def test_remembered_after_it_has_run_unheard_and_is_forgotten_by_the_clust
 
 async def test_remembered_while_nobody_can_say_whether_it_was_submitted(tmp_path: Path) -> None:
     it = Stage(tmp_path, terms())
-    it.table.fails["squeue"] = [SlurmDown("slurmctld is down", unknown=True)]
+    it.table.fails["squeue"] = [SlurmDown("slurmctld is down", unknown=True)] * 10_000  # as often as it is asked
     it.pool.remember([from_journal("t", "j1.1", job=None)])
     with pytest.raises(LinkLost, match="what was submitted"):
         await _watch(it.pool)
