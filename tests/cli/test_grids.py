@@ -248,6 +248,11 @@ REFUSED: Sequence[tuple[Callable[[], object], str]] = [
         "name, or write {{bz}} for the text {bz}",
     ),
     (
+        lambda: jobs_of(template("bs=1,2", "--", "p", "{lr}"), grid_axes(["lr=1"])),
+        "the command begins with 'bs=1,2', which is not a program. Write --grid bs=1,2 for another parameter, or --env "
+        "bs=1,2 for an environment variable",
+    ),
+    (
         lambda: jobs_of(template("p", "{lr}", A="{x}"), grid_axes(["lr=1"])),
         "--env A has the placeholder {x}, which is not a parameter of the group: it has {lr}. Correct the name, or "
         "write {{x}} for the text {x}",

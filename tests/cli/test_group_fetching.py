@@ -41,6 +41,18 @@ def test_fetch_of_a_group_copies_to_folders_named_by_parameters(
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("name", "folder"), [("g1", "g2"), ("g1", "j1"), ("j1", "j2")])
+def test_fetch_refuses_the_id_of_another_as_its_folder(
+    grid: FakeController, hostler: Hostler, tmp_path: Path, name: str, folder: str
+) -> None:
+    said = hostler("fetch", name, folder)
+    assert (said.status, said.out) == (2, "")
+    assert f"DIR is '{folder}', the id of another job or group" in said.err
+    assert f"Run `hostler fetch {folder}` for its files" in said.err
+    assert not (tmp_path / folder).exists()
+    assert hostler("fetch", name, name).status == 0
+
+
 def test_fetch_of_a_group_again_copies_what_is_missing(grid: FakeController, hostler: Hostler, tmp_path: Path) -> None:
     hostler("fetch", "g1", "runs")
     grid.jobs_by_id["j4"]["state"] = "done"

@@ -77,6 +77,14 @@ def test_json_has_the_rows_of_the_controller(grid: FakeController, hostler: Host
     assert hostler("results", "g1", "--json").json == list(grid.group_results("g1"))
 
 
+def test_results_of_several_groups_are_one_table(grid: FakeController, hostler: Hostler) -> None:
+    grid.add(group="g2", lr="0.5", result={"accuracy": 0.5})
+    said = hostler("results", "g1", "g2", "g1", "--sort", "-accuracy")
+    assert (said.status, said.err) == (0, "4 of 5 jobs have ended\n")
+    assert ids(said.out) == ["j2", "j5", "j1", "j3", "j4"]
+    assert [row["job"] for row in hostler("results", "g2", "g1", "--json").json] == ["j5", "j1", "j2", "j3", "j4"]
+
+
 def test_results_that_are_not_objects_have_a_column(fake: FakeController, hostler: Hostler) -> None:
     fake.add(result=0.5)
     fake.add(result=[1, 2])
@@ -99,6 +107,8 @@ def test_fields_of_one_name_are_told_apart() -> None:
     ("words", "message"),
     [
         (["g1", "--sort", "los"], "--sort 'los': the results of g1 have no such field. The fields are job, lr, bs, "),
+        (["g1", "g1", "--sort", "los"], "--sort 'los': the results of g1 have no such field. "),
+        (["g1", "j1"], "'j1' is not the id of a job group"),
         (["g1", "--csv", "--json"], "--csv and --json exclude each other; give one of them"),
         (["g1", "--descending"], "--descending orders by the field of --sort; give that, too"),
         (["j1"], "'j1' is not the id of a job group: such an id is g and a number, as in g1. `hostler job j1` prints"),

@@ -14,7 +14,7 @@ import typer
 
 from hostler.cli.common import Json, StateDir, client
 from hostler.cli.errors import print_error, status_of
-from hostler.cli.folders import folders_of
+from hostler.cli.folders import JOB, folders_of
 from hostler.cli.groups import ENDED, JobOrGroup, counted, is_group
 from hostler.cli.show import Column, clean, file_size, plural, say, say_json, table
 from hostler.model.errors import Conflict, HostlerError, LinkError, UsageError
@@ -68,6 +68,7 @@ def fetch(
     """
     if only_list and (directory is not None or force):
         raise UsageError("--list copies nothing; leave out DIR and --force")
+    _expect_folder(name, directory)
     if only_list:
         return _list_group(client(state_dir), name, as_json) if is_group(name) else _list(name, as_json, state_dir)
     if is_group(name):
@@ -78,6 +79,16 @@ def fetch(
         return 0
     print(_summary(rows))
     return 0
+
+
+def _expect_folder(name: str, directory: Path | None) -> None:
+    """Raise `UsageError` where DIR is the id of another job or group, whose folder would get the files of this one."""
+    word = str(directory)
+    if directory is not None and word != name and (is_group(word) or JOB.fullmatch(word)):
+        raise UsageError(
+            f"DIR is {word!r}, the id of another job or group, and one is fetched at a time. Run `hostler fetch "
+            f"{word}` for its files, or give a folder of another name for those of {name}"
+        )
 
 
 def _list(name: str, as_json: bool, state_dir: Path | None) -> int:

@@ -144,6 +144,7 @@ def substituted(text: str, parameters: Mapping[str, str]) -> str:
 
 def jobs_of(template: Template, axes: Sequence[Axis]) -> list[GroupJob]:
     """The jobs of a group. Raises `UsageError` where placeholders and parameters do not match."""
+    _expect_program(template.argv[0])
     _expect_placeholders(template, axes)
     for axis in axes:
         if VARIABLES.get(axis.name) in template.env:
@@ -223,6 +224,15 @@ def _expect_distinct(axis: Axis, remedy: str) -> None:
         if value in seen:
             raise UsageError(f"{axis.option}: {axis.name} has the value {value} twice. {remedy}")
         seen.add(value)
+
+
+def _expect_program(word: str) -> None:
+    """Raise `UsageError` for `bs=16,32` behind another --grid, which takes one word."""
+    if names_in([word]):
+        raise UsageError(
+            f"the command begins with {word!r}, which is not a program. Write --grid {shlex.quote(word)} for another "
+            f"parameter, or --env {shlex.quote(word)} for an environment variable"
+        )
 
 
 def _expect_placeholders(template: Template, axes: Sequence[Axis]) -> None:

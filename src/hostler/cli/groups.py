@@ -33,7 +33,7 @@ JobsOrGroups = Annotated[
         metavar="ID", help="Ids, keys or unique names of jobs; ids of job groups (g1).", autocompletion=complete_job
     ),
 ]
-GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Id of a job group (g1).")]
+GroupNames = Annotated[list[str], typer.Argument(metavar="GROUP", help="Ids of job groups (g1).")]
 
 
 class Named(NamedTuple):

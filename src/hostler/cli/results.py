@@ -1,4 +1,4 @@
-"""`results`: parameters, outcomes, durations and result fields of the jobs of a group, as a table, CSV or JSON.
+"""`results`: parameters, outcomes, durations and result fields of the jobs of groups, as a table, CSV or JSON.
 
 The rows (`GroupRow`) are turned into columns once; sorting, the table and CSV work on those.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 import typer
 
 from hostler.cli.common import Json, StateDir, client
-from hostler.cli.groups import ENDED, GroupName, expect_group
+from hostler.cli.groups import ENDED, GroupNames, expect_group
 from hostler.cli.show import Column, clean, compact, least_widths, plural, room, say, say_json, table, terminal_width
 from hostler.model.errors import UsageError
 from hostler.model.units import duration
@@ -52,7 +52,7 @@ class Field(NamedTuple):
 
 @commands.command()
 def results(
-    name: GroupName,
+    names: GroupNames,
     sort: Annotated[
         str | None,
         typer.Option(
@@ -65,7 +65,7 @@ def results(
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
-    """Compare the jobs of a group: parameters, outcome, duration and the fields of each result JSON.
+    """Compare the jobs of groups: parameters, outcome, duration and the fields of each result JSON.
 
     The table has a column for each number, text and truth value at the top level of the results. Numbers are rounded
     to six digits there; --csv prints them exactly and --json has nested values, too. Jobs without the field that is
@@ -74,18 +74,19 @@ def results(
     \b
     Example:
       hostler results g1 --sort -accuracy
-      hostler results g1 --csv > runs.csv
+      hostler results g1 g2 --csv > runs.csv
     """
     if as_csv and as_json:
         raise UsageError("--csv and --json exclude each other; give one of them")
     if descending and sort is None:
         raise UsageError("--descending orders by the field of --sort; give that, too")
-    expect_group(name, f"`hostler job {name}` prints the result of a job")
-    rows: Sequence[View] = list(client(state_dir).group_results(name))
+    groups = [expect_group(word, f"`hostler job {word}` prints the result of a job") for word in dict.fromkeys(names)]
+    asked = client(state_dir)
+    rows: Sequence[View] = [row for group in groups for row in asked.group_results(group)]
     fields = fields_of(rows) if sort is not None or not as_json else []
     order: Sequence[int] = range(len(rows))
     if sort is not None:
-        chosen, is_descending = _chosen(fields, sort, name)
+        chosen, is_descending = _chosen(fields, sort, " and ".join(groups))
         order = ordered(chosen, descending=is_descending or descending)
         fields = [each._replace(values=[each.values[at] for at in order]) for each in fields]
         sort = chosen.name
@@ -162,7 +163,7 @@ def _key(value: Any) -> Ranked:
     return None
 
 
-def _chosen(fields: Sequence[Field], word: str, group: str) -> tuple[Field, bool]:
+def _chosen(fields: Sequence[Field], word: str, groups: str) -> tuple[Field, bool]:
     """The column that `--sort` names, and whether the order is descending. Raises `UsageError`."""
     known = {each.name: each for each in fields}
     if word in known:
@@ -171,7 +172,7 @@ def _chosen(fields: Sequence[Field], word: str, group: str) -> tuple[Field, bool
         return known[word[1:]], True
     listed = ", ".join(map(clean, list(known)[:KNOWN_LISTED]))
     more = f" and {len(known) - KNOWN_LISTED} more, which `--csv` prints" if len(known) > KNOWN_LISTED else ""
-    raise UsageError(f"--sort {word!r}: the results of {group} have no such field. The fields are {listed}{more}")
+    raise UsageError(f"--sort {word!r}: the results of {groups} have no such field. The fields are {listed}{more}")
 
 
 def _print_table(fields: Sequence[Field], sort: str | None) -> None:
