@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 from hostler.core import groups, past
 from hostler.core.explain import explain_job
 from hostler.core.orders import _inputs
+from hostler.core.views import queue_rows
 from hostler.model import inputs
 from hostler.model.commands import Launch, Stop
 from hostler.model.errors import Conflict, NotFound, SpecError
@@ -134,7 +135,9 @@ def test_limit_of_a_group_is_a_filter_that_explain_names() -> None:
     driver = fleet(2)
     submit(driver, *grid(2), max_running=1)
     told = explain_job(driver.state, driver.core.index, driver.state.jobs["j2"])
-    assert "g1 runs at most 1 job at once" in str(told)
+    assert "g1 runs at most 1 job at once, and 1 runs now" in str(told)
+    assert "one of the jobs of g1 that run now ends" in str(told)
+    assert queue_rows(driver.state, driver.core.index, 10)
 
 
 def test_limit_of_a_group_counts_attempts_whose_node_is_away() -> None:
@@ -188,7 +191,7 @@ def test_cancel_of_a_group_ends_all_that_has_not_ended() -> None:
     driver.tell(ended(attempt.id, exit_code=None, signal=15, reason="stopped"))
     assert driver.job_state("j1") is JobState.DONE
     assert [driver.state.jobs[name].why for name in ("j2", "j3")] == ["wrong data"] * 2
-    with pytest.raises(Conflict, match="have ended"):
+    with pytest.raises(Conflict, match="nothing to cancel"):
         ask(driver, CancelGroup(group=group))
     with pytest.raises(NotFound, match="g9"):
         ask(driver, CancelGroup(group="g9"))
@@ -238,6 +241,9 @@ def test_job_after_a_group_starts_when_all_of_its_jobs_are_done() -> None:
     group = submit(driver, *grid(2))
     (after,) = driver.submit(script("sum", after=(group,)))
     assert driver.state.jobs[after].after == (group,), "one dependency, however many jobs"
+    told = str(explain_job(driver.state, driver.core.index, driver.state.jobs[after]))
+    assert "it comes after g1, not done yet" in told
+    assert "g1 is done (0 of 2 jobs now)" in told
     end(driver, "j1", result={"loss": 1})
     assert driver.job_state(after) is JobState.PENDING
     end(driver, "j2", result={"loss": 2})

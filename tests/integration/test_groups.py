@@ -163,14 +163,14 @@ def test_cancel_of_a_group_ends_all_of_it(typed: Hostler, two_nodes: Fleet, tmp_
     until(lambda: two_nodes.client.group(group)["jobs"]["cancelled"] == 6, "the end of all")
     assert {row["why"] for row in two_nodes.client.group_results(group)} == {"wrong data"}
     again = typed("cancel", group)
-    assert (again.status, "have ended" in again.err) == (1, True), again.err
+    assert (again.status, "nothing to cancel" in again.err) == (1, True), again.err
 
 
 def test_larger_grid_under_the_same_key_adds_what_is_new(typed: Hostler, two_nodes: Fleet) -> None:
     words = ("--key", "exp", "--grid")
     first = group_of(typed("submit", *words, "lr=1,2", "--", "echo", "{lr}"))
     again = typed("submit", *words, "lr=1,2", "--", "echo", "{lr}")
-    assert (group_of(again), "2 were submitted before" in again.err) == (first, True)
+    assert (group_of(again), f"2 were submitted before under their keys, in {first}" in again.err) == (first, True)
     more = typed("submit", *words, "lr=1,2,3", "--", "echo", "{lr}")
     assert group_of(more) != first
     assert two_nodes.client.group(group_of(more))["size"] == 1
@@ -188,6 +188,11 @@ def test_jobs_are_listed_by_group_node_and_name(typed: Hostler, two_nodes: Fleet
     for node in ("a", "b"):
         listed = json.loads(typed("jobs", "--node", node, "--group", group, "--json").out)
         assert [row["id"] for row in listed] == [job for job, at in by_node.items() if at == node]
+    listed = typed("results").out.splitlines()
+    assert listed[0].split() == ["GROUP", "JOBS", "DONE", "FAILED", "CANCELLED", "RUNNING", "PENDING", "AGE", "NAME"]
+    (row,) = [row.split() for row in listed if row.split()[0] == group]
+    assert row[:4] == [group, "3", "3", "0"]
+    assert "hostler jobs --group g1" in typed("job", "g1").err
     lost = typed("jobs", "--group", "g999")
     assert (lost.status, "g999" in lost.err) == (2, True)
 

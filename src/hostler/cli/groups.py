@@ -33,7 +33,10 @@ JobsOrGroups = Annotated[
         metavar="ID", help="Ids, keys or unique names of jobs; ids of job groups (g1).", autocompletion=complete_job
     ),
 ]
-GroupNames = Annotated[list[str], typer.Argument(metavar="GROUP", help="Ids of job groups (g1).")]
+GroupNames = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[GROUP]...", help="Ids of job groups (g1); none: the groups are listed."),
+]
 
 
 class Named(NamedTuple):

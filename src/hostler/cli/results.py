@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
@@ -15,15 +16,33 @@ import typer
 
 from hostler.cli.common import Json, StateDir, client
 from hostler.cli.groups import ENDED, GroupNames, expect_group
-from hostler.cli.show import Column, clean, compact, least_widths, plural, room, say, say_json, table, terminal_width
+from hostler.cli.show import (
+    Column,
+    age,
+    clean,
+    compact,
+    least_widths,
+    plural,
+    room,
+    say,
+    say_json,
+    table,
+    terminal_width,
+)
 from hostler.model.errors import UsageError
 from hostler.model.units import duration
 
 if TYPE_CHECKING:
-    from hostler.client import View
+    from hostler.client import Client, View
 
 commands = typer.Typer()
 
+GROUPS_SHOWN = 50
+GROUP_COLUMNS = (
+    Column("GROUP"),
+    *(Column(title, right=True) for title in ("JOBS", "DONE", "FAILED", "CANCELLED", "RUNNING", "PENDING", "AGE")),
+    Column("NAME", yields=True),
+)
 LISTED = 5
 KNOWN_LISTED = 40
 EXACT_DIGITS = 20
@@ -52,7 +71,7 @@ class Field(NamedTuple):
 
 @commands.command()
 def results(
-    names: GroupNames,
+    names: GroupNames = None,
     sort: Annotated[
         str | None,
         typer.Option(
@@ -67,6 +86,8 @@ def results(
 ) -> None:
     """Compare the jobs of groups: parameters, outcome, duration and the fields of each result JSON.
 
+    Without a group, the job groups are listed.
+
     The table has a column for each number, text and truth value at the top level of the results. Numbers are rounded
     to six digits there; --csv prints them exactly and --json has nested values, too. Jobs without the field that is
     sorted by come last.
@@ -80,6 +101,11 @@ def results(
         raise UsageError("--csv and --json exclude each other; give one of them")
     if descending and sort is None:
         raise UsageError("--descending orders by the field of --sort; give that, too")
+    if not names:
+        if as_csv or sort is not None:
+            raise UsageError("--csv and --sort are for the jobs of groups; name a group, as `hostler results g1`")
+        _list_groups(client(state_dir), as_json)
+        return
     groups = [expect_group(word, f"`hostler job {word}` prints the result of a job") for word in dict.fromkeys(names)]
     asked = client(state_dir)
     rows: Sequence[View] = [row for group in groups for row in asked.group_results(group)]
@@ -99,6 +125,23 @@ def results(
     ended = sum(row["state"] in ENDED for row in rows)
     if ended < len(rows):
         print(f"{ended} of {plural(len(rows), 'job')} {'has' if ended == 1 else 'have'} ended", file=sys.stderr)
+
+
+def _list_groups(asked: Client, as_json: bool) -> None:
+    """Print the newest groups, oldest first."""
+    found = asked.groups(limit=None)
+    if as_json:
+        say_json(found)
+        return
+    now, shown = time.time(), found[-GROUPS_SHOWN:]
+    say(table(GROUP_COLUMNS, [_group_row(group, now) for group in shown]) if shown else ["no job groups"])
+    if len(shown) < len(found):
+        print(f"and {len(found) - len(shown)} older; --json has them, too", file=sys.stderr)
+
+
+def _group_row(group: View, now: float) -> Sequence[object]:
+    counts = [group["jobs"][state] for state in ("done", "failed", "cancelled", "running", "pending")]
+    return group["id"], group["size"], *counts, age(group["submitted_at"], now), group["name"]
 
 
 def fields_of(rows: Sequence[Mapping[str, Any]]) -> list[Field]:

@@ -34,6 +34,8 @@ class SentGroup(NamedTuple):
     ids: Sequence[str]
     known: Sequence[str]
     """The jobs of it that were submitted before under their keys."""
+    known_in: Sequence[str] = ()
+    """The groups that these are in."""
 
 
 class _Ready(NamedTuple):
@@ -84,7 +86,8 @@ def submit_group(
     """
     ready = _ready(specs, state_dir, yes=yes, strict=strict)
     made = ready.client.submit_group(group._asdict(), ready.specs, strict=strict)
-    sent = SentGroup(made.group, made.ids, made.known)
+    before = {str(job["group"]) for job in ready.client.named(made.known) if job["group"]} if made.known else set[str]()
+    sent = SentGroup(made.group, made.ids, made.known, sorted(before, key=lambda name: int(name[1:])))
     _print_about(ready, made.gpu_by_default, made.notes, made.with_earlier_files)
     print(_group_words(sent), file=sys.stderr)
     if as_json:
@@ -127,7 +130,8 @@ def _group_words(sent: SentGroup) -> str:
     if not known:
         return f"{begin}{_jobs(len(fresh))}{span}"
     before = "was submitted before under its key" if len(known) == 1 else "were submitted before under their keys"
-    return f"{begin}{_jobs(len(fresh), 'new ')}{span}; {len(known)} {before}"
+    groups = f", in {', '.join(sent.known_in)}" if sent.known_in else ""
+    return f"{begin}{_jobs(len(fresh), 'new ')}{span}; {len(known)} {before}{groups}"
 
 
 def _jobs(count: int, kind: str = "") -> str:

@@ -131,8 +131,8 @@ class Operations:
         )
 
     @operation
-    def groups(self, after: int = 0, limit: int = 100) -> Answer[Rows[shapes.GroupView]]:
-        """Job groups in order of submission beyond number `after`, at most `limit` of them."""
+    def groups(self, after: int = 0, limit: int | None = 100) -> Answer[Rows[shapes.GroupView]]:
+        """Job groups in order of submission beyond number `after`, at most `limit` of them; `None`: all."""
         return rows("/groups", limit, after=after)
 
     @operation

@@ -38,7 +38,7 @@ def changes_of(
 
 def _before_all(state: State, index: Index, job: Job) -> Iterator[Change]:
     for name in sorted(index.blocked.get(job.id, ()))[:LISTED]:
-        yield Change(what=f"{name} is done ({state.jobs[name].state} now)")
+        yield Change(what=f"{name} is done ({_standing(state, name)} now)")
     if job.not_before > index.now:
         yield Change(what="its rest after a failure is over", at=job.not_before)
     if index.draining:
@@ -103,6 +103,14 @@ def _by_others(state: State, index: Index, job: Job, by_gate: Mapping[str, list[
         yield Change(what=f"{kept_for} has got what is kept for it")
     if Gate.CONFIG in by_gate:
         yield Change(what=f"the training of {job.spec.serves} that runs now ends")
+    if Gate.GROUP in by_gate:
+        yield Change(what=f"one of the jobs of {job.group} that run now ends")
+
+
+def _standing(state: State, name: str) -> str:
+    """What a dependency is now: the state of a job, or how much of a group is done."""
+    group = state.groups.get(name)
+    return str(state.jobs[name].state) if group is None else f"{group.done} of {group.size} jobs"
 
 
 def _rank(job: Job, ahead: int) -> Change:

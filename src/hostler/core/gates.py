@@ -169,8 +169,8 @@ def owner_limit(index: Index, job: Job) -> Refusal | None:
 def _max_running(index: Index, job: Job) -> Refusal | None:
     if job.group is None or job.max_running is None or index.group_running[job.group] < job.max_running:
         return None
-    jobs = "1 job" if job.max_running == 1 else f"{job.max_running} jobs"
-    return Refusal(gate=Gate.GROUP, why=f"{job.group} runs at most {jobs} at once, and so many hold devices")
+    jobs, run = ("1 job", "1 runs") if job.max_running == 1 else (f"{job.max_running} jobs", f"{job.max_running} run")
+    return Refusal(gate=Gate.GROUP, why=f"{job.group} runs at most {jobs} at once, and {run} now")
 
 
 def _one_per_config(index: Index, job: Job) -> Refusal | None:

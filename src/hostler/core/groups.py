@@ -24,7 +24,7 @@ def find(state: State, name: str) -> JobGroup:
     """The group of this id. Raises `NotFound`."""
     group = state.groups.get(name)
     if group is None:
-        raise NotFound(f"there is no job group {name[:SHOWN]!r}; `hostler jobs` shows the groups of jobs with --json")
+        raise NotFound(f"there is no job group {name[:SHOWN]!r}; `hostler results` lists them")
     return group
 
 

@@ -231,4 +231,4 @@ def _may_go(state: State, index: Index, job: Job, device: Device) -> bool:
     if gates.misfit(state, index, job, device) is not None:
         return False
     refused = gates.standing_refusal(state, index, job, device)
-    return refused is None or refused.gate is Gate.CONFIG
+    return refused is None or refused.gate in (Gate.CONFIG, Gate.GROUP)

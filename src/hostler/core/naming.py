@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from hostler.core.state import Job, State
 from hostler.model.errors import NotFound, UsageError
+from hostler.model.groups import GROUP_ID
 
 LISTED = 5
 """Jobs that an error names."""
@@ -49,6 +50,10 @@ def the_only(name: str, jobs: Sequence[Job]) -> Job:
     """The job that has a name. Raises `NotFound` where none has it, `UsageError` where several have."""
     if len(jobs) == 1:
         return jobs[0]
+    if GROUP_ID.fullmatch(name):
+        raise NotFound(f"there is no job {name[:SHOWN]!r}; `hostler jobs --group {name[:SHOWN]}` lists the jobs of a group")
+            f"there is no job {name[:SHOWN]!r}; as a job group, `hostler jobs --group {name[:SHOWN]}` has it"
+        )
     if not jobs:
         raise NotFound(f"there is no job {name[:SHOWN]!r}; `hostler jobs` lists them")
     listed = ", ".join(f"{job.id} ({job.state})" for job in sorted(jobs, key=lambda job: -job.number)[:LISTED])

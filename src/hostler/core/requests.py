@@ -64,7 +64,7 @@ def _cancel(state: State, index: Index, given: inputs.Cancel, emit: Emit) -> Non
 def _cancel_group(state: State, index: Index, given: inputs.CancelGroup, emit: Emit) -> None:
     group = groups.find(state, given.group)
     if not group.open:
-        raise Conflict(f"all {group.size} jobs of {group.id} have ended; there is nothing to cancel")
+        raise Conflict(f"{group.id} has no job that has not ended; there is nothing to cancel")
     _cancel_all(state, index, group, given.reason, emit)
 
 

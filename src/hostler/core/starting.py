@@ -11,7 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from hostler.core import accounts, forecast
+from hostler.core import accounts, dependencies, forecast
 from hostler.core.bidding import fitting
 from hostler.core.decide import PRECEDENCE
 from hostler.core.index import Index
@@ -157,6 +157,8 @@ def _gate_opens(state: State, index: Index, job: Job, device: Device, gate: str 
         return None if begun is None else (begun + stagger_s, begun + stagger_s)
     if gate == Gate.CONFIG:
         return _training_ends(state, index, job)
+    if gate == Gate.GROUP:
+        return _first_of_group_ends(state, index, job)
     return None
 
 
@@ -208,6 +210,14 @@ def _training_ends(state: State, index: Index, job: Job) -> Times | None:
     ]
     known = [end for end in ends if end is not None]
     return max(known) if known and len(known) == len(ends) else None
+
+
+def _first_of_group_ends(state: State, index: Index, job: Job) -> Times | None:
+    """When one of the jobs of the job's group that hold devices has ended."""
+    held = (each for each in dependencies.jobs_of(state, job.group or "") if each.attempt is not None)
+    devices = (state.devices[each.attempt.device] for each in held if each.attempt is not None)
+    ends = (ends_at(state, index, device, device.attempts[:1]) for device in devices)
+    return min((each for each in ends if each is not None), default=None)
 
 
 def _preempted_at(state: State, index: Index, job: Job, device: Device) -> float | None:
