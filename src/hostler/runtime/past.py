@@ -142,10 +142,12 @@ class PastJobs:
         group = groups.find(state, name)
         begin = max(group.first, after + 1)
         ids = [f"j{number}" for number in range(begin, min(begin + limit, group.first + group.size))]
+        # Taken before the store is asked: others may leave the state meanwhile.
+        made = {name: groups.result(state.jobs[name]) for name in ids if name in state.jobs}
         away = past.unknown(state, ids)
-        beside = past.beside(state, await self._find(away)).jobs if away else {}
-        found = (state.jobs.get(each) or beside.get(each) for each in ids)
-        return [groups.result(job) for job in found if job is not None]
+        if away:
+            made |= await asyncio.to_thread(_results_of, await self._find(away))
+        return [made[name] for name in ids if name in made]
 
     async def sweeps(self, after: int, limit: int) -> Sequence[SweepView]:
         """The same of sweeps."""
@@ -228,3 +230,8 @@ class PastJobs:
                 f"what has left the controller's memory could not be written within {PATIENCE_S:g} s; free some disk "
                 "space, and ask again"
             ) from error
+
+
+def _results_of(jobs: Sequence[PastJob]) -> dict[str, GroupResult]:
+    """What came of jobs that have left, by their ids; to read many of them takes too long for the event loop."""
+    return {each.id: groups.result(past.loaded(each.data).job) for each in jobs}
