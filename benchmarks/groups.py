@@ -89,6 +89,12 @@ def submitted(home: Path, count: int) -> Iterator[Row]:
         yield row(f"submit --grid of {count:,}, files new", count, [first])
         again = [run(process, home / "submit", command, work) for _ in range(TIMES)]
         yield row(f"submit --grid of {count:,}", count, again)
+        client = Client.from_state_dir(home / "submit")
+        for group in client.groups():
+            client.cancel_group(group["id"])
+        client.cancel("j1")
+        while client.job("j1")["job"]["state"] != "cancelled":  # else its process would outlive the controller
+            time.sleep(POLL_S)
 
 
 def compared(home: Path, count: int) -> Iterator[Row]:
