@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hostler.core import groups
 from hostler.model.errors import Conflict, NotFound, StoreFull
 from hostler.model.events import JobDone
 from hostler.model.inputs import Cancel, Configure, Ended, Retry, Submit, Tick
@@ -170,3 +171,26 @@ async def test_results_of_a_group_have_jobs_that_leave_while_the_store_is_asked(
         ("j2", JobState.DONE, 2),
         ("j3", JobState.FAILED, None),
     ]
+
+
+async def test_results_of_jobs_that_have_left_are_those_they_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = Keeper(devices=3)
+    group = submit_group(keeper, *grid(4))
+    end(keeper, "j1", result={"loss": 0.5, "more": [1, None, "ü"]})
+    end(keeper, "j2", exit_code=1)
+    keeper.tell(Cancel(job="j4"))
+    attempt = keeper.state.jobs["j4"].attempt
+    assert attempt is not None
+    keeper.tell(Ended(attempt=attempt.id, started_at=1.0, ended_at=2.0, signal=15))
+    end(keeper, "j3")
+    before = [groups.result(keeper.state.jobs[name]) for name in ("j1", "j2", "j3", "j4")]
+    for _ in range(2):
+        keeper.tell(Tick(), after_s=30.0)
+    assert not keeper.state.jobs
+    jobs = past.PastJobs(keeper.core, None)  # type: ignore[arg-type]
+
+    async def found(names: Collection[str]) -> list[PastJob]:
+        return [keeper.kept[name] for name in names]
+
+    monkeypatch.setattr(jobs, "_find", found)
+    assert await jobs.group_results(group, 0, 10) == before

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from pydantic import ValidationError
 
 from hostler.core import Core, groups, past
 from hostler.core.explain import explain_job
 from hostler.core.index import Index
 from hostler.core.listed import intervals
 from hostler.core.naming import by_handle, find_job, find_jobs
-from hostler.core.state import State
+from hostler.core.state import Job, State
 from hostler.core.views import (
     find_sweep,
     job_detail,
@@ -22,13 +25,14 @@ from hostler.core.views import (
     sweep_view,
     sweep_views,
 )
-from hostler.model.errors import Outdated, StoreFull
+from hostler.model.codec import adapter, explain
+from hostler.model.errors import CorruptState, Outdated, StoreFull
 from hostler.model.groups import GroupResult
 from hostler.model.inputs import Input, Knowing
 from hostler.model.listed import IntervalView, JobMatch
 from hostler.model.past import Looked, PastJob
 from hostler.model.views import Explanation, JobDetail, JobView, LedgerView, SweepView
-from hostler.model.work import FINAL_STATES, JobState, StagePayload, WorkKind
+from hostler.model.work import FINAL_STATES, FailureClass, JobState, StagePayload, WorkKind
 from hostler.store import Journal, past as rows
 
 AnswerT = TypeVar("AnswerT")
@@ -232,6 +236,53 @@ class PastJobs:
             ) from error
 
 
+@dataclass(slots=True)
+class _Spec:
+    """Of a spec, what a `GroupResult` has; other fields are passed over, as in the following."""
+
+    name: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Attempt:
+    device: str
+
+
+@dataclass(slots=True)
+class _Job:
+    id: str
+    spec: _Spec
+    state: JobState
+    attempts: int
+    attempt: _Attempt | None
+    last_device: str | None
+    submitted_at: float
+    started_at: float | None
+    ended_at: float | None
+    why: str | None
+    failure: FailureClass | None
+    result: Any
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Of `core.past.Kept`, what a `GroupResult` has: to read a job whole takes several times as long."""
+
+    job: _Job
+
+
 def _results_of(jobs: Sequence[PastJob]) -> dict[str, GroupResult]:
-    """What came of jobs that have left, by their ids; to read many of them takes too long for the event loop."""
-    return {each.id: groups.result(past.loaded(each.data).job) for each in jobs}
+    """What came of jobs that have left, by their ids; to read many of them takes too long for the event loop.
+
+    Raises `CorruptState`.
+    """
+    return {each.id: groups.result(_read(each.data)) for each in jobs}
+
+
+def _read(data: str) -> Job:
+    try:
+        kept: _Kept = adapter(_Kept).validate_json(data)
+    except ValidationError as error:
+        raise CorruptState(f"not a job of this version: {data[:200]!r}: {explain(error)}") from error
+    return cast(Job, kept.job)
