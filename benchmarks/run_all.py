@@ -22,6 +22,7 @@ DOCS = HERE.parent / "docs"
 FIGURES = DOCS / "performance"
 NAMES = (
     "dispatch",
+    "groups",
     "sieve",
     "scale",
     "store",

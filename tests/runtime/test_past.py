@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from hostler.core import groups
 from hostler.model.errors import Conflict, NotFound, StoreFull
 from hostler.model.events import JobDone
 from hostler.model.inputs import Cancel, Configure, Ended, Retry, Submit, Tick
+from hostler.model.past import PastJob
 from hostler.model.rules import PastRules, Rules
 from hostler.model.work import FailureClass, JobState, Retry as Budget
 from hostler.runtime import past
 from hostler.runtime.controller import Controller
 from hostler.runtime.statedir import StateDir
 from tests.backends.fake import FakeNode
+from tests.core.test_groups import end, grid, submit as submit_group
+from tests.core.test_past import Keeper
 from tests.patience import PATIENCE_S
 from tests.runtime.conftest import running, script, submit, until
 
@@ -139,3 +143,54 @@ async def test_a_backup_of_it_is_whole(directory: StateDir, tmp_path: Any) -> No
         journal, core = _folded(opened, tmp_path / "again" / "copy")
         journal.close()
     assert core.state.past.total + len(core.state.jobs) == 5
+
+
+async def test_results_of_a_group_have_jobs_that_leave_while_the_store_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keeper = Keeper(devices=3)
+    group = submit_group(keeper, *grid(3))
+    end(keeper, "j1", result=1)
+    for _ in range(2):
+        keeper.tell(Tick(), after_s=30.0)
+    end(keeper, "j2", result=2)
+    end(keeper, "j3", exit_code=1)
+    assert list(keeper.state.jobs) == ["j2", "j3"]
+    jobs = past.PastJobs(keeper.core, None)  # type: ignore[arg-type]
+
+    async def leave(names: Collection[str]) -> list[PastJob]:
+        for _ in range(2):
+            keeper.tell(Tick(), after_s=30.0)
+        return [keeper.kept[name] for name in names]
+
+    monkeypatch.setattr(jobs, "_find", leave)
+    rows = await jobs.group_results(group, 0, 10)
+    assert not keeper.state.jobs
+    assert [(row.job, row.state, row.result) for row in rows] == [
+        ("j1", JobState.DONE, 1),
+        ("j2", JobState.DONE, 2),
+        ("j3", JobState.FAILED, None),
+    ]
+
+
+async def test_results_of_jobs_that_have_left_are_those_they_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = Keeper(devices=3)
+    group = submit_group(keeper, *grid(4))
+    end(keeper, "j1", result={"loss": 0.5, "more": [1, None, "ü"]})
+    end(keeper, "j2", exit_code=1)
+    keeper.tell(Cancel(job="j4"))
+    attempt = keeper.state.jobs["j4"].attempt
+    assert attempt is not None
+    keeper.tell(Ended(attempt=attempt.id, started_at=1.0, ended_at=2.0, signal=15))
+    end(keeper, "j3")
+    before = [groups.result(keeper.state.jobs[name]) for name in ("j1", "j2", "j3", "j4")]
+    for _ in range(2):
+        keeper.tell(Tick(), after_s=30.0)
+    assert not keeper.state.jobs
+    jobs = past.PastJobs(keeper.core, None)  # type: ignore[arg-type]
+
+    async def found(names: Collection[str]) -> list[PastJob]:
+        return [keeper.kept[name] for name in names]
+
+    monkeypatch.setattr(jobs, "_find", found)
+    assert await jobs.group_results(group, 0, 10) == before

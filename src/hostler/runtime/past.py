@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from pydantic import ValidationError
 
 from hostler.core import Core, groups, past
 from hostler.core.explain import explain_job
 from hostler.core.index import Index
 from hostler.core.listed import intervals
 from hostler.core.naming import by_handle, find_job, find_jobs
-from hostler.core.state import State
+from hostler.core.state import Job, State
 from hostler.core.views import (
     find_sweep,
     job_detail,
@@ -22,13 +25,14 @@ from hostler.core.views import (
     sweep_view,
     sweep_views,
 )
-from hostler.model.errors import Outdated, StoreFull
+from hostler.model.codec import adapter, explain
+from hostler.model.errors import CorruptState, Outdated, StoreFull
 from hostler.model.groups import GroupResult
 from hostler.model.inputs import Input, Knowing
 from hostler.model.listed import IntervalView, JobMatch
 from hostler.model.past import Looked, PastJob
 from hostler.model.views import Explanation, JobDetail, JobView, LedgerView, SweepView
-from hostler.model.work import FINAL_STATES, JobState, StagePayload, WorkKind
+from hostler.model.work import FINAL_STATES, FailureClass, JobState, StagePayload, WorkKind
 from hostler.store import Journal, past as rows
 
 AnswerT = TypeVar("AnswerT")
@@ -142,10 +146,12 @@ class PastJobs:
         group = groups.find(state, name)
         begin = max(group.first, after + 1)
         ids = [f"j{number}" for number in range(begin, min(begin + limit, group.first + group.size))]
+        # Taken before the store is asked: others may leave the state meanwhile.
+        made = {name: groups.result(state.jobs[name]) for name in ids if name in state.jobs}
         away = past.unknown(state, ids)
-        beside = past.beside(state, await self._find(away)).jobs if away else {}
-        found = (state.jobs.get(each) or beside.get(each) for each in ids)
-        return [groups.result(job) for job in found if job is not None]
+        if away:
+            made |= await asyncio.to_thread(_results_of, await self._find(away))
+        return [made[name] for name in ids if name in made]
 
     async def sweeps(self, after: int, limit: int) -> Sequence[SweepView]:
         """The same of sweeps."""
@@ -228,3 +234,55 @@ class PastJobs:
                 f"what has left the controller's memory could not be written within {PATIENCE_S:g} s; free some disk "
                 "space, and ask again"
             ) from error
+
+
+@dataclass(slots=True)
+class _Spec:
+    """Of a spec, what a `GroupResult` has; other fields are passed over, as in the following."""
+
+    name: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Attempt:
+    device: str
+
+
+@dataclass(slots=True)
+class _Job:
+    id: str
+    spec: _Spec
+    state: JobState
+    attempts: int
+    attempt: _Attempt | None
+    last_device: str | None
+    submitted_at: float
+    started_at: float | None
+    ended_at: float | None
+    why: str | None
+    failure: FailureClass | None
+    result: Any
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Of `core.past.Kept`, what a `GroupResult` has: to read a job whole takes several times as long."""
+
+    job: _Job
+
+
+def _results_of(jobs: Sequence[PastJob]) -> dict[str, GroupResult]:
+    """What came of jobs that have left, by their ids; to read many of them takes too long for the event loop.
+
+    Raises `CorruptState`.
+    """
+    return {each.id: groups.result(_read(each.data)) for each in jobs}
+
+
+def _read(data: str) -> Job:
+    try:
+        kept: _Kept = adapter(_Kept).validate_json(data)
+    except ValidationError as error:
+        raise CorruptState(f"not a job of this version: {data[:200]!r}: {explain(error)}") from error
+    return cast(Job, kept.job)
