@@ -363,6 +363,26 @@ def test_job_after_a_group_whose_jobs_have_left_is_given_their_results() -> None
     assert set(keeper.state.jobs) == {"j1", "j2", "j3"}, "results that a job waits with do not leave"
 
 
+@pytest.mark.parametrize("retried", [RetryGroup(group="g1"), inputs.Retry(job="j1")])
+def test_retry_revives_jobs_after_the_group_that_have_left(retried: RetryGroup | inputs.Retry) -> None:
+    keeper = Keeper(devices=2)
+    group = submit(keeper, *grid(1))
+    keeper.submit(script("sum", after=(group,)))
+    end(keeper, "j1", exit_code=1)
+    for _ in range(4):
+        keeper.tell(inputs.Tick(), after_s=30.0)
+    assert not keeper.state.jobs
+    found = dict.fromkeys(past.unknown(keeper.state, past.expanded(keeper.state, past.named(retried))))
+    while more := past.needed(keeper.state, [keeper.kept[name] for name in found]):
+        found |= dict.fromkeys(more)
+    assert set(found) == {"j1", "j2"}
+    ask(keeper, inputs.Knowing(given=retried, looked=looked(keeper, tuple(found))))
+    assert keeper.job_state("j2") is JobState.PENDING
+    end(keeper, "j1")
+    end(keeper, "j2")
+    assert keeper.job_state("j2") is JobState.DONE
+
+
 def test_restored_journal_gives_groups_new_numbers() -> None:
     driver = fleet(1)
     assert submit(driver, *grid(1)) == "g1"

@@ -51,9 +51,8 @@ def the_only(name: str, jobs: Sequence[Job]) -> Job:
     if len(jobs) == 1:
         return jobs[0]
     if GROUP_ID.fullmatch(name):
-        raise NotFound(f"there is no job {name[:SHOWN]!r}; `hostler jobs --group {name[:SHOWN]}` lists the jobs of a group")
-            f"there is no job {name[:SHOWN]!r}; as a job group, `hostler jobs --group {name[:SHOWN]}` has it"
-        )
+        told = f"`hostler jobs --group {name[:SHOWN]}` lists the jobs of a group"
+        raise NotFound(f"there is no job {name[:SHOWN]!r}; {told}")
     if not jobs:
         raise NotFound(f"there is no job {name[:SHOWN]!r}; `hostler jobs` lists them")
     listed = ", ".join(f"{job.id} ({job.state})" for job in sorted(jobs, key=lambda job: -job.number)[:LISTED])

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from graphlib import TopologicalSorter
-from itertools import chain
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
@@ -94,9 +93,20 @@ def named(given: Input) -> tuple[str, ...]:
 
 
 def expanded(state: State, names: Collection[str]) -> tuple[str, ...]:
-    """The names, with the ids of its jobs in place of each job group."""
-    parts = (state.groups[name].jobs if name in state.groups else (name,) for name in names)
-    return tuple(dict.fromkeys(chain.from_iterable(parts)))
+    """The names with jobs in place of groups, and the jobs that failed because of any of them and have left."""
+    found: dict[str, None] = {}
+    for name in names:
+        group, job = state.groups.get(name), state.jobs.get(name)
+        if group is not None:
+            found |= dict.fromkeys((*group.jobs, *group.in_vain))
+        else:
+            found |= dict.fromkeys((name, *(() if job is None else _in_vain(state, job))))
+    return tuple(found)
+
+
+def _in_vain(state: State, job: Job) -> tuple[str, ...]:
+    """Jobs that have left and failed because the job did, or because its group did."""
+    return job.in_vain if job.group is None else (*job.in_vain, *state.groups[job.group].in_vain)
 
 
 def unknown(state: State, names: Collection[str]) -> tuple[str, ...]:
@@ -108,7 +118,7 @@ def needed(state: State, jobs: Collection[PastJob]) -> tuple[str, ...]:
     """What has to come back with jobs, should they: what they come after, and what failed because they did."""
     here = {each.id for each in jobs}
     open_ = [loaded(each.data).job for each in jobs if each.state is not JobState.DONE]
-    wanted = expanded(state, [name for job in open_ for name in (*job.after, *job.in_vain)])
+    wanted = expanded(state, [name for job in open_ for name in (*job.after, *_in_vain(state, job))])
     return tuple(name for name in wanted if name not in state.jobs and name not in here)
 
 
@@ -261,7 +271,7 @@ def _left(state: State, index: Index, event: events.JobsLeft) -> None:
 def _drop(state: State, index: Index, job: Job) -> None:
     del state.jobs[job.id]
     if job.failure is FailureClass.DEPENDENCY:
-        for before in (state.jobs[name] for name in job.after if name not in state.groups):
+        for before in (state.groups.get(name) or state.jobs[name] for name in job.after):
             before.in_vain = tuple(dict.fromkeys((*before.in_vain, job.id)))
     index.forget_dependent(job)
     index.dependents.pop(job.id, None)

@@ -138,6 +138,8 @@ class JobGroup:
     cancelled: int = 0
     ended_at: float | None = None
     """When a job of it ended last."""
+    in_vain: tuple[str, ...] = ()
+    """As of a job: jobs that came after it, failed because it did, and have left the state."""
 
     @property
     def jobs(self) -> Iterator[str]:

@@ -82,10 +82,10 @@ async def list_jobs(
 
     With `name` the answer has one row for each name, in the order of the names, on one page whatever `limit` says.
     """
-    if name is not None:
-        named = await desk.named(name)
-        return answer_page(request, list[JobView], [each for each in named if not state or each.state in state], None)
     match = JobMatch(group=group, node=node, called=called)
+    if name is not None:
+        named = [each for each in await desk.named(name) if match.fits(each) and (not state or each.state in state)]
+        return answer_page(request, list[JobView], named, None)
     found = await desk.all_jobs(frozenset(state) if state else None, paging.number(), paging.limit + 1, match=match)
     page, more = split(found, paging.limit, lambda job: job.id.removeprefix("j"))
     return answer_page(request, list[JobView], page, more)

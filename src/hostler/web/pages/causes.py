@@ -112,7 +112,9 @@ class _Fold:
         self._place: dict[str, str] = {}
         """Devices of attempts and chunks."""
         self._waiting: defaultdict[str, list[str]] = defaultdict(list)
-        """By job, those that come after it."""
+        """By job and by group, the jobs that come after it."""
+        self._group: dict[str, str] = {}
+        """The groups of jobs."""
 
     def through(self, entries: Iterable[Entry]) -> Because:
         """The causes of all of these."""
@@ -163,8 +165,13 @@ class _Fold:
         if isinstance(event, events.JobSubmitted):
             for job in event.after:
                 self._waiting[job].append(event.job)
+            if event.group is not None:
+                self._group[event.job] = event.group
         elif isinstance(event, events.JobDone):
-            for job in self._waiting.pop(event.job, ()):
+            # Of a group, any of its jobs may be the last that was awaited.
+            group = self._group.get(event.job)
+            waiting = [*self._waiting.pop(event.job, ()), *(() if group is None else self._waiting.get(group, ()))]
+            for job in waiting:
                 self._newest["queued", job] = entry.seq
 
 
