@@ -53,7 +53,7 @@ class FakeClient:
         return str(snapshot.digest)
 
     def named(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        return [{"id": name} for name in names]
+        return [{"id": name, "group": "g1"} for name in names]
 
     def submit(self, specs: Sequence[Mapping[str, Any]], *, strict: bool) -> Submitted:
         self.specs = list(specs)
@@ -131,12 +131,12 @@ def test_each_line_reads_a_file_or_standard_input(
 def test_a_larger_grid_under_the_same_key_adds_the_new_jobs(fake: FakeClient, hostler: Hostler) -> None:
     hostler("submit", "--own-dir", "--grid", "a=1,2", "--key", "K", "--", "p", "{a}")
     said = hostler("submit", "--own-dir", "--grid", "a=1,2,3,4", "--key", "K", "--", "p", "{a}")
-    assert "g2: 2 new jobs, j3 to j4; 2 were submitted before under their keys\n" in said.err
+    assert "g2: 2 new jobs, j3 to j4; 2 were submitted before under their keys, in g1\n" in said.err
     assert [spec["key"] for spec in fake.specs] == [f"K a={a}" for a in "1234"]
     said = hostler("submit", "--own-dir", "--grid", "a=4,5", "--key", "K", "--", "p", "{a}")
-    assert "g3: 1 new job, j5; 1 was submitted before under its key\n" in said.err
+    assert "g3: 1 new job, j5; 1 was submitted before under its key, in g1\n" in said.err
     said = hostler("submit", "--own-dir", "--grid", "a=1,2", "--key", "K", "--", "p", "{a}")
-    assert "g4: no new jobs; 2 were submitted before under their keys\n" in said.err
+    assert "g4: no new jobs; 2 were submitted before under their keys, in g1\n" in said.err
 
 
 def test_a_group_as_json_is_one_document(fake: FakeClient, hostler: Hostler) -> None:
