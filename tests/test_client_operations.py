@@ -22,6 +22,7 @@ from hostler.client.operations import Operations
 from hostler.model import codec, inputs
 from hostler.model.errors import HostlerError, NotFound
 from hostler.model.files import FileRef
+from hostler.model.groups import GroupSpec, SubmitGroup
 from hostler.model.work import JobSpec, JobState, ScriptPayload
 from hostler.snapshots.folder import take
 from hostler.web.app import make_app
@@ -40,6 +41,9 @@ READS: Mapping[str, tuple[Any, ...]] = {
     "jobs": (["failed", "running"], 3, 2),
     "all_jobs": (["failed", "done"],),
     "named": ([WAITING, SCRIPT],),
+    "groups": (0, 5),
+    "group": ("g1",),
+    "group_results": ("g1",),
     "files": (LEFT,),
     "job": (SCRIPT,),
     "story": (SWEEP,),
@@ -89,6 +93,11 @@ READS: Mapping[str, tuple[Any, ...]] = {
 }
 WRITES: Mapping[str, Callable[[Any], Any]] = {
     "submit": lambda client: client.submit([codec.plain(script("new", key="new"))]),
+    "submit_group": lambda client: client.submit_group(
+        {"name": "more", "max_running": 1}, [codec.plain(script("of a group", parameters={"n": "1"}))], strict=False
+    ),
+    "cancel_group": lambda client: client.cancel_group("g1", "changed my mind"),
+    "retry_group": lambda client: client.retry_group("g1", only_failed=False),
     "set_priority": lambda client: client.set_priority("new", 3),
     "cancel": lambda client: client.cancel("new", "changed my mind"),
     "retry": lambda client: client.retry(SCRIPT),
@@ -135,6 +144,9 @@ def furnished(folder: Path) -> CoreDesk:
     driver.until(lambda: driver.state.jobs[job].attempt)  # type: ignore[attr-defined]
     attempt = f"{job}.1"
     driver.tell(ended(attempt))
+    grouped = tuple(script("grouped", priority=-9, parameters={"n": str(n)}, after=(WAITING,)) for n in range(2))
+    driver.tell(SubmitGroup(spec=GroupSpec(name="a group"), jobs=grouped))
+    driver.tell(inputs.Cancel(job=driver.answers[0][1][0]))
     file = FileRef(path=f"{attempt}/a b.bin", size=len(content), sha256=ARTIFACT)
     driver.tell(inputs.Fetched(attempt=attempt, files=(file,)))
     assert driver.state.jobs[job].state is JobState.DONE
