@@ -22,7 +22,11 @@ def grid(fake: FakeController) -> FakeController:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {str(each.relative_to(folder)): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+    return {
+        str(each.relative_to(folder)): each.read_bytes()
+        for each in folder.rglob("*")
+        if each.is_file() and each.name != ".gitignore"
+    }
 
 
 def test_fetch_of_a_group_copies_to_folders_named_by_parameters(

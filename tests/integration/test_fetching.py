@@ -52,7 +52,9 @@ def test_fetch_copies_what_a_job_left(
     assert (tmp_path / job / "made/model.pt").read_bytes() == MODEL
     assert (tmp_path / job / "made/deep/notes äö.txt").read_text() == "first"
     assert (tmp_path / job / "made/empty").read_bytes() == b""
-    assert sorted(str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*") if each.is_file()) == files
+    assert (tmp_path / job / ".gitignore").read_text().endswith("\n*\n"), "the next submission leaves it out"
+    found = sorted(str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*") if each.is_file())
+    assert found == [f"{job}/.gitignore", *files]
     again = hostler_in(tmp_path, "fetch", job)
     assert (again.status, again.out.splitlines()[-1]) == (0, "0 files copied, 0 B, 3 files there already")
 

@@ -92,6 +92,8 @@ def test_grid_goes_from_submit_to_folders_named_by_parameters(typed: Hostler, pr
         "lr=0.03,bs=16/model.pt": "0.03 16",
         "lr=0.03,bs=32/model.pt": "0.03 32",
     }
+    again = typed("submit", "--", "true")
+    assert (again.status, "files: 1 file, " in again.err) == (0, True), "what was fetched is no part of the project"
 
 
 def test_job_after_a_group_picks_the_best_of_its_results(typed: Hostler, two_nodes: Fleet, project: Path) -> None:

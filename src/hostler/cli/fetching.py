@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from hostler.client import Client, View
 
 commands = typer.Typer()
+
+GITIGNORE = ".gitignore"
 
 T = TypeVar("T")
 
@@ -74,6 +77,8 @@ def fetch(
     if is_group(name):
         return _fetch_group(client(state_dir), name, directory, force=force, as_json=as_json)
     rows = client(state_dir).fetch(name, directory, force=force, told=None if as_json else _say)
+    if directory is None and rows:
+        _ignore(Path(rows[0]["file"]).parents[len(Path(rows[0]["path"]).parts) - 1])
     if as_json:
         say_json(rows)
         return 0
@@ -144,6 +149,8 @@ def _fetch_group(asked: Client, group: str, directory: Path | None, *, force: bo
             left_some.append(job)
             if len(errors) <= ERRORS_SHOWN:
                 print_error(f"{job}: {error}")
+    if directory is None and found.rows:
+        _ignore(here)
     if as_json:
         say_json(found.rows)
     elif found.rows:
@@ -152,6 +159,12 @@ def _fetch_group(asked: Client, group: str, directory: Path | None, *, force: bo
         print(f"and {plural(len(errors) - ERRORS_SHOWN, 'job')} more with errors", file=sys.stderr)
     status = _end(rows, left_some, group, did="fetched")
     return status_of(errors[0]) if errors else status
+
+
+def _ignore(folder: Path) -> None:
+    """Keep a folder that the command has chosen out of snapshots of the folder around it, and out of git."""
+    with suppress(FileExistsError), (folder / GITIGNORE).open("x") as opened:
+        opened.write("# Written by `hostler fetch`: the next `hostler submit` leaves these files out.\n*\n")
 
 
 class _Found:

@@ -90,6 +90,8 @@ def submit_group(
     sent = SentGroup(made.group, made.ids, made.known, sorted(before, key=lambda name: int(name[1:])))
     _print_about(ready, made.gpu_by_default, made.notes, made.with_earlier_files)
     print(_group_words(sent), file=sys.stderr)
+    if not set(sent.ids) - set(sent.known) and (group.max_running, group.max_failures) != (None, None):
+        print("the limits of a group count for its new jobs, and there are none", file=sys.stderr)
     if as_json:
         say_json({"group": sent.view, "ids": sent.ids})
         return sent

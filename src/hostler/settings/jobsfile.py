@@ -68,6 +68,7 @@ def job_spec(job: Job, base_dir: Path) -> JobSpec:
         grace_s=job.grace_s,
         work_as=None if job.work == "script" else WorkKind(job.work),
         config=job.config,
+        parameters=job.parameters,
         expected_s=_expected_s(job),
         checkpoints=job.checkpoints,
         batch=batch_options(job.slurm),

@@ -14,9 +14,12 @@ from hostler.model.rules import CompactRules
 from hostler.model.work import (
     DEFAULT_BUDGETS,
     GIGABYTES_MAX,
+    PARAMETERS_MAX,
     RESERVED_NAME,
     SECONDS_MAX,
     USUAL_DISK_GB,
+    ParameterName,
+    ParameterValue,
     Priority,
     Resources,
     Rest,
@@ -105,8 +108,11 @@ class Job(Section):
     """File of `cwd` that states its Python environment, which is built on its node: a `uv.lock`, `pyproject.toml`,
     requirements file or `environment.yml`; `none`: nothing is built. By default the first of these that is there, on
     machines other than the controller's."""
+    parameters: Annotated[dict[ParameterName, ParameterValue], Field(max_length=PARAMETERS_MAX)] = {}
+    """Values that its command was made with, by name, for `hostler results` and the folders of `hostler fetch`."""
     after: tuple[Name, ...] = ()
-    """Keys (or ids) of jobs that must be done first. `$HOSTLER_INPUTS` names a JSON file with their results."""
+    """Keys or ids of jobs, or ids of groups, that must be done first. `$HOSTLER_INPUTS` names a JSON file with their
+    results; of a group, it has a list of `job`, `parameters` and `result`."""
     priority: Priority = 0
     """Higher goes first."""
     walltime_s: Seconds | None = None
