@@ -18,10 +18,10 @@ from hostler.web.paging import Paging, cursor, cut
 from tests.core.builders import fleet, node, script, sweep
 from tests.web.core_desk import CoreDesk, Window, next_of, walk, window
 from tests.web.published import DOCUMENT
-from tests.web.worlds import SCRIPT, SWEEP, whole_world
+from tests.web.worlds import SCRIPT, SWEEP, grouped_world
 
 API = "/api/v1"
-NAMES = {"jobs": SCRIPT, "sweeps": SWEEP, "configs": "tiny_2p"}
+NAMES = {"jobs": SCRIPT, "groups": "g1", "sweeps": SWEEP, "configs": "tiny_2p"}
 IN_OBJECTS = {f"{API}/costs", f"{API}/durations"}
 
 
@@ -40,7 +40,7 @@ LISTS = lists()
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[Window]:
-    with window(whole_world()) as made:
+    with window(grouped_world()) as made:
         yield made
 
 
@@ -61,7 +61,7 @@ def test_these_are_the_lists() -> None:
     assert names == {
         "alerts", "alerts/rules", "alerts/silences", "alerts/targets", "artifacts", "audit", "bans", "configs",
         "configs/tiny_2p/datasets", "configs/tiny_2p/models", "costs", "datasets", "devices", "disk/plan",
-        "disk/tombstones", "durations", "entries",
+        "disk/tombstones", "durations", "entries", "groups", "groups/g1/results",
         "jobs", "models", "nodes", "queue", "sweeps", "tokens", "usage",
     }  # fmt: skip
     assert len(LISTS) == len(names) + 3

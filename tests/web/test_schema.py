@@ -24,13 +24,10 @@ from schemathesis.checks import (
     status_code_conformance,
 )
 
-from hostler.model.groups import GroupSpec, SubmitGroup
-from hostler.model.inputs import Cancel
-from tests.core.builders import script
 from tests.patience import PATIENCE_S
 from tests.web.core_desk import TOKEN, Window, window
 from tests.web.published import DOCUMENT
-from tests.web.worlds import ARTIFACT, HOSTILE, RL, SCRIPT, SWEEP, whole_world
+from tests.web.worlds import ARTIFACT, HOSTILE, RL, SCRIPT, SWEEP, grouped_world
 
 FEW, MANY = 1, int(os.environ.get("API_EXAMPLES", "40"))
 """Examples of each operation and kind."""
@@ -44,7 +41,7 @@ CHECKS = [
 STREAM = "/api/v1/events"
 KNOWN = {
     "jobs": (SCRIPT, SWEEP, "j1"),
-    "groups": ("g1",),
+    "groups": ("g1", "g2"),
     "sweeps": (SWEEP,),
     "rl": (RL, SWEEP),
     "configs": ("tiny_2p", "other_2p"),
@@ -71,11 +68,7 @@ def schema() -> Any:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[Window]:
-    desk = whole_world()
-    jobs = tuple(script(HOSTILE, after=(SWEEP,), parameters={"line": HOSTILE}) for _ in range(3))
-    desk.driver.tell(SubmitGroup(spec=GroupSpec(name=HOSTILE, max_running=1), jobs=jobs))
-    desk.driver.tell(Cancel(job=desk.driver.answers[0][1][0]))
-    with window(desk) as made:
+    with window(grouped_world()) as made:
         yield made
 
 

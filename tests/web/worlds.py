@@ -13,6 +13,7 @@ from hostler.model.alert_views import TargetView
 from hostler.model.alerts import USUAL_ALERTS, Severity
 from hostler.model.artifacts import Copy
 from hostler.model.disks import DoomedFile, TombView
+from hostler.model.groups import GroupSpec, SubmitGroup
 from hostler.model.inputs import Input, Submit
 from hostler.model.rules import USUAL
 from hostler.model.work import DeviceKind, FailureClass, Retry, WorkKind
@@ -34,6 +35,17 @@ ARTIFACT = hashlib.sha256(FILES[0]).hexdigest()
 def whole_world() -> CoreDesk:
     """The world, for whoever asks to change as they like."""
     return deepcopy(_world())
+
+
+def grouped_world() -> CoreDesk:
+    """The same with two job groups, `g1` and `g2`; one job of each was cancelled."""
+    desk = whole_world()
+    for _ in range(2):
+        jobs = tuple(script(HOSTILE, after=(SWEEP,), parameters={"line": HOSTILE}) for _ in range(3))
+        tell(desk.driver, SubmitGroup(spec=GroupSpec(name=HOSTILE, max_running=1), jobs=jobs))
+        newest = list(desk.driver.state.groups.values())[-1]
+        tell(desk.driver, inputs.Cancel(job=next(newest.jobs)))
+    return desk
 
 
 @cache
