@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from hostler.core import groups, past
+from hostler.core import Core, groups, past
 from hostler.core.explain import explain_job
 from hostler.core.orders import _inputs
 from hostler.core.views import queue_rows
@@ -171,6 +171,22 @@ def test_group_is_stopped_when_more_jobs_fail_than_may() -> None:
     assert (seen.jobs["failed"], seen.jobs["cancelled"]) == (2, 4)
     assert driver.state.jobs["j6"].why == "g1 was stopped: 2 jobs of it have failed, max_failures is 1"
     assert replayed(driver.entries).state == driver.state
+
+
+def test_job_of_a_stopped_group_that_is_tried_again_runs() -> None:
+    driver = fleet(1)
+    group = submit(driver, *grid(4), max_failures=0)
+    end(driver, "j1", exit_code=1)
+    driver.tell(inputs.Retry(job="j3"))
+    assert held(driver) == ["j3"], "the failure of j1 has been answered"
+    for core in (replayed(driver.entries), Core(snapshot(driver.state))):
+        core.handle(driver.now + 1.0, inputs.Tick())
+        assert core.state.jobs["j3"].cancelling is None
+    end(driver, "j3", exit_code=1)
+    driver.tell(RetryGroup(group=group))
+    assert held(driver) == ["j1"]
+    end(driver, "j1", exit_code=1)
+    assert view(driver, group).jobs == {"pending": 0, "running": 0, "done": 0, "failed": 1, "cancelled": 3}
 
 
 def test_group_of_which_none_may_fail_is_stopped_by_its_first_failure() -> None:

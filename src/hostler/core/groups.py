@@ -62,17 +62,13 @@ def count(state: State, index: Index, job: Job, end: JobState, sign: int) -> Non
         group.failed += sign
     else:
         group.cancelled += sign
-    group.ended_at = state.at if sign > 0 else group.ended_at
-    note_failures(index, group)
-
-
-def note_failures(index: Index, group: JobGroup) -> None:
-    """Note a group that is to be stopped, because more of its jobs have failed than may."""
+    if sign < 0:
+        return
+    group.ended_at = state.at
     most = group.spec.max_failures
-    if most is not None and group.failed > most and group.open:
+    # A failure stops the group, and not the count of earlier ones: a job of a stopped group may be tried again.
+    if end is JobState.FAILED and most is not None and group.failed > most:
         index.failing_groups[group.id] = None
-    else:
-        index.failing_groups.pop(group.id, None)
 
 
 def why_stopped(group: JobGroup) -> str:

@@ -101,7 +101,7 @@ class Index:
     group_running: Counter[str] = field(default_factory=Counter)
     """Jobs that hold devices, or are sweeps that have begun, by job group."""
     failing_groups: dict[str, None] = field(default_factory=dict)
-    """Job groups of which more jobs have failed than may, until the rest of them is cancelled."""
+    """Job groups of which one more job has failed than may, until the rest of them is cancelled in the same step."""
     swap_at: float = 0.0
     """When it is asked again whether two jobs should change places."""
     movable: dict[str, None] = field(default_factory=dict)

@@ -116,6 +116,7 @@ class Core:
         for entry in entries:
             self._apply(entry)
             self.index.metered.rows.clear()  # they were written beside the entry
+        self.index.failing_groups.clear()  # the jobs of these were cancelled in the same step
         self.index.wake(self.state, self.state.at)
 
     def wake_at(self) -> float | None:

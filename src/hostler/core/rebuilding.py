@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from hostler.core import cordons, environments, groups, leases, yielding
+from hostler.core import cordons, environments, leases, yielding
 from hostler.core.index import Index
 from hostler.core.state import Job, State, Sweep, speed_key, sweep_payload
 from hostler.model.work import JobState, WorkKind
@@ -52,8 +52,6 @@ def rebuilt(state: State, jobs: Collection[Job] | None = None, like: Index | Non
     _index_loops(state, index)
     _index_trust(state, index, jobs)
     environments.watch(state, index)
-    for group in state.groups.values():
-        groups.note_failures(index, group)
     for name in {*state.care.nodes, *state.care.lanes}:
         index.expire_later(state, name)
     return index
