@@ -197,7 +197,7 @@ def _copy(asked: Client, job: str, folder: Path, force: bool, found: _Found) -> 
 
 
 def _resumed(work: Callable[[], T]) -> T:
-    """What becomes of the work, which is begun again where its connection is lost."""
+    """The value of the work, which is repeated where its connection is lost."""
     for rest_s in RESTS_S:
         try:
             return work()

@@ -41,7 +41,7 @@ def folders_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def base_of(parameters: Mapping[str, str]) -> str:
-    """The parameters as they are to be the name of a folder; nothing where there are none."""
+    """The name of a folder made from parameters; empty where there are none."""
     return UNFIT.sub("_", ",".join(f"{name}={value}" for name, value in parameters.items()))
 
 

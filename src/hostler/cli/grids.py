@@ -61,7 +61,7 @@ class Template(NamedTuple):
 
 
 class GroupJob(NamedTuple):
-    """What one job of a group has of its own."""
+    """The fields in which a job differs from the others of its group."""
 
     parameters: dict[str, str]
     argv: list[str]

@@ -321,7 +321,7 @@ def _detail_lines(detail: View, now: float, results: Path | None) -> Iterator[st
 
 
 def _facts(detail: View, now: float) -> Mapping[str, object]:
-    """What is known of a job but its files, by title."""
+    """The facts about a job by title, its files aside."""
     job, payload = detail["job"], detail["spec"]["payload"]
     return {
         "job": f"{job['id']} {job['name']}",
@@ -343,7 +343,7 @@ def _facts(detail: View, now: float) -> Mapping[str, object]:
 
 
 def _group_fact(detail: View) -> Mapping[str, object]:
-    """The group of a job and its parameters there: `g1, parameters lr=0.1 bs=16`; nothing where it has none."""
+    """The group of a job and its parameters there: `g1, parameters lr=0.1 bs=16`; empty where it has none."""
     group, parameters = detail["job"].get("group"), detail["spec"].get("parameters")
     if group is None:
         return {}

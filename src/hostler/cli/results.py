@@ -52,7 +52,7 @@ RESERVED = ("job", "outcome", "duration", "duration_s")
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 
 Ranked: TypeAlias = tuple[int, Any] | None
-"""What a value is compared by; `None`: it comes last."""
+"""The sort key of a value; `None`: the value comes last."""
 
 
 class Field(NamedTuple):
@@ -244,7 +244,7 @@ def _fitting(fields: Sequence[Field], least: Sequence[int], sort: str | None) ->
 
 
 def _print_csv(fields: Sequence[Field]) -> None:
-    """Print CSV: full numbers, seconds, nothing where a value is not known."""
+    """Print CSV: full numbers, seconds, an empty field where a value is unknown."""
     import csv  # only this output needs it
 
     writer = csv.writer(sys.stdout, lineterminator="\r\n")
@@ -262,7 +262,7 @@ def _exact(value: Any) -> Any:
 
 
 def _writer(field: Field) -> Callable[[Any], str]:
-    """What makes cells of the values of a column."""
+    """The function that formats the values of a column as cells."""
     return _length if field.name == "duration" else _cell
 
 

@@ -34,8 +34,6 @@ class SentGroup(NamedTuple):
     ids: Sequence[str]
     known: Sequence[str]
     """The jobs of it that were submitted before under their keys."""
-    known_in: Sequence[str] = ()
-    """The groups that these are in."""
 
 
 class _Ready(NamedTuple):
@@ -86,17 +84,17 @@ def submit_group(
     """
     ready = _ready(specs, state_dir, yes=yes, strict=strict)
     made = ready.client.submit_group(group._asdict(), ready.specs, strict=strict)
-    before = {str(job["group"]) for job in ready.client.named(made.known) if job["group"]} if made.known else set[str]()
-    sent = SentGroup(made.group, made.ids, made.known, sorted(before, key=lambda name: int(name[1:])))
-    _print_about(ready, made.gpu_by_default, made.notes, made.with_earlier_files)
-    print(_group_words(sent), file=sys.stderr)
-    if not set(sent.ids) - set(sent.known) and (group.max_running, group.max_failures) != (None, None):
-        print("the limits of a group count for its new jobs, and there are none", file=sys.stderr)
+    sent = SentGroup(made.group, made.ids, made.known)
+    # The id first: it must not be lost with the connection that the rest asks over.
     if as_json:
         say_json({"group": sent.view, "ids": sent.ids})
-        return sent
-    for each in sent.ids if lists_ids or sent.view is None else (sent.view["id"],):
-        print(each, flush=True)
+    else:
+        for each in sent.ids if lists_ids or sent.view is None else (sent.view["id"],):
+            print(each, flush=True)
+    _print_about(ready, made.gpu_by_default, made.notes, made.with_earlier_files)
+    print(_group_words(sent, _groups_of(ready.client, sent.known)), file=sys.stderr)
+    if not set(sent.ids) - set(sent.known) and (group.max_running, group.max_failures) != (None, None):
+        print("the limits of a group count for its new jobs, and there are none", file=sys.stderr)
     return sent
 
 
@@ -123,7 +121,13 @@ def _print_about(
     print_notes(ready.missing, notes, with_earlier_files)
 
 
-def _group_words(sent: SentGroup) -> str:
+def _groups_of(asked: Client, jobs: Sequence[str]) -> Sequence[str]:
+    """The groups that jobs are in, the oldest first."""
+    found = {str(job["group"]) for job in asked.named(jobs) if job["group"]} if jobs else set[str]()
+    return sorted(found, key=lambda name: int(name[1:]))
+
+
+def _group_words(sent: SentGroup, known_in: Sequence[str]) -> str:
     """The size of a group, and how many of its jobs are new."""
     known = set(sent.known)
     begin = "" if sent.view is None else f"{sent.view['id']}: "
@@ -132,7 +136,7 @@ def _group_words(sent: SentGroup) -> str:
     if not known:
         return f"{begin}{_jobs(len(fresh))}{span}"
     before = "was submitted before under its key" if len(known) == 1 else "were submitted before under their keys"
-    groups = f", in {', '.join(sent.known_in)}" if sent.known_in else ""
+    groups = f", in {', '.join(known_in)}" if known_in else ""
     return f"{begin}{_jobs(len(fresh), 'new ')}{span}; {len(known)} {before}{groups}"
 
 

@@ -115,7 +115,7 @@ def _wait(asked: Client, open_: dict[str, View], timeout_s: float | None) -> int
 
 
 def _states(asked: Client, ids: Sequence[str]) -> Sequence[View]:
-    """How jobs and job groups are now: a request for many jobs, and one for each group."""
+    """The present views of jobs and job groups: a request for many jobs, and one for each group."""
     words = named(ids)
     return [*asked.named(words.jobs), *(asked.group(name) for name in words.groups)]
 

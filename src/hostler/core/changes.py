@@ -108,7 +108,7 @@ def _by_others(state: State, index: Index, job: Job, by_gate: Mapping[str, list[
 
 
 def _standing(state: State, name: str) -> str:
-    """What a dependency is now: the state of a job, or how much of a group is done."""
+    """The progress of a dependency: the state of a job, or how many jobs of a group are done."""
     group = state.groups.get(name)
     return str(state.jobs[name].state) if group is None else f"{group.done} of {group.size} jobs"
 

@@ -101,7 +101,7 @@ class IntervalView:
 
 @record
 class JobMatch:
-    """What the jobs of a list have in common; `None`: anything."""
+    """A filter of job lists; a field that is `None` lets every job through."""
 
     group: str | None = None
     """The id of their group."""

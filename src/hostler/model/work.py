@@ -15,7 +15,7 @@ from hostler.model.record import record
 NAME_MAX = 256
 JOB_ID = re.compile(r"j[0-9]+")
 RESERVED_NAME = re.compile(r"[gj][0-9]+")
-"""What ids of jobs and of job groups look like; no key may."""
+"""The form of the ids of jobs and of job groups, which no key may have."""
 PARAMETERS_MAX = 100
 ARGV_MAX_BYTES = 1 << 20
 GIGABYTES_MAX = 2**20

@@ -273,7 +273,7 @@ class _Kept:
 
 
 def _results_of(jobs: Sequence[PastJob]) -> dict[str, GroupResult]:
-    """What came of jobs that have left, by their ids; to read many of them takes too long for the event loop.
+    """The results of jobs that have left, by job id. Reading many of them takes too long for the event loop.
 
     Raises `CorruptState`.
     """
