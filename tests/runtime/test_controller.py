@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 
 import pytest
 
 from hostler.backends.base import Backend, KeepsReports, ReadsLogs, Releases, RunsChunks
 from hostler.core import Core
+from hostler.model.artifact_views import Sought
 from hostler.model.codec import digest
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import Conflict, LinkRefused, NotFound
@@ -83,6 +84,45 @@ async def test_story_of_a_job_has_all_that_its_state_shows(
         (second,) = await answer
         assert [entry.event.kind for entry in await story][:1] == ["job.submitted"]
         assert second != name
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param(lambda controller, name: controller.hits(name, 0, 10), id="hits"),
+        pytest.param(lambda controller, name: controller.proof(name), id="proof"),
+        pytest.param(lambda controller, name: controller.artifacts(Sought(), None, 10), id="artifacts"),
+        pytest.param(lambda controller, name: controller.artifact("0" * 64), id="artifact"),
+        pytest.param(lambda controller, name: controller.lineage("0" * 64, 1, 10), id="lineage"),
+    ],
+)
+async def test_view_read_from_the_journal_has_all_that_the_state_shows(
+    directory: StateDir,
+    monkeypatch: pytest.MonkeyPatch,
+    look: Callable[[Controller, str], Coroutine[object, object, object]],
+) -> None:
+    may_write = threading.Event()
+    append = Journal.append
+
+    def slow(journal: Journal, batches: Sequence[Batch]) -> None:
+        may_write.wait(PATIENCE_S)
+        append(journal, batches)
+
+    async with running(directory, FakeNode()) as controller:
+        (name,) = await submit(controller, sweep("a", 100))
+        await until_state(controller, name, JobState.DONE)
+        await controller.story(name)
+        monkeypatch.setattr(Journal, "append", slow)
+        submitted = asyncio.ensure_future(submit(controller, script("b")))
+        await until(lambda: len(controller.jobs(None, 0, 10)) == 2)
+        view = asyncio.ensure_future(look(controller, name))
+        await asyncio.sleep(0.1)
+        early = view.done()
+        may_write.set()
+        await asyncio.wait([view, submitted])
+        assert not early
+        # An unknown artifact is unknown only once all is written.
+        assert view.exception() is None or isinstance(view.exception(), NotFound)
 
 
 async def test_a_refused_submission_leaves_nothing(directory: StateDir) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 
 from hostler import __version__
@@ -39,6 +40,7 @@ from hostler.model.artifact_views import (
     ReplicationView,
     Sought,
 )
+from hostler.model.errors import StoreFull
 from hostler.model.events import Entry
 from hostler.model.files import OutputFile
 from hostler.model.groups import GroupResult, GroupView
@@ -255,7 +257,8 @@ class Looks:
         return await asyncio.to_thread(proof_of, sweep.job, (payload.start, payload.stop), story)
 
     async def hits(self, name: str, after: int, limit: int) -> Sequence[HitView]:
-        """Accepted hits of a sweep."""
+        """Accepted hits of a sweep: all that its state counts are there."""
+        await self._written()
         sweep = find_sweep((await self.having(name)).state, name)
         return await asyncio.to_thread(self._journal.hits, sweep.job, after, limit)
 
@@ -288,14 +291,17 @@ class Looks:
         self, sought: Sought, after: str | None, limit: int
     ) -> tuple[Sequence[ArtifactView], str | None]:
         """Artifacts, newest first."""
+        await self._written_or_full()
         return await self._artifacts.page(sought, after, limit)
 
     async def artifact(self, name: str) -> ArtifactDetail:
         """One artifact."""
+        await self._written_or_full()
         return await self._artifacts.detail(name)
 
     async def lineage(self, name: str, depth: int, limit: int) -> LineageView:
         """What an artifact was made from, and what from it."""
+        await self._written_or_full()
         return await self._artifacts.lineage(name, depth, limit)
 
     async def left_files(self, name: str) -> Sequence[OutputFile]:
@@ -320,6 +326,11 @@ class Looks:
 
     async def _written(self) -> None:
         """Wait until the journal has all that the state shows. The state of a standby comes from the journal."""
+
+    async def _written_or_full(self) -> None:
+        """The same; on a full disk, where artifacts are looked up to make room, what the journal has is enough."""
+        with contextlib.suppress(StoreFull):
+            await self._written()
 
     def _configs(self, name: str | None) -> Sequence[Config]:
         return list(self._core.state.configs.values()) if name is None else [find_config(self._core.state, name)]
