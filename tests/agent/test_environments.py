@@ -83,6 +83,7 @@ def test_attempts_at_once_build_once_and_later_ones_never(client: Client, folder
     assert not built(client, later)
 
 
+@pytest.mark.services
 def test_failed_build_tells_why(client: Client, folder: Path) -> None:
     first = fresh_name()
     (folder / "requirements.txt").write_text(

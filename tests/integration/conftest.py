@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
@@ -10,10 +11,11 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
+from unittest import mock
 
 import psutil
 import pytest
@@ -270,6 +272,19 @@ def until(
         time.sleep(pause_s)
         pause_s = min(1.3 * pause_s, 0.25)  # each question costs both sides: long waits would be spent on them
     return answer
+
+
+def typed(*words: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> Said:
+    """`hostler` in this process, as it is typed in a folder: without the start of an interpreter for each."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with (
+        contextlib.chdir(cwd),
+        mock.patch.dict(os.environ, env or {}, clear=env is not None),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        status = run([str(word) for word in words])
+    return Said(status, *(stream.buffer.getvalue().decode(errors="replace") for stream in (out, err)))
 
 
 def command(*words: str | Path, **more: Any) -> Said:

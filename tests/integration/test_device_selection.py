@@ -14,7 +14,7 @@ import pytest
 
 from tests.agent.toolbox import put
 from tests.backends.ssh import sshd
-from tests.integration.conftest import START_S, Fleet, Hostler, a_fleet, command, kill_below, until
+from tests.integration.conftest import START_S, Fleet, Hostler, a_fleet, kill_below, typed, until
 
 UUIDS = ("GPU-8932f937-d72c", "GPU-1f00aaaa-0000", "GPU-5a5a0000-1111", "GPU-77770000-2222")
 SMI = """
@@ -74,6 +74,7 @@ def test_the_cards_that_the_environment_hides_are_not_used(
     assert rig.job(rig.script("true", resources={**ON_GPU, "gpus": 3}))["state"] == "pending", "there are two"
 
 
+@pytest.mark.services
 def test_an_empty_variable_leaves_no_card(rig: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     rig.start()
@@ -93,16 +94,15 @@ def test_the_fleet_file_chooses_among_the_cards_that_are_left(
 
 def test_a_choice_that_leaves_no_card_is_named(rig: Fleet, hostler: Hostler) -> None:
     rig.settle(nodes=[{"name": "here", **NODE, "gpus": {"only": [7]}}])
-    assert command("check", rig.file).status == 0, "only the node itself can know"
+    assert typed("check", rig.file, cwd=rig.path).status == 0, "only the node itself can know"
     rig.start()
     assert cards(rig) == {}
     until(lambda: "gpus.only and gpus.exclude of here leave none of its 4 GPUs" in troubles(rig), "the fault")
     assert "leave none of its 4 GPUs" in hostler(rig, "events", "--after", "0", "--json").out
 
 
-def test_a_card_is_cordoned_for_an_evening_and_resumed(rig: Fleet, hostler: Hostler, tmp_path: Path) -> None:
-    rig.settle(nodes=[{"name": "here", **NODE, "gpus": {"only": [0]}}])
-    rig.start()
+def test_a_card_is_cordoned_for_an_evening_and_resumed(shared_rig: Fleet, hostler: Hostler, tmp_path: Path) -> None:
+    rig = shared_rig
     gate = tmp_path / "gate"
     runs = rig.script("sh", "-c", f"while [ ! -e '{gate}' ]; do sleep 0.05; done", resources=ON_GPU)
     rig.state_of(runs, "running")
@@ -131,9 +131,8 @@ def test_a_card_is_cordoned_for_an_evening_and_resumed(rig: Fleet, hostler: Host
     assert rig.over(waits)["job"]["device"] == "here/cuda0"
 
 
-def test_a_cordon_with_an_end_is_over_by_itself(rig: Fleet, hostler: Hostler) -> None:
-    rig.settle(nodes=[{"name": "here", **NODE, "gpus": {"only": [0]}}])
-    rig.start()
+def test_a_cordon_with_an_end_is_over_by_itself(shared_rig: Fleet, hostler: Hostler) -> None:
+    rig = shared_rig
     (found,) = hostler(rig, "device", "cordon", "here/cuda0", "--for", "1s", "--json").json
     assert found["device"]["cordon"]["until"] > found["device"]["cordon"]["since"]
     job = rig.script("true", resources=ON_GPU)
@@ -172,7 +171,7 @@ def test_a_device_cannot_be_cordoned_without_a_controller(rig: Fleet, hostler: H
 
 @pytest.fixture(scope="module")
 def shared_rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """A machine with one card, for commands that change nothing."""
+    """A machine with one card, for tests that leave it as it was."""
     folder = tmp_path_factory.mktemp("rig")
     tools = put(folder / "tools", "nvidia-smi", SMI).parent
     with pytest.MonkeyPatch.context() as patch, a_fleet(folder) as fleet:
@@ -194,7 +193,7 @@ def test_a_node_behind_ssh_uses_what_its_setup_and_the_fleet_file_leave(tmp_path
         node |= {"identity": str(server.folder / "client"), "dir": str(tmp_path / "on-rig"), "gpus": {"exclude": [1]}}
         ssh = {"config": [], "known_hosts": [], "connect_s": 120}
         fleet = stack.enter_context(a_fleet(tmp_path, nodes=[node], ssh=ssh, state_dir="state"))
-        said = command("nodes", "trust", "fleet.yaml", "--yes", cwd=tmp_path)
+        said = typed("nodes", "trust", "fleet.yaml", "--yes", cwd=tmp_path)
         assert said.status == 0, said.err
         fleet.start()
         assert bound(fleet, tmp_path / "gate") == {"rig/cuda2": "2"}
@@ -211,8 +210,8 @@ def test_a_node_that_dials_in_uses_what_its_environment_and_the_fleet_file_leave
         )
         fleet.launch()
         until((fleet.state / "controller.json").exists, "the controller", START_S, log=fleet.log)
-        assert command("agent", "build", "agent.pyz", cwd=tmp_path).status == 0
-        invited = command("nodes", "invite", "fleet.yaml", "far", cwd=tmp_path)
+        assert typed("agent", "build", "agent.pyz", cwd=tmp_path).status == 0
+        invited = typed("nodes", "invite", "fleet.yaml", "far", cwd=tmp_path)
         assert invited.status == 0, invited.err
         script = invited.out.partition("\n\n")[2]
         environ = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "0,2"}

@@ -15,7 +15,7 @@ import pytest
 
 from tests.backends.ssh import sshd
 from tests.integration.cards import UUIDS, Cards
-from tests.integration.conftest import START_S, Fleet, Hostler, a_fleet, command, kill_below, until
+from tests.integration.conftest import START_S, Fleet, Hostler, a_fleet, kill_below, typed, until
 
 ON_GPU = {"device": "gpu"}
 NODE = {"cpu_slots": 1, "canary": "none"}
@@ -151,11 +151,12 @@ def test_card_of_a_node_behind_ssh_is_left_to_others(
         node |= {"setup": [f"export PATH={cards.tools}:$PATH"]}
         ssh = {"config": [], "known_hosts": [], "connect_s": 120}
         fleet = stack.enter_context(a_fleet(tmp_path, nodes=[node], ssh=ssh, state_dir="state"))
-        assert command("nodes", "trust", "fleet.yaml", "--yes", cwd=tmp_path).status == 0
+        assert typed("nodes", "trust", "fleet.yaml", "--yes", cwd=tmp_path).status == 0
         fleet.start()
         _check_taken(fleet, "rig")
 
 
+@pytest.mark.services
 def test_card_of_a_node_that_dials_in_is_left_to_others(
     tmp_path: Path, cards: Cards, stranger: subprocess.Popen[bytes]
 ) -> None:
@@ -168,8 +169,8 @@ def test_card_of_a_node_that_dials_in_is_left_to_others(
         )
         fleet.launch()
         until((fleet.state / "controller.json").exists, "the controller", START_S, log=fleet.log)
-        assert command("agent", "build", "agent.pyz", cwd=tmp_path).status == 0
-        script = command("nodes", "invite", "fleet.yaml", "far", cwd=tmp_path).out.partition("\n\n")[2]
+        assert typed("agent", "build", "agent.pyz", cwd=tmp_path).status == 0
+        script = typed("nodes", "invite", "fleet.yaml", "far", cwd=tmp_path).out.partition("\n\n")[2]
         environ = {**os.environ, "PATH": f"{cards.tools}:{os.environ['PATH']}"}
         subprocess.run(["sh", "-e"], input=script, cwd=tmp_path, env=environ, check=True, text=True)
         until(lambda: fleet.client.status()["nodes_up"] == 1, "the node", START_S, log=fleet.log)

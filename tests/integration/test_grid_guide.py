@@ -19,5 +19,6 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
         yield made
 
 
+@pytest.mark.services
 def test_guide_of_a_grid_is_executed_block_by_block(fleet: Fleet, tmp_path: Path) -> None:
     execute("grid.md", tmp_path, {"HOSTLER_STATE_DIR": str(fleet.state)})

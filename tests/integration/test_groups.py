@@ -199,7 +199,9 @@ def test_jobs_are_listed_by_group_node_and_name(typed: Hostler, two_nodes: Fleet
     assert (lost.status, "g999" in lost.err) == (2, True)
 
 
-@pytest.mark.parametrize("cpu_s", [0.1, 0.3, 0.6])
+@pytest.mark.parametrize(
+    "cpu_s", [pytest.param(0.1, marks=pytest.mark.services), 0.3, pytest.param(0.6, marks=pytest.mark.services)]
+)
 def test_group_is_complete_or_absent_when_the_controller_is_killed(fleet: Fleet, tmp_path: Path, cpu_s: float) -> None:
     fleet.start()
     assert fleet.controller is not None

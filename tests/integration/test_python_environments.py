@@ -50,6 +50,9 @@ def _digest(text: str) -> str:
     scope="module", params=[over_ssh, pytest.param(by_dial_in, marks=pytest.mark.services)], ids=["ssh", "dial-in"]
 )
 def fleet_there(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    if request.param is over_ssh:
+        yield request.getfixturevalue("fleet_behind_ssh")
+        return
     with ExitStack() as stack:
         yield request.param(stack, tmp_path_factory.mktemp("fleet"))
 
@@ -291,6 +294,7 @@ def test_requirements_are_installed_by_uv_where_that_is(with_uv: Site) -> None:
     assert "uv pip install" in setup_of(with_uv, job)
 
 
+@pytest.mark.services
 def test_lock_file_of_uv_is_built(with_uv: Site) -> None:
     ssh = with_uv
     wheels = wheel(ssh.project.parent / "wheels")

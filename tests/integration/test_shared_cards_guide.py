@@ -33,5 +33,6 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
         stranger.wait()
 
 
+@pytest.mark.services
 def test_guide_of_shared_cards_is_executed_block_by_block(fleet: Fleet, tmp_path: Path) -> None:
     execute("shared-cards.md", tmp_path, {"HOSTLER_STATE_DIR": str(fleet.state)})

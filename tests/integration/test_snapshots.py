@@ -14,14 +14,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
 
 from hostler.snapshots.store import SnapshotStore
 from tests.backends.ssh import sshd
-from tests.integration.conftest import START_S, Fleet, Said, a_fleet, command, kill_below, until
+from tests.integration.conftest import START_S, Fleet, Said, a_fleet, command, kill_below, typed, until
 from tests.livefolders import folders_below
 
 TRAIN = """
@@ -40,10 +40,9 @@ class Site(NamedTuple):
     fleet: Fleet
     project: Path
 
-    def hostler(self, *words: str, **more: Any) -> Said:
+    def hostler(self, *words: str) -> Said:
         """A command that is typed in the project."""
-        state = {"HOSTLER_STATE_DIR": str(self.fleet.state)}
-        return command(*words, cwd=self.project, env={**os.environ, **state}, **more)
+        return typed(*words, cwd=self.project, env={**os.environ, "HOSTLER_STATE_DIR": str(self.fleet.state)})
 
     def occupied(self) -> Callable[[], None]:
         """The slot is taken by a job; what is returned ends it."""
@@ -91,7 +90,7 @@ def over_ssh(stack: ExitStack, folder: Path, slots: int = 1, setup: Sequence[str
     node |= {"identity": str(server.folder / "client"), "dir": str(folder / "on-rig")}
     ssh = {"config": [], "known_hosts": [], "connect_s": 120}
     fleet = stack.enter_context(a_fleet(folder, nodes=[node], ssh=ssh, state_dir="state"))
-    said = command("nodes", "trust", "fleet.yaml", "--yes", cwd=folder)
+    said = typed("nodes", "trust", "fleet.yaml", "--yes", cwd=folder)
     assert said.status == 0, said.err
     fleet.start()
     return fleet
@@ -106,8 +105,8 @@ def by_dial_in(stack: ExitStack, folder: Path) -> Fleet:
     )
     fleet.launch()
     until((fleet.state / "controller.json").exists, "the controller", START_S, log=fleet.log)
-    assert command("agent", "build", "agent.pyz", cwd=folder).status == 0
-    invited = command("nodes", "invite", "fleet.yaml", "far", cwd=folder)
+    assert typed("agent", "build", "agent.pyz", cwd=folder).status == 0
+    invited = typed("nodes", "invite", "fleet.yaml", "far", cwd=folder)
     assert invited.status == 0, invited.err
     script = invited.out.partition("\n\n")[2]
     done = subprocess.run(["sh", "-e"], input=script, cwd=folder, capture_output=True, text=True, check=False)
@@ -125,7 +124,11 @@ def project_in(folder: Path) -> Path:
     return project
 
 
-@pytest.fixture(scope="module", params=[local, over_ssh, by_dial_in], ids=["local", "ssh", "dial-in"])
+@pytest.fixture(
+    scope="module",
+    params=[local, over_ssh, pytest.param(by_dial_in, marks=pytest.mark.services)],
+    ids=["local", "ssh", "dial-in"],
+)
 def fleet_there(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with ExitStack() as stack:
         yield request.param(stack, tmp_path_factory.mktemp("fleet"))

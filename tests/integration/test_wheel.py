@@ -226,6 +226,7 @@ def test_command_line_and_controller_import_neither_torch_nor_numba_nor_ray() ->
     assert sorted(HEAVY & imported) == []
 
 
+@pytest.mark.services
 def test_source_distribution_builds_the_same_wheel(wheel: Path, checkout: Path, tmp_path: Path) -> None:
     packed = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(tmp_path / "sdist")]
     subprocess.run(packed, cwd=checkout, capture_output=True, check=True)

@@ -7,37 +7,29 @@ import json
 import re
 from typing import Any
 
-import pytest
-
 from hostler.web.app import make_app
 from hostler.web.routing import late
 from tests.web.core_desk import CoreDesk, Window, door
 from tests.web.published import DOCUMENT
 
 
-@pytest.fixture
-def document(served: Window) -> Any:
-    """The document as the server hands it out."""
-    return served.get("/api/v1/openapi.json").json
+def test_published_document_is_the_one_that_is_served(served: Window) -> None:
+    assert served.get("/api/v1/openapi.json").json == DOCUMENT
 
 
-def test_published_document_is_the_one_that_is_served(document: Any) -> None:
-    assert document == DOCUMENT
+def test_every_reference_leads_somewhere() -> None:
+    wanted = set(re.findall(r"#/components/schemas/([\w-]+)", json.dumps(DOCUMENT)))
+    assert wanted <= set(DOCUMENT["components"]["schemas"])
 
 
-def test_every_reference_leads_somewhere(document: Any) -> None:
-    wanted = set(re.findall(r"#/components/schemas/([\w-]+)", json.dumps(document)))
-    assert wanted <= set(document["components"]["schemas"])
-
-
-def test_bodies_may_leave_out_what_has_a_default(document: Any) -> None:
-    schemas = document["components"]["schemas"]
+def test_bodies_may_leave_out_what_has_a_default() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
     assert schemas["JobSpec-Input"]["required"] == ["name", "payload"]
     assert schemas["JobSpec-Input"]["additionalProperties"] is False
 
 
-def test_every_operation_tells_of_problems_and_of_its_answer(document: Any) -> None:
-    operations = [one for path in document["paths"].values() for one in path.values()]
+def test_every_operation_tells_of_problems_and_of_its_answer() -> None:
+    operations = [one for path in DOCUMENT["paths"].values() for one in path.values()]
     assert len(operations) >= 19
     for operation in operations:
         good = next(code for code in operation["responses"] if code.startswith("2"))

@@ -48,4 +48,4 @@ class Section(BaseModel):
     The texts below the fields are their descriptions in the schema (`settings.descriptions`).
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
