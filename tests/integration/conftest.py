@@ -24,6 +24,7 @@ import yaml
 from hostler.cli.main import run
 from hostler.client import Client
 from hostler.model.errors import LinkError
+from tests import forked
 from tests.patience import PATIENCE_S
 
 START_S = 2 * PATIENCE_S
@@ -42,6 +43,7 @@ while not os.path.exists(sys.argv[1]) and time.monotonic() < end:
 """A program that runs until a file appears; the bound ends it where a test has failed."""
 
 View: TypeAlias = dict[str, Any]
+Controller: TypeAlias = subprocess.Popen[bytes] | forked.Forked
 T = TypeVar("T")
 
 
@@ -71,7 +73,7 @@ class Fleet:
         self.path = path
         self.state = state or path / "state"
         self.file = path / "fleet.yaml"
-        self.controller: subprocess.Popen[bytes] | None = None
+        self.controller: Controller | None = None
         self.client = Client.from_state_dir(self.state)
         self.settle(**settings)
 
@@ -79,13 +81,10 @@ class Fleet:
         """Write the fleet file; values that are there twice are written out twice."""
         self.file.write_text(yaml.safe_dump(json.loads(json.dumps({"nodes": [NODE], **settings}))))
 
-    def launch(self, *options: str) -> subprocess.Popen[bytes]:
+    def launch(self, *options: str) -> Controller:
         """Start a controller, and do not wait for it."""
-        command = [sys.executable, "-m", "hostler", "up", "--state-dir", str(self.state), "--port", "0"]
-        with (self.path / "up.log").open("ab") as log:
-            self.controller = subprocess.Popen(
-                [*command, *options, self.file], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-            )
+        words = ["up", "--state-dir", str(self.state), "--port", "0", *options, str(self.file)]
+        self.controller = forked.start(words, Path.cwd(), self.path / "up.log")
         return self.controller
 
     def start(self, *options: str) -> None:
