@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -77,6 +78,7 @@ class Parent:
             )
         self._answers = ours.makefile("r")
         self._asking = ours
+        self._one_at_a_time = threading.Lock()
         atexit.register(self.close)
 
     def start(self, arguments: Sequence[str | Path], cwd: Path, log: Path) -> Forked:
@@ -93,8 +95,9 @@ class Parent:
 
     def ask(self, question: Mapping[str, object]) -> int | None:
         """One question and its answer."""
-        self._asking.sendall(json.dumps(question).encode() + b"\n")
-        line = self._answers.readline()
+        with self._one_at_a_time:
+            self._asking.sendall(json.dumps(question).encode() + b"\n")
+            line = self._answers.readline()
         assert line, f"the parent of controllers has ended with {self._process.poll()}"
         answer: int | None = json.loads(line)
         return answer

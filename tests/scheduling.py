@@ -12,6 +12,7 @@ from itertools import groupby
 import pytest
 from xdist.remote import Producer  # type: ignore[import-untyped]
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
 
 TOGETHER = tuple(
     f"tests/{name}.py"
@@ -111,6 +112,16 @@ class _OneByOne(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)
+
+    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+        """Note the end of a test, and hand out the next. xdist looks through all work of a process each time."""
+        nodeid = self.registered_collections[node][item_index]
+        scopes = self.assigned_work[node]
+        scope = self._split_scope(nodeid)
+        scopes[scope][nodeid] = True
+        if all(scopes[scope].values()):
+            del scopes[scope]
+        self._reschedule(node)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -16,7 +16,9 @@ from tests.integration.test_snapshots import Site, local, over_ssh
 SHOWS = "import os; print(os.environ.get('MARK'), os.environ.get('VIRTUAL_ENV'))"
 
 
-@pytest.fixture(scope="module", params=[local, over_ssh], ids=["local", "ssh"])
+@pytest.fixture(
+    scope="module", params=[local, pytest.param(over_ssh, marks=pytest.mark.services)], ids=["local", "ssh"]
+)
 def fleet_there(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with ExitStack() as stack:
         yield request.param(stack, tmp_path_factory.mktemp("fleet"))

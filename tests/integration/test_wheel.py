@@ -182,6 +182,7 @@ def newcomer(installed: Installed, tmp_path: Path) -> Iterator[Installed]:
         kill_below(tmp_path)
 
 
+@pytest.mark.services
 def test_newcomer_fetches_a_model_from_an_ssh_host_in_six_commands(newcomer: Installed) -> None:
     """The first command, `pip install`, has been typed: its environment is `installed`."""
     nodes = newcomer.run("hostler", "nodes", "import", str(newcomer.home / ".ssh" / "config"))

@@ -96,10 +96,10 @@ class Seat(Fleet):
     def keep(self) -> None:
         """Start it again if it has ended and is wanted; that it ended by itself is noted."""
         with self._lock:
-            if not self.wanted or self.controller is None or self.controller.poll() is None:
+            if not self.wanted or self.controller is None or (status := self.controller.poll()) is None:
                 return
             now = time.monotonic()
-            self.exits.append(Exit(self.name, now, now - self.began, self.controller.returncode, self.log()[-3000:]))
+            self.exits.append(Exit(self.name, now, now - self.began, status, self.log()[-3000:]))
             self.launch()
 
     @contextmanager
