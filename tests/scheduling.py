@@ -61,8 +61,10 @@ IN_ONE_FOLDER = "tests/browser/"
 """These share one controller and one browser."""
 TOGETHER_OF = {"tests/integration/test_loop_commands.py": "test_a_command_that_breaks_its_contract"}
 """Modules of which only some tests share something."""
-BEGUN_BY = 0.85
-"""The share of a run by which the last module of a folder has begun: a long one at the end would be waited for."""
+WAITING = "tests/integration"
+"""The folder of the longest tests, which wait for controllers."""
+BEGUN_BY = 0.9
+"""The share of a run by which the last of them has begun: at the end, all other processes would wait for it."""
 
 
 def scope_of(nodeid: str) -> str:
@@ -81,10 +83,10 @@ def spread(modules: Sequence[str]) -> list[str]:
     """
     place: dict[str, float] = {}
     by_folder = sorted(modules, key=_folder)
-    for _, those in groupby(by_folder, key=_folder):
+    for folder, those in groupby(by_folder, key=_folder):
         ordered = sorted(those, key=lambda module: TOGETHER.index(module) if module in TOGETHER else len(TOGETHER))
         for number, module in enumerate(ordered):
-            place[module] = number / len(ordered) * BEGUN_BY
+            place[module] = number / len(ordered) * (BEGUN_BY if folder == WAITING else 1.0)
     return sorted(modules, key=lambda module: place[module])
 
 
