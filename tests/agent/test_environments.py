@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder whose environment the first test that needs it builds."""
+    """A folder whose environment the first test builds, for all others."""
     return project(tmp_path_factory.mktemp("ready"))
 
 
@@ -61,6 +61,17 @@ def built(client: Client, name: str) -> bool:
     return "building the Python environment" in text(client, name, "setup")
 
 
+def test_attempts_at_once_build_once_and_later_ones_never(client: Client, ready: Path) -> None:
+    names = [fresh_name() for _ in range(3)]
+    client.launch(*(attempt(name, ready) for name in names))
+    assert [client.ended(name)["exit_code"] for name in names] == [0, 0, 0]
+    assert sorted(built(client, name) for name in names) == [False, False, True]
+    later = fresh_name()
+    client.launch(attempt(later, ready))
+    assert client.ended(later)["exit_code"] == 0
+    assert not built(client, later)
+
+
 def test_command_runs_in_the_environment_and_its_own_streams(client: Client, ready: Path, shared_agent: Agent) -> None:
     name = fresh_name()
     client.launch(attempt(name, ready))
@@ -70,17 +81,6 @@ def test_command_runs_in_the_environment_and_its_own_streams(client: Client, rea
     assert answer == "True"
     assert Path(first).is_relative_to(shared_agent.directory / "environments")
     assert text(client, name, "err") == ""
-
-
-def test_attempts_at_once_build_once_and_later_ones_never(client: Client, folder: Path) -> None:
-    names = [fresh_name() for _ in range(3)]
-    client.launch(*(attempt(name, folder) for name in names))
-    assert [client.ended(name)["exit_code"] for name in names] == [0, 0, 0]
-    assert sorted(built(client, name) for name in names) == [False, False, True]
-    later = fresh_name()
-    client.launch(attempt(later, folder))
-    assert client.ended(later)["exit_code"] == 0
-    assert not built(client, later)
 
 
 @pytest.mark.services
