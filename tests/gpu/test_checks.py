@@ -14,7 +14,8 @@ from tests.agent.fakegpus import build, needs_compiler
 from tests.agent.toolbox import put
 from tests.gpu.counting import LEAST_RUN, Outcome, Result, line_of, verdict
 from tests.gpu.machine import look
-from tests.integration.conftest import WHOLE_RUN_S, kill_below
+from tests.gpu.world import World
+from tests.integration.conftest import NODE, WHOLE_RUN_S, a_fleet, kill_below
 from tests.patience import PATIENCE_S
 from tests.test_tiers import REPOSITORY
 
@@ -132,6 +133,13 @@ def lines(ended: subprocess.CompletedProcess[str]) -> dict[str, str]:
     """The outcome of each check by its name."""
     told = [line.split(":")[0].split(maxsplit=1) for line in ended.stdout.splitlines()]
     return {words[1]: words[0] for words in told if len(words) == 2}
+
+
+def test_job_that_has_not_been_placed_has_printed_nothing(tmp_path: Path) -> None:
+    with a_fleet(tmp_path, nodes=[NODE]) as fleet:
+        fleet.start()
+        waits = fleet.script("true", resources={"gpus": 1})
+        assert World(fleet, look(), tmp_path).printed(waits) == ""
 
 
 @pytest.mark.skipif(look().has_gpu, reason="this machine has a GPU; `make gpu` checks it")

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hostler.model.errors import NotFound
 from tests.gpu.machine import Card, Machine
 from tests.integration.conftest import FINAL, Fleet, a_fleet
 
@@ -66,10 +67,13 @@ class World:
         return found
 
     def printed(self, job: str) -> str:
-        """The output of the first attempt of a job, then its errors."""
-        out, err = (
-            self.fleet.client.log(f"{job}.1", stream).data.decode(errors="replace") for stream in ("out", "err")
-        )
+        """The output of the first attempt of a job, then its errors; nothing while it has not been placed."""
+        try:
+            out, err = (
+                self.fleet.client.log(f"{job}.1", stream).data.decode(errors="replace") for stream in ("out", "err")
+            )
+        except NotFound:
+            return ""
         return f"{out}{err}"
 
     def answer(self, job: str) -> None:
