@@ -1,6 +1,6 @@
 """Controllers without the start of an interpreter for each: forks of one process that has imported all they need.
 
-To import the controller takes longer than most tests need it for. Each test process starts one such parent, when it
+Importing the controller takes longer than most tests run one. Each test process starts one such parent, when it
 first needs a controller; from there on a controller is what `python -m hostler` is once its modules are imported: a
 process of its own with its own arguments, folder, variables and output. What happens before is tested with
 `python -m hostler` itself (`integration/test_wheel`, `test_ssh`, `test_dialin`, the guides).
@@ -120,7 +120,7 @@ def start(arguments: Sequence[str | Path], cwd: Path, log: Path) -> Forked:
 
 
 def serve(connection: socket.socket) -> None:
-    """Answer until nobody asks any more. In each fork, this returns once it is to be a controller."""
+    """Answer questions until the connection ends. In a fork, return: the fork becomes a controller."""
     with connection.makefile("r") as questions:
         while line := questions.readline():
             question = json.loads(line)

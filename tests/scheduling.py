@@ -77,7 +77,7 @@ def scope_of(nodeid: str) -> str:
 
 
 def spread(modules: Sequence[str]) -> list[str]:
-    """Modules in the order in which they are begun: those of each folder evenly over the whole run.
+    """Modules in the order in which they are begun: those of each folder evenly over the run (`BEGUN_BY`).
 
     Tests of one folder cost alike: those of `integration` wait for controllers, those of `workloads` compute.
     """
@@ -116,7 +116,7 @@ class _OneByOne(LoadScopeScheduling):  # type: ignore[misc]
         return scope_of(nodeid)
 
     def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
-        """Note the end of a test, and hand out the next. xdist looks through all work of a process each time."""
+        """Note the end of a test and hand out the next. What is done is forgotten: xdist would search it each time."""
         nodeid = self.registered_collections[node][item_index]
         scopes = self.assigned_work[node]
         scope = self._split_scope(nodeid)

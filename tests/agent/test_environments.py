@@ -225,7 +225,7 @@ def test_script_that_cannot_be_read_fails_by_itself(client: Client, folder: Path
     assert (end["exit_code"], end["reason"], "SyntaxError" in end["evidence"]) == (1, None, True)
 
 
-def test_what_was_checked_once_is_not_checked_again(client: Client, folder: Path) -> None:
+def test_script_that_was_checked_once_is_not_checked_again(client: Client, folder: Path) -> None:
     (folder / "train.py").write_text("import json\n")
     first, second, other = fresh_name(), fresh_name(), fresh_name()
     setup = {"file": None, "checked_as": "s" * 64}
@@ -291,6 +291,7 @@ def test_agent_removes_unused_environments_when_a_controller_comes(agent: Agent)
     os.utime(folder, (1.0, 1.0))
     client = agent.client()
     until(lambda: not folder.exists(), "the removal of what is unused")
+    assert folder.parent.exists()
     client.close()
 
 

@@ -346,16 +346,9 @@ def living(running: Fleet) -> Fleet:
 
 
 @pytest.fixture
-def hostler_in(capfd: pytest.CaptureFixture[str]) -> HostlerIn:
-    """`hostler` in this process, as somebody calls it in a folder: without the start of an interpreter for each."""
-
-    def call(folder: Path, *words: str) -> Said:
-        capfd.readouterr()
-        with contextlib.chdir(folder):
-            status = run(words)
-        return Said(status, *capfd.readouterr())
-
-    return call
+def hostler_in() -> HostlerIn:
+    """`typed`, called with a folder and the words."""
+    return lambda folder, *words: typed(*words, cwd=folder)
 
 
 @pytest.fixture

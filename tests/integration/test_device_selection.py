@@ -102,42 +102,40 @@ def test_a_choice_that_leaves_no_card_is_named(rig: Fleet, hostler: Hostler) -> 
 
 
 def test_a_card_is_cordoned_for_an_evening_and_resumed(shared_rig: Fleet, hostler: Hostler, tmp_path: Path) -> None:
-    rig = shared_rig
     gate = tmp_path / "gate"
-    runs = rig.script("sh", "-c", f"while [ ! -e '{gate}' ]; do sleep 0.05; done", resources=ON_GPU)
-    rig.state_of(runs, "running")
-    said = hostler(rig, "device", "drain", "here/cuda0", "--reason", "a game tonight", "--for", "4h")
+    runs = shared_rig.script("sh", "-c", f"while [ ! -e '{gate}' ]; do sleep 0.05; done", resources=ON_GPU)
+    shared_rig.state_of(runs, "running")
+    said = hostler(shared_rig, "device", "drain", "here/cuda0", "--reason", "a game tonight", "--for", "4h")
     assert (said.status, said.out.startswith("here/cuda0 draining")) == (0, True), said.err
     assert "a game tonight" in said.out
-    waits = rig.script("true", resources=ON_GPU)
+    waits = shared_rig.script("true", resources=ON_GPU)
     gate.touch()
-    assert rig.over(runs)["job"]["state"] == "done", "what ran has run on"
-    until(lambda: cards(rig)["here/cuda0"]["cordon"]["state"] == "drained", "the end of the drain")
-    explained = " ".join(hostler(rig, "explain", waits).out.split())
+    assert shared_rig.over(runs)["job"]["state"] == "done", "what ran has run on"
+    until(lambda: cards(shared_rig)["here/cuda0"]["cordon"]["state"] == "drained", "the end of the drain")
+    explained = " ".join(hostler(shared_rig, "explain", waits).out.split())
     assert "here/cuda0 cordon: is drained by" in explained
     assert "hostler device resume here/cuda0" in explained
-    banned = " ".join(hostler(rig, "bans").out.split())
+    banned = " ".join(hostler(shared_rig, "bans").out.split())
     assert "here/cuda0" in banned
     assert "a game tonight" in banned
-    assert "1 device given nothing new" in hostler(rig, "status").out
-    assert "a game tonight" in hostler(rig, "device", "list").out
-    assert "drained" in hostler(rig, "top").out
-    assert "a game tonight" in " ".join(hostler(rig, "nodes").out.split())
-    assert rig.job(waits)["state"] == "pending"
-    rig.kill()
-    rig.start()
-    assert rig.job(waits)["state"] == "pending", "a cordon survives its controller"
-    assert hostler(rig, "device", "resume", "here/cuda0").out == "here/cuda0 takes work\n"
-    assert rig.over(waits)["job"]["device"] == "here/cuda0"
+    assert "1 device given nothing new" in hostler(shared_rig, "status").out
+    assert "a game tonight" in hostler(shared_rig, "device", "list").out
+    assert "drained" in hostler(shared_rig, "top").out
+    assert "a game tonight" in " ".join(hostler(shared_rig, "nodes").out.split())
+    assert shared_rig.job(waits)["state"] == "pending"
+    shared_rig.kill()
+    shared_rig.start()
+    assert shared_rig.job(waits)["state"] == "pending", "a cordon survives its controller"
+    assert hostler(shared_rig, "device", "resume", "here/cuda0").out == "here/cuda0 takes work\n"
+    assert shared_rig.over(waits)["job"]["device"] == "here/cuda0"
 
 
 def test_a_cordon_with_an_end_is_over_by_itself(shared_rig: Fleet, hostler: Hostler) -> None:
-    rig = shared_rig
-    (found,) = hostler(rig, "device", "cordon", "here/cuda0", "--for", "1s", "--json").json
+    (found,) = hostler(shared_rig, "device", "cordon", "here/cuda0", "--for", "1s", "--json").json
     assert found["device"]["cordon"]["until"] > found["device"]["cordon"]["since"]
-    job = rig.script("true", resources=ON_GPU)
-    assert rig.over(job)["job"]["state"] == "done"
-    kinds = [entry["event"]["kind"] for entry in rig.client.entries()]
+    job = shared_rig.script("true", resources=ON_GPU)
+    assert shared_rig.over(job)["job"]["state"] == "done"
+    kinds = [entry["event"]["kind"] for entry in shared_rig.client.entries()]
     assert kinds.index("device.cordoned") < kinds.index("device.resumed")
 
 

@@ -14,12 +14,12 @@ from hostler.core import Core
 from hostler.model.artifact_views import Sought
 from hostler.model.codec import digest
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
-from hostler.model.errors import Conflict, LinkRefused, NotFound
+from hostler.model.errors import Conflict, LinkRefused, NotFound, StoreFull
 from hostler.model.events import AttemptEnded, ControllerStarted, JobDone, TroubleRecorded
 from hostler.model.fleet import Link, Process
 from hostler.model.inputs import Cancel, Ended, Submit, WorkerRefused
 from hostler.model.work import JobSpec, JobState, SweepPayload
-from hostler.runtime import controller as runtime_controller, link
+from hostler.runtime import controller as runtime_controller, link, pump
 from hostler.runtime.clock import SteadyClock
 from hostler.runtime.controller import Controller
 from hostler.runtime.elsewhere import Forgotten
@@ -61,20 +61,26 @@ async def test_an_answer_comes_only_after_its_events_are_durable(directory: Stat
         other.close()
 
 
-async def test_story_of_a_job_has_all_that_its_state_shows(
-    directory: StateDir, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def held_back(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """The journal writes nothing from now on until the event that is returned is set."""
     may_write = threading.Event()
     append = Journal.append
 
-    def slow(journal: Journal, batches: Sequence[Batch]) -> None:
+    def held(journal: Journal, batches: Sequence[Batch]) -> None:
         may_write.wait(PATIENCE_S)
         append(journal, batches)
 
+    monkeypatch.setattr(Journal, "append", held)
+    return may_write
+
+
+async def test_story_of_a_job_has_all_that_its_state_shows(
+    directory: StateDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with running(directory, FakeNode()) as controller:
         (name,) = await submit(controller, script("a"))
         await until_state(controller, name, JobState.DONE)
-        monkeypatch.setattr(Journal, "append", slow)
+        may_write = held_back(monkeypatch)
         answer = asyncio.ensure_future(submit(controller, script("b")))
         await until(lambda: len(controller.jobs(None, 0, 10)) == 2)
         story = asyncio.ensure_future(controller.story("b"))
@@ -94,6 +100,8 @@ async def test_story_of_a_job_has_all_that_its_state_shows(
         pytest.param(lambda controller, name: controller.artifacts(Sought(), None, 10), id="artifacts"),
         pytest.param(lambda controller, name: controller.artifact("0" * 64), id="artifact"),
         pytest.param(lambda controller, name: controller.lineage("0" * 64, 1, 10), id="lineage"),
+        pytest.param(lambda controller, name: controller.content("0" * 64), id="content"),
+        pytest.param(lambda controller, name: controller.verify("0" * 64, None, 0.0), id="verify"),
     ],
 )
 async def test_view_read_from_the_journal_has_all_that_the_state_shows(
@@ -101,18 +109,11 @@ async def test_view_read_from_the_journal_has_all_that_the_state_shows(
     monkeypatch: pytest.MonkeyPatch,
     look: Callable[[Controller, str], Coroutine[object, object, object]],
 ) -> None:
-    may_write = threading.Event()
-    append = Journal.append
-
-    def slow(journal: Journal, batches: Sequence[Batch]) -> None:
-        may_write.wait(PATIENCE_S)
-        append(journal, batches)
-
     async with running(directory, FakeNode()) as controller:
         (name,) = await submit(controller, sweep("a", 100))
         await until_state(controller, name, JobState.DONE)
         await controller.story(name)
-        monkeypatch.setattr(Journal, "append", slow)
+        may_write = held_back(monkeypatch)
         submitted = asyncio.ensure_future(submit(controller, script("b")))
         await until(lambda: len(controller.jobs(None, 0, 10)) == 2)
         view = asyncio.ensure_future(look(controller, name))
@@ -123,6 +124,26 @@ async def test_view_read_from_the_journal_has_all_that_the_state_shows(
         assert not early
         # An unknown artifact is unknown only once all is written.
         assert view.exception() is None or isinstance(view.exception(), NotFound)
+
+
+async def test_view_on_a_full_disk_has_the_artifacts_that_are_written_and_no_hits(
+    directory: StateDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(directory, FakeNode()) as controller:
+        (name,) = await submit(controller, sweep("a", 100))
+        await until_state(controller, name, JobState.DONE)
+        await controller.story(name)
+        has_room = held_back(monkeypatch)
+        submitted = asyncio.ensure_future(submit(controller, script("b")))
+        await until(lambda: len(controller.jobs(None, 0, 10)) == 2)
+        monkeypatch.setattr(pump, "PATIENCE_S", 0.1)
+        listed = await asyncio.gather(
+            controller.artifacts(Sought(), None, 10), controller.hits(name, 0, 10), return_exceptions=True
+        )
+        has_room.set()
+        await submitted
+        assert listed[0] == ([], None)
+        assert isinstance(listed[1], StoreFull)
 
 
 async def test_a_refused_submission_leaves_nothing(directory: StateDir) -> None:

@@ -257,7 +257,7 @@ class Looks:
         return await asyncio.to_thread(proof_of, sweep.job, (payload.start, payload.stop), story)
 
     async def hits(self, name: str, after: int, limit: int) -> Sequence[HitView]:
-        """Accepted hits of a sweep: all that its state counts are there."""
+        """Accepted hits of a sweep, with all that its state counts. Raises `StoreFull` as `story` does."""
         await self._written()
         sweep = find_sweep((await self.having(name)).state, name)
         return await asyncio.to_thread(self._journal.hits, sweep.job, after, limit)
@@ -314,10 +314,12 @@ class Looks:
 
     async def content(self, name: str) -> Content:
         """The bytes of an artifact."""
+        await self._written_or_full()
         return await self._contents.content(name)
 
     async def verify(self, name: str, place: str | None, since: float) -> ArtifactRead:
         """Read the copies of an artifact again."""
+        await self._written_or_full()
         return await self._contents.verify(name, place, since)
 
     def replication(self) -> ReplicationView:
@@ -328,7 +330,7 @@ class Looks:
         """Wait until the journal has all that the state shows. The state of a standby comes from the journal."""
 
     async def _written_or_full(self) -> None:
-        """The same; on a full disk, where artifacts are looked up to make room, what the journal has is enough."""
+        """Wait as `_written` does, and go ahead where the disk is full: artifacts are listed there to make room."""
         with contextlib.suppress(StoreFull):
             await self._written()
 

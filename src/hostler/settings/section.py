@@ -48,4 +48,5 @@ class Section(BaseModel):
     The texts below the fields are their descriptions in the schema (`settings.descriptions`).
     """
 
+    # `defer_build`: one validator is built, of the whole fleet file, and none for each section as it is imported.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
