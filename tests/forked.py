@@ -1,5 +1,7 @@
 """Controllers without the start of an interpreter for each: forks of one process that has imported all they need.
 
+It has compiled the agent of local nodes, too.
+
 Importing the controller takes longer than most tests run one. Each test process starts one such parent, when it
 first needs a controller; from there on a controller is what `python -m hostler` is once its modules are imported: a
 process of its own with its own arguments, folder, variables and output. What happens before is tested with
@@ -152,10 +154,12 @@ def _become(asked: Mapping[str, object]) -> None:
 def _main() -> None:
     from importlib import import_module
 
+    from hostler.backends.local.node import compiled_zipapp
     from hostler.cli.main import main
 
     for name in ("runtime.up", "settings.loading", "store.migrating", "backends.ssh", "backends.dialin"):
         import_module(f"hostler.{name}")
+    compiled_zipapp()
     with socket.socket(fileno=int(sys.argv[1])) as connection:
         serve(connection)
     main()

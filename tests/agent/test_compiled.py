@@ -82,6 +82,22 @@ def test_the_origin_of_what_was_compiled_is_the_zipapp(zipapp: Path) -> None:
     assert compiled.origin(str(beside(zipapp))) == compiled.origin(str(zipapp)) == str(zipapp)
 
 
+def test_traceback_of_compiled_code_shows_its_lines(zipapp: Path) -> None:
+    compiled.leave(str(zipapp))
+    asked = "from hostler.agent import paths; paths.relative(None)"
+    ended = subprocess.run(
+        [sys.executable, "-S", "-c", asked],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+        cwd="/",
+        env={"PYTHONPATH": compiled.search_path(str(zipapp))},
+    )
+    assert 'File "agent.pyz/hostler/agent/paths.py", line' in ended.stderr
+    assert "raise RequestError(" in ended.stderr
+
+
 def test_an_allocation_leaves_it_and_the_next_one_names_the_same_code(zipapp: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
     codes = []

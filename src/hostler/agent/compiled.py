@@ -19,11 +19,13 @@ def leave(code: str) -> None:
     from .node import log  # most who import this module only ask where they are from, and shall start soon
     from .shared import publish
 
-    target = _target(code)
+    target = path_of(code)
     if not os.path.isfile(code) or os.path.exists(target):
         return
     try:
-        publish(target, _archive(code))
+        with open(code, "rb") as source:
+            data = source.read()
+        publish(target, archive(data))
     except OSError as error:
         if not os.path.isfile(code):
             return  # the folder was taken away meanwhile: nobody starts it from there again
@@ -32,33 +34,35 @@ def leave(code: str) -> None:
 
 def search_path(code: str) -> str:
     """What ``PYTHONPATH`` has to be for the zipapp ``code``: what is compiled comes first, if there is any."""
-    return os.pathsep.join((_target(code), code))
+    return os.pathsep.join((path_of(code), code))
 
 
 def origin(code: str) -> str:
     """The zipapp that ``code`` was compiled from; what is not compiled is its own."""
-    end = _target("")
+    end = path_of("")
     return code[: -len(end)] if code.endswith(end) else code
 
 
-def _target(code: str) -> str:
-    """As ``__main__.py`` calls it, too (see build.py)."""
+def path_of(code: str) -> str:
+    """Where the zipapp ``code`` looks for what this Python has compiled. As ``__main__.py`` has it, too (build.py)."""
     return "%s.%s" % (code, sys.implementation.cache_tag)
 
 
-def _archive(code: str) -> bytes:
+def archive(zipapp: bytes) -> bytes:
+    """The bytes of a zipapp with its sources, and what this Python compiles them to."""
     import io
     import marshal
     import zipfile
     from importlib.util import MAGIC_NUMBER
 
     buffer = io.BytesIO()
-    with zipfile.ZipFile(code) as source, zipfile.ZipFile(buffer, "w") as target:
+    with zipfile.ZipFile(io.BytesIO(zipapp)) as source, zipfile.ZipFile(buffer, "w") as target:
         for name in source.namelist():
             text = source.read(name)
             target.writestr(zipfile.ZipInfo(name), text)
             if name.endswith(".py"):
-                made = compile(text, os.path.join(code, name), "exec", dont_inherit=True)
+                # A traceback finds the lines through the zipapp that a module was loaded from, wherever that is.
+                made = compile(text, "agent.pyz/" + name, "exec", dont_inherit=True)
                 mark = MAGIC_NUMBER + _UNCHECKED + bytes(_HASH_BYTES)
                 target.writestr(zipfile.ZipInfo(name + "c"), mark + marshal.dumps(made))
     return buffer.getvalue()

@@ -10,11 +10,14 @@ import subprocess
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Unpack
 
-from hostler.agent.build import archive, build_zipapp
+from hostler.agent import compiled
+from hostler.agent.build import archive
 from hostler.agent.files import TREES
+from hostler.agent.shared import publish
 from hostler.backends.agented import AgentedNode, Options
 from hostler.backends.channel import LINE_MAX, Channel, opened
 from hostler.backends.local.workspaces import Workspaces
@@ -92,12 +95,17 @@ class LocalNode(AgentedNode):
             return
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            digest = hashlib.sha256(archive()).hexdigest()
-            zipapp = self._directory / "code" / digest[:16] / "agent.pyz"
-            zipapp.parent.mkdir(parents=True, exist_ok=True)
-            self._zipapp = str(zipapp), build_zipapp(zipapp)
+            data, digest = zipapp()
+            path = self._directory / "code" / digest[:16] / "agent.pyz"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            publish(str(path), data, 0o755)
         except OSError as error:
             raise LinkRefused(f"the agent cannot be put into {self._directory}: {error}") from error
+        beside = compiled.path_of(str(path))
+        if self._python == sys.executable and not os.path.exists(beside):
+            with suppress(OSError):  # the agent runs without it, too, and reports a full disk itself
+                publish(beside, compiled_zipapp())
+        self._zipapp = str(path), digest
 
     async def _start(self) -> None:
         """Start the agent, detached: it returns once the agent listens."""
@@ -106,6 +114,19 @@ class LocalNode(AgentedNode):
         said, status = await asyncio.to_thread(_output, command, self._withheld)
         if status not in (0, ALREADY_RUNNING):
             raise LinkRefused(f"the agent in {self._directory} did not start (exit status {status}): {said}")
+
+
+@cache
+def zipapp() -> tuple[bytes, str]:
+    """The agent's file and its SHA-256. Raises OSError."""
+    data = archive()
+    return data, hashlib.sha256(data).hexdigest()
+
+
+@cache
+def compiled_zipapp() -> bytes:
+    """The same, compiled for this Python: an agent starts in a third of the time. Raises OSError."""
+    return compiled.archive(zipapp()[0])
 
 
 def _output(command: list[str], withheld: Collection[str]) -> tuple[str, int]:

@@ -1,0 +1,65 @@
+"""The agent of this machine: what is put into its folder before it is started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from hostler.agent import compiled
+from hostler.backends.base import Store
+from hostler.backends.local import LocalNode, node as local
+
+
+async def connected(folder: Path, python: str = sys.executable) -> Path:
+    """Where the agent lies that was started, and has been ended again."""
+    store = Store(results=folder / "results", artifacts=folder / "artifacts")
+    node = LocalNode("here", folder / "here", controller="c", store=store, cpu_slots=1, gpus=False, python=python)
+    channel = await node.connect(1)
+    channel.close()
+    (path,) = (folder / "here" / "code").glob("*/agent.pyz")
+    agents = [each for each in processes() if str(path) in words(each)]
+    assert agents
+    for each in agents:
+        with suppress(ProcessLookupError):  # one of them ends with the other
+            os.kill(each, signal.SIGTERM)
+    return path
+
+
+def processes() -> list[int]:
+    return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
+
+
+def words(process: int) -> list[str]:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text().split("\0")
+    except (FileNotFoundError, ProcessLookupError):  # it has ended
+        return []
+
+
+async def test_local_agent_starts_from_code_that_is_compiled(tmp_path: Path) -> None:
+    path = await connected(tmp_path)
+    assert Path(compiled.path_of(str(path))).read_bytes() == compiled.archive(path.read_bytes())
+
+
+async def test_agent_of_another_python_is_left_to_compile_itself(tmp_path: Path) -> None:
+    other = tmp_path / "python"
+    other.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    other.chmod(0o755)
+    path = await connected(tmp_path, str(other))
+    assert list(path.parent.iterdir()) == [path]
+
+
+async def test_local_agent_starts_where_compiled_code_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full() -> bytes:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(local, "compiled_zipapp", full)
+    path = await connected(tmp_path)
+    assert list(path.parent.iterdir()) == [path]
