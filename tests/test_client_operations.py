@@ -92,7 +92,7 @@ READS: Mapping[str, tuple[Any, ...]] = {
     "replication": (),
 }
 WRITES: Mapping[str, Callable[[Any], Any]] = {
-    "submit": lambda client: client.submit([codec.plain(script("new", key="new"))]),
+    "submit": lambda client: client.submit_jobs([codec.plain(script("new", key="new"))]),
     "submit_group": lambda client: client.submit_group(
         {"name": "more", "max_running": 1}, [codec.plain(script("of a group", parameters={"n": "1"}))], strict=False
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -43,7 +44,8 @@ def words(process: int) -> list[str]:
 
 async def test_local_agent_starts_from_code_that_is_compiled(tmp_path: Path) -> None:
     path = await connected(tmp_path)
-    assert Path(compiled.path_of(str(path))).read_bytes() == compiled.archive(path.read_bytes())
+    beside = Path(compiled.path_of(str(path)))
+    assert await asyncio.to_thread(beside.read_bytes) == compiled.archive(await asyncio.to_thread(path.read_bytes))
 
 
 async def test_agent_of_another_python_is_left_to_compile_itself(tmp_path: Path) -> None:

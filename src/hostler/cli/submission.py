@@ -58,7 +58,7 @@ def submit_specs(
 ) -> Sequence[str]:
     """Send the files of specs, submit them, all or none, and print their ids and the notes on them."""
     ready = _ready(specs, state_dir, yes=yes, strict=strict)
-    ids = ready.client.submit(ready.specs, strict=strict)
+    ids = ready.client.submit_jobs(ready.specs, strict=strict)
     _print_about(ready, ids.gpu_by_default, ids.notes, ids.with_earlier_files)
     if as_json:
         say_json({"ids": ids})

@@ -3,7 +3,7 @@
 ::
 
     client = Client.from_state_dir(Path("~/.local/state/hostler").expanduser())
-    (job,) = client.submit([{"name": "hello", "payload": {"kind": "script", "schema": 1, "argv": ["echo", "hello"]}}])
+    (job,) = client.submit_jobs([{"name": "hello", "payload": {"kind": "script", "schema": 1, "argv": ["echo", "hello"]}}])
     for entry in client.events(after=0):
         print(entry["seq"], entry["event"]["kind"])
 

@@ -117,7 +117,7 @@ class Operations:
         """Submit jobs (`shapes.JobSpecInput`) as a group (`shapes.GroupSpecInput`), all or none.
 
         Jobs that are known by their keys stay in their groups; where all are known, the answer is the newest group that
-        one of them is in. `key` and `strict` as of `submit`.
+        one of them is in. `key` and `strict` as of `submit_jobs`.
         """
         body = {"group": dict(group), "jobs": list(specs)}
         told = yield from write("POST", "/groups", body, key, strict="true" if strict else None)
@@ -159,7 +159,7 @@ class Operations:
         return write("POST", f"/groups/{part(name)}/retry", {"only_failed": only_failed}, key)
 
     @operation
-    def submit(
+    def submit_jobs(
         self, specs: Sequence[Mapping[str, Any]], key: str | None = None, *, strict: bool = False
     ) -> Answer[Submitted]:
         """Submit jobs (`shapes.JobSpecInput`), all or none; returns their ids in order.
