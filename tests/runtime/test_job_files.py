@@ -34,6 +34,10 @@ def kept(store: SnapshotStore, folder: Path, text: str) -> str:
     return digest
 
 
+def script(snapshot: str) -> ScriptPayload:
+    return ScriptPayload(schema=1, argv=("true",), snapshot=snapshot)
+
+
 def sweep(snapshot: str) -> SweepPayload:
     return SweepPayload(schema=1, start=0, stop=9, worker=("w",), params={}, digest=digest({}), snapshot=snapshot)
 
@@ -42,10 +46,9 @@ async def test_snapshot_of_a_job_that_waits_is_kept_and_others_go(directory: Sta
     store = SnapshotStore(directory.snapshots)
     first, second, third, fourth = (kept(store, tmp_path / "p", text) for text in ("1", "2", "3", "4"))
     async with running(directory, FakeNode(slots=0)) as controller:
-        payloads = [ScriptPayload(schema=1, argv=("true",), snapshot=digest) for digest in (first, second)]
-        searches = [sweep(digest) for digest in (third, fourth)]
+        payloads: list[ScriptPayload | SweepPayload] = [script(first), script(second), sweep(third), sweep(fourth)]
         one, two, search, cancelled = await submit(
-            controller, *(JobSpec(name="job", payload=each) for each in (*payloads, *searches))
+            controller, *(JobSpec(name="job", payload=each) for each in payloads)
         )
         for job in (two, cancelled):
             await controller.tell(Cancel(job=job))
