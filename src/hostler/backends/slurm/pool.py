@@ -161,10 +161,11 @@ class SlurmPool:
 
     async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
         """Queue chunks on a worker, in the allocation behind its slot, once its snapshot is laid out."""
-        try:
-            worker = await asyncio.to_thread(self._workspaces.shared, worker)
-        except FilesError as error:
-            return [WorkerRefused(worker=worker.id, error=str(error))]
+        if worker.snapshot is not None:
+            try:
+                worker = await asyncio.to_thread(self._workspaces.shared, worker)
+            except FilesError as error:
+                return [WorkerRefused(worker=worker.id, error=str(error))]
         ask, knows = _asked(worker), self._submitting.knows
         fresh = [chunk for chunk in chunks if self._holdings.of(chunk.id) is None and not knows(chunk.id)]
         found = self._holdings.behind(worker.queue, LEAST_S, self._cluster.clock.now())
