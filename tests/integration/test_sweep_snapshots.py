@@ -44,7 +44,7 @@ def workers_of(job: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if Path(process.cwd()).name == job and "search.py" in command_line(process):
+            if Path(process.cwd()).name == job and any(word.endswith("search.py") for word in command_line(process)):
                 found.append(process)
     return found
 
@@ -97,7 +97,10 @@ def test_worker_starts_again_in_its_folder_while_the_controller_is_away(site: Si
 
 @pytest.mark.parametrize("fleet_there", [local, over_ssh], ids=["local", "ssh"], indirect=True)
 def test_sweep_that_is_retried_has_its_folder_again(site: Site) -> None:
-    words = ("--range", "0:30", "--worker", COMMAND, "--param", "pause_s=0.1", "--target-s", "1")
+    program = site.project / "search.py"
+    program.write_text(f"#!{sys.executable}\n{program.read_text()}")
+    program.chmod(0o755)
+    words = ("--range", "0:30", "--worker", "./search.py", "--param", "pause_s=0.1", "--target-s", "1")
     job = site.hostler("sweep", "again", *words).out.strip()
     until(lambda: workers_of(job), "its worker")
     edit_search(site.project)
