@@ -16,7 +16,7 @@ import structlog
 from hostler.agent.files import TREES
 from hostler.backends import wire
 from hostler.backends.agented import Options
-from hostler.backends.base import Facts, Report
+from hostler.backends.base import Facts, Report, may_pass
 from hostler.backends.local.workspaces import Workspaces
 from hostler.backends.outbox import Outbox
 from hostler.backends.slurm.attending import Attendant
@@ -164,7 +164,9 @@ class SlurmPool:
         if worker.snapshot is not None:
             try:
                 worker = await asyncio.to_thread(self._workspaces.shared, worker)
-            except FilesError as error:
+            except (FilesError, OSError) as error:
+                if may_pass(error):
+                    raise
                 return [WorkerRefused(worker=worker.id, error=str(error))]
         ask, knows = _asked(worker), self._submitting.knows
         fresh = [chunk for chunk in chunks if self._holdings.of(chunk.id) is None and not knows(chunk.id)]
