@@ -110,7 +110,9 @@ class JobOperations(_Handle):
 
     @property
     def state(self) -> str:
-        """`pending`, `leased`, `running`, `done`, `failed` or `cancelled`, as of the last answer."""
+        """As of the last answer: `pending`; `leased`, `launching`, `running` or `collecting` while an attempt is under
+        way; `done`, `failed` or `cancelled` at its end.
+        """
         return str(self._view["state"])
 
     @property

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 from hostler.client.grids import NAME_SHOWN
+from hostler.model.errors import UsageError
 
 Device = Literal["any", "cpu", "gpu"]
 Work = Literal["script", "selfplay", "training", "evaluation", "export", "rl"]
@@ -103,6 +104,84 @@ def expect_options(given: Mapping[str, object], others: Sequence[str] = ()) -> N
             raise TypeError(f"submit() has no option {name!r}. {hint}")
 
 
+def expect_types(options: Mapping[str, object]) -> None:
+    """Raise `UsageError` for the first option of a job whose value is of a type that it cannot have."""
+    for name, value in options.items():
+        kind = _KINDS.get(name)
+        if kind is not None and not (value is None and name in _MAYBE_NONE) and not kind.fits(value):
+            raise UsageError(f"{name} is {value!r:.80}. Give {kind.words}")
+
+
+class _Kind(NamedTuple):
+    fits: Callable[[object], bool]
+    words: str
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(map(_is_text, value))
+
+
+def _are_numbers(value: object) -> bool:
+    return isinstance(value, Mapping) and all(_is_text(name) and _is_number(each) for name, each in value.items())
+
+
+_TEXT = _Kind(_is_text, "a text")
+_NUMBER = _Kind(_is_number, "a number")
+_WHOLE = _Kind(_is_whole, "a whole number")
+_FLAG = _Kind(lambda value: isinstance(value, bool), "True or False")
+_TEXTS = _Kind(_are_texts, "a list of texts")
+_NAMES = _Kind(lambda value: _is_text(value) or _are_texts(value), "a text or a list of texts")
+_KINDS: Mapping[str, _Kind] = {
+    **dict.fromkeys(("name", "key", "python_env", "config"), _TEXT),
+    **dict.fromkeys(("walltime_s", "vram_gb", "memory_gb", "cpus"), _NUMBER),
+    **dict.fromkeys(("priority", "gpus"), _WHOLE),
+    **dict.fromkeys(("in_place", "shards", "shared", "require_result", "checkpoints"), _FLAG),
+    **dict.fromkeys(("files", "outputs"), _TEXTS),
+    **dict.fromkeys(("nodes", "exclude_nodes", "gpu_models", "exclude_gpu_models", "providers"), _NAMES),
+    "cwd": _Kind(lambda value: isinstance(value, str | os.PathLike), "a folder, or None to send no files"),
+    "tiers": _Kind(lambda value: isinstance(value, list | tuple) and all(map(_is_whole, value)), "a list of 1, 2 or 3"),
+    "env": _Kind(
+        lambda value: (
+            isinstance(value, Mapping)
+            and all(
+                _is_text(name) and isinstance(each, str | int | float | os.PathLike) for name, each in value.items()
+            )
+        ),
+        "variables with their values, as {'SEED': '1'}",
+    ),
+    "labels": _Kind(
+        lambda value: isinstance(value, Mapping) and all(map(_is_text, (*value, *value.values()))),
+        "labels with their values, as {'zone': 'a'}",
+    ),
+    "max_attempts": _Kind(
+        lambda value: isinstance(value, Mapping) and _are_numbers(value) and all(map(_is_whole, value.values())),
+        "numbers of attempts by class of failure, as {'exit': 3}",
+    ),
+    "expected_s": _Kind(
+        lambda value: _is_number(value) or _are_numbers(value),
+        "seconds, or seconds by model of device, as {'4090': 60}",
+    ),
+    "device": _Kind(lambda value: value in get_args(Device), f"one of {', '.join(get_args(Device))}"),
+    "work": _Kind(lambda value: value in get_args(Work), f"one of {', '.join(get_args(Work))}"),
+}
+_MAYBE_NONE = frozenset(
+    ("name", "key", "cwd", "files", "python_env", "walltime_s", "device", "gpus", "memory_gb", "config")
+)
+"""Options that may be `None`, which means their default, and for `cwd`: no files."""
+
+
 def script_spec(argv: Sequence[str], options: JobOptions) -> dict[str, Any]:
     """The spec of a command (`shapes.JobSpecInput`); its folder is yet to be sent. Raises `UsageError`."""
     cwd = options.get("cwd", ".")
@@ -110,7 +189,7 @@ def script_spec(argv: Sequence[str], options: JobOptions) -> dict[str, Any]:
         "kind": "script",
         "schema": 1,
         "argv": list(argv),
-        "env": dict(options.get("env", {})),
+        "env": {name: str(value) for name, value in options.get("env", {}).items()},
         "python_env": options.get("python_env"),
         "cwd": None if cwd is None else str(Path(cwd).expanduser().absolute()),
         "in_place": options.get("in_place", False),
@@ -138,6 +217,7 @@ def script_spec(argv: Sequence[str], options: JobOptions) -> dict[str, Any]:
 def _resources(options: JobOptions) -> dict[str, Any]:
     given: Mapping[str, Any] = options
     made = {name: given[name] for name in RESOURCES if given.get(name) not in (None, (), [], {})}
+    made |= {name: [value] for name, value in made.items() if name != "device" and isinstance(value, str)}
     gpus = options.get("gpus")
     if gpus is not None:
         made = {"device": "gpu", **made, "gpus": gpus}

@@ -22,7 +22,7 @@ from hostler.client.jobs import _Handle
 from hostler.client.notes import file_notes, note_texts
 from hostler.client.shells import of_this_program, with_shells
 from hostler.client.snapshots import LARGE_BYTES, send_folders
-from hostler.client.specs import JobOptions, expect_options, script_spec
+from hostler.client.specs import JobOptions, expect_options, expect_types, script_spec
 from hostler.model.errors import UsageError
 from hostler.model.units import file_size
 
@@ -75,6 +75,8 @@ def submit(argv: Sequence[object], given: Mapping[str, Any], home: Path | None) 
     expect_options(given, OWN)
     words = _words(argv)
     options = cast(JobOptions, {name: value for name, value in given.items() if name not in OWN})
+    expect_types(options)
+    _expect_folder(options)
     options = {**options, "after": _ids(given.get("after"))}
     strict = bool(given.get("strict", False))
     specs, group = _specs(words, options, given)
@@ -116,6 +118,15 @@ class _Folders:
 
     def sending(self, snapshot: FolderSnapshot) -> Callable[[int], None]:
         return lambda size: None
+
+
+def _expect_folder(options: JobOptions) -> None:
+    """Raise `UsageError` where the options of a job's folder contradict each other."""
+    for name in ("in_place", "files"):
+        if options.get("cwd", ".") is None and options.get(name):
+            raise UsageError(f"{name} is about the folder of the job, and cwd is None. Give the folder as cwd")
+    if options.get("in_place") and options.get("files"):
+        raise UsageError("files are sent, and in_place runs in the folder itself. Leave out one of them")
 
 
 def _words(argv: object) -> list[str]:
