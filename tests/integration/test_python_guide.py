@@ -25,6 +25,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield made.state
 
 
+@pytest.mark.services
 def test_guide_of_python_is_executed_block_by_block(state: Path, tmp_path: Path) -> None:
     execute("python.md", tmp_path, {"HOSTLER_STATE_DIR": str(state)})
 
@@ -34,6 +35,7 @@ def test_guide_of_python_lists_every_option() -> None:
     assert [name for name in (*JobOptions.__annotations__, *OWN) if f"`{name}`" not in text] == []
 
 
+@pytest.mark.services
 def test_example_notebook_runs_and_shows_what_it_shows(state: Path, tmp_path: Path) -> None:
     """Each cell prints what the notebook was saved with, but for times and ids; its last value is shown as a table."""
     cells = [cell for cell in json.loads(NOTEBOOK.read_text())["cells"] if cell["cell_type"] == "code"]
