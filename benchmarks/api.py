@@ -220,7 +220,7 @@ def submit(fleet: Fleet, sweep: str, parts: int) -> None:
     """Jobs that wait for the end of the sweep."""
     payload = {"kind": "script", "schema": 1, "argv": ["python", "train.py", "--config", "hex8_2p"]}
     for _ in range(parts):
-        fleet.client.submit([{"name": f"train {n}", "payload": payload, "after": [sweep]} for n in range(PART)])
+        fleet.client.submit_jobs([{"name": f"train {n}", "payload": payload, "after": [sweep]} for n in range(PART)])
 
 
 def phase_rows(made: Beside) -> Iterator[Row]:

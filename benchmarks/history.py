@@ -143,7 +143,7 @@ def ask(fleet: Fleet, jobs: int) -> tuple[dict[str, Any], Status]:
     one = _times(50, lambda: fleet.client.job(f"j{jobs // 3}"))
     spec = codec.plain(spec_of(jobs // 4))
     began = time.monotonic()
-    (same,) = fleet.client.submit([spec])
+    (same,) = fleet.client.submit_jobs([spec])
     again_s = time.monotonic() - began
     assert same == f"j{jobs // 4}", f"an old key made a new job: {same}"
     counts = fleet.client.status()["jobs"]

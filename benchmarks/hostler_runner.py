@@ -60,7 +60,7 @@ def _client(state: Path) -> Client:
 def _run(client: Client, kind: str, n: int) -> int:
     before = client.status()["jobs"]
     ended = _ended(before) + (1 if kind == "noop" else n)
-    names = client.submit([sweep(n)] if kind == "noop" else [script(at) for at in range(n)])
+    names = client.submit_jobs([sweep(n)] if kind == "noop" else [script(at) for at in range(n)])
     while _ended(client.status()["jobs"]) < ended:
         time.sleep(POLL_S)
     if kind == "noop":

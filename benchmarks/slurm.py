@@ -135,7 +135,7 @@ def tracked(bench: Bench, name: str, count: int, watched_s: float, slots: int | 
     nodes = [{**arrays, "work": ["script"]}, {**ours.partition("pilots", "pilot", SLOTS // 2), "work": ["sweep"]}]
     with ours.fleet(bench, f"tracked-{name}", nodes, {}) as fleet:
         jobs = jobs_of(count)
-        fleet.client.submit([*ours.scripts(jobs, "sleep", f"{SCRIPT_S:g}"), *ours.sweep(count - jobs, CHUNK_S)])
+        fleet.client.submit_jobs([*ours.scripts(jobs, "sleep", f"{SCRIPT_S:g}"), *ours.sweep(count - jobs, CHUNK_S)])
         time.sleep(SETTLE_S)
         began, cpu, before = time.time(), fleet.cpu_s(), _results(fleet)
         time.sleep(watched_s)

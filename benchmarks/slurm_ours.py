@@ -52,7 +52,7 @@ class Fleet:
 
     def run(self, specs: Sequence[Spec], within_s: float) -> int:
         """Submit these, wait for all of them; how many items were done. Raises `TimeoutError`."""
-        names = self.client.submit(specs)
+        names = self.client.submit_jobs(specs)
         deadline = time.monotonic() + within_s
         while self.ended() < len(specs):
             if time.monotonic() > deadline:

@@ -149,7 +149,7 @@ def _asked(state: Path, path: str, pending: int) -> Row:
 def _submitted(client: Client, pending: int) -> Row:
     specs = [{"name": f"n{at}", "payload": {"kind": "script", "schema": 1, "argv": ["x"]}} for at in range(SUBMITTED)]
     began = time.perf_counter()
-    names = client.submit(specs)
+    names = client.submit_jobs(specs)
     assert len(names) == SUBMITTED
     return {"what": f"submit {SUBMITTED:,} jobs to {pending:,}, durable", "wall s": time.perf_counter() - began}
 

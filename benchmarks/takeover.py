@@ -112,7 +112,7 @@ class Bench:
         name = f"job-{self._number}"
         client = Client.from_state_dir(seat.state, timeout_s=ANSWER_S)
         with suppress(HostlerError, OSError):
-            client.submit([self.town.counted(name, 0.01)], key=name)
+            client.submit_jobs([self.town.counted(name, 0.01)], key=name)
             self._number += 1
             self.confirmed.append(name)
             return True
@@ -227,7 +227,7 @@ def _busy(bench: Bench, leader: Seat) -> Iterator[None]:
     def submit() -> None:
         while not over.is_set():
             with suppress(HostlerError, OSError):
-                client.cancel(client.submit([_held()])[0])
+                client.cancel(client.submit_jobs([_held()])[0])
 
     thread = threading.Thread(target=submit)
     thread.start()
@@ -245,7 +245,7 @@ def _epoch(database: Connection) -> int:
 def _takes(seat: streets.Seat) -> bool:
     with suppress(HostlerError, OSError):
         return bool(
-            seat.client.submit([{"name": "after", "payload": {"kind": "script", "schema": 1, "argv": ["true"]}}])
+            seat.client.submit_jobs([{"name": "after", "payload": {"kind": "script", "schema": 1, "argv": ["true"]}}])
         )
     return False
 

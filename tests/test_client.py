@@ -92,7 +92,7 @@ def test_all_jobs_are_gathered_from_all_pages(client: Client, served: Window, mo
 
 def test_jobs_are_submitted_cancelled_ranked_and_tried_again(client: Client) -> None:
     specs = [codec.plain(script("a", key="a")), codec.plain(script("b", after=("a",)))]
-    assert client.submit(specs) == ("j1", "j2")
+    assert client.submit_jobs(specs) == ("j1", "j2")
     assert client.set_priority("j2", -3)["priority"] == -3
     assert client.cancel("j2")["state"] == "cancelled"
     assert client.retry("j2")["state"] == "pending"
@@ -114,13 +114,13 @@ def test_hits_and_output(client: Client, served: Window) -> None:
     [
         (lambda client: client.job("nobody"), NotFound),
         (lambda client: client.retry("j1"), Conflict),
-        (lambda client: client.submit([{"name": "x"}]), SpecError),
+        (lambda client: client.submit_jobs([{"name": "x"}]), SpecError),
         (lambda client: client.queue(limit=0), UsageError),
         (lambda client: client.log("unreachable.1"), LinkLost),
     ],
 )
 def test_errors_come_back_as_what_they_are(client: Client, ask: Any, error: type[Exception]) -> None:
-    client.submit([codec.plain(script("a"))])
+    client.submit_jobs([codec.plain(script("a"))])
     with pytest.raises(error) as caught:
         ask(client)
     assert type(caught.value) is error
@@ -128,7 +128,7 @@ def test_errors_come_back_as_what_they_are(client: Client, ask: Any, error: type
 
 def test_a_submission_beyond_the_limit_is_refused_clearly(client: Client) -> None:
     with pytest.raises(LinkRefused, match="in several parts"):
-        client.submit([{"name": "x" * (MAX_BODY_BYTES + 1)}])
+        client.submit_jobs([{"name": "x" * (MAX_BODY_BYTES + 1)}])
 
 
 def test_draining(client: Client, served: Window) -> None:
@@ -258,17 +258,17 @@ class TestWrites:
     def test_a_broken_connection_does_no_harm(self, served: Window, cut: str) -> None:
         with a_bad_line(served.port, cut) as (port, keys):
             client = Client(lambda: Address(f"http://127.0.0.1:{port}", TOKEN))
-            assert client.submit([codec.plain(script("a"))]) == ("j1",)
+            assert client.submit_jobs([codec.plain(script("a"))]) == ("j1",)
         assert len(keys) == 2
         assert keys[0] == keys[1]
         assert len(served.desk.driver.state.jobs) == 1
 
     def test_each_request_has_a_key_of_its_own_unless_it_is_given(self, client: Client, served: Window) -> None:
         spec = [codec.plain(script("a"))]
-        assert client.submit(spec) != client.submit(spec)
-        assert client.submit(spec, "k") == client.submit(spec, "k")
+        assert client.submit_jobs(spec) != client.submit_jobs(spec)
+        assert client.submit_jobs(spec, "k") == client.submit_jobs(spec, "k")
         with pytest.raises(Conflict, match="another request"):
-            client.submit([codec.plain(script("b"))], "k")
+            client.submit_jobs([codec.plain(script("b"))], "k")
 
     def test_tokens_and_the_audit(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(calls, "PAGE", 2)

@@ -129,7 +129,7 @@ def test_answers_that_are_none(said: bytes, error: type[Exception]) -> None:
 def test_a_write_over_a_bad_line_is_done_once(served: Window, cut: str) -> None:
     async def submit(port: int) -> tuple[str, ...]:
         async with at(port) as client:
-            return await client.submit([codec.plain(script("a"))])
+            return await client.submit_jobs([codec.plain(script("a"))])
 
     with a_bad_line(served.port, cut) as (port, keys):
         assert done(submit(port)) == ("j1",)

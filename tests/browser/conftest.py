@@ -114,7 +114,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         assert fleet.launch("--until-idle").wait(LOOP_PATIENCE_S) == 0, fleet.log()
         fleet.settle(nodes=[node])
         fleet.start("--port", str(quiet_port()))  # it listens there again after the test in which it ends
-        fleet.client.submit([sweep("seeds", 1000, planted=[7, 500])])
+        fleet.client.submit_jobs([sweep("seeds", 1000, planted=[7, 500])])
         once = {"max_attempts": {"exit": 1}}
         fleet.over(fleet.python(FAILS, HOSTILE, name=HOSTILE, key="fails", config=HOSTILE, retry=once))
         fleet.over(fleet.python(SPEAKS, name="speaks", key="speaks"))

@@ -223,7 +223,7 @@ def submitted(town: Town, jobs: Sequence[Mapping[str, Any]]) -> Seat:
         if seat is None:
             return None
         try:
-            seat.client.submit(jobs)
+            seat.client.submit_jobs(jobs)
         except (LinkError, StandsBy, StoreError, FileNotFoundError):
             return None
         return seat

@@ -125,7 +125,7 @@ def test_tls_from_end_to_end(
     fleet = tls
     address = address_in(fleet.state)
     assert address.url.startswith("https://127.0.0.1:")
-    (job,) = fleet.client.submit(HELLO)
+    (job,) = fleet.client.submit_jobs(HELLO)
     fleet.state_of(job, "done")
     made = hostler_in(tmp_path, "token", "create", "cli", "--scope", "operate", "--state-dir", str(fleet.state))
     for name in [each for each in os.environ if each.startswith("HOSTLER_")]:
@@ -197,8 +197,8 @@ def test_a_submission_that_a_kill_breaks_off_is_done_once(living: Fleet, turns: 
         fleet.kill()
         asking.join()
         fleet.start()
-        first = fleet.client.submit(HELLO, f"key-{number}-of-{turns}")
-        assert fleet.client.submit(HELLO, f"key-{number}-of-{turns}") == first
+        first = fleet.client.submit_jobs(HELLO, f"key-{number}-of-{turns}")
+        assert fleet.client.submit_jobs(HELLO, f"key-{number}-of-{turns}") == first
         assert len(list(fleet.client.all_jobs())) == jobs + number + 1
     oldest_first = list(fleet.client.audit())[::-1]
     assert [row["what"] for row in oldest_first[asked:]] == ["submit_jobs"] * turns
@@ -207,7 +207,7 @@ def test_a_submission_that_a_kill_breaks_off_is_done_once(living: Fleet, turns: 
 def ask_quietly(fleet: Fleet, key: str) -> None:
     """Submit; what becomes of it is seen later."""
     try:
-        fleet.client.submit(HELLO, key)
+        fleet.client.submit_jobs(HELLO, key)
     except HostlerError:
         return
 
@@ -295,5 +295,5 @@ def test_an_open_stream_ends_when_its_token_is_revoked(living: Fleet) -> None:
         ended.set()
 
     threading.Thread(target=read, daemon=True).start()
-    until(lambda: fleet.client.submit(HELLO) and ended.wait(0.3), "the end of the stream")
+    until(lambda: fleet.client.submit_jobs(HELLO) and ended.wait(0.3), "the end of the stream")
     connection.close()

@@ -228,7 +228,7 @@ def test_without_its_model_stages_rest_and_say_why_and_nothing_else_suffers(late
     assert said.status == 0, said.err
     assert "rests for" in said.out
     assert any(file.name in "".join(said.out.split()) for file in spoilt)
-    beside = fleet.python("pass"), *fleet.client.submit([SWEEP])
+    beside = fleet.python("pass"), *fleet.client.submit_jobs([SWEEP])
     assert [fleet.over(job)["job"]["state"] for job in beside] == ["done", "done"]
     for file, content in spoilt.items():
         file.write_bytes(content)

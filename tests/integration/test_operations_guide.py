@@ -142,7 +142,7 @@ def wrong(path: Path) -> Made:
         soon(lambda: fleet.client.config(CONFIG)["promotions"], "a promotion", fleet)
         fleet.client.pause_config(CONFIG, "room for the sweep")
         params = {"planted": [17], "fault": "another digest", "times": 2, "count": str(path / "count")}
-        (sweep,) = fleet.client.submit([{"name": "seeds", "payload": _sweep(params)}])
+        (sweep,) = fleet.client.submit_jobs([{"name": "seeds", "payload": _sweep(params)}])
         fleet.over(sweep)
         yield Situation(fleet, {"SWEEP": sweep})
 

@@ -44,7 +44,7 @@ def test_it_is_cut_off_holds_nothing_and_is_told_what_it_lost(fleet: Fleet) -> N
         reader.settimeout(PATIENCE_S)
         seen = b""
         for _ in range(MANY // PART):
-            fleet.client.submit([{"name": f"n{n}", "payload": payload, "after": [holder]} for n in range(PART)])
+            fleet.client.submit_jobs([{"name": f"n{n}", "payload": payload, "after": [holder]} for n in range(PART)])
             # If it took nothing at all for half a minute, the system would let go of it, and nothing would be told.
             seen += reader.recv(1 << 13)
         until(lambda: metric(fleet, "hostler_event_streams_lost_total") == 1.0, "the end of its patience")

@@ -411,7 +411,7 @@ def test_more_files_than_a_list_of_outputs_takes_do_not_fail_a_job_elsewhere(sit
 def test_snapshot_that_is_not_there_is_refused(here: Site) -> None:
     spec = {"name": "x", "payload": {"kind": "script", "schema": 1, "argv": ["true"], "snapshot": "ab" * 32}}
     with pytest.raises(Exception, match="is not here"):
-        here.fleet.client.submit([spec])
+        here.fleet.client.submit_jobs([spec])
 
 
 def test_contents_shared_by_snapshots_are_kept_once(here: Site) -> None:

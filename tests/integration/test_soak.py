@@ -107,7 +107,7 @@ def loaded(town: Town, seat: Seat) -> Iterator[None]:
         while not over.wait(0.1):
             with suppress(HostlerError, OSError):
                 if (missing := WAITING - seat.client.status()["jobs"].get("pending", 0)) > 0:
-                    seat.client.submit([_job() for _ in range(missing)])
+                    seat.client.submit_jobs([_job() for _ in range(missing)])
 
     thread = threading.Thread(target=submit)
     thread.start()

@@ -30,7 +30,7 @@ def town(tmp_path: Path) -> Iterator[Town]:
 def test_one_leads_and_the_other_shows_and_takes_over(town: Town, hostler: Hostler) -> None:
     first = town.start("a")
     until(lambda: town.leading() is first, "the nodes of a", log=first.log)
-    (done, waiting) = first.client.submit([town.counted("done", 0.1), town.counted("waiting")])
+    (done, waiting) = first.client.submit_jobs([town.counted("done", 0.1), town.counted("waiting")])
     first.state_of(done, "done")
     first.state_of(waiting, "running")
 
@@ -40,7 +40,7 @@ def test_one_leads_and_the_other_shows_and_takes_over(town: Town, hostler: Hostl
     assert second.job(done)["state"] == "done"
     assert hostler(second, "jobs").out.count("running") == 1
     with pytest.raises(StandsBy, match=r"changes nothing; .+ leads: ask that one"):
-        second.client.submit([town.counted("never")])
+        second.client.submit_jobs([town.counted("never")])
     shown = hostler(second, "status").out
     assert "stands by" in shown
     assert max(map(len, shown.splitlines())) <= 80
@@ -49,7 +49,7 @@ def test_one_leads_and_the_other_shows_and_takes_over(town: Town, hostler: Hostl
     first.kill()
     take_over_s(town, first)
     assert second.leads()
-    (after,) = second.client.submit([town.counted("after", 0.1)])
+    (after,) = second.client.submit_jobs([town.counted("after", 0.1)])
     second.state_of(after, "done")
     assert second.job(waiting)["state"] == "running", town_log(town)
     (town.folder / "go-waiting").touch()
@@ -72,7 +72,7 @@ def test_a_leader_that_slept_finds_that_it_leads_no_more(town: Town) -> None:
     first = town.start("a")
     until(lambda: town.leading() is first, "the nodes of a", log=first.log)
     town.start("b")
-    first.client.submit([town.counted(f"job-{at}", 0.3) for at in range(12)])
+    first.client.submit_jobs([town.counted(f"job-{at}", 0.3) for at in range(12)])
     first.freeze()
     take_over_s(town, first)
     second = town.controllers["b"]

@@ -51,7 +51,7 @@ def test_a_task_of_an_array_that_is_begun_anew_goes_on_as_another(tmp_path: Path
     with a_cluster_fleet(tmp_path, slurm, partitions=("gpu-train",), slurm={"mode": "array", "requeue": True}) as fleet:
         fleet.start()
         script = {"kind": "script", "schema": 1}
-        jobs = fleet.client.submit(
+        jobs = fleet.client.submit_jobs(
             [{"name": "s", **GPU, "payload": {**script, "argv": list(waits(fleet, f"n{at}"))}} for at in range(3)]
         )
         when(lambda: all(fleet.ran(f"n{at}") for at in range(3)), "all to begin", fleet)

@@ -326,7 +326,7 @@ def test_a_chunk_that_runs_in_a_partition_that_is_taken_out_counts(fleet: Cluste
     fleet.start()
     asked = {"name": "s", "range": [0, 1], "worker": [sys.executable, str(WORKER)], **GPU}
     worker = {"params": {"planted": [0], "pause_s": 20}, "silence_s": 60}
-    (sweep,) = fleet.client.submit([plain(sweep_spec({**asked, **worker}, Path.cwd()))])
+    (sweep,) = fleet.client.submit_jobs([plain(sweep_spec({**asked, **worker}, Path.cwd()))])
     when(lambda: _is_searching(fleet), "a chunk on its way", fleet)
     fleet.kill()
     fleet.take_out("gpu-train")

@@ -22,7 +22,7 @@ def test_tasks_of_an_array_fail_alone(tmp_path: Path, slurm_accounted: Lab) -> N
         fleet.start()
         fails = {**a_script(*fleet.noting("exit 7", name="bad")), "retry": {"max_attempts": {"exit": 2}}}
         specs = [*(a_script(*fleet.noting(name=f"fine{at}")) for at in range(3)), fails]
-        *fine, bad = fleet.client.submit(specs)
+        *fine, bad = fleet.client.submit_jobs(specs)
         assert [fleet.over(job)["job"]["state"] for job in fine] == ["done"] * 3
         found = fleet.over(bad)["job"]
         assert (found["state"], found["failure"], found["attempts"]) == ("failed", "exit", 2)
@@ -72,7 +72,7 @@ def test_arrays_on_a_cluster_that_allows_only_small_ones(tmp_path: Path) -> None
         a_cluster_fleet(tmp_path, lab, partitions=("gpu-train",), slurm={"mode": "array"}) as fleet,
     ):
         fleet.start()
-        jobs = fleet.client.submit([a_script(*fleet.noting(name=f"n{at}")) for at in range(4)])
+        jobs = fleet.client.submit_jobs([a_script(*fleet.noting(name=f"n{at}")) for at in range(4)])
         assert [fleet.over(job)["job"]["attempts"] for job in jobs] == [1] * 4
         assert [fleet.ran(f"n{at}") for at in range(4)] == [["begun", "ended"]] * 4
         assert sorted(len(event["tasks"]) for event in fleet.story("batch.requested")) == [1, 3]
@@ -103,7 +103,7 @@ def test_no_more_tasks_of_an_array_run_at_a_time_than_its_limit(tmp_path: Path, 
         fleet.start()
         go = fleet.shared / "go"
         waits = f"while [ ! -e {go} ]; do sleep 0.1; done"
-        jobs = fleet.client.submit([a_script(*fleet.noting(waits, name=f"n{at}")) for at in range(4)])
+        jobs = fleet.client.submit_jobs([a_script(*fleet.noting(waits, name=f"n{at}")) for at in range(4)])
         when(lambda: _waits_for_limit(slurm_accounted), "tasks that wait for the limit alone", fleet)
         when(lambda: _begun(fleet) == 2, "two of them to begin", fleet)
         go.touch()

@@ -36,7 +36,7 @@ def seek(wanted: Wanted, asked: Mapping[str, Any], controller: Client, *, wait: 
     lines.append(prospects.eta(controller, planned, times))
     if not as_json:
         say(lines)
-    ids = controller.submit([_spec(sweep) for sweep in _sweeps(wanted, planned, asked)])
+    ids = controller.submit_jobs([_spec(sweep) for sweep in _sweeps(wanted, planned, asked)])
     if not wait:
         _submitted(ids, planned, left, lines, as_json=as_json)
         return

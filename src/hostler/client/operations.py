@@ -32,10 +32,11 @@ from hostler.client.calls import (
     whole,
     write,
 )
-from hostler.client.snapshots import send_snapshot
+from hostler.client.snapshots import SentFolders, Watch, send_folders, send_snapshot
 
 if TYPE_CHECKING:
     import os
+    from pathlib import Path
 
     from hostler.client import shapes
     from hostler.snapshots.folder import FolderSnapshot
@@ -117,7 +118,7 @@ class Operations:
         """Submit jobs (`shapes.JobSpecInput`) as a group (`shapes.GroupSpecInput`), all or none.
 
         Jobs that are known by their keys stay in their groups; where all are known, the answer is the newest group that
-        one of them is in. `key` and `strict` as of `submit`.
+        one of them is in. `key` and `strict` as of `submit_jobs`.
         """
         body = {"group": dict(group), "jobs": list(specs)}
         told = yield from write("POST", "/groups", body, key, strict="true" if strict else None)
@@ -159,7 +160,7 @@ class Operations:
         return write("POST", f"/groups/{part(name)}/retry", {"only_failed": only_failed}, key)
 
     @operation
-    def submit(
+    def submit_jobs(
         self, specs: Sequence[Mapping[str, Any]], key: str | None = None, *, strict: bool = False
     ) -> Answer[Submitted]:
         """Submit jobs (`shapes.JobSpecInput`), all or none; returns their ids in order.
@@ -180,6 +181,14 @@ class Operations:
         `FilesChanged` where a file changed since the snapshot was taken.
         """
         return send_snapshot(snapshot, sent)
+
+    @operation
+    def send_folders(self, specs: Sequence[Mapping[str, Any]], skip: Path | None, watch: Watch) -> Answer[SentFolders]:
+        """Send the folders (`cwd`) of specs, and put their snapshots in the place of them.
+
+        `skip` is left out of every folder: the controller's own, where that is on this machine.
+        """
+        return send_folders(specs, skip, watch)
 
     @operation
     def job(self, name: str) -> Answer[shapes.JobDetail]:

@@ -24,6 +24,7 @@ from hostler.model.errors import FilesError, LinkLost
 from hostler.model.files import Fetch
 from hostler.model.inputs import NodeFound, Submitted
 from tests.backends.precompiled import precompile
+from tests.snapshots.kept import kept
 
 from .scripted import PATIENCE_S, reaped, until
 from .stage import Stage, chunks, order, terms, worker
@@ -132,16 +133,16 @@ async def test_nothing_is_tidied_up_before_all_pools_have_said_what_they_need(tm
         it.freight._laid.clear()  # laid out by a controller that is gone
         other = it.another("cpu", tmp_path, terms())
         assert isinstance(other, ApartPool)
-        await it.apart.keep(["j1.1"])
+        await it.apart.keep(["j1.1"], [])
         assert [each.exists() for each in old] == [True, True, True]
-        await other.keep(["j2.1"])
+        await other.keep(["j2.1"], [])
         assert [each.exists() for each in old] == [True, True, False]
 
 
 async def test_what_is_being_laid_out_is_kept_though_nobody_has_named_it_yet(tmp_path: Path) -> None:
     async with apart(tmp_path) as it:
-        folder, _ = await asyncio.gather(it.supplied("j1.1"), it.apart.keep([]))
-        await it.apart.keep([])
+        folder, _ = await asyncio.gather(it.supplied("j1.1"), it.apart.keep([], []))
+        await it.apart.keep([], [])
         assert folder.exists()
 
 
@@ -196,3 +197,37 @@ async def test_an_attempt_whose_files_cannot_be_brought_may_be_tried_again(tmp_p
         it.project.rmdir()
         with pytest.raises(FilesError):
             await it.supplied("j2.1")
+
+
+def laid_out(it: Apart) -> list[str]:
+    return sorted(path.name for path in (it.there / "trees").iterdir())
+
+
+async def test_worker_has_its_snapshot_there_before_its_chunks_are_asked_for(tmp_path: Path) -> None:
+    async with apart(tmp_path) as it:
+        order = worker(snapshot=kept(it.store.snapshots, it.project), sweep="j9")
+        (it.project / "words").write_text("edited")
+        assert await it.apart.lend(order, chunks("j9.0")) == ()
+        agent = await it.begun((await it.first(Submitted)).token)
+        (opened,) = [each for each in agent.requests if each["type"] == "open"]
+        folder = Path(opened["worker"]["cwd"])
+        assert (folder.name, folder.is_relative_to(it.there), (folder / "words").read_text()) == ("j9", True, SAID)
+        await it.apart.keep([], ["j9"])
+        assert laid_out(it) == ["j9"]
+        await it.apart.clear("j9")
+        assert laid_out(it) == []
+
+
+async def test_folder_of_a_sweep_stays_until_no_pool_needs_it(tmp_path: Path) -> None:
+    async with apart(tmp_path) as it:
+        order = worker(snapshot=kept(it.store.snapshots, it.project), sweep="j9")
+        other = it.another("cpu", tmp_path, terms())
+        assert isinstance(other, ApartPool)
+        root = it.apart._root()
+        laid = [await it.freight.supply_worker(name, order, root) for name in (it.apart.name, other.name)]
+        assert laid[0].cwd == laid[1].cwd
+        await it.apart.clear("j9")
+        assert laid_out(it) == ["j9"], "the other pool needs it"
+        await other.keep([], [])
+        await it.apart.keep([], [])
+        assert laid_out(it) == []

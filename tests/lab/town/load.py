@@ -96,7 +96,7 @@ class Customer:
         while True:
             for seat in (self._town.leader, self._town.standby):
                 try:
-                    (job,) = seat.client.submit([order.spec])
+                    (job,) = seat.client.submit_jobs([order.spec])
                 except StandsBy:
                     continue
                 except (HostlerError, OSError) as error:

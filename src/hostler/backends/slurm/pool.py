@@ -16,7 +16,7 @@ import structlog
 from hostler.agent.files import TREES
 from hostler.backends import wire
 from hostler.backends.agented import Options
-from hostler.backends.base import Facts, Report
+from hostler.backends.base import Facts, Report, may_pass
 from hostler.backends.local.workspaces import Workspaces
 from hostler.backends.outbox import Outbox
 from hostler.backends.slurm.attending import Attendant
@@ -160,7 +160,14 @@ class SlurmPool:
         self._cancel([place for attempt in attempts for place in self._stop(attempt, reason)])
 
     async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
-        """Queue chunks on a worker, in the allocation behind its slot."""
+        """Queue chunks on a worker, in the allocation behind its slot, once its snapshot is laid out."""
+        if worker.snapshot is not None:
+            try:
+                worker = await asyncio.to_thread(self._workspaces.shared, worker)
+            except (FilesError, OSError) as error:
+                if may_pass(error):
+                    raise
+                return [WorkerRefused(worker=worker.id, error=str(error))]
         ask, knows = _asked(worker), self._submitting.knows
         fresh = [chunk for chunk in chunks if self._holdings.of(chunk.id) is None and not knows(chunk.id)]
         found = self._holdings.behind(worker.queue, LEAST_S, self._cluster.clock.now())
@@ -259,12 +266,12 @@ class SlurmPool:
         return await asyncio.to_thread(self._workspaces.supplied, order)
 
     async def clear(self, attempt: str) -> None:
-        """Delete what was laid out for an attempt."""
+        """Delete what was laid out for an attempt, or for the workers of a sweep."""
         await asyncio.to_thread(self._workspaces.clear, attempt)
 
-    async def keep(self, attempts: Sequence[str]) -> None:
+    async def keep(self, attempts: Sequence[str], sweeps: Sequence[str]) -> None:
         """Delete what was laid out for all others."""
-        await asyncio.to_thread(self._workspaces.keep, attempts)
+        await asyncio.to_thread(self._workspaces.keep, (*attempts, *sweeps))
 
     # --- what the cluster tells (`cluster.Member`) ----------------------------------------------------------------
 
