@@ -16,8 +16,11 @@ from starlette.responses import PlainTextResponse, Response
 
 from hostler import __version__
 from hostler.model.errors import HostlerError, UsageError
+from hostler.model.faults import found_by, rule_of
 from hostler.model.inputs import Trouble
+from hostler.model.schemas import show
 from hostler.model.work import JobSpec
+from hostler.settings.jobs import ShortJob
 from hostler.web import (
     access,
     alerts,
@@ -35,6 +38,7 @@ from hostler.web import (
     session,
     snapshots,
     steering,
+    submissions,
     sweeps,
 )
 from hostler.web.desk import Desk
@@ -102,7 +106,7 @@ def make_app(
     pages.install(app)
     bodies = (
         JobSpec,
-        groups.GroupBody,
+        submissions.GroupBody,
         groups.CancelGroupBody,
         groups.RetryGroupBody,
         jobs.CancelBody,
@@ -122,6 +126,7 @@ def make_app(
         alerts.ProbeBody,
         disk.CleanBody,
         disk.UndoBody,
+        ShortJob,
     )
     app.openapi = partial(document, app, bodies)  # type: ignore[method-assign]
     app.add_middleware(Timed, timing=app.state.timing)
@@ -165,7 +170,8 @@ async def _refused(request: Request, error: HostlerError) -> Response:
 
 
 async def _unusable(request: Request, error: RequestValidationError) -> Response:
-    faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+    """A parameter of the path or of the query is wrong."""
+    faults = (f"{show(fault['loc'][1:])}: {rule_of(fault)}{found_by(fault)}" for fault in error.errors())
     return problems.from_error(UsageError("; ".join(faults)))
 
 
