@@ -21,6 +21,7 @@ Faults: TypeAlias = dict[KeyPath, list[Fault]]
 
 UNSEEN: object = object()
 """In the place of a value that is not at hand."""
+VALUE_SHOWN = 200
 KEYS_SHOWN = 40
 NOT_VALID = "is not valid here"
 EXTRA = frozenset({"extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument"})
@@ -63,7 +64,6 @@ RULES: Mapping[str, str] = {
     "iterable_type": _LIST,
     "deque_type": _LIST,
     "string_type": _TEXT,
-    "string_sub_type": _TEXT,
     "string_unicode": "should be a text of Unicode characters",
     "bytes_type": "should be bytes",
     "bool_type": _BOOLEAN,
@@ -189,7 +189,8 @@ def unknown(key: str, keys: Sequence[str], lead: str) -> str:
 
 def shown(value: object) -> str:
     """A value in at most a few words."""
-    return "nothing" if value is None else _REPR.repr(value)
+    text = "nothing" if value is None else _REPR.repr(value)
+    return text if len(text) <= VALUE_SHOWN else text[:VALUE_SHOWN] + "…"
 
 
 def _follows(fault: Fault) -> bool:
