@@ -12,7 +12,7 @@ from fastapi import FastAPI, HTTPException
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as RoutingError
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from hostler import __version__
 from hostler.model.errors import HostlerError, UsageError
@@ -42,7 +42,7 @@ from hostler.web import (
     sweeps,
 )
 from hostler.web.desk import Desk
-from hostler.web.document import document
+from hostler.web.document import Published, document
 from hostler.web.door import Door, Doorman
 from hostler.web.guard import SEAL, Guard
 from hostler.web.limits import Failures
@@ -84,7 +84,7 @@ def make_app(
         title="Hostler",
         version=__version__,
         description=DESCRIPTION,
-        openapi_url=f"{PREFIX}/openapi.json",
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
     )
@@ -102,6 +102,8 @@ def make_app(
     app.routes.extend(fleet.by_hand.below())
     app.add_route("/healthz", _healthz)
     app.add_route("/leader", _leader)
+    for path in (f"{PREFIX}/openapi.json", "/openapi.json"):
+        app.add_route(path, _openapi)
     app.routes.extend(session.router.below())
     pages.install(app)
     bodies = (
@@ -129,6 +131,7 @@ def make_app(
         ShortJob,
     )
     app.openapi = partial(document, app, bodies)  # type: ignore[method-assign]
+    app.state.published = Published(app.openapi)
     app.add_middleware(Timed, timing=app.state.timing)
     app.add_middleware(Guard, doorman=app.state.doorman)
     _answer_for_failures(app)
@@ -144,6 +147,11 @@ def make_ready(app: FastAPI) -> None:
 
 async def _healthz(request: Request) -> Response:
     return PlainTextResponse("ok\n")
+
+
+async def _openapi(request: Request) -> Response:
+    published: Published = request.app.state.published
+    return JSONResponse(await published.document())
 
 
 async def _leader(request: Request) -> Response:

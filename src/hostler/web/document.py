@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI
@@ -34,6 +35,22 @@ NEXT_PAGE: Mapping[str, Any] = {
     "description": 'where the next page is, `<?...>; rel="next"`; missing on the last one',
     "schema": {"type": "string"},
 }
+
+
+class Published:
+    """The document, made in a thread when it is first asked for, which takes a second or two."""
+
+    def __init__(self, make: Callable[[], dict[str, Any]]) -> None:
+        self._make = make
+        self._lock = asyncio.Lock()
+        self._made: dict[str, Any] | None = None
+
+    async def document(self) -> dict[str, Any]:
+        """The whole document."""
+        async with self._lock:
+            if self._made is None:
+                self._made = await asyncio.to_thread(self._make)
+        return self._made
 
 
 def body_of(*names: str, many: bool = False, required: bool = True, example: Any = None) -> dict[str, Any]:

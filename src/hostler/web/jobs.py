@@ -30,7 +30,7 @@ MAX_LOG_BYTES = 1 << 20
 OFFSET_MAX = 1 << 53
 ATTEMPT = re.compile(r"[A-Za-z0-9_-]{1,100}\.[0-9]{1,18}")
 """What names of attempts look like. Where output is kept they are names of folders: nothing else may reach there."""
-EXAMPLE = [{"argv": ["python", "train.py", "--lr", "0.1"], "gpus": 1, "snapshot": "0" * 64}]
+EXAMPLE = [{"argv": ["python", "-c", "print(6 * 7)"], "gpus": 1, "walltime_s": 60}]
 LOG_CONTENT: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/octet-stream": {}}, "description": "The bytes, as the process wrote them"}
 }
