@@ -22,7 +22,7 @@ Faults: TypeAlias = dict[KeyPath, list[Fault]]
 UNSEEN: object = object()
 """In the place of a value that is not at hand."""
 VALUE_SHOWN = 200
-KEYS_SHOWN = 40
+KEYS_SHOWN = 60
 NOT_VALID = "is not valid here"
 EXTRA = frozenset({"extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument"})
 MISSING = frozenset(
