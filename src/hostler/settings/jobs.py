@@ -186,6 +186,9 @@ class ShortJob(JobForm):
     """Where it runs, as an absolute path; by default, and for `{attempt}`, a fresh directory for each attempt."""
     in_place: bool = False
     """Whether it runs in `cwd` itself, on nodes that share its file system."""
+    python_env: Annotated[str, Field(min_length=1)] | None = None
+    """File of its snapshot, or of `cwd`, that states its Python environment, which is built on its node: a `uv.lock`,
+    `pyproject.toml`, requirements file or `environment.yml`. By default, and for `none`, nothing is built."""
     snapshot: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     """The digest of the snapshot whose files each attempt starts from, in a folder of its own; in place of `cwd`."""
 
