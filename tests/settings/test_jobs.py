@@ -1,4 +1,4 @@
-"""Jobs in short form: needs beside the command, and what requests may leave out."""
+"""Jobs in short form: needs beside the command, and the fields that requests may leave out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the interface says of wrong bodies and parameters: the caller's own fields, and no text of pydantic."""
+"""Messages for wrong bodies and parameters name the caller's own fields and have no text of pydantic."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def spoilt(draw: st.DrawFn, good: Any) -> Any:
 
 
 def check(said: str, body: Any) -> None:
-    """The text names places of the body, and nothing of it is pydantic's."""
+    """The text names places of the body, and has no text of pydantic."""
     begin, _, faults = said.partition(": ")
     assert begin in ("the jobs were refused, none was submitted", "the body was refused, nothing was done")
     assert not THEIRS.search(re.sub(r"'[^']*'|\(allowed here[^)]*\)", "", faults)), said

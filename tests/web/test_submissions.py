@@ -1,4 +1,4 @@
-"""Jobs of requests: in short form and in full form, and what is said of those that are wrong."""
+"""Jobs of requests in short form and in full form, and the messages for wrong ones."""
 
 from __future__ import annotations
 

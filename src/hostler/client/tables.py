@@ -1,5 +1,4 @@
-"""What notebooks show: answers as tables, with times as local dates. Everything in them is somebody else's words, and
-escaped."""
+"""Answers as HTML tables for notebooks, with times as local dates. All texts are from outside, and are escaped."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ INNER = ("device", "rule", "event")
 
 
 def rows_html(rows: Sequence[Any]) -> str:
-    """A table of rows, a column for each of their fields that is no list; of many rows the first."""
+    """A table of rows, a column for each field that is not a list; of many rows the first."""
     if not rows:
         return "<p>nothing</p>"
     flat = [_flat(row) for row in rows[:ROWS_SHOWN]]
@@ -81,7 +80,7 @@ def _read(name: str, value: Any) -> str:
 
 
 def _local_time(seconds: float) -> str | None:
-    """The local date and time; `None` where there is no such date."""
+    """The local date and time; `None` for a number that is not a date."""
     try:
         return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, OSError, ValueError):

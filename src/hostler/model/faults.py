@@ -1,4 +1,4 @@
-"""What is wrong with a value, in Hostler's words: pydantic finds the faults, and none of its texts is shown.
+"""Faults of values in Hostler's words. pydantic finds them; its texts are never shown.
 
 `RULES` has the words for each kind of fault. Requests, settings and records read back use the same ones.
 """
@@ -17,7 +17,7 @@ from hostler.model.schemas import KeyPath
 Fault: TypeAlias = Mapping[str, Any]
 """A fault as pydantic has it: `type`, `loc`, `msg`, `input`, `ctx`."""
 Faults: TypeAlias = dict[KeyPath, list[Fault]]
-"""Faults by the path of their value. A value that fits none of several types has a fault for each of them."""
+"""Faults by the path of their value. Where several types are allowed, a value may have a fault for each."""
 
 UNSEEN: object = object()
 """In the place of a value that is not at hand."""
@@ -143,7 +143,7 @@ def path_in(value: object, fault: Fault) -> KeyPath:
 
 
 def rule_of(fault: Fault) -> str:
-    """What a value should be, or what of it is wrong."""
+    """The rule that a value breaks: `should be …`, or another sentence about it."""
     kind = fault["type"]
     context: dict[str, Any] = {name: _whole(value) for name, value in fault.get("ctx", {}).items()}
     if kind in OWN_WORDS:
@@ -158,12 +158,12 @@ def rule_of(fault: Fault) -> str:
 
 
 def rules_of(faults: Sequence[Fault]) -> str:
-    """What a value should be: one of the alternatives."""
+    """The rules of all alternatives: `should be … or …`."""
     return " or ".join(dict.fromkeys(map(rule_of, faults))).replace(" or should be ", " or ")
 
 
 def found_by(fault: Fault) -> str:
-    """` (found …)`: what was there instead, in a few words; empty where a rule of ours is about more than a value."""
+    """` (found …)`: the value, in a few characters; empty where a rule of ours is about several values."""
     value = fault["input"]
     if fault["type"] == "union_tag_invalid":
         value = fault["ctx"]["tag"]
@@ -174,13 +174,13 @@ def found_by(fault: Fault) -> str:
 
 
 def near(word: str, words: Sequence[str]) -> str:
-    """`; did you mean …?`, or nothing."""
+    """`; did you mean …?`, or an empty text."""
     close = get_close_matches(word[:100], words, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def unknown(key: str, keys: Sequence[str], lead: str) -> str:
-    """`lead`, what was meant instead of a key that is not known, and the keys that are."""
+    """`lead`, the key that was probably meant instead of an unknown one, and all known keys."""
     advice = ADVICE.get(key)
     hint = f"; {advice}" if advice else near(key, keys)
     more = f", and {len(keys) - KEYS_SHOWN} more" if len(keys) > KEYS_SHOWN else ""

@@ -16,9 +16,9 @@ def show(path: KeyPath) -> str:
 
 
 def node_at(schema: Schema, path: KeyPath, value: object = None) -> Schema | None:
-    """What the schema says of the value at `path`; `None` where nothing may stand.
+    """The schema of the value at `path`; `None` for a path that the schema does not have.
 
-    `value` is the whole value, where it is known: of alternatives that a field tells apart it chooses one.
+    `value` is the whole value, if it is at hand: where a field chooses between alternatives, its value there counts.
     """
     node: Schema | None = schema
     for part in path:
@@ -28,7 +28,7 @@ def node_at(schema: Schema, path: KeyPath, value: object = None) -> Schema | Non
 
 
 def keys_at(schema: Schema, path: KeyPath, value: object = None) -> tuple[str, ...]:
-    """The keys that a mapping at `path` may have; empty where any may stand, or none."""
+    """The keys that a mapping at `path` may have; empty where all keys are allowed, or the value is not a mapping."""
     node = node_at(schema, path, value)
     return () if node is None else tuple(properties_of(schema, node))
 
@@ -47,7 +47,7 @@ def branches(schema: Schema, node: Schema) -> Iterator[Schema]:
 
 
 def items_of(schema: Schema, node: Schema) -> Schema | None:
-    """What the schema says of the items of a list; `None` where it is not one."""
+    """The schema of the items of a list; `None` for a node that is not a list."""
     found = (branch["items"] for branch in branches(schema, node) if isinstance(branch.get("items"), dict))
     return next(found, None)
 
@@ -58,11 +58,11 @@ def properties_of(schema: Schema, node: Schema) -> Schema:
 
 
 def _chosen(node: Schema, value: object) -> Schema:
-    told_apart = node.get("discriminator")
-    if not isinstance(told_apart, dict) or not isinstance(value, dict):
+    discriminator = node.get("discriminator")
+    if not isinstance(discriminator, dict) or not isinstance(value, dict):
         return node
-    tag = value.get(told_apart["propertyName"])
-    reference = told_apart["mapping"].get(tag) if isinstance(tag, str) else None
+    tag = value.get(discriminator["propertyName"])
+    reference = discriminator["mapping"].get(tag) if isinstance(tag, str) else None
     return node if reference is None else {"$ref": reference}
 
 

@@ -39,7 +39,7 @@ NEEDS = tuple(field.name for field in fields(Resources))
 
 
 class JobNeeds(Section):
-    """What a job needs of its device."""
+    """Needs of a job: devices, memory, constraints."""
 
     device: DeviceWanted = None
     vram_gb: Gigabytes = 0.0
@@ -60,7 +60,7 @@ class JobNeeds(Section):
 
 
 class JobCommand(Section):
-    """What is run, and how, in the short form of a job."""
+    """The command of a job in short form, and how it is run."""
 
     name: Name | None = None
     key: Name | None = None
@@ -109,7 +109,7 @@ class JobCommand(Section):
     checkpoints: bool = False
     """Whether it may be stopped and started anew without losing its work: it saves it itself, often and on SIGTERM."""
     slurm: SlurmJob | None = None
-    """What it wants of a cluster, where it runs on one."""
+    """Options for a Slurm cluster, where it runs on one."""
     job_id: Name | None = None
     """Another word for `name`, as in the jobs files of scripts_coordinator."""
     timeout: Seconds | None = None
@@ -121,10 +121,10 @@ class JobCommand(Section):
 
 
 class JobForm(JobNeeds, JobCommand):
-    """What the short form of a job has everywhere. Fields of `resources` may also stand beside the command."""
+    """The short form of a job, where it is the same everywhere. Fields of `resources` may stand beside the command."""
 
     resources: JobNeeds = JobNeeds()
-    """What it needs of its device. Each of these fields may stand beside the command instead, as `gpus: 2`."""
+    """Needs of the job. Each of these fields may stand beside the command instead: `gpus: 2`, which states a GPU."""
 
     @field_validator("resources")
     @classmethod
@@ -148,7 +148,7 @@ class JobForm(JobNeeds, JobCommand):
 
     @property
     def needs(self) -> Resources:
-        """What it needs of its device, from `resources` and from the fields beside the command."""
+        """Its needs, from `resources` and from the fields beside the command."""
         need = _needs(self.resources, vars(self))
         states_gpus = need.device is None and "gpus" in self.model_fields_set
         return replace(need, device="gpu") if states_gpus else need
@@ -158,7 +158,7 @@ class Job(JobForm):
     """A script job in short form. Exactly one of `argv`, `run` and `script` gives its command."""
 
     name: Name | None = None
-    """What people call it; required, unless `job_id` says it."""
+    """Its name for people; required, unless `job_id` is given."""
     key: Name | None = None
     """Idempotency key: submitting the same job under the same key again changes nothing. By default the name."""
     cwd: Annotated[str, Field(min_length=1)] = "."
@@ -179,7 +179,7 @@ class ShortJob(JobForm):
     """A script job in short form. Exactly one of `argv`, `run` and `script` gives its command."""
 
     name: Name | None = None
-    """What people call it; by default the command."""
+    """Its name for people; by default the command."""
     key: Name | None = None
     """Idempotency key: submitting the same job under the same key again changes nothing. By default it has none."""
     cwd: Annotated[str, Field(min_length=1)] | None = None

@@ -17,7 +17,7 @@ from hostler.settings.jobsfile import short_spec
 from hostler.web.answers import decode
 
 JOBS: KeyPath = ("jobs",)
-"""What faults call the list of jobs, also where it is the whole body."""
+"""The path of the list of jobs in faults, also where the list is the whole body."""
 
 
 @record

@@ -1,4 +1,4 @@
-"""The page of the HTTP API: made from the document, about every operation, and nothing from elsewhere."""
+"""The page of the HTTP API: made from the document, with every operation, and without requests to other hosts."""
 
 from __future__ import annotations
 

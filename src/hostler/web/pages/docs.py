@@ -52,7 +52,7 @@ class Operation:
     about: Prose
     parameters: tuple[Field, ...]
     body: Pieces
-    """Empty where it takes none."""
+    """Empty for an operation without a body."""
     body_required: bool
     answer: Pieces
     status: str
@@ -106,7 +106,7 @@ def prose(text: str) -> Prose:
 
 
 def typed(schema: Schema) -> Pieces:
-    """What a value of a schema is, in a few words."""
+    """The type of a value, in a few words, from its schema."""
     if "$ref" in schema:
         name = _name(schema["$ref"])
         return ((name.removesuffix(INPUT), name),)
@@ -120,7 +120,7 @@ def typed(schema: Schema) -> Pieces:
 
 
 def example_of(schema: Schema, schemas: Mapping[str, Schema]) -> Any:
-    """A value of a schema: required fields, and those with a default that says something."""
+    """A value that fits a schema: required fields, and those with a default other than null and empty."""
     if "$ref" in schema:
         return example_of(schemas[_name(schema["$ref"])], schemas)
     if "const" in schema or "enum" in schema:
@@ -199,7 +199,7 @@ def _shape(name: str, schema: Schema) -> Shape:
     fields = tuple(
         Field(
             name=field,
-            type=(("one of many shapes, told apart by its kind", None),) if _is_unfolded(name, each) else typed(each),
+            type=(("one of many shapes, chosen by its kind", None),) if _is_unfolded(name, each) else typed(each),
             required=field in required,
             default=_default(each),
             about=prose(each.get("description", "")),
