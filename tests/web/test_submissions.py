@@ -97,3 +97,10 @@ def test_faults_of_a_group_and_of_its_jobs_are_listed_together(served: Window) -
     assert served.post(GROUPS, []).json["message"].endswith(": the whole: should be a mapping (found [])")
     assert served.post(GROUPS, {"group": {"name": "g"}}).json["message"].endswith(": jobs: is missing")
     assert served.post(GROUPS, {"group": {"name": "g"}, "jobs": {}}).json["message"].endswith("be a list (found {})")
+
+
+@pytest.mark.parametrize("job", [{"argv": 1}, {"payload": 1}])
+def test_of_very_many_faults_the_first_are_listed(served: Window, job: dict[str, Any]) -> None:
+    message = served.post(JOBS, [job] * 2000).json["message"]
+    assert message.endswith("; and at least 995 more")
+    assert message.count("jobs[") == 5

@@ -20,6 +20,8 @@ from hostler.model.work import JobSpec
 
 RecordT = TypeVar("RecordT")
 
+FAULTS_MOST = 1000
+"""Faults of one value that are looked through: a body of 64 MB may have millions."""
 PLACE_SHOWN = 200
 """Characters of the path of a fault: keys may be as long as a body."""
 RESULT_LEVELS = 64
@@ -100,14 +102,14 @@ def explain(error: ValidationError, value: object = UNSEEN, shape: Any = None) -
 
 
 def fault_lines(error: ValidationError, value: object, shape: Any, prefix: KeyPath = ()) -> list[str]:
-    """A line for each fault; `prefix` is the path of `value`."""
-    return [_fault(path, prefix, faults, value, shape) for path, faults in faults_in(error, value).items()]
+    """A line for each fault, of at most `FAULTS_MOST`; `prefix` is the path of `value`."""
+    return [_fault(path, prefix, faults, value, shape) for path, faults in faults_in(error, value, FAULTS_MOST).items()]
 
 
 def in_one_line(faults: Sequence[str], limit: int = 5) -> str:
     """Faults one after the other; of many the first, and how many there are."""
-    more = len(faults) - limit
-    return "; ".join(faults[:limit]) + (f"; and {more} more" if more > 0 else "")
+    more, least = len(faults) - limit, "at least " if len(faults) >= FAULTS_MOST else ""
+    return "; ".join(faults[:limit]) + (f"; and {least}{more} more" if more > 0 else "")
 
 
 def canonical_json(value: object) -> str:

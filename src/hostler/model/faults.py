@@ -111,10 +111,13 @@ _COLLECTIONS = {"Dictionary": "mapping", "FrozenDict": "mapping", "Mapping": "ma
 _LENGTHS = ("min_length", "max_length")
 
 
-def faults_in(error: ValidationError, value: object) -> Faults:
-    """The faults of a validation by their paths in `value`, the value that was validated (`UNSEEN`: by location)."""
+def faults_in(error: ValidationError, value: object, most: int | None = None) -> Faults:
+    """The faults of a validation by their paths in `value`, the value that was validated (`UNSEEN`: by location).
+
+    With `most`, faults beyond that number are left out.
+    """
     found: Faults = {}
-    for fault in map(dict, error.errors(include_url=False)):
+    for fault in map(dict, error.errors(include_url=False)[:most]):
         if not _follows(fault):
             found.setdefault(path_in(value, fault), []).append(fault)
     around = {path[:length] for path in found for length in range(len(path))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, Self
 
@@ -34,7 +34,8 @@ from hostler.settings.slurm import SlurmJob
 
 OWN_DIRECTORY = "{attempt}"
 """As a job's `cwd`: a fresh directory for each attempt."""
-NEEDS = tuple(field.name for field in fields(Resources))
+USUAL = {field.name: getattr(ANYWHERE, field.name) for field in fields(Resources)}
+NEEDS = tuple(USUAL)
 """Fields of `resources`, which may also stand beside the command."""
 
 
@@ -140,18 +141,16 @@ class JobForm(JobNeeds, JobCommand):
             raise ValueError("args belong to a script; put them into the command itself")
         if self.walltime_s is not None and self.timeout is not None:
             raise ValueError("walltime_s and timeout mean the same; keep walltime_s")
-        twice = [name for name in NEEDS if {name} <= self.model_fields_set & self.resources.model_fields_set]
+        twice = self.model_fields_set & self.resources.model_fields_set
         if twice:
-            raise ValueError(f"{twice[0]} is given beside the command and in resources; keep one of them")
+            raise ValueError(f"{min(twice)} is given beside the command and in resources; keep one of them")
         sensible(self.needs)
         return self
 
     @property
     def needs(self) -> Resources:
         """Its needs, from `resources` and from the fields beside the command."""
-        need = _needs(self.resources, vars(self))
-        states_gpus = need.device is None and "gpus" in self.model_fields_set
-        return replace(need, device="gpu") if states_gpus else need
+        return _needs(self.resources, vars(self), states_gpus="gpus" in self.model_fields_set)
 
 
 class Job(JobForm):
@@ -222,8 +221,8 @@ def refuse_id(key: str | None) -> None:
         raise ValueError(f"the key {key!r} looks like the id of a job; give it another key (by default it is the name)")
 
 
-def _needs(asked: JobNeeds, beside: Mapping[str, Any]) -> Resources:
+def _needs(asked: JobNeeds, beside: Mapping[str, Any], *, states_gpus: bool = False) -> Resources:
     """The needs that are asked for in `resources`, and beside the command where they are not the defaults."""
-    usual = {name: getattr(ANYWHERE, name) for name in NEEDS}
-    other = {name: beside[name] for name in NEEDS if name in beside and beside[name] != usual[name]}
-    return Resources(**{**vars(asked), **other})
+    other = {name: beside[name] for name, usual in USUAL.items() if name in beside and beside[name] != usual}
+    needs = {**vars(asked), **other}
+    return Resources(**{**needs, "device": "gpu"} if states_gpus and needs["device"] is None else needs)

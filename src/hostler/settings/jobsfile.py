@@ -53,7 +53,7 @@ def short_spec(job: ShortJob) -> JobSpec:
     """The spec of a job in the short form of requests."""
     name = job.name or job.job_id or " ".join(_argv(job))[:NAME_SHOWN] or "job"
     cwd = None if job.cwd == OWN_DIRECTORY else job.cwd
-    return _spec(job, name, job.key, replace(_payload(job, cwd, job.in_place), snapshot=job.snapshot))
+    return _spec(job, name, job.key, _payload(job, cwd, job.in_place, job.snapshot))
 
 
 def bounded(resources: Resources, limits: Limits) -> Resources:
@@ -72,12 +72,13 @@ def refuse_twins(what: str, placed: Iterable[tuple[str, Origin]]) -> None:
         first[word] = origin
 
 
-def _payload(job: JobForm, cwd: str | None, in_place: bool) -> ScriptPayload:
+def _payload(job: JobForm, cwd: str | None, in_place: bool, snapshot: str | None = None) -> ScriptPayload:
     return ScriptPayload(
         schema=1,
         argv=_argv(job),
         env=job.env,
         python_env=job.python_env,
+        snapshot=snapshot,
         cwd=cwd,
         in_place=in_place,
         files=job.files,

@@ -65,6 +65,8 @@ def _specs(values: object) -> tuple[tuple[JobSpec, ...], list[str]]:
         except ValidationError as error:
             shape = ShortJob if _is_short(value) else JobSpec
             faults += codec.fault_lines(error, value, shape, (*JOBS, i))
+            if len(faults) >= codec.FAULTS_MOST:
+                break
     return tuple(specs), faults
 
 
