@@ -16,10 +16,12 @@ from pydantic import BaseModel
 
 from hostler.model import codec
 from hostler.model.alerts import AlertMessage
+from hostler.model.faults import ADVICE
+from hostler.model.schemas import Schema, branches
 from hostler.settings.environment import ALIASES, SET_BY_HOSTLER, variables
-from hostler.settings.faults import ADVICE
-from hostler.settings.models import Fleet, Jobs
-from hostler.settings.schema import DIALECT, Schema, branches, schema_of, settings_of
+from hostler.settings.jobs import Jobs
+from hostler.settings.models import Fleet
+from hostler.settings.schema import DIALECT, schema_of, settings_of
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
@@ -101,6 +102,46 @@ def test_long_lists_and_texts_are_cut_and_say_so() -> None:
 @pytest.mark.parametrize("rows", [[], [1, "a", None], [[1, 2]], [{}]])
 def test_odd_lists_are_shown_too(rows: list[Any]) -> None:
     assert Read(Rows(rows)._repr_html_()).open == []
+
+
+@pytest.fixture
+def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The local time of this process."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_berlin")
+@pytest.mark.parametrize("name", ["submitted_at", "since", "until", "failing_since", "at", "device.ended_at"])
+def test_times_are_local_dates(name: str) -> None:
+    for html in (Rows([{name: 1_795_880_898.73}])._repr_html_(), Shown({name: 1_795_880_898.73})._repr_html_()):
+        assert "2026-11-28 16:48:18" in Read(html).texts
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("waited_s", 0.4, "0.4 s"),
+        ("walltime_s", 200, "3m 20s"),
+        ("rule.for_s", 18_420.0, "5h 07m"),
+        ("device_s", 273_600, "3d 4h"),
+        ("items_per_s", 200.0, "200.0"),
+        ("per_s", 200.0, "200.0"),
+        ("per_cpu_s", 200.0, "200.0"),
+        ("at", 7_000, "7000"),
+        ("what", 200, "200"),
+        ("submitted_at", None, "?"),
+        ("submitted_at", 1e300, "1e+300"),
+        ("ended_at", "never", "never"),
+        ("started_at", True, "true"),
+        ("expected_s", {"*": 5}, '{"*": 5}'),
+    ],
+)
+def test_durations_are_readable_and_other_numbers_stay_as_they_are(name: str, value: Any, shown: str) -> None:
+    assert shown in Read(Shown({name: value})._repr_html_()).texts
 
 
 def test_answers_are_plain_values() -> None:

@@ -77,6 +77,30 @@ def test_the_door_can_be_read_by_everybody(site: Site) -> None:
     assert violations(page, {}) == []
 
 
+def test_the_reference_of_the_interface_can_be_read_by_everybody(site: Site, page: Page) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{site.url}/docs")
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    for look, (window, colours) in LOOKS.items():
+        page.set_viewport_size(window)
+        page.emulate_media(color_scheme=colours)
+        kept(page, f"docs-{look}")
+        wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert wide <= 0, f"the reference is {wide} px wider than the window"
+        assert violations(page, {} if colours == "light" else COLOURS) == [], look
+    assert [url for url in asked if not url.startswith(site.url)] == []
+
+
+def test_a_shape_opens_where_it_is_linked(site: Site, page: Page) -> None:
+    site.go(page, "fleet")
+    page.get_by_role("link", name="HTTP API").click()
+    page.get_by_text("Submit jobs", exact=False).first.click()
+    page.locator("#op-submit_jobs").get_by_role("link", name="ShortJob").click()
+    expect(page.locator("#shape-ShortJob-Input")).to_be_visible()
+    expect(page.locator("#shape-ShortJob-Input")).to_be_in_viewport()
+
+
 def test_unknown_is_shown_as_unknown(site: Site, page: Page) -> None:
     site.go(page, "fleet")
     tile = page.locator(".tile").first

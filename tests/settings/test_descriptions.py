@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from hostler.model.schemas import node_at
 from hostler.settings import environment
 from hostler.settings.descriptions import descriptions
 from hostler.settings.loops import Selfplay, TrainingOptions
 from hostler.settings.models import Fleet
 from hostler.settings.nodes import Node
-from hostler.settings.schema import node_at, schema_of
+from hostler.settings.schema import schema_of
 from hostler.settings.section import Section
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hostler.model.errors import SettingsError
-from hostler.settings.reading import MAX_DEPTH, Origin, grafted, read_file, read_text, show, uniform
+from hostler.model.schemas import show
+from hostler.settings.reading import MAX_DEPTH, Origin, grafted, read_file, read_text, uniform
 
 # Beyond U+FFFF, JSON may write surrogate pairs, which are no YAML.
 TEXTS = st.text(st.characters(codec="utf-8", max_codepoint=0xFFFF), max_size=20)

@@ -64,18 +64,18 @@ def test_one_bad_job_keeps_all_out(served: Window) -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"nmae": "b"}, "0.nmae"),
-        ({"name": 7}, "0.name"),
-        ({"name": ""}, "0.name"),
-        ({"name": "x" * 257}, "0.name"),
-        ({"priority": "high"}, "0.priority"),
-        ({"payload": {}}, "0.payload"),
-        ({"payload": {"kind": "magic"}}, "0.payload"),
+        ({"nmae": "b"}, "jobs[0].nmae"),
+        ({"name": 7}, "jobs[0].name"),
+        ({"name": ""}, "jobs[0].name"),
+        ({"name": "x" * 257}, "jobs[0].name"),
+        ({"priority": "high"}, "jobs[0].priority"),
+        ({"payload": {}}, "jobs[0].payload"),
+        ({"payload": {"kind": "magic"}}, "jobs[0].payload"),
         ({"payload": {"kind": "script", "schema": 2, "argv": ["x"]}}, "schema"),
         ({"payload": {"kind": "script", "schema": 1, "argv": []}}, "argv"),
-        ({"payload": {"kind": "script", "schema": 1, "argv": [1]}}, "argv.0"),
+        ({"payload": {"kind": "script", "schema": 1, "argv": [1]}}, "argv[0]"),
         ({"payload": {"kind": "script", "schema": 1, "argv": "rm -rf /"}}, "argv"),
-        ({"payload": None}, "0.payload"),
+        ({"payload": None}, "jobs[0].payload"),
         ({"resources": {"vram_gb": -1}}, "vram_gb"),
         ({"retry": {"max_attempts": {"boredom": 1}}}, "max_attempts"),
         ({"walltime_s": 0}, "walltime_s"),
@@ -118,7 +118,7 @@ def test_bodies_that_are_no_jobs(served: Window, body: bytes) -> None:
 
 def test_a_string_of_ten_megabytes_is_refused_by_its_length(served: Window) -> None:
     reply = served.post(JOBS, [{**GOOD, "name": "x" * 10_000_000}])
-    assert (reply.status, "0.name" in reply.json["message"]) == (422, True)
+    assert (reply.status, "jobs[0].name" in reply.json["message"]) == (422, True)
 
 
 @pytest.mark.parametrize("declared", [True, False], ids=["by its length", "by its bytes"])

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, from_json
 
 from hostler.model.errors import CorruptState, SpecError
 from hostler.model.events import Event
+from hostler.model.faults import EXTRA, MISSING, UNSEEN, Fault, faults_in, found_by, rules_of, unknown
+from hostler.model.schemas import KeyPath, Schema, keys_at, show
 from hostler.model.work import JobSpec
 
 RecordT = TypeVar("RecordT")
 
+FAULTS_MOST = 1000
+"""Faults of one value that are looked through: a body of 64 MB may have millions."""
+PLACE_SHOWN = 200
+"""Characters of the path of a fault: keys may be as long as a body."""
 RESULT_LEVELS = 64
 PARAMS_LEVELS = 60
 """How deep values of their owner's may be nested. An agent reads 100 levels, what we lay around a value included."""
@@ -42,8 +48,13 @@ def load_specs(values: object) -> tuple[JobSpec, ...]:
     try:
         specs: tuple[JobSpec, ...] = adapter(tuple[JobSpec, ...]).validate_python(values)
     except ValidationError as error:
-        raise SpecError(f"the jobs were refused, none was submitted: {explain(error)}") from error
+        raise refused(fault_lines(error, values, tuple[JobSpec, ...], ("jobs",))) from error
     return specs
+
+
+def refused(lines: Sequence[str]) -> SpecError:
+    """The error for a submission with these faults."""
+    return SpecError(f"the jobs were refused, none was submitted: {in_one_line(lines)}")
 
 
 def plain(value: object) -> Any:
@@ -81,11 +92,24 @@ def legible(value: RecordT) -> RecordT:
     return replace(value, **changed) if changed else value  # type: ignore[type-var]
 
 
-def explain(error: ValidationError, limit: int = 5) -> str:
-    """A validation error in one line: each fault as `path: message (got …)`."""
-    faults = [_fault(dict(fault)) for fault in error.errors(include_url=False)[:limit]]
-    more = error.error_count() - len(faults)
-    return "; ".join(faults) + (f"; and {more} more" if more > 0 else "")
+def explain(error: ValidationError, value: object = UNSEEN, shape: Any = None) -> str:
+    """The faults of a validation in one line, each as `path: rule (found …)`.
+
+    `value` is the decoded value that was validated; without it, paths may have names of alternatives of types.
+    `shape` is what it was validated as: with it, what is meant by an unknown field is named.
+    """
+    return in_one_line(fault_lines(error, value, shape))
+
+
+def fault_lines(error: ValidationError, value: object, shape: Any, prefix: KeyPath = ()) -> list[str]:
+    """A line for each fault, of at most `FAULTS_MOST`; `prefix` is the path of `value`."""
+    return [_fault(path, prefix, faults, value, shape) for path, faults in faults_in(error, value, FAULTS_MOST).items()]
+
+
+def in_one_line(faults: Sequence[str], limit: int = 5) -> str:
+    """Faults one after the other; of many the first, and how many there are."""
+    more, least = len(faults) - limit, "at least " if len(faults) >= FAULTS_MOST else ""
+    return "; ".join(faults[:limit]) + (f"; and {least}{more} more" if more > 0 else "")
 
 
 def canonical_json(value: object) -> str:
@@ -123,9 +147,10 @@ def _parts(value: Any) -> Iterable[Any]:
 
 def _lost_on_the_way(value: object, shape: Any) -> str | None:
     try:
-        back = adapter(shape).validate_json(adapter(shape).dump_json(value))
+        written = adapter(shape).dump_json(value)
+        back = adapter(shape).validate_json(written)
     except ValidationError as error:
-        return explain(error)
+        return explain(error, from_json(written))
     except PydanticSerializationError as error:
         return str(error)
     return None if back == value else "JSON has no form for some of its values (NaN, infinity, a tuple)"
@@ -147,8 +172,15 @@ def _legible(value: Any) -> Any:
     return value if clean_text == value else clean_text
 
 
-def _fault(fault: dict[str, Any]) -> str:
-    path = ".".join(str(part) for part in fault["loc"]) or "value"
-    got = repr(fault.get("input"))
-    message = str(fault["msg"]).removeprefix("Value error, ")  # what pydantic puts before our own words
-    return f"{path}: {message} (got {got if len(got) <= 60 else got[:57] + '...'})"
+def _fault(path: KeyPath, prefix: KeyPath, faults: Sequence[Fault], value: object, shape: Any) -> str:
+    place, kind = show((*prefix, *path))[:PLACE_SHOWN] or "the whole", faults[0]["type"]
+    if kind in EXTRA:
+        keys = () if shape is None else keys_at(_schema(shape), path[:-1], value)
+        return f"{place}: {unknown(str(path[-1]), keys, 'is not a field here') if keys else 'is not a field here'}"
+    return f"{place}: {rules_of(faults)}{'' if kind in MISSING else found_by(faults[0])}"
+
+
+@cache
+def _schema(shape: Any) -> Schema:
+    schema: Schema = adapter(shape).json_schema()
+    return schema

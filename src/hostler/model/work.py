@@ -113,37 +113,47 @@ LabelValue: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/:-]{1,63}$"
 Label: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}=[A-Za-z0-9._/:-]{1,63}$")]
 
 
+DeviceWanted: TypeAlias = Literal["any", "cpu", "gpu"] | None
+Gigabytes: TypeAlias = Annotated[float, Field(ge=0, le=GIGABYTES_MAX)]
+MemoryGb: TypeAlias = Annotated[float, Field(gt=0, le=GIGABYTES_MAX)]
+DeviceCount: TypeAlias = Annotated[int, Field(ge=1, le=64)]
+Cores: TypeAlias = Annotated[float, Field(ge=0, le=4096)]
+Tiers: TypeAlias = tuple[Literal[1, 2, 3], ...]
+WantedNames: TypeAlias = Annotated[tuple[Wanted, ...], Field(max_length=CONSTRAINTS_MAX)]
+Labels: TypeAlias = Annotated[tuple[Label, ...], Field(max_length=CONSTRAINTS_MAX)]
+
+
 @record
 class Resources:
     """What one attempt needs of the device it is put on. Zero or `None` asks for nothing."""
 
-    device: Literal["any", "cpu", "gpu"] | None = None
+    device: DeviceWanted = None
     """`None`: not stated. Then a script waits for a GPU if the fleet has one that it may take; other work takes any."""
-    vram_gb: Annotated[float, Field(ge=0, le=GIGABYTES_MAX)] = 0.0
-    memory_gb: Annotated[float, Field(gt=0, le=GIGABYTES_MAX)] | None = None
+    vram_gb: Gigabytes = 0.0
+    memory_gb: MemoryGb | None = None
     """Most resident memory of its processes together, in GiB; beyond it the agent ends the attempt."""
-    gpus: Annotated[int, Field(ge=1, le=64)] = 1
+    gpus: DeviceCount = 1
     """Devices of one node that it takes at once."""
     shards: bool = False
     """Whether `vram_gb` may be spread over devices of one node; it takes as many of them as that needs."""
     shared: bool = False
     """Whether others may run on its GPU at the same time, as far as the `vram_gb` of all of them fits."""
-    cpus: Annotated[float, Field(ge=0, le=4096)] = 0.0
+    cpus: Cores = 0.0
     """Host cores it keeps busy."""
-    tiers: tuple[Literal[1, 2, 3], ...] = ()
+    tiers: Tiers = ()
     """Tiers of nodes it may run on, best first; none named: any."""
     cpu_too: bool = False
     """With `device: any`: whether a CPU slot does as well, whatever `vram_gb` and `tiers` ask of a GPU."""
-    disk_gb: Annotated[float, Field(ge=0, le=GIGABYTES_MAX)] | None = None
+    disk_gb: Gigabytes | None = None
     """Free space (GiB) that it needs where it writes, kept for it while it runs; `None`: as usual for its kind."""
-    nodes: Annotated[tuple[Wanted, ...], Field(max_length=CONSTRAINTS_MAX)] = ()
+    nodes: WantedNames = ()
     """Nodes it may run on; none named: any. The same holds for the constraints that follow."""
-    exclude_nodes: Annotated[tuple[Wanted, ...], Field(max_length=CONSTRAINTS_MAX)] = ()
-    gpu_models: Annotated[tuple[Wanted, ...], Field(max_length=CONSTRAINTS_MAX)] = ()
+    exclude_nodes: WantedNames = ()
+    gpu_models: WantedNames = ()
     """Models of GPU, by whole words of their names: `4090` is an `NVIDIA GeForce RTX 4090`."""
-    exclude_gpu_models: Annotated[tuple[Wanted, ...], Field(max_length=CONSTRAINTS_MAX)] = ()
-    providers: Annotated[tuple[Wanted, ...], Field(max_length=CONSTRAINTS_MAX)] = ()
-    labels: Annotated[tuple[Label, ...], Field(max_length=CONSTRAINTS_MAX)] = ()
+    exclude_gpu_models: WantedNames = ()
+    providers: WantedNames = ()
+    labels: Labels = ()
     """`name=value` of labels that its node must have, all of them."""
 
     @property

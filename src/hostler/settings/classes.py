@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hostler.model.errors import SettingsError
-from hostler.settings.faults import checked, near, shown
+from hostler.model.faults import near, shown
+from hostler.model.schemas import KeyPath
+from hostler.settings.faults import checked
 from hostler.settings.nodes import NodeClasses
-from hostler.settings.reading import KeyPath, Origin, Tree, branch_at
+from hostler.settings.reading import Origin, Tree, branch_at
 from hostler.settings.section import Section
 
 MERGED = ("env", "rocm", "slurm", "ray")

@@ -17,6 +17,7 @@ from hostler.model.learning import (
     StageSpec,
     TrainingSpec,
 )
+from hostler.model.schemas import show
 from hostler.model.work import Resources, WorkKind
 from hostler.policy import fit
 from hostler.settings.clusters import batch_options
@@ -24,7 +25,6 @@ from hostler.settings.games import GameProgram, find_game
 from hostler.settings.jobsfile import PYTHON, bounded
 from hostler.settings.loading import Loaded
 from hostler.settings.loops import Config, Selfplay, Stage
-from hostler.settings.reading import show
 from hostler.settings.section import Section
 
 USUAL_GAME = "beacons"

@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from hostler.model.schemas import KeyPath, node_at, show
 from hostler.settings.loading import Loaded
 from hostler.settings.models import Fleet
-from hostler.settings.reading import KeyPath, show
-from hostler.settings.schema import node_at, schema_of
+from hostler.settings.schema import schema_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from hostler.model.errors import SettingsError
-from hostler.settings.faults import near, shown
-from hostler.settings.reading import KeyPath, Origin, Tree, read_text, uniform
-from hostler.settings.schema import Schema, branches, schema_of, settings_of
+from hostler.model.faults import near, shown
+from hostler.model.schemas import KeyPath, Schema, branches
+from hostler.settings.reading import Origin, Tree, read_text, uniform
+from hostler.settings.schema import schema_of, settings_of
 
 PREFIX = "HOSTLER_"
 

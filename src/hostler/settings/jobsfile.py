@@ -1,4 +1,4 @@
-"""Script jobs in short form, from jobs files and fleet files, to job specs."""
+"""Script jobs in short form, from jobs files, fleet files and requests, to job specs."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from hostler.model.errors import SettingsError
 from hostler.model.work import UNEXPECTED, JobSpec, Resources, ScriptPayload, WorkKind
 from hostler.settings.clusters import batch_options
 from hostler.settings.faults import checked
-from hostler.settings.models import Job, Jobs, Limits
+from hostler.settings.jobs import OWN_DIRECTORY, Job, JobForm, Jobs, ShortJob
+from hostler.settings.models import Limits
 from hostler.settings.reading import Origin, read_file
 
-OWN_DIRECTORY = "{attempt}"
-"""As a job's `cwd`: a fresh directory for each attempt."""
-
 PYTHON = "{python}"
+NAME_SHOWN = 60
+"""Characters of a command that are the name of a job without one, as `hostler submit` has it."""
 
 
 def load_jobs(path: Path) -> tuple[JobSpec, ...]:
     """The jobs of a jobs file: YAML or JSON, a list of jobs or a mapping `{jobs: [...]}`.
 
-    A job is what `hostler.settings.models.Job` says; paths start from the folder of the file, and the key defaults to
+    A job is what `hostler.settings.jobs.Job` says; paths start from the folder of the file, and the key defaults to
     the name. The jobs files of scripts_coordinator are understood (`job_id`, `script`, `args`, `timeout`); a key of
     theirs that cannot be honoured (`gpu_id`, `expected_output`) is refused with what to write instead. Raises
     `SettingsError` telling every fault with its place.
@@ -45,34 +45,15 @@ def job_spec(job: Job, base_dir: Path) -> JobSpec:
     """The spec of a job in short form; its paths start from `base_dir`."""
     name = job.name or job.job_id
     assert name is not None
-    payload = ScriptPayload(
-        schema=1,
-        argv=_argv(job),
-        env=job.env,
-        python_env=job.python_env,
-        cwd=None if job.cwd == OWN_DIRECTORY else str(base_dir / job.cwd),
-        in_place=job.in_place,
-        files=job.files,
-        outputs=job.outputs,
-        require_result=job.require_result,
-    )
-    return JobSpec(
-        name=name,
-        key=job.key or name,
-        payload=payload,
-        resources=job.resources,
-        priority=job.priority,
-        after=job.after,
-        retry=job.retry,
-        walltime_s=job.walltime_s or job.timeout,
-        grace_s=job.grace_s,
-        work_as=None if job.work == "script" else WorkKind(job.work),
-        config=job.config,
-        parameters=job.parameters,
-        expected_s=_expected_s(job),
-        checkpoints=job.checkpoints,
-        batch=batch_options(job.slurm),
-    )
+    cwd = None if job.cwd == OWN_DIRECTORY else str(base_dir / job.cwd)
+    return _spec(job, name, job.key or name, _payload(job, cwd, job.in_place))
+
+
+def short_spec(job: ShortJob) -> JobSpec:
+    """The spec of a job in the short form of requests."""
+    name = job.name or job.job_id or " ".join(_argv(job))[:NAME_SHOWN] or "job"
+    cwd = None if job.cwd == OWN_DIRECTORY else job.cwd
+    return _spec(job, name, job.key, _payload(job, cwd, job.in_place, job.snapshot))
 
 
 def bounded(resources: Resources, limits: Limits) -> Resources:
@@ -91,13 +72,48 @@ def refuse_twins(what: str, placed: Iterable[tuple[str, Origin]]) -> None:
         first[word] = origin
 
 
-def _expected_s(job: Job) -> Mapping[str, float]:
+def _payload(job: JobForm, cwd: str | None, in_place: bool, snapshot: str | None = None) -> ScriptPayload:
+    return ScriptPayload(
+        schema=1,
+        argv=_argv(job),
+        env=job.env,
+        python_env=job.python_env,
+        snapshot=snapshot,
+        cwd=cwd,
+        in_place=in_place,
+        files=job.files,
+        outputs=job.outputs,
+        require_result=job.require_result,
+    )
+
+
+def _spec(job: JobForm, name: str, key: str | None, payload: ScriptPayload) -> JobSpec:
+    return JobSpec(
+        name=name,
+        key=key,
+        payload=payload,
+        resources=job.needs,
+        priority=job.priority,
+        after=job.after,
+        retry=job.retry,
+        walltime_s=job.walltime_s or job.timeout,
+        grace_s=job.grace_s,
+        work_as=None if job.work == "script" else WorkKind(job.work),
+        config=job.config,
+        parameters=job.parameters,
+        expected_s=_expected_s(job),
+        checkpoints=job.checkpoints,
+        batch=batch_options(job.slurm),
+    )
+
+
+def _expected_s(job: JobForm) -> Mapping[str, float]:
     if job.expected_s is None:
         return UNEXPECTED
     return job.expected_s if isinstance(job.expected_s, dict) else {"*": job.expected_s}
 
 
-def _argv(job: Job) -> tuple[str, ...]:
+def _argv(job: JobForm) -> tuple[str, ...]:
     if job.script is not None:
         return (PYTHON, job.script, *job.args)
     argv = job.argv or job.run

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hostler.model.errors import SettingsError, SpecError
+from hostler.model.schemas import KeyPath
 from hostler.model.work import JobSpec
 from hostler.settings import where
 from hostler.settings.classes import classified
@@ -17,7 +18,7 @@ from hostler.settings.faults import checked
 from hostler.settings.jobsfile import bounded, job_spec, placed_jobs, refuse_twins
 from hostler.settings.models import Fleet
 from hostler.settings.pilots import piloted
-from hostler.settings.reading import KeyPath, Origin, Tree, grafted, read_file, uniform
+from hostler.settings.reading import Origin, Tree, grafted, read_file, uniform
 from hostler.settings.sweeps import sweep_spec
 
 

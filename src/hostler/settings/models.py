@@ -6,7 +6,7 @@ The descriptions below the fields are what `hostler check`, the JSON Schema and 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -14,12 +14,8 @@ from hostler.model.rules import CompactRules
 from hostler.model.work import (
     DEFAULT_BUDGETS,
     GIGABYTES_MAX,
-    PARAMETERS_MAX,
-    RESERVED_NAME,
     SECONDS_MAX,
     USUAL_DISK_GB,
-    ParameterName,
-    ParameterValue,
     Priority,
     Resources,
     Rest,
@@ -29,13 +25,14 @@ from hostler.model.work import (
 from hostler.settings.alerts import RULE_FIELDS, RULES, Alerts
 from hostler.settings.api import Api
 from hostler.settings.database import DatabaseAddress
+from hostler.settings.jobs import Job, refuse_id
 from hostler.settings.keeping import STORING, Replication, Retention, Store
 from hostler.settings.kuberay import Kuberay
 from hostler.settings.loops import Config
 from hostler.settings.nodes import Address, Node, NodeClasses
 from hostler.settings.rl import Rl
 from hostler.settings.scheduling import SCHEDULING_FIELDS, Providers, Quotas, Scheduling
-from hostler.settings.section import Command, Count, Environment, Integer, Name, Needs, Pattern, Section, Word
+from hostler.settings.section import Command, Count, Integer, Name, Needs, Pattern, Section
 from hostler.settings.slurm import Slurm, SlurmJob, cluster_fault
 
 
@@ -74,96 +71,6 @@ class Dialin(Section):
         if self.address is not None and self.listen is None:
             raise ValueError("address is where calls come to; say where to `listen` for them, too")
         return self
-
-
-class Job(Section):
-    """A script job in short form. Exactly one of `argv`, `run` and `script` gives its command."""
-
-    name: Name | None = None
-    """What people call it; required, unless `job_id` says it."""
-    key: Name | None = None
-    """Idempotency key: submitting the same job under the same key again changes nothing. By default the name."""
-    argv: Command | None = None
-    """The command, word by word, no shell; a first word `{python}` is the node's Python."""
-    run: Command | None = None
-    """Another word for `argv`."""
-    script: Annotated[str, Field(min_length=1)] | None = None
-    """A Python script, run by the node's Python with `args`."""
-    args: tuple[Word, ...] = ()
-    """Arguments of `script`."""
-    cwd: Annotated[str, Field(min_length=1)] = "."
-    """Where it runs, starting from the folder of this file; `{attempt}` is a fresh directory for each attempt."""
-    in_place: bool = False
-    """Whether it runs in `cwd` itself, on nodes that share its file system. In a jobs file, `hostler submit` otherwise
-    sends the files of `cwd` as they are then."""
-    files: tuple[Pattern, ...] | None = None
-    """What of `cwd` goes along to nodes behind SSH, as patterns (`*`, `**`, folders); by default all of it, but for
-    what its `.hostlerignore` (or else `.gitignore`) names."""
-    outputs: tuple[Pattern, ...] = ()
-    """Files that it leaves where it runs, as patterns: they are brought to `results/ATTEMPT/` in the state directory,
-    and it has failed without them."""
-    env: Environment = {}
-    """Environment variables on top of the node's."""
-    python_env: Annotated[str, Field(min_length=1)] | None = None
-    """File of `cwd` that states its Python environment, which is built on its node: a `uv.lock`, `pyproject.toml`,
-    requirements file or `environment.yml`; `none`: nothing is built. By default the first of these that is there, on
-    machines other than the controller's."""
-    parameters: Annotated[dict[ParameterName, ParameterValue], Field(max_length=PARAMETERS_MAX)] = {}
-    """Values that its command was made with, by name, for `hostler results` and the folders of `hostler fetch`."""
-    after: tuple[Name, ...] = ()
-    """Keys or ids of jobs, or ids of groups, that must be done first. `$HOSTLER_INPUTS` names a JSON file with their
-    results; of a group, it has a list of `job`, `parameters` and `result`."""
-    priority: Priority = 0
-    """Higher goes first."""
-    walltime_s: Seconds | None = None
-    """Longest time an attempt may run, in seconds."""
-    grace_s: Rest = 10.0
-    """Time between the request to stop and the kill, in seconds."""
-    resources: Needs = Resources()
-    """What it needs of its device."""
-    retry: Retry = Retry()
-    """How often it may fail, and how long it rests before it tries again."""
-    require_result: bool = False
-    """Whether it has failed if it leaves no `$HOSTLER_RESULT`."""
-    work: Literal["script", "selfplay", "training", "evaluation", "export", "rl"] = "script"
-    """The kind of work whose shares, preferences and permissions it goes by."""
-    config: Name | None = None
-    """The training config it works for; two trainings of one config never run at the same time."""
-    expected_s: Seconds | dict[Name, Seconds] | None = None
-    """How long it will take, in seconds, as far as you know: on any device, or by model of device, `*` for any other.
-    What is measured counts for more."""
-    checkpoints: bool = False
-    """Whether it may be stopped and started anew without losing its work: it saves it itself, often and on SIGTERM."""
-    slurm: SlurmJob | None = None
-    """What it wants of a cluster, where it runs on one."""
-    job_id: Name | None = None
-    """Another word for `name`, as in the jobs files of scripts_coordinator."""
-    timeout: Seconds | None = None
-    """Another word for `walltime_s`, as in the jobs files of scripts_coordinator."""
-    type: Literal["script"] | None = None
-    """Accepted from older jobs files; there is no other type."""
-    analysis_type: Literal["script"] | None = None
-    """Accepted from older jobs files; there is no other type."""
-
-    @model_validator(mode="after")
-    def _says_everything_once(self) -> Self:
-        if (self.name is None) == (self.job_id is None):
-            raise ValueError("give the job a name (or, from an older file, a job_id), and not both")
-        _refuse_id(self.key or self.name or self.job_id)
-        if sum(way is not None for way in (self.argv, self.run, self.script)) != 1:
-            raise ValueError("give its command as exactly one of argv, run and script")
-        if self.args and self.script is None:
-            raise ValueError("args belong to a script; put them into the command itself")
-        if self.walltime_s is not None and self.timeout is not None:
-            raise ValueError("walltime_s and timeout mean the same; keep walltime_s")
-        return self
-
-
-class Jobs(Section):
-    """A jobs file; a bare list of jobs is one, too."""
-
-    jobs: tuple[Job, ...]
-    """The jobs."""
 
 
 class Sweep(Section):
@@ -214,7 +121,7 @@ class Sweep(Section):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
-        _refuse_id(self.key or self.name)
+        refuse_id(self.key or self.name)
         if (self.program is None) == (self.worker is None):
             raise ValueError("give exactly one of program and worker")
         if self.program is not None and self.cwd is not None:
@@ -413,8 +320,3 @@ class Fleet(Section):
         if fault is not None:
             raise ValueError(fault)
         return self
-
-
-def _refuse_id(key: str | None) -> None:
-    if key is not None and RESERVED_NAME.fullmatch(key):
-        raise ValueError(f"the key {key!r} looks like the id of a job; give it another key (by default it is the name)")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from hostler.model.schemas import KeyPath
 from hostler.settings.ray import PILOTS_MAX
-from hostler.settings.reading import KeyPath, Origin, Tree
+from hostler.settings.reading import Origin, Tree
 
 NODES: KeyPath = ("nodes",)
 

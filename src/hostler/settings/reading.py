@@ -11,14 +11,12 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 import yaml
 
 from hostler.model.errors import SettingsError
-
-KeyPath: TypeAlias = tuple[str | int, ...]
-"""The way to a value: keys of mappings and indices of lists."""
+from hostler.model.schemas import KeyPath, show
 
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 32
@@ -133,11 +131,6 @@ def read_text(text: str, source: str, unread: Collection[str] = ()) -> Tree:
         return _Reader(text, source, unread).read()
     except yaml.MarkedYAMLError as error:
         raise _syntax_fault(error, text, source) from error
-
-
-def show(path: KeyPath) -> str:
-    """A key path as text: `nodes[0].name`."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
 class _Reader:

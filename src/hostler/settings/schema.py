@@ -10,11 +10,10 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonRef
 from pydantic_core.core_schema import ModelSchema
 
+from hostler.model.schemas import Schema, items_of, properties_of
 from hostler.settings.descriptions import descriptions
+from hostler.settings.jobs import JobNeeds
 from hostler.settings.models import RECORD_FIELDS
-from hostler.settings.reading import KeyPath
-
-Schema = dict[str, Any]
 
 DIALECT = GenerateJsonSchema.schema_dialect
 
@@ -30,36 +29,9 @@ def schema_of(model: type[BaseModel]) -> Schema:
     return schema
 
 
-def node_at(schema: Schema, path: KeyPath) -> Schema | None:
-    """What the schema says of the value at `path`; `None` where nothing may stand."""
-    node: Schema | None = schema
-    for part in path:
-        node = None if node is None else _child(schema, node, part)
-    return node
-
-
-def keys_at(schema: Schema, path: KeyPath) -> tuple[str, ...]:
-    """The keys that a mapping at `path` may have; empty where any may stand, or none."""
-    node = node_at(schema, path)
-    return () if node is None else tuple(_properties(schema, node))
-
-
 def settings_of(schema: Schema, items: bool) -> Iterator[tuple[tuple[str, ...], Schema]]:
     """The path and the schema of every setting that is no section; with `items`, also those within lists, as `[]`."""
     yield from _settings(schema, schema, (), items)
-
-
-def branches(schema: Schema, node: Schema) -> Iterator[Schema]:
-    """The alternatives of a node, references followed."""
-    if "$ref" in node:
-        yield from branches(schema, schema["$defs"][node["$ref"].rpartition("/")[2]])
-        return
-    options = node.get("anyOf")
-    if options is None:
-        yield node
-        return
-    for option in options:
-        yield from branches(schema, option)
 
 
 class _Untitled(GenerateJsonSchema):
@@ -71,7 +43,7 @@ class _Untitled(GenerateJsonSchema):
 
     def model_schema(self, schema: ModelSchema) -> Schema:
         made, model = super().model_schema(schema), schema["cls"]
-        for name, text in descriptions(model).items():
+        for name, text in _texts_of(model).items():
             field = model.model_fields.get(name)
             if field is not None and not self._says(node := made["properties"][field.alias or name], text):
                 node.setdefault("description", text)
@@ -87,36 +59,20 @@ class _Untitled(GenerateJsonSchema):
         return meant is not None and meant.get("description") == text
 
 
+def _texts_of(model: type[BaseModel]) -> dict[str, str]:
+    beside = RECORD_FIELDS["Resources"] if issubclass(model, JobNeeds) else {}
+    return {**beside, **descriptions(model)}
+
+
 def _settings(
     schema: Schema, node: Schema, path: tuple[str, ...], items: bool
 ) -> Iterator[tuple[tuple[str, ...], Schema]]:
-    for name, below in _properties(schema, node).items():
+    for name, below in properties_of(schema, node).items():
         here = (*path, name)
-        inner = _items(schema, below) if items else None
-        if _properties(schema, below):
+        inner = items_of(schema, below) if items else None
+        if properties_of(schema, below):
             yield from _settings(schema, below, here, items)
             continue
         yield here, below
-        if inner is not None and _properties(schema, inner):
+        if inner is not None and properties_of(schema, inner):
             yield from _settings(schema, inner, (*path, f"{name}[]"), items)
-
-
-def _child(schema: Schema, node: Schema, part: str | int) -> Schema | None:
-    if isinstance(part, int):
-        return _items(schema, node)
-    for branch in branches(schema, node):
-        others = (*branch.get("patternProperties", {}).values(), branch.get("additionalProperties"))
-        rest = next((other for other in others if isinstance(other, dict)), None)
-        found = branch.get("properties", {}).get(part, rest)
-        if found is not None:
-            return dict(found)
-    return None
-
-
-def _items(schema: Schema, node: Schema) -> Schema | None:
-    found = (branch["items"] for branch in branches(schema, node) if isinstance(branch.get("items"), dict))
-    return next(found, None)
-
-
-def _properties(schema: Schema, node: Schema) -> Schema:
-    return {name: below for branch in branches(schema, node) for name, below in branch.get("properties", {}).items()}

@@ -10,7 +10,8 @@ from hostler.model.work import NAME_MAX, Resources
 from hostler.settings.ranges import parse_integer
 
 
-def _makes_sense(need: Resources) -> Resources:
+def sensible(need: Resources) -> Resources:
+    """The needs. Raises `ValueError` where they contradict each other."""
     if need.cpu_too and not need.takes_any_device:
         raise ValueError(f"cpu_too allows for a CPU slot where device is any; here it is {need.device}")
     if need.shards and need.vram_gb == 0:
@@ -26,7 +27,7 @@ Integer: TypeAlias = Annotated[int, BeforeValidator(parse_integer, json_schema_i
 Count: TypeAlias = Annotated[Integer, Field(ge=1)]
 Word: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 Command: TypeAlias = Annotated[tuple[Word, ...], Field(min_length=1)]
-Needs: TypeAlias = Annotated[Resources, AfterValidator(_makes_sense)]
+Needs: TypeAlias = Annotated[Resources, AfterValidator(sensible)]
 Environment: TypeAlias = dict[Annotated[str, Field(pattern=r"^[^=\x00]+$")], Word]
 
 

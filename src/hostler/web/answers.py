@@ -108,10 +108,12 @@ def decode(body: bytes) -> Any:
 
 def load(shape: type[T], body: bytes) -> T:
     """The `shape` of a JSON text. Raises `SpecError` naming the field of every fault."""
+    given = decode(body)
     try:
-        value: T = codec.adapter(shape).validate_python(decode(body))
+        value: T = codec.adapter(shape).validate_python(given)
     except ValidationError as error:
-        raise SpecError(f"the body was refused, nothing was done: {codec.explain(error)}") from error
+        faults = codec.explain(error, given, shape)
+        raise SpecError(f"the body was refused, nothing was done: {faults}") from error
     return value
 
 

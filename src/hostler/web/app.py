@@ -12,12 +12,15 @@ from fastapi import FastAPI, HTTPException
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as RoutingError
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from hostler import __version__
 from hostler.model.errors import HostlerError, UsageError
+from hostler.model.faults import found_by, rule_of
 from hostler.model.inputs import Trouble
+from hostler.model.schemas import show
 from hostler.model.work import JobSpec
+from hostler.settings.jobs import ShortJob
 from hostler.web import (
     access,
     alerts,
@@ -35,10 +38,11 @@ from hostler.web import (
     session,
     snapshots,
     steering,
+    submissions,
     sweeps,
 )
 from hostler.web.desk import Desk
-from hostler.web.document import document
+from hostler.web.document import Published, document
 from hostler.web.door import Door, Doorman
 from hostler.web.guard import SEAL, Guard
 from hostler.web.limits import Failures
@@ -80,7 +84,7 @@ def make_app(
         title="Hostler",
         version=__version__,
         description=DESCRIPTION,
-        openapi_url=f"{PREFIX}/openapi.json",
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
     )
@@ -98,11 +102,13 @@ def make_app(
     app.routes.extend(fleet.by_hand.below())
     app.add_route("/healthz", _healthz)
     app.add_route("/leader", _leader)
+    for path in (f"{PREFIX}/openapi.json", "/openapi.json"):
+        app.add_route(path, _openapi)
     app.routes.extend(session.router.below())
     pages.install(app)
     bodies = (
         JobSpec,
-        groups.GroupBody,
+        submissions.GroupBody,
         groups.CancelGroupBody,
         groups.RetryGroupBody,
         jobs.CancelBody,
@@ -122,8 +128,10 @@ def make_app(
         alerts.ProbeBody,
         disk.CleanBody,
         disk.UndoBody,
+        ShortJob,
     )
     app.openapi = partial(document, app, bodies)  # type: ignore[method-assign]
+    app.state.published = Published(app.openapi)
     app.add_middleware(Timed, timing=app.state.timing)
     app.add_middleware(Guard, doorman=app.state.doorman)
     _answer_for_failures(app)
@@ -139,6 +147,11 @@ def make_ready(app: FastAPI) -> None:
 
 async def _healthz(request: Request) -> Response:
     return PlainTextResponse("ok\n")
+
+
+async def _openapi(request: Request) -> Response:
+    published: Published = request.app.state.published
+    return JSONResponse(await published.document())
 
 
 async def _leader(request: Request) -> Response:
@@ -165,7 +178,8 @@ async def _refused(request: Request, error: HostlerError) -> Response:
 
 
 async def _unusable(request: Request, error: RequestValidationError) -> Response:
-    faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+    """A parameter of the path or of the query is wrong."""
+    faults = (f"{show(fault['loc'][1:])}: {rule_of(fault)}{found_by(fault)}" for fault in error.errors())
     return problems.from_error(UsageError("; ".join(faults)))
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import json
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
 from starlette.routing import BaseRoute
 
 from hostler.model import codec
+from hostler.settings.schema import schema_of
 from hostler.web.problems import Problem
 from hostler.web.routing import LateRoute
 
@@ -32,11 +37,29 @@ NEXT_PAGE: Mapping[str, Any] = {
 }
 
 
-def body_of(name: str, *, many: bool = False, required: bool = True) -> dict[str, Any]:
-    """What a route says of its body: one `name`, or a list of them."""
-    one = {"$ref": SCHEMAS + name + INPUT}
-    schema = {"type": "array", "items": one} if many else one
-    return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}
+class Published:
+    """The document, made in a thread when it is first asked for, which takes a second or two."""
+
+    def __init__(self, make: Callable[[], dict[str, Any]]) -> None:
+        self._make = make
+        self._lock = asyncio.Lock()
+        self._made: dict[str, Any] | None = None
+
+    async def document(self) -> dict[str, Any]:
+        """The whole document."""
+        async with self._lock:
+            if self._made is None:
+                self._made = await asyncio.to_thread(self._make)
+        return self._made
+
+
+def body_of(*names: str, many: bool = False, required: bool = True, example: Any = None) -> dict[str, Any]:
+    """What a route says of its body: one of the named shapes, or a list of them."""
+    shapes = [{"$ref": SCHEMAS + name + INPUT} for name in names]
+    one = shapes[0] if len(shapes) == 1 else {"anyOf": shapes}
+    content = {"schema": {"type": "array", "items": one} if many else one}
+    shown = {} if example is None else {"example": example}
+    return {"requestBody": {"required": required, "content": {"application/json": {**content, **shown}}}}
 
 
 def document(app: FastAPI, bodies: tuple[type, ...]) -> dict[str, Any]:
@@ -68,7 +91,12 @@ def _described(app: FastAPI) -> list[BaseRoute]:
 
 
 def _input_schemas(shape: type) -> Mapping[str, Any]:
-    schema = codec.adapter(shape).json_schema(ref_template=SCHEMAS + "{model}" + INPUT)
+    if issubclass(shape, BaseModel):  # of settings, whose fields are described
+        text = json.dumps(schema_of(shape))
+        schema = json.loads(re.sub(r'"#/\$defs/([^"]+)"', rf'"{SCHEMAS}\1{INPUT}"', text))
+        schema.pop("$schema")
+    else:
+        schema = codec.adapter(shape).json_schema(ref_template=SCHEMAS + "{model}" + INPUT)
     parts: dict[str, Any] = schema.pop("$defs", {})
     return {name + INPUT: part for name, part in {**parts, shape.__name__: schema}.items()}
 

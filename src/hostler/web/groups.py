@@ -9,25 +9,24 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hostler.model.groups import CancelGroup, GroupResult, GroupSpec, GroupView, RetryGroup, SubmitGroup
+from hostler.model.groups import CancelGroup, GroupResult, GroupView, RetryGroup, SubmitGroup
 from hostler.model.record import record
 from hostler.model.views import SubmitNote
-from hostler.model.work import JobSpec
 from hostler.web.answers import Name, TheDesk, answer, load, read_body, tell
 from hostler.web.document import body_of
 from hostler.web.paging import Paged, answer_page, split
 from hostler.web.routing import Routes
 from hostler.web.snapshots import expect_snapshots
+from hostler.web.submissions import read_group
 
 router = Routes(tags=["groups"])
 
-
-@record
-class GroupBody:
-    """A job group and its jobs."""
-
-    group: GroupSpec
-    jobs: tuple[JobSpec, ...]
+EXAMPLE = {
+    "group": {"name": "lr", "max_running": 2},
+    "jobs": [
+        {"argv": ["echo", lr], "name": f"lr {lr}", "parameters": {"lr": lr}, "device": "cpu"} for lr in ("0.1", "0.03")
+    ],
+}
 
 
 @record
@@ -70,7 +69,9 @@ async def list_groups(request: Request, desk: TheDesk, paging: Paged) -> Respons
     return answer_page(request, list[GroupView], page, more)
 
 
-@router.post("/groups", response_model=SubmittedGroup, status_code=201, openapi_extra=body_of("GroupBody"))
+@router.post(
+    "/groups", response_model=SubmittedGroup, status_code=201, openapi_extra=body_of("GroupBody", example=EXAMPLE)
+)
 async def submit_group(
     desk: TheDesk,
     request: Request,
@@ -78,19 +79,19 @@ async def submit_group(
 ) -> Response:
     """Submit jobs as a group: all of them or, if one cannot be, none.
 
-    Jobs that are known by their keys stay in their groups; where all are known, the answer is the newest group that one
-    of them is in.
+    Jobs may be in short form, as those of `POST /jobs`. Jobs that are known by their keys stay in their groups; where
+    all are known, the answer is the newest group that one of them is in.
     """
-    given = load(GroupBody, await read_body(request))
-    await expect_snapshots(desk, given.jobs)
-    name, ids, known = await tell(request, SubmitGroup(spec=given.group, jobs=given.jobs, strict=strict))
+    group, specs = read_group(await read_body(request))
+    await expect_snapshots(desk, specs)
+    name, ids, known = await tell(request, SubmitGroup(spec=group, jobs=specs, strict=strict))
     made = SubmittedGroup(
         group=None if name is None else desk.group(name),
         ids=tuple(ids),
         known=tuple(known),
         notes=tuple(desk.notes(ids)),
         gpu_by_default=desk.gpu_by_default(ids),
-        with_earlier_files=tuple(desk.with_earlier_files(given.jobs, ids)),
+        with_earlier_files=tuple(desk.with_earlier_files(specs, ids)),
     )
     return answer(SubmittedGroup, made, HTTPStatus.CREATED)
 

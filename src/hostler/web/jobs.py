@@ -10,7 +10,6 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hostler.model import codec
 from hostler.model.errors import NotFound
 from hostler.model.events import Entry
 from hostler.model.inputs import Cancel, Retry, SetPriority, Submit
@@ -18,11 +17,12 @@ from hostler.model.listed import JobMatch
 from hostler.model.record import record
 from hostler.model.views import Explanation, JobDetail, JobView, Output, SubmitNote
 from hostler.model.work import NAME_MAX, JobState, Priority
-from hostler.web.answers import MAX_PAGE, Name, TheDesk, answer, decode, load, read_body, tell
+from hostler.web.answers import MAX_PAGE, Name, TheDesk, answer, load, read_body, tell
 from hostler.web.document import body_of
 from hostler.web.paging import Paged, answer_page, split
 from hostler.web.routing import Routes
 from hostler.web.snapshots import expect_snapshots
+from hostler.web.submissions import read_jobs
 
 router = Routes(tags=["jobs"])
 
@@ -30,6 +30,7 @@ MAX_LOG_BYTES = 1 << 20
 OFFSET_MAX = 1 << 53
 ATTEMPT = re.compile(r"[A-Za-z0-9_-]{1,100}\.[0-9]{1,18}")
 """What names of attempts look like. Where output is kept they are names of folders: nothing else may reach there."""
+EXAMPLE = [{"argv": ["python", "-c", "print(6 * 7)"], "gpus": 1, "walltime_s": 60}]
 LOG_CONTENT: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/octet-stream": {}}, "description": "The bytes, as the process wrote them"}
 }
@@ -91,14 +92,24 @@ async def list_jobs(
     return answer_page(request, list[JobView], page, more)
 
 
-@router.post("/jobs", response_model=Submitted, status_code=201, openapi_extra=body_of("JobSpec", many=True))
+@router.post(
+    "/jobs",
+    response_model=Submitted,
+    status_code=201,
+    openapi_extra=body_of("JobSpec", "ShortJob", many=True, example=EXAMPLE),
+)
 async def submit_jobs(
     desk: TheDesk,
     request: Request,
     strict: Annotated[bool, Query(description="submit nothing if no device can take one of them now")] = False,
 ) -> Response:
-    """Submit jobs: all of them or, if one cannot be, none. A known key with an equal spec is the job it was."""
-    specs = codec.load_specs(decode(await read_body(request)))
+    """Submit jobs: all of them or, if one cannot be, none. A known key with an equal spec is the job it was.
+
+    A job without a `payload` is in the short form of jobs files. There, the name is the command unless it is given,
+    the key is not taken from the name, and a job starts in a folder of its own or from a `snapshot`: the controller
+    reads no path of the client's machine.
+    """
+    specs = read_jobs(await read_body(request))
     await expect_snapshots(desk, specs)
     ids = await tell(request, Submit(specs=specs, strict=strict))
     made = Submitted(

@@ -46,7 +46,7 @@ def read(stage: str, result: Any) -> Result | str:
     try:
         read_as: Result = adapter(SHAPES[stage]).validate_python(result)
     except ValidationError as error:
-        return f"its result is not what {stage} reports: {explain(error)}"
+        return f"its result is not what {stage} reports: {explain(error, result, SHAPES[stage])}"
     return read_as
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 from hostler.model.errors import SettingsError
+from hostler.model.schemas import KeyPath, show
 from hostler.settings.importing.ansible import Inventory
 from hostler.settings.importing.records import Listing
-from hostler.settings.reading import KeyPath, Origin, Tree, show
+from hostler.settings.reading import Origin, Tree
 
 META = "_meta"
 

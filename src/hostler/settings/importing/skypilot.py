@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from hostler.model.errors import SettingsError
+from hostler.model.schemas import KeyPath, show
 from hostler.settings.importing.records import LeftOut, Listing, Machine
-from hostler.settings.reading import KeyPath, Tree, show
+from hostler.settings.reading import Tree
 
 ADDRESSES = ("ip", "hostname", "host")
 DEFAULTS = frozenset({"hosts", "user", "identity_file", "password"})

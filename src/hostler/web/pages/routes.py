@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -17,10 +17,12 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from hostler.model.errors import HostlerError
 from hostler.model.inputs import Trouble
 from hostler.web.answers import desk_of
+from hostler.web.document import Published
 from hostler.web.pages import door, rl
 from hostler.web.pages.artifacts import ARTIFACT, ARTIFACTS
 from hostler.web.pages.costs import COSTS
 from hostler.web.pages.data import DATA
+from hostler.web.pages.docs import reference
 from hostler.web.pages.events import EVENTS
 from hostler.web.pages.fleet import FLEET, NODE, first_parts
 from hostler.web.pages.job import JOB
@@ -76,6 +78,7 @@ def install(app: FastAPI) -> None:
     app.state.static, app.state.press, app.state.pulse = static, Press(static), Pulse(app.state.desk)
     app.state.login_page = _login
     app.add_route("/", _home)
+    app.add_route("/docs", _docs)
     app.add_route(STATIC + "{path:path}", app.state.static.serve)
     app.add_route("/pages/stream", _stream)
     app.add_route("/pages/parts", _parts)
@@ -87,6 +90,23 @@ def install(app: FastAPI) -> None:
 
 async def _home(request: Request) -> Response:
     return RedirectResponse("/pages/fleet", HTTPStatus.SEE_OTHER)
+
+
+async def _docs(request: Request) -> Response:
+    """The reference of the HTTP API."""
+    published: Published = request.app.state.published
+    document = await published.document()
+    shown = await asyncio.to_thread(reference, document)
+    address = str(request.base_url).rstrip("/")
+    values = {"title": "HTTP API", "reference": shown, "address": address, **_about(request, "", Subject())}
+    return StreamingResponse(_in_turn(_press(request).pieces("docs.html", **values)), media_type="text/html")
+
+
+async def _in_turn(pieces: Iterable[str]) -> AsyncIterator[str]:
+    for piece in pieces:
+        yield piece
+        # A large page takes a while, and others are not to wait for all of it.
+        await asyncio.sleep(0)
 
 
 async def _show(page: Page, request: Request) -> Response:
@@ -111,7 +131,7 @@ async def _pieces(request: Request, page: Page, subject: Subject, frame: Mapping
         shown = {"parts": parts, "part": {each.id: each for each in parts}, "whole": first_parts(parts)}
         for piece in press.pieces(page.template, begun=True, **shown, **values):
             yield piece
-            # A large page takes a while, and others are not to wait for all of it.
+            # As in `_in_turn`.
             await asyncio.sleep(0)
     except HostlerError as error:
         yield press.text("apology.html", begun=True, why=str(error), **values)
