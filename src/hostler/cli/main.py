@@ -28,6 +28,7 @@ from hostler.cli import (
     fetching,
     fleet,
     health,
+    initial,
     jobs,
     kuberay,
     logs,
@@ -59,6 +60,7 @@ PATIENCE_S = 5.0
 """For threads that are still at something when all is done."""
 
 GROUPS = (
+    initial,
     running,
     planning,
     simulating,
