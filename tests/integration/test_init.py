@@ -17,7 +17,8 @@ import yaml
 from hostler.backends.slurm.parsing import END, NODE_FIELDS, SEPARATOR
 from tests.agent.toolbox import put
 from tests.integration.cards import Cards
-from tests.integration.conftest import PATIENCE_S, Said, a_fleet, typed
+from tests.integration.conftest import Said, a_fleet, typed
+from tests.patience import PATIENCE_S
 
 CONFIG = """
 Host rig-1 rig-2
@@ -169,7 +170,7 @@ def test_init_writes_the_partitions_that_sinfo_reports(init: Init, home: Path, t
     text = (home / "fleet.yaml").read_text()
     assert "  # gpu: 2 nodes, 8 x h100\n" in text
     made = yaml.safe_load(text)
-    assert made["classes"] == {"cluster": {"backend": "slurm", "slurm": {"shared_root": f"{home}/hostler"}}}
+    assert made["classes"] == {"cluster": {"backend": "slurm", "slurm": {"shared_root": str(home)}}}
     assert made["nodes"][1:] == [
         {"name": "gpu", "class": "cluster"},
         {"name": "cpu-eval", "partition": "cpu+eval", "class": "cluster"},

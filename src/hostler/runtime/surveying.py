@@ -136,8 +136,8 @@ def ray_cluster(environ: Mapping[str, str]) -> FoundRay | None:
 
 
 def usual_shared_root() -> str:
-    """The folder that the nodes of a cluster mostly share: one in the home of its user."""
-    return str(Path(os.path.expanduser("~")) / "hostler")
+    """The folder that the nodes of a cluster mostly share: the home of its user."""
+    return os.path.expanduser("~")
 
 
 def _destination(word: str, hosts: Hosts) -> dict[str, object]:

@@ -14,7 +14,7 @@ HOSTS_SHOWN = 20
 class FoundGpu(NamedTuple):
     """A GPU of this machine."""
 
-    index: int
+    number: int
     model: str | None
     vram_bytes: int | None
 
@@ -112,10 +112,10 @@ def _here(here: FoundHere) -> Iterator[str]:
         yield "  # No GPU was found"
     for gpu in here.gpus or ():
         memory = "memory unknown" if gpu.vram_bytes is None else file_size(gpu.vram_bytes)
-        yield f"  # GPU {gpu.index}: {comment(gpu.model or 'model unknown')}, {memory}"
+        yield f"  # GPU {gpu.number}: {comment(gpu.model or 'model unknown')}, {memory}"
     yield "  - name: here"
     if here.gpus:
-        yield f"    # gpus: {{exclude: [{here.gpus[0].index}]}}    # keeps Hostler off a card, as that of a monitor"
+        yield f"    # gpus: {{exclude: [{here.gpus[0].number}]}}    # keeps Hostler off a card, as that of a monitor"
         yield "    # foreign_use: share              # places work beside other people's, where the memory fits"
     if here.cpus is not None:
         yield f"    # cpu_slots: {here.cpus}                    # jobs at once on its CPUs, by default one for each"
