@@ -39,6 +39,7 @@ from hostler.cli import (
     planning,
     results,
     running,
+    service,
     sieve,
     simulating,
     slurm,
@@ -62,6 +63,7 @@ PATIENCE_S = 5.0
 GROUPS = (
     initial,
     running,
+    service,
     planning,
     simulating,
     fleet,
