@@ -7,7 +7,7 @@ those of the loop itself: in Elo against anchors of measured strength, `random` 
 known at the time; in the table of models as they are known at the end. CPU-seconds are those of jobs, from the start
 to the end of their processes; what the controller and its agent take is told apart.
 
-At the end `hostler stop` lets what runs run out, and the evaluation stage plays the current model against the one that
+At the end `hostler down` lets what runs run out, and the evaluation stage plays the current model against the one that
 the loop began with, `greedy` and `mc-200`: groups of two games from one opening, each player once in each seat. p is
 the probability that a player who is no better wins so many of the decided groups (sign test, one-sided).
 

@@ -74,8 +74,8 @@ class Controller:
             raise SystemExit(f"the controller ended by itself, status {self.process.returncode}:\n{self.tail()}")
 
     def stop(self) -> None:
-        """`hostler stop`, and wait until it has ended. SystemExit if it does not, or badly."""
-        subprocess.run([sys.executable, "-m", "hostler", "stop", "--state-dir", str(self.state)], check=True)
+        """`hostler down`, and wait until it has ended. SystemExit if it does not, or badly."""
+        subprocess.run([sys.executable, "-m", "hostler", "down", "--state-dir", str(self.state)], check=True)
         try:
             status = self.process.wait(DRAIN_S)
         except subprocess.TimeoutExpired:

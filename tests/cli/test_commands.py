@@ -345,8 +345,8 @@ def test_events_end_at_now_and_are_complete_as_json_lines(busy: Window, hostler:
     assert hostler("events", "--after", str(len(lines) + 1)).status in (0, 1)
 
 
-def test_stop_drains(busy: Window, hostler: Hostler) -> None:
-    assert hostler("stop").status == 0
+def test_down_drains(busy: Window, hostler: Hostler) -> None:
+    assert hostler("down").status == 0
     assert busy.desk.drained == 1
 
 

@@ -90,7 +90,7 @@ COMMANDS = (
     ("priority", "j1", "1"),
     ("logs", "j1"),
     ("events",),
-    ("stop",),
+    ("down",),
 )
 
 

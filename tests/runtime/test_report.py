@@ -22,7 +22,7 @@ HOSTILE = "[red]x[/red]\x1b[31m\n; rm -rf /"
 
 
 def reporter(controller: Controller, out: StringIO | TextIOWrapper) -> Reporter:
-    return Reporter(controller, out, SteadyClock(), "test", "http://127.0.0.1:1")
+    return Reporter(controller, out, SteadyClock(), "test", ("the first line",))
 
 
 def sweep(stop: int) -> JobSpec:
@@ -41,7 +41,7 @@ async def test_plain_lines_say_only_what_is_new(directory: StateDir) -> None:
             await show.show()
             await show.show()
     lines = out.getvalue().splitlines()
-    assert lines[0] == "hostler: fleet test, API http://127.0.0.1:1"
+    assert lines[0] == "the first line"
     assert len(lines) == 2
     assert lines[1].endswith("1 waiting, 2 running")
 

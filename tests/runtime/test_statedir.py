@@ -19,7 +19,7 @@ def mode(path: Path) -> int:
 def test_one_controller_at_a_time(tmp_path: Path) -> None:
     first, second = StateDir(tmp_path), StateDir(tmp_path)
     first.take()
-    with pytest.raises(StoreBusy, match=r"another controller.*hostler stop"):
+    with pytest.raises(StoreBusy, match=r"another controller.*hostler down"):
         second.take()
     first.release()
     second.take()

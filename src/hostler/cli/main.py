@@ -28,6 +28,7 @@ from hostler.cli import (
     fetching,
     fleet,
     health,
+    initial,
     jobs,
     kuberay,
     logs,
@@ -38,6 +39,7 @@ from hostler.cli import (
     planning,
     results,
     running,
+    service,
     sieve,
     simulating,
     slurm,
@@ -59,7 +61,9 @@ PATIENCE_S = 5.0
 """For threads that are still at something when all is done."""
 
 GROUPS = (
+    initial,
     running,
+    service,
     planning,
     simulating,
     fleet,

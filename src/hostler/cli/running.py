@@ -1,4 +1,4 @@
-"""Starting, checking and stopping a controller."""
+"""Starting a controller, and checking a fleet file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hostler.cli.common import Json, OwnStateDir, StateDir, client, directory
+from hostler.cli.common import Json, OwnStateDir, directory
 from hostler.cli.show import UNKNOWN, Column, clean, compact, plural, say, say_json, table
+from hostler.model.errors import UsageError
 
 if TYPE_CHECKING:
     from hostler.cli.findings import Finding
@@ -38,16 +39,24 @@ def up(
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port of the HTTP interface; 0 takes any free one.")
     ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Run it in the background; return once it is ready.")
+    ] = False,
     state_dir: OwnStateDir = None,
 ) -> int:
-    """Run a controller in the foreground.
+    """Run a controller in the foreground, or with --detach in the background.
 
-    SIGTERM or Ctrl-C drains it, a second one leaves at once; what runs on the nodes runs on and is taken up again.
+    SIGTERM or Ctrl-C drains it, a second one leaves at once; what runs on the nodes runs on and is adopted by the next
+    `hostler up`. `hostler down` drains it, too.
 
     \b
     Example:
+      hostler up
+      hostler up fleet.yaml --detach
       hostler up --until-idle examples/laptop.yaml
     """
+    if detach:
+        return _detached(fleet_file, host, port, state_dir, until_idle=until_idle)
     # What is made as modules are imported stays: to search it for garbage, over and over, is a sixth of the start.
     gc.disable()
     from hostler.runtime.up import run
@@ -106,20 +115,19 @@ def check(
     return failed or status
 
 
-@commands.command()
-def stop(
-    state_dir: StateDir = None,
-) -> None:
-    """Let the controller start nothing more and end once nothing runs.
+def _detached(
+    fleet_file: Path | None, host: str | None, port: int | None, state_dir: Path | None, *, until_idle: bool
+) -> int:
+    from hostler.cli.service import detached
+    from hostler.settings import load
 
-    `kill` with its process id, twice, ends it at once; what runs on the nodes runs on then.
-
-    \b
-    Example:
-      hostler stop
-    """
-    client(state_dir).drain()
-    print("the controller starts nothing more, and ends once nothing runs")
+    if until_idle:
+        raise UsageError("--until-idle waits for the end, and --detach does not; leave out one of them")
+    chosen = load(fleet_file, os.environ).state_dir if state_dir is None else directory(state_dir)
+    words = [] if fleet_file is None else [str(fleet_file.absolute())]
+    words += [] if host is None else ["--host", host]
+    words += [] if port is None else ["--port", str(port)]
+    return detached([*words, "--state-dir", str(chosen)], chosen)
 
 
 def _of_rays(loaded: Loaded) -> list[Finding]:

@@ -17,6 +17,7 @@ from hostler.runtime.dialin import joined
 from hostler.runtime.statedir import StateDir
 from hostler.settings import Loaded
 from hostler.web.door import Door, Proxy
+from hostler.web.once import OneTimeCodes
 from hostler.web.sessions import LIFETIME_S, Ended
 
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
@@ -35,6 +36,7 @@ def door(loaded: Loaded, directory: StateDir, clock: Clock) -> Door:
         tls=asked.certificate is not None,
         ended=_ended(directory, clock),
         keep=lambda ended: directory.note_ended(json.dumps(asdict(ended)) + "\n"),
+        codes=OneTimeCodes(clock.now),
     )
 
 

@@ -30,11 +30,12 @@ NAME_WIDTH = 20
 class Reporter:
     """Shows a controller at work. A context manager: what is shown live is taken down when the block is left."""
 
-    def __init__(self, desk: Desk, out: TextIO, clock: Clock, fleet: str, url: str) -> None:
+    def __init__(self, desk: Desk, out: TextIO, clock: Clock, fleet: str, first: Sequence[str]) -> None:
+        """`first` are the lines that are shown at the beginning."""
         self._desk = desk
         self._clock = clock
         self._fleet = fleet
-        self._url = url
+        self._first = first
         if isinstance(out, TextIOWrapper):
             # A terminal that cannot write a name must not end the controller.
             out.reconfigure(errors="backslashreplace")
@@ -47,7 +48,8 @@ class Reporter:
         if self._console.is_terminal:
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
-        self.say(f"hostler: fleet {printable(self._fleet)}, API {self._url}")
+        for line in self._first:
+            self.say(line)
         return self
 
     def __exit__(

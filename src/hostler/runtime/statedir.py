@@ -366,7 +366,7 @@ class StateDir:
             self.release()
             raise StoreBusy(
                 f"another controller runs on the state directory {self.path}. Talk to that one (`hostler status`), "
-                "stop it (`hostler stop`), or name another directory with --state-dir"
+                "stop it (`hostler down`), or name another directory with --state-dir"
             ) from error
 
     def _publish(self, path: Path, text: str) -> None:

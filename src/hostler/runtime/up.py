@@ -16,6 +16,7 @@ from typing import Any, TextIO, cast
 import structlog
 from fastapi import FastAPI
 
+from hostler import __version__
 from hostler.backends.base import Backend
 from hostler.backends.local import LocalNode
 from hostler.model.errors import SettingsError, StoreFenced, StoreLost
@@ -25,6 +26,7 @@ from hostler.runtime import door
 from hostler.runtime.clock import Clock, SteadyClock
 from hostler.runtime.controller import Controller
 from hostler.runtime.dialin import answering, switchboard
+from hostler.runtime.introduction import Introduction, open_attempts
 from hostler.runtime.logfile import LogFile
 from hostler.runtime.loops import every
 from hostler.runtime.nodes import reaching
@@ -34,6 +36,7 @@ from hostler.runtime.report import Reporter
 from hostler.runtime.standby import Standby
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.term import Term, adopt_identity, end
+from hostler.runtime.welcome import LINES_MAX, where_lines
 from hostler.settings import (
     Loaded,
     Telling,
@@ -48,6 +51,7 @@ from hostler.settings import (
 )
 from hostler.store import Leader
 from hostler.web.app import make_app, make_ready
+from hostler.web.door import Door
 from hostler.web.server import Served, serve
 
 EXIT_DONE, EXIT_UNDONE = 0, 1
@@ -180,7 +184,7 @@ async def _turn(loaded: Loaded, directory: StateDir, clock: Clock, out: TextIO) 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, standby.drain)
-        async with _listening(loaded, directory, standby, clock, None) as served:
+        async with _listening(loaded, directory, standby, clock, None, door.door(loaded, directory, clock)) as served:
             where = door.url(loaded, served.port)
             print(f"hostler: standing by for {standby.leader.shown}; API (read-only) {where}", file=out, flush=True)
             term = await standby.turn()
@@ -224,6 +228,7 @@ async def _lead(
     term: Term | None,
 ) -> int:
     calls = switchboard(loaded, directory)
+    entry = door.door(loaded, directory, clock)
     async with (
         reaching(loaded, directory, calls, clock) as reached,
         Controller(
@@ -243,8 +248,10 @@ async def _lead(
             term=term,
         ) as controller,
         answering(loaded, directory, calls, controller.record) as called,
-        _listening(loaded, directory, controller, clock, called) as served,
+        _listening(loaded, directory, controller, clock, called, entry) as served,
     ):
+        code = None if entry.codes is None else entry.codes.issue()
+        held = open_attempts(controller)
         await controller.answer_at(door.public_url(loaded, served.port))
         _set_memory_aside()
         patient = term is not None  # a database comes back, and nobody else may be there to lead meanwhile
@@ -252,8 +259,12 @@ async def _lead(
         before = controller.newest_job
         names = await _submit(controller, asked[0], patient=patient)
         await _tell(controller, asked[1], patient=patient)
-        show = Reporter(controller, out, clock, loaded.fleet.name, door.url(loaded, served.port))
-        await _serve_until_over(controller, show, until_idle)
+        first = where_lines(
+            __version__, loaded.fleet.name, loaded.path, door.url(loaded, served.port), code, directory.path / "token"
+        )
+        show = Reporter(controller, out, clock, loaded.fleet.name, first)
+        introduction = Introduction(controller, show, held, LINES_MAX - len(first))
+        await _serve_until_over(controller, show, introduction, until_idle)
         if until_idle:
             await show.summary(names or [job.id for job in controller.jobs(None, 0, SUMMED_UP)])
         return await _exit_status(controller, names, before if names else 0, until_idle)
@@ -278,12 +289,12 @@ def _set_memory_aside() -> None:
 
 @asynccontextmanager
 async def _listening(
-    loaded: Loaded, directory: StateDir, controller: Controller | Standby, clock: Clock, called: str | None
+    loaded: Loaded, directory: StateDir, controller: Controller | Standby, clock: Clock, called: str | None, entry: Door
 ) -> AsyncIterator[Served]:
     """Answer HTTP, and say where in the state directory; there, too, where nodes call."""
     door.refuse_without_tokens(loaded, controller.tokens())
     asked = loaded.fleet.api
-    app = make_app(controller, door.door(loaded, directory, clock), trails=controller.trails)
+    app = make_app(controller, entry, trails=controller.trails)
     served = await serve(app, asked.host, asked.port, door.tls(loaded))
     about = {"url": door.url(loaded, served.port), "certificate": None, "pid": os.getpid(), "started_at": clock.now()}
     if (certificate := door.certificate(loaded)) is not None:
@@ -325,7 +336,9 @@ async def _tell(controller: Controller, said: Configure | Declare, *, patient: b
         raise refusal
 
 
-async def _serve_until_over(controller: Controller, show: Reporter, until_idle: bool) -> None:
+async def _serve_until_over(
+    controller: Controller, show: Reporter, introduction: Introduction, until_idle: bool
+) -> None:
     """Run, showing progress; the first SIGTERM or SIGINT drains, the second leaves at once."""
     loop = asyncio.get_running_loop()
     leave = asyncio.Event()
@@ -341,10 +354,8 @@ async def _serve_until_over(controller: Controller, show: Reporter, until_idle: 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     with show:
-        display = _loop(controller, show.interval_s, "display", show.show)
-        notices = _loop(controller, NOTICE_S, "notices", Notices(controller, show).look)
         leaving = loop.create_task(leave.wait())
-        beside = {loop.create_task(display), loop.create_task(notices)}
+        beside = {loop.create_task(_show(controller, show, introduction))}
         done, pending = await asyncio.wait({ending, leaving}, return_when=asyncio.FIRST_COMPLETED)
         await _cancelled(*pending, *beside)
     for task in done:
@@ -353,6 +364,14 @@ async def _serve_until_over(controller: Controller, show: Reporter, until_idle: 
         await _unless(leave, controller.copied())
     if not leave.is_set():
         await _unless(leave, controller.release_nodes())
+
+
+async def _show(controller: Controller, show: Reporter, introduction: Introduction) -> None:
+    """Show the nodes, then how things stand, and what keeps the controller from its work."""
+    await introduction.show()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(_loop(controller, show.interval_s, "display", show.show))
+        tasks.create_task(_loop(controller, NOTICE_S, "notices", Notices(controller, show).look))
 
 
 async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:

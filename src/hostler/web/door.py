@@ -13,6 +13,7 @@ from starlette.datastructures import Headers
 
 from hostler.model.access import LOCAL, Holder, Scope
 from hostler.web.desk import Desk
+from hostler.web.once import OneTimeCodes
 from hostler.web.sessions import Ended, Session, Sessions
 
 USER_MAX = 128
@@ -47,6 +48,8 @@ class Door:
     """Sessions that were ended before."""
     keep: Callable[[Ended], None] | None = None
     """Keeps that for the next controller; may wait for a disk. Raises `StoreFull`."""
+    codes: OneTimeCodes | None = None
+    """Codes that log in once, as who has the token of the state directory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +89,11 @@ class Doorman:
         if self.door.keep is not None:
             async with self._keeping:
                 await asyncio.to_thread(self.door.keep, self.sessions.ended)
+
+    def redeemed(self, code: str) -> str | None:
+        """The hash of the token that a one-time code stands for; `None` where the code is not good, or not any more."""
+        codes = self.door.codes
+        return self._local if codes is not None and codes.redeem(code) else None
 
     def holder(self, digest: str) -> Holder | None:
         """Who has the token with this hash."""

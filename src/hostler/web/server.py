@@ -98,6 +98,6 @@ def _bind_error(host: str, port: int, error: OSError) -> Conflict | UsageError:
     if error.errno == errno.EADDRINUSE:
         return Conflict(
             f"port {port} of {host} is taken, perhaps by another controller; "
-            "stop that one with `hostler stop`, or choose another port with `--port` (0 takes any free one)"
+            "stop that one with `hostler down`, or choose another port with `--port` (0 takes any free one)"
         )
     return UsageError(f"cannot listen on {host}:{port}: {error.strerror}; choose another address or port")

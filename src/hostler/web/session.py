@@ -23,6 +23,7 @@ router = Routes(in_document=False)
 
 HOME = "/"
 FORM_S = 20.0
+USED = "This link has been used, or has expired. Log in with a token, or start the controller again for another link."
 """How long somebody who is not known may take to send one."""
 PAGE = """<!doctype html>
 <html lang="en">
@@ -33,25 +34,29 @@ PAGE = """<!doctype html>
 {said}
 <form method="post" action="/login">
 <input type="hidden" name="next" value="{to}">
-<p><label for="token">Token</label> <input id="token" name="token" type="password" required autofocus
-autocomplete="current-password" aria-describedby="where"></p>
-<p id="where">One that <code>hostler token create</code> has printed, or that of the state directory.</p>
+{field}
 <p><button>Log in</button></p>
 </form>
 </main>
 </body>
 </html>
 """
+FIELD = """<p><label for="token">Token</label> <input id="token" name="token" type="password" required autofocus
+autocomplete="current-password" aria-describedby="where"></p>
+<p id="where">One that <code>hostler token create</code> has printed, or that of the state directory.</p>"""
 
 
-LoginPage: TypeAlias = Callable[[Request, str | None, str], str]
-"""The page that asks for a token: what went wrong before, if something did, and the path to go on to."""
+LoginPage: TypeAlias = Callable[[Request, str | None, str, str | None], str]
+"""The page that asks for a token: what went wrong before, if something did, the path to go on to, and a one-time
+code."""
+CODE_MAX = 200
 
 
-def plain_page(request: Request, fault: str | None, to: str) -> str:
+def plain_page(request: Request, fault: str | None, to: str, once: str | None) -> str:
     """A page that asks for a token, and needs nothing else. `app.state.login_page` may be another."""
     said = "" if fault is None else f"<p role='alert'>{escape(fault)}</p>"
-    return PAGE.format(said=said, to=escape(to))
+    field = FIELD if once is None else f'<input type="hidden" name="once" value="{escape(once)}">'
+    return PAGE.format(said=said, to=escape(to), field=field)
 
 
 def csrf_token(request: Request) -> str | None:
@@ -64,11 +69,19 @@ def csrf_token(request: Request) -> str | None:
 
 
 @router.get("/login", response_class=HTMLResponse)
-async def show_login(request: Request, to: Annotated[str, Query(alias="next")] = HOME) -> Response:
-    """The page that asks for a token; whoever is known already goes on."""
+async def show_login(
+    request: Request,
+    to: Annotated[str, Query(alias="next")] = HOME,
+    once: Annotated[str | None, Query(max_length=CODE_MAX)] = None,
+) -> Response:
+    """The page that asks for a token; whoever is known already goes on.
+
+    With a one-time code the page sends that by itself: a GET changes nothing, and programs that look at links before
+    people follow them do not use it up.
+    """
     if request.state.visitor is not None:
         return RedirectResponse(_within(to), HTTPStatus.SEE_OTHER)
-    return _page(request, None, to)
+    return _page(request, None, to, once)
 
 
 @router.post("/login", response_class=HTMLResponse)
@@ -83,11 +96,11 @@ async def log_in(request: Request) -> Response:
     wait_s = failures.wait_s(address, now)
     if wait_s is not None:
         return too_often(wait_s)
-    token, to = (form.get(name, [""])[0] for name in ("token", "next"))
-    digest = digest_of(token.strip())
-    if doorman.holder(digest) is None:
+    token, to, once = (form.get(name, [""])[0] for name in ("token", "next", "once"))
+    digest = doorman.redeemed(once) if once else digest_of(token.strip())
+    if digest is None or doorman.holder(digest) is None:
         failures.note(address, now)
-        return _page(request, "Nobody has this token, or it has expired or was revoked.", to)
+        return _page(request, USED if once else "Nobody has this token, or it has expired or was revoked.", to)
     answer = RedirectResponse(_within(to), HTTPStatus.SEE_OTHER)
     _set_cookie(request, answer, doorman.sessions.begin(digest), LIFETIME_S)
     return answer
@@ -146,7 +159,7 @@ def _within(to: str) -> str:
     return to if inside else HOME
 
 
-def _page(request: Request, fault: str | None, to: str) -> Response:
+def _page(request: Request, fault: str | None, to: str, once: str | None = None) -> Response:
     show: LoginPage = request.app.state.login_page
     status = HTTPStatus.OK if fault is None else HTTPStatus.UNAUTHORIZED
-    return HTMLResponse(show(request, fault, _within(to)), status)
+    return HTMLResponse(show(request, fault, _within(to), once), status)

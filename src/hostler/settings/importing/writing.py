@@ -21,27 +21,28 @@ def fleet_text(found: Imported, source: str, class_: str | None = None, configs:
 
 
 def _lines(found: Imported, source: str, class_: str | None, configs: Sequence[str]) -> Iterator[str]:
-    yield f"# Nodes from {_comment(source)}, written by `hostler nodes import`."
+    yield f"# Nodes from {comment(source)}, written by `hostler nodes import`."
     if configs:
-        yield f"ssh: {_flow({'config': list(configs)})}"
+        yield f"ssh: {flow({'config': list(configs)})}"
     if class_ is not None:
-        yield f"classes: {{{_scalar(class_)}: {{}}}}  # what goes for all of them: env, setup, python, rocm, dir, ..."
+        yield f"classes: {{{scalar(class_)}: {{}}}}  # what goes for all of them: env, setup, python, rocm, dir, ..."
     yield "nodes:"
-    yield from (f"  - {_flow(node)}" for node in found.nodes)
+    yield from (f"  - {flow(node)}" for node in found.nodes)
     if found.left_out:
         yield "# Left out:"
-        yield from (f"#   {_comment(each.name)}: {_comment(each.why)}" for each in found.left_out)
+        yield from (f"#   {comment(each.name)}: {comment(each.why)}" for each in found.left_out)
 
 
-def _flow(value: Entry | Iterable[Any]) -> str:
+def flow(value: Entry | Iterable[Any]) -> str:
+    """A mapping, a list, a number or a text of YAML, in one line."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_flow(part)}" for key, part in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {flow(part)}" for key, part in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    return _scalar(value)
+        return "[" + ", ".join(map(flow, value)) + "]"
+    return scalar(value)
 
 
-def _scalar(value: object) -> str:
+def scalar(value: object) -> str:
     """A number, or a text that every reader of YAML takes for one."""
     if isinstance(value, int):
         return str(value)
@@ -55,7 +56,8 @@ def _escaped(character: str) -> str:
     return f"\\{character}" if character in '"\\' else _visible(character)
 
 
-def _comment(text: str) -> str:
+def comment(text: str) -> str:
+    """A text from anywhere as a part of a comment."""
     seen = "".join(map(_visible, text[: COMMENT_MAX + 1]))
     return seen if len(seen) <= COMMENT_MAX else seen[: COMMENT_MAX - 1] + "…"
 

@@ -159,9 +159,9 @@ async def _stream(request: Request) -> Response:
     return StreamingResponse(frames, media_type="text/event-stream")
 
 
-def _login(request: Request, fault: str | None, to: str) -> str:
+def _login(request: Request, fault: str | None, to: str, once: str | None) -> str:
     """The page that asks for a token; `web.session` does what it asks for."""
-    return _press(request).text("login.html", title="Log in", target=to, fault=fault)
+    return _press(request).text("login.html", title="Log in", target=to, fault=fault, once=once)
 
 
 def _apology(request: Request, why: str, status: HTTPStatus) -> Response:

@@ -1,0 +1,139 @@
+"""The start screen of `hostler up`: where the controller answers, what it has, what to type next. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from hostler.model.units import printable
+from hostler.model.views import DeviceView, NodeView
+
+WIDTH = 80
+LINES_MAX = 12
+LABEL = 11
+NODES_SHOWN = 5
+
+
+class Adopted(NamedTuple):
+    """Attempts of an earlier controller, after a restart."""
+
+    running: int = 0
+    """They run on."""
+    ended: int = 0
+    """They ended meanwhile."""
+    lost: int = 0
+    """They ended with their machine or their process, and their jobs are tried again."""
+    unknown: int = 0
+    """Their nodes have not answered yet."""
+
+
+def where_lines(version: str, fleet: str, file: Path | None, url: str, code: str | None, token: Path) -> list[str]:
+    """The first lines: version and fleet, the dashboard with a link that logs in once, the file of the token."""
+    name = printable(fleet, 40)
+    source = "no fleet file: this machine alone" if file is None else printable(_at_home(file), WIDTH)
+    link = url if code is None else f"{url}/login?once={code}"
+    return [
+        *_wrapped(f"Hostler {version}", f"{name} ({source})"),
+        # Never cut or wrapped: terminals make a link of it.
+        _dashboard(link, code),
+        f"{'Token':{LABEL}}{_at_home(token)}",
+    ]
+
+
+def _dashboard(link: str, code: str | None) -> str:
+    line = f"{'Dashboard':{LABEL}}{link}"
+    noted = f"{line} (logs in once)"
+    return line if code is None or len(noted) > WIDTH else noted
+
+
+def node_lines(nodes: Sequence[NodeView], adopted: Adopted, room: int) -> list[str]:
+    """Nodes with their GPUs and what others use on them, what was adopted, and the next commands, in `room` lines."""
+    after = [*_adopted(adopted), *_next(nodes)]
+    shown = min(len(nodes), NODES_SHOWN, room - len(after) - 1)
+    if shown < len(nodes):
+        shown -= 1
+    lines = [_totals(nodes)]
+    # Those that do not answer first: something is to be done about them.
+    ordered = sorted(nodes, key=lambda node: node.link == "up")
+    lines += [_node(node) for node in ordered[: max(shown, 0)]]
+    if len(nodes) > max(shown, 0):
+        lines.append(f"{'':{LABEL}}and {len(nodes) - max(shown, 0)} more: hostler nodes")
+    return [*lines, *after]
+
+
+def _totals(nodes: Sequence[NodeView]) -> str:
+    up = sum(node.link == "up" for node in nodes)
+    devices = [device for node in nodes for device in node.devices]
+    gpus = sum(device.kind != "cpu" for device in devices)
+    slots = len(devices) - gpus
+    parts = [f"{up} of {len(nodes)} connected", _count(gpus, "GPU"), _count(slots, "CPU slot")]
+    return f"{'Nodes':{LABEL}}{', '.join(parts)}"
+
+
+def _node(node: NodeView) -> str:
+    gpus = [device for device in node.devices if device.kind != "cpu"]
+    if node.link != "up":
+        what = printable(node.trouble or "not connected yet")
+    elif not gpus:
+        what = _count(len(node.devices), "CPU slot")
+    else:
+        what = "; ".join(_gpus(gpus))
+    return _cut(f"{'':{LABEL}}{printable(node.name, 20)}: {what}")
+
+
+def _gpus(gpus: Sequence[DeviceView]) -> list[str]:
+    """GPUs by model and memory, and the memory that others use on some of them."""
+    kinds: dict[str, list[DeviceView]] = {}
+    for gpu in gpus:
+        memory = "" if gpu.vram_gb is None else f" {gpu.vram_gb:.0f} GB"
+        kinds.setdefault(f"{printable(gpu.model or 'GPU', 30)}{memory}", []).append(gpu)
+    return [f"{len(some)} x {kind}{_used(some)}" for kind, some in kinds.items()]
+
+
+def _used(gpus: Sequence[DeviceView]) -> str:
+    used = [gpu for gpu in gpus if gpu.foreign_use is not None]
+    if not used:
+        return ""
+    sizes = [gpu.foreign_use.vram_gb for gpu in used if gpu.foreign_use is not None]
+    known = [size for size in sizes if size is not None]
+    memory = f" ({sum(known):.1f} GB)" if known else ""
+    return f", {len(used)} used by others{memory}"
+
+
+def _adopted(adopted: Adopted) -> list[str]:
+    words: Mapping[str, int] = {
+        "still running": adopted.running,
+        "ended meanwhile": adopted.ended,
+        "lost": adopted.lost,
+        "unknown": adopted.unknown,
+    }
+    parts = [f"{count} {what}" for what, count in words.items() if count]
+    return [f"{'Adopted':{LABEL}}{', '.join(parts)}"] if parts else []
+
+
+def _next(nodes: Sequence[NodeView]) -> list[str]:
+    if nodes and all(node.link != "up" for node in nodes):
+        return [f"{'Next':{LABEL}}hostler nodes", f"{'':{LABEL}}hostler submit -- python train.py"]
+    return [f"{'Next':{LABEL}}hostler submit -- python train.py", f"{'':{LABEL}}hostler top"]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    line = f"{label}: {text}"
+    return [line] if len(line) <= WIDTH else [f"{label}:", f"  {_cut(text, WIDTH - 2)}"]
+
+
+def _cut(line: str, width: int = WIDTH) -> str:
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def _at_home(path: Path) -> str:
+    """A path as people write it, with `~` for their home."""
+    try:
+        return f"~/{path.absolute().relative_to(Path.home())}"
+    except (ValueError, RuntimeError):
+        return str(path)
