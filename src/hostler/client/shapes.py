@@ -729,7 +729,7 @@ class GroupBodyInput(TypedDict):
     """A job group and its jobs."""
 
     group: GroupSpecInput
-    jobs: list[JobSpecInput]
+    jobs: list[JobSpecInput | ShortJobInput]
 
 
 class GroupResult(TypedDict):
@@ -851,6 +851,27 @@ class JobDetail(TypedDict):
     result: Any
     files: list[FileRef]
     unfetched: str | None
+
+
+class JobNeedsInput(TypedDict):
+    """Needs of a job: devices, memory, constraints."""
+
+    device: NotRequired[Literal["any", "cpu", "gpu"] | None]
+    vram_gb: NotRequired[float]
+    memory_gb: NotRequired[float | None]
+    gpus: NotRequired[int]
+    shards: NotRequired[bool]
+    shared: NotRequired[bool]
+    cpus: NotRequired[float]
+    tiers: NotRequired[list[Literal[1, 2, 3]]]
+    cpu_too: NotRequired[bool]
+    disk_gb: NotRequired[float | None]
+    nodes: NotRequired[list[str]]
+    exclude_nodes: NotRequired[list[str]]
+    gpu_models: NotRequired[list[str]]
+    exclude_gpu_models: NotRequired[list[str]]
+    providers: NotRequired[list[str]]
+    labels: NotRequired[list[str]]
 
 
 class JobSpec(TypedDict):
@@ -1596,6 +1617,57 @@ class ShareRow(TypedDict):
     wants: bool
 
 
+class ShortJobInput(TypedDict):
+    """A script job in short form. Exactly one of `argv`, `run` and `script` gives its command."""
+
+    name: NotRequired[str | None]
+    key: NotRequired[str | None]
+    argv: NotRequired[list[str] | None]
+    run: NotRequired[list[str] | None]
+    script: NotRequired[str | None]
+    args: NotRequired[list[str]]
+    files: NotRequired[list[str] | None]
+    outputs: NotRequired[list[str]]
+    env: NotRequired[dict[str, Any]]
+    python_env: NotRequired[str | None]
+    parameters: NotRequired[dict[str, Any]]
+    after: NotRequired[list[str]]
+    priority: NotRequired[int]
+    walltime_s: NotRequired[float | None]
+    grace_s: NotRequired[float]
+    retry: NotRequired[RetryInput]
+    require_result: NotRequired[bool]
+    work: NotRequired[Literal["script", "selfplay", "training", "evaluation", "export", "rl"]]
+    config: NotRequired[str | None]
+    expected_s: NotRequired[float | dict[str, float] | None]
+    checkpoints: NotRequired[bool]
+    slurm: NotRequired[SlurmJobInput | None]
+    job_id: NotRequired[str | None]
+    timeout: NotRequired[float | None]
+    type: NotRequired[Literal["script"] | None]
+    analysis_type: NotRequired[Literal["script"] | None]
+    device: NotRequired[Literal["any", "cpu", "gpu"] | None]
+    vram_gb: NotRequired[float]
+    memory_gb: NotRequired[float | None]
+    gpus: NotRequired[int]
+    shards: NotRequired[bool]
+    shared: NotRequired[bool]
+    cpus: NotRequired[float]
+    tiers: NotRequired[list[Literal[1, 2, 3]]]
+    cpu_too: NotRequired[bool]
+    disk_gb: NotRequired[float | None]
+    nodes: NotRequired[list[str]]
+    exclude_nodes: NotRequired[list[str]]
+    gpu_models: NotRequired[list[str]]
+    exclude_gpu_models: NotRequired[list[str]]
+    providers: NotRequired[list[str]]
+    labels: NotRequired[list[str]]
+    resources: NotRequired[JobNeedsInput]
+    cwd: NotRequired[str | None]
+    in_place: NotRequired[bool]
+    snapshot: NotRequired[str | None]
+
+
 class SilenceBodyInput(TypedDict):
     """Which alerts are not told, for how long, by whose wish and why."""
 
@@ -1630,6 +1702,21 @@ class SlotSeen(TypedDict):
     asked_at: float | None
     began_at: float | None
     ends_at: float | None
+
+
+class SlurmJobInput(TypedDict):
+    """What one job wants of a cluster, over what the settings of the cluster say."""
+
+    account: NotRequired[str | None]
+    qos: NotRequired[str | None]
+    constraint: NotRequired[str | None]
+    reservation: NotRequired[str | None]
+    gpu_type: NotRequired[str | None]
+    cpus: NotRequired[int | None]
+    memory_gb: NotRequired[float | None]
+    time_s: NotRequired[float | None]
+    requeue: NotRequired[bool | None]
+    extra: NotRequired[list[str]]
 
 
 class SnapshotView(TypedDict):
@@ -1809,6 +1896,7 @@ class SweepPayload(TypedDict):
     stop: int
     worker: list[str]
     params: dict[str, Any]
+    snapshot: str | None
     cwd: str | None
     files: list[str] | None
     digest: str
@@ -1831,6 +1919,7 @@ class SweepPayloadInput(TypedDict):
     stop: int
     worker: list[str]
     params: dict[str, Any]
+    snapshot: NotRequired[str | None]
     cwd: NotRequired[str | None]
     files: NotRequired[list[str] | None]
     digest: str
