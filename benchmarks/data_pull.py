@@ -201,7 +201,9 @@ class _Fleet:
         self._watching = [asyncio.create_task(_watch(*each)) for each in zip(self._nodes, up, strict=True)]
         async with asyncio.timeout(60):
             await asyncio.gather(*(each.wait() for each in up))
-        await asyncio.gather(*(node.keep([]) for node in self._nodes))  # a connection for files, as between two jobs
+        await asyncio.gather(
+            *(node.keep([], ()) for node in self._nodes)
+        )  # a connection for files, as between two jobs
         return self._nodes
 
     async def __aexit__(self, *exception: object) -> None:

@@ -106,7 +106,7 @@ class Ours:
 
     async def warm(self) -> None:
         """A connection for files that is kept, as it is between two jobs that leave some."""
-        await self._node.keep([])
+        await self._node.keep([], ())
 
     async def pull(self, attempt: str, target: Path) -> None:
         """Fetch all of it, and put it in its place."""
