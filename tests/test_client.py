@@ -148,7 +148,7 @@ def ended_pid() -> int:
 
 
 def test_no_state_directory_means_no_controller(tmp_path: Path) -> None:
-    with pytest.raises(ControllerAbsent, match=r"state directory .*nowhere.*hostler up FLEET\.yaml"):
+    with pytest.raises(ControllerAbsent, match=r"state directory .*nowhere.*hostler up --detach"):
         address_in(tmp_path / "nowhere")
 
 

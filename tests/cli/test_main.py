@@ -74,7 +74,7 @@ def test_no_controller_is_status_3_and_says_how_to_start_one(tmp_path: Path) -> 
     assert done.returncode == 3
     assert done.stdout == ""
     assert done.stderr.startswith(f"hostler: error: no controller is running for the state directory {tmp_path}")
-    assert "hostler up FLEET.yaml" in done.stderr
+    assert "hostler up --detach" in done.stderr
 
 
 @pytest.mark.parametrize(("path", "command"), [pytest.param(*each, id=" ".join(each[0])) for each in commands()])

@@ -17,12 +17,12 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs/get-started"
 BLOCK = re.compile(r"^```(sh|text|python|yaml)[ ]?(.*?)\n(.*?)^```$", re.M | re.S)
 
 
-def execute(page: str, folder: Path, environment: Mapping[str, str]) -> None:
+def execute(page: str, folder: Path, environment: Mapping[str, str], given: Mapping[str, str] | None = None) -> None:
     """Execute the blocks of a page in order, in a project that is new, and compare what is printed.
 
     A block `sh background` is left to the test; `…` in a line of a block `text` stands for anything. Blocks `python`
     without the name of a file are played by one Python process, one after the other. `folder` is the home of the one
-    who types.
+    who types; `given` has words that are typed in the place of others.
     """
     project = folder / "project"
     project.mkdir()
@@ -37,6 +37,8 @@ def execute(page: str, folder: Path, environment: Mapping[str, str]) -> None:
             elif kind == "python":
                 printed = python.play(body)
             elif kind == "sh" and what != "background":
+                for word, instead in (given or {}).items():
+                    body = body.replace(word, instead)
                 done = subprocess.run(
                     ["sh", "-c", body], cwd=project, env=whole, timeout=PATIENCE_S, stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,

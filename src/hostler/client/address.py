@@ -59,7 +59,7 @@ def address_from(environ: Mapping[str, str]) -> Address:
 
 def _absent(state_dir: Path, why: str) -> ControllerAbsent:
     return ControllerAbsent(
-        f"no controller is running for the state directory {state_dir}: {why}; start one with `hostler up FLEET.yaml`"
+        f"no controller is running for the state directory {state_dir}: {why}; start one with `hostler up --detach`"
     )
 
 

@@ -89,7 +89,7 @@ def absent(url: str) -> ControllerAbsent:
     """Nobody is there."""
     return ControllerAbsent(
         f"nothing answers at {url}: there is no controller, or it is starting or hangs. Check the address and wait a "
-        "moment; on its machine, `hostler up FLEET.yaml` starts one"
+        "moment; on its machine, `hostler up --detach` starts one"
     )
 
 
