@@ -32,6 +32,7 @@ demo: ## real sweeps and scripts on this machine (5 min)
 	@scripts/make-env kernels,train,eval
 	@rm -rf $(STATE)
 	@.venv/bin/hostler up --until-idle --state-dir $(STATE) --port 0 examples/laptop.yaml
+	@printf '\nYour own work:  . .venv/bin/activate && hostler init && hostler up fleet.yaml --detach\n'
 
 env: ## the environment of the tests in .venv (3 min)
 	$(ENV)
