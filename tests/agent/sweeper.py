@@ -61,6 +61,10 @@ def search(habit, chunk, params, digest):
         say({"type": "failed", "id": chunk["id"], "error": "the table is missing"})
         return
     found = hits(start, stop, params)
+    if habit.startswith("part"):
+        end = {"part": middle, "part-nothing": start, "part-all": stop}[habit]
+        say({"type": "part", "id": chunk["id"], "position": end, "hits": hits(start, end, params)})
+        return
     say({"type": "done", "id": chunk["id"], "digest": digest, "start": start, "stop": stop, "hits": found})
 
 

@@ -43,6 +43,7 @@ class Workers:
         self._unsent: List[Worker] = []
         self._answers: Dict[str, Callable[[Worker, Json], None]] = {
             "checkpoint": self._on_checkpoint,
+            "part": self._on_part,
             "done": self._on_done,
             "failed": self._on_failed,
         }
@@ -518,6 +519,16 @@ class Workers:
                 "overhead_s": chunk.overhead_s(elapsed, answer["stop"]),
             }
         )
+
+    def _on_part(self, worker: Worker, answer: Json) -> None:
+        """The worker ends the chunk here, so that its hits are accepted now: the rest is leased anew."""
+        chunk = in_work(worker, answer)
+        position, hits = position_of(answer, chunk), hits_of(answer, chunk)
+        if not chunk.start < position < chunk.stop:
+            raise RequestError("a part must end within the chunk, not at %d" % position)
+        chunk.position, chunk.hits = position, hits
+        self._next(worker, chunk)
+        self._return(chunk, "parted", "the worker ended the chunk here; the rest is leased anew")
 
     def _on_failed(self, worker: Worker, answer: Json) -> None:
         chunk = in_work(worker, answer)
