@@ -1,4 +1,4 @@
-"""Workspaces of attempts on this machine: threads that were left behind, rights, links, too many files."""
+"""Workspaces on this machine: threads that were left behind, rights, links, too many files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from hostler.backends.base import Store
 from hostler.backends.local import outputs
 from hostler.backends.local.workspaces import Workspaces
-from hostler.model.commands import AttemptOrder
+from hostler.model.commands import AttemptOrder, WorkerOrder
 from hostler.model.errors import FilesError, PartlyFetched
 from hostler.model.files import Fetch
 from hostler.snapshots.folder import take
@@ -159,3 +159,44 @@ def test_unreadable_outputs_are_named_and_the_others_are_copied() -> None:
             (ran / "closed").chmod(0o700)
             with pytest.raises(FilesError, match="secret cannot be read: Permission denied"):
                 outputs.copied(ran, ("secret",), store, "j2.1")
+
+
+def worker(snapshot: str | None, device: str = "cpu0") -> WorkerOrder:
+    return WorkerOrder(
+        id=f"w-j1-n-{device}", queue=device, argv=("true",), env={}, digest="d", params={}, silence_s=1.0, start_s=1.0,
+        snapshot=snapshot, sweep=None if snapshot is None else "j1",
+    )  # fmt: skip
+
+
+def test_workers_of_a_sweep_share_one_workspace(workspaces: Workspaces, store: Store, tmp_path: Path) -> None:
+    snapshot = kept(store, tmp_path / "p")
+    first = workspaces.shared(worker(snapshot))
+    assert (first.cwd, first.snapshot) == (str(tmp_path / "trees" / "j1"), None)
+    (tmp_path / "trees" / "j1" / "cache").touch()
+    second = workspaces.shared(worker(snapshot, "cpu1"))
+    assert second.cwd == first.cwd
+    assert (tmp_path / "trees" / "j1" / "cache").exists(), "the folder of the first worker stays as it is"
+    workspaces.keep(["j1"])
+    assert (tmp_path / "trees" / "j1" / "f0").read_text() == "content 0"
+    workspaces.clear("j1")
+    assert list((tmp_path / "trees").iterdir()) == []
+
+
+def test_worker_without_a_snapshot_gets_no_workspace(workspaces: Workspaces, tmp_path: Path) -> None:
+    assert workspaces.shared(worker(None)) == worker(None)
+    assert not (tmp_path / "trees").exists()
+
+
+def test_link_in_place_of_a_shared_workspace_is_replaced(workspaces: Workspaces, store: Store, tmp_path: Path) -> None:
+    snapshot = kept(store, tmp_path / "p")
+    (tmp_path / "trees").mkdir()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "trees" / "j1").symlink_to(tmp_path / "outside")
+    workspaces.shared(worker(snapshot))
+    assert not (tmp_path / "trees" / "j1").is_symlink()
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_worker_whose_snapshot_is_gone_cannot_be_laid_out(workspaces: Workspaces) -> None:
+    with pytest.raises(FilesError, match="is not kept any more"):
+        workspaces.shared(worker("ab" * 32))

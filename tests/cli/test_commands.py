@@ -230,6 +230,11 @@ def test_a_file_of_jobs(served: Window, hostler: Hostler, tmp_path: Path) -> Non
         ["sweep", "s", "--range", "0:9", "--worker", "'w"],
         ["sweep", "s", "--range", "0:9", "--program", "no such program"],
         ["sweep", "s", "--range", "0:9", "--worker", "w", "--param", "x"],
+        ["sweep", "s", "--range", "0:9", "--program", "sieve", "--cwd", "."],
+        ["sweep", "s", "--range", "0:9", "--program", "sieve", "--own-dir"],
+        ["sweep", "s", "--range", "0:9", "--worker", "w", "--own-dir", "--file", "*.py"],
+        ["sweep", "s", "--range", "0:9", "--worker", "w", "--cwd", "nowhere"],
+        ["sweep", "s", "--range", "0:9", "--worker", "w", "--file", "../secret"],
         ["job", "j99"],
         ["logs", "j99"],
         ["logs", "j99.1"],
@@ -259,10 +264,38 @@ def test_a_sweep_by_worker(served: Window, hostler: Hostler, tmp_path: Path) -> 
     params = tmp_path / "params.yaml"
     params.write_text("a: 1\nb: [1, 2]\n")
     words = ["--range", "0x10:2**100", "--worker", "w 'two words'", "--params", str(params), "--param", "a=\x22z\x22"]
-    assert hostler("sweep", "all", *words, "--target-s", "3").out == "j1\n"
+    assert hostler("sweep", "all", *words, "--own-dir", "--target-s", "3").out == "j1\n"
     payload = hostler("job", "all", "--json").json["spec"]["payload"]
     assert (payload["start"], payload["stop"], payload["target_s"]) == (16, 2**100, 3)
     assert (payload["worker"], payload["params"]) == (["w", "two words"], {"a": "z", "b": [1, 2]})
+    assert (payload["snapshot"], payload["cwd"]) == (None, None)
+
+
+def test_sweep_by_worker_sends_the_folder_as_it_is(
+    served: Window, hostler: Hostler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "search.py").write_text("pass")
+    (project / "notes.txt").write_text("of no use")
+    monkeypatch.chdir(project)
+    words = ["--range", "0:9", "--worker", "python search.py"]
+    assert "files: 2 files, " in hostler("sweep", "all", *words).err
+    assert "files: 1 file, " in hostler("sweep", "some", *words, "--file", "*.py").err
+    monkeypatch.chdir(tmp_path)
+    assert "nothing new to send" in hostler("sweep", "there", *words, "--cwd", "project").err
+    digests = [hostler("job", name, "--json").json["spec"]["payload"]["snapshot"] for name in ("all", "some", "there")]
+    assert (digests[0], len(set(digests))) == (digests[2], 2)
+    said = hostler("sweep", "gone", "--range", "0:9", "--worker", "python nowhere.py", "--cwd", "project")
+    assert f"note: there is no file 'nowhere.py' in {project}" in said.err
+
+
+def test_sweep_of_a_folder_that_cannot_be_sent_names_what_helps(
+    served: Window, hostler: Hostler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    said = hostler("sweep", "s", "--range", "0:9", "--worker", "w", "--cwd", str(tmp_path))
+    assert (said.status, "`--own-dir` sends no files" in said.err, "--in-place" in said.err) == (2, True, False)
 
 
 def test_changes_of_mind(busy: Window, hostler: Hostler) -> None:

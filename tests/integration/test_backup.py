@@ -258,7 +258,7 @@ def test_what_nodes_did_since_the_backup_is_put_down_and_what_they_had_is_found_
     known_pid = rig.pid(known)
     worker = [sys.executable, str(WORKER)]
     params = {"planted": [0, 7, 4095], "pause_s": 0.002}
-    words = ("--range", "0:2**12", "--worker", " ".join(worker), "--target-s", "0.3")
+    words = ("--range", "0:2**12", "--worker", " ".join(worker), "--own-dir", "--target-s", "0.3")
     asked = [word for name, value in params.items() for word in ("--param", f"{name}={value}")]
     swept = hostler(rig, "sweep", "planted", *words, *asked).out.strip()
     until(lambda: rig.client.sweep(swept)["done"] > 200, "some of the sweep", log=rig.log)

@@ -139,9 +139,9 @@ def test_events_follow(running: Fleet) -> None:
 def test_a_sweep_from_start_to_proof(running: Fleet, hostler: Hostler) -> None:
     worker = f"{sys.executable} {WORKER}"
     words = ("sweep", "planted", "--range", "0:2**12", "--worker", worker, "--param", "planted=[0, 7, 4095]")
-    job = hostler(running, *words, "--target-s", "0.5").out.strip()
+    job = hostler(running, *words, "--own-dir", "--target-s", "0.5").out.strip()
     running.state_of(job, "done")
-    assert hostler(running, *words, "--target-s", "0.5").out.strip() == job, "its name is its key"
+    assert hostler(running, *words, "--own-dir", "--target-s", "0.5").out.strip() == job, "its name is its key"
     assert sorted(hit["at"] for hit in hostler(running, "hits", "planted", "--json").json) == [0, 7, 4095]
     assert hostler(running, "ledger", "show", job, "--json").json["done"] == [[0, 4096]]
     said = hostler(running, "ledger", "verify", job)
@@ -151,7 +151,7 @@ def test_a_sweep_from_start_to_proof(running: Fleet, hostler: Hostler) -> None:
 
 def test_a_sweep_under_way_is_no_contradiction(running: Fleet, hostler: Hostler) -> None:
     worker = f"{sys.executable} {WORKER}"
-    words = ("--range", "0:1e9", "--worker", worker, "--param", "planted=[]", "--param", "pause_s=0.00001")
+    words = ("--range", "0:1e9", "--worker", worker, "--own-dir", "--param", "planted=[]", "--param", "pause_s=0.00001")
     job = hostler(running, "sweep", "long", *words).out.strip()
     until(lambda: running.client.sweep(job)["done"] > 0, "its first chunk")
     said = hostler(running, "ledger", "verify", job)

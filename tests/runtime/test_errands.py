@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from hostler.model.commands import AttemptOrder, Secure
+from hostler.model.commands import AttemptOrder, Clear, Keep, Secure
 from hostler.model.errors import FilesChanged, FilesError, LinkLost, LinkRefused
 from hostler.model.events import TroubleRecorded
 from hostler.model.files import Fetch, FileRef
@@ -65,7 +65,7 @@ class FarNode(FakeNode):
     async def clear(self, attempt: str) -> None:
         self.cleared.append(attempt)
 
-    async def keep(self, attempts: Sequence[str]) -> None:
+    async def keep(self, attempts: Sequence[str], sweeps: Sequence[str]) -> None:
         """Nothing of others is there."""
 
     async def _ask(self) -> None:
@@ -337,3 +337,33 @@ async def test_what_nobody_has_thought_of_is_told_and_tried_again(
     troubles = [entry.event.what for entry in journal.read() if isinstance(entry.event, TroubleRecorded)]
     journal.close()
     assert troubles == ["files of j1.1 cannot be brought or fetched: ZeroDivisionError: a bug; it is tried again"]
+
+
+class SlowToTidy(FarNode):
+    """A node that deletes what is not needed only when it may."""
+
+    async def clear(self, attempt: str) -> None:
+        await self.go.wait()
+        await super().clear(attempt)
+
+    async def keep(self, attempts: Sequence[str], sweeps: Sequence[str]) -> None:
+        await self.go.wait()
+        self.cleared.append("others")
+
+
+@pytest.mark.parametrize(
+    "command", [Clear(node="far", attempt="j1", output=False), Keep(node="far", attempts=(), sweeps=())]
+)
+async def test_sweep_waits_for_the_deletion_of_its_folder(directory: StateDir, command: Clear | Keep) -> None:
+    node, said = SlowToTidy(slow=True), list[object]()
+    busy = errands.Errands(node, SteadyClock(), said.append, said.append, KeptLogs(directory.logs), _gather)
+    await busy.tidied("j1")
+    busy.tidy([command])
+    waiting = asyncio.create_task(busy.tidied("j1"))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    if isinstance(command, Clear):
+        await busy.tidied("j2")
+    node.go.set()
+    await waiting
+    assert len(node.cleared) == 1

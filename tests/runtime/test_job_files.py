@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hostler.model.codec import digest
 from hostler.model.inputs import Cancel
-from hostler.model.work import JobSpec, ScriptPayload
+from hostler.model.work import JobSpec, ScriptPayload, SweepPayload
 from hostler.runtime.job_files import SnapshotPruner, needed
 from hostler.runtime.statedir import StateDir
 from hostler.snapshots.folder import take
@@ -33,17 +34,28 @@ def kept(store: SnapshotStore, folder: Path, text: str) -> str:
     return digest
 
 
+def script(snapshot: str) -> ScriptPayload:
+    return ScriptPayload(schema=1, argv=("true",), snapshot=snapshot)
+
+
+def sweep(snapshot: str) -> SweepPayload:
+    return SweepPayload(schema=1, start=0, stop=9, worker=("w",), params={}, digest=digest({}), snapshot=snapshot)
+
+
 async def test_snapshot_of_a_job_that_waits_is_kept_and_others_go(directory: StateDir, tmp_path: Path) -> None:
     store = SnapshotStore(directory.snapshots)
-    first, second = (kept(store, tmp_path / "p", text) for text in ("first", "second"))
+    first, second, third, fourth = (kept(store, tmp_path / "p", text) for text in ("1", "2", "3", "4"))
     async with running(directory, FakeNode(slots=0)) as controller:
-        payloads = [ScriptPayload(schema=1, argv=("true",), snapshot=digest) for digest in (first, second)]
-        one, two = await submit(controller, *(JobSpec(name="job", payload=each) for each in payloads))
-        await controller.tell(Cancel(job=two))
-        assert needed(controller._core) == {first}
+        payloads: list[ScriptPayload | SweepPayload] = [script(first), script(second), sweep(third), sweep(fourth)]
+        one, two, search, cancelled = await submit(
+            controller, *(JobSpec(name="job", payload=each) for each in payloads)
+        )
+        for job in (two, cancelled):
+            await controller.tell(Cancel(job=job))
+        assert needed(controller._core) == {first, third}
         for path in directory.snapshots.rglob("*"):
             os.utime(path, (1e9, 1e9))
         await SnapshotPruner(controller._core, store).look()
         names = {path.name for path in (directory.snapshots / "manifests").iterdir()}
-    assert names == {first}
-    assert one != two
+    assert names == {first, third}
+    assert len({one, two, search, cancelled}) == 4

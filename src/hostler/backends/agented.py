@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import Required, TypedDict
 
 from hostler.backends import wire
-from hostler.backends.base import Facts, Report, Store
+from hostler.backends.base import Facts, Report, Store, may_pass
 from hostler.backends.canaries import PATIENCE_S, Canaries
 from hostler.backends.channel import Channel, words
 from hostler.backends.facts import checked, input_of, link_up_of, progress_of, telemetry_of, understood
 from hostler.backends.output import output_of, unmerged
 from hostler.backends.selection import Selected, Selection, selected
 from hostler.model.commands import AttemptOrder, CanaryOrder, ChunkOrder, WorkerOrder
-from hostler.model.errors import LinkLost, NotFound
+from hostler.model.errors import FilesError, LinkLost, NotFound
 from hostler.model.fleet import DeviceSpec, NodeSpec
 from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, NodeGoes, SoFar, Trouble, WorkerRefused
 from hostler.model.views import LogChunk, Output
@@ -153,7 +153,16 @@ class AgentedNode(ABC):
         await self._open_channel().send({"type": "stop", "attempts": list(attempts), "reason": reason})
 
     async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
-        """Queue chunks; the worker is declared before its first on this connection."""
+        """Queue chunks; before its first on this connection, the worker gets its files there and is declared."""
+        if worker.id not in self._declared:
+            try:
+                worker = await self._supplied(worker)
+            except Exception as error:  # recorded; a sweep must not wait for what is never done
+                if may_pass(error):
+                    self.hang_up()  # chunks are lent once for each connection: one that brings no files must not go on
+                    raise
+                what = str(error) if isinstance(error, FilesError) else f"{type(error).__name__}: {error}"
+                return [WorkerRefused(worker=worker.id, error=what)]
         channel = self._open_channel()
         if worker.id not in self._declared:
             self._declared.add(worker.id)
@@ -231,6 +240,10 @@ class AgentedNode(ABC):
     async def release(self) -> None:
         """Have the agent exit as soon as it holds nothing."""
         await self._open_channel().send({"type": "shutdown", "when": "idle"})
+
+    async def _supplied(self, worker: WorkerOrder) -> WorkerOrder:
+        """The worker, when what it needs is on the node. Raises as `SuppliesFiles.supply`."""
+        return worker
 
     def _unlinked(self) -> None:  # noqa: B027 - most have nothing more to let go of
         """The connection is over, and what hangs on it."""

@@ -6,13 +6,14 @@ never told as an end.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from hostler.agent.files import CHANGED_MAX
 from hostler.model.commands import AttemptOrder, CanaryOrder, ChunkOrder, WorkerOrder
-from hostler.model.errors import PartlyFetched
+from hostler.model.errors import LinkError, PartlyFetched
 from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Ended, Input, WorkerRefused
@@ -77,7 +78,7 @@ class RunsChunks(Protocol):
     """A backend with warm workers."""
 
     async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
-        """Queue chunks on a worker, which is started if there is none.
+        """Queue chunks on a worker, which is started if there is none, once what it needs of this machine is there.
 
         Returns a refusal where the worker can never be started, saying why; its chunks are not queued then.
         """
@@ -181,10 +182,10 @@ class SuppliesFiles(Protocol):
         """
 
     async def clear(self, attempt: str) -> None:
-        """What was laid out for an attempt to run in may go. Raises `LinkLost`."""
+        """What was laid out for an attempt, or for the workers of a sweep, may go. Raises `LinkLost`."""
 
-    async def keep(self, attempts: Sequence[str]) -> None:
-        """Of what was laid out, only that of these attempts is needed still. Raises `LinkLost`."""
+    async def keep(self, attempts: Sequence[str], sweeps: Sequence[str]) -> None:
+        """Of what was laid out, only that of these attempts and sweeps is needed still. Raises `LinkLost`."""
 
 
 @runtime_checkable
@@ -291,6 +292,17 @@ class Store:
     def incoming(self, attempt: str) -> Path:
         """What of an attempt is on its way: beside the results, so that it only has to get its name."""
         return self.results.with_name("incoming") / attempt
+
+
+PASSING = frozenset({
+    errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EPERM,
+})  # fmt: skip
+"""What may be wrong with this machine, and not with the files: no work is given up for that."""
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether what failed is worth another try: the link was lost, or something is wrong with this machine."""
+    return isinstance(error, LinkError) or (isinstance(error, OSError) and error.errno in PASSING)
 
 
 CHANGED_BYTES_MAX = 1 << 30

@@ -67,11 +67,19 @@ class Carrier:
         return replace(order, env=env, cwd=await self._own_folder(order), snapshot=None)
 
     async def worker(self, order: WorkerOrder, folder: str) -> WorkerOrder:
-        """A worker whose folder and program are on the node. Workers of equal files share their folder."""
+        """A worker whose folder and program are on the node.
+
+        Workers of one sweep with a snapshot share their folder, others those of equal files.
+        """
         env = await self._environment(order.argv, order.env, folder)
-        if order.cwd is None:
-            return replace(order, env=env)
-        return replace(order, env=env, cwd=await self._shared(Path(order.cwd), order.files))
+        if order.snapshot is not None and order.sweep is not None:
+            packed = await asyncio.to_thread(self._snapshot, order.snapshot)
+            cwd: str | None = await self._laid(order.sweep, packed, shared=True)
+        elif order.cwd is not None:
+            cwd = await self._shared(Path(order.cwd), order.files)
+        else:
+            cwd = None
+        return replace(order, env=env, cwd=cwd, snapshot=None)
 
     async def fetch(self, attempt: str, what: Fetch) -> tuple[FileRef, ...]:
         """Everything that was asked for, checked, on this machine. Raises `FilesError`, `LinkLost`, `OSError`."""
@@ -89,15 +97,15 @@ class Carrier:
         return (*artifacts, *outputs)
 
     async def clear(self, attempt: str) -> None:
-        """Delete what was laid out for an attempt, and what of it was on its way here."""
+        """Delete what was laid out for an attempt or a sweep, and what of it was on its way here."""
         await _delete(self._store.incoming(attempt))
         async with self._courier() as courier:
             await courier.clear(attempt)
 
-    async def keep(self, attempts: Sequence[str]) -> None:
-        """Delete what was laid out for others."""
+    async def keep(self, wanted: Sequence[str]) -> None:
+        """Delete what was laid out for other attempts and sweeps."""
         async with self._courier() as courier:
-            await courier.keep(attempts)
+            await courier.keep(wanted)
 
     async def stock(self, after: str, limit: int) -> Stock:
         """The artifacts that lie there, a page of them."""
@@ -140,18 +148,19 @@ class Carrier:
             packed = await self._pack(Path(order.cwd), order.files)
         else:
             return None
-        async with self._sending, self._courier() as courier:
-            await self._put(courier, [_parcel(each) for each in packed])
-            return await courier.lay(order.id, _listed(packed), shared=False)
+        return await self._laid(order.id, packed, shared=False)
 
     async def _shared(self, folder: Path, patterns: Sequence[str] | None) -> str:
         """A folder for everybody who needs just these files."""
         packed = await self._pack(folder, patterns)
-        listed = list(_listed(packed))
-        name = "shared-" + hashlib.sha256(json.dumps(listed).encode()).hexdigest()[:32]
+        name = "shared-" + hashlib.sha256(json.dumps(list(_listed(packed))).encode()).hexdigest()[:32]
+        return await self._laid(name, packed, shared=True)
+
+    async def _laid(self, name: str, packed: Sequence[Packed], *, shared: bool) -> str:
+        """A folder with these files; a shared one stays as it is if there is one."""
         async with self._sending, self._courier() as courier:
             await self._put(courier, [_parcel(each) for each in packed])
-            return await courier.lay(name, listed, shared=True)
+            return await courier.lay(name, _listed(packed), shared=shared)
 
     async def _pack(self, folder: Path, patterns: Sequence[str] | None) -> list[Packed]:
         return await asyncio.to_thread(self._packer.pack, folder, patterns)

@@ -15,11 +15,10 @@ from hostler.backends.base import Facts, Removed, Stock
 from hostler.backends.carrier import Carrier, unchanged
 from hostler.backends.courier import Courier, Reader
 from hostler.backends.packing import Packer
-from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
-from hostler.model.errors import FilesError, LinkError, LinkLost, LinkRefused
+from hostler.model.commands import AttemptOrder, WorkerOrder
+from hostler.model.errors import FilesError, LinkLost, LinkRefused
 from hostler.model.files import Fetch, FileRef
 from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import WorkerRefused
 
 DIAL_S = 20.0
 COMING, COMING_S = 50, 0.1
@@ -58,32 +57,17 @@ class RemoteNode(AgentedNode):
         """Bring the folder, the program and the artifacts of an order there."""
         return await self._carrier.attempt(order, self._agent_folder())
 
-    async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
-        """Queue chunks; before the first on this connection, the worker's program is brought there."""
-        if worker.id not in self._declared:
-            asked = worker
-            try:
-                worker = await unchanged(lambda: self._carrier.worker(asked, self._agent_folder()))
-            except LinkError:
-                # Chunks are lent once for each connection: one that brings no files must not go on.
-                self._open_channel().close()
-                raise
-            except Exception as error:  # noqa: BLE001 - recorded; a sweep must not wait for what nobody does any more
-                what = str(error) if isinstance(error, FilesError) else f"{type(error).__name__}: {error}"
-                return [WorkerRefused(worker=worker.id, error=what)]
-        return await super().lend(worker, chunks)
-
     async def fetch(self, attempt: str, what: Fetch, cwd: str | None) -> tuple[FileRef, ...]:
         """Bring what an attempt has left here."""
         return await self._carrier.fetch(attempt, what)
 
     async def clear(self, attempt: str) -> None:
-        """Let go of what was laid out for an attempt."""
+        """Let go of what was laid out for an attempt, or for the workers of a sweep."""
         await self._carrier.clear(attempt)
 
-    async def keep(self, attempts: Sequence[str]) -> None:
+    async def keep(self, attempts: Sequence[str], sweeps: Sequence[str]) -> None:
         """Let go of what was laid out for all others."""
-        await self._carrier.keep(attempts)
+        await self._carrier.keep((*attempts, *sweeps))
 
     async def stock(self, after: str, limit: int) -> Stock:
         """The artifacts that lie there, a page of them."""
@@ -112,6 +96,10 @@ class RemoteNode(AgentedNode):
             raise LinkRefused(f"{root} of {self.name} is not there: make the folder, or mount what it lies on")
         self._shelves.add(courier)
         return courier
+
+    async def _supplied(self, worker: WorkerOrder) -> WorkerOrder:
+        """Bring the folder and the program of a worker there."""
+        return await unchanged(lambda: self._carrier.worker(worker, self._agent_folder()))
 
     def _unlinked(self) -> None:
         """Connections for files belong to that of the agent."""

@@ -38,7 +38,7 @@ def opening(worker: WorkerOrder, limits: Limits) -> Facts:
     values = asdict(worker)
     told = {"digest": values.pop("digest"), "params": values.pop("params")}
     bounds = {"memory_bytes": None, "grace_s": WORKER_GRACE_S, "log_bytes": limits.log_bytes}
-    del values["files"], values["ask"]
+    del values["files"], values["snapshot"], values["sweep"], values["ask"]
     return {"type": "open", "worker": {**values, **bounds, "open": told}}
 
 

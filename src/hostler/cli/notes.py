@@ -16,6 +16,8 @@ from hostler.model.errors import UsageError
 NOTES_MOST = 20
 SHOWN = 100
 """Characters of a name that a note repeats."""
+COMMANDS = {"script": "argv", "sweep": "worker"}
+"""The field of a payload that holds its command, by kind."""
 INTERPRETER = re.compile(r"(?:python[\d.]*|pypy[\d.]*|bash|sh|dash|zsh|node|perl|Rscript|julia|ruby)")
 SUFFIXES = (".py", ".sh", ".bash", ".js", ".mjs", ".pl", ".R", ".r", ".jl", ".rb")
 """How the names of scripts end: the same as in `agent.procs`, which looks on the node."""
@@ -26,9 +28,9 @@ def file_notes(specs: Sequence[Mapping[str, Any]], *, strict: bool, here: bool) 
 
     `here`: the controller, and so a node perhaps, is on this machine.
     """
-    scripts = [spec["payload"] for spec in specs if spec["payload"]["kind"] == "script"]
+    payloads = [spec["payload"] for spec in specs if spec["payload"]["kind"] in COMMANDS]
     # The first two words of a command are looked at; the jobs of a group have mostly the same.
-    looked_at = dict.fromkeys((tuple(payload["argv"][:2]), payload.get("cwd")) for payload in scripts)
+    looked_at = dict.fromkeys((tuple(each[COMMANDS[each["kind"]]][:2]), each.get("cwd")) for each in payloads)
     whys = (_missing(argv, cwd, here=here) for argv, cwd in looked_at)
     found = list(dict.fromkeys(why for why in whys if why is not None))
     if strict and found:

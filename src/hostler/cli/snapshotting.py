@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 
 LOCAL = "local"
 """The backend of nodes on the controller's own machine."""
+OTHER_WAYS = {
+    "script": "`--own-dir` sends no files, `--in-place` runs in the folder itself",
+    "sweep": "`--own-dir` sends no files",
+}
+"""Submission without the files of the folder, by kind of work."""
 LARGE_BYTES = 10**9
 """A folder that holds more is sent only if its owner confirms it."""
 LEFT_OUT_SHOWN = 3
@@ -39,13 +45,13 @@ class Sent(NamedTuple):
 def with_snapshots(
     client: Client, specs: Sequence[Mapping[str, Any]], skip: Path, *, yes: bool
 ) -> tuple[list[dict[str, Any]], list[Sent]]:
-    """The specs with a snapshot in place of each folder, which is sent first, and the file of it that states the Python
-    environment. Specs without one are left as they are.
+    """The specs with a snapshot in place of each folder, which is sent first, and scripts with the file of it that
+    states the Python environment. Specs without a folder are left as they are.
 
     `skip` is the controller's own folder. Raises `UsageError` where a folder cannot be sent, or is not to be.
     """
     sent: dict[tuple[str, tuple[str, ...] | None], Sent] = {}
-    starts: dict[tuple[str, tuple[str, ...] | None, str | None], dict[str, Any]] = {}
+    starts: dict[tuple[str, tuple[str, ...] | None, str, str | None], dict[str, Any]] = {}
     made = []
     if any(_is_sent(spec["payload"]) for spec in specs):
         client.status()  # a large folder is read for nothing where no controller answers
@@ -55,21 +61,27 @@ def with_snapshots(
             patterns = None if payload.get("files") is None else tuple(payload["files"])
             key = (payload["cwd"], patterns)
             if key not in sent:
-                snapshot = _taken(Path(payload["cwd"]), patterns, skip)
-                _environment(client, snapshot, payload)  # before anything is sent: the job may be refused for it
-                sent[key] = _send(client, snapshot, patterns, skip, yes=yes)
-            start = (*key, payload.get("python_env"))
+                snapshot = _taken(Path(payload["cwd"]), patterns, skip, payload["kind"])
+                _start_of(client, snapshot, payload)  # before anything is sent: the job may be refused for it
+                taken = partial(_taken, snapshot.folder, patterns, skip, payload["kind"])
+                sent[key] = _send(client, snapshot, taken, yes=yes)
+            start = (*key, payload["kind"], payload.get("python_env"))
             if start not in starts:  # once for all jobs of a group: the digest and the environment are read from files
-                snapshot = sent[key].snapshot
-                environment = _environment(client, snapshot, payload)
-                starts[start] = {"snapshot": snapshot.digest, "cwd": None, "files": None, "environment": environment}
+                starts[start] = _start_of(client, sent[key].snapshot, payload)
             payload |= starts[start]
         made.append({**spec, "payload": payload})
     return made, list(sent.values())
 
 
 def _is_sent(payload: Mapping[str, Any]) -> bool:
-    return payload["kind"] == "script" and payload.get("cwd") is not None and not payload.get("in_place")
+    is_run = payload["kind"] in ("script", "sweep")
+    return is_run and payload.get("cwd") is not None and not payload.get("in_place")
+
+
+def _start_of(client: Client, snapshot: FolderSnapshot, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """What takes the place of a folder in a payload. Raises as `_environment`."""
+    start = {"snapshot": snapshot.digest, "cwd": None, "files": None}
+    return start if payload["kind"] == "sweep" else start | {"environment": _environment(client, snapshot, payload)}
 
 
 def _environment(client: Client, snapshot: FolderSnapshot, payload: Mapping[str, Any]) -> dict[str, str] | None:
@@ -86,7 +98,7 @@ def _environment(client: Client, snapshot: FolderSnapshot, payload: Mapping[str,
     return None if found is None else {"file": found.file, "sha256": found.sha256}
 
 
-def _send(client: Client, snapshot: FolderSnapshot, patterns: Sequence[str] | None, skip: Path, *, yes: bool) -> Sent:
+def _send(client: Client, snapshot: FolderSnapshot, taken_again: Callable[[], FolderSnapshot], *, yes: bool) -> Sent:
     for left in range(CHANGES_MAX, -1, -1):
         _confirm(snapshot, yes)
         progress = _Progress(snapshot.manifest.size)
@@ -95,7 +107,7 @@ def _send(client: Client, snapshot: FolderSnapshot, patterns: Sequence[str] | No
         except FilesChanged:
             if not left:
                 raise
-            snapshot = _taken(snapshot.folder, patterns, skip)
+            snapshot = taken_again()
         else:
             return Sent(snapshot, progress.sent)
     raise AssertionError("unreachable")
@@ -118,13 +130,13 @@ class _Progress:
             print(f"files: {file_size(self.sent)} of at most {file_size(self._size)} sent", file=sys.stderr, flush=True)
 
 
-def _taken(folder: Path, patterns: Sequence[str] | None, skip: Path) -> FolderSnapshot:
+def _taken(folder: Path, patterns: Sequence[str] | None, skip: Path, kind: str) -> FolderSnapshot:
     from hostler.snapshots.folder import take
 
     try:
         return take(folder, patterns, skip)
     except FilesError as error:
-        raise UsageError(f"{error}. `--own-dir` sends no files, `--in-place` runs in the folder itself") from error
+        raise UsageError(f"{error}. {OTHER_WAYS[kind]}") from error
 
 
 def _confirm(snapshot: FolderSnapshot, yes: bool) -> None:

@@ -17,7 +17,7 @@ from hostler.cli.fleet import SWEEP_COLUMNS, sweep_row
 from hostler.cli.grids import names_in, submit_command
 from hostler.cli.show import Column, age, compact, duration, maybe, percent, say, say_json, table
 from hostler.cli.submission import submit_specs
-from hostler.cli.submitting import After, Key, MaxAttempts, Priority, VramGb, attempts
+from hostler.cli.submitting import After, Files, Key, MaxAttempts, Priority, VramGb, attempts
 from hostler.cli.words import assignments, interval, json_or_text
 from hostler.model.errors import UsageError
 
@@ -30,6 +30,14 @@ commands.add_typer(ledger, name="ledger", help="Show or verify which intervals o
 
 SweepDevice = Annotated[
     Literal["any", "cpu", "gpu"] | None, typer.Option(help="The kind of device it needs; by default any.")
+]
+SweepCwd = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="With --worker: the folder whose files it gets, as they are now; by default this one.",
+        show_default=False,
+    ),
 ]
 MORE = 20
 CHUNK_COLUMNS = (
@@ -108,10 +116,18 @@ def sweep(
     chance: Annotated[
         float | None, typer.Option(help="With --worker: the probability that an item is a hit by chance.")
     ] = None,
+    cwd: SweepCwd = None,
+    own_dir: Annotated[
+        bool, typer.Option("--own-dir", help="With --worker: send no files; start in an empty folder.")
+    ] = False,
+    files: Files = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Send more than 1 GB of files without a question.")] = False,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
     """Submit a search over every integer of a range; print its id.
+
+    A --worker runs with the files of the folder as they are now: a later edit changes nothing.
 
     \b
     Example:
@@ -141,6 +157,7 @@ def sweep(
         "retry": {"max_attempts": attempts(max_attempts)},
         "target_s": target_s,
     }
+    folder = _folder(worker, cwd, files, own_dir=own_dir)
     if data:
         from hostler.cli import seeking
 
@@ -157,7 +174,8 @@ def sweep(
     more = _given(key=key, program=program, worker=_words(worker), chance=chance)
     bounds = bounds if part is None else sieving.part_of(bounds, part)
     base_dir = Path.cwd() if params is None else params.parent
-    submit_specs([_spec({**asked, "range": list(bounds), "params": given, **more}, base_dir)], as_json, state_dir)
+    spec = _spec({**asked, "range": list(bounds), "params": given, **more, **folder}, base_dir)
+    submit_specs([spec], as_json, state_dir, yes=yes)
 
 
 @commands.command()
@@ -229,6 +247,19 @@ def _expect_name(words: Sequence[str], *, is_search: bool) -> None:
 def _only_sieve(program: str | None, worker: str | None, chance: float | None) -> None:
     if worker is not None or chance is not None or program not in (None, "sieve"):
         raise UsageError("--data goes with the program sieve; leave out --worker, --chance and other programs")
+
+
+def _folder(worker: str | None, cwd: Path | None, files: Sequence[str] | None, *, own_dir: bool) -> dict[str, Any]:
+    """The folder of a worker, as a fleet file has it. Raises `UsageError` where options do not go together."""
+    if worker is None:
+        if cwd is not None or files or own_dir:
+            raise UsageError("--cwd, --file and --own-dir go with --worker alone; programs need no files of a folder")
+        return {}
+    if own_dir:
+        if cwd is not None or files:
+            raise UsageError("--own-dir sends no files; leave out --cwd and --file, or --own-dir")
+        return {}
+    return _given(cwd=str((cwd or Path()).absolute()), files=list(files) if files else None)
 
 
 def _params(path: Path | None, words: Sequence[str] | None) -> dict[str, Any]:

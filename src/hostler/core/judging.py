@@ -12,7 +12,7 @@ from hostler.core.state import Job, State
 from hostler.core.trust import decide as trust
 from hostler.model import events, inputs
 from hostler.model.events import Event, job_of
-from hostler.model.work import DeviceKind, FailureClass, JobState, ScriptPayload, StagePayload
+from hostler.model.work import DeviceKind, FailureClass, JobState, ScriptPayload, StagePayload, snapshot_of
 from hostler.policy import retry
 
 Emit: TypeAlias = Callable[[Event], None]
@@ -136,7 +136,7 @@ def _told(state: State, job: Job, what: str, reason: str | None) -> str:
 
 def _remedy(job: Job) -> str:
     """What to do about a command that cannot run; the files of a snapshot stay as they were at submission."""
-    if isinstance(job.spec.payload, ScriptPayload) and job.spec.payload.snapshot is not None:
+    if snapshot_of(job.spec.payload) is not None:
         return f"Submit a corrected command or folder, or install the program there and `hostler retry {job.id}`"
     return f"Submit a corrected command, or put there what is missing and `hostler retry {job.id}`"
 

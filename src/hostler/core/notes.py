@@ -14,7 +14,7 @@ from hostler.model.errors import SpecError
 from hostler.model.events import JobSubmitted
 from hostler.model.fleet import Link
 from hostler.model.views import SubmitNote
-from hostler.model.work import JobSpec, JobState, ScriptPayload
+from hostler.model.work import JobSpec, JobState, snapshot_of
 from hostler.policy import fit
 from hostler.policy.fit import Gate, Refusal
 
@@ -46,15 +46,12 @@ def notes_of(state: State, index: Index, jobs: Iterable[Job]) -> Sequence[Submit
 
 def with_earlier_files(state: State, specs: Iterable[JobSpec], ids: Iterable[str]) -> Sequence[str]:
     """Jobs that were known by their keys and keep the files they had first, not those of these specs."""
-    return [
-        name
+    known = [
+        (name, spec.payload, state.jobs[name].spec.payload)
         for spec, name in zip(specs, ids, strict=True)
-        if spec.key is not None and name in state.jobs and _snapshot(spec) != _snapshot(state.jobs[name].spec)
+        if spec.key is not None and name in state.jobs
     ]
-
-
-def _snapshot(spec: JobSpec) -> str | None:
-    return spec.payload.snapshot if isinstance(spec.payload, ScriptPayload) else None
+    return [name for name, given, kept in known if snapshot_of(given) != snapshot_of(kept)]
 
 
 def gpu_by_default(state: State, index: Index, jobs: Iterable[Job]) -> int:

@@ -50,6 +50,7 @@ from hostler.model.work import (
     SweepPayload,
     WorkKind,
     disk_need,
+    snapshot_of,
 )
 from hostler.policy import retry
 from hostler.policy.placement import LEAD_S
@@ -133,7 +134,7 @@ def _attempt_ended(state: State, index: Index, event: events.AttemptEnded) -> It
     if event.left is False:
         yield Discard(node=node, attempt=event.attempt)
     payload = state.jobs[job_of(event.attempt)].spec.payload
-    if event.left is not False or payload.cwd is not None or _snapshot(payload) is not None:
+    if event.left is not False or payload.cwd is not None or snapshot_of(payload) is not None:
         yield from _cleared(state, node, event.attempt)
 
 
@@ -153,12 +154,8 @@ def _collect(state: State, node: str, attempt: str, fetch: Fetch) -> Collect:
 def _cleared(state: State, node: str, attempt: str) -> Iterator[Clear]:
     """Nothing that it left is needed there any more: what was asked for is here."""
     apart = state.nodes[node].spec.apart
-    if apart or _snapshot(state.jobs[job_of(attempt)].spec.payload) is not None:
+    if apart or snapshot_of(state.jobs[job_of(attempt)].spec.payload) is not None:
         yield Clear(node=node, attempt=attempt, output=apart)
-
-
-def _snapshot(payload: Payload) -> str | None:
-    return payload.snapshot if isinstance(payload, ScriptPayload) else None
 
 
 def _chunk_leased(state: State, index: Index, event: events.ChunkLeased) -> Iterator[Command]:
@@ -205,13 +202,16 @@ def _job_over(
         for name in sweep.workers:
             index.workers.pop((event.job, name), None)
         yield from _close_workers(state, sweep)
+        if snapshot_of(state.jobs[sweep.job].spec.payload) is not None:
+            nodes = sorted({state.devices[name].spec.node for name in sweep.workers})
+            yield from (Clear(node=node, attempt=sweep.job, output=False) for node in nodes)
 
 
 def _node_linked(state: State, index: Index, event: events.NodeLinked) -> Iterator[Command]:
     """Bring the node to what it should hold: send what it never got, end what it should not have."""
     held, chunks = set(event.attempts), set(event.chunks)
     ours = [name for device in _devices(state, index, event.node) for name in device.attempts]
-    yield Keep(node=event.node, attempts=tuple(dict.fromkeys(ours)))
+    yield Keep(node=event.node, attempts=tuple(dict.fromkeys(ours)), sweeps=tuple(_laid_out(state, event.node)))
     for device in _devices(state, index, event.node):
         for name in device.attempts:
             yield from _reconcile_attempt(state, index, event.node, name, name in held)
@@ -326,6 +326,16 @@ def _reconcile_chunk(state: State, index: Index, node: str, name: str, held: boo
         yield Trim(node=node, chunk=name, stop=sweep.ledger.leased[name][1])
 
 
+def _laid_out(state: State, node: str) -> Iterator[str]:
+    """The sweeps whose workers on a node start from a snapshot."""
+    for sweep in state.sweeps.values():
+        job = state.jobs[sweep.job]
+        if job.state.final or snapshot_of(job.spec.payload) is None:
+            continue
+        if any(state.devices[name].spec.node == node for name in sweep.workers):
+            yield sweep.job
+
+
 def _close_workers(state: State, sweep: Sweep, node: str | None = None) -> Iterator[CloseWorker]:
     """End the workers of a sweep, on one node or on all. Once more does no harm, and the first may not have arrived."""
     for name in sorted(sweep.workers):
@@ -359,7 +369,7 @@ def _launch(state: State, index: Index, job: Job, attempt: Attempt) -> Launch:
         grace_s=job.spec.grace_s,
         inputs=_inputs(state, job),
         files=payload.files if isinstance(payload, ScriptPayload) else None,
-        snapshot=payload.snapshot if isinstance(payload, ScriptPayload) else None,
+        snapshot=snapshot_of(payload),
         lease_s=node.lease_s,
         tell_s=_tell_s(job, node),
         ask=None if node.pool is None else _ask(state, index, job, attempt),
@@ -450,6 +460,8 @@ def _worker(state: State, sweep: Sweep, device: Device) -> WorkerOrder:
         start_s=payload.start_s,
         cwd=payload.cwd,
         files=payload.files,
+        snapshot=payload.snapshot,
+        sweep=None if payload.snapshot is None else sweep.job,
         lease_s=node.lease_s,
         ask=None if node.pool is None else _worker_ask(state.jobs[sweep.job], device.spec),
     )

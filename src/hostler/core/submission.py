@@ -74,8 +74,10 @@ def _known(state: State, spec: JobSpec) -> str | None:
 def _identity(spec: JobSpec) -> JobSpec:
     """The spec without snapshot, shell and environment: a job that is submitted again under its key keeps its own."""
     payload = spec.payload
-    if not isinstance(payload, ScriptPayload):
+    if isinstance(payload, StagePayload):
         return spec
+    if isinstance(payload, SweepPayload):
+        return spec if payload.snapshot is None else replace(spec, payload=replace(payload, snapshot=None))
     if payload.snapshot is None and payload.submitter is None and payload.environment is None:
         return spec
     return replace(spec, payload=replace(payload, snapshot=None, submitter=None, environment=None))
@@ -91,6 +93,8 @@ def _check(spec: JobSpec) -> None:
     payload = spec.payload
     if isinstance(payload, StagePayload):
         raise SpecError(f"job {spec.name!r}: stages of a training config are queued by its loop; declare the config")
+    if payload.snapshot is not None and (payload.cwd is not None or payload.files is not None):
+        raise SpecError(f"job {spec.name!r}: it has a snapshot and a folder (cwd or files); give one of them")
     if isinstance(payload, ScriptPayload):
         _check_folder(spec.name, payload)
     words = payload.worker if isinstance(payload, SweepPayload) else payload.argv
@@ -105,8 +109,6 @@ def _check(spec: JobSpec) -> None:
 
 
 def _check_folder(name: str, payload: ScriptPayload) -> None:
-    if payload.snapshot is not None and (payload.cwd is not None or payload.files is not None):
-        raise SpecError(f"job {name!r}: it has a snapshot and a folder (cwd or files); give one of them")
     stated = payload.python_env not in (None, NO_ENVIRONMENT) or payload.environment is not None
     if stated and payload.snapshot is None and payload.cwd is None:
         raise SpecError(f"job {name!r}: python_env is a file of its folder, and it has neither a snapshot nor cwd")

@@ -71,6 +71,10 @@ class WorkerOrder:
     cwd: str | None = None
     files: tuple[str, ...] | None = None
     """As of an attempt."""
+    snapshot: str | None = None
+    """The digest of the snapshot that is laid out for the workers of its sweep."""
+    sweep: str | None = None
+    """The sweep with a snapshot: its workers on one node share the folder with this name."""
     lease_s: float | None = None
     """The same as for attempts."""
     ask: Ask | None = None
@@ -199,6 +203,7 @@ class Clear:
 
     node: str
     attempt: str
+    """Or the sweep whose workers ran there."""
     output: bool = True
     """Whether the controller keeps what it said first: its node may be gone tomorrow."""
 
@@ -212,10 +217,12 @@ class LetGo:
 
 @record
 class Keep:
-    """Of what was laid out on the node, only that of these attempts is needed still."""
+    """Of what was laid out on the node, only that of these attempts and sweeps is needed still."""
 
     node: str
     attempts: tuple[str, ...]
+    sweeps: tuple[str, ...] = ()
+    """Sweeps with a snapshot that have workers there."""
 
 
 NodeCommand = (

@@ -215,6 +215,10 @@ PathBelow: TypeAlias = Annotated[str, Field(min_length=1, max_length=4096, patte
 """The path of a file below a folder."""
 
 
+SnapshotDigest: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""The SHA-256 of a snapshot's manifest."""
+
+
 @record
 class EnvironmentFile:
     """A file of a snapshot that states the Python environment of its scripts."""
@@ -240,7 +244,7 @@ class ScriptPayload:
     what its node has. By default it runs in `environment`, on machines other than the controller's."""
     environment: EnvironmentFile | None = None
     """The file that the client has found, or the one that `python_env` names, with its digest."""
-    snapshot: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    snapshot: SnapshotDigest | None = None
     """The digest of the snapshot whose files each attempt starts from, in a folder of its own."""
     cwd: str | None = None
     """Where the process starts, without a snapshot; `None` is a directory of the attempt's own."""
@@ -270,8 +274,10 @@ class SweepPayload:
     stop: int
     worker: Annotated[tuple[str, ...], Field(min_length=1)]
     params: Mapping[str, Any]
+    snapshot: SnapshotDigest | None = None
+    """The digest of the snapshot whose files workers start from: those of one node share one folder with them."""
     cwd: str | None = None
-    """Where the worker starts; `None` is a directory of its own."""
+    """Where the worker starts, without a snapshot; `None` is a directory of its own."""
     files: tuple[str, ...] | None = None
     """As of a script."""
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -337,6 +343,11 @@ USUAL_RETRY = Retry()
 """What most jobs need and how most jobs retry; one object for all of them, because there may be very many."""
 
 Payload = Annotated[ScriptPayload | SweepPayload | StagePayload, Field(discriminator="kind")]
+
+
+def snapshot_of(payload: Payload) -> str | None:
+    """The digest of the snapshot that work starts from; stages start from none."""
+    return None if isinstance(payload, StagePayload) else payload.snapshot
 
 
 @record

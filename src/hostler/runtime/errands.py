@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import structlog
 
-from hostler.backends.base import Backend, FetchesFiles, ReadsLogs, SuppliesFiles
+from hostler.backends.base import Backend, FetchesFiles, ReadsLogs, SuppliesFiles, may_pass
 from hostler.backends.carrier import unchanged
 from hostler.model.commands import AttemptOrder, Clear, Collect, Keep, Secure
 from hostler.model.errors import FilesError, LinkError, PartlyFetched
@@ -20,10 +20,6 @@ from hostler.runtime.keptlogs import KeptLogs
 
 Gather: TypeAlias = Callable[[Collection[str]], Awaitable[None]]
 RESTS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-PASSING = frozenset({
-    errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EPERM,
-})  # fmt: skip
-"""What may be wrong with this machine, and not with the files: a result is not given up for that."""
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -76,9 +72,16 @@ class Errands:
         if isinstance(self._backend, SuppliesFiles):
             for command in commands:
                 if isinstance(command, Clear):
-                    self._begin(f"tidying after {command.attempt}", self._tidy(self._backend, command))
+                    self._begin(_tidying(command.attempt), self._tidy(self._backend, command))
                 else:
                     self._keeping = self._begin("tidying", self._tidy(self._backend, command))
+
+    async def tidied(self, sweep: str) -> None:
+        """Wait until nothing under way deletes the folder of a sweep; one that is retried has the same folder."""
+        tasks = (self._keeping, self._running.get(_tidying(sweep)))
+        under_way = [task for task in tasks if task is not None]
+        if under_way:
+            await asyncio.wait(under_way)
 
     def cancel(self, attempts: list[str]) -> None:
         """What is done for these attempts is not wanted any more."""
@@ -133,7 +136,10 @@ class Errands:
 
     async def _tidy(self, backend: SuppliesFiles, command: Clear | Keep) -> None:
         try:
-            await (self._clear(backend, command) if isinstance(command, Clear) else backend.keep(command.attempts))
+            if isinstance(command, Clear):
+                await self._clear(backend, command)
+            else:
+                await backend.keep(command.attempts, command.sweeps)
         except OSError as error:
             self._trouble(f"what has been said there cannot be kept here: {error}")
         except LinkError as error:
@@ -152,7 +158,7 @@ class Errands:
         try:
             supplied = await self._supplied(order)
         except Exception as error:  # recorded; a job must not wait for what nobody does any more
-            if _may_pass(error):
+            if may_pass(error):
                 raise
             self._note(f"what {order.id} needs cannot be sent", error)
             self._post(Ended(attempt=order.id, ended_at=self._clock.now(), reason="files", error=str(error)))
@@ -184,7 +190,7 @@ class Errands:
             self._post(Fetched(attempt=name, files=error.files, unfetched=str(error)))
             return
         except Exception as error:  # recorded; a job must not wait for what nobody does any more
-            if _may_pass(error):
+            if may_pass(error):
                 raise
             self._note(f"what {name} has left cannot be fetched", error)
             self._post(Fetched(attempt=name, error=str(error)))
@@ -227,6 +233,10 @@ async def _at_once() -> None:
     """Nobody else can lead."""
 
 
+def _tidying(name: str) -> str:
+    return f"tidying after {name}"
+
+
 def _early(attempt: str) -> str:
     """What is fetched of an attempt before its end goes by this name, and with it what has come of it."""
     return f"{attempt}/early"
@@ -234,7 +244,3 @@ def _early(attempt: str) -> str:
 
 def _advice(error: OSError) -> str:
     return "; make room there, or let `hostler disk plan` say what may go" if error.errno in NO_ROOM else ""
-
-
-def _may_pass(error: Exception) -> bool:
-    return isinstance(error, LinkError) or (isinstance(error, OSError) and error.errno in PASSING)

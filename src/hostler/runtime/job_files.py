@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from hostler.core import Core
-from hostler.model.work import ScriptPayload
+from hostler.model.work import snapshot_of
 from hostler.runtime.clock import Clock
 from hostler.runtime.loops import every
 from hostler.snapshots.store import SnapshotStore
@@ -35,5 +35,5 @@ class SnapshotPruner:
 
 def needed(core: Core) -> set[str]:
     """The digests of the snapshots that jobs need which are not over."""
-    payloads = (job.spec.payload for job in core.state.jobs.values() if not job.state.final)
-    return {each.snapshot for each in payloads if isinstance(each, ScriptPayload) and each.snapshot is not None}
+    found = (snapshot_of(job.spec.payload) for job in core.state.jobs.values() if not job.state.final)
+    return {digest for digest in found if digest is not None}

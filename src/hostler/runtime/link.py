@@ -221,6 +221,9 @@ class Link:
 
     async def _carry_chunks(self, backend: RunsChunks, kind: type, group: Sequence[Any]) -> None:
         if kind is Lend:
+            sweep = group[0].worker.sweep
+            if sweep is not None:
+                await self._errands.tidied(sweep)
             self._pump.post(*await backend.lend(group[0].worker, [command.chunk for command in group]))
         else:
             await _carry_ends(backend, kind, group)

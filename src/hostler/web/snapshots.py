@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from hostler.model.errors import SpecError
 from hostler.model.record import record
-from hostler.model.work import JobSpec, ScriptPayload
+from hostler.model.work import JobSpec, snapshot_of
 from hostler.snapshots import upload
 from hostler.snapshots.store import SnapshotStore
 from hostler.web.answers import TheDesk, answer, read_body
@@ -61,11 +61,11 @@ async def add_contents(desk: TheDesk, request: Request) -> Response:
 
 async def expect_snapshots(desk: Desk, specs: Iterable[JobSpec]) -> None:
     """Raise `SpecError` unless all snapshots that jobs name are here."""
-    wanted = {spec.payload.snapshot for spec in specs if isinstance(spec.payload, ScriptPayload)} - {None}
+    wanted = {digest for spec in specs if (digest := snapshot_of(spec.payload)) is not None}
     if not wanted:
         return
     store = desk.snapshots()
-    for digest in sorted(filter(None, wanted)):
+    for digest in sorted(wanted):
         if not await asyncio.to_thread(store.has, digest):
             raise SpecError(f"snapshot {digest} is not here; nothing was submitted. Send it to /api/v1/snapshots first")
 

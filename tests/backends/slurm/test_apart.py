@@ -132,16 +132,16 @@ async def test_nothing_is_tidied_up_before_all_pools_have_said_what_they_need(tm
         it.freight._laid.clear()  # laid out by a controller that is gone
         other = it.another("cpu", tmp_path, terms())
         assert isinstance(other, ApartPool)
-        await it.apart.keep(["j1.1"])
+        await it.apart.keep(["j1.1"], [])
         assert [each.exists() for each in old] == [True, True, True]
-        await other.keep(["j2.1"])
+        await other.keep(["j2.1"], [])
         assert [each.exists() for each in old] == [True, True, False]
 
 
 async def test_what_is_being_laid_out_is_kept_though_nobody_has_named_it_yet(tmp_path: Path) -> None:
     async with apart(tmp_path) as it:
-        folder, _ = await asyncio.gather(it.supplied("j1.1"), it.apart.keep([]))
-        await it.apart.keep([])
+        folder, _ = await asyncio.gather(it.supplied("j1.1"), it.apart.keep([], []))
+        await it.apart.keep([], [])
         assert folder.exists()
 
 

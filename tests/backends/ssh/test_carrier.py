@@ -25,6 +25,8 @@ from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import FilesChanged, FilesError, LinkLost
 from hostler.model.files import Fetch
 from hostler.model.inputs import Ended, LinkUp
+from hostler.snapshots.folder import take
+from hostler.snapshots.upload import bodies, parse
 from tests.backends.ssh import sshd
 from tests.backends.ssh.sshd import Sshd
 from tests.backends.ssh.test_node import Watch, network_to, node_on, order, server
@@ -320,7 +322,7 @@ async def test_what_is_left_of_others_is_tidied_up(server: Sshd, tmp_path: Path)
         (blob,) = (path for path in blobs.rglob("*") if path.is_file())
         for path in (trees / "shared-old", blob):
             os.utime(path, (long_ago, long_ago))
-        await node.keep(["j2.1"])
+        await node.keep(["j2.1"], [])
         assert sorted(path.name for path in trees.iterdir()) == ["j2.1", "shared-new"]
         assert not blob.exists()
         assert Path(str((await node.supply(in_folder("j3.1", tmp_path, "true", files=("code",)))).cwd)).is_dir()  # noqa: ASYNC240
@@ -531,3 +533,45 @@ async def test_nothing_is_sent_any_more_for_what_is_cancelled(server: Sshd, tmp_
             await sending
         await asyncio.sleep(0)
         assert asyncio.all_tasks() <= before
+
+
+def kept(server: Sshd, folder: Path) -> str:
+    """The digest of a snapshot of a folder that the controller has."""
+    store, snapshot = store_of(server).snapshots, take(folder)
+    _, missing = store.add(snapshot.data)
+    for body in bodies(snapshot.sources(missing)):
+        for piece in parse(body.data):
+            store.write(piece)
+    return store.add(snapshot.data)[0]
+
+
+def worker_from(snapshot: str, device: str = "cpu0") -> WorkerOrder:
+    return replace(
+        worker_in(Path()), id=f"w-j1-far-{device}", queue=device, cwd=None, files=None, snapshot=snapshot, sweep="j1"
+    )
+
+
+async def test_workers_of_a_sweep_share_one_folder_with_its_snapshot(server: Sshd, tmp_path: Path) -> None:
+    mine = project(tmp_path / "project")
+    digest, chunk = kept(server, mine), ChunkOrder(id="j1.1", start=0, stop=1)
+    files = content(mine)
+    (mine / "new").touch()
+    tree = agent(server) / "trees" / "j1"
+    async with linked(server) as (node, _):
+        assert list(await node.lend(worker_from(digest), [chunk])) == []
+        assert content(tree) == files
+        (tree / "cache").touch()
+        assert list(await node.lend(worker_from(digest, "cpu1"), [replace(chunk, id="j1.2")])) == []
+        await node.keep([], ["j1"])
+        assert content(tree) == {**files, "cache": b""}, "the second worker found the folder as the first had left it"
+        await node.clear("j1")
+        assert list((agent(server) / "trees").iterdir()) == []
+        await node.close_worker("w-j1-far-cpu0")
+        assert list(await node.lend(worker_from(digest), [replace(chunk, id="j1.3")])) == []
+        assert content(tree) == files, "a sweep that is retried has its folder again"
+
+
+async def test_worker_whose_snapshot_is_gone_is_refused(server: Sshd) -> None:
+    async with linked(server) as (node, _):
+        (refused,) = await node.lend(worker_from("ab" * 32), [ChunkOrder(id="j1.1", start=0, stop=1)])
+        assert (refused.worker, "is not kept any more" in refused.error) == ("w-j1-far-cpu0", True)

@@ -21,7 +21,7 @@ from hostler.agent.shared import publish
 from hostler.backends.agented import AgentedNode, Options
 from hostler.backends.channel import LINE_MAX, Channel, opened
 from hostler.backends.local.workspaces import Workspaces
-from hostler.model.commands import AttemptOrder
+from hostler.model.commands import AttemptOrder, WorkerOrder
 from hostler.model.errors import LinkLost, LinkRefused
 from hostler.model.files import Fetch, FileRef
 
@@ -72,12 +72,16 @@ class LocalNode(AgentedNode):
         return await asyncio.to_thread(self._workspaces.supplied, order)
 
     async def clear(self, attempt: str) -> None:
-        """Delete what was laid out for an attempt."""
+        """Delete what was laid out for an attempt, or for the workers of a sweep."""
         await asyncio.to_thread(self._workspaces.clear, attempt)
 
-    async def keep(self, attempts: Sequence[str]) -> None:
+    async def keep(self, attempts: Sequence[str], sweeps: Sequence[str]) -> None:
         """Delete what was laid out for all others."""
-        await asyncio.to_thread(self._workspaces.keep, attempts)
+        await asyncio.to_thread(self._workspaces.keep, (*attempts, *sweeps))
+
+    async def _supplied(self, worker: WorkerOrder) -> WorkerOrder:
+        """Lay out the files of a worker's snapshot."""
+        return await asyncio.to_thread(self._workspaces.shared, worker)
 
     async def _dial(self, epoch: int) -> Channel:
         try:

@@ -1,4 +1,7 @@
-"""Folders with the files of a snapshot, one for each attempt, on a file system that controller and nodes share."""
+"""Folders with the files of a snapshot, on a file system that controller and nodes share.
+
+Each attempt has one, and the workers of a sweep share one.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from pathlib import Path
 from hostler.agent.removal import noted, raise_first, remove
 from hostler.backends.base import GONE, Store
 from hostler.backends.local.outputs import copied, copied_changes
-from hostler.model.commands import AttemptOrder
+from hostler.model.commands import AttemptOrder, WorkerOrder
 from hostler.model.errors import FilesError, NotFound, PartlyFetched
 from hostler.model.files import Fetch, FileRef
 
 
 @dataclass
 class _Use:
-    """Threads that work on an attempt or wait for one that does."""
+    """Threads that work on a workspace or wait for one that does."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     number: int = 0
@@ -27,7 +30,7 @@ class _Use:
 class Workspaces:
     """The workspaces of one node; nothing else lies in the folder that `root` returns. Every method blocks.
 
-    A task that is cancelled leaves its thread behind: what follows on the same attempt waits for that thread.
+    A task that is cancelled leaves its thread behind: what follows on the same workspace waits for that thread.
     """
 
     def __init__(self, store: Store, root: Callable[[], Path]) -> None:
@@ -42,11 +45,17 @@ class Workspaces:
             return order
         workspace = self._root() / order.id
         with self._alone(order.id):
-            _remove(workspace)
-            try:
-                self._store.snapshots.lay_out(order.snapshot, workspace)
-            except NotFound as error:
-                raise FilesError(str(error)) from error
+            self._lay_out(order.snapshot, workspace)
+        return replace(order, cwd=str(workspace), snapshot=None)
+
+    def shared(self, order: WorkerOrder) -> WorkerOrder:
+        """The order with the workspace of its sweep as its folder, as it is if there is one. Raises as `supplied`."""
+        if order.snapshot is None or order.sweep is None:
+            return order
+        workspace = self._root() / order.sweep
+        with self._alone(order.sweep):
+            if not workspace.is_dir() or workspace.is_symlink():
+                self._lay_out(order.snapshot, workspace)
         return replace(order, cwd=str(workspace), snapshot=None)
 
     def copied(self, attempt: str, what: Fetch, otherwise: Path) -> tuple[FileRef, ...]:
@@ -66,23 +75,33 @@ class Workspaces:
             except NotFound as error:
                 raise FilesError(str(error)) from error
 
-    def clear(self, attempt: str) -> None:
-        """Delete the workspace of an attempt. Raises `FilesError` where that cannot be."""
-        with self._alone(attempt):
-            _deleted([self._root() / attempt])
+    def clear(self, name: str) -> None:
+        """Delete the workspace of an attempt or a sweep. Raises `FilesError` where that cannot be."""
+        with self._alone(name):
+            _deleted([self._root() / name])
 
-    def keep(self, attempts: Sequence[str]) -> None:
-        """Delete all workspaces but those of these attempts. Raises `FilesError` when all that can be deleted is."""
-        root, kept = self._root(), frozenset(attempts)
+    def keep(self, wanted: Sequence[str]) -> None:
+        """Delete all workspaces but those of these attempts and sweeps.
+
+        Raises `FilesError` when all that can be deleted is.
+        """
+        root, kept = self._root(), frozenset(wanted)
         with self._guard:
             busy = frozenset(self._busy)
         names = [path.name for path in (root.iterdir() if root.is_dir() else ())]
         _deleted([root / name for name in names if name.removesuffix(".new") not in kept | busy])
 
+    def _lay_out(self, snapshot: str, workspace: Path) -> None:
+        _remove(workspace)
+        try:
+            self._store.snapshots.lay_out(snapshot, workspace)
+        except NotFound as error:
+            raise FilesError(str(error)) from error
+
     @contextmanager
-    def _alone(self, attempt: str) -> Iterator[None]:
+    def _alone(self, name: str) -> Iterator[None]:
         with self._guard:
-            use = self._busy.setdefault(attempt, _Use())
+            use = self._busy.setdefault(name, _Use())
             use.number += 1
         try:
             with use.lock:
@@ -91,7 +110,7 @@ class Workspaces:
             with self._guard:
                 use.number -= 1
                 if not use.number:
-                    del self._busy[attempt]
+                    del self._busy[name]
 
 
 def _deleted(folders: Sequence[Path]) -> None:

@@ -224,10 +224,10 @@ class RayNode(DialinNode):
         await super().clear(attempt)
         self._let_go_of(attempt)
 
-    async def keep(self, attempts: Sequence[str]) -> None:
-        """Only these attempts are needed still, as a new link tells."""
+    async def keep(self, attempts: Sequence[str], sweeps: Sequence[str]) -> None:
+        """Only these attempts and sweeps are needed still, as a new link tells; the pilot waits for attempts alone."""
         self._held |= set(attempts)
-        await super().keep(attempts)
+        await super().keep(attempts, sweeps)
 
     async def discard(self, attempts: Sequence[str]) -> None:
         """Nothing more is wanted of these attempts."""

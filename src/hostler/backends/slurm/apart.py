@@ -36,16 +36,19 @@ class Freight:
         self._kept: dict[str, tuple[str, ...]] = {}
         self._pools: set[str] = set()
         self._laid: set[str] = set()
-        """Attempts that something is laid out for by this very process."""
+        """Attempts and sweeps that something is laid out for by this very process."""
         self._tidying = asyncio.Lock()
 
     def join(self, pool: str) -> None:
         """A pool keeps its files there, too."""
         self._pools.add(pool)
 
-    async def keep(self, pool: str, attempts: Sequence[str]) -> None:
-        """Of what was laid out, only that of these attempts is needed still by the pool; the others have a say, too."""
-        self._kept[pool] = tuple(attempts)
+    async def keep(self, pool: str, wanted: Sequence[str]) -> None:
+        """Of what was laid out, only that of these attempts and sweeps is needed still by the pool.
+
+        The other pools have a say, too.
+        """
+        self._kept[pool] = tuple(wanted)
         if self._kept.keys() >= self._pools:
             async with self._tidying:
                 await self.carrier.keep([*self._laid, *(name for names in self._kept.values() for name in names)])
@@ -56,8 +59,15 @@ class Freight:
             self._laid.add(order.id)
         return await self.carrier.attempt(order, root)
 
+    async def supply_worker(self, order: WorkerOrder, root: str) -> WorkerOrder:
+        """Bring the folder and the program of a worker there."""
+        if order.sweep is not None:
+            async with self._tidying:
+                self._laid.add(order.sweep)
+        return await unchanged(lambda: self.carrier.worker(order, root))
+
     async def clear(self, attempt: str) -> None:
-        """Let go of what was laid out for an attempt."""
+        """Let go of what was laid out for an attempt, or for the workers of a sweep."""
         self._laid.discard(attempt)
         await self.carrier.clear(attempt)
 
@@ -102,7 +112,7 @@ class ApartPool(SlurmPool):
     async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
         """Queue chunks; the worker's program is brought there first."""
         try:
-            brought = await unchanged(lambda: self._freight.carrier.worker(worker, self._root()))
+            brought = await self._freight.supply_worker(worker, self._root())
         except LinkError:
             self.hang_up()  # chunks are lent once for each link: one that brings no files must not go on
             raise
@@ -115,12 +125,12 @@ class ApartPool(SlurmPool):
         return await self._freight.carrier.fetch(attempt, what)
 
     async def clear(self, attempt: str) -> None:
-        """Let go of what was laid out for an attempt."""
+        """Let go of what was laid out for an attempt, or for the workers of a sweep."""
         await self._freight.clear(attempt)
 
-    async def keep(self, attempts: Sequence[str]) -> None:
+    async def keep(self, attempts: Sequence[str], sweeps: Sequence[str]) -> None:
         """Let go of what was laid out for all others."""
-        await self._freight.keep(self.name, attempts)
+        await self._freight.keep(self.name, (*attempts, *sweeps))
 
     def _described(self, hosts: Sequence[NodeRow], limits: PartitionRecord) -> NodeSpec:
         """Its files are its own."""

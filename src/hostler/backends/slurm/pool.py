@@ -160,7 +160,11 @@ class SlurmPool:
         self._cancel([place for attempt in attempts for place in self._stop(attempt, reason)])
 
     async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
-        """Queue chunks on a worker, in the allocation behind its slot."""
+        """Queue chunks on a worker, in the allocation behind its slot, once its snapshot is laid out."""
+        try:
+            worker = await asyncio.to_thread(self._workspaces.shared, worker)
+        except FilesError as error:
+            return [WorkerRefused(worker=worker.id, error=str(error))]
         ask, knows = _asked(worker), self._submitting.knows
         fresh = [chunk for chunk in chunks if self._holdings.of(chunk.id) is None and not knows(chunk.id)]
         found = self._holdings.behind(worker.queue, LEAST_S, self._cluster.clock.now())
@@ -259,12 +263,12 @@ class SlurmPool:
         return await asyncio.to_thread(self._workspaces.supplied, order)
 
     async def clear(self, attempt: str) -> None:
-        """Delete what was laid out for an attempt."""
+        """Delete what was laid out for an attempt, or for the workers of a sweep."""
         await asyncio.to_thread(self._workspaces.clear, attempt)
 
-    async def keep(self, attempts: Sequence[str]) -> None:
+    async def keep(self, attempts: Sequence[str], sweeps: Sequence[str]) -> None:
         """Delete what was laid out for all others."""
-        await asyncio.to_thread(self._workspaces.keep, attempts)
+        await asyncio.to_thread(self._workspaces.keep, (*attempts, *sweeps))
 
     # --- what the cluster tells (`cluster.Member`) ----------------------------------------------------------------
 
