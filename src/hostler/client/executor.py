@@ -27,6 +27,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
@@ -486,9 +487,8 @@ def _device(device: str | None, gpus: int | None) -> dict[str, str]:
 
 
 def _connected() -> Client:
-    import hostler
-
-    return hostler.connect()
+    client: Client = import_module("hostler").connect()
+    return client
 
 
 def _pickle(dumps: Callable[[Any], bytes], value: Any) -> bytes | Exception:
